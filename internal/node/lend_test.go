@@ -9,6 +9,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -57,10 +58,24 @@ func TestIdlePartitionsLend(t *testing.T) {
 	}
 
 	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
-	// Several keys, for the node that is not to lend does not borrow either, and may lead the partition of one.
-	key, large := []byte{0, 0, 0, 0}, make([]byte, 1<<19)
-	poll.Until(t, "a partition of the keys borrows", func() bool {
-		key[3] = (key[3] + 1) % 8
+	// The node that is not to lend does not borrow either: it must not lead the partition of the key.
+	key, large := []byte{0, 0, 0, 0}, make([]byte, 2<<20)
+	borrows := func() bool {
+		tok, all := token.Hash(key), leaders()
+		for _, some := range all[:3] {
+			for _, r := range some {
+				if span, _ := r.Span(); span.Tokens().Contains(tok) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	poll.Until(t, "the partition of the key borrows", func() bool {
+		if !borrows() {
+			key[3]++
+			return false
+		}
 		c.call.Result.Reset()
 		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{key, large}
 		if err := c.wait(c.s.Execute(context.Background(), &c.call)).Err; err != nil {
