@@ -4,6 +4,7 @@ package storage
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -17,7 +18,7 @@ var ErrOneToken = errors.New("all rows have one token, and there is no place bet
 
 const (
 	// middleMax bounds the tokens whose sizes Middle adds up one by one, walkMax the bytes on disk of a span that is
-	// read for it.
+	// read for it: of one with large rows, which stand apart and are not read, those of what is beside the keys.
 	middleMax = 1 << 18
 	walkMax   = 64 << 20
 )
@@ -35,17 +36,21 @@ type Halves struct {
 }
 
 // Middle is the beginning of a token that leaves about as many bytes of a span before it as after it. A small span is
-// read as a whole; of one with more than 64 MiB on disk or 262,144 tokens the sizes of tables on disk are asked for.
+// read as a whole; of one with more than 64 MiB on disk, large rows aside, or 262,144 tokens the sizes of tables on
+// disk are asked for. A table counts the large rows that it names as if they were spread over its keys.
 // Without any rows it is the middle of the tokens. ErrOneToken comes with the token that has it all.
 func (s *Statistics) Middle(span keys.Span) (h Halves, err error) {
 	onDisk, err := s.DiskBytes(span)
 	if err != nil {
 		return h, err
 	}
+	most := uint64(math.MaxUint64)
 	if onDisk > walkMax {
-		return s.middleOnDisk(span)
+		if most = walkMax; s.db.Metrics().BlobFiles.ValueSize < onDisk/4 {
+			return s.middleOnDisk(span)
+		}
 	}
-	tokens, sizes, all, err := s.weigh(span)
+	tokens, sizes, all, err := s.weigh(span, most)
 	if err != nil {
 		return h, err
 	}
@@ -90,7 +95,7 @@ func (s *Statistics) Size(span keys.Span, enough uint64) (uint64, error) {
 	if most < enough {
 		return onDisk, nil
 	}
-	_, sizes, _, err := s.weigh(span)
+	_, sizes, _, err := s.weigh(span, math.MaxUint64)
 	var read uint64
 	for _, n := range sizes {
 		read += n
@@ -121,15 +126,21 @@ func TokenOnly(table uint32, t token.Token) keys.Span {
 	return keys.TokenSpan(table, token.Range{Begin: at, Limit: at + 1})
 }
 
-// weigh adds up the bytes of each token of a span, as they are stored; all is false if there are too many.
-func (s *Statistics) weigh(span keys.Span) (tokens, sizes []uint64, all bool, err error) {
+// weigh adds up the bytes of each token of a span, as they are stored; all is false if there are too many tokens, or
+// more than most bytes beside the keys. Of a row that stands apart the size is read, and not the row.
+func (s *Statistics) weigh(span keys.Span, most uint64) (tokens, sizes []uint64, all bool, err error) {
 	lower, upper := span.Bounds()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return nil, nil, false, s.check(err)
 	}
 	all = true
+	read := uint64(0)
 	for ok := it.First(); ok; ok = it.Next() {
+		if read > most {
+			all = false
+			break
+		}
 		p, ok := keys.Parse(it.Key())
 		if !ok {
 			continue
@@ -143,6 +154,7 @@ func (s *Statistics) weigh(span keys.Span) (tokens, sizes []uint64, all bool, er
 			tokens, sizes = append(tokens, ring), append(sizes, 0)
 		}
 		value := it.LazyValue()
+		read += uint64(len(it.Key()) + len(value.ValueOrHandle))
 		sizes[len(sizes)-1] += uint64(len(it.Key()) + value.Len())
 	}
 	return tokens, sizes, all, s.check(errors.Join(it.Error(), it.Close()))

@@ -3,6 +3,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -144,5 +145,40 @@ func TestSize(t *testing.T) {
 	}
 	if n := size(walkMax + 1); n < 100_000 || n > 120_000 {
 		t.Errorf("100 KB on disk are %d", n)
+	}
+}
+
+// TestMiddleOfLargeRows proves that a span is halved where its bytes are if most of them are rows that stand in files
+// of their own: the tables that name those say how many bytes they have, and not beside which keys.
+func TestMiddleOfLargeRows(t *testing.T) {
+	s := openMem(t, Options{})
+	const table = 600
+	var large []uint64 // the tokens of rows of 64 KiB, all in the right half of the ring
+	for i := range 2400 {
+		key, size := fmt.Sprint(i), 100
+		if tok := token.Hash([]byte(key)); tok > 0 {
+			size = 64 << 10
+			large = append(large, tok.Position())
+		}
+		putSized(t, s, table, key, size)
+	}
+	if err := errors.Join(s.db.Flush(), s.Compact(context.Background())); err != nil {
+		t.Fatal(err)
+	}
+	if m := s.db.Metrics(); m.BlobFiles.ValueSize < uint64(len(large))*64<<10 || m.BlobFiles.ValueSize < walkMax {
+		t.Fatalf("%d bytes of %d large rows stand apart", m.BlobFiles.ValueSize, len(large))
+	}
+	h, err := s.Middle(keys.Span{Table: table})
+	before := 0
+	for _, at := range large {
+		if at < h.At.Ring {
+			before++
+		}
+	}
+	if err != nil || before < len(large)*9/20 || before > len(large)*11/20 {
+		t.Errorf("%d of %d large rows are on the left: %+v, %v", before, len(large), h, err)
+	}
+	if n := uint64(before) * 64 << 10; h.Left < n || h.Left > n*21/20 {
+		t.Errorf("%d bytes on the left are told as %d", n, h.Left)
 	}
 }
