@@ -30,6 +30,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/guard"
@@ -82,6 +83,7 @@ type Node struct {
 	engine  *session.Engine
 	// containers serves what is stored as items; definitions are what it has parsed.
 	containers  *container.Engine
+	scripts     *script.Service // of containers
 	definitions container.Definitions
 	cql         *cql.Server
 	reserve     *guard.Reserve // of descriptors

@@ -21,6 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
+	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -73,6 +74,7 @@ func (n *Node) serve() error {
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout})
+	n.scripts = script.NewService(n.containers, script.Bounds{})
 	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
 	o := cql.Options{
 		TLS:                   n.dynamicTLS(),

@@ -50,7 +50,7 @@ var sameWing = map[string]string{
 		"internal/query/expr internal/query/read internal/query/write internal/query/ddl internal/query/guardrail " +
 		"internal/query/explain internal/query/transaction",
 	"internal/query/guardrail":   "",
-	"internal/query/script":      "",
+	"internal/query/script":      "internal/query/container internal/query/sql",
 	"internal/query/roles":       "internal/query/parser",
 	"internal/query/sql":         "",
 	"internal/control/advise":    "",

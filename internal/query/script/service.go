@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package script
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/sql"
+)
+
+// Service runs the scripts of containers: clients call it, and it has what they ask for run at the leader of the
+// logical partition, as one transaction. It is safe for concurrent use.
+type Service struct {
+	engine     *Engine
+	containers *container.Engine
+}
+
+// NewService makes a service, which runs what other nodes ask for, too, once it is the runner of the containers.
+func NewService(c *container.Engine, b Bounds) *Service {
+	s := &Service{New(b), c}
+	c.SetRunner(s)
+	return s
+}
+
+// Executed is what a script, or an operation with triggers, came to.
+type Executed struct {
+	// Body is the JSON of the response, nil if there is none.
+	Body []byte
+	// Log is what the scripts logged, if that was asked for. A failure has no log.
+	Log string
+	// Status is that of an operation with triggers, and Etag that of its item, empty after a Delete.
+	Status int
+	Etag   string
+}
+
+// Execute runs the stored procedure of an id with arguments, a JSON array or nothing. Errors are *container.Error.
+func (s *Service) Execute(ctx context.Context, c *container.Container, key epk.Key, id string, args []byte, log bool,
+	o container.RequestOptions) (*Executed, container.Where, error) {
+	if _, err := c.Script(container.StoredProcedure, id); err != nil {
+		return nil, container.Where{}, err
+	}
+	if len(args) > 0 {
+		v, err := document.Parse(args, document.Limits{})
+		if err != nil || v.Kind() != document.Array {
+			return nil, container.Where{}, container.Errorf(400, 0, "The arguments of a stored procedure have to be a JSON array.")
+		}
+	}
+	return s.run(ctx, c, key, &order{id: id, args: args, log: log}, o)
+}
+
+// Do carries out an operation on an item with the triggers of the names given before and after it. Errors are
+// *container.Error: of the operation, or 400 of a trigger.
+func (s *Service) Do(ctx context.Context, c *container.Container, key epk.Key, op *container.Operation, before,
+	after []string, log bool, o container.RequestOptions) (*Executed, container.Where, error) {
+	return s.run(ctx, c, key, &order{op: *op, before: before, after: after, log: log}, o)
+}
+
+func (s *Service) run(ctx context.Context, c *container.Container, key epk.Key, q *order, o container.RequestOptions) (
+	*Executed, container.Where, error) {
+	result, where, err := s.containers.Run(ctx, c, key, q.append(nil), o)
+	if err != nil {
+		return nil, where, err
+	}
+	out, err := decodeExecuted(result)
+	return out, where, err
+}
+
+// Functions are the user-defined functions of a container, for its queries.
+func (s *Service) Functions(c *container.Container) sql.Functions { return functions{s.engine, c} }
+
+type functions struct {
+	engine *Engine
+	c      *container.Container
+}
+
+// Call implements sql.Functions.
+func (f functions) Call(ctx context.Context, name string, args []document.Value) (document.Value, error) {
+	p, err := program(ctx, f.engine, f.c, container.UserFunction, name)
+	if err != nil {
+		return document.Value{}, err
+	}
+	v, err := f.engine.Function(ctx, p.Program, args)
+	return v, told(err)
+}
+
+// stored is a script as a container keeps it, compiled.
+type stored struct {
+	*Program
+	definition document.Value
+}
+
+// program finds a script of a container and compiles it, if that was not done before.
+func program(ctx context.Context, e *Engine, c *container.Container, kind container.ScriptKind, id string) (*stored,
+	error) {
+	found, err := c.Script(kind, id)
+	if err != nil {
+		return nil, err
+	}
+	p, err := e.Program(ctx, id, found.Body)
+	return &stored{p, document.View(found.JSON)}, told(err)
+}
+
+// told is an error as clients of containers are told.
+func told(err error) error {
+	if f, ok := errors.AsType[*Failure](err); ok {
+		return container.Errorf(f.Status, f.SubStatus, "%s", f.Message)
+	}
+	return err
+}
+
+// RunProgram implements container.Runner.
+func (s *Service) RunProgram(ctx context.Context, t *container.Transaction, program []byte) ([]byte, error) {
+	q, err := decodeOrder(program)
+	if err != nil {
+		return nil, err
+	}
+	c := t.Container()
+	l := &leader{service: s, t: t, order: q, ids: map[string]string{},
+		writesMax: changesMax / (1 + len(c.Definition.UniqueKeys)),
+		call:      Call{SelfLink: c.Self(), AltLink: "dbs/" + c.Database.ID + "/colls/" + c.ID, Log: q.log}}
+	l.call.Items = l
+	if q.op.Kind == 0 {
+		err = l.procedure(ctx)
+	} else {
+		err = l.operation(ctx)
+	}
+	if err != nil {
+		return nil, told(err)
+	}
+	return l.out.append(nil), nil
+}
+
+// procedure runs a stored procedure.
+func (l *leader) procedure(ctx context.Context) error {
+	p, err := program(ctx, l.service.engine, l.t.Container(), container.StoredProcedure, l.order.id)
+	if err != nil {
+		return err
+	}
+	call := l.call
+	call.Program, call.Arguments = p.Program, document.View(l.order.args)
+	out, err := l.service.engine.Procedure(ctx, &call)
+	l.out.Status, l.out.Body, l.out.Log = 200, out.Body, out.Log
+	return err
+}
+
+// operation carries out an operation with triggers.
+func (l *leader) operation(ctx context.Context) error {
+	op := l.order.op
+	call := l.call
+	call.Operation = operationNames[op.Kind]
+	request := op.Body
+	for _, id := range l.order.before {
+		p, err := l.trigger(ctx, id, "pre", call.Operation)
+		if err != nil {
+			return err
+		}
+		call.Program, call.Request = p.Program, document.View(request)
+		out, err := l.service.engine.Before(ctx, &call)
+		if err != nil {
+			return err
+		}
+		request, l.out.Log = out.Request, l.out.Log+out.Log
+	}
+	if op.Body != nil {
+		op.Body = document.WithoutSystem(document.View(request)).Append(nil)
+	}
+	there := false
+	if op.Kind == container.Upsert {
+		_, bad := l.t.Do(ctx, &container.Operation{Kind: container.Read, ID: document.View(op.Body).Get("id").Str()})
+		there = bad == nil
+	}
+	item, bad := l.t.Do(ctx, &op)
+	if bad != nil {
+		return bad
+	}
+	switch {
+	case op.Kind == container.Create, op.Kind == container.Upsert && !there:
+		l.out.Status = 201
+	case op.Kind == container.Delete:
+		l.out.Status = 204
+	default:
+		l.out.Status = 200
+	}
+	if item != nil {
+		l.out.Body, l.out.Etag = item.Resource(), item.Etag
+	}
+	for _, id := range l.order.after {
+		p, err := l.trigger(ctx, id, "post", call.Operation)
+		if err != nil {
+			return err
+		}
+		call.Program, call.Request, call.Response = p.Program, document.View(request), document.View(l.out.Body)
+		out, err := l.service.engine.After(ctx, &call)
+		if err != nil {
+			return err
+		}
+		l.out.Body, l.out.Log = out.Body, l.out.Log+out.Log
+	}
+	return nil
+}
+
+// operationNames are what triggers are for, by the kinds of operations.
+var operationNames = map[container.Kind]string{container.Create: "Create", container.Upsert: "Upsert",
+	container.Replace: "Replace", container.Delete: "Delete"}
+
+// trigger finds a trigger that runs before ("pre") or after ("post") an operation.
+func (l *leader) trigger(ctx context.Context, id, when, operation string) (*stored, error) {
+	if operation == "" {
+		return nil, container.Errorf(400, 0, "Triggers run with create, upsert, replace and delete alone.")
+	}
+	p, err := program(ctx, l.service.engine, l.t.Container(), container.Trigger, id)
+	if err != nil {
+		return nil, err
+	}
+	if is := p.definition.Get("triggerType").Str(); !strings.EqualFold(is, when) {
+		return nil, container.Errorf(400, 0, "The trigger %s is a %s-trigger, and was named as a %s-trigger.", id, is, when)
+	}
+	is := p.definition.Get("triggerOperation").Str()
+	upserts := operation == "Upsert" && (strings.EqualFold(is, "Create") || strings.EqualFold(is, "Replace"))
+	if !strings.EqualFold(is, "All") && !strings.EqualFold(is, operation) && !upserts &&
+		!(operation == "Replace" && strings.EqualFold(is, "Update")) {
+		return nil, container.Errorf(400, 0, "The trigger %s is for the operation %s, not for %s.", id, is, operation)
+	}
+	return p, nil
+}
