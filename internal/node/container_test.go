@@ -262,6 +262,19 @@ func TestBatches(t *testing.T) {
 		s.body(k, "3") != "" {
 		t.Errorf("made and removed: %+v", r)
 	}
+	large := strings.Repeat("x", 400<<10) // more than a transaction tells
+	if r = batch(create(`{"id":"4","k":"a","pad":"`+large+`"}`), container.Operation{Kind: container.Read, ID: "4"},
+		container.Operation{Kind: container.Patch, ID: "4", Body: []byte(`[{"op":"set","path":"/n","value":1}]`)},
+		container.Operation{Kind: container.Read, ID: "4"}); r.Failed >= 0 {
+		t.Fatalf("%+v", r)
+	}
+	for i, patched := range []bool{false, false, true, true} {
+		item := r.Of[i].Item
+		got := document.View(item.Body)
+		if len(got.Get("pad").Str()) != len(large) || got.Get("n").IsDefined() != patched {
+			t.Errorf("operation %d on a large item answers %d bytes", i, len(item.Body))
+		}
+	}
 	for _, many := range []int{0, container.OperationsMax + 1} {
 		_, err := n.containers.Do(t.Context(), s.c, k, make([]container.Operation, many), container.RequestOptions{})
 		if container.StatusOf(err) != 400 {

@@ -50,7 +50,7 @@ func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operat
 	if err != nil {
 		return nil, err
 	}
-	return e.results(ctx, c, key, sent, a, where)
+	return e.results(ctx, c, key, sent, a, where, &o)
 }
 
 // failedAt is the outcome of a batch of so many operations, one of which cannot be tried.
@@ -185,8 +185,8 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 }
 
 // results says what came of the operations that were sent.
-func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []Operation, a *answer, where Where) (
-	*Results, error) {
+func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []Operation, a *answer, where Where,
+	options *RequestOptions) (*Results, error) {
 	if a.failed >= 0 && a.failed < len(a.of) {
 		o := &a.of[a.failed]
 		out := failedAt(len(ops), a.failed, Errorf(o.status, o.sub, "%s", o.message))
@@ -214,12 +214,49 @@ func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []O
 		if !o.there {
 			continue
 		}
-		if k := ops[i].Kind; o.stored.body == nil && k != Read && k != Patch {
-			o.stored.body = ops[i].Body
+		if o.stored.body == nil {
+			o.stored.body = bodySent(ops[:i+1])
 		}
 		r.Item = c.item(keyBytes, o.id, &o.stored)
+		if o.stored.body == nil && (ops[i].Kind == Read || !options.NoBodies) {
+			if err := e.fetch(ctx, c, key, r.Item, out, options); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return out, nil
+}
+
+// bodySent is the body that the last of some operations has left behind, nil if they do not say.
+func bodySent(ops []Operation) []byte {
+	last := &ops[len(ops)-1]
+	for i := len(ops) - 1; i >= 0; i-- {
+		switch op := &ops[i]; {
+		case op.ID != last.ID || op.Kind == Read:
+		case op.Kind == Patch || op.Kind == Delete:
+			return nil
+		default:
+			return op.Body
+		}
+	}
+	return nil
+}
+
+// fetch reads the body of an item that was too large for the answer of its transaction: as it is now, with its etag, if
+// it has been changed since.
+func (e *Engine) fetch(ctx context.Context, c *Container, key epk.Key, item *Item, out *Results,
+	o *RequestOptions) error {
+	r, where, err := e.Read(ctx, c, key, item.ID, "", *o)
+	if err != nil {
+		return err
+	}
+	if out.Charge += where.Charge; r.Item != nil {
+		*item = *r.Item
+	}
+	if item.Body == nil {
+		item.Body = []byte("{}") // somebody has deleted it meanwhile
+	}
+	return nil
 }
 
 // DeleteKey deletes all items of a logical partition.
