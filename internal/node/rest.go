@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
@@ -52,7 +53,7 @@ func (n *Node) serveREST() error {
 	if err := n.ensureRESTKeys(); err != nil {
 		return err
 	}
-	n.rest = rest.New(n.containers, rest.Options{
+	n.rest = rest.New(n.containers, n.scripts, rest.Options{
 		Keys: n.restKeys, Now: n.clock(), TLS: n.dynamicTLS(),
 		ConnectionsMax:  n.opts.Limits.Connections / 4,
 		RequestBytesMax: int64(n.opts.Limits.RequestBytes / 4),
@@ -72,4 +73,7 @@ func (n *Node) serveREST() error {
 	return nil
 }
 
-var _ rest.Engine = (*container.Engine)(nil)
+var (
+	_ rest.Engine  = (*container.Engine)(nil)
+	_ rest.Scripts = (*script.Service)(nil)
+)

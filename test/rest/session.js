@@ -36,6 +36,9 @@ async function resources() {
   await fails(404, database.container("nosuch").items.create({ id: "1" }), "an item of no container");
   const throughput = await made.container.readOffer();
   assert.strictEqual(throughput.resource.content.offerThroughput, 400);
+  const raised = { ...throughput.resource, content: { ...throughput.resource.content, offerThroughput: 4000 } };
+  await client.offer(throughput.resource.id).replace(raised); // nothing here is to be throttled
+  assert.strictEqual((await made.container.readOffer()).resource.content.offerThroughput, 4000);
   return { database, container: made.container };
 }
 
@@ -147,9 +150,45 @@ async function queries(container) {
   assert.ok(all.resources.length >= 10);
 }
 
+async function scripts(container) {
+  const { scripts, items } = container;
+  await items.create({ id: "1", foodGroup: "scripts", n: 1 });
+  await scripts.storedProcedures.create({
+    id: "add",
+    body: function add(id, by) {
+      const c = getContext().getCollection();
+      c.readDocument(`${c.getAltLink()}/docs/${id}`, (err, item) => {
+        if (err) throw err;
+        item.n += by;
+        c.replaceDocument(item._self, item, (err, replaced) => {
+          if (err) throw err;
+          if (replaced.n > 10) throw new Error("too much");
+          getContext().getResponse().setBody({ n: replaced.n });
+        });
+      });
+    },
+  });
+  const add = (by) => scripts.storedProcedure("add").execute("scripts", ["1", by]);
+  assert.deepStrictEqual((await add(4)).resource, { n: 5 });
+  await fails(400, add(6), "a procedure that throws");
+  assert.strictEqual((await container.item("1", "scripts").read()).resource.n, 5);
+  await scripts.triggers.create({
+    id: "stamp", triggerType: "Pre", triggerOperation: "Create",
+    body: function () {
+      const request = getContext().getRequest();
+      request.setBody({ ...request.getBody(), stamped: true });
+    },
+  });
+  const stamped = await items.create({ id: "2", foodGroup: "scripts" }, { preTriggerInclude: ["stamp"] });
+  assert.strictEqual(stamped.resource.stamped, true);
+  await scripts.userDefinedFunctions.create({ id: "twice", body: (x) => x * 2 });
+  const twice = items.query("SELECT VALUE udf.twice(c.n) FROM c WHERE c.id = '1'", { partitionKey: "scripts" });
+  assert.deepStrictEqual((await twice.fetchAll()).resources, [10]);
+}
+
 async function main() {
   const { database, container } = await resources();
-  const steps = { items, keys, batches, queries };
+  const steps = { items, keys, batches, queries, scripts };
   const only = process.env.STEPS ? process.env.STEPS.split(",") : Object.keys(steps);
   for (const step of only) {
     await steps[step](container);

@@ -23,12 +23,12 @@ def resources(client):
     assert client.create_database_if_not_exists("py").id == "py"
     assert [d["id"] for d in client.list_databases()] == ["py"]
     assert [d["id"] for d in client.query_databases("SELECT * FROM c WHERE c.id = 'py'")] == ["py"]
-    container = database.create_container("foods", PartitionKey("/foodGroup"), offer_throughput=400)
+    container = database.create_container("foods", PartitionKey("/foodGroup"), offer_throughput=4000)
     properties = container.read()
     assert properties["partitionKey"]["paths"] == ["/foodGroup"]
     assert properties["indexingPolicy"]["indexingMode"] == "consistent"
-    assert container.get_throughput().offer_throughput == 400
-    assert container.replace_throughput(500).offer_throughput == 500
+    assert container.get_throughput().offer_throughput == 4000
+    assert container.replace_throughput(5000).offer_throughput == 5000
     assert [c["id"] for c in database.list_containers()] == ["foods"]
     assert len(list(container.read_feed_ranges())) == 1
     return database, container
@@ -117,10 +117,61 @@ def queries(container):
     assert len(list(many)) == 10
 
 
+MOVE = """function move(from, to, amount) {
+    var items = getContext().getCollection(), account = {};
+    [from, to].forEach(function (id) {
+        items.readDocument(items.getAltLink() + "/docs/" + id, function (err, found) {
+            if (err) throw err;
+            account[id] = found;
+            if (!account[from] || !account[to]) return;
+            account[from].balance -= amount;
+            account[to].balance += amount;
+            [from, to].forEach(function (id) { items.replaceDocument(account[id]._self, account[id]); });
+            if (account[from].balance < 0) throw new Error("there is not enough");
+            console.log("moved %s", amount);
+            getContext().getResponse().setBody(account[from].balance);
+        });
+    });
+}"""
+
+
+def scripts(container):
+    for account, balance in (("a", 100), ("b", 0)):
+        container.create_item({"id": account, "foodGroup": "bank", "balance": balance})
+
+    def balances():
+        return [container.read_item(account, "bank")["balance"] for account in ("a", "b")]
+
+    own = container.scripts
+    made = own.create_stored_procedure({"id": "move", "body": MOVE})
+    left = own.execute_stored_procedure("move", partition_key="bank", params=["a", "b", 30], enable_script_logging=True)
+    headers = container.client_connection.last_response_headers
+    assert left == 70 and balances() == [70, 30], (left, balances())
+    assert headers["x-ms-documentdb-script-log-results"] == "moved%2030%0A", headers
+    assert own.execute_stored_procedure(made, partition_key="bank", params=["b", "a", 10]) == 20
+    fails(400, "a procedure that throws", lambda: own.execute_stored_procedure(
+        "move", partition_key="bank", params=["a", "b", 1000]))
+    assert balances() == [80, 20], "what a procedure did before it threw is there"
+    fails(404, "a procedure that is not there", lambda: own.execute_stored_procedure("none", partition_key="bank"))
+
+    own.create_trigger({"id": "stamp", "triggerType": "Pre", "triggerOperation": "Create", "body":
+                        "function () { var r = getContext().getRequest(), b = r.getBody(); b.stamped = true; r.setBody(b); }"})
+    own.create_trigger({"id": "refuse", "triggerType": "Post", "triggerOperation": "All", "body":
+                        "function () { throw new Error('not today'); }"})
+    assert container.create_item({"id": "c", "foodGroup": "bank"}, pre_trigger_include="stamp")["stamped"] is True
+    fails(400, "a trigger that throws", lambda: container.create_item({"id": "d", "foodGroup": "bank"},
+                                                                      post_trigger_include="refuse"))
+    fails(404, "what a trigger has refused", lambda: container.read_item("d", "bank"))
+
+    own.create_user_defined_function({"id": "twice", "body": "function (x) { return x * 2; }"})
+    assert list(container.query_items("SELECT VALUE udf.twice(c.balance) FROM c WHERE IS_DEFINED(c.balance) ORDER BY c.id",
+                                      partition_key="bank")) == [160, 40]
+
+
 def main():
     endpoint, key = sys.argv[1:3]
     database, container = resources(client := CosmosClient(endpoint, key))
-    steps = {f.__name__: f for f in [items, keys, batches, queries]}
+    steps = {f.__name__: f for f in [items, keys, batches, queries, scripts]}
     for step in (os.environ.get("STEPS") or ",".join(steps)).split(","):
         steps[step](container)
         print("ok", step)

@@ -22,7 +22,7 @@ func (d *discard) WriteHeader(int)             {}
 func BenchmarkReadItem(b *testing.B) {
 	f := newFake()
 	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}
-	s := New(f, Options{Keys: func() *Keys { return keys }})
+	s := New(f, noScripts{}, Options{Keys: func() *Keys { return keys }})
 	ask := func(method, path, body string) *http.Request {
 		r, err := http.NewRequest(method, "http://h"+path, strings.NewReader(body))
 		if err != nil {

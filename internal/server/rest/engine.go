@@ -7,6 +7,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/script"
+	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
 // Engine is what the server serves: *container.Engine is one. Its errors that are *container.Error are told to clients
@@ -68,4 +70,13 @@ type scripts interface {
 	ReplaceScript(ctx context.Context, c *container.Container, s *container.Script, body []byte,
 		ifMatch string) (*container.Script, error)
 	DeleteScript(ctx context.Context, c *container.Container, s *container.Script) error
+}
+
+// Scripts runs the scripts of containers: *script.Service does.
+type Scripts interface {
+	Execute(ctx context.Context, c *container.Container, key epk.Key, id string, args []byte, log bool,
+		o container.RequestOptions) (*script.Executed, container.Where, error)
+	Do(ctx context.Context, c *container.Container, key epk.Key, op *container.Operation, before, after []string,
+		log bool, o container.RequestOptions) (*script.Executed, container.Where, error)
+	Functions(c *container.Container) sql.Functions
 }

@@ -35,7 +35,7 @@ type surface struct {
 func newSurface(t *testing.T, o Options) *surface {
 	s := &surface{t: t, fake: newFake(), keys: &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}}
 	o.Keys = func() *Keys { return s.keys }
-	s.server = New(s.fake, o)
+	s.server = New(s.fake, noScripts{}, o)
 	h := httptest.NewServer(s.server)
 	t.Cleanup(h.Close)
 	s.url = h.URL
@@ -194,7 +194,10 @@ func TestExchanges(t *testing.T) {
 			with("Content-Type", "application/json-patch+json"), 200, `"x":4`, nil},
 		{"DELETE " + docs + "/4", "", pk, 204, "^$", m{"lsn": `^\d+$`}},
 		{"DELETE " + docs + "/4", "", pk, 404, "", nil},
-		{"POST " + docs, `{"id":"5","pk":"a"}`, with("x-ms-documentdb-pre-trigger-include", "t"), 400, "Triggers", nil},
+		{"POST " + docs, `{"id":"5","pk":"a"}`, with("x-ms-documentdb-pre-trigger-include", "t, u"), 201,
+			`"before":"t u","after":"","values":1`, m{"etag": `^"e"$`}},
+		{"POST " + docs, `{"id":"5","pk":"a"}`, m{"x-ms-documentdb-post-trigger-include": "t"}, 201,
+			`"before":"","after":"t"`, nil},
 
 		{"POST " + docs, `[{"operationType":"Create","resourceBody":{"id":"b1","pk":"a"}},{"operationType":"Read","id":"b1"}]`,
 			silent(batch), 200, `^\[{"statusCode":201,"requestCharge":5.5,"eTag":"\\".*\\"","resourceBody":{"id":"b1",.*}},` +
@@ -395,7 +398,7 @@ func TestBounds(t *testing.T) {
 // and that who has no key does not keep the connection.
 func TestHTTPS(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	h := httptest.NewTLSServer(New(newFake(), Options{Keys: func() *Keys { return keys }}))
+	h := httptest.NewTLSServer(New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }}))
 	defer h.Close()
 	ask := func(key []byte) (*http.Response, string) {
 		r, _ := http.NewRequest(get, h.URL+"/", nil)
@@ -420,7 +423,7 @@ func TestHTTPS(t *testing.T) {
 // TestServe proves that a server answers on a listener, bounds its connections, and ends with Shutdown.
 func TestServe(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	s := New(newFake(), Options{Keys: func() *Keys { return keys }, ConnectionsMax: 1})
+	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }, ConnectionsMax: 1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -14,12 +14,14 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
@@ -461,3 +463,20 @@ func (f *fake) ReplaceScript(context.Context, *container.Container, *container.S
 func (f *fake) DeleteScript(context.Context, *container.Container, *container.Script) error {
 	return container.Errorf(503, 0, "The fake keeps no scripts.")
 }
+
+// noScripts runs procedures and triggers by saying what it was asked for.
+type noScripts struct{}
+
+func (noScripts) Execute(_ context.Context, _ *container.Container, key epk.Key, id string, args []byte, log bool,
+	_ container.RequestOptions) (*script.Executed, container.Where, error) {
+	return &script.Executed{Body: fmt.Appendf(nil, `{"procedure":%q,"values":%d,"arguments":%s}`, id, len(key), args),
+		Log: map[bool]string{true: "100 %, ü"}[log]}, container.Where{}, nil
+}
+
+func (noScripts) Do(_ context.Context, _ *container.Container, key epk.Key, op *container.Operation,
+	before, after []string, _ bool, _ container.RequestOptions) (*script.Executed, container.Where, error) {
+	return &script.Executed{Status: 201, Etag: `"e"`, Body: fmt.Appendf(nil, `{"before":%q,"after":%q,"values":%d}`,
+		strings.Join(before, " "), strings.Join(after, " "), len(key))}, container.Where{}, nil
+}
+
+func (noScripts) Functions(*container.Container) sql.Functions { return nil }

@@ -90,9 +90,6 @@ const resourceMargin = 320
 
 // doOne carries out one operation on an item, and answers with what came of it.
 func (x *exchange) doOne(ctx context.Context, op container.Operation) (*answer, error) {
-	if x.header.Get(hPreTriggers) != "" || x.header.Get(hPostTriggers) != "" {
-		return nil, badRequest("Triggers are not supported: leave them out of the request.")
-	}
 	c, err := x.container(true)
 	if err != nil {
 		return nil, err
@@ -112,6 +109,9 @@ func (x *exchange) doOne(ctx context.Context, op container.Operation) (*answer, 
 	x.session()
 	op.Body = x.body
 	op.IfMatch, op.IfNoneMatch = x.header.Get(hIfMatch), x.header.Get(hIfNoneMatch)
+	if x.header.Get(hPreTriggers) != "" || x.header.Get(hPostTriggers) != "" {
+		return x.doTriggered(ctx, c, key, &op)
+	}
 	results, err := x.server.engine.Do(ctx, c, key, []container.Operation{op}, x.asked())
 	if err != nil {
 		return nil, err

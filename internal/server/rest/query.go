@@ -68,6 +68,7 @@ func (x *exchange) queryItems(ctx context.Context) (*answer, error) {
 		return nil, refusal
 	}
 	x.session()
+	q.Functions = x.server.scripts.Functions(c)
 	q.CrossPartition = flag(x.header, hCrossPartition) || q.Range != "" || q.MinEPK != "" || q.MaxEPK != ""
 	q.Continuation, q.MaxItems, q.RequestOptions = x.header.Get(hContinuation), size, x.asked()
 	page, err := x.server.engine.Query(ctx, c, q)

@@ -5,9 +5,13 @@ package rest
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/script"
 )
 
 // scriptKinds are the kinds of scripts by the paths, and by the names of their lists.
@@ -59,8 +63,17 @@ func (x *exchange) script() (*container.Container, *container.Script, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := c.Script(scriptKinds[x.target.kind].kind, x.target.id())
-	return c, s, err
+	kind := scriptKinds[x.target.kind].kind
+	if !x.byRID {
+		s, err := c.Script(kind, x.target.id())
+		return c, s, err
+	}
+	for _, s := range c.Scripts(kind) {
+		if s.RID == x.target.id() {
+			return c, s, nil
+		}
+	}
+	return nil, nil, notFound("The script does not exist in the container.")
 }
 
 func (x *exchange) createScript(ctx context.Context) (*answer, error) {
@@ -105,7 +118,63 @@ func (x *exchange) deleteScript(ctx context.Context) (*answer, error) {
 	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteScript(ctx, c, s)
 }
 
-// executeProcedure says that there are none yet.
-func (x *exchange) executeProcedure(context.Context) (*answer, error) {
-	return nil, badRequest("Stored procedures are kept and not executed by this build.")
+func (x *exchange) executeProcedure(ctx context.Context) (*answer, error) {
+	c, s, err := x.script()
+	if err != nil {
+		return nil, err
+	}
+	key, err := x.wholeKey(c)
+	if err != nil {
+		return nil, err
+	}
+	x.session()
+	done, where, err := x.server.scripts.Execute(ctx, c, key, s.ID, x.body, flag(x.header, hScriptLogging), x.asked())
+	if err != nil {
+		return nil, err
+	}
+	return x.executed(where, done), nil
+}
+
+// doTriggered carries out one operation on an item with the triggers that the request names.
+func (x *exchange) doTriggered(ctx context.Context, c *container.Container, key epk.Key,
+	op *container.Operation) (*answer, error) {
+	if key == nil {
+		var err error
+		if key, err = c.KeyOf(op.Body); err != nil {
+			return nil, err
+		}
+	}
+	done, where, err := x.server.scripts.Do(ctx, c, key, op, names(x.header.Get(hPreTriggers)),
+		names(x.header.Get(hPostTriggers)), flag(x.header, hScriptLogging), x.asked())
+	if err != nil {
+		return nil, err
+	}
+	a := x.executed(where, done)
+	a.status = done.Status
+	if done.Etag != "" {
+		x.set(aETag, done.Etag)
+	}
+	if minimal(x.header) {
+		a.body = nil
+	}
+	return a, nil
+}
+
+// executed is the answer of what a script has done.
+func (x *exchange) executed(where container.Where, done *script.Executed) *answer {
+	x.where(where)
+	if done.Log != "" {
+		x.set(aScriptLog, url.PathEscape(done.Log)) // as encodeURIComponent does: a blank is %20
+	}
+	return &answer{status: http.StatusOK, body: done.Body}
+}
+
+// names are those that a header lists.
+func names(list string) (out []string) {
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
 }

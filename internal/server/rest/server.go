@@ -93,10 +93,11 @@ type Stats struct {
 
 // Server serves the containers of an engine to HTTP clients.
 type Server struct {
-	engine Engine
-	opts   Options
-	stats  Stats
-	http   *http.Server
+	engine  Engine
+	scripts Scripts
+	opts    Options
+	stats   Stats
+	http    *http.Server
 	// connections counts those that were ever open.
 	connections atomic.Uint32
 }
@@ -108,8 +109,8 @@ const user = 1 << 31
 type connection struct{}
 
 // New makes a server that has no listener yet.
-func New(engine Engine, o Options) *Server {
-	s := &Server{engine: engine, opts: o.withDefaults()}
+func New(engine Engine, scripts Scripts, o Options) *Server {
+	s := &Server{engine: engine, scripts: scripts, opts: o.withDefaults()}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	s.http = &http.Server{
