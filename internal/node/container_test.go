@@ -38,6 +38,20 @@ func newContainer(t testing.TB, n *Node, definition string) *items {
 	return &items{t, n, c}
 }
 
+// itemsOf are those of the container c of the database d, as a node knows it now.
+func itemsOf(t testing.TB, n *Node) *items {
+	t.Helper()
+	d, err := n.containers.Database("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := n.containers.Container(d, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &items{t, n, c}
+}
+
 // key is a partition key of one text.
 func key(s string) epk.Key { return epk.Key{epk.Text(s)} }
 
@@ -420,14 +434,7 @@ func TestFeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = startNode(t, o)
-	d, err := n.containers.Database("d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.c, err = n.containers.Container(d, "c"); err != nil {
-		t.Fatal(err)
-	}
-	if s.n = n; !slices.Equal(s.feed(container.Scope{}, 10), all) {
+	if s = itemsOf(t, n); !slices.Equal(s.feed(container.Scope{}, 10), all) {
 		t.Error("other items after a restart")
 	}
 	tiles()

@@ -168,18 +168,6 @@ func TestItemsInCluster(t *testing.T) {
 	}
 	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	s := newContainer(t, nodes[0], `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
-	of := func(n *Node) *items {
-		t.Helper()
-		d, err := n.containers.Database("d")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := n.containers.Container(d, "c")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &items{t, n, c}
-	}
 	const keys, lanes, each = 5, 8, 25
 	for i := range keys {
 		s.want(201, nil, create(fmt.Sprintf(`{"id":"n","k":"%d","n":0}`, i)))
@@ -187,7 +175,7 @@ func TestItemsInCluster(t *testing.T) {
 	incr := container.Operation{Kind: container.Patch, ID: "n", Body: []byte(`[{"op":"incr","path":"/n","value":1}]`)}
 	var clients sync.WaitGroup
 	for lane := range lanes {
-		at := of(nodes[lane%len(nodes)])
+		at := itemsOf(t, nodes[lane%len(nodes)])
 		clients.Go(func() {
 			for i := range each {
 				k := key(fmt.Sprint((lane + i) % keys))
@@ -223,12 +211,13 @@ func TestItemsInCluster(t *testing.T) {
 	sum := 0
 	for i := range keys {
 		var body struct{ N int }
-		if err := json.Unmarshal([]byte(of(nodes[i%len(nodes)]).body(key(fmt.Sprint(i)), "n")), &body); err != nil {
+		at := itemsOf(t, nodes[i%len(nodes)])
+		if err := json.Unmarshal([]byte(at.body(key(fmt.Sprint(i)), "n")), &body); err != nil {
 			t.Fatal(err)
 		}
 		sum += body.N
 	}
-	if got := len(of(nodes[3]).feed(container.Scope{}, 17)); sum != lanes*each || got != keys+lanes*each {
+	if got := len(itemsOf(t, nodes[3]).feed(container.Scope{}, 17)); sum != lanes*each || got != keys+lanes*each {
 		t.Errorf("%d increments and %d items, want %d and %d", sum, got, lanes*each, keys+lanes*each)
 	}
 	read, _, err := nodes[0].containers.Read(t.Context(), s.c, key("0"), "n", "", container.RequestOptions{})
@@ -237,7 +226,7 @@ func TestItemsInCluster(t *testing.T) {
 	}
 	var winners sync.Map
 	for lane := range lanes {
-		at := of(nodes[lane%len(nodes)])
+		at := itemsOf(t, nodes[lane%len(nodes)])
 		clients.Go(func() {
 			r, err := at.n.containers.Do(t.Context(), at.c, key("0"), []container.Operation{{Kind: container.Replace,
 				IfMatch: read.Item.Etag, Body: fmt.Appendf(nil, `{"id":"n","k":"0","n":%d}`, lane)}},
@@ -259,7 +248,7 @@ func TestItemsInCluster(t *testing.T) {
 	}
 	for _, n := range nodes {
 		poll.Until(t, "the nodes have one map", func() bool {
-			got, _ := n.containers.Ranges(of(n).c)
+			got, _ := n.containers.Ranges(itemsOf(t, n).c)
 			return slices.EqualFunc(got, want, func(a, b container.Range) bool {
 				return a.ID == b.ID && a.Min == b.Min
 			})

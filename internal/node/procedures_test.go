@@ -39,15 +39,7 @@ func TestProcedures(t *testing.T) {
 		if _, err := n.containers.CreateScript(t.Context(), s.c, kind, []byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		d, err := n.containers.Database("d")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := n.containers.Container(d, "c")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.c = c
+		s = itemsOf(t, n)
 	}
 	keep(container.StoredProcedure, "transfer", "")
 	keep(container.StoredProcedure, "spoil", "")

@@ -151,21 +151,27 @@ func (c *checker) array(depth int) error {
 		c.i++
 		return nil
 	}
-	for {
+	for more := true; more; {
 		c.space()
-		if err := c.value(depth + 1); err != nil {
+		err := c.value(depth + 1)
+		if err == nil {
+			more, err = c.more(']', "an element")
+		}
+		if err != nil {
 			return err
 		}
-		switch c.space(); c.peek() {
-		case ',':
-			c.i++
-		case ']':
-			c.i++
-			return nil
-		default:
-			return c.fail("a comma or ] is expected after an element, not %s", c.here())
-		}
 	}
+	return nil
+}
+
+// more passes over what is behind an element or member: a comma, or the end.
+func (c *checker) more(end byte, behind string) (bool, error) {
+	switch c.space(); c.peek() {
+	case ',', end:
+		c.i++
+		return c.s[c.i-1] == ',', nil
+	}
+	return false, c.fail("a comma or %c is expected after %s, not %s", end, behind, c.here())
 }
 
 func (c *checker) object(depth int) error {
@@ -176,7 +182,7 @@ func (c *checker) object(depth int) error {
 		c.i++
 		return nil
 	}
-	for {
+	for more := true; more; {
 		if c.space(); c.peek() != '"' {
 			return c.fail("the name of a member is expected in quotes, not %s", c.here())
 		}
@@ -190,19 +196,14 @@ func (c *checker) object(depth int) error {
 		}
 		c.i++
 		c.space()
-		if err := c.value(depth + 1); err != nil {
+		if err = c.value(depth + 1); err == nil {
+			more, err = c.more('}', "a member")
+		}
+		if err != nil {
 			return err
 		}
-		switch c.space(); c.peek() {
-		case ',':
-			c.i++
-		case '}':
-			c.i++
-			return nil
-		default:
-			return c.fail("a comma or } is expected after a member, not %s", c.here())
-		}
 	}
+	return nil
 }
 
 // names finds out whether an object has a name twice.

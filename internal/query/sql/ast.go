@@ -2,7 +2,11 @@
 
 package sql
 
-import "github.com/ilion-db/ilion/internal/model/document"
+import (
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
 
 // Select is a query or sub-query.
 type Select struct {
@@ -159,4 +163,19 @@ func aliasOf(e Expr) string {
 		return e.Name
 	}
 	return ""
+}
+
+// names are those of the members that a list of expressions makes: $1, $2 .. of those that have none.
+func (s *Select) names() []string {
+	out, unnamed := make([]string, len(s.Items)), 0
+	for i := range s.Items {
+		if out[i] = s.Items[i].Alias; out[i] == "" {
+			out[i] = aliasOf(s.Items[i].Expr)
+		}
+		if out[i] == "" {
+			unnamed++
+			out[i] = fmt.Sprintf("$%d", unnamed)
+		}
+	}
+	return out
 }

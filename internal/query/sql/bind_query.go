@@ -3,7 +3,6 @@
 package sql
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
@@ -212,22 +211,13 @@ func (b *binder) projection(s *Select, q *boundQuery) (node, error) {
 	if s.Value {
 		return b.expr(s.Items[0].Expr)
 	}
-	o := &objectNode{}
-	unnamed := 0
+	o := &objectNode{names: s.names()}
 	for _, item := range s.Items {
 		n, err := b.expr(item.Expr)
 		if err != nil {
 			return nil, err
 		}
-		name := item.Alias
-		if name == "" {
-			name = aliasOf(item.Expr)
-		}
-		if name == "" {
-			unnamed++
-			name = fmt.Sprintf("$%d", unnamed)
-		}
-		o.names, o.values = append(o.names, name), append(o.values, n)
+		o.values = append(o.values, n)
 	}
 	return fold(o, o.values...), nil
 }

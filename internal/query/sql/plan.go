@@ -4,7 +4,6 @@ package sql
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/document"
@@ -139,18 +138,9 @@ func payloadOf(s *Select, item func(alias string, e Expr) Expr) Expr {
 	if s.Value {
 		return s.Items[0].Expr
 	}
-	o := &ObjectExpr{}
-	unnamed := 0
-	for _, i := range s.Items {
-		alias := i.Alias
-		if alias == "" {
-			alias = aliasOf(i.Expr)
-		}
-		if alias == "" {
-			unnamed++
-			alias = fmt.Sprintf("$%d", unnamed)
-		}
-		e := i.Expr
+	o, names := &ObjectExpr{}, s.names()
+	for i := range s.Items {
+		alias, e := names[i], s.Items[i].Expr
 		if item != nil {
 			e = item(alias, e)
 		}

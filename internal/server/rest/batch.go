@@ -58,15 +58,11 @@ func (x *exchange) batchOperations() (keys []string, ops []container.Operation, 
 
 // batch carries out the operations of a batch, all or none.
 func (x *exchange) batch(ctx context.Context) (*answer, error) {
-	c, err := x.container(true)
+	c, key, err := x.partition()
 	if err != nil {
 		return nil, err
 	}
 	_, ops, silent, err := x.batchOperations()
-	if err != nil {
-		return nil, err
-	}
-	key, err := x.wholeKey(c)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,16 @@ func (x *exchange) wholeKey(c *container.Container) (epk.Key, error) {
 	return key, nil
 }
 
+// partition finds the container of the path and reads the whole partition key of the headers.
+func (x *exchange) partition() (*container.Container, epk.Key, error) {
+	c, err := x.container(true)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := x.wholeKey(c)
+	return c, key, err
+}
+
 // itemID is the id of the item that the path names: by its own id, or by its resource id.
 func (x *exchange) itemID(ctx context.Context, c *container.Container, key epk.Key) (string, error) {
 	if x.byRID {
@@ -43,11 +53,7 @@ func (x *exchange) itemID(ctx context.Context, c *container.Container, key epk.K
 }
 
 func (x *exchange) readItem(ctx context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
-	key, err := x.wholeKey(c)
+	c, key, err := x.partition()
 	if err != nil {
 		return nil, err
 	}
@@ -144,11 +150,7 @@ func (x *exchange) deleteItem(ctx context.Context) (*answer, error) {
 
 // deleteByKey deletes all items of a partition key value.
 func (x *exchange) deleteByKey(ctx context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
-	key, err := x.wholeKey(c)
+	c, key, err := x.partition()
 	if err != nil {
 		return nil, err
 	}

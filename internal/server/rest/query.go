@@ -51,6 +51,20 @@ func (x *exchange) scope(c *container.Container) (s container.Scope, err error) 
 	return s, nil
 }
 
+// look reads from the headers where a query or a feed looks and how many items a page may have, and follows the
+// session.
+func (x *exchange) look(c *container.Container) (s container.Scope, size int, err error) {
+	if s, err = x.scope(c); err != nil {
+		return s, 0, err
+	}
+	size, refusal := pageSize(x.header)
+	if refusal != nil {
+		return s, 0, refusal
+	}
+	x.session()
+	return s, size, nil
+}
+
 func (x *exchange) queryItems(ctx context.Context) (*answer, error) {
 	c, err := x.container(true)
 	if err != nil {
@@ -60,14 +74,10 @@ func (x *exchange) queryItems(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Scope, err = x.scope(c); err != nil {
+	size := 0
+	if q.Scope, size, err = x.look(c); err != nil {
 		return nil, err
 	}
-	size, refusal := pageSize(x.header)
-	if refusal != nil {
-		return nil, refusal
-	}
-	x.session()
 	q.Functions = x.server.scripts.Functions(c)
 	q.CrossPartition = flag(x.header, hCrossPartition) || q.Range != "" || q.MinEPK != "" || q.MaxEPK != ""
 	q.Continuation, q.MaxItems, q.RequestOptions = x.header.Get(hContinuation), size, x.asked()
@@ -83,15 +93,10 @@ func (x *exchange) listItems(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := x.scope(c)
+	s, size, err := x.look(c)
 	if err != nil {
 		return nil, err
 	}
-	size, refusal := pageSize(x.header)
-	if refusal != nil {
-		return nil, refusal
-	}
-	x.session()
 	page, err := x.server.engine.Feed(ctx, c, s, x.header.Get(hContinuation), size, x.asked())
 	if err != nil {
 		return nil, err
