@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -141,6 +142,15 @@ type decided struct {
 // Decided implements command.DecisionCompletion.
 func (d decisions) Decided(decision *command.Decision, err error) { d <- decided{decision, err} }
 
+// await waits for a decision, which comes at the coordinator's own deadline.
+func (e *Engine) await(done decisions) decided {
+	d, err := sched.Await(e.opts.Sched, context.Background(), done, 0)
+	if err != nil {
+		d.err = err
+	}
+	return d
+}
+
 // staleTime is how long a request is made again because the container has changed under it.
 const staleTime = 2 * time.Second
 
@@ -148,7 +158,8 @@ const staleTime = 2 * time.Second
 func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *request, o RequestOptions) (*answer, Where,
 	error) {
 	keyBytes := epk.AppendKey(nil, key)
-	began := time.Now()
+	s := e.opts.Sched
+	began := s.Now()
 	for {
 		q.table, q.revision, q.now = c.table.ID, c.table.Revision, e.opts.Now().Unix()
 		cond := &command.Conditional{
@@ -158,9 +169,11 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 		}
 		done := make(decisions, 1)
 		e.opts.Coordinator.Decide(ctx, cond, coordinator.WriteOptions{Level: dberr.Quorum, Type: "CAS"}, done)
-		d := <-done
-		if errors.Is(d.err, coordinator.ErrStaleSchema) && time.Since(began) < staleTime {
-			time.Sleep(schemaPause)
+		d := e.await(done)
+		if errors.Is(d.err, coordinator.ErrStaleSchema) && s.Since(began) < staleTime {
+			if err := s.Sleep(ctx, schemaPause); err != nil {
+				return nil, Where{}, refused(err) // it was not carried out
+			}
 			var err error
 			if c, err = e.newest(c); err != nil {
 				return nil, Where{}, err
@@ -275,7 +288,7 @@ func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o Req
 			SchemaVersion: c.table.Revision, Claimant: o.Claimant,
 			Ops: []command.Op{{Kind: command.OpHeader, Operand: b.Append(nil)}}}},
 		coordinator.WriteOptions{Level: dberr.Quorum, Type: "SIMPLE"}, done)
-	d := <-done
+	d := e.await(done)
 	where := Where{Range: e.rangeOf(c, keyBytes)}
 	if d.err != nil {
 		return where, refused(d.err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -34,7 +35,9 @@ type Options struct {
 	Store       Store
 	// Definitions keeps what was parsed; a new one if nil.
 	Definitions *Definitions
-	// Now is the clock; time.Now if nil.
+	// Sched is how the engine waits: nil, but for simulations.
+	Sched *sched.Scheduler
+	// Now is the clock; Sched.Wall if nil.
 	Now func() time.Time
 	// ReadTimeout is how long a read is repeated because what was read could not be confirmed; 5 s if 0.
 	ReadTimeout time.Duration
@@ -57,7 +60,7 @@ type Engine struct {
 // New makes an engine.
 func New(o Options) *Engine {
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = o.Sched.Wall
 	}
 	if o.Definitions == nil {
 		o.Definitions = &Definitions{}

@@ -199,7 +199,7 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 	x := &pageScan{e: e, c: c, scopes: scopes, request: r, streams: q.Streams(), start: run.After.Start(),
 		page: &Page{Documents: [][]byte{}}}
 	var cancel context.CancelFunc
-	ctx, cancel = context.WithTimeout(ctx, queryTimes*e.opts.QueryTime)
+	ctx, cancel = e.opts.Sched.WithTimeout(ctx, queryTimes*e.opts.QueryTime)
 	defer cancel()
 	next, err := q.Run(ctx, x.source(ctx), run, x.page.take)
 	x.page.Where = x.where()

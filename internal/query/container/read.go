@@ -30,17 +30,16 @@ func (v charged) Passed(t token.Token, key []byte, looked int) (command.Step, er
 
 // read sends a read, and again while what it found could not be confirmed; each time visitor makes what hears of it.
 func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, visitor func() command.Visitor) error {
-	began := time.Now()
+	s := e.opts.Sched
+	began := s.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		*charge = 0
 		err := e.opts.Coordinator.Read(ctx, q, charged{visitor(), charge})
-		if !errors.Is(err, coordinator.ErrRepeat) || time.Since(began)+pause > e.opts.ReadTimeout {
+		if !errors.Is(err, coordinator.ErrRepeat) || s.Since(began)+pause > e.opts.ReadTimeout {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := s.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }

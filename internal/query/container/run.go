@@ -38,10 +38,8 @@ func (e *Engine) Program(ctx context.Context, c *command.Conditional) (partition
 	t := e.tableByID(q.table)
 	older := func() bool { return t == nil || t.Revision < q.revision }
 	for waited := time.Duration(0); older() && waited < schemaWait; waited += schemaPause {
-		select {
-		case <-time.After(schemaPause):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := e.opts.Sched.Sleep(ctx, schemaPause); err != nil {
+			return nil, err
 		}
 		t = e.tableByID(q.table)
 	}

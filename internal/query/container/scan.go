@@ -83,7 +83,7 @@ type scan struct {
 
 // newScan begins a scan at a place, from the beginning if that is empty.
 func (e *Engine) newScan(c *Container, s *Scope, from string, o *RequestOptions) (*scan, error) {
-	x := &scan{e: e, c: c, more: true, max: chunkRowsMax, until: time.Now().Add(e.opts.QueryTime)}
+	x := &scan{e: e, c: c, more: true, max: chunkRowsMax, until: e.opts.Sched.Now().Add(e.opts.QueryTime)}
 	x.q = command.Read{Table: c.table.ID, Level: dberr.Quorum, Now: e.opts.Now().Unix(), Claimant: o.Claimant}
 	if from != "" {
 		p, ok := parsePlace(from)
@@ -240,7 +240,7 @@ func (x *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
 
 // Passed implements command.Walker.
 func (x *scan) Passed(tok token.Token, key []byte, _ int) (command.Step, error) {
-	if time.Now().Before(x.until) {
+	if x.e.opts.Sched.Now().Before(x.until) {
 		return command.More, nil
 	}
 	x.at, x.more = place{ring: tok.Position(), key: append([]byte(nil), key...)}, true
@@ -257,7 +257,7 @@ func (x *scan) behind() *place {
 }
 
 // late reports whether a page is to end, as it has taken its time.
-func (x *scan) late() bool { return time.Now().After(x.until) }
+func (x *scan) late() bool { return x.e.opts.Sched.Now().After(x.until) }
 
 // item is an item as clients see it.
 func (x *scan) item(s *scanned) *Item { return x.c.item(s.key, s.id, &s.stored) }
