@@ -29,8 +29,21 @@ type scales struct {
 
 // pace is how much a replica has done, and does in a second.
 type pace struct {
-	units ru.Units
-	rate  float64
+	replica topology.ReplicaID
+	units   ru.Units
+	rate    float64
+}
+
+// after is the pace of a replica of the same partition that has done so many units some time later. One that has come
+// in the place of another begins with that one's rate, for it counts from nothing: what it has done is no difference
+// to what the other had.
+func (p pace) after(replica topology.ReplicaID, units ru.Units, passed time.Duration) pace {
+	next := pace{replica, units, p.rate}
+	if replica == p.replica {
+		keep := math.Exp2(-passed.Seconds() / loadFades.Seconds())
+		next.rate = p.rate*keep + (units-p.units).Float()/passed.Seconds()*(1-keep)
+	}
+	return next
 }
 
 // held is what this node tells of its replicas, measured anew if the last time was some seconds ago.
@@ -51,13 +64,7 @@ func (n *Node) held() peers.Holdings {
 		if p == nil || p.ID == topology.MetaPartition || r.Table() == 0 {
 			continue
 		}
-		units := r.Counts().Units
-		was, known := w.paces[p.ID]
-		is := pace{units: units, rate: was.rate}
-		if known {
-			keep := math.Exp2(-passed.Seconds() / loadFades.Seconds())
-			is.rate = was.rate*keep + (units-was.units).Float()/passed.Seconds()*(1-keep)
-		}
+		is := w.paces[p.ID].after(r.Member(), r.Counts().Units, passed)
 		paces[p.ID] = is
 		bytes, err := n.store.DiskBytes(p.Span.Keys(p.Table))
 		if err != nil {

@@ -110,6 +110,7 @@ type Watch struct {
 
 // seen is what was found out about a partition since it is led here, with this span.
 type seen struct {
+	member topology.ReplicaID // whose counts these are
 	epoch  uint64
 	counts partition.Counts
 	// own is the load at this node, aside what others told that they serve.
@@ -201,11 +202,11 @@ func (w *Watch) led(replicas []*partition.Replica) (out []work) {
 		span, epoch := r.Span()
 		s := w.seen[r.ID()]
 		switch {
-		case s == nil:
-			s = &seen{epoch: epoch, counts: c}
+		case s == nil || s.member != r.Member(): // it counts from nothing
+			s = &seen{member: r.Member(), epoch: epoch, counts: c}
 		case s.epoch != epoch:
 			was := s
-			s = &seen{epoch: epoch, counts: c}
+			s = &seen{member: r.Member(), epoch: epoch, counts: c}
 			if place, _, hot := was.hotspot.Hot(); hot && span.Tokens().Contains(token.AtPosition(place)) {
 				// It is hot with fewer siblings, too.
 				s.counts, s.hotspot, s.hot, s.warned = was.counts, was.hotspot, was.hot, was.warned

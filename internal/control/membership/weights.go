@@ -22,6 +22,9 @@ const (
 	weighWait  = 5 * time.Second
 	// weighAtOnce bounds the nodes that are asked at a time.
 	weighAtOnce = 16
+	// loadMax is a load, in request units a second, that no replica has: what is told above it is nonsense, as nodes
+	// of older builds tell of replicas that came in the place of others.
+	loadMax = 1 << 32
 )
 
 // Weights are what the replicas of all nodes take, and what the nodes have room for, as far as the node knows that
@@ -55,9 +58,11 @@ func (w *Weights) note(nodes []*meta.Node, told map[topology.NodeID]peers.Holdin
 		for _, r := range h.Replicas {
 			// A replica that is on its way has less than the others, and one that does not lead may have less to do.
 			s := sizes[r.Partition]
-			sizes[r.Partition] = placement.Size{
-				Bytes: max(s.Bytes, float64(r.Bytes)), Load: max(s.Load, float64(r.Load)),
+			s.Bytes = max(s.Bytes, float64(r.Bytes))
+			if r.Load < loadMax {
+				s.Load = max(s.Load, float64(r.Load))
 			}
+			sizes[r.Partition] = s
 		}
 	}
 	w.sizes, w.capacity = sizes, capacity

@@ -12,7 +12,7 @@ import (
 )
 
 // TestWeights proves that a partition counts by the largest of its replicas, that a node which does not answer keeps
-// what it said last, and that one which has left is forgotten.
+// what it said last, that a load which no replica has is not believed, and that a node which has left is forgotten.
 func TestWeights(t *testing.T) {
 	a, b := &meta.Node{ID: topology.NodeID{1}}, &meta.Node{ID: topology.NodeID{2}}
 	nodes := []*meta.Node{a, b}
@@ -22,7 +22,7 @@ func TestWeights(t *testing.T) {
 		b.ID: {Capacity: 9, Replicas: []peers.Holding{{Partition: 1, Bytes: 3, Load: 2}, {Partition: 2, Bytes: 1}}},
 	})
 	w.note(nodes, map[topology.NodeID]peers.Holdings{
-		a.ID: {Capacity: 8, Replicas: []peers.Holding{{Partition: 1, Bytes: 6, Load: 1}}},
+		a.ID: {Capacity: 8, Replicas: []peers.Holding{{Partition: 1, Bytes: 6, Load: 1<<64 - 1}}},
 	})
 	sizes, capacity := w.get()
 	if len(sizes) != 2 || sizes[1] != (placement.Size{Bytes: 6, Load: 2}) || sizes[2].Bytes != 1 ||

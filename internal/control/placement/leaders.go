@@ -91,6 +91,9 @@ func (s *subject) voter(n *node) bool {
 	return m != nil && m.State == topology.Voter
 }
 
+// rests reports whether the replicas of a set stay where they are: who leads one that moves is decided when it has.
+func (b *leading) rests(s *subject) bool { return s.settled && !b.balancer.moved[s.p.ID] }
+
 // give has a set be led by a node, by the ring if it is the first there.
 func (b *leading) give(s *subject, from, to *node) {
 	step := Step{Kind: Lead, Node: to.ID}
@@ -110,7 +113,7 @@ func (b *leading) homeward() {
 		if len(b.out) >= leadsMax {
 			return
 		}
-		if s.p.Lead == (topology.NodeID{}) || !s.settled {
+		if s.p.Lead == (topology.NodeID{}) || !b.rests(s) {
 			continue
 		}
 		first, now := s.first(), s.leader()
@@ -137,7 +140,7 @@ func (b *leading) relieve() {
 		n.giving = true
 	}
 	for i := range b.subjects {
-		if s := &b.subjects[i]; s.settled && s.size.Load > 0 {
+		if s := &b.subjects[i]; b.rests(s) && s.size.Load > 0 {
 			if n := s.leader(); n != nil && n.giving {
 				n.gives = append(n.gives, s)
 			}
