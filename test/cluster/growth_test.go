@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -114,8 +116,9 @@ type soak struct {
 	bench   *benchRuns
 	scribe  *scribe
 	killer  killer
-	outcome map[string]int // of changes, by kind, cause and outcome
-	seen    uint64         // the newest change that was counted
+	outcome map[string]int                // of changes, by kind, cause and outcome
+	seen    uint64                        // the newest change that was counted
+	moved   map[uint64]admin.ChangeStatus // the latest move of each partition for balance
 	ended   bool
 }
 
@@ -131,7 +134,7 @@ func startSoak(l *load) *soak {
 	if n := len(f.nodes[0].partitionsOf(grownTable)); n != 1 {
 		l.t.Fatalf("the table begins with %d partitions", n)
 	}
-	s := &soak{l: l, t: l.t, outcome: map[string]int{}}
+	s := &soak{l: l, t: l.t, outcome: map[string]int{}, moved: map[uint64]admin.ChangeStatus{}}
 	s.killer = killer{l: l, rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 3)), met: map[string]int{}}
 	db := session(f, nil)
 	s.grower = startGrower(l, db)
@@ -198,17 +201,33 @@ func (s *soak) phase(name string, requests int64, limit time.Duration, kinds []s
 
 // count counts what was done to partitions since the last count, of which the cluster remembers the newest thousand.
 func (s *soak) count() {
-	last := s.seen
-	for _, c := range s.l.f.nodes[0].history() {
-		if c.Number > last {
-			s.outcome[c.Kind+" by "+c.Cause+" "+c.Outcome]++
-			if c.Table == grownTable {
-				s.outcome[grownTable+": "+c.Kind+" by "+c.Cause+" "+c.Outcome]++
-			}
-			s.seen = max(s.seen, c.Number)
+	changes := s.l.f.nodes[0].history()
+	slices.SortFunc(changes, func(a, b admin.ChangeStatus) int { return cmp.Compare(a.Number, b.Number) })
+	for _, c := range changes {
+		if c.Number <= s.seen {
+			continue
 		}
+		s.seen = c.Number
+		s.outcome[c.Kind+" by "+c.Cause+" "+c.Outcome]++
+		if c.Table == grownTable {
+			s.outcome[grownTable+": "+c.Kind+" by "+c.Cause+" "+c.Outcome]++
+		}
+		if c.Kind != "move" || c.Cause != topology.ToBalance.String() {
+			continue
+		}
+		s.outcome[balanced]++
+		if was := s.moved[c.Partition]; was.From == c.To && was.To == c.From {
+			s.outcome[balancedBack]++
+		}
+		s.moved[c.Partition] = c
 	}
 }
+
+// What soak counts of moves for balance: all, and those that take back the one before of the same partition.
+const (
+	balanced     = "moved for balance"
+	balancedBack = "moved for balance to where it came from"
+)
 
 // end stops all programs. What they found is in the load.
 func (s *soak) end() {
@@ -251,6 +270,9 @@ func (s *soak) report(changes []admin.ChangeStatus) {
 	of := func(what string) int { return s.outcome[grownTable+": "+what+" done"] }
 	if of("split by size") == 0 || of("split by load") == 0 || of("merge by size")+of("merge by load") == 0 {
 		s.t.Error("the table has not split by size and by load, and merged")
+	}
+	if back, all := s.outcome[balancedBack], s.outcome[balanced]; back > 5+all/10 {
+		s.t.Errorf("balance does not rest: %d of %d moves took the one before back", back, all)
 	}
 	if *growPlot != "" {
 		s.l.plot(*growPlot, changes, "Latency while partitions split, merge and move")
