@@ -86,6 +86,8 @@ type Node struct {
 	scripts     *script.Service // of containers
 	definitions container.Definitions
 	cql         *cql.Server
+	// gated is cql once that is there, for what runs before.
+	gated       atomic.Pointer[cql.Server]
 	reserve     *guard.Reserve // of descriptors
 	cqlListener net.Listener
 	webListener net.Listener

@@ -24,7 +24,7 @@ func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
 		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: expr.IndexOps,
 		Schema: n.catalog.Snapshot, Past: n.past, Log: n.log,
-		Pressed: func() bool { return n.cql.Gate().Closed },
+		Pressed: n.short,
 		Mine:    func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 	})
 	n.changer = &schemachange.Changer{

@@ -101,6 +101,7 @@ func (n *Node) serve() error {
 		o.Tablets, o.Workers = true, clusterWorkers
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
+	n.gated.Store(n.cql)
 	n.closers = append(n.closers, n.drain)
 	n.inBackground(n.builder.Run)
 	if err := n.ensureRoles(); err != nil {
@@ -186,6 +187,12 @@ func (n *Node) past() int64 {
 	return time.Now().Unix()
 }
 
+// short reports whether this machine is asked for more than it does, so that what runs in the background gives way.
+func (n *Node) short() bool {
+	s := n.gated.Load()
+	return s != nil && s.Gate().Closed
+}
+
 // sweep removes what nobody can see any more, until ctx ends.
 func (n *Node) sweep(ctx context.Context) {
 	n.store.RunSweeper(ctx, storage.SweeperOptions{
@@ -194,6 +201,7 @@ func (n *Node) sweep(ctx context.Context) {
 		// What is due is known; looking at everything else finds little.
 		DuePerSecond: n.opts.Storage.SweepKeys, KeysPerSecond: n.opts.Storage.SweepKeys / 5,
 		DedupeSeconds: max(120, int64(10*n.opts.Limits.WriteTimeout/time.Second)),
+		Pressed:       n.short,
 		Propose:       func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
 		Error: func(err error) {
 			level := slog.LevelWarn

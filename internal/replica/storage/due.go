@@ -136,7 +136,7 @@ type dueSlice struct {
 
 func (d *dueSweep) run(ctx context.Context) error {
 	lower, upper := keys.DueBounds(d.t.ID, d.class, d.horizon)
-	pace := paced(ctx, d.o.DuePerSecond)
+	pace := d.o.paced(ctx, d.o.DuePerSecond)
 	for lower != nil && ctx.Err() == nil {
 		sl, err := d.slice(lower, upper)
 		if err != nil {

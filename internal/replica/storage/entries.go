@@ -165,7 +165,18 @@ func (s *Records) held(table uint32) (spans []keys.Span, err error) {
 // truncated.
 const entryRounds = 12
 
+// pressedPart is the part of its pace that a sweeper keeps while the machine is short.
+const pressedPart = 10
+
 // paced returns a function that waits after work on a number of keys, so that there are no more than perSecond.
-func paced(ctx context.Context, perSecond int) func(seen int) {
-	return func(seen int) { wait(ctx, time.Duration(seen)*time.Second/time.Duration(perSecond)) }
+func (o *SweeperOptions) paced(ctx context.Context, perSecond int) func(seen int) {
+	return func(seen int) { wait(ctx, o.pause(seen, perSecond)) }
+}
+
+// pause is how long to wait after work on a number of keys.
+func (o *SweeperOptions) pause(seen, perSecond int) time.Duration {
+	if o.Pressed != nil && o.Pressed() {
+		seen *= pressedPart
+	}
+	return time.Duration(seen) * time.Second / time.Duration(perSecond)
 }

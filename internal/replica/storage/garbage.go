@@ -38,6 +38,9 @@ type SweeperOptions struct {
 	// DedupeSeconds is how long dedupe records are kept, 120 by default: it must be longer than any request is
 	// repeated.
 	DedupeSeconds int64
+	// Pressed reports whether this machine is asked for more than it does: keys are looked at at a tenth of the pace
+	// then. Nil: never.
+	Pressed func() bool
 	// Error is called when a slice cannot be read or proposed; the sweeper goes on with the next span.
 	Error func(error)
 }
@@ -83,7 +86,7 @@ func (s *Sweeper) RunSweeper(ctx context.Context, o SweeperOptions) {
 			o.report(ctx, s.sweepSpan(ctx, span, &o))
 		}
 		if s.truncated.Swap(false) || round%entryRounds == 0 {
-			o.report(ctx, s.SweepEntries(ctx, o.Now(), paced(ctx, o.KeysPerSecond)))
+			o.report(ctx, s.SweepEntries(ctx, o.Now(), o.paced(ctx, o.KeysPerSecond)))
 		}
 		wait(ctx, o.Pause)
 	}
@@ -130,7 +133,7 @@ func wait(ctx context.Context, d time.Duration) {
 // sweepSpan sweeps a span once.
 func (s *Sweeper) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions) error {
 	var from []byte
-	pace := paced(ctx, o.KeysPerSecond)
+	pace := o.paced(ctx, o.KeysPerSecond)
 	for {
 		g, err := s.FindGarbage(ctx, span, from, o.Now(), o.DedupeSeconds, o.SliceKeys)
 		if err != nil {

@@ -280,3 +280,19 @@ func TestSweptSpaceComesBack(t *testing.T) {
 	}
 	poll.Until(t, "the space is free", func() bool { return size() < 1e5 })
 }
+
+// TestSweeperGivesWay proves that a sweeper looks at a tenth of the keys while the machine is asked for more than it
+// does, and at as many as before afterwards.
+func TestSweeperGivesWay(t *testing.T) {
+	pressed := false
+	o := SweeperOptions{Pressed: func() bool { return pressed }}
+	for _, step := range []struct {
+		pressed bool
+		want    time.Duration
+	}{{false, 50 * time.Millisecond}, {true, 500 * time.Millisecond}, {false, 50 * time.Millisecond}} {
+		pressed = step.pressed
+		if got := o.pause(1000, 20_000); got != step.want {
+			t.Errorf("pressed %v: a pause of %v after 1,000 keys at 20,000 a second", step.pressed, got)
+		}
+	}
+}

@@ -114,6 +114,9 @@ type Options struct {
 
 	// SnapshotRate is how fast all snapshots of this node are sent, in bytes per second; 64 MiB if 0.
 	SnapshotRate int64
+	// Pressed reports whether this machine is asked for more than it does: snapshots are sent at a quarter of the rate
+	// then. Nil: never.
+	Pressed func() bool
 	// SnapshotChunk is the bytes in one frame of a snapshot; 256 KiB if 0.
 	SnapshotChunk int
 	// SnapshotsAtOnce bounds the snapshots that are sent at a time, further ones wait; SnapshotsInbound those that are

@@ -202,13 +202,20 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 
 // bucket lets bytes pass at a rate; it holds no more than what one chunk needs, so there are no bursts.
 type bucket struct {
-	rate int64
-	mu   sync.Mutex
-	free time.Time
+	rate    int64
+	pressed func() bool
+	mu      sync.Mutex
+	free    time.Time
 }
+
+// pressedPart is the part of the rate that is left while the machine is short.
+const pressedPart = 4
 
 // take books n bytes and returns how long to wait before they may pass.
 func (b *bucket) take(n int) time.Duration {
+	if b.pressed != nil && b.pressed() {
+		n *= pressedPart
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()

@@ -290,3 +290,23 @@ func TestSnapshotEmpty(t *testing.T) {
 		}
 	})
 }
+
+// TestSnapshotsGiveWay proves that snapshots take a quarter of their rate while the machine is asked for more than it
+// does.
+func TestSnapshotsGiveWay(t *testing.T) {
+	pressed := true
+	b := bucket{rate: 1 << 20, pressed: func() bool { return pressed }}
+	booked := func() time.Duration {
+		b.free = time.Now().Add(time.Hour) // so far ahead that what is booked is all that moves it
+		before := b.free
+		b.take(1 << 20)
+		return b.free.Sub(before)
+	}
+	if got := booked(); got != 4*time.Second {
+		t.Errorf("1 MiB at 1 MiB/s takes %v while the machine is short", got)
+	}
+	pressed = false
+	if got := booked(); got != time.Second {
+		t.Errorf("1 MiB at 1 MiB/s takes %v", got)
+	}
+}

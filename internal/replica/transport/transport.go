@@ -81,7 +81,7 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	_, _ = rand.Read(b[:]) // never fails
 	t.incarnation = binary.LittleEndian.Uint64(b[:])
 	t.crew.t = t
-	t.bucket.rate = t.opts.SnapshotRate
+	t.bucket.rate, t.bucket.pressed = t.opts.SnapshotRate, t.opts.Pressed
 	t.sendSlots = make(chan struct{}, t.opts.SnapshotsAtOnce)
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t, nil
