@@ -2,14 +2,15 @@
 #
 # Nodes run on 127.BASE.0.1 and following of this machine (BASE is 9; elsewhere than on Linux these addresses have to be made first), CQL at
 # port 9042, with all they write in $work, which is removed in the end. ILION names a program other than the one built here, to compare; the
-# load generator is always the one built here. $config is their configuration, $pin what each is started with (a command and arguments).
+# load generator is always the one built here. $config is their configuration (CONFIG is another one, for a program that does not know the keys
+# below; CONFIG= is none), $pin what each is started with (a command and arguments).
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$(mktemp -d)
 base=127.${BASE:-9}.0
 CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
 ilion=${ILION:-$work/ilion}
 config=$work/config.yaml
-printf 'splits:\n  request_units_per_second: -1\n' >"$config" # partitions stay as a cell has them
+printf "${CONFIG-splits:\n  request_units_per_second: -1\n}" >"$config" # partitions stay as a cell has them
 export ILION_JOIN_SECRET_FILE=$work/join-secret
 pin=(env)
 pids=()
