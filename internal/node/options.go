@@ -19,6 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
@@ -32,6 +33,8 @@ type Options struct {
 	CQL string `yaml:"cql"`
 	// HTTP is the address of health and metrics, host:port; "off" listens nowhere.
 	HTTP string `yaml:"http"`
+	// Compatibility is the release of Cassandra whose answers are given: 4.0 or 5.0, the same on all nodes.
+	Compatibility string `yaml:"compatibility"`
 	// Commit is batch (an acknowledged write is on disk) or periodic (on disk within 10 ms; stand-alone only).
 	Commit string `yaml:"commit"`
 	// ClusterName, DataCenter and Rack are what clients are shown.
@@ -308,6 +311,9 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
+	if _, err := release.Parse(o.Compatibility); err != nil {
+		return err
+	}
 	if o.Commit != "batch" && o.Commit != "periodic" {
 		return fmt.Errorf("commit %q is unknown: use batch or periodic", o.Commit)
 	}

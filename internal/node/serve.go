@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -38,8 +39,12 @@ func (n *Node) serve() error {
 	large := n.newQuota()
 	n.inBackground(large.Run)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock()})
-	var err error
+	answers, err := release.Parse(n.opts.Compatibility)
+	if err != nil {
+		return err
+	}
 	options := session.Options{
+		Release:          answers,
 		Now:              n.clock(),
 		PreparedMax:      n.opts.Limits.PreparedStatements,
 		ResultBytesMax:   int(n.opts.Limits.ResultBytes),

@@ -95,6 +95,7 @@ var sameWing = map[string]string{
 	"internal/model/document":    "",
 	"internal/model/feature":     "",
 	"internal/model/invariant":   "",
+	"internal/model/release":     "",
 	"internal/model/sched":       "",
 	"internal/model/trace":       "",
 	"internal/server/cqlwire":    "",

@@ -61,6 +61,9 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 		if err != nil || next == old {
 			return s, err
 		}
+		if err := c.understood(s, next); err != nil {
+			return s, err
+		}
 		tables := tableChanges(old, next)
 		fresh = newIndexes(tables)
 		return c.next(s.WithRoles(granted(s.Roles, happened, role)), next, tables, fresh)
@@ -77,8 +80,11 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	return c.Schema(), events, nil
 }
 
-// containersLevel is the feature level from which on there are containers: older builds do not know their records.
-const containersLevel = 3
+// The feature levels from which on there are containers, and vectors: older builds do not know them in the records.
+const (
+	containersLevel = 3
+	vectorsLevel    = 4
+)
 
 // allowed refuses what nodes of an older build could not follow.
 func (c *Changer) allowed(s *meta.State, change schema.Change) error {
@@ -87,6 +93,15 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 	}
 	return dberr.Invalidf("Containers need feature level %d: when all nodes run a build that has them, raise the level "+
 		"with \"ilion upgrade\"", containersLevel)
+}
+
+// understood refuses a schema with vectors, which nodes of an older build could not read.
+func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
+	if c.Level == nil || c.Level(s) >= vectorsLevel || !next.HasVectors() {
+		return nil
+	}
+	return dberr.Invalidf("Vectors need feature level %d: when all nodes run a build that has them, raise the level "+
+		"with \"ilion upgrade\"", vectorsLevel)
 }
 
 // next is the state with another schema, a map that fits to it, and the indexes that are to be built.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
@@ -22,6 +23,28 @@ func TestContainersNeedTheirLevel(t *testing.T) {
 		}
 		if err := c.allowed(meta.Empty(), &schema.CreateTable{}); err != nil {
 			t.Errorf("a table at level %d: %v", level, err)
+		}
+	}
+}
+
+// TestVectorsNeedTheirLevel proves that no schema has vectors while nodes may be of a build that cannot read them, as
+// columns or inside user-defined types.
+func TestVectorsNeedTheirLevel(t *testing.T) {
+	vector := cqltype.ListOf(cqltype.VectorOf(cqltype.Native(cqltype.Float), 2))
+	table := &schema.Table{ByName: map[string]*schema.Column{"v": {Name: "v", Type: vector}}}
+	kind := cqltype.UDTOf("k", "u", []string{"v"}, []*cqltype.Type{vector})
+	for _, ks := range []*schema.Keyspace{{Tables: map[string]*schema.Table{"t": table}},
+		{Types: map[string]*cqltype.Type{"u": kind}}} {
+		with := &schema.Schema{Keyspaces: map[string]*schema.Keyspace{"k": ks}}
+		for level := feature.Oldest; level <= feature.Newest; level++ {
+			c := Changer{Level: func(*meta.State) feature.Level { return level }}
+			err := c.understood(meta.Empty(), with)
+			if refused := err != nil && strings.Contains(err.Error(), "ilion upgrade"); refused != (level < 4) {
+				t.Errorf("level %d: %v", level, err)
+			}
+			if err := c.understood(meta.Empty(), &schema.Schema{}); err != nil {
+				t.Errorf("no vectors at level %d: %v", level, err)
+			}
 		}
 	}
 }

@@ -3,6 +3,8 @@
 package command
 
 import (
+	"math"
+
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
@@ -27,6 +29,9 @@ func (a *appender) typ(t *cqltype.Type) {
 	a.Byte(byte(t.Kind) | codec.Bit(t.Frozen)*frozenBit)
 	switch t.Kind {
 	case cqltype.List, cqltype.Set:
+		a.typ(t.Elems[0])
+	case cqltype.Vector:
+		a.Uint(uint64(t.Dimension))
 		a.typ(t.Elems[0])
 	case cqltype.Map:
 		a.typ(t.Elems[0])
@@ -60,14 +65,22 @@ func (r *reader) maybeType() *cqltype.Type {
 func (r *reader) typ(depth int) *cqltype.Type {
 	head := r.Byte()
 	t := &cqltype.Type{Kind: cqltype.Kind(head &^ frozenBit), Frozen: head&frozenBit != 0}
-	if t.Kind > cqltype.Empty {
-		r.newer("a type", "kind", uint64(t.Kind), uint64(cqltype.Empty))
+	if t.Kind > cqltype.Vector {
+		r.newer("a type", "kind", uint64(t.Kind), uint64(cqltype.Vector))
 	}
-	if t.Kind == 0 || t.Kind > cqltype.Empty || depth > typeDepthMax {
+	if t.Kind == 0 || t.Kind > cqltype.Vector || depth > typeDepthMax {
 		r.Fail()
 		return t
 	}
 	switch t.Kind {
+	case cqltype.Vector:
+		n := r.Uint()
+		if n == 0 || n > math.MaxInt32 {
+			r.Fail()
+			return t
+		}
+		t.Dimension = int(n)
+		t.Elems = []*cqltype.Type{r.typ(depth + 1)}
 	case cqltype.List, cqltype.Set:
 		t.Elems = []*cqltype.Type{r.typ(depth + 1)}
 	case cqltype.Map:

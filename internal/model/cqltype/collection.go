@@ -10,12 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// A cursor walks over the values of a collection's or tuple's wire form. Values have a 32-bit length, negative for
-// null.
+// A cursor walks over the values of a collection's, tuple's or vector's wire form. A 32-bit length below 0 is null.
 type cursor struct {
 	rest []byte
 	left int
 	bad  bool
+	// lengths is the length of all values, or says where that of each stands: see lengths32.
+	lengths int
 }
 
 func sequence(wire []byte) cursor { return counted(wire, 1) }
@@ -40,6 +41,9 @@ func (c *cursor) next() (value []byte, more bool) {
 	if c.left == 0 || c.bad {
 		return nil, false
 	}
+	if c.lengths != lengths32 {
+		return c.nextElement()
+	}
 	if len(c.rest) < 4 {
 		c.bad = true
 		return nil, false
@@ -60,6 +64,25 @@ func (c *cursor) next() (value []byte, more bool) {
 	return value, true
 }
 
+// nextElement is next for the elements of a vector.
+func (c *cursor) nextElement() (value []byte, more bool) {
+	n, rest := uint64(c.lengths), c.rest
+	if c.lengths == lengthsVint {
+		var ok bool
+		if n, rest, ok = readUvint(rest); !ok {
+			c.bad = true
+			return nil, false
+		}
+	}
+	if n > uint64(len(rest)) {
+		c.bad = true
+		return nil, false
+	}
+	c.rest = rest[n:]
+	c.left--
+	return rest[:n:n], true
+}
+
 // finish says what was wrong with the collection walked over.
 func (c *cursor) finish(kind string) error {
 	if c.bad {
@@ -78,6 +101,8 @@ func (t *Type) walk(wire []byte) cursor {
 		return sequence(wire)
 	case Map:
 		return pairs(wire)
+	case Vector:
+		return t.elements(wire)
 	}
 	return components(wire, len(t.Elems))
 }
@@ -85,7 +110,7 @@ func (t *Type) walk(wire []byte) cursor {
 // elemType is the type of the i-th value that walk gives.
 func (t *Type) elemType(i int) *Type {
 	switch t.Kind {
-	case List, Set:
+	case List, Set, Vector:
 		return t.Elems[0]
 	case Map:
 		return t.Elems[i%2]
@@ -112,7 +137,7 @@ func (t *Type) Count(wire []byte) int {
 	}
 }
 
-// Elements yields the elements of a list or set in order, or the components of a tuple or UDT; nil is null, and
+// Elements yields the elements of a list, set or vector in order, or the components of a tuple or UDT; nil is null, and
 // components that are missing at the end are not yielded. Elements alias wire.
 func (t *Type) Elements(wire []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
@@ -258,6 +283,11 @@ func (t *Type) Canonical(wire []byte) []byte {
 		return t.SortedMap(values)
 	case t.Kind == List:
 		return t.AppendCollection(nil, values...)
+	case t.Kind == Vector:
+		if c.bad {
+			return wire
+		}
+		return t.AppendVector(nil, values...)
 	}
 	return t.AppendTuple(nil, values...)
 }

@@ -21,7 +21,7 @@ func (t *Type) Compare(a, b []byte) int {
 	switch t.Kind {
 	case Ascii, Text, Blob, Inet, Duration, Custom, Empty:
 		return bytes.Compare(a, b)
-	case List, Set, Map:
+	case List, Set, Map, Vector:
 		return t.compareSequences(a, b)
 	case Tuple, UDT:
 		return t.compareTuples(a, b)

@@ -169,7 +169,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 		switch t.Kind {
 		case Boolean:
 			return []byte{0}, nil
-		case Date, Time, Tinyint, Smallint, Duration, List, Set, Map, Tuple, UDT: // these judge it themselves
+		case Date, Time, Tinyint, Smallint, Duration, List, Set, Map, Tuple, UDT, Vector: // these judge it themselves
 		default:
 			return []byte{}, nil
 		}

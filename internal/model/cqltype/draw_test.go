@@ -20,7 +20,7 @@ func drawType(t *rapid.T, depth int) *Type {
 		return drawNative(t)
 	}
 	part := func() *Type { return drawType(t, depth-1) }
-	switch rapid.IntRange(0, 4).Draw(t, "composed") {
+	switch rapid.IntRange(0, 5).Draw(t, "composed") {
 	case 0:
 		return ListOf(part()).Freeze()
 	case 1:
@@ -29,6 +29,8 @@ func drawType(t *rapid.T, depth int) *Type {
 		return MapOf(part(), part()).Freeze()
 	case 3:
 		return TupleOf(part(), part())
+	case 4:
+		return VectorOf(part(), rapid.IntRange(1, 3).Draw(t, "dimension"))
 	}
 	return UDTOf("ks", "u", []string{"a", "B c", "d"}, []*Type{part(), part(), part()}).Freeze()
 }
@@ -39,6 +41,8 @@ func drawValue(t *rapid.T, typ *Type) []byte {
 	switch typ.Kind {
 	case List, Set, Map, Tuple, UDT:
 		return drawComposed(t, typ)
+	case Vector:
+		return drawVector(t, typ)
 	case Date, Time, Tinyint, Smallint, Duration:
 	default:
 		if rapid.IntRange(0, 15).Draw(t, "empty") == 0 {
@@ -132,4 +136,18 @@ func drawComposed(t *rapid.T, typ *Type) []byte {
 		return typ.AppendCollection(nil, values...)
 	}
 	return typ.AppendTuple(nil, values[:rapid.IntRange(0, n).Draw(t, "present")]...)
+}
+
+// drawVector draws the elements; one of a fixed width has it.
+func drawVector(t *rapid.T, typ *Type) []byte {
+	values, width := make([][]byte, typ.Dimension), typ.Elems[0].fixedWidth()
+	for i := range values {
+		if values[i] = drawValue(t, typ.Elems[0]); width > 0 && len(values[i]) != width {
+			values[i] = make([]byte, width)
+			if typ.Elems[0].Kind == Timeuuid {
+				values[i][6] = 0x10
+			}
+		}
+	}
+	return typ.AppendVector(nil, values...)
 }

@@ -3,9 +3,7 @@
 package cqltype
 
 import (
-	"encoding/binary"
 	"math"
-	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
@@ -30,34 +28,14 @@ const (
 	nanosPerDay    = 24 * nanosPerHour
 )
 
-// readVint reads one of Cassandra's variable-length integers, zigzag-encoded: the count of leading ones of the first
-// byte says how many bytes follow.
+// readVint reads one of Cassandra's variable-length integers, zigzag-encoded: see readUvint.
 func readVint(b []byte) (v int64, rest []byte, ok bool) {
-	if len(b) == 0 {
-		return 0, nil, false
-	}
-	extra := bits.LeadingZeros8(^b[0])
-	if len(b) < 1+extra {
-		return 0, nil, false
-	}
-	u := uint64(b[0]) & (0xff >> extra)
-	for _, x := range b[1 : 1+extra] {
-		u = u<<8 | uint64(x)
-	}
-	return int64(u>>1) ^ -int64(u&1), b[1+extra:], true
+	u, rest, ok := readUvint(b)
+	return int64(u>>1) ^ -int64(u&1), rest, ok
 }
 
 func appendVint(dst []byte, v int64) []byte {
-	u := uint64(v<<1 ^ v>>63)
-	extra := (max(bits.Len64(u), 1) - 1) / 7
-	if extra >= 8 {
-		return binary.BigEndian.AppendUint64(append(dst, 0xff), u)
-	}
-	dst = append(dst, ^byte(0xff>>extra)|byte(u>>(8*extra)))
-	for i := extra - 1; i >= 0; i-- {
-		dst = append(dst, byte(u>>(8*i)))
-	}
-	return dst
+	return appendUvint(dst, uint64(v<<1^v>>63))
 }
 
 // readDuration reads the three numbers, whatever their ranges. Bytes after them are ignored, as in Cassandra.

@@ -38,7 +38,7 @@ func (t *Type) appendLiteral(dst, wire []byte) []byte {
 		return append(dst, "null"...)
 	case t.Kind == Custom:
 		return hex.AppendEncode(append(dst, "0x"...), wire)
-	case t.IsCollection() || t.Kind == Tuple || t.Kind == UDT:
+	case t.IsCollection() || t.Kind == Tuple || t.Kind == UDT || t.Kind == Vector:
 		return t.appendComposed(dst, wire)
 	case t.Kind == Timestamp && len(wire) == 8 && !plainYear(signExtend(wire)):
 		return strconv.AppendInt(dst, signExtend(wire), 10)
@@ -51,7 +51,8 @@ func (t *Type) appendLiteral(dst, wire []byte) []byte {
 }
 
 func (t *Type) appendComposed(dst, wire []byte) []byte {
-	brackets := map[Kind]string{List: "[]", Set: "{}", Map: "{}", Tuple: "()", UDT: "{}"}[t.Kind]
+	brackets := map[Kind]string{List: "[]", Set: "{}", Map: "{}", Tuple: "()", UDT: "{}",
+		Vector: "[]"}[t.Kind]
 	dst = append(dst, brackets[0])
 	for i, v := range t.Elements(wire) {
 		switch {

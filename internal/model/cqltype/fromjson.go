@@ -42,7 +42,7 @@ func (t *Type) FromJSON(v any) ([]byte, error) {
 		v = o
 	}
 	switch t.Kind {
-	case List, Set, Map, Tuple, UDT:
+	case List, Set, Map, Tuple, UDT, Vector:
 		return t.composedFromJSON(v)
 	case Boolean:
 		if b, ok := v.(bool); ok {
@@ -185,15 +185,20 @@ func (t *Type) composedFromJSON(v any) ([]byte, error) {
 			return nil, refuse("a list representation of a tuple")
 		}
 		return t.tupleFromJSON(list)
-	case List:
+	case List, Vector:
 		if !isList {
 			return nil, refuse("a list")
 		}
 	}
+	if t.Kind == Vector && len(list) != t.Dimension {
+		return nil, jsonErrorf("List had incorrect size: expected %d but given %d; %s", t.Dimension, len(list),
+			javaString(list))
+	}
 	values := make([][]byte, len(list))
 	for i, e := range list {
 		if e == nil {
-			return nil, jsonErrorf("Invalid null element in %s", map[Kind]string{List: "list", Set: "set"}[t.Kind])
+			kind := map[Kind]string{List: "list", Set: "set", Vector: "vector"}[t.Kind]
+			return nil, jsonErrorf("Invalid null element in %s", kind)
 		}
 		wire, err := t.Elems[0].FromJSON(e)
 		if err != nil {
@@ -201,8 +206,11 @@ func (t *Type) composedFromJSON(v any) ([]byte, error) {
 		}
 		values[i] = wire
 	}
-	if t.Kind == Set {
+	switch t.Kind {
+	case Set:
 		return t.SortedSet(values), nil
+	case Vector:
+		return t.AppendVector(nil, values...), nil
 	}
 	return t.AppendCollection(nil, values...), nil
 }

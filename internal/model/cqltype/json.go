@@ -16,7 +16,7 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 		return append(dst, "null"...)
 	}
 	switch t.Kind {
-	case List, Set, Tuple:
+	case List, Set, Tuple, Vector:
 		return t.appendJSONArray(dst, wire)
 	case Map:
 		return t.appendJSONMap(dst, wire)

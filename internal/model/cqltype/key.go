@@ -19,7 +19,8 @@ import (
 //	03       bytes, 00 as 00 FF, then 00 01  text, ascii, blob, inet, duration, custom
 //	03       header, two's complement        varint: see keynumber.go
 //	03       sign, exponent, digits, 00      decimal: see keynumber.go
-//	03       forms of the elements, then 00  list, set, map (key, value, ...), tuple and UDT (without trailing nulls)
+//	03       forms of the elements, then 00  list, set, map (key, value, ...), vector, tuple and UDT (without trailing
+//	                                         nulls)
 //	04       bytes as for text               a value that is not valid for the type: comparable and kept, never an error
 //
 // Descending is the bitwise complement of all of it.
@@ -86,7 +87,7 @@ func (t *Type) appendKey(dst, wire []byte) []byte {
 		return appendVarintKey(dst, trimVarint(wire))
 	case Decimal:
 		return appendDecimalKey(dst, decimalOf(wire))
-	case List, Set, Map, Tuple, UDT:
+	case List, Set, Map, Tuple, UDT, Vector:
 		return t.appendElementKeys(dst, wire)
 	}
 	return appendEscaped(dst, wire)
@@ -114,7 +115,7 @@ func (t *Type) appendElementKeys(dst, wire []byte) []byte {
 			break
 		}
 		dst = t.elemType(i).appendKey(dst, v)
-		if v != nil || t.IsCollection() {
+		if v != nil || t.IsCollection() { // an element of a vector is never null
 			end = len(dst)
 		}
 	}
@@ -246,6 +247,8 @@ func (t *Type) readBody(r *keyReader, dst []byte) ([]byte, bool) {
 		return readDecimalKey(r, dst)
 	case List, Set, Map, Tuple, UDT:
 		return t.readElementKeys(r, dst)
+	case Vector:
+		return t.readVectorKey(r, dst)
 	}
 	n := t.keyWidth()
 	if n == 0 {
@@ -322,7 +325,7 @@ func (t *Type) readElementKeys(r *keyReader, dst []byte) ([]byte, bool) {
 // show the value as it was first written has to keep it beside the key.
 func (t *Type) KeyExact(wire []byte) bool {
 	switch t.Kind {
-	case Boolean, Float, Double, Varint, Decimal, List, Set, Map, Tuple, UDT:
+	case Boolean, Float, Double, Varint, Decimal, List, Set, Map, Tuple, UDT, Vector:
 		back, _, err := t.ReadKey(nil, t.AppendKey(nil, wire, false), false)
 		return err == nil && bytes.Equal(back, wire)
 	}
@@ -356,13 +359,13 @@ func (t *Type) skipKey(r *keyReader) bool {
 		return skipVarintKey(r)
 	case Decimal:
 		return skipDecimalKey(r)
-	case List, Set, Map, Tuple, UDT:
+	case List, Set, Map, Tuple, UDT, Vector:
 		for i := 0; len(r.src) > 0; i++ {
 			if r.src[0]^r.mask == keyEnd {
 				r.src = r.src[1:]
 				return true
 			}
-			if !t.IsCollection() && i == len(t.Elems) || !t.elemType(i).skipKey(r) {
+			if (t.Kind == Tuple || t.Kind == UDT) && i == len(t.Elems) || !t.elemType(i).skipKey(r) {
 				return false
 			}
 		}

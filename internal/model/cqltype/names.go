@@ -5,6 +5,7 @@ package cqltype
 import (
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -126,7 +127,7 @@ func (t *Type) Equal(o *Type) bool {
 		return true
 	}
 	if t == nil || o == nil || t.Kind != o.Kind || t.Frozen != o.Frozen || t.Keyspace != o.Keyspace ||
-		t.Name != o.Name {
+		t.Name != o.Name || t.Dimension != o.Dimension {
 		return false
 	}
 	return slices.Equal(t.Fields, o.Fields) && slices.EqualFunc(t.Elems, o.Elems, (*Type).Equal)
@@ -148,6 +149,11 @@ func (t *Type) ContainsDuration() bool {
 // ContainsCounter reports whether a counter stands anywhere in the type.
 func (t *Type) ContainsCounter() bool {
 	return t.Kind == Counter || slices.ContainsFunc(t.Elems, (*Type).ContainsCounter)
+}
+
+// ContainsVector reports whether a vector stands anywhere in the type.
+func (t *Type) ContainsVector() bool {
+	return t.Kind == Vector || slices.ContainsFunc(t.Elems, (*Type).ContainsVector)
 }
 
 // FieldIndex is the position of a field of a UDT, -1 if it has none of that name.
@@ -176,6 +182,9 @@ func (t *Type) appendName(dst []byte) []byte {
 		return t.appendElems(append(dst, "map"...))
 	case Tuple:
 		return t.appendElems(append(dst, "tuple"...))
+	case Vector:
+		dst = append(t.Elems[0].appendName(append(dst, "vector<"...)), ", "...)
+		return append(strconv.AppendInt(dst, int64(t.Dimension), 10), '>')
 	case UDT:
 		return append(dst, QuoteName(t.Name)...)
 	case Custom:
@@ -219,6 +228,8 @@ func (t *Type) javaClass(inFrozen bool) string {
 		class = marshal + name + params(t.Elems, inFrozen || t.Frozen)
 	case Tuple:
 		return marshal + "TupleType" + params(t.Elems, true)
+	case Vector:
+		return marshal + "VectorType(" + t.Elems[0].javaClass(false) + " , " + strconv.Itoa(t.Dimension) + ")"
 	case UDT:
 		parts := []string{t.Keyspace, hex.EncodeToString([]byte(t.Name))}
 		for i, e := range t.Elems {

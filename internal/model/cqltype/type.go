@@ -44,6 +44,8 @@ const (
 	Custom
 	// Empty is the type of an expression that has no value yet (Cassandra's EmptyType).
 	Empty
+	// Vector is a sequence of Type.Dimension elements. Its kind comes last because kinds are numbers in commands.
+	Vector
 )
 
 // Type describes a CQL type. Types are compared with Equal, never by pointer.
@@ -52,11 +54,13 @@ type Type struct {
 	// Frozen is true for a collection or UDT that was declared frozen, or stands inside something frozen. Tuples are
 	// always frozen and carry Frozen = true. Native types carry false.
 	Frozen bool
-	// Elems holds the element type of a list or set, key and value of a map, the components of a tuple, the field types
-	// of a UDT.
+	// Elems holds the element type of a list, set or vector, key and value of a map, the components of a tuple, the
+	// field types of a UDT.
 	Elems []*Type
 	// Keyspace and Name identify a UDT; for Custom, Name is the Java class.
 	Keyspace, Name string
 	// Fields holds the field names of a UDT, parallel to Elems.
 	Fields []string
+	// Dimension is how many elements a vector has, 0 for other types.
+	Dimension int
 }

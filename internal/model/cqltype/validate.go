@@ -24,6 +24,8 @@ func (t *Type) Validate(wire []byte) error {
 		return t.validateMap(wire)
 	case Tuple, UDT:
 		return t.validateTuple(wire)
+	case Vector:
+		return t.validateVector(wire)
 	}
 	return t.validateNative(wire)
 }

@@ -248,3 +248,22 @@ func IsReplicatedSystem(keyspace string) bool { return slices.Contains(replicate
 func IsSystem(keyspace string) bool {
 	return IsLocalSystem(keyspace) || IsVirtualSystem(keyspace) || IsReplicatedSystem(keyspace)
 }
+
+// HasVectors reports whether a column or a user-defined type of the schema has vectors.
+func (s *Schema) HasVectors() bool {
+	for _, ks := range s.Keyspaces {
+		for _, t := range ks.Types {
+			if t.ContainsVector() {
+				return true
+			}
+		}
+		for _, t := range ks.Tables {
+			for _, c := range t.ByName {
+				if c.Type.ContainsVector() {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -4,6 +4,7 @@ package schema
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -13,18 +14,20 @@ import (
 // TypeSpec is a type as it was written: user-defined types are names that may or may not exist. Its text form
 // (MarshalText) is CQL, read back by ParseType.
 type TypeSpec struct {
-	// Kind is a native kind, List, Set, Map, Tuple, UDT or Custom.
+	// Kind is a native kind, List, Set, Map, Tuple, Vector, UDT or Custom.
 	Kind cqltype.Kind
 	// Frozen is true if this very type was written inside frozen<>.
 	Frozen bool
 	// Keyspace (empty if it was not written) and Name identify a UDT; Name is the class of a Custom.
 	Keyspace, Name string
 	Params         []*TypeSpec
+	// Dimension is how many elements a vector has.
+	Dimension int
 }
 
 // SpecOf is the spec of a type.
 func SpecOf(t *cqltype.Type) *TypeSpec {
-	s := &TypeSpec{Kind: t.Kind, Frozen: t.Frozen, Keyspace: t.Keyspace, Name: t.Name}
+	s := &TypeSpec{Kind: t.Kind, Frozen: t.Frozen, Keyspace: t.Keyspace, Name: t.Name, Dimension: t.Dimension}
 	if t.Kind != cqltype.UDT {
 		for _, e := range t.Elems {
 			s.Params = append(s.Params, SpecOf(e))
@@ -72,6 +75,8 @@ func (t *TypeSpec) append(dst []byte, quote func(string) string) []byte {
 		dst = append(dst, "map"...)
 	case cqltype.Tuple:
 		dst = append(dst, "tuple"...)
+	case cqltype.Vector:
+		dst = append(dst, "vector"...)
 	case cqltype.UDT:
 		if t.Keyspace != "" {
 			dst = append(dst, quote(t.Keyspace)...)
@@ -89,6 +94,9 @@ func (t *TypeSpec) append(dst []byte, quote func(string) string) []byte {
 			dst = append(dst, ", "...)
 		}
 		dst = p.append(dst, quote)
+	}
+	if t.Kind == cqltype.Vector {
+		dst = strconv.AppendInt(append(dst, ", "...), int64(t.Dimension), 10)
 	}
 	return append(dst, '>')
 }
@@ -137,6 +145,15 @@ func (t *TypeSpec) bind(keyspace string, types map[string]*cqltype.Type, within 
 			return nil, err
 		}
 		bound = cqltype.TupleOf(elems...)
+	case cqltype.Vector:
+		if t.Dimension < 1 {
+			return nil, dberr.Invalidf("vectors may only have positive dimensions; given %d", t.Dimension)
+		}
+		elems, err := t.bindParams(keyspace, types, true)
+		if err != nil {
+			return nil, err
+		}
+		return cqltype.VectorOf(elems[0], t.Dimension), nil
 	case cqltype.Custom:
 		bound = cqltype.CustomOf(t.Name)
 	default:
@@ -278,7 +295,7 @@ func (p *typeParser) until(quote byte) (string, bool) {
 }
 
 var composed = map[string]cqltype.Kind{"list": cqltype.List, "set": cqltype.Set, "map": cqltype.Map,
-	"tuple": cqltype.Tuple}
+	"tuple": cqltype.Tuple, "vector": cqltype.Vector}
 
 // parse reads a type, nil if there is none.
 func (p *typeParser) parse(depth int) *TypeSpec {
@@ -317,7 +334,16 @@ func (p *typeParser) parse(depth int) *TypeSpec {
 // params reads what follows "name<".
 func (p *typeParser) params(name string, depth int) *TypeSpec {
 	var params []*TypeSpec
+	dimension := 0
 	for {
+		if name == "vector" && len(params) == 1 {
+			digits, _, _ := p.word()
+			n, err := strconv.ParseInt(digits, 10, 32)
+			if dimension = int(n); err != nil || n < 1 {
+				return nil
+			}
+			break
+		}
 		e := p.parse(depth + 1)
 		if e == nil {
 			return nil
@@ -336,8 +362,8 @@ func (p *typeParser) params(name string, depth int) *TypeSpec {
 	}
 	kind, ok := composed[name]
 	if !ok || kind == cqltype.Map && len(params) != 2 || (kind == cqltype.List || kind == cqltype.Set) &&
-		len(params) != 1 {
+		len(params) != 1 || kind == cqltype.Vector && dimension == 0 {
 		return nil
 	}
-	return &TypeSpec{Kind: kind, Params: params}
+	return &TypeSpec{Kind: kind, Params: params, Dimension: dimension}
 }

@@ -13,8 +13,8 @@ import (
 
 var specKinds = map[parser.TypeKind]cqltype.Kind{
 	parser.ListType: cqltype.List, parser.SetType: cqltype.Set, parser.MapType: cqltype.Map,
-	parser.TupleType: cqltype.Tuple,
-	parser.UserType:  cqltype.UDT,
+	parser.TupleType: cqltype.Tuple, parser.VectorType: cqltype.Vector,
+	parser.UserType: cqltype.UDT,
 }
 
 // TypeSpec turns a type of a statement into the model's form; whether its user-defined types exist is not asked yet.
@@ -28,11 +28,9 @@ func TypeSpec(t *parser.TypeName) (*schema.TypeSpec, error) {
 		return &schema.TypeSpec{Kind: native.Kind}, nil
 	case parser.CustomType:
 		return customType(t.Name)
-	case parser.VectorType:
-		return nil, dberr.Invalidf("vector types are not supported")
 	}
 	spec := &schema.TypeSpec{Kind: specKinds[t.Kind], Frozen: t.Frozen, Keyspace: t.User.Keyspace.Name,
-		Name: t.User.Name.Name}
+		Name: t.User.Name.Name, Dimension: t.Dimension}
 	for _, p := range t.Params {
 		param, err := TypeSpec(p)
 		if err != nil {

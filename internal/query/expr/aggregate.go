@@ -83,12 +83,7 @@ func aggregateFunctions() []*function {
 			&function{name: "count", args: types(t), result: tBigint, state: func(*function) accumulator {
 				return new(counter)
 			}},
-			&function{name: "max", args: types(t), result: t, state: func(*function) accumulator {
-				return &extreme{typ: t, sign: 1}
-			}},
-			&function{name: "min", args: types(t), result: t, state: func(*function) accumulator {
-				return &extreme{typ: t, sign: -1}
-			}})
+			extremeFunction("max", t), extremeFunction("min", t))
 	}
 	for _, t := range types(tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tVarint, tCounter) {
 		for _, name := range []string{"sum", "avg"} {
@@ -96,6 +91,17 @@ func aggregateFunctions() []*function {
 		}
 	}
 	return fs
+}
+
+// extremeFunction is max or min of a type.
+func extremeFunction(name string, t *cqltype.Type) *function {
+	sign := 1
+	if name == "min" {
+		sign = -1
+	}
+	return &function{name: name, args: types(t), result: t, state: func(*function) accumulator {
+		return &extreme{typ: t, sign: sign}
+	}}
 }
 
 type counter struct{ n int64 }

@@ -5,6 +5,7 @@ package expr
 import (
 	"math"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -28,6 +29,11 @@ var operators = func() map[byte][]*function {
 			all[op] = append(all[op], operation(op, t, tDuration, t))
 		}
 	}
+	for _, l := range types(tAscii, tText) {
+		for _, r := range types(tAscii, tText) {
+			all['+'] = append(all['+'], concatenation(l, r))
+		}
+	}
 	for _, t := range numeric {
 		f := &function{name: "-", args: types(t), result: t, pure: true}
 		f.call = func(_ *Bindings, args [][]byte) ([]byte, error) { return negate(t, args[0]) }
@@ -35,6 +41,16 @@ var operators = func() map[byte][]*function {
 	}
 	return all
 }()
+
+// concatenation is + of two texts: ascii only if both are.
+func concatenation(l, r *cqltype.Type) *function {
+	result := tAscii
+	if l == tText || r == tText {
+		result = tText
+	}
+	return &function{name: "+", args: types(l, r), result: result, pure: true,
+		call: func(_ *Bindings, args [][]byte) ([]byte, error) { return slices.Concat(args[0], args[1]), nil }}
+}
 
 // promote is the type of an operation between two numeric types: the wider of the two, and a floating one if either is.
 func promote(l, r *cqltype.Type) *cqltype.Type {

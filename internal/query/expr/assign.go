@@ -26,6 +26,10 @@ func compatibleWith(to, from *cqltype.Type) bool {
 		return from.Kind == cqltype.Bigint
 	case cqltype.Varint:
 		return from.Kind == cqltype.Int || from.Kind == cqltype.Bigint || from.Kind == cqltype.Timestamp
+	case cqltype.Date:
+		return from.Kind == cqltype.Int
+	case cqltype.Time:
+		return from.Kind == cqltype.Bigint
 	case cqltype.List, cqltype.Set, cqltype.Map:
 		return from.Kind == to.Kind && allCompatible(to.Elems, from.Elems)
 	case cqltype.Tuple:
@@ -112,7 +116,7 @@ func (b *binder) fit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 func (b *binder) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	switch t := t.(type) {
 	case *parser.ListLiteral:
-		if to.Kind != cqltype.List {
+		if to.Kind != cqltype.List && (to.Kind != cqltype.Vector || len(t.Elems) != to.Dimension) {
 			return cqltype.NoFit
 		}
 		return b.fitAll(t.Elems, to.Elems[0])

@@ -9,12 +9,16 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// castName is the name of the function behind CAST(x AS t), such as castAsInt.
-func castName(t *cqltype.Type) string {
+// castName is the name of the function behind CAST(x AS t), such as castAsInt or cast_as_int.
+func castName(rel *release.Release, t *cqltype.Type) string {
 	s := t.String()
+	if !rel.CamelCasts {
+		return "cast_as_" + s
+	}
 	return "castAs" + strings.ToUpper(s[:1]) + s[1:]
 }
 
@@ -22,11 +26,13 @@ func castName(t *cqltype.Type) string {
 func castFunctions() []*function {
 	var fs []*function
 	add := func(from, to *cqltype.Type, call func(v []byte) ([]byte, error)) {
-		if from != to {
-			fs = append(fs, &function{
-				name: castName(to), args: types(from), result: to, pure: true,
-				call: func(_ *Bindings, args [][]byte) ([]byte, error) { return call(args[0]) },
-			})
+		if from == to {
+			return
+		}
+		for _, rel := range []*release.Release{release.Cassandra40, release.Cassandra50} {
+			fs = append(fs, scalar(true, to, types(from), func(_ *Bindings, args [][]byte) ([]byte, error) {
+				return call(args[0])
+			}, castName(rel, to))...)
 		}
 	}
 	numeric := types(tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tCounter, tVarint)
@@ -182,11 +188,12 @@ func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 			return nil, err
 		}
 	}
-	forms := natives[castName(to)]
+	name := castName(b.env.Release, to)
+	forms := natives[name]
 	if len(forms) == 0 {
 		return nil, dberr.Invalidf("%s cannot be cast to %s", Text(t.Term), typeText(t.Type))
 	}
-	f, err := b.best(&callee{name: "system." + castName(to), forms: forms, args: []parser.Term{t.Term}}, nil)
+	f, err := b.best(&callee{name: "system." + name, forms: forms, args: []parser.Term{t.Term}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package expr
 import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -67,6 +68,8 @@ func (r Receiver) Field(i int) Receiver {
 
 // Env is where the terms of one statement are bound. It is used by one goroutine while the statement is prepared.
 type Env struct {
+	// Release is whose answers are given.
+	Release *release.Release
 	// Keyspace is that of the statement's table: user-defined types are looked up in it. Nil if there is none.
 	Keyspace *schema.Keyspace
 	// Table is the statement's table, for token() and the texts; nil if there is none.
@@ -80,15 +83,15 @@ type Env struct {
 }
 
 // NewEnv makes an environment for a statement with that many bind markers.
-func NewEnv(ks *schema.Keyspace, table *schema.Table, markers int) *Env {
+func NewEnv(rel *release.Release, ks *schema.Keyspace, table *schema.Table, markers int) *Env {
 	vars := make([]Variable, markers)
-	return &Env{Keyspace: ks, Table: table, vars: &vars}
+	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars}
 }
 
 // For is an environment for another statement of the same batch or transaction: it shares the bind markers and what may
 // be referred to.
 func (e *Env) For(ks *schema.Keyspace, table *schema.Table) *Env {
-	return &Env{Keyspace: ks, Table: table, References: e.References, vars: e.vars}
+	return &Env{Release: e.Release, Keyspace: ks, Table: table, References: e.References, vars: e.vars}
 }
 
 // Variables describes the bind markers that have been bound so far, by index. A marker that no term used has a nil
@@ -175,7 +178,10 @@ func (e *Env) resolve(n *parser.TypeName) (*cqltype.Type, error) {
 		}
 		return nil, dberr.Invalidf("Unknown type %s.%s", e.keyspaceName(), n.User.Name.Name)
 	case parser.VectorType:
-		return nil, dberr.Invalidf("vector types are not supported")
+		if n.Dimension < 1 {
+			return nil, dberr.Invalidf("vectors may only have positive dimensions; given %d", n.Dimension)
+		}
+		return cqltype.VectorOf(params[0], n.Dimension), nil
 	}
 	return nil, dberr.Invalidf("Unknown type %s", n.Name)
 }

@@ -53,7 +53,7 @@ func typeArg(t *testing.T, d *datadriven.TestData) string {
 func valueLine(t *testing.T, text, typeName string) string {
 	term, n := mustTerm(t, text)
 	typ := mustType(t, typeName)
-	bound, err := Bind(term, Receiver{Name: "v", Type: typ}, NewEnv(testKeyspace, testTable, n))
+	bound, err := Bind(term, Receiver{Name: "v", Type: typ}, testEnv(n))
 	if err != nil {
 		return formatError(err)
 	}
@@ -72,7 +72,7 @@ func selectLine(t *testing.T, text string) string {
 	var parts []string
 	for _, s := range list {
 		scope := &testScope{}
-		env := NewEnv(testKeyspace, testTable, n)
+		env := testEnv(n)
 		bound, err := BindSelector(s.Term, scope, env)
 		if err != nil {
 			parts = append(parts, formatError(err))
@@ -110,7 +110,7 @@ func selectLine(t *testing.T, text string) string {
 func bindLines(t *testing.T, out *strings.Builder, lines []string, typeName string) {
 	term, n := mustTerm(t, lines[0])
 	typ := mustType(t, typeName)
-	env := NewEnv(testKeyspace, testTable, n)
+	env := testEnv(n)
 	bound, err := Bind(term, Receiver{Name: "v", Type: typ}, env)
 	if err != nil {
 		fmt.Fprintln(out, formatError(err))
@@ -178,7 +178,7 @@ func TestAggregates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			list, _ := selectors(t, c.call)
 			scope := &testScope{}
-			env := NewEnv(testKeyspace, testTable, 0)
+			env := testEnv(0)
 			term, err := BindSelector(list[0].Term, scope, env)
 			if err != nil {
 				t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
@@ -17,6 +18,8 @@ type function struct {
 	result *cqltype.Type
 	// pure functions depend on their arguments alone: with constant arguments they are evaluated when bound.
 	pure bool
+	// monotonic functions never fall as their first argument rises: rows may be grouped by them.
+	monotonic bool
 	// nulls is true if call wants to see null arguments; else a null argument makes the result null.
 	nulls bool
 	call  func(b *Bindings, args [][]byte) ([]byte, error)
@@ -79,7 +82,26 @@ func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, 
 			return nil, dberr.Invalidf("fromJson() cannot be used in the selection clause of a SELECT statement")
 		}
 		return []*function{fromJSONFunction(name, to)}, nil
+	case "dateof", "unixtimestampof":
+		if !b.env.Release.OldTimeFunctions {
+			return nil, nil
+		}
+		return natives[name], nil
+	case "min", "max":
+		if len(t.Args) == 1 && !b.env.Release.BlobExtremes {
+			if arg := b.exactType(t.Args[0]); arg != nil && !arg.IsNative() {
+				return []*function{extremeFunction(name, arg)}, nil
+			}
+		}
+		return natives[name], nil
 	default:
+		if f := factories[name]; f != nil {
+			made, err := b.make(f, t.Args, to)
+			if err != nil {
+				return nil, err
+			}
+			return []*function{made}, nil
+		}
 		return natives[name], nil
 	}
 }
@@ -154,7 +176,7 @@ func (b *binder) best(c *callee, to *cqltype.Type) (*function, error) {
 			}
 		}
 	}
-	return nil, c.ambiguous(compatible)
+	return nil, c.ambiguous(compatible, b.env.Release)
 }
 
 func (c *callee) noMatch() error {
@@ -169,7 +191,7 @@ func (c *callee) noMatch() error {
 		Text(c.args[1]))
 }
 
-func (c *callee) ambiguous(compatible []*function) error {
+func (c *callee) ambiguous(compatible []*function, rel *release.Release) error {
 	switch c.op {
 	case 0:
 		return dberr.Invalidf("Ambiguous call to function %s (can be matched by following signatures: %s): use type casts to disambiguate",
@@ -177,8 +199,12 @@ func (c *callee) ambiguous(compatible []*function) error {
 	case 'n':
 		return dberr.Invalidf("Ambiguous negation: use type casts to disambiguate")
 	}
-	return dberr.Invalidf("Ambiguous '%s' operation with args %s and %s: use type casts to disambiguate", c.name,
-		Text(c.args[0]), Text(c.args[1]))
+	advice := "use type hint to disambiguate, example '(int) ?'"
+	if rel.CastsToDisambiguate {
+		advice = "use type casts to disambiguate"
+	}
+	return dberr.Invalidf("Ambiguous '%s' operation with args %s and %s: %s", c.name, Text(c.args[0]), Text(c.args[1]),
+		advice)
 }
 
 // containsMarker reports whether a bind marker stands anywhere in the terms.

@@ -146,7 +146,7 @@ func TestSumsAreIndependentOfOrder(t *testing.T) {
 // TestDeepArithmeticBindsQuickly proves that overloads of nested operations are not tried in every combination.
 func TestDeepArithmeticBindsQuickly(t *testing.T) {
 	term, n := mustTerm(t, "1"+strings.Repeat(" + 1", 100))
-	bound, err := Bind(term, Receiver{Name: "v", Type: tDecimal}, NewEnv(testKeyspace, testTable, n))
+	bound, err := Bind(term, Receiver{Name: "v", Type: tDecimal}, testEnv(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestHugeNumbersAreRefused(t *testing.T) {
 	for _, text := range []string{"blobAsDecimal(0xc465360001) + 1", "blobAsDecimal(0xc465360001) / 3",
 		"blobAsDecimal(0x8000000001) * blobAsDecimal(0x8000000001)"} {
 		term, n := mustTerm(t, text)
-		bound, err := Bind(term, Receiver{Name: "v", Type: tDecimal}, NewEnv(testKeyspace, testTable, n))
+		bound, err := Bind(term, Receiver{Name: "v", Type: tDecimal}, testEnv(n))
 		if err == nil {
 			_, _, err = bound.Eval(testBindings())
 		}
@@ -192,7 +192,7 @@ func FuzzTerms(f *testing.F) {
 			return
 		}
 		for _, typ := range types {
-			bound, err := Bind(term, Receiver{Name: "v", Type: typ}, NewEnv(testKeyspace, testTable, 0))
+			bound, err := Bind(term, Receiver{Name: "v", Type: typ}, testEnv(0))
 			if err != nil {
 				continue
 			}
@@ -204,7 +204,7 @@ func FuzzTerms(f *testing.F) {
 				t.Errorf("%s as %s is %x: %v", text, typ, v, err)
 			}
 		}
-		env := NewEnv(testKeyspace, testTable, 0)
+		env := testEnv(0)
 		if bound, err := BindSelector(term, &testScope{}, env); err == nil {
 			_ = fmt.Sprint(bound.Type(), SelectorName(term, &testScope{}, env))
 		}

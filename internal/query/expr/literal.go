@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// composite is a list, set, map (keys and values in turn), tuple or UDT of terms.
+// composite is a list, set, map (keys and values in turn), vector, tuple or UDT of terms.
 type composite struct {
 	typ   *cqltype.Type
 	elems []Term // a nil element of a UDT is a field not given
@@ -40,6 +40,9 @@ func (c *composite) Eval(b *Bindings) ([]byte, State, error) {
 		return c.typ.SortedMap(values), Value, nil
 	case cqltype.List:
 		return c.typ.AppendCollection(nil, values...), Value, nil
+	case cqltype.Vector:
+		v := c.typ.AppendVector(nil, values...)
+		return v, Value, c.typ.Validate(v) // an empty value has no width
 	}
 	return c.typ.AppendTuple(nil, values...), Value, nil
 }
@@ -51,6 +54,10 @@ func (c *composite) refuse(s State, i int) error {
 		return dberr.Invalidf("unset value is not supported inside collections")
 	case c.typ.IsCollection():
 		return dberr.Invalidf("null is not supported inside collections")
+	case c.typ.Kind == cqltype.Vector && s == Unset:
+		return dberr.Invalidf("unset value is not supported inside vectors")
+	case c.typ.Kind == cqltype.Vector:
+		return dberr.Invalidf("null is not supported inside vectors")
 	case s == Unset && c.typ.Kind == cqltype.Tuple:
 		return dberr.Invalidf("Invalid unset value for tuple field number %d", i)
 	case s == Unset:
@@ -81,6 +88,16 @@ func (b *binder) bindComposite(r Receiver, elems []Term) (Term, error) {
 }
 
 func (b *binder) bindList(t *parser.ListLiteral, r Receiver) (Term, error) {
+	if n := len(t.Elems); r.Type.Kind == cqltype.Vector {
+		if n != r.Type.Dimension {
+			return nil, dberr.Invalidf("Invalid vector literal for %s of type %s; expected %d elements, but given %d", r.Name,
+				r.Type, r.Type.Dimension, n)
+		}
+		return b.bindElements(t.Elems, r, "vector")
+	}
+	if r.Type.Kind != cqltype.List && !b.env.Release.LiteralTexts {
+		return nil, dberr.Invalidf("Unexpected receiver type '%s'; only list and vector are expected", r.Type)
+	}
 	if r.Type.Kind != cqltype.List {
 		return nil, dberr.Invalidf("Invalid list literal for %s of type %s", r.Name, r.Type)
 	}

@@ -41,7 +41,8 @@ var (
 // are made in binder.native.
 var natives = func() map[string][]*function {
 	all := map[string][]*function{}
-	for _, list := range [][]*function{timeFunctions(), blobFunctions(), aggregateFunctions(), castFunctions()} {
+	for _, list := range [][]*function{timeFunctions(), floorFunctions(), mathFunctions(), blobFunctions(),
+		aggregateFunctions(), castFunctions()} {
 		for _, f := range list {
 			all[f.name] = append(all[f.name], f)
 		}

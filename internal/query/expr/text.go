@@ -147,7 +147,7 @@ func typeText(n *parser.TypeName) string {
 	case parser.TupleType:
 		s = params("tuple")
 	case parser.VectorType:
-		s = params("vector")
+		s = "vector<" + typeText(n.Params[0]) + ", " + itoa(n.Dimension) + ">"
 	case parser.UserType:
 		s = cqltype.QuoteName(n.User.Name.Name)
 		if n.User.HasKeyspace() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -108,7 +109,7 @@ func mustTerm(t testing.TB, text string) (parser.Term, int) {
 func mustValue(t testing.TB, text string, typ *cqltype.Type) []byte {
 	t.Helper()
 	term, n := mustTerm(t, text)
-	bound, err := Bind(term, Receiver{Name: "v", Type: typ}, NewEnv(testKeyspace, testTable, n))
+	bound, err := Bind(term, Receiver{Name: "v", Type: typ}, testEnv(n))
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -125,7 +126,7 @@ func mustType(t testing.TB, text string) *cqltype.Type {
 	if err != nil {
 		t.Fatal(err)
 	}
-	typ, err := NewEnv(testKeyspace, testTable, 0).ResolveType(n)
+	typ, err := testEnv(0).ResolveType(n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,3 +149,6 @@ func formatError(err error) string {
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T", err), "*dberr.") + ": " + err.Error()
 }
+
+// testEnv is where the terms of a statement with so many markers are bound, as Cassandra 4.0 does.
+func testEnv(markers int) *Env { return NewEnv(release.Cassandra40, testKeyspace, testTable, markers) }

@@ -91,7 +91,7 @@ func (p *parser) vector() *TypeName {
 	p.expect(tComma)
 	if p.is(tInteger) {
 		n, err := strconv.ParseInt(p.text(), 10, 32)
-		if err != nil || n <= 0 {
+		if err != nil {
 			p.refuse("vectors may only have positive dimensions; given %s", p.text())
 		}
 		t.Dimension = int(n)

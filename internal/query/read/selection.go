@@ -4,9 +4,11 @@ package read
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -40,6 +42,7 @@ type output struct {
 
 // selection is a SELECT clause. While it is bound it is the expr.Scope of its selectors.
 type selection struct {
+	release *release.Release
 	table   *schema.Table
 	outputs []output
 	slots   []slot
@@ -84,6 +87,9 @@ func (s *selection) CellMeta(kind parser.CellMetaKind, arg parser.Term) (int, *c
 		name, part, typ = "ttl", cellTTL, cqltype.Native(cqltype.Int)
 	case parser.MaxWriteTime:
 		name, part = "maxWriteTime", cellMaxWriteTime
+	}
+	if !s.release.CamelCellMeta {
+		name = strings.ToLower(name)
 	}
 	column, ok := arg.(*parser.Column)
 	if !ok {
@@ -140,6 +146,7 @@ func (s *selection) onlyStatics() bool {
 // bindSelection binds the SELECT clause.
 func (p *Plan) bindSelection(stmt *parser.Select, env *expr.Env) error {
 	s := &p.sel
+	s.release = env.Release
 	s.table, s.json, s.wildcard = p.table, stmt.JSON, len(stmt.Selectors) == 0
 	if s.wildcard {
 		for _, list := range [][]*schema.Column{p.table.PartitionKey, p.table.Clustering, p.table.Statics,

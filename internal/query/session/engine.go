@@ -15,6 +15,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -30,6 +31,8 @@ import (
 
 // Options of an Engine.
 type Options struct {
+	// Release is whose answers are given, those of Cassandra 4.0 if nil.
+	Release *release.Release
 	// PreparedMax bounds the prepared statements kept for all clients, 10000 if 0; PreparedBytesMax about the memory
 	// they take, 128 MiB if 0.
 	PreparedMax, PreparedBytesMax int
@@ -120,6 +123,7 @@ type Engine struct {
 
 // New makes an engine. Close it before the catalog's owner goes.
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
+	o.Release = cmp.Or(o.Release, release.Cassandra40)
 	o.PreparedMax = cmp.Or(o.PreparedMax, 10_000)
 	o.PreparedBytesMax = cmp.Or(o.PreparedBytesMax, 128<<20)
 	o.ResultBytesMax = cmp.Or(o.ResultBytesMax, 255<<20)

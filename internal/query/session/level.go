@@ -41,3 +41,20 @@ func (s *Session) warnLevel(c *Call) {
 		fmt.Sprintf("Writes at consistency level %s are confirmed by %d of %d replicas, as all writes are", level,
 			quorum, replicas))
 }
+
+// warnedOfUse is the bit of Session.warned that no consistency level has.
+const warnedOfUse = 1 << 31
+
+// warnUse adds Cassandra 5.0's warning to the first PREPARE of a session that names a table without its keyspace.
+func (s *Session) warnUse(c *Call, st *statement, id [16]byte) {
+	if !s.engine.opts.Release.WarnsOfUse || st.qualified || st.keyspace == "" || len(st.tables) == 0 ||
+		s.warned.Or(warnedOfUse)&warnedOfUse != 0 {
+		return
+	}
+	c.Result.Warnings = append(c.Result.Warnings, fmt.Sprintf("`USE <keyspace>` with prepared statements is "+
+		"considered to be an anti-pattern due to ambiguity in non-qualified table names. Please consider removing "+
+		"instances of `Session#setKeyspace(<keyspace>)`, `Session#execute(\"USE <keyspace>\")` and "+
+		"`cluster.newSession(<keyspace>)` from your code, and always use fully qualified table names (e.g. "+
+		"<keyspace>.<table>). Keyspace used: %s, statement keyspace: %s, statement id: %x", st.keyspace,
+		st.tables[0].Keyspace, id))
+}

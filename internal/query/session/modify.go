@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -34,6 +35,9 @@ type tableNames struct {
 	keyspace string
 }
 
+// Release is whose answers the node gives.
+func (n tableNames) Release() *release.Release { return n.engine.opts.Release }
+
 // Table finds a table, in the session's keyspace if the name has none.
 func (n tableNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	return n.engine.findTable(n.snapshot, keyspaceOf(name, n.keyspace), name.Name.Name)
@@ -49,7 +53,7 @@ func (e *Engine) bindWrite(st *statement) error {
 	if err != nil {
 		return err
 	}
-	if st.write, err = write.Prepare(st.parsed, ks, t, len(st.markers)); err != nil {
+	if st.write, err = write.Prepare(e.opts.Release, st.parsed, ks, t, len(st.markers)); err != nil {
 		return err
 	}
 	st.variables, st.pkIndexes, st.tables = st.write.Variables(), st.write.PKIndexes(), []*schema.Table{t}

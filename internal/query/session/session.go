@@ -34,7 +34,7 @@ type Session struct {
 	keyspace atomic.Pointer[string]
 	// admitted is what the client may do at the state of the roles that it was last asked at.
 	admitted atomic.Pointer[admitted]
-	// warned has a bit for each consistency level that the client was warned about.
+	// warned has a bit for each consistency level that the client was warned about, and warnedOfUse.
 	warned atomic.Uint32
 }
 
@@ -130,6 +130,7 @@ func (s *Session) prepare(c *Call) (*statement, error) {
 		return nil, err
 	}
 	c.Result.Kind, c.Result.Prepared = PreparedStatement, st.describe(id)
+	s.warnUse(c, st, id)
 	return st, nil
 }
 

@@ -147,7 +147,7 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 	if err != nil {
 		return err
 	}
-	if st.read, err = read.Prepare(s, ks, t, len(st.markers)); err != nil {
+	if st.read, err = read.Prepare(e.opts.Release, s, ks, t, len(st.markers)); err != nil {
 		return err
 	}
 	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}

@@ -59,7 +59,7 @@ type condition struct {
 // without one are looked up.
 func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names, markers int) (*Plan, error) {
 	b := &binder{p: &Plan{text: text, keyspace: keyspace}, names: names}
-	b.env = expr.NewEnv(nil, nil, markers)
+	b.env = expr.NewEnv(names.Release(), nil, nil, markers)
 	if err := b.bind(stmt); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -20,6 +21,8 @@ type BatchKind = parser.BatchKind
 
 // Names finds tables for the statements of a batch.
 type Names interface {
+	// Release is whose answers are given.
+	Release() *release.Release
 	// Table finds a table, in the session's keyspace if the name has none; the errors are Cassandra's.
 	Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error)
 }
@@ -48,7 +51,7 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 	if stmt.Using.TTL != nil {
 		return nil, dberr.Invalidf("Global TTL on the BATCH statement is not supported.")
 	}
-	shared := expr.NewEnv(nil, nil, markers)
+	shared := expr.NewEnv(names.Release(), nil, nil, markers)
 	tables := map[*schema.Table]bool{}
 	for _, s := range stmt.Statements {
 		ks, t, err := names.Table(parser.ModifiedTable(s))

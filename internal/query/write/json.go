@@ -26,7 +26,7 @@ func (p *Plan) bindInsertJSON(s *parser.Insert, env *expr.Env) error {
 	for i := range values {
 		values[i] = &parser.Marker{Index: i}
 	}
-	return p.bindValues(p.jsonColumns, values, expr.NewEnv(p.keyspace, p.table, len(values)))
+	return p.bindValues(p.jsonColumns, values, expr.NewEnv(env.Release, p.keyspace, p.table, len(values)))
 }
 
 // decodeJSON evaluates the document into the bindings that the plan's columns take their values from.

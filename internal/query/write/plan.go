@@ -7,6 +7,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -79,8 +80,9 @@ const (
 
 // Prepare binds an INSERT, UPDATE or DELETE on a table of a keyspace. markers is the number of bind markers of the
 // statement. Whether the table may be written to at all (catalog.CheckWritable) is for the caller to find out.
-func Prepare(stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan, error) {
-	env := expr.NewEnv(ks, table, markers)
+func Prepare(rel *release.Release, stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (
+	*Plan, error) {
+	env := expr.NewEnv(rel, ks, table, markers)
 	p, err := bind(stmt, env)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -75,6 +76,8 @@ func (w *world) mustDDL(t testing.TB, text string) {
 }
 
 // Table makes the world Names.
+func (w *world) Release() *release.Release { return release.Cassandra40 }
+
 func (w *world) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	ks := "ks"
 	if name.HasKeyspace() {
@@ -135,7 +138,7 @@ func (w *world) prepare(text string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Prepare(stmt, ks, t, len(markers))
+	return Prepare(release.Cassandra40, stmt, ks, t, len(markers))
 }
 
 // Write makes the world a Coordinator.

@@ -264,6 +264,8 @@ func (c *cursor) typ(depth int) *cqltype.Type {
 		t.Name = string(c.str())
 		if t.Kind = classKinds[t.Name]; t.Kind != 0 {
 			t.Name = ""
+		} else if vector := cqltype.ParseJavaClass(t.Name); vector != nil && vector.Kind == cqltype.Vector {
+			return vector
 		} else {
 			t.Kind = cqltype.Custom
 		}

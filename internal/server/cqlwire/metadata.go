@@ -118,6 +118,8 @@ func appendType(dst []byte, version uint8, t *cqltype.Type) []byte {
 			dst = appendType(appendString(dst, t.Fields[i]), version, e)
 		}
 		return dst
+	case cqltype.Vector:
+		return appendString(appendU16(dst, optionCustom), t.JavaClass())
 	case cqltype.Custom:
 		return appendString(appendU16(dst, optionCustom), t.Name)
 	}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package release says in what the answers of Cassandra's releases differ: one field for each choice, decided here and
+// nowhere else. Whoever answers asks its field; nobody compares releases. What a later release only adds (a function, a
+// statement, a type) is no choice: it is there in all of them. See docs/rfcs/0026-two-cassandras.md.
+package release
+
+import "fmt"
+
+// Release is whose answers are given. It is immutable; Cassandra40 and Cassandra50 are the ones there are.
+type Release struct {
+	// Name is what the option compatibility says, such as 4.0.
+	Name string
+
+	// OldTimeFunctions: there are dateOf and unixTimestampOf.
+	OldTimeFunctions bool
+	// CamelCasts: texts name the function behind CAST castAsInt, else cast_as_int.
+	CamelCasts bool
+	// CastsToDisambiguate: the text about operands whose types are not known says so, else it asks for a type hint.
+	CastsToDisambiguate bool
+	// CamelCellMeta: texts name the functions writeTime and maxWriteTime, else as results do, in lower case.
+	CamelCellMeta bool
+	// LiteralTexts: the text about a list literal for what is no list names the column, else the kinds of types.
+	LiteralTexts bool
+	// BlobExtremes: min and max of collections, tuples and user-defined types compare bytes and give a blob, else they
+	// compare values and give the type.
+	BlobExtremes bool
+	// WarnsOfUse: the first PREPARE of a connection after USE that names a table without its keyspace has a warning.
+	WarnsOfUse bool
+}
+
+// The releases.
+var (
+	Cassandra40 = &Release{
+		Name:                "4.0",
+		OldTimeFunctions:    true,
+		CamelCasts:          true,
+		CastsToDisambiguate: true,
+		CamelCellMeta:       true,
+		LiteralTexts:        true,
+		BlobExtremes:        true,
+	}
+	Cassandra50 = &Release{
+		Name:       "5.0",
+		WarnsOfUse: true,
+	}
+)
+
+// Parse finds a release by its name; the empty name is 4.0. The error says which there are.
+func Parse(name string) (*Release, error) {
+	switch name {
+	case "", Cassandra40.Name:
+		return Cassandra40, nil
+	case Cassandra50.Name:
+		return Cassandra50, nil
+	}
+	return nil, fmt.Errorf(`compatibility %q is none of "4.0" and "5.0"`, name)
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/binary"
+	"hash"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// maskFactories makes the functions that hide values: what masks of columns are made of.
+func maskFactories() []*factory {
+	whole := parameter{text: "any"}
+	texts := parameter{text: "[text|varchar|ascii]", takes: anyOf(cqltype.Text, cqltype.Ascii),
+		wants: "an argument of type [text|varchar|ascii]"}
+	number := parameter{text: "int", fixed: tInt, takes: fits(tInt), wants: "an argument of type int"}
+	text := parameter{text: "text", fixed: tText, takes: fits(tText), wants: "an argument of type text"}
+	return []*factory{
+		{name: "mask_default", required: 1, params: []parameter{whole}, build: buildMaskDefault},
+		{name: "mask_null", required: 1, params: []parameter{whole},
+			build: func(name string, args []*cqltype.Type) (*function, error) {
+				return mask(name, args[0], args, func([][]byte) ([]byte, error) { return nil, nil }), nil
+			}},
+		{name: "mask_replace", required: 2, params: []parameter{whole, {text: "any", like: 1}},
+			build: func(name string, args []*cqltype.Type) (*function, error) {
+				return mask(name, args[0], args, func(values [][]byte) ([]byte, error) { return values[1], nil }), nil
+			}},
+		{name: "mask_inner", required: 3, params: []parameter{texts, number, number, text}, build: buildMaskPart},
+		{name: "mask_outer", required: 3, params: []parameter{texts, number, number, text}, build: buildMaskPart},
+		{name: "mask_hash", required: 1, params: []parameter{whole, text}, build: buildMaskHash},
+	}
+}
+
+// mask is a function that sees nulls.
+func mask(name string, result *cqltype.Type, args []*cqltype.Type, call func([][]byte) ([]byte, error)) *function {
+	return &function{name: name, args: args, result: result, pure: true, nulls: true,
+		call: func(_ *Bindings, values [][]byte) ([]byte, error) { return call(values) }}
+}
+
+func buildMaskDefault(name string, args []*cqltype.Type) (*function, error) {
+	value := masked(args[0])
+	return mask(name, args[0], args, func([][]byte) ([]byte, error) { return value, nil }), nil
+}
+
+// masked is the value that mask_default shows of a type: zero, an empty collection, or four stars.
+func masked(t *cqltype.Type) []byte {
+	switch t.Kind {
+	case cqltype.Ascii, cqltype.Text:
+		return []byte("****")
+	case cqltype.Boolean, cqltype.Tinyint, cqltype.Varint:
+		return []byte{0}
+	case cqltype.Smallint:
+		return make([]byte, 2)
+	case cqltype.Date:
+		return fromInt64(tDate, 0)
+	case cqltype.Int, cqltype.Float, cqltype.Inet, cqltype.List, cqltype.Set, cqltype.Map:
+		return make([]byte, 4)
+	case cqltype.Duration:
+		return make([]byte, 3)
+	case cqltype.Decimal:
+		return make([]byte, 5)
+	case cqltype.Bigint, cqltype.Counter, cqltype.Double, cqltype.Timestamp, cqltype.Time:
+		return make([]byte, 8)
+	case cqltype.UUID:
+		return make([]byte, 16)
+	case cqltype.Timeuuid:
+		u := cqltype.MinTimeUUID(0)
+		return u[:]
+	case cqltype.Tuple, cqltype.UDT:
+		elems := make([][]byte, len(t.Elems))
+		for i, e := range t.Elems {
+			elems[i] = masked(e)
+		}
+		return t.AppendTuple(nil, elems...)
+	case cqltype.Vector:
+		elems := make([][]byte, t.Dimension)
+		for i := range elems {
+			elems[i] = masked(t.Elems[0])
+		}
+		return t.AppendVector(nil, elems...)
+	}
+	return []byte{}
+}
+
+// buildMaskPart makes mask_inner and mask_outer.
+func buildMaskPart(name string, args []*cqltype.Type) (*function, error) {
+	outer := name == "mask_outer"
+	return mask(name, args[0], args, func(values [][]byte) ([]byte, error) {
+		if values[0] == nil {
+			return nil, nil
+		}
+		padding := "*"
+		if len(values) > 3 && values[3] != nil {
+			padding = string(values[3])
+			if n := utf8.RuneCountInString(padding); n != 1 {
+				return nil, dberr.Invalidf("The padding argument for function system.%s should be single-character, "+
+					"but '%s' has %d characters.", name, padding, n)
+			}
+		}
+		return maskPart(string(values[0]), kept(values[1]), kept(values[2]), padding, outer), nil
+	}), nil
+}
+
+// kept is a number of characters; null and numbers below 0 are 0.
+func kept(v []byte) int {
+	if len(v) != 4 {
+		return 0
+	}
+	return max(0, int(int32(binary.BigEndian.Uint32(v))))
+}
+
+// maskPart masks the characters of a text but for those at its ends, or only those.
+func maskPart(text string, begin, end int, padding string, outer bool) []byte {
+	n := utf8.RuneCountInString(text)
+	out, i := make([]byte, 0, len(text)), 0
+	for _, r := range text {
+		if atEnd := i < begin || i >= n-end; atEnd == outer {
+			out = append(out, padding...)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+		i++
+	}
+	return out
+}
+
+// hashes are the algorithms of mask_hash by Java's names.
+var hashes = map[string]func() hash.Hash{
+	"MD5": md5.New, "SHA": sha1.New, "SHA-1": sha1.New, "SHA-224": sha256.New224, "SHA-256": sha256.New,
+	"SHA-384": sha512.New384, "SHA-512": sha512.New, "SHA-512/224": sha512.New512_224,
+	"SHA-512/256": sha512.New512_256,
+}
+
+func buildMaskHash(name string, args []*cqltype.Type) (*function, error) {
+	return mask(name, tBlob, args, func(values [][]byte) ([]byte, error) {
+		algorithm := "SHA-256"
+		if len(values) > 1 && values[1] != nil {
+			algorithm = string(values[1])
+		}
+		make := hashes[strings.ToUpper(algorithm)]
+		switch {
+		case make == nil:
+			return nil, dberr.Invalidf("Hash algorithm not found: %s", algorithm)
+		case values[0] == nil:
+			return nil, nil
+		}
+		h := make()
+		h.Write(values[0])
+		return h.Sum(nil), nil
+	}), nil
+}
