@@ -32,10 +32,6 @@ func TestGuardrails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two nodes")
 	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const name = "guardrails50.jsonl"
 	recs, err := load("testdata/"+name, name)
 	if err != nil {
@@ -44,31 +40,40 @@ func TestGuardrails(t *testing.T) {
 	known := readDifferences(t, "differences_guardrails.txt")
 	sum := &result{}
 	for i := range recs {
-		var o guardrail.Options
-		for need, g := range guarded {
-			if slices.Contains(recs[i].Needs, need) {
-				text, err := os.ReadFile("../../internal/query/guardrail/testdata/" + g.file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := yaml.Unmarshal([]byte(g.more+string(text)), &o); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		n, err := node.Start(t.Context(), node.Options{
-			CQL: "127.0.0.1:0", HTTP: "off", Guardrails: o,
-			Auth: node.AuthOptions{Users: map[string]string{superuser: string(hash)}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { n.Close() })
-		sum.add(replayTest([]string{n.CQLAddr().String()}, &recs[i]))
+		sum.add(replayTest([]string{startGuarded(t, recs[i].Needs)}, &recs[i]))
 	}
 	results := map[string]*result{name: sum}
 	report(t, results, known, shares{90, 90})
 	if *rewrite {
 		writeDifferences(t, "differences_guardrails.txt", results, known)
 	}
+}
+
+// startGuarded starts a node with the guardrails that a recording needs, and returns its address.
+func startGuarded(t *testing.T, needs []string) string {
+	var o guardrail.Options
+	for need, g := range guarded {
+		if slices.Contains(needs, need) {
+			text, err := os.ReadFile("../../internal/query/guardrail/testdata/" + g.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.Unmarshal([]byte(g.more+string(text)), &o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := node.Start(t.Context(), node.Options{
+		CQL: "127.0.0.1:0", HTTP: "off", Guardrails: o, Compatibility: "5.0",
+		Auth: node.AuthOptions{Users: map[string]string{superuser: string(hash)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n.CQLAddr().String()
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -25,6 +26,8 @@ type recording struct {
 	// Sessions have the credentials of those that do not use the superuser.
 	Sessions map[string]credentials `json:"sessions"`
 	Steps    []step                 `json:"steps"`
+	// Whole has every step compared, also those that are outside the language.
+	Whole bool `json:"-"`
 }
 
 type credentials struct{ User, Password string }
@@ -383,4 +386,24 @@ func appendParams(b []byte, st *step, state []byte) ([]byte, error) {
 		b = binary.BigEndian.AppendUint64(b, uint64(*st.Timestamp))
 	}
 	return b, nil
+}
+
+// recordings lists the files: the scenarios, and what lies beside the repository.
+func recordings() []string {
+	files, _ := filepath.Glob("testdata/*.jsonl")
+	beside, _ := filepath.Glob(filepath.Join(besideRepository(), "*.jsonl"))
+	for _, f := range beside {
+		if !slices.ContainsFunc(files, func(have string) bool { return filepath.Base(have) == filepath.Base(f) }) {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// besideRepository is where recordings of public test suites lie.
+func besideRepository() string {
+	if dir := os.Getenv("ILION_CONFORMANCE"); dir != "" {
+		return dir
+	}
+	return "../../../shared/conformance"
 }
