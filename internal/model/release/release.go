@@ -22,6 +22,8 @@ type Release struct {
 	CamelCellMeta bool
 	// LiteralTexts: the text about a list literal for what is no list names the column, else the kinds of types.
 	LiteralTexts bool
+	// RefusesIn: regular and static columns are not restricted by IN, else ALLOW FILTERING is needed for it.
+	RefusesIn bool
 	// BlobExtremes: min and max of collections, tuples and user-defined types compare bytes and give a blob, else they
 	// compare values and give the type.
 	BlobExtremes bool
@@ -38,6 +40,7 @@ var (
 		CastsToDisambiguate: true,
 		CamelCellMeta:       true,
 		LiteralTexts:        true,
+		RefusesIn:           true,
 		BlobExtremes:        true,
 	}
 	Cassandra50 = &Release{

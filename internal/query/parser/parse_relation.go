@@ -231,6 +231,13 @@ func (p *parser) condition() Condition {
 		c.Value, c.Values = p.inValues()
 		return c
 	}
+	if c.Key == nil && c.Field.Name == "" && p.accept(kwContains) {
+		if c.Op = Contains; p.accept(kwKey) {
+			c.Op = ContainsKey
+		}
+		c.Value = p.term()
+		return c
+	}
 	c.Op = p.comparison()
 	c.Value = p.term()
 	return c

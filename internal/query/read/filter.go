@@ -59,11 +59,16 @@ func newFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Col
 		if len(r.Columns) > 1 {
 			return nil, dberr.Invalidf("Multicolumn IN filters are not supported")
 		}
+		f := newFilter(filterIn, r.First(), slots)
+		if k := r.First().Kind; k == schema.Regular || k == schema.Static {
+			var err error
+			f.values, err = r.Choices(b)
+			return []filter{f}, err
+		}
 		tuples, err := r.Tuples(b)
 		if err != nil {
 			return nil, err
 		}
-		f := newFilter(filterIn, r.First(), slots)
 		for _, t := range tuples {
 			f.values = append(f.values, t[0])
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -37,7 +38,7 @@ func (b binder) singleColumn(r *parser.Relation) (*Restriction, error) {
 			return nil, err
 		}
 	}
-	if err := checkColumn(r, c); err != nil {
+	if err := checkColumn(r, c, b.env.Release); err != nil {
 		return nil, err
 	}
 	receiver := expr.ForColumn(c)
@@ -116,10 +117,10 @@ func (b binder) singleIn(out *Restriction, r *parser.Relation, receiver expr.Rec
 }
 
 // checkColumn refuses operators that the column's type does not have.
-func checkColumn(r *parser.Relation, c *schema.Column) error {
+func checkColumn(r *parser.Relation, c *schema.Column, rel *release.Release) error {
 	key := c.Kind == schema.PartitionKey || c.Kind == schema.Clustering
 	switch {
-	case r.Op == parser.In && !key && len(r.Values) != 1:
+	case r.Op == parser.In && !key && len(r.Values) != 1 && rel.RefusesIn:
 		return dberr.Invalidf("IN predicates on non-primary-key columns (%s) is not yet supported", c.Name)
 	case r.Op == parser.ContainsKey && c.Type.Kind != cqltype.Map:
 		return dberr.Invalidf("Cannot use CONTAINS KEY on non-map column %s", c.Name)

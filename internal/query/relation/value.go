@@ -108,6 +108,29 @@ func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	return out, nil
 }
 
+// Choices evaluates the IN of a column that rows are checked by: what it may be. Null and unset values in a list are
+// passed over, as no row has them.
+func (r *Restriction) Choices(b *expr.Bindings) ([][]byte, error) {
+	var out [][]byte
+	if r.list == nil {
+		for i := range r.values {
+			v, state, err := r.values[i].Terms[0].Eval(b)
+			if err != nil {
+				return nil, err
+			}
+			if state == expr.Value {
+				out = append(out, v)
+			}
+		}
+		return out, nil
+	}
+	tuples, err := r.Tuples(b)
+	for _, t := range tuples {
+		out = append(out, t[0])
+	}
+	return out, err
+}
+
 // Count is how many combinations of values equalities and INs give; slices among them count for nothing.
 func Count(list []*Restriction, b *expr.Bindings) (int, error) {
 	n := 1

@@ -104,8 +104,14 @@ func bindCondition(s *parser.Condition, c *schema.Column, env *expr.Env) (b cond
 		b.field, _ = cqltype.Native(cqltype.Smallint).FromInt64(int64(i))
 		receiver = receiver.Field(i)
 	case s.Op == parser.Contains:
+		if !c.Type.IsCollection() {
+			return b, dberr.Invalidf("Cannot use CONTAINS on non-collection column %s", c.Name)
+		}
 		receiver = receiver.Element()
 	case s.Op == parser.ContainsKey:
+		if c.Type.Kind != cqltype.Map {
+			return b, dberr.Invalidf("Cannot use CONTAINS KEY on non-map column %s", c.Name)
+		}
 		receiver = receiver.Key()
 	default:
 		b.emptyIsNull = c.Type.MultiCell() && c.Type.IsCollection()
@@ -135,6 +141,8 @@ func checkDuration(t *cqltype.Type, o command.Operator) error {
 func ordering(o command.Operator) bool {
 	return o == command.Less || o == command.LessOrEqual || o == command.Greater || o == command.GreaterOrEqual
 }
+
+func contains(o command.Operator) bool { return o == command.Contains || o == command.ContainsKey }
 
 func (b *condition) bindValues(s *parser.Condition, r expr.Receiver, env *expr.Env) (err error) {
 	if s.Op == parser.In && s.Values == nil {
@@ -187,7 +195,7 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 			return c, err
 		case state == expr.Unset:
 			return c, dberr.Invalidf("Invalid 'unset' value in condition")
-		case state == expr.Null && ordering(b.operator):
+		case state == expr.Null && (ordering(b.operator) || contains(b.operator)):
 			return c, dberr.Invalidf("Invalid comparison with null for operator \"%s\"", b.text)
 		}
 		c.Values = append(c.Values, b.operand(v))
