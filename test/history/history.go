@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Version is a version of an item. The empty value is that an item was not there before anybody wrote it.
+type Version struct{ Item, Value string }
+
+// Write is a version that was written. Over is the value that it took the place of, if that is Known.
+type Write struct {
+	Version
+	Over  string
+	Known bool
+}
+
+// Never is the end of a transaction whose outcome is not known.
+const Never = math.MaxInt64
+
+// Txn is a transaction: what it read, of others, and what it wrote, the last version of each item. Where its outcome is
+// not known it is in the history if somebody has seen that it was carried out.
+type Txn struct {
+	Name string
+	// Begin and End are when it was asked for and answered, by one clock.
+	Begin, End int64
+	Reads      []Version
+	Writes     []Write
+}
+
+// Verdict is why a history is not serializable in the order of time.
+type Verdict struct {
+	// Anomaly is its name.
+	Anomaly string
+	// Snapshot says that snapshot isolation does not allow it either, Timeless that it needs no clock to see it: without
+	// it the transactions are serializable, but not in the order of time.
+	Snapshot, Timeless bool
+	// Cycle are the transactions, each with what the next one depends on it by.
+	Cycle []string
+}
+
+// String is one line.
+func (v *Verdict) String() string {
+	not := "serializable in the order of time"
+	switch {
+	case v.Snapshot:
+		not = "snapshot isolation"
+	case v.Timeless:
+		not = "serializable"
+	}
+	return fmt.Sprintf("%s, which is not %s: %s", v.Anomaly, not, strings.Join(v.Cycle, " "))
+}
+
+// Check returns nil for a history that is serializable in the order of time, as far as its writes say what they were
+// written over.
+func Check(txns []Txn) *Verdict {
+	g := &graph{txns: txns}
+	if v := g.build(); v != nil {
+		return v
+	}
+	if c := g.cycle(ww); c != nil {
+		return g.verdict("dirty write", c, true)
+	}
+	if c := g.cycle(ww | wr); c != nil {
+		return g.verdict("circular information flow", c, true)
+	}
+	if c := g.skew(false); c != nil {
+		if g.oneItem(c) {
+			return g.verdict("lost update", c, true)
+		}
+		return g.verdict("read skew", c, true)
+	}
+	if c := g.skew(true); c != nil {
+		return g.verdict("long fork", c, true)
+	}
+	if c := g.cycle(ww | wr | rw); c != nil {
+		return g.verdict("write skew", c, false)
+	}
+	if c := g.cycle(ww | wr | rw | rt); c != nil {
+		v := g.verdict("stale read", c, false)
+		v.Timeless = false
+		return v
+	}
+	return nil
+}
+
+func (g *graph) verdict(anomaly string, cycle []edge, snapshot bool) *Verdict {
+	v := &Verdict{Anomaly: anomaly, Snapshot: snapshot, Timeless: true}
+	for _, e := range cycle {
+		if e.from < len(g.txns) {
+			v.Cycle = append(v.Cycle, g.txns[e.from].Name)
+		}
+		switch e.kind {
+		case rt:
+			if e.from < len(g.txns) {
+				v.Cycle = append(v.Cycle, "ended before")
+			}
+		case ww:
+			v.Cycle = append(v.Cycle, "wrote "+e.item+" before")
+		case wr:
+			v.Cycle = append(v.Cycle, "wrote "+e.item+" that was read by")
+		case rw:
+			v.Cycle = append(v.Cycle, "did not see "+e.item+" of")
+		}
+	}
+	v.Cycle = append(v.Cycle, g.txns[cycle[0].from].Name)
+	return v
+}
+
+// oneItem reports whether a cycle is about one item: an update was lost.
+func (g *graph) oneItem(cycle []edge) bool {
+	for _, e := range cycle {
+		if e.item != cycle[0].item {
+			return false
+		}
+	}
+	return true
+}
