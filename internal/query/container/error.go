@@ -85,7 +85,7 @@ func refused(err error) *Error {
 		is[*dberr.WriteTimeout](err):
 		status = 408
 	case is[*dberr.Unavailable](err), is[*dberr.ReadFailure](err), is[*dberr.WriteFailure](err),
-		errors.Is(err, coordinator.ErrRepeat):
+		errors.Is(err, coordinator.ErrRepeat), errors.Is(err, coordinator.ErrStaleSchema):
 		status = 503
 	case is[*dberr.Invalid](err), is[*dberr.Config](err), is[*dberr.Syntax](err):
 		status = 400
