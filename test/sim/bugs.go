@@ -87,6 +87,8 @@ type Bugs struct {
 	RightByMap bool
 	// ForgottenID: nobody remembers the id of a write that is sent again.
 	ForgottenID bool
+	// DoubleItems: a request for items is sent again under another id.
+	DoubleItems bool
 }
 
 // plantAnswers changes what a follower hears.
@@ -354,7 +356,8 @@ func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waite
 
 // plantMember is how a coordinator reaches a replica on another node.
 func (n *node) plantMember(m *remote.Replica) coordinator.Member {
-	if b := n.w.plan.Bugs; b.DoubleCounter || b.PlainRetry || b.EarlyStamp || b.ForgottenID {
+	if b := n.w.plan.Bugs; b.DoubleCounter || b.DoubleItems || b.PlainRetry ||
+		b.EarlyStamp || b.ForgottenID {
 		return memberOther{m, n}
 	}
 	return m
@@ -369,6 +372,9 @@ type memberOther struct {
 // Decide implements coordinator.Member.
 func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
 	if m.n.w.plan.Bugs.DoubleCounter && c.Mutation.Retried && len(c.Updates) > 0 {
+		c.Mutation.Dedupe.Sequence = m.n.w.hist.newValue()
+	}
+	if m.n.w.plan.Bugs.DoubleItems && c.Mutation.Retried && len(c.Program) > 0 {
 		c.Mutation.Dedupe.Sequence = m.n.w.hist.newValue()
 	}
 	if m.n.w.plan.Bugs.EarlyStamp && len(c.Conditions)+len(c.Updates) == 0 {

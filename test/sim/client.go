@@ -126,6 +126,9 @@ func (n *node) startClients() {
 	if w.plan.With.Transactions {
 		n.startTransactions()
 	}
+	if w.plan.With.Containers {
+		n.startItems()
+	}
 	n.Spawn(n.readHere)
 	n.startSetter()
 	n.startSchema()

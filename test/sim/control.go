@@ -26,7 +26,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -47,6 +49,10 @@ type control struct {
 	builder   *backfill.Builder
 	cat       *catalog.Catalog
 	member    *membership.Member
+	// stock serves items, with scripts beside; definitions are what it has parsed.
+	stock       *container.Engine
+	scripts     *script.Service
+	definitions *container.Definitions
 	// making is set while replicas are made or removed, returning while the node takes its new place in the meta
 	// partition.
 	making, returning bool
@@ -129,10 +135,11 @@ func (n *node) run(*world.Task) {
 		Sched: s,
 		Agree: n.member.Agree,
 	}
+	n.serveItems()
 	replicas := exclusive{n, n.local()}
 	n.installer = &schemachange.Installer{
 		Store: n.store, Replicas: replicas, Whole: catalog.WithSystem,
-		Values: expr.IndexValues, Route: n.coord.SetTopology,
+		Values: n.definitions.IndexValues, Route: n.coord.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) { n.cat.Publish(s, events...) },
 		Failed: func(what string, err error) {
 			if n.Life == life {
@@ -401,6 +408,12 @@ func (w *simulation) firstRecords() (err error) {
 	s := meta.Empty().WithMap(w.born)
 	if w.plan.With.Schema {
 		if s, err = w.firstTables(s); err != nil {
+			return err
+		}
+		w.born = s.Map
+	}
+	if w.plan.With.Containers {
+		if s, err = w.firstContainer(s); err != nil {
 			return err
 		}
 		w.born = s.Map

@@ -21,6 +21,7 @@ func TestMutationsAreFound(t *testing.T) {
 	}
 	const partition, reconcile = "../../internal/replica/partition/", "../../internal/control/reconcile/"
 	const merges = "Splits,Merges,Growth,Presses"
+	const items = "../../internal/query/container/"
 	seeds := planted.Read(t)
 	for _, m := range []struct {
 		name, only string
@@ -48,6 +49,25 @@ func TestMutationsAreFound(t *testing.T) {
 		{"a change of a transaction is left out", "Transactions", []planted.Edit{
 			{File: partition + "transaction.go", Old: "v.write(c, t.ops, ",
 				New: "v.write(c, t.ops[:max(1, len(t.ops)-1)], "},
+		}},
+		{"requests for items of a key do not wait for each other", "Containers", []planted.Edit{
+			{File: partition + "decide.go", Old: "stripeOf(m.Table, m.Token), r, m.Key, oneKey)",
+				New: "stripeOf(m.Table, m.Token), r, append([]byte{byte(m.Dedupe.Sequence)}, m.Key...), oneKey)"},
+		}},
+		{"what a request for items has done before it failed is kept", "Containers", []planted.Edit{
+			{File: items + "run.go", Old: "if err == nil && r.answer.failed < 0 {", New: "if err == nil {"},
+		}},
+		{"a request for items does not see what it has written", "Containers", []planted.Edit{
+			{File: items + "transaction.go", Old: "if s := t.items[id]; s != nil {",
+				New: "if s := t.items[id]; s != nil && !s.changed {"},
+		}},
+		{"the etags of items are not compared", "Containers", []planted.Edit{
+			{File: items + "transaction.go", Old: "case !matches(quoted(op.IfMatch), etag):",
+				New: "case op.IfMatch == `none`:"},
+		}},
+		{"the unique keys of stored items are not looked at", "Containers", []planted.Edit{
+			{File: items + "unique.go", Old: "(other == nil || !other.changed) && has(f.body)",
+				New: "(other == nil || !other.changed) && f.id == `` && has(f.body)"},
 		}},
 	} {
 		t.Run(m.name, func(t *testing.T) {

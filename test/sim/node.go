@@ -215,7 +215,7 @@ func (n *node) open() (err error) {
 	}
 	n.meet()
 	if n.parts, err = partition.Open(halting{partition.Stored{Store: n.store}, n}, n.options()); err == nil {
-		n.parts.SetPrograms(transactions{n})
+		n.parts.SetPrograms(itemPrograms{n})
 	}
 	return err
 }

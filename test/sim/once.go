@@ -56,6 +56,7 @@ func (o *once) Apply(group, index, term uint64, commands [][]byte, results []any
 					o.stamps[key])
 			}
 			o.stamps[key] = m.Timestamp
+			o.w.loggedItems(m)
 		}
 		if o.e.Mutations[0].Dedupe == (command.DedupeID{}) {
 			continue

@@ -51,6 +51,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"each partition may take all of a throughput", Bugs{Undivided: true}},
 		{"partitions have no bound until the records change", Bugs{LateBound: true}},
 		{"what was merged is born again by the map", Bugs{RightByMap: true}},
+		{"a request for items is sent again under another id", Bugs{DoubleItems: true}},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			seeds.Find(t, b.name, func(seed uint64) bool { return finds(t, b.bugs, seed) })
@@ -61,6 +62,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 // brings are the hardships in which a bug shows: one of several takes the place of the others, and makes it rare.
 func brings(b Bugs) Hardships {
 	switch {
+	case b.DoubleItems:
+		return itemHardships
 	case b.Undivided, b.LateBound:
 		return spendingHardships
 	case b.RefusalIsDeath:

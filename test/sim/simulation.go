@@ -60,6 +60,8 @@ type Hardships struct {
 	Throughput bool
 	// Transactions are of several rows of a logical partition.
 	Transactions bool
+	// Containers are of items, one by one, in batches and in stored procedures.
+	Containers bool
 }
 
 // Usual is what every seed has.
@@ -118,6 +120,9 @@ type Counts struct {
 	Spent, Throttled, Provided int
 	// Transactions were answered.
 	Transactions int
+	// Items are requests for items that were answered; of them ItemBatches and Procedures have changed or seen
+	// something, and Thrown are procedures that threw.
+	Items, ItemBatches, Procedures, Thrown int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -177,6 +182,7 @@ type simulation struct {
 	halfway int
 	// pressed are the partitions whose merges are or were pressed.
 	pressed map[spanAt]bool
+	items   itemsRun
 }
 
 type stateAt struct{ partition, applied, epoch, frozen uint64 }
@@ -187,7 +193,8 @@ func Run(p Plan) *Report {
 		p.Length = 20 * time.Second
 	}
 	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{},
-		applied: map[written]place{}, pressed: map[spanAt]bool{}}
+		applied: map[written]place{}, pressed: map[spanAt]bool{},
+		items: itemsRun{etags: map[itemVersion]string{}, versions: map[itemAt][]loggedItem{}}}
 	w.batches = write.NewBatchLog(catalog.New(schema.New(), func() catalog.NodeInfo {
 		return catalog.NodeInfo{}
 	}).Snapshot())
@@ -214,6 +221,9 @@ func Run(p Plan) *Report {
 	if p.With.Transactions {
 		w.After(p.Length+17*time.Second, w.lastTransactedReads)
 	}
+	if p.With.Containers {
+		w.After(p.Length+17*time.Second, w.lastItemReads)
+	}
 	end := p.Length + 20*time.Second
 	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {
 		end += 100 * time.Millisecond // an entry is on its way: a change of the records, or a new leader's first
@@ -221,7 +231,7 @@ func Run(p Plan) *Report {
 	r := &Report{Plan: p, Duration: w.Now}
 	if len(w.Failures) == 0 {
 		w.checkConverged()
-		r.Unchecked = w.checkHistories() + w.checkTransactions()
+		r.Unchecked = w.checkHistories() + w.checkTransactions() + w.checkItems()
 	}
 	for _, n := range w.nodes {
 		w.counts.Discards += n.Discards

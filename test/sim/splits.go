@@ -58,7 +58,11 @@ func (w *simulation) splitPoint(p *topology.Partition) topology.Position {
 	if w.OneIn(2) {
 		at++
 	}
-	if tokens := p.Span.Tokens(); tableOf(key) != p.Table || !tokens.Contains(token.AtPosition(at)) {
+	table := tableOf(key)
+	if t := w.items.table; t != nil && t.ID == p.Table {
+		table, at = t.ID, t.Token(stockBytes(stockKeys[w.Rand.IntN(len(stockKeys))])).Position()+at&1
+	}
+	if tokens := p.Span.Tokens(); table != p.Table || !tokens.Contains(token.AtPosition(at)) {
 		size := tokens.Limit - tokens.Begin - 1
 		at = tokens.Begin + w.Rand.Uint64()%max(size, 1)
 	}

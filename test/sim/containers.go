@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/script"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// The container: items of a few logical partitions, with a unique key and a stored procedure, which changes.
+const (
+	shop       = "shop"
+	stock      = "stock"
+	stockShape = `{"id":"stock","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},` +
+		`"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}`
+	mixing = "mix"
+)
+
+// mixText reads items, one after the other, writes others if the first that it read is even, or in any case, and looks
+// at all of them as they are then; or throws in the end.
+const mixText = `function mix(args) {
+	var c = getContext().getCollection(), seen = {}, after = {}, i = 0;
+	function must(accepted) { if (!accepted) throw new Error("not accepted"); }
+	function read() {
+		if (i == args.reads.length) {
+			i = 0;
+			return args.even && seen[args.reads[0]] % 2 ? end() : write();
+		}
+		var id = args.reads[i++];
+		must(c.readDocument(c.getAltLink() + "/docs/" + id, function (err, item) {
+			if (err && err.number != 404) throw err;
+			seen[id] = err ? 0 : item.v;
+			read();
+		}));
+	}
+	function write() {
+		if (i == args.writes.length) return look();
+		var item = {id: args.writes[i], k: args.key, v: args.value, u: args.uniques[i]};
+		i++;
+		must(c.upsertDocument(c.getSelfLink(), item, function (err) {
+			if (err) throw err;
+			write();
+		}));
+	}
+	function look() {
+		if (args.fail) throw new Error("on purpose");
+		must(c.queryDocuments(c.getSelfLink(), "SELECT c.id, c.v FROM c", function (err, items) {
+			if (err) throw err;
+			items.forEach(function (item) { after[item.id] = item.v; });
+			end();
+		}));
+	}
+	function end() { getContext().getResponse().setBody({seen: seen, after: after}); }
+	read();
+}`
+
+// mixJSON is the procedure as a container keeps it; each edition is another text.
+func mixJSON(edition int) []byte {
+	text := document.StringValue(fmt.Sprintf("%s // edition %d", mixText, edition)).String()
+	return fmt.Appendf(nil, `{"id":%q,"body":%s}`, mixing, text)
+}
+
+// firstContainer is there from the beginning, in two partitions.
+func (w *simulation) firstContainer(s *meta.State) (*meta.State, error) {
+	d, bad := container.ParseDefinition([]byte(stockShape))
+	if bad != nil {
+		return nil, bad
+	}
+	replication := []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}
+	out := *s
+	out.Schema = catalog.WithSystem(out.Schema)
+	for _, c := range []schema.Change{
+		&schema.CreateKeyspace{Name: shop, Database: &schema.Database{ID: shop},
+			Properties: []schema.Property{{Name: "replication", IsMap: true, Map: replication}}},
+		&schema.CreateContainer{Keyspace: shop, Name: stock, ID: schema.UUID{1}, Unique: len(d.UniqueKeys),
+			Container: schema.Container{ID: stock, Paths: d.Paths, Scheme: d.Hash, Definition: d.JSON}},
+		&schema.ReplaceContainer{Keyspace: shop, Name: stock,
+			Change: func(c *schema.Container, in *schema.Replacing) error {
+				c.Scripts = append(c.Scripts, schema.Script{Kind: uint8(container.StoredProcedure), ID: mixing,
+					Number: in.Number(), Definition: mixJSON(0), Revision: in.Revision})
+				return nil
+			}},
+	} {
+		var err error
+		if out.Schema, _, err = schema.Apply(out.Schema, c); err != nil {
+			return nil, err
+		}
+	}
+	t := out.Schema.Table(shop, stock)
+	m, err := out.Map.CutTable(t.ID, w.pieces(1))
+	out.Map = m
+	w.items.table = t
+	return &out, err
+}
+
+// serveItems makes what serves items on a node, as package node does.
+func (n *node) serveItems() {
+	n.definitions = &container.Definitions{}
+	n.stock = container.New(container.Options{Catalog: n.cat, Coordinator: n.coord, Store: n.changer,
+		Definitions: n.definitions, Sched: n.Scheduler(), Now: n.peers.Now})
+	n.scripts = script.NewService(n.stock, script.Bounds{})
+}
+
+// itemPrograms are the partition.Programs of a node: those of items, and those of the clients of rows.
+type itemPrograms struct{ n *node }
+
+// Program implements partition.Programs.
+func (p itemPrograms) Program(ctx context.Context, c *command.Conditional) (partition.Program, error) {
+	if c.Program[0] < container.FirstProgram {
+		return transactions(p).Program(ctx, c)
+	}
+	if p.n.stock == nil {
+		return nil, &dberr.Overloaded{}
+	}
+	program, err := p.n.stock.Program(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &slowProgram{program, p.n}, nil
+}
+
+// slowProgram is a program on a node that may be slow before and after it.
+type slowProgram struct {
+	partition.Program
+	n *node
+}
+
+// Run implements partition.Program.
+func (p *slowProgram) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
+	wait := func() error {
+		if w := p.n.w; w.OneIn(4) {
+			return p.n.Scheduler().Sleep(ctx, w.Between(0, 60*time.Millisecond))
+		}
+		return nil
+	}
+	if err := wait(); err != nil {
+		return nil, err
+	}
+	// Scripts measure their time by the clock of the test, which stands still: the deadline is by another one.
+	result, err := p.Program.Run(context.WithoutCancel(ctx), t)
+	if slow := wait(); slow != nil {
+		return nil, slow
+	}
+	return result, err
+}
+
+// startTuner replaces the procedure now and then: clients and leaders may know different revisions of the container.
+func (n *node) startTuner() {
+	w := n.w
+	n.Spawn(func(t *world.Task) {
+		for t.Sleep(w.Between(2*time.Second, 9*time.Second)) && !w.finished && !w.Calm {
+			c := n.stocked()
+			if c == nil {
+				continue
+			}
+			s, err := c.Script(container.StoredProcedure, mixing)
+			if err != nil {
+				w.Fail("node %d: %v", n.ID, err)
+				return
+			}
+			w.items.editions++
+			_, err = n.stock.ReplaceScript(context.Background(), c, s, mixJSON(w.items.editions), "")
+			w.Note("node %d: edition %d of the procedure: %v", n.ID, w.items.editions, err)
+		}
+	})
+}
+
+// stocked is the container as the node knows it, nil while it knows nothing.
+func (n *node) stocked() *container.Container {
+	d, err := n.stock.Database(shop)
+	if err != nil {
+		return nil
+	}
+	c, err := n.stock.Container(d, stock)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// stockKey is the partition key of a logical partition.
+func stockKey(key string) epk.Key { return epk.Key{epk.Text(key)} }
+
+// stockBytes is the key as the rows have it.
+func stockBytes(key string) []byte { return epk.AppendKey(nil, stockKey(key)) }

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// Items are made, replaced, patched, deleted and read one by one and in batches, with etags and without, by stored
+// procedures that read some and write others, and looked at by queries of a logical partition. No value is ever written
+// twice, so a version of an item is known by its value.
+
+var (
+	stockKeys = []string{"p0", "p1", "p2"}
+	stockIDs  = []string{"a", "b", "c", "d"}
+)
+
+// itemsRun is what a run knows of items.
+type itemsRun struct {
+	table    *schema.Table
+	editions int
+	requests []*itemRequest
+	// etags are those of the versions that were seen; versions are what the logs have, by key and id.
+	etags    map[itemVersion]string
+	versions map[itemAt][]loggedItem
+}
+
+type (
+	itemAt      struct{ key, id string }
+	itemVersion struct {
+		itemAt
+		value uint64
+	}
+)
+
+// loggedItem is a version in the log of its partition: by its stamp, with its value, 0 for a deletion.
+type loggedItem struct {
+	stamp int64
+	value uint64
+}
+
+// itemOp is one operation on an item.
+type itemOp struct {
+	kind   container.Kind
+	id     string
+	value  uint64
+	unique string
+	// match is the version that the item has to be, 0 for any: by its etag, or by the condition of a patch.
+	match uint64
+	// seen is the version that was there after it.
+	seen uint64
+}
+
+func (o *itemOp) String() string {
+	kind := map[container.Kind]string{container.Create: "create", container.Upsert: "upsert",
+		container.Replace: "replace", container.Patch: "patch", container.Delete: "delete", container.Read: "read"}
+	return fmt.Sprintf("%s %s %d %s match %d saw %d", kind[o.kind], o.id, o.value, o.unique, o.match, o.seen)
+}
+
+// itemRequest is one request: operations, of which all are done or none, a procedure or a query of everything.
+type itemRequest struct {
+	client *itemClient
+	key    string
+	ops    []itemOp
+	mix    *mixArgs
+	query  bool
+	// status is that of the operation that failed, at failed, or of the procedure; 0 if all went well.
+	status, failed int
+	// seen is what a procedure read, after what it, or a query, found of all items.
+	seen, after   map[string]uint64
+	done          bool
+	called, ended time.Duration
+}
+
+// mixArgs are the arguments of the procedure.
+type mixArgs struct {
+	reads, writes, uniques []string
+	value                  uint64
+	even, fail             bool
+}
+
+func (r *itemRequest) String() string {
+	what := fmt.Sprint("query saw ", r.after)
+	if r.mix != nil {
+		what = fmt.Sprintf("procedure %+v saw %v, then %v", *r.mix, r.seen, r.after)
+	}
+	for i := range r.ops {
+		if i == 0 {
+			what = "items:"
+		}
+		what += " " + r.ops[i].String() + ";"
+	}
+	return fmt.Sprintf("client %d %s %s status %d at %d [%v %v] done %v", r.client.id, r.key, what, r.status, r.failed,
+		r.called, r.ended, r.done)
+}
+
+// itemClient is a client of items, and what it has seen last.
+type itemClient struct {
+	w    *simulation
+	n    *node
+	t    *world.Task
+	id   int
+	last map[itemAt]uint64
+}
+
+// startItems starts clients of items on a node.
+func (n *node) startItems() {
+	w := n.w
+	for i := range 2 {
+		n.Spawn(func(t *world.Task) {
+			c := &itemClient{w: w, n: n, t: t, id: 400 + 2*n.ID + i, last: map[itemAt]uint64{}}
+			for t.Sleep(w.Between(time.Millisecond, 120*time.Millisecond)) && !w.finished {
+				c.carryOut(c.draw())
+			}
+		})
+	}
+	n.startTuner()
+}
+
+func (c *itemClient) one(list []string) string { return list[c.w.Rand.IntN(len(list))] }
+
+// uniqueOf is a value of the unique key: mostly the item's own, sometimes one that others may have.
+func (c *itemClient) uniqueOf(id string) string {
+	if c.w.OneIn(4) {
+		return []string{"u0", "u1"}[c.w.Rand.IntN(2)]
+	}
+	return "own " + id
+}
+
+// draw chooses what to do.
+func (c *itemClient) draw() *itemRequest {
+	w := c.w
+	r := &itemRequest{client: c, key: c.one(stockKeys), failed: -1}
+	switch d := w.Rand.IntN(20); {
+	case d < 9:
+		r.ops = []itemOp{c.drawOp(r.key, 13)}
+	case d < 13:
+		for range 2 + w.Rand.IntN(3) {
+			r.ops = append(r.ops, c.drawOp(r.key, 10))
+		}
+	case d < 18:
+		r.mix = &mixArgs{value: w.hist.newValue(), even: w.OneIn(3), fail: w.OneIn(6)}
+		for _, id := range stockIDs {
+			if w.OneIn(2) {
+				r.mix.reads = append(r.mix.reads, id)
+			}
+			if w.OneIn(2) {
+				r.mix.writes = append(r.mix.writes, id)
+				r.mix.uniques = append(r.mix.uniques, c.uniqueOf(id))
+			}
+		}
+		r.mix.even = r.mix.even && len(r.mix.reads) > 0
+	default:
+		r.query = true
+	}
+	return r
+}
+
+// drawOp chooses an operation; the kinds from so many on are reads.
+func (c *itemClient) drawOp(key string, reads int) itemOp {
+	w := c.w
+	o := itemOp{id: c.one(stockIDs)}
+	o.unique = c.uniqueOf(o.id)
+	switch d := w.Rand.IntN(reads + 3); {
+	case d < 2:
+		o.kind = container.Create
+	case d < 5:
+		o.kind = container.Upsert
+	case d < 7:
+		o.kind = container.Replace
+	case d < 9:
+		o.kind = container.Patch
+	case d < 10:
+		o.kind = container.Delete
+	case d < reads:
+		o.kind = container.Upsert
+	default:
+		o.kind = container.Read
+	}
+	if o.kind != container.Read && o.kind != container.Delete {
+		o.value = w.hist.newValue()
+	}
+	if o.kind != container.Read && o.kind != container.Create && w.OneIn(2) {
+		o.match = c.last[itemAt{key, o.id}]
+	}
+	return o
+}
+
+// operation is what is sent of an operation.
+func (c *itemClient) operation(key string, o *itemOp) container.Operation {
+	out := container.Operation{Kind: o.kind, ID: o.id}
+	etag := c.w.items.etags[itemVersion{itemAt{key, o.id}, o.match}]
+	switch {
+	case o.kind == container.Patch:
+		out.Body = fmt.Appendf(nil, `{"operations":[{"op":"set","path":"/v","value":%d}]}`, o.value)
+		if o.match != 0 && o.match%2 == 0 {
+			out.Body = fmt.Appendf(nil, `{"operations":[{"op":"set","path":"/v","value":%d}],`+
+				`"condition":"from c where c.v = %d"}`, o.value, o.match)
+			return out
+		}
+	case o.value != 0:
+		out.Body = fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":%q}`, o.id, key, o.value, o.unique)
+	}
+	if o.match != 0 {
+		out.IfMatch = etag
+	}
+	return out
+}
+
+// carryOut has the node carry out a request, and notes how it ended.
+func (c *itemClient) carryOut(r *itemRequest) {
+	w, n := c.w, c.n
+	at := n.stocked()
+	if at == nil {
+		return // the node knows nothing
+	}
+	r.called = w.Now
+	w.items.requests = append(w.items.requests, r)
+	err := c.ask(at, r)
+	r.ended = w.Now
+	if err != nil {
+		w.Note("%v: %v", r, err)
+	}
+	switch status := container.StatusOf(err); {
+	case c.t.Dead():
+		w.counts.Unknown++
+	case err == nil:
+		r.done = true
+		w.counts.Items++
+		w.Note("%v", r)
+	case r.mix != nil && status == 400:
+		r.status, r.done = status, true
+		w.counts.Thrown++
+	case status == 503 || status == 429:
+		r.status, r.done = status, true
+	case status == 408, strings.Contains(err.Error(), sched.ErrEnded.Error()):
+		w.counts.Unknown++
+		if w.plan.Bugs.HastyFate {
+			r.status, r.done = 503, true
+		}
+	default:
+		w.Fail("%v: status %d: %v", r, status, err)
+	}
+}
+
+// ask sends a request and takes the answer.
+func (c *itemClient) ask(at *container.Container, r *itemRequest) error {
+	ctx, n, key := context.Background(), c.n, stockKey(r.key)
+	switch {
+	case r.query:
+		return c.look(ctx, at, r)
+	case r.mix != nil:
+		out, _, err := n.scripts.Execute(ctx, at, key, mixing, r.mix.json(r.key), false, container.RequestOptions{})
+		if err == nil {
+			v := document.View(out.Body)
+			r.seen, r.after = valuesOf(v.Get("seen")), valuesOf(v.Get("after"))
+			c.w.counts.Procedures++
+		}
+		return err
+	case len(r.ops) == 1 && r.ops[0].kind == container.Read && c.w.OneIn(2):
+		found, _, err := n.stock.Read(ctx, at, key, r.ops[0].id, "", container.RequestOptions{})
+		if err == nil {
+			r.take(c, 0, found)
+		}
+		return err
+	}
+	ops := make([]container.Operation, len(r.ops))
+	for i := range r.ops {
+		ops[i] = c.operation(r.key, &r.ops[i])
+	}
+	out, err := n.stock.Do(ctx, at, key, ops, container.RequestOptions{NoBodies: c.w.OneIn(2)})
+	if err != nil {
+		return err
+	}
+	if r.failed = out.Failed; out.Failed >= 0 {
+		r.status = out.Of[out.Failed].Status
+		return nil
+	}
+	for i := range out.Of {
+		r.take(c, i, &out.Of[i])
+	}
+	if len(r.ops) > 1 {
+		c.w.counts.ItemBatches++
+	}
+	return nil
+}
+
+// take takes what came of an operation.
+func (r *itemRequest) take(c *itemClient, i int, found *container.Result) {
+	o := &r.ops[i]
+	at := itemAt{r.key, o.id}
+	switch {
+	case found.Status >= 400:
+		r.failed, r.status = i, found.Status
+	case o.kind == container.Delete:
+	case found.Item == nil:
+		c.w.Fail("%v: no item", r)
+	default:
+		if o.seen = o.value; found.Item.Body != nil {
+			o.seen = numberOf(document.View(found.Item.Body).Get("v"))
+		}
+		c.w.known(at, o.seen, found.Item.Etag)
+		c.last[at] = o.seen
+	}
+}
+
+// look queries all items of a logical partition.
+func (c *itemClient) look(ctx context.Context, at *container.Container, r *itemRequest) error {
+	page, err := c.n.stock.Query(ctx, at, &container.QueryRequest{Scope: container.Scope{Key: stockKey(r.key)},
+		Text: "SELECT c.id, c.v, c._etag FROM c"})
+	if err != nil {
+		return err
+	}
+	if page.Continuation != "" {
+		return container.Errorf(500, 0, "a few items have more than one page")
+	}
+	r.after = map[string]uint64{}
+	for _, d := range page.Documents {
+		v := document.View(d)
+		id, value := v.Get("id").Str(), numberOf(v.Get("v"))
+		r.after[id] = value
+		c.w.known(itemAt{r.key, id}, value, v.Get("_etag").Str())
+		c.last[itemAt{r.key, id}] = value
+	}
+	return nil
+}
+
+// known notes the etag of a version: it has one, or it was written twice.
+func (w *simulation) known(at itemAt, value uint64, etag string) {
+	v := itemVersion{at, value}
+	if first, ok := w.items.etags[v]; ok && first != etag {
+		w.Fail("item %v with the value %d has the etags %s and %s: it was written twice", at, value, first, etag)
+	}
+	w.items.etags[v] = etag
+}
+
+func numberOf(v document.Value) uint64 {
+	n, _ := v.Int()
+	return uint64(n)
+}
+
+// valuesOf are the numbers of an object.
+func valuesOf(v document.Value) map[string]uint64 {
+	out := map[string]uint64{}
+	for name, n := range v.Members() {
+		out[name] = numberOf(n)
+	}
+	return out
+}
+
+func (a *mixArgs) json(key string) []byte {
+	list := func(texts []string) string {
+		values := make([]document.Value, len(texts))
+		for i, t := range texts {
+			values[i] = document.StringValue(t)
+		}
+		return document.ArrayValue(values).String()
+	}
+	return fmt.Appendf(nil, `[{"key":%q,"reads":%s,"writes":%s,"uniques":%s,"value":%d,"even":%v,"fail":%v}]`, key,
+		list(a.reads), list(a.writes), list(a.uniques), a.value, a.even, a.fail)
+}
+
+// lastItemReads looks at all items once more when all is calm.
+func (w *simulation) lastItemReads() {
+	for _, key := range stockKeys {
+		n := w.nodes[w.Rand.IntN(nodeCount)]
+		n.Spawn(func(t *world.Task) {
+			c := &itemClient{w: w, n: n, t: t, id: lastReader, last: map[itemAt]uint64{}}
+			r := &itemRequest{client: c, key: key, query: true, failed: -1}
+			if c.carryOut(r); !r.done || r.status != 0 {
+				w.Fail("no last query of %s", key)
+			}
+		})
+	}
+}
+
+// writes are the values that a request leaves if it is done, by id, 0 for a deletion.
+func (r *itemRequest) writes() map[string]uint64 {
+	out := map[string]uint64{}
+	for i := range r.ops {
+		if o := &r.ops[i]; o.kind != container.Read {
+			out[o.id] = o.value
+		}
+	}
+	if r.mix != nil {
+		for _, id := range r.mix.writes {
+			out[id] = r.mix.value
+		}
+	}
+	return out
+}
+
+// placeOfID is where an item stands in a state.
+func placeOfID(id string) int { return slices.Index(stockIDs, id) }
