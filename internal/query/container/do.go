@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -233,7 +234,7 @@ func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []O
 		r.Item = c.item(keyBytes, o.id, &o.stored)
 		if o.stored.body == nil && (ops[i].Kind == Read || !options.NoBodies) {
 			if err := e.fetch(ctx, c, key, r.Item, out, options); err != nil {
-				return nil, err
+				return nil, unread(ops, err)
 			}
 		}
 	}
@@ -253,6 +254,15 @@ func bodySent(ops []Operation) []byte {
 		}
 	}
 	return nil
+}
+
+// unread is what a client is told when its operations were carried out and what is there cannot be read: not what would
+// have it send changes again.
+func unread(ops []Operation, err error) error {
+	if !slices.ContainsFunc(ops, func(op Operation) bool { return op.Kind != Read }) {
+		return err
+	}
+	return Errorf(408, 0, "The operations were carried out, but what is there after them could not be read: %v", err)
 }
 
 // fetch reads the body of an item that was too large for the answer of its transaction: as it is now, with its etag, if

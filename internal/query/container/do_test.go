@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// deaf is a coordinator that decides, with what it is told to answer, and reads nothing.
+type deaf struct {
+	topology *topology.Snapshot
+	answer   answer
+}
+
+func (d *deaf) Read(context.Context, *command.Read, command.Visitor) error {
+	return &dberr.Unavailable{}
+}
+
+func (d *deaf) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+	done command.DecisionCompletion) {
+	done.Decided(&command.Decision{Applied: true, Result: d.answer.append(nil)}, nil)
+}
+
+func (d *deaf) Topology() *topology.Snapshot { return d.topology }
+
+// TestWhatIsDoneIsNotRefused proves that a client whose operations were carried out is not told an error that would have
+// it send them again, when what they have left is too large for the answer and cannot be read.
+func TestWhatIsDoneIsNotRefused(t *testing.T) {
+	d, bad := ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/k"]}}`))
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	s := schema.New()
+	for _, c := range []schema.Change{
+		&schema.CreateKeyspace{Name: "d", Properties: replication, Database: &schema.Database{ID: "d"}},
+		&schema.CreateContainer{Keyspace: "d", Name: "c", ID: schema.UUID{1},
+			Container: schema.Container{ID: "c", Paths: d.Paths, Scheme: d.Hash, Definition: d.JSON}},
+	} {
+		var err error
+		if s, _, err = schema.Apply(s, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := topology.New().AddTable(s.Table("d", "c").ID, 1, []topology.Place{{Nodes: []topology.NodeID{{1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := outcome{status: 200, id: "a", there: true, stored: stored{etag: uuid.UUID{1}}}
+	at := &deaf{m, answer{failed: -1, of: []outcome{done}}}
+	e := New(Options{Catalog: catalog.New(s, func() catalog.NodeInfo { return catalog.NodeInfo{} }), Coordinator: at})
+	db, err := e.Database("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := e.Container(db, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := epk.Key{epk.Text("k")}
+	patch := []Operation{{Kind: Patch, ID: "a", Body: []byte(`[{"op":"incr","path":"/n","value":1}]`)}}
+	if _, err := e.Do(t.Context(), c, key, patch, RequestOptions{}); StatusOf(err) != 408 {
+		t.Errorf("a patch that was done: %v", err)
+	}
+	if _, err := e.Do(t.Context(), c, key, []Operation{{Kind: Read, ID: "a"}}, RequestOptions{}); StatusOf(err) != 503 {
+		t.Errorf("a read: %v", err)
+	}
+}
