@@ -35,8 +35,8 @@ type Txn struct {
 type Verdict struct {
 	// Anomaly is its name.
 	Anomaly string
-	// Snapshot says that snapshot isolation does not allow it either, Timeless that it needs no clock to see it: without
-	// it the transactions are serializable, but not in the order of time.
+	// Snapshot says that snapshot isolation does not allow it either, Timeless that it needs no clock to see it:
+	// without it the transactions are serializable, but not in the order of time.
 	Snapshot, Timeless bool
 	// Cycle are the transactions, each with what the next one depends on it by.
 	Cycle []string

@@ -80,8 +80,8 @@ func TestVerdicts(t *testing.T) {
 }
 
 // TestSerialHistories proves that what a store does that carries out one transaction after the other is never called
-// anything else, and that of a store that reads from a snapshot, and refuses only what writes the same item, nothing but
-// write skew is.
+// anything else, and that of a store that reads from a snapshot, and refuses only what writes the same item, nothing
+// but write skew is.
 func TestSerialHistories(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
