@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -229,14 +230,20 @@ func (l *itemLoad) call(c *restclient.Client, m *itemMove, other string, fail bo
 		Moved bool
 		Over  map[string]string
 	}
+	var raw []byte
 	status, _, err := l.post(c, "sprocs/move", m.Key, nil, []any{map[string]any{"key": m.Key, "from": m.From,
-		"to": m.To, "reads": []string{m.From, m.To, other}, "amount": m.Amount, "receipt": m.ID, "fail": fail}}, &out)
+		"to": m.To, "reads": []string{m.From, m.To, other}, "amount": m.Amount, "receipt": m.ID, "fail": fail}}, &raw)
+	if err == nil && status == 200 {
+		err = json.Unmarshal(raw, &out)
+	}
 	switch {
 	case err != nil || status == 408 || status == 429 || status >= 500:
 		return false
-	case status == 400 && fail:
+	case status == 400: // on purpose, or because the machine was too busy for its bounds of time
 		l.thrown.Add(1)
-		m.ended = moveRefused
+		if m.ended = moveRefused; !fail {
+			l.f.t.Logf("a procedure was refused: %s", raw)
+		}
 	case status == 200 && !(fail && out.Moved):
 		m.reads, m.ended = out.Over, moveDone
 		if !out.Moved {
