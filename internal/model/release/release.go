@@ -24,6 +24,9 @@ type Release struct {
 	LiteralTexts bool
 	// RefusesIn: regular and static columns are not restricted by IN, else ALLOW FILTERING is needed for it.
 	RefusesIn bool
+	// OneCellMeta: writetime and ttl are refused for collections and null for user-defined types; else, where a column
+	// has several cells, they are lists.
+	OneCellMeta bool
 	// BlobExtremes: min and max of collections, tuples and user-defined types compare bytes and give a blob, else they
 	// compare values and give the type.
 	BlobExtremes bool
@@ -41,6 +44,7 @@ var (
 		CamelCellMeta:       true,
 		LiteralTexts:        true,
 		RefusesIn:           true,
+		OneCellMeta:         true,
 		BlobExtremes:        true,
 	}
 	Cassandra50 = &Release{

@@ -98,13 +98,17 @@ func timeFunctions() []*function {
 		tDate:      func(ms int64) []byte { return fromInt64(tDate, floorDiv(ms, dayMillis)) },
 	}
 	convert := func(arg, result *cqltype.Type, names ...string) {
-		add(scalar(true, result, types(arg), func(_ *Bindings, args [][]byte) ([]byte, error) {
+		forms := scalar(true, result, types(arg), func(_ *Bindings, args [][]byte) ([]byte, error) {
 			ms, ok := millis(arg, args[0])
 			if !ok {
 				return nil, nil
 			}
 			return from[result](ms), nil
-		}, names...))
+		}, names...)
+		for _, f := range forms {
+			f.monotonic = true
+		}
+		add(forms)
 	}
 	convert(tTimeuuid, tTimestamp, "dateof")
 	convert(tTimeuuid, tBigint, "unixtimestampof")

@@ -10,7 +10,7 @@ type Select struct {
 	Selectors []Selector
 	Table     QualifiedName
 	Where     []Relation
-	// GroupBy holds *Column terms, or function calls over columns and constants (Cassandra 4.1).
+	// GroupBy holds *Column terms, or functions of columns and constants (Cassandra 4.1).
 	GroupBy []Term
 	OrderBy []Ordering
 	// PerPartitionLimit and Limit are nil, an integer *Constant or a *Marker.

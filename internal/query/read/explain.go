@@ -45,10 +45,10 @@ func (p *Plan) Explain() string {
 		line("static rows")
 	}
 	switch {
-	case p.grouped && p.groupPrefix == 0:
+	case p.grouped && p.groupPrefix == 0 && p.groupBy == nil:
 		line("group by partition")
 	case p.grouped:
-		line("group by", columnList(p, p.groupPrefix))
+		line("group by", p.groupList())
 	case p.aggregated:
 		line("fold")
 	}
@@ -91,10 +91,10 @@ func (p *Plan) Words() string {
 		parts = append(parts, "filtered by "+restrictionsText(w.filtered))
 	}
 	switch {
-	case p.grouped && p.groupPrefix == 0:
+	case p.grouped && p.groupPrefix == 0 && p.groupBy == nil:
 		parts = append(parts, "grouped by partition")
 	case p.grouped:
-		parts = append(parts, "grouped by "+columnList(p, p.groupPrefix))
+		parts = append(parts, "grouped by "+p.groupList())
 	case p.aggregated:
 		parts = append(parts, "folded into one row")
 	}
@@ -178,6 +178,18 @@ func columnList(p *Plan, n int) string {
 		names[i] = p.table.Clustering[i].Name
 	}
 	return strings.Join(names, ", ")
+}
+
+// groupList names what tells the groups of a partition apart.
+func (p *Plan) groupList() string {
+	list := columnList(p, p.groupPrefix)
+	switch {
+	case p.groupBy == nil:
+		return list
+	case list == "":
+		return p.groupText
+	}
+	return list + ", " + p.groupText
 }
 
 func (w *where) partitionsText() string {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
@@ -13,8 +14,10 @@ import (
 // group is the rows that are being folded into one: all of the result, or with GROUP BY those with the same prefix of
 // the clustering key in one partition.
 type group struct {
-	open         bool
-	prefix       []byte
+	open   bool
+	prefix []byte
+	// probe is the prefix of the row at hand where a function is a part of it.
+	probe        []byte
 	accumulators []*expr.Accumulator
 	results      [][]byte
 	// first holds the slots of the group's first row, which columns outside aggregates show; it points into buf.
@@ -31,8 +34,8 @@ func (g *group) released() group {
 	clear(g.accumulators)
 	clear(g.results)
 	clear(g.first)
-	return group{prefix: g.prefix[:0], accumulators: g.accumulators[:0], results: g.results[:0], first: g.first[:0],
-		buf: g.buf[:0], head: g.head[:0], last: g.last[:0]}
+	return group{prefix: g.prefix[:0], probe: g.probe[:0], accumulators: g.accumulators[:0], results: g.results[:0],
+		first: g.first[:0], buf: g.buf[:0], head: g.head[:0], last: g.last[:0]}
 }
 
 func (s *scan) beginGroups() {
@@ -73,7 +76,8 @@ func (s *scan) fold(clustering []byte, alone bool) (command.Step, error) {
 	return command.More, nil
 }
 
-// prefix is the part of a clustering key that names the group.
+// prefix is the part of a clustering key that names the group, and after it the value of the function that does. It is
+// called with the row's values in the bindings, and what it returns holds until the next call.
 func (s *scan) prefix(clustering []byte) ([]byte, error) {
 	rest := clustering
 	for _, c := range s.plan.table.Clustering[:s.plan.groupPrefix] {
@@ -85,7 +89,13 @@ func (s *scan) prefix(clustering []byte) ([]byte, error) {
 			return nil, dberr.Serverf("clustering key of %s.%s: %v", s.plan.table.Keyspace, s.plan.table.Name, err)
 		}
 	}
-	return clustering[:len(clustering)-len(rest)], nil
+	prefix := clustering[:len(clustering)-len(rest)]
+	if s.plan.groupBy == nil {
+		return prefix, nil
+	}
+	v, _, err := s.plan.groupBy.Eval(&s.bind)
+	s.group.probe = cqltype.AppendValue(append(s.group.probe[:0], prefix...), v)
+	return s.group.probe, err
 }
 
 func (s *scan) openGroup(clustering []byte) error {

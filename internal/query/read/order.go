@@ -62,60 +62,6 @@ func (p *Plan) bindDistinct(stmt *parser.Select) error {
 	return nil
 }
 
-const groupOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
-
-// bindGroups checks GROUP BY: its columns follow the primary key, which may be left out only where one value is asked
-// for.
-func (p *Plan) bindGroups(stmt *parser.Select) error {
-	p.grouped = len(stmt.GroupBy) > 0
-	p.aggregated = p.grouped || len(p.sel.aggregates) > 0
-	if p.aggregated && !p.grouped && stmt.PerPartitionLimit != nil {
-		return dberr.Invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
-	}
-	if !p.grouped {
-		return nil
-	}
-	key := slices.Concat(p.table.PartitionKey, p.table.Clustering)
-	next := 0
-	for _, t := range stmt.GroupBy {
-		column, ok := t.(*parser.Column)
-		if !ok {
-			return dberr.Invalidf("Group by a function is not supported: %s", expr.Text(t))
-		}
-		c, err := expr.FindColumn(p.table, column.Name)
-		if err != nil {
-			return err
-		}
-		if c.Kind != schema.PartitionKey && c.Kind != schema.Clustering {
-			return dberr.Invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s",
-				c.Name)
-		}
-		for {
-			if next == len(key) {
-				return dberr.Invalidf(groupOrder)
-			}
-			k := key[next]
-			next++
-			if k.Kind == schema.Clustering {
-				p.groupPrefix++
-			}
-			if k == c {
-				break
-			}
-			if !p.where.fixed(k) {
-				return dberr.Invalidf(groupOrder)
-			}
-		}
-	}
-	if next < len(p.table.PartitionKey) {
-		return dberr.Invalidf("Group by is not supported on only a part of the partition key")
-	}
-	if p.groupPrefix > 0 && p.distinct {
-		return dberr.Invalidf("Grouping on clustering columns is not allowed for SELECT DISTINCT queries")
-	}
-	return nil
-}
-
 func notDistinct(c *schema.Column) error {
 	return dberr.Invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", c.Name)
 }

@@ -28,7 +28,11 @@ type Plan struct {
 	// BY, and groupPrefix is the number of clustering columns that tell groups of a partition apart.
 	aggregated, grouped bool
 	groupPrefix         int
-	reversed            bool
+	// groupBy is a function of the clustering column after the prefix, whose value tells groups apart, too; nil if
+	// there is none. groupText is the function as written.
+	groupBy   expr.Term
+	groupText string
+	reversed  bool
 	// sort lists the clustering positions to order by after the read, for ORDER BY over several partitions.
 	sort []int
 
@@ -73,7 +77,7 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindDistinct(stmt); err != nil {
 		return nil, err
 	}
-	if err := p.bindGroups(stmt); err != nil {
+	if err := p.bindGroups(stmt, env); err != nil {
 		return nil, err
 	}
 	if err := p.bindOrder(ordering); err != nil {

@@ -380,6 +380,8 @@ func (s *scan) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, er
 			newest = max(newest, cells[i].Timestamp)
 		}
 		return binary.BigEndian.AppendUint64(buf, uint64(newest)), nil
+	case cellWriteTimes, cellTTLs:
+		return s.appendTimes(buf, w, cells), nil
 	case cellTTL:
 		if w.multiCell || cells[0].TTL == 0 {
 			return buf, nil

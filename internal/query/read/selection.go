@@ -23,6 +23,9 @@ const (
 	cellWriteTime
 	cellMaxWriteTime
 	cellTTL
+	// The times of all cells, as lists.
+	cellWriteTimes
+	cellTTLs
 )
 
 // slot is a value that is taken from each row: of a column, or when it was written.
@@ -103,8 +106,15 @@ func (s *selection) CellMeta(kind parser.CellMetaKind, arg parser.Term) (int, *c
 	if c.Kind == schema.PartitionKey || c.Kind == schema.Clustering {
 		return 0, nil, dberr.Invalidf("Cannot use selection function %s on PRIMARY KEY part %s", name, c.Name)
 	}
-	if c.Type.IsCollection() && kind != parser.MaxWriteTime {
+	switch {
+	case kind == parser.MaxWriteTime:
+	case s.release.OneCellMeta && c.Type.IsCollection():
 		return 0, nil, dberr.Invalidf("Cannot use selection function %s on collections", name)
+	case !s.release.OneCellMeta && c.Type.MultiCell():
+		typ = cqltype.ListOf(typ)
+		if part = cellWriteTimes; kind == parser.TTL {
+			part = cellTTLs
+		}
 	}
 	return s.use(slot{c, part}), typ, nil
 }
