@@ -152,7 +152,7 @@ func (n *Node) surveyTable(ctx context.Context, table uint32) (part advise.Part,
 	}
 	for _, scan := range n.engine.Scans(table) {
 		part.Shapes = append(part.Shapes, advise.Shape{Text: scan.Text, Index: scan.Index, Equal: scan.Equal,
-			Count: scan.Count, Rows: scan.Rows, Units: scan.Units.Float()})
+			Keyed: scan.Keyed, Count: scan.Count, Rows: scan.Rows, Units: scan.Units.Float()})
 	}
 	part.Trim()
 	return part, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,25 @@ func TestAdvice(t *testing.T) {
 	if scans.Kind != advise.FanOut || scans.Evidence[0].Value != 3 || math.Abs(scans.Evidence[1].Value-price) > 1e-9 ||
 		!strings.Contains(scans.Proposal.DDL, "PRIMARY KEY (server, log_hour)") {
 		t.Errorf("scans: %+v", scans)
+	}
+	c.query("CREATE TABLE ks.orders (customer int, at int, state text, items text, PRIMARY KEY (customer, at, state))")
+	for i := range 400 {
+		state := "sent"
+		if i%100 == 0 {
+			state = "open"
+		}
+		c.query(fmt.Sprintf("INSERT INTO ks.orders (customer, at, state, items) VALUES (1, %d, '%s', 'some items')", i,
+			state))
+	}
+	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND at = 5") // looks at what it returns
+	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND state = 'open' ALLOW FILTERING")
+	if reports, err = n.adviseNamed(t.Context(), "ks.orders"); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(reports[0].Findings, func(f advise.Finding) bool { return f.Kind == advise.Filtering })
+	if i < 0 || reports[0].Findings[i].Evidence[0].Value != 1 || reports[0].Findings[i].Evidence[2].Value != 4 ||
+		!strings.Contains(reports[0].Findings[i].Proposal.DDL, "PRIMARY KEY (customer, state, at)") {
+		t.Errorf("a read that filters: %+v", reports[0].Findings)
 	}
 	for table, want := range map[string]string{
 		"ks.none": "no table", "foods": "keyspace", "system.local": "left alone",

@@ -53,6 +53,7 @@ func Advise(in *Input) Report {
 		}
 	}
 	r.Findings = append(r.Findings, s.fanOuts()...)
+	r.Findings = append(r.Findings, s.filterings()...)
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return rank(a.Level) - rank(b.Level) })
 	return r
 }

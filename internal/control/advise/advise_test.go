@@ -206,6 +206,44 @@ func TestMagazines(t *testing.T) {
 	}
 }
 
+// TestFiltering: reads of one server's logs by their level look at all of its rows, and find one of fifty. Another
+// order of the rows is proposed, with the level first; nothing is said where a read returns most of what it looks at,
+// and nothing where no order would help.
+func TestFiltering(t *testing.T) {
+	w := newWorld(t, "server_logs(server text | log_time timestamp; log_level text) message text; user text")
+	levels := []string{"info", "debug"}
+	for i := range 2000 {
+		level := levels[i%2]
+		if i%50 == 0 {
+			level = "error"
+		}
+		at := epoch.Add(time.Duration(i) * time.Minute)
+		w.insert(fmt.Sprint("web-", i%4), at, level, strings.Repeat("m", 400), "theo")
+	}
+	read := func(text string, rows uint64, units float64, equal ...string) *Report {
+		w.shapes = []Shape{{Text: "WHERE " + text, Keyed: true, Equal: equal, Count: 20, Rows: 20 * rows,
+			Units: 20 * units}}
+		r := Advise(w.input())
+		return &r
+	}
+	r := read("server = ? AND log_level = ?", 10, 22.7, "server", "log_level")
+	golden(t, "server_logs_filtered", r)
+	if !r.has(Filtering) || r.has(FanOut) ||
+		!strings.Contains(r.Findings[0].Proposal.DDL, "PRIMARY KEY (server, log_level, log_time)") {
+		t.Errorf("found %+v", r.Findings)
+	}
+	r = read("server = ? AND user = ?", 10, 22.7, "server", "user")
+	if !r.has(Filtering) || !strings.Contains(r.Findings[0].Proposal.Text, "An update of user") {
+		t.Errorf("by a regular column: %+v", r.Findings)
+	}
+	if r := read("server = ? AND log_level = ?", 400, 22.7, "server", "log_level"); r.has(Filtering) {
+		t.Errorf("most rows are returned: %+v", r.Findings)
+	}
+	if r := read("server = ? AND message > ?", 10, 22.7, "server"); r.has(Filtering) {
+		t.Errorf("no column is compared with one value: %+v", r.Findings)
+	}
+}
+
 // TestConditions: a tenth of all writes is worth a word if it has conditions, a twentieth is not, and counters are no
 // conditions.
 func TestConditions(t *testing.T) {
@@ -369,7 +407,8 @@ func draw(t *rapid.T, table *schema.Table) *Input {
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "shapes") {
 		in.Shapes = append(in.Shapes, Shape{Text: fmt.Sprint("WHERE x", i, " = ?"), Count: uint64(i), Rows: 10,
-			Units: rapid.Float64Range(1, 1e6).Draw(t, "cost"), Equal: []string{"v"}})
+			Units: rapid.Float64Range(1, 1e6).Draw(t, "cost"), Equal: []string{"v"},
+			Keyed: rapid.Bool().Draw(t, "keyed")})
 	}
 	return in
 }

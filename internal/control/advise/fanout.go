@@ -3,6 +3,7 @@
 package advise
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,20 +26,8 @@ const (
 
 // fanOuts tell of reads that ask all physical partitions: those that there were, and those that an index is for.
 func (s *study) fanOuts() (out []Finding) {
-	shapes := slices.Clone(s.Shapes)
-	slices.SortStableFunc(shapes, func(a, b Shape) int {
-		switch {
-		case a.Units != b.Units:
-			return map[bool]int{true: -1, false: 1}[a.Units > b.Units]
-		}
-		return strings.Compare(a.Text, b.Text)
-	})
 	asked := map[string]bool{}
-	for i := range shapes {
-		sh := &shapes[i]
-		if sh.Count == 0 {
-			continue
-		}
+	for _, sh := range s.dearest(false) {
 		asked[sh.Index] = true
 		if len(out) < shapesShown {
 			out = append(out, *s.fanOut(sh))
@@ -49,6 +38,20 @@ func (s *study) fanOuts() (out []Finding) {
 			out = append(out, *s.indexed(s.Table.Indexes[name]))
 		}
 	}
+	return out
+}
+
+// dearest are the kinds of reads that there were, those that have cost most first: those with partition keys, or
+// those without.
+func (s *study) dearest(keyed bool) (out []*Shape) {
+	for i := range s.Shapes {
+		if sh := &s.Shapes[i]; sh.Count > 0 && sh.Keyed == keyed {
+			out = append(out, sh)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Shape) int {
+		return cmp.Or(cmp.Compare(b.Units, a.Units), strings.Compare(a.Text, b.Text))
+	})
 	return out
 }
 

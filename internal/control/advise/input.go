@@ -38,14 +38,16 @@ type Sample struct {
 	Units      float64 `json:"units"`
 }
 
-// Shape is a kind of read that finds its partitions along the ring and not by their keys: the same columns restricted
-// in the same way. Counts are those of all nodes together.
+// Shape is a kind of read that finds its partitions along the ring and not by their keys, or that filters the rows of
+// those whose keys it gives: the same columns restricted in the same way. Counts are those of all nodes together.
 type Shape struct {
 	// Text is the WHERE clause with the values left out; empty for a read of the whole table.
 	Text string `json:"text"`
 	// Index is the index that is read, Equal are the columns that are compared with one value.
 	Index string   `json:"index,omitempty"`
 	Equal []string `json:"equal,omitempty"`
+	// Keyed is true if it gives its partition keys.
+	Keyed bool `json:"keyed,omitempty"`
 	// Count is how many there were, Rows how many rows they returned, Units what they cost in request units.
 	Count uint64  `json:"count"`
 	Rows  uint64  `json:"rows"`

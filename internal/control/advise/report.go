@@ -41,6 +41,7 @@ const (
 	FewKeys   Kind = "few-keys"   // too few logical partitions to be spread
 	SingleRow Kind = "single-row" // partitions that keep one row where several were meant
 	FanOut    Kind = "fan-out"    // queries that ask all physical partitions
+	Filtering Kind = "filtering"  // queries that look at many more rows of a logical partition than they return
 	Condition Kind = "conditions" // many writes with IF
 )
 

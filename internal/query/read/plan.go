@@ -146,6 +146,9 @@ func (p *Plan) Scans() bool { return p.where.keyRange || p.where.index != nil ||
 // FansOut reports whether an execution asks all physical partitions, or those of a range of tokens.
 func (p *Plan) FansOut() bool { return p.where.keyRange }
 
+// Filters reports whether an execution may look at rows that it does not return.
+func (p *Plan) Filters() bool { return len(p.where.filtered) > 0 }
+
 // prepare works out what executions need to know.
 func (p *Plan) prepare() {
 	p.filterSlots = map[*schema.Column]int{}

@@ -16,6 +16,8 @@ type Shape struct {
 	// Index is the index that is read, empty for none; Equal are the columns that are compared with one value.
 	Index string
 	Equal []string
+	// Keyed is true if it names its logical partitions, and filters their rows.
+	Keyed bool
 }
 
 // Shape says what kind of read the plan is.
@@ -42,6 +44,7 @@ func (p *Plan) Shape() Shape {
 	if w.index != nil {
 		out.Index = w.index.Name
 	}
+	out.Keyed = !p.FansOut()
 	return out
 }
 

@@ -15,8 +15,8 @@ import (
 // cost least, which is not counted any more until its statement is bound again.
 const scanShapesMax = 16
 
-// ScanShape is a kind of read that finds its partitions along the ring, with what there was of it since the node
-// started.
+// ScanShape is a kind of read that finds its partitions along the ring, or filters the rows of some, with what there
+// was of it since the node started.
 type ScanShape struct {
 	read.Shape
 	// Count are the reads that began, Pages the pages of all, Rows the rows that they returned.

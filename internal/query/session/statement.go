@@ -32,7 +32,7 @@ type statement struct {
 	reader read.Reader
 	// computed is true if the rows come from the catalog.
 	computed bool
-	// scans counts what a SELECT costs that looks no partition keys up; nil for others.
+	// scans counts what a SELECT costs that looks no partition keys up, or filters rows; nil for others.
 	scans *scanCount
 	write *write.Plan
 	batch *write.Batch
@@ -151,7 +151,7 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 		return err
 	}
 	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
-	if st.needsRead(t); st.read.FansOut() && !t.Virtual {
+	if st.needsRead(t); (st.read.FansOut() || st.read.Filters()) && !t.Virtual {
 		st.scans = e.scans.of(t.ID, st.read.Shape())
 	}
 	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package advise
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// filteredMin is how many times what the rows of a read would cost alone it has to cost for a word, and unitsMin how
+// many request units more.
+const (
+	filteredMin = 2
+	unitsMin    = 1
+)
+
+// filterings tell of reads of logical partitions that look at many more rows than they return: another order of the
+// rows would have those that are asked for side by side.
+func (s *study) filterings() (out []Finding) {
+	for _, sh := range s.dearest(true) {
+		each, rows := sh.Units/float64(sh.Count), float64(sh.Rows)/float64(sh.Count)
+		alone := readPart(rows, rows*s.rowBytes())
+		first := s.firstBy(sh)
+		if len(first) == 0 || each < filteredMin*alone || each < alone+unitsMin || len(out) == shapesShown {
+			continue
+		}
+		out = append(out, *s.filtering(sh, first, each, rows, alone))
+	}
+	return out
+}
+
+// firstBy are the columns by which a kind of read could find its rows if they came first in the clustering order: those
+// that it compares with one value and that are not in the partition key.
+func (s *study) firstBy(sh *Shape) (out []*schema.Column) {
+	for _, name := range sh.Equal {
+		c := s.Table.ByName[name]
+		if c != nil && (c.Kind == schema.Clustering || c.Kind == schema.Regular) && !c.Type.MultiCell() &&
+			c.Type.Kind != cqltype.Counter {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// filtering is about reads of one kind that there were.
+func (s *study) filtering(sh *Shape, first []*schema.Column, each, rows, alone float64) *Finding {
+	f := &Finding{Kind: Filtering, Level: Note}
+	if each >= 10*alone {
+		f.Level = Warning
+	}
+	f.Headline = fmt.Sprintf("reads that look at more rows than they return: %s, %s RU each for %s", sh.words(),
+		number(each), plural(rows, "row"))
+	f.Evidence = []Fact{
+		{"times that it was read, on the nodes that answered", float64(sh.Count), Count},
+		{"price of one", each, RU},
+		{"rows of one", rows, Count},
+		{"price of so many rows that stand side by side", alone, RU},
+	}
+	f.Basis = fmt.Sprintf("computed for %s rows of the mean size, %s", roughly(rows), bytesText(s.rowBytes()))
+	names := make([]string, len(first))
+	for i, c := range first {
+		names[i] = cqltype.QuoteName(c.Name)
+	}
+	d := s.tableOrderedBy(first)
+	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Order the rows of a logical partition by %s first: what is "+
+		"asked for stands side by side. Where rows are read by their order of now, too, write each row to both tables.%s",
+		joined(names), s.whenItChanges(first))}
+	f.Effect = []Change{
+		{What: "price of one", Before: each, After: alone, Unit: RU},
+		{What: "price of a write, if it goes to both tables", Before: writeRow(s.rowBytes(), false),
+			After: 2 * writeRow(s.rowBytes(), false), Unit: RU},
+	}
+	return f
+}
+
+// whenItChanges says what becomes of updates of a column that is in the key then.
+func (s *study) whenItChanges(first []*schema.Column) string {
+	i := slices.IndexFunc(first, func(c *schema.Column) bool { return c.Kind == schema.Regular })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" An update of %s deletes the row and writes another there, as it is part of the key.",
+		cqltype.QuoteName(first[i].Name))
+}
+
+// tableOrderedBy is the table with columns first in its clustering order.
+func (s *study) tableOrderedBy(first []*schema.Column) *declaration {
+	d := declarationOf(s.Table)
+	var ahead []declared
+	names := []string{d.name, "by"}
+	for _, c := range first {
+		names = append(names, c.Name)
+		ahead = append(ahead, declared{name: c.Name, typ: c.Type.String(), desc: c.Desc})
+	}
+	moved := func(x declared) bool {
+		return slices.ContainsFunc(first, func(c *schema.Column) bool { return c.Name == x.name })
+	}
+	d.name = strings.Join(names, "_")
+	d.clustered = slices.Concat(ahead, slices.DeleteFunc(d.clustered, moved))
+	d.rest = slices.DeleteFunc(d.rest, moved)
+	return d
+}
