@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/call"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/ddl"
@@ -72,14 +73,15 @@ func (n *Node) serve() error {
 	if r := n.routing(); r != nil {
 		options.Routing, options.Near = r, n.coordinator.Near
 	}
+	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout})
+	n.scripts = script.NewService(n.containers, script.Bounds{})
+	options.Calls = call.NewExecutor(n.containers, n.scripts)
 	n.engine, err = session.New(n.catalog, n.coordinator, d, options)
 	if err != nil {
 		return err
 	}
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
-	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
-		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout})
-	n.scripts = script.NewService(n.containers, script.Bounds{})
 	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
 	o := cql.Options{
 		TLS:                   n.dynamicTLS(),

@@ -48,7 +48,8 @@ var sameWing = map[string]string{
 	"internal/query/ddl":       "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail",
 	"internal/query/session": "internal/query/roles internal/query/parser internal/query/catalog " +
 		"internal/query/expr internal/query/read internal/query/write internal/query/ddl internal/query/guardrail " +
-		"internal/query/explain internal/query/transaction",
+		"internal/query/explain internal/query/transaction internal/query/call internal/query/container",
+	"internal/query/call":        "internal/query/parser internal/query/expr internal/query/container internal/query/script",
 	"internal/query/guardrail":   "",
 	"internal/query/script":      "internal/query/container internal/query/sql",
 	"internal/query/roles":       "internal/query/parser",

@@ -25,6 +25,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Charge is what finding it out has cost.
 	Charge ru.Units
+	// Cause is the error of the house that it tells of, nil where it is of containers alone.
+	Cause error
 }
 
 // Error implements error.
@@ -49,6 +51,9 @@ var codes = map[int]string{
 	503: "ServiceUnavailable",
 }
 
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
 // Errorf makes an error of a status.
 func Errorf(status, sub int, format string, args ...any) *Error {
 	return &Error{Status: status, SubStatus: sub, Code: codes[status], Message: fmt.Sprintf(format, args...)}
@@ -68,11 +73,12 @@ func refused(err error) *Error {
 		return e
 	}
 	if e, ok := errors.AsType[*dberr.Overloaded](err); ok {
-		if e.RetryAfter == 0 {
-			return Errorf(503, 0, "%v", e)
+		out := Errorf(503, 0, "%v", e)
+		if e.RetryAfter > 0 {
+			out = Errorf(429, SubThroughput, "%v", e)
+			out.RetryAfter = e.RetryAfter
 		}
-		out := Errorf(429, SubThroughput, "%v", e)
-		out.RetryAfter = e.RetryAfter
+		out.Cause = err
 		return out
 	}
 	status, sub := 500, 0
@@ -94,7 +100,9 @@ func refused(err error) *Error {
 	case is[*dberr.Unauthorized](err):
 		status = 403
 	}
-	return Errorf(status, sub, "%v", err)
+	out := Errorf(status, sub, "%v", err)
+	out.Cause = err
+	return out
 }
 
 func is[E error](err error) bool {

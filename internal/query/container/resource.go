@@ -153,6 +153,15 @@ func (e *Engine) Container(d *Database, id string) (*Container, error) {
 	return e.container(d, t), nil
 }
 
+// ContainerByName finds a container by the names that it has in CQL; 404 if there is none.
+func (e *Engine) ContainerByName(keyspace, table string) (*Container, error) {
+	ks := e.schema().Keyspace(keyspace)
+	if ks == nil || ks.Database == nil || ks.Tables[table] == nil || ks.Tables[table].Container == nil {
+		return nil, noContainer(keyspace + "." + table)
+	}
+	return e.container(database(ks), ks.Tables[table]), nil
+}
+
 // ContainerByRID finds a container by its resource id; 404 if there is none.
 func (e *Engine) ContainerByRID(rid string) (*Container, error) {
 	b := decodeRID(rid)

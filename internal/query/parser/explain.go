@@ -4,8 +4,8 @@ package parser
 
 import "strings"
 
-// Explain is EXPLAIN of a *Select, *Insert, *Update, *Delete, *Batch or *Transaction: it asks what the statement would
-// cost. It is not of Cassandra's CQL. EXPLAIN is no keyword: it begins a statement and is a name everywhere else.
+// Explain is EXPLAIN of a *Select, *Insert, *Update, *Delete, *Batch, *Transaction or *Call: it asks what the statement
+// would cost. It is not of Cassandra's CQL. EXPLAIN is no keyword: it begins a statement and is a name everywhere else.
 type Explain struct{ Statement Statement }
 
 func (*Explain) statement() {}
@@ -22,6 +22,9 @@ func (p *parser) explain() Statement {
 	switch p.tok.kind {
 	case kwSelect, kwInsert, kwUpdate, kwDelete, kwBegin:
 		return &Explain{Statement: p.statement()}
+	}
+	if p.isCall() {
+		return &Explain{Statement: p.callStatement()}
 	}
 	p.fail()
 	return nil

@@ -231,8 +231,11 @@ func (p *parser) statement() Statement {
 	case kwDescribe, kwDesc:
 		return p.describe()
 	}
-	if p.isExplain() {
+	switch {
+	case p.isExplain():
 		return p.explain()
+	case p.isCall():
+		return p.callStatement()
 	}
 	p.fail()
 	return nil

@@ -133,6 +133,7 @@ var kinds = func(entries ...kindEntry) map[reflect.Type]auditKind {
 	ofKind[*parser.Delete]("DELETE", "DML"),
 	ofKind[*parser.Batch]("BATCH", "DML"),
 	ofKind[*parser.Transaction]("TRANSACTION", "DML"),
+	ofKind[*parser.Call]("CALL", "DML"),
 	ofKind[*parser.Describe]("DESCRIBE", "OTHER"),
 	ofKind[*parser.Explain]("EXPLAIN", "OTHER"),
 	aboutKeyspace("USE_KEYSPACE", "OTHER", func(s *parser.Use) string { return s.Keyspace.Name }),

@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/call"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -80,6 +81,8 @@ type Options struct {
 	// roles.
 	Authority *Authority
 	Roles     roles.Store
+	// Calls runs stored procedures; nil: there are none.
+	Calls *call.Executor
 	// Audit is told of every request that is over; nil: nobody is. Notable is told only of requests that were not
 	// allowed, and of statements about roles. Neither may keep what it is told.
 	Audit, Notable func(*Audited)

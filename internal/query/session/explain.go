@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/explain"
@@ -36,6 +37,10 @@ const withoutValues = "The price depends on the values of the bind markers: bind
 
 // bindExplain binds EXPLAIN: it has the markers of what it explains, and takes the same permissions.
 func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
+	if c, ok := s.Statement.(*parser.Call); ok {
+		return dberr.Invalidf("EXPLAIN cannot say what %s would cost: that is for its program to decide. CALL it, and read "+
+			"the custom payload %s", c.Procedure, chargePayload)
+	}
 	inner := &statement{text: st.text, keyspace: st.keyspace, parsed: s.Statement, markers: st.markers}
 	if err := e.bind(inner); err != nil {
 		return err

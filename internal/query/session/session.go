@@ -178,6 +178,11 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			return Offload
 		}
 		status = s.runExplain(ctx, c, st, began)
+	case st.call != nil:
+		if !c.MayBlock {
+			return Offload
+		}
+		status = s.runCall(ctx, c, st, began)
 	case st.groups:
 		if !c.MayBlock {
 			return Offload

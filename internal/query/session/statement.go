@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/call"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/read"
@@ -38,6 +39,8 @@ type statement struct {
 	batch *write.Batch
 	// transaction is a BEGIN TRANSACTION, which is executed as a modification, too.
 	transaction *transaction.Plan
+	// call is a CALL, which none of the above is.
+	call *call.Plan
 	// result describes the rows of a SELECT; stable is false if clients may remember other columns (see
 	// Engine.reshaped).
 	result    *Metadata
@@ -87,6 +90,8 @@ func (e *Engine) bind(st *statement) error {
 		return e.bindWrite(st)
 	case *parser.Transaction:
 		return e.bindTransaction(st, s)
+	case *parser.Call:
+		return e.bindCall(st, s)
 	case *parser.Explain:
 		return e.bindExplain(st, s)
 	case *parser.Use, *parser.Describe:
@@ -120,6 +125,8 @@ func allQualified(s parser.Statement) bool {
 		return s.Table.HasKeyspace()
 	case *parser.Delete:
 		return s.Table.HasKeyspace()
+	case *parser.Call:
+		return s.Keyspace.Name != ""
 	case *parser.Explain:
 		return allQualified(s.Statement)
 	case *parser.Transaction:

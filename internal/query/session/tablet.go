@@ -37,6 +37,9 @@ func (s *Session) reroute(c *Call, st *statement) {
 	if routing == nil || !s.client.Tablets {
 		return
 	}
+	if len(st.tables) > 0 && st.tables[0].Container != nil {
+		return // its keys stand on the ring by another hash than the client's
+	}
 	table, t, ok := st.token(&c.Request)
 	if !ok {
 		return

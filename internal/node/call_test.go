@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// newProcedure keeps a stored procedure with a container of the database d.
+func newProcedure(t *testing.T, n *Node, table, id, body string) {
+	t.Helper()
+	c, err := n.containers.ContainerByName("d", table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := func(s string) string { return string(document.AppendString(nil, s)) }
+	text := `{"id":` + quoted(id) + `,"body":` + quoted(body) + `}`
+	if _, err := n.containers.CreateScript(t.Context(), c, container.StoredProcedure, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// driver is a session of the Go driver with a node, for a role.
+func driver(t *testing.T, n *Node, role, password string) *gocql.Session {
+	t.Helper()
+	o := gocql.NewCluster(n.CQLAddr().String())
+	o.Authenticator = gocql.PasswordAuthenticator{Username: role, Password: password}
+	s, err := o.CreateSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// echo sets the response to what it is called with, and logs it.
+const echo = `function () { var a = Array.prototype.slice.call(arguments); console.log(JSON.stringify(a)); ` +
+	`getContext().getResponse().setBody(a); }`
+
+// TestCall proves that the Go driver runs stored procedures by CALL: names, arguments of all forms, the result and the
+// log, the charge, the transfer of docs/procedures.md and its refusal, which changes nothing.
+func TestCall(t *testing.T) {
+	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
+	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	newContainer(t, n, `{"id":"deep","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":2}}`)
+	newProcedure(t, n, "c", "transfer", examples(t)["transfer"])
+	newProcedure(t, n, "c", "bothOf", echo)
+	newProcedure(t, n, "deep", "bothOf", echo)
+	newProcedure(t, n, "deep", "Echo it", echo)
+	newProcedure(t, n, "deep", "twice", echo)
+	newProcedure(t, n, "deep", "Twice", echo)
+	newProcedure(t, n, "deep", "TWICE", echo)
+	items := itemsOf(t, n)
+	items.want(201, key("p"), create(`{"id":"a","k":"p","amount":100}`))
+	items.want(201, key("p"), create(`{"id":"b","k":"p","amount":1}`))
+	s := driver(t, n, "boss", "b")
+	call := func(text string, args ...any) (result string, err error) {
+		err = s.Query(text, args...).Scan(&result)
+		return result, err
+	}
+
+	for _, test := range [][2]string{
+		{`CALL d.c.bothOf('p', 1, 2.5, 'x', true, null, [1, 'a'], {'m': {'n': 1}}, {x: -1}, (1, 2), (int) 7, {})`,
+			`[1,2.5,"x",true,null,[1,"a"],{"m":{"n":1}},{"x":-1},[1,2],7,{}]`},
+		{`CALL d.c.BOTHOF('p', fromJson('{"a" : [1]}'), 0x0102, 123e4567-e89b-12d3-a456-426655440000)`,
+			`[{"a":[1]},"0x0102","123e4567-e89b-12d3-a456-426655440000"]`},
+		{`CALL d.deep.bothOf('x', 5)`, `[]`},
+		{`CALL d."Echo it"('x', 5, 'y')`, `["y"]`},
+		{`CALL d.deep.twice('x', 5)`, `[]`},
+		{`CALL d.transfer('p', 'a', 'b', 30)`, `{"left":70}`},
+	} {
+		if got, err := call(test[0]); err != nil || got != test[1] {
+			t.Errorf("%s: %s %v", test[0], got, err)
+		}
+	}
+	for _, test := range [][2]string{
+		{`CALL d.bothOf('p')`, `d.bothof may be d.c."bothOf" or d.deep."bothOf"`},
+		{`CALL d.deep."twicE"('p', 1)`, `has no procedure "twicE"`},
+		{`CALL d.none('p')`, `no container of keyspace d has a procedure none`},
+		{`CALL none.transfer('p')`, `keyspace none does not exist`},
+		{`CALL transfer('p')`, `No keyspace has been specified`},
+		{`CALL d.none.transfer('p')`, `container d.none does not exist`},
+		{`CALL system.local.transfer('p')`, `only containers of items have procedures`},
+		{`CALL d.c.none('p')`, `container d.c has no procedure none`},
+		{`CALL d.c.transfer()`, `The first arguments of CALL are the partition key`},
+		{`CALL d.deep.bothOf('x')`, `has the paths [/a /b], and there are 1 arguments`},
+		{`CALL d.c.bothOf('p', now())`, `cannot be an argument of a procedure`},
+		{`CALL d.c.bothOf('p', fromJson('1, 2'))`, `Argument arg1 is no JSON`},
+		{`CALL d.c.bothOf('` + strings.Repeat("p", 3000) + `')`, `The partition key has 3000 bytes`},
+		{`EXPLAIN CALL d.c.bothOf('p')`, `EXPLAIN cannot say what bothof would cost`},
+		{`CALL d.c.transfer('p', 'a', 'b', 71)`, `execution of 'd.c.transfer[text, text, varint]' failed: Encountered ` +
+			`exception while executing Javascript. Exception = Error: a has only 70`},
+	} {
+		if got, err := call(test[0]); err == nil || !strings.Contains(err.Error(), test[1]) {
+			t.Errorf("%s: %s %v", test[0], got, err)
+		}
+	}
+
+	it := s.Query(`CALL d.c.transfer('p', 'b', 'a', 31)`).CustomPayload(map[string][]byte{"RequestCharge": {1}}).Iter()
+	charge := math.Float64frombits(binary.BigEndian.Uint64(append(it.GetCustomPayload()["RequestCharge"],
+		make([]byte, 8)...)))
+	if err := it.Close(); err != nil || charge < 10 {
+		t.Errorf("two reads and two writes cost %v RU, %v", charge, err)
+	}
+	_, err := call(`CALL d.c.transfer('p', 'b', 'a', (int) 1)`)
+	if e, ok := errors.AsType[*gocql.RequestErrFunctionFailure](err); !ok || e.Code() != 0x1400 || e.Keyspace != "d" ||
+		e.Function != "c.transfer" || !slices.Equal(e.ArgTypes, []string{"text", "text", "int"}) {
+		t.Errorf("a script that throws: %v", err)
+	}
+	if a, b := items.body(key("p"), "a"), items.body(key("p"), "b"); a != `{"id":"a","k":"p","amount":101}` ||
+		b != `{"id":"b","k":"p","amount":0}` {
+		t.Errorf("after all: %s %s", a, b)
+	}
+
+	it = s.Query(`CALL d.c.bothOf('p', 'it''s') WITH LOG`).Iter()
+	var result, log string
+	it.Scan(&result, &log)
+	if err := it.Close(); err != nil || result != `["it's"]` || log != `["it's"]`+"\n" {
+		t.Errorf("with log: %s %s %v", result, log, err)
+	}
+	for i := range it.Columns() {
+		if want := []string{"result", "log"}[i]; it.Columns()[i].Name != want {
+			t.Errorf("column %d is %s", i, it.Columns()[i].Name)
+		}
+	}
+}
+
+// TestCallPrepared proves what a prepared CALL tells clients: its markers with their types, and which of them route it;
+// that it is prepared anew after the procedure was replaced, and runs the new one.
+func TestCallPrepared(t *testing.T) {
+	n := startNode(t, Options{})
+	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":2}}`)
+	newProcedure(t, n, "c", "p", `function (x) { getContext().getResponse().setBody(x + 1); }`)
+	c := newClient(t, n)
+	for text, want := range map[string]string{
+		"CALL d.p(?, (int) ?, :x)":  "[/a text /b int x text] [0 1]",
+		"CALL d.p(?, 1, ?)":         "[/a text arg1 text] []",
+		"CALL d.p(?, ?, [(int) ?])": "[/a text /b text arg1 int] [0 1]",
+	} {
+		c.prepare(text)
+		p := c.call.Result.Prepared
+		var markers []string
+		for _, m := range p.Bind {
+			markers = append(markers, m.Name, m.Type.String())
+		}
+		if got := fmt.Sprint(markers, p.PKIndexes); got != want || p.Result.Columns[0].Name != "result" {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	id := c.prepare("CALL d.p(?, 1, (int) ?)")
+	one := []byte{0, 0, 0, 1}
+	if r := c.execute(id, []byte("k"), one); r.Err != nil || string(r.Cells[4:]) != "2" {
+		t.Errorf("%q %v", r.Cells, r.Err)
+	}
+	items := itemsOf(t, n)
+	old, err := items.c.Script(container.StoredProcedure, "p")
+	if err == nil {
+		_, err = n.containers.ReplaceScript(t.Context(), items.c, old,
+			[]byte(`{"id":"p","body":"function (x) { getContext().getResponse().setBody(x + 2); }"}`), "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.call.Result.Reset()
+	if r := c.wait(c.s.Execute(t.Context(), &c.call)); r.Err == nil || !strings.Contains(r.Err.Error(), "not found") {
+		t.Errorf("the client is not told to prepare again: %v", r.Err)
+	}
+	id = c.prepare("CALL d.p(?, 1, (int) ?)")
+	if r := c.execute(id, []byte("k"), one); r.Err != nil || string(r.Cells[4:]) != "3" {
+		t.Errorf("%q %v", r.Cells, r.Err)
+	}
+}
+
+// TestCallPermission proves that CALL takes EXECUTE on the functions of the keyspace, and no right on the container.
+func TestCallPermission(t *testing.T) {
+	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
+	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	newProcedure(t, n, "c", "p", echo)
+	boss := driver(t, n, "boss", "b")
+	do := func(s *gocql.Session, text string) error { return s.Query(text).Exec() }
+	if err := do(boss, "CREATE ROLE low WITH PASSWORD = 'l' AND LOGIN = true"); err != nil {
+		t.Fatal(err)
+	}
+	low := driver(t, n, "low", "l")
+	const refusal = "User low has no EXECUTE permission on <all functions in d> or any of its parents"
+	if err := do(boss, "GRANT MODIFY ON KEYSPACE d TO low"); err != nil {
+		t.Fatal(err)
+	}
+	if err := do(low, "CALL d.c.p('x')"); err == nil || !strings.Contains(err.Error(), refusal) {
+		t.Errorf("without the right: %v", err)
+	}
+	if err := do(boss, "GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE d TO low"); err != nil {
+		t.Fatal(err)
+	}
+	if err := do(low, "CALL d.c.p('x')"); err != nil {
+		t.Error(err)
+	}
+	if err := do(boss, "REVOKE EXECUTE ON ALL FUNCTIONS IN KEYSPACE d FROM low"); err != nil {
+		t.Fatal(err)
+	}
+	if err := do(low, "CALL d.c.p('x')"); err == nil {
+		t.Error("the right that was taken away still counts")
+	}
+}

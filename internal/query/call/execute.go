@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package call
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/script"
+)
+
+// Containers finds containers by their names in CQL; *container.Engine does.
+type Containers interface {
+	ContainerByName(keyspace, table string) (*container.Container, error)
+}
+
+// Procedures runs stored procedures; *script.Service does.
+type Procedures interface {
+	Execute(ctx context.Context, c *container.Container, key epk.Key, id string, args []byte, log bool,
+		o container.RequestOptions) (*script.Executed, container.Where, error)
+}
+
+// Executor runs plans. It may be used by many goroutines at once.
+type Executor struct {
+	containers Containers
+	procedures Procedures
+}
+
+// NewExecutor makes an executor.
+func NewExecutor(c Containers, p Procedures) *Executor { return &Executor{c, p} }
+
+// Outcome is what a procedure has left.
+type Outcome struct {
+	// Cells are the values of the one row of the result, by Plan.Columns; nil is null.
+	Cells [][]byte
+	// Charge is what it has cost, also where it failed.
+	Charge ru.Units
+}
+
+// Execute runs a plan and waits for its end. The outcome is there with an error, too.
+func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o container.RequestOptions) (Outcome,
+	error) {
+	var out Outcome
+	if err := b.CheckCount(len(p.variables)); err != nil {
+		return out, err
+	}
+	paths := len(p.table.PartitionKey)
+	header, err := list(p.args[:paths]).append(nil, b)
+	if err != nil {
+		return out, err
+	}
+	args, err := list(p.args[paths:]).append(nil, b)
+	if err != nil {
+		return out, err
+	}
+	c, err := e.containers.ContainerByName(p.table.Keyspace, p.table.Name)
+	if err != nil {
+		return out, refused(err)
+	}
+	key, err := c.ParseKey(string(header))
+	if err == nil {
+		_, err = c.Script(container.StoredProcedure, p.id)
+	}
+	if err != nil {
+		return out, refused(err)
+	}
+	trace.From(ctx).Add("Calling procedure " + p.Name() + " at the leader of " + key.String())
+	done, where, err := e.procedures.Execute(ctx, c, key, p.id, args, p.log, o)
+	if out.Charge = where.Charge; err != nil {
+		return out, p.failed(err)
+	}
+	out.Cells = [][]byte{done.Body}
+	if p.log {
+		out.Cells = append(out.Cells, []byte(done.Log))
+	}
+	return out, nil
+}
+
+// refused is why nothing was tried.
+func refused(err error) error {
+	if e, ok := errors.AsType[*container.Error](err); ok {
+		return dberr.Invalidf("%s", e.Message)
+	}
+	return err
+}
+
+// failed is why a procedure was not carried out: what the database said, or what the script did.
+func (p *Plan) failed(err error) error {
+	e, ok := errors.AsType[*container.Error](err)
+	switch {
+	case !ok:
+		return err
+	case e.Cause != nil:
+		return e.Cause
+	case e.Status == 429 || e.Status == 503:
+		return &dberr.Overloaded{Message: e.Message, RetryAfter: e.RetryAfter}
+	}
+	return &dberr.FunctionFailure{Keyspace: p.table.Keyspace, Function: p.Name(), ArgTypes: p.types,
+		Message: "execution of '" + p.table.Keyspace + "." + p.Name() + "[" + strings.Join(p.types, ", ") +
+			"]' failed: " + e.Message}
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package call
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// Plan is a CALL bound to one revision of its container.
+type Plan struct {
+	table *schema.Table
+	// id is that of the procedure.
+	id string
+	// args are all arguments: first the values of the partition key, as many as the container has paths.
+	args []argument
+	// types are those of the arguments of the procedure, for errors.
+	types     []string
+	log       bool
+	variables []expr.Variable
+	pkIndexes []uint16
+}
+
+// Column describes a column of the result.
+type Column struct {
+	Keyspace, Table, Name string
+	Type                  *cqltype.Type
+}
+
+// Prepare binds a CALL with so many bind markers. keyspace is that of the session, where the statement names none.
+func Prepare(rel *release.Release, stmt *parser.Call, snapshot *schema.Schema, keyspace string, markers int) (*Plan,
+	error) {
+	if stmt.Keyspace.Name != "" {
+		keyspace = stmt.Keyspace.Name
+	}
+	if keyspace == "" {
+		return nil, dberr.Invalidf("No keyspace has been specified. USE a keyspace, or call keyspace.container.procedure")
+	}
+	ks := snapshot.Keyspace(keyspace)
+	if ks == nil {
+		return nil, dberr.Invalidf("keyspace %s does not exist", keyspace)
+	}
+	t, id, err := find(stmt, ks)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{table: t, id: id, log: stmt.Log}
+	paths := len(t.PartitionKey)
+	if len(stmt.Args) < paths {
+		return nil, dberr.Invalidf("The first arguments of CALL are the partition key: %s has the paths %v, and there are "+
+			"%d arguments", t, t.Container.Paths, len(stmt.Args))
+	}
+	b := binder{env: expr.NewEnv(rel, ks, t, markers)}
+	for i, term := range stmt.Args {
+		name := "arg" + itoa(i-paths+1)
+		if i < paths {
+			name = t.PartitionKey[i].Name
+		}
+		a, typ, err := b.bind(term, name)
+		if err != nil {
+			return nil, err
+		}
+		p.args = append(p.args, a)
+		if i >= paths {
+			p.types = append(p.types, typ)
+		} else if m := markerOf(term); m != nil {
+			p.pkIndexes = append(p.pkIndexes, uint16(m.Index))
+		}
+	}
+	if len(p.pkIndexes) < paths {
+		p.pkIndexes = nil
+	}
+	p.variables = b.env.Variables()
+	return p, nil
+}
+
+// find finds the procedure that a statement names.
+func find(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error) {
+	if stmt.Container.Name != "" {
+		t := ks.Tables[stmt.Container.Name]
+		switch {
+		case t == nil:
+			return nil, "", dberr.Invalidf("container %s.%s does not exist", ks.Name, stmt.Container.Name)
+		case t.Container == nil:
+			return nil, "", dberr.Invalidf("%s is a table: only containers of items have procedures", t)
+		}
+		ids := procedures(t, stmt.Procedure)
+		switch len(ids) {
+		case 0:
+			return nil, "", dberr.Invalidf("container %s has no procedure %s", t,
+				cqltype.QuoteName(stmt.Procedure.Name))
+		case 1:
+			return t, ids[0], nil
+		}
+		return nil, "", dberr.Invalidf("container %s has the procedures %s: give the name in double quotes, as it is", t,
+			strings.Join(ids, ", "))
+	}
+	var tables []*schema.Table
+	var found []string
+	for _, t := range ks.SortedTables() {
+		for _, id := range procedures(t, stmt.Procedure) {
+			tables, found = append(tables, t), append(found, id)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, "", dberr.Invalidf("no container of keyspace %s has a procedure %s", ks.Name,
+			cqltype.QuoteName(stmt.Procedure.Name))
+	case 1:
+		return tables[0], found[0], nil
+	}
+	var full []string
+	for i, t := range tables {
+		full = append(full, t.String()+"."+cqltype.QuoteName(found[i]))
+	}
+	return nil, "", dberr.Invalidf("%s.%s may be %s: call one of them", ks.Name,
+		cqltype.QuoteName(stmt.Procedure.Name), strings.Join(full, " or "))
+}
+
+// procedures are the ids of a container's procedures that a name means. Without quotes it means them in any case of
+// letters, as names of CQL do, but one in lower case above all.
+func procedures(t *schema.Table, name parser.Ident) (ids []string) {
+	if t.Container == nil {
+		return nil
+	}
+	for i := range t.Container.Scripts {
+		s := &t.Container.Scripts[i]
+		if container.ScriptKind(s.Kind) != container.StoredProcedure {
+			continue
+		}
+		if s.ID == name.Name {
+			return []string{s.ID}
+		}
+		if !name.Quoted && strings.EqualFold(s.ID, name.Name) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+// Table is the container at the revision that the plan was made for.
+func (p *Plan) Table() *schema.Table { return p.table }
+
+// Name is the procedure with its container, as errors and traces call it: foods.transfer.
+func (p *Plan) Name() string { return p.table.Name + "." + p.id }
+
+// Variables describes the bind markers.
+func (p *Plan) Variables() []expr.Variable { return p.variables }
+
+// PKIndexes are the markers that give the partition key, nil if it is not made of markers alone.
+func (p *Plan) PKIndexes() []uint16 { return slices.Clone(p.pkIndexes) }
+
+// Columns describes the result: the response's body as JSON, null if there is none, and what was logged, if that was
+// asked for.
+func (p *Plan) Columns() []Column {
+	text := cqltype.Native(cqltype.Text)
+	columns := []Column{{p.table.Keyspace, p.table.Name, "result", text}}
+	if p.log {
+		columns = append(columns, Column{p.table.Keyspace, p.table.Name, "log", text})
+	}
+	return columns
+}

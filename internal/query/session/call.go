@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/call"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// bindCall binds CALL. Procedures are functions to the permissions: who may execute those of a keyspace needs none on
+// the container.
+func (e *Engine) bindCall(st *statement, s *parser.Call) error {
+	p, err := call.Prepare(e.opts.Release, s, e.catalog.Snapshot(), st.keyspace, len(st.markers))
+	if err != nil {
+		return err
+	}
+	t := p.Table()
+	st.kind, st.call, st.tables = KindConditional, p, []*schema.Table{t}
+	st.variables, st.pkIndexes = p.Variables(), p.PKIndexes()
+	st.needs = []need{{access.Execute, access.OfFunctions(t.Keyspace)}}
+	columns := make([]Column, len(p.Columns()))
+	for i, c := range p.Columns() {
+		columns[i] = Column(c)
+	}
+	st.result, st.stable = NewMetadata(columns), true
+	return nil
+}
+
+// runCall executes CALL. It waits for the leader of the logical partition.
+func (s *Session) runCall(ctx context.Context, c *Call, st *statement, began time.Time) Status {
+	if s.engine.opts.Calls == nil {
+		return c.Result.Fail(dberr.Invalidf("This node runs no procedures"))
+	}
+	r := &c.Request
+	sc := scratches.Get().(*scratch)
+	defer sc.release()
+	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
+		return c.Result.Fail(err)
+	}
+	check := guardrail.Check{Guards: s.guards()}
+	if check.On() {
+		if err := check.WriteLevels(r.Consistency, r.Serial, true); err != nil {
+			return c.refuse(&check, err)
+		}
+		c.Result.Warnings = append(c.Result.Warnings, check.Warnings...)
+	}
+	out, err := s.engine.opts.Calls.Execute(ctx, st.call, &sc.bindings, container.RequestOptions{
+		MaxCharge: c.maxCharge, Claimant: s.claimantOf(c, st.tables)})
+	s.engine.tableLatencies.record(st.tables, Write, s.engine.opts.Now().Sub(began), began)
+	if c.Result.Charge = out.Charge; err != nil {
+		return c.Result.Fail(err)
+	}
+	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, st.result, 1
+	c.Result.Cells = c.Result.Cells[:0]
+	for _, v := range out.Cells {
+		c.Result.Cells = cqltype.AppendValue(c.Result.Cells, v)
+	}
+	return Done
+}
