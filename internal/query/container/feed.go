@@ -33,7 +33,11 @@ func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation s
 			break
 		}
 		x.max = min(maxItems-len(page.Documents)+1, chunkRowsMax)
-		if err := x.next(ctx); err != nil {
+		if err := x.piece(ctx, len(page.Documents) > 0, x.until); err != nil {
+			if len(page.Documents) > 0 && isSpent(err) {
+				page.Continuation = encodeToken(x.behind())
+				break
+			}
 			return nil, e.failed(err, x)
 		}
 		for i := range x.rows {

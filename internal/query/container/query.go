@@ -250,22 +250,37 @@ func (x *pageScan) source(ctx context.Context) sql.Source {
 				yield(sql.Row{}, err)
 				return
 			}
-			if !x.yieldAll(ctx, yield) {
+			if !x.yieldAll(ctx, i, yield) {
 				return
 			}
 		}
 	}
 }
 
-// yieldAll yields the items of the scan at hand; false if no more are wanted.
-func (x *pageScan) yieldAll(ctx context.Context, yield func(sql.Row, error) bool) bool {
+// yieldAll yields the items of the scan at hand, that of a scope by its number; false if no more are wanted. What
+// streams ends its page early where the budget is spent for longer than a page may take.
+func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, error) bool) bool {
 	var buffer, at []byte
+	until := x.last.until
+	if deadline, ok := ctx.Deadline(); ok && !x.streams {
+		until = deadline
+	}
+	pause := func() bool {
+		place := string(x.last.behind().append(nil))
+		if x.last.at.key == nil {
+			place = x.c.placeOf(&x.scopes[scope]) // nothing of it was read
+		}
+		yield(sql.Row{}, sql.Pause{Place: place})
+		return false
+	}
 	for x.last.more {
 		if x.streams && x.read && (x.last.late() || x.page.Metrics.OutputBytes > int64(x.e.opts.PageBytesMax)) {
-			yield(sql.Row{}, sql.Pause{Place: string(x.last.behind().append(nil))})
-			return false
+			return pause()
 		}
-		if err := x.last.next(ctx); err != nil {
+		if err := x.last.piece(ctx, x.read, until); err != nil {
+			if x.streams && x.read && isSpent(err) {
+				return pause()
+			}
 			yield(sql.Row{}, err)
 			return false
 		}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// spent is a coordinator whose partitions have spent what they may take: refuse says which reads are refused, by their
+// numbers from 0 on, and for how long.
+type spent struct {
+	container.Coordinator
+	refuse  func(n int) time.Duration
+	asked   int
+	refused int
+}
+
+func (s *spent) Read(ctx context.Context, q *command.Read, v command.Visitor) error {
+	n := s.asked
+	s.asked++
+	if wait := s.refuse(n); wait > 0 {
+		s.refused++
+		// What was read of other partitions before is of no use.
+		_ = s.Coordinator.Read(ctx, q, v)
+		return &dberr.Overloaded{Message: "Request rate is large", RetryAfter: wait}
+	}
+	return s.Coordinator.Read(ctx, q, v)
+}
+
+// TestQueriesWaitForBudget proves that a query and a feed that have read something wait for budget in their middle
+// instead of being refused, lose and double nothing by it, and end their page early where they would have to wait too
+// long; that the first read of a request is refused, and so is what has no pages to end.
+func TestQueriesWaitForBudget(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	const count = 40
+	var want []string
+	for i := range count {
+		id := fmt.Sprintf("%02d", i)
+		s.want(201, nil, create(`{"id":"`+id+`","k":"k`+id[1:]+`","x":"`+strings.Repeat("x", 100<<10)+`"}`))
+		want = append(want, `"`+id+`"`)
+	}
+	ask := func(refuse func(int) time.Duration) (*items, *spent) {
+		c := &spent{Coordinator: n.coordinator, refuse: refuse}
+		o := container.Options{Catalog: n.catalog, Coordinator: c, Store: n.changer}
+		node := &Node{containers: container.New(o)}
+		return &items{t, node, s.c}, c
+	}
+	twice := func(n int) time.Duration { return time.Duration(n%3) * time.Microsecond }
+	streams := container.QueryRequest{CrossPartition: true, Text: "SELECT VALUE c.id FROM c"}
+	keys := streams
+	keys.Text += ` WHERE c.k IN ("k1", "k5", "k7")`
+	counts := streams
+	counts.Text = "SELECT VALUE COUNT(1) FROM c"
+	ordered := func(out []string, err error) string {
+		slices.Sort(out)
+		return fmt.Sprint(out, err)
+	}
+	ofKeys := slices.DeleteFunc(slices.Clone(want), func(id string) bool {
+		return !strings.ContainsAny(id[2:3], "157")
+	})
+
+	for name, test := range map[string]struct {
+		q    container.QueryRequest
+		want []string
+	}{"a scan": {streams, want}, "three keys": {keys, ofKeys}, "an aggregate": {counts, []string{fmt.Sprint(count)}}} {
+		items, c := ask(twice)
+		if got := ordered(items.query(test.q)); got != fmt.Sprint(test.want, nil) || c.refused < 2 {
+			t.Errorf("%s: %s after %d refusals", name, got, c.refused)
+		}
+	}
+	items, c := ask(twice)
+	page, err := items.n.containers.Feed(t.Context(), s.c, container.Scope{}, "", 0, container.RequestOptions{})
+	if err != nil || len(page.Documents) != count || page.Continuation != "" || c.refused < 2 {
+		t.Errorf("a feed: %d items, %v, after %d refusals", len(page.Documents), err, c.refused)
+	}
+
+	// Every other page is refused for longer than it may take, so each has one piece.
+	long := func(n int) time.Duration { return time.Duration(n%2) * time.Hour }
+	for _, test := range []struct {
+		q    container.QueryRequest
+		want []string
+	}{{streams, want}, {keys, ofKeys}} {
+		items, c = ask(long)
+		if got := ordered(items.query(test.q)); got != fmt.Sprint(test.want, nil) || c.refused < 2 {
+			t.Errorf("%s by pages that end early: %s", test.q.Text, got)
+		}
+	}
+	items, _ = ask(long)
+	page, err = items.n.containers.Feed(t.Context(), s.c, container.Scope{}, "", 0, container.RequestOptions{})
+	if err != nil || len(page.Documents) == 0 || page.Continuation == "" {
+		t.Errorf("a feed that ends early: %+v %v", page, err)
+	}
+	if _, err := items.query(counts); container.StatusOf(err) != 429 {
+		t.Errorf("an aggregate that would have to wait for an hour: %v", err)
+	}
+	items, _ = ask(func(int) time.Duration { return time.Microsecond })
+	if _, err := items.query(streams); container.StatusOf(err) != 429 {
+		t.Errorf("the first read: %v", err)
+	}
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// awaitBudget waits until a partition that refused a read, because it has spent what it may take for now, may be asked
+// again. It returns false at once for another error, and where that is not before a time.
+func awaitBudget(ctx context.Context, err error, until time.Time) bool {
+	wait := time.Duration(0)
+	if busy, ok := errors.AsType[*dberr.Overloaded](err); ok {
+		wait = busy.RetryAfter
+	}
+	if wait <= 0 || !time.Now().Add(wait).Before(until) {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// piece is next, for a request that has read something before: it has paid for that, so it waits for budget until a
+// time instead of being refused in its middle. After an error the scan is where it was.
+func (x *scan) piece(ctx context.Context, goesOn bool, until time.Time) error {
+	for {
+		at := x.at
+		err := x.next(ctx)
+		if err == nil {
+			return nil
+		}
+		if x.at = at; !goesOn || !awaitBudget(ctx, err, until) {
+			return err
+		}
+	}
+}
+
+// isSpent reports whether an error is that of a partition that has spent what it may take for now.
+func isSpent(err error) bool {
+	busy, ok := errors.AsType[*dberr.Overloaded](err)
+	return ok && busy.RetryAfter > 0
+}
