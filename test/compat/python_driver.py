@@ -94,6 +94,14 @@ traced = session.execute("SELECT * FROM wide WHERE p = 'b'", trace=True)
 trace = traced.get_query_trace()
 assert any("physical partition" in e.description for e in trace.events), [e.description for e in trace.events]
 
+session.execute("CREATE TABLE vectors (k int PRIMARY KEY, f vector<float, 3>, x vector<text, 2>, s vector<smallint, 2>, l list<frozen<vector<float, 2>>>)")
+put = session.prepare("INSERT INTO vectors (k, f, x, s, l) VALUES (?, ?, ?, ?, ?)")
+session.execute(put, (1, [1.0, 2.5, -3.0], ["a", ""], [1, -2], [[1.0, 2.0], [3.0, 4.0]]))
+row = session.execute("SELECT f, x, s, l, similarity_cosine(f, [1, 2.5, -3]) AS near FROM vectors WHERE k = 1").one()
+assert list(row.f) == [1.0, 2.5, -3.0] and list(row.x) == ["a", ""] and list(row.s) == [1, -2] and row.near == 1, row
+assert [list(v) for v in row.l] == [[1.0, 2.0], [3.0, 4.0]], row
+assert "vector<float, 3>" in cluster.metadata.keyspaces[ks].tables["vectors"].export_as_string()
+
 try:
     session.execute("SELECT nosuch FROM wide")
     raise AssertionError("accepted a column that does not exist")
@@ -103,4 +111,4 @@ except InvalidRequest as e:
 assert "CREATE TABLE" in cluster.metadata.keyspaces[ks].tables["wide"].export_as_string()
 session.execute(f"DROP KEYSPACE {ks}")
 cluster.shutdown()
-print(f"python driver, protocol v{version}, {nodes} node(s): 10,000 rows paged, events, tokens, batch, LWT, UDT, tracing, errors")
+print(f"python driver, protocol v{version}, {nodes} node(s): 10,000 rows paged, events, tokens, batch, LWT, UDT, vectors, tracing, errors")

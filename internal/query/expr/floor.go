@@ -59,6 +59,8 @@ func floorTime(at, from int64, d cqltype.DurationValue) (int64, error) {
 	switch {
 	case at < from:
 		return 0, dberr.Invalidf("The floor function starting time is greater than the provided time")
+	case at-from < 0:
+		return 0, errRange // the difference has more than 63 bits
 	case d.Months < 0 || d.Days < 0 || d.Nanos < 0:
 		return 0, dberr.Invalidf("Negative durations are not supported by the floor function")
 	case d.Nanos%int64(time.Millisecond) != 0:

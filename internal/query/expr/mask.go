@@ -46,12 +46,50 @@ func mask(name string, result *cqltype.Type, args []*cqltype.Type, call func([][
 }
 
 func buildMaskDefault(name string, args []*cqltype.Type) (*function, error) {
-	value := masked(args[0])
+	value, ok := masked(args[0])
+	if !ok {
+		return nil, dberr.Invalidf("Function system.%s doesn't support values of more than %d bytes, which type %s has",
+			name, maskedBytesMax, args[0])
+	}
 	return mask(name, args[0], args, func([][]byte) ([]byte, error) { return value, nil }), nil
 }
 
-// masked is the value that mask_default shows of a type: zero, an empty collection, or four stars.
-func masked(t *cqltype.Type) []byte {
+// maskedBytesMax bounds what mask_default shows: a short type may have billions of elements.
+const maskedBytesMax = 1 << 20
+
+// masked is the value that mask_default shows of a type: zero, an empty collection, or four stars, in tuples and
+// vectors for each of their elements; ok is false if that is too long.
+func masked(t *cqltype.Type) (v []byte, ok bool) {
+	n := 0
+	switch t.Kind {
+	case cqltype.Tuple, cqltype.UDT:
+		n = len(t.Elems)
+	case cqltype.Vector:
+		n = t.Dimension
+	default:
+		return maskedPlain(t), true
+	}
+	if n > maskedBytesMax {
+		return nil, false
+	}
+	elems, size := make([][]byte, n), 0
+	for i := range elems {
+		if t.Kind == cqltype.Vector && i > 0 {
+			elems[i] = elems[0]
+		} else if elems[i], ok = masked(t.Elems[i]); !ok {
+			return nil, false
+		}
+		if size += len(elems[i]); size > maskedBytesMax {
+			return nil, false
+		}
+	}
+	if t.Kind == cqltype.Vector {
+		return t.AppendVector(nil, elems...), true
+	}
+	return t.AppendTuple(nil, elems...), true
+}
+
+func maskedPlain(t *cqltype.Type) []byte {
 	switch t.Kind {
 	case cqltype.Ascii, cqltype.Text:
 		return []byte("****")
@@ -74,18 +112,6 @@ func masked(t *cqltype.Type) []byte {
 	case cqltype.Timeuuid:
 		u := cqltype.MinTimeUUID(0)
 		return u[:]
-	case cqltype.Tuple, cqltype.UDT:
-		elems := make([][]byte, len(t.Elems))
-		for i, e := range t.Elems {
-			elems[i] = masked(e)
-		}
-		return t.AppendTuple(nil, elems...)
-	case cqltype.Vector:
-		elems := make([][]byte, t.Dimension)
-		for i := range elems {
-			elems[i] = masked(t.Elems[0])
-		}
-		return t.AppendVector(nil, elems...)
 	}
 	return []byte{}
 }

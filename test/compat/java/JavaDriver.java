@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import com.datastax.oss.driver.api.core.data.CqlVector;
 import com.datastax.oss.driver.api.core.data.UdtValue;
 import com.datastax.oss.driver.api.core.metadata.TokenMap;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
@@ -52,7 +53,7 @@ public class JavaDriver {
         run(session, version);
       }
     }
-    System.out.println("java driver, protocols v4 and v5: 10,000 rows paged, schema, tokens, batch, LWT, UDT, prepared after ALTER, tracing, errors");
+    System.out.println("java driver, protocols v4 and v5: 10,000 rows paged, schema, tokens, batch, LWT, UDT, vectors, prepared after ALTER, tracing, errors");
     System.exit(0); // not waiting for the driver's quiet period
   }
 
@@ -115,6 +116,14 @@ public class JavaDriver {
     Row widened = session.execute(all.bind(me)).one();
     check(widened.getUdtValue("home").equals(home), "a statement prepared before ALTER TABLE");
     check(widened.getColumnDefinitions().size() == 3 && widened.getInt("age") == 5, "the new column of a statement prepared before ALTER TABLE");
+
+    session.execute("CREATE TABLE " + KS + ".vectors (k int PRIMARY KEY, f vector<float, 3>, x vector<text, 2>)");
+    CqlVector<Float> near = CqlVector.newInstance(1f, 2.5f, -3f);
+    CqlVector<String> words = CqlVector.newInstance("a", "");
+    session.execute(session.prepare("INSERT INTO " + KS + ".vectors (k, f, x) VALUES (1, ?, ?)").bind(near, words));
+    Row vectors = session.execute("SELECT f, x, similarity_cosine(f, [1, 2.5, -3]) AS s FROM " + KS + ".vectors").one();
+    check(vectors.getVector("f", Float.class).equals(near) && vectors.getVector("x", String.class).equals(words), vectors.getFormattedContents());
+    check(vectors.getFloat("s") == 1f, "similarity");
 
     ResultSet traced = session.execute(SimpleStatement.newInstance("SELECT * FROM " + KS + ".wide WHERE p = 'b'").setTracing(true));
     check(traced.getExecutionInfo().getQueryTrace().getEvents().stream().anyMatch(e -> e.getActivity().contains("physical partition")), "trace");
