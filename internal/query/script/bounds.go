@@ -66,6 +66,10 @@ const (
 	stringMax = 2 << 20
 	// arrayMax is how many elements the built-ins of arrays take or make.
 	arrayMax = 1 << 17
+	// searchMax bounds the product of the lengths of a text and of what is looked for in it, matchMax that of a text's
+	// length and the steps of a regular expression: neither can be interrupted.
+	searchMax = 1 << 28
+	matchMax  = 1 << 24
 	// argumentsMax is how many arguments apply passes.
 	argumentsMax = 1 << 15
 	// jsonDepthMax is how deep JSON may be nested that a script parses or writes; what is stored is bounded by

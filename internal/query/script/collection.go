@@ -131,21 +131,7 @@ func (a *arguments) write(kind Kind) {
 	} else {
 		a.collectionLink()
 	}
-	var v document.Value
-	text := []byte(nil)
-	if goja.IsString(a.own[1]) {
-		text = []byte(a.own[1].String())
-	} else {
-		text = a.realm.json(a.own[1], 2*document.SizeMax, document.DepthMax)
-	}
-	v, err := document.Parse(text, document.Limits{})
-	if err != nil {
-		status := 400
-		if _, tooLarge := err.(*document.SizeError); tooLarge {
-			status = 413
-		}
-		panic(a.realm.failed(&Failure{Status: status, Message: err.Error()}))
-	}
+	v := a.document(a.own[1])
 	if v.Kind() != document.Object {
 		panic(a.realm.failed(refused("The document has to be an object, or the JSON of one.")))
 	}
@@ -154,6 +140,29 @@ func (a *arguments) write(kind Kind) {
 		op.Body = withID(v, uuid.NewString())
 	}
 	a.pending.operation = op
+}
+
+// document is what a script gives as an item: an object, or its JSON.
+func (a *arguments) document(given goja.Value) document.Value {
+	var err error
+	var v document.Value
+	if goja.IsString(given) {
+		v, err = document.Parse([]byte(given.String()), document.Limits{})
+	} else {
+		// What was written here is JSON and need not be looked at again.
+		text := a.realm.json(given, 2*document.SizeMax, document.DepthMax)
+		if v = document.View(text); len(text) > document.SizeMax {
+			_, err = document.Parse(text, document.Limits{})
+		}
+	}
+	if err == nil {
+		return v
+	}
+	status := 400
+	if _, tooLarge := err.(*document.SizeError); tooLarge {
+		status = 413
+	}
+	panic(a.realm.failed(&Failure{Status: status, Message: err.Error()}))
 }
 
 // withID appends an id to the JSON of an item.

@@ -26,11 +26,54 @@ func harden(prg *ast.Program) error {
 		return errors.New("it is not one function")
 	}
 	parameter.Name = guardName
-	w := &walker{}
+	w := &walker{folds: map[ast.Expression]int{}}
 	return w.walk(reflect.ValueOf(f.Body), 0)
 }
 
-type walker struct{}
+type walker struct {
+	// folds are the expressions that the compiler may work out by itself, and how many || && and ?? with such an
+	// expression on their left are in each other in them; folding is what all of that comes to.
+	folds   map[ast.Expression]int
+	folding int
+}
+
+// foldingMax bounds what the compiler works out by itself: for each || && and ?? it does so with what is on the left up
+// to four times.
+const foldingMax = 4096
+
+// fold notes an expression that the compiler may work out.
+func (w *walker) fold(e ast.Expression) error {
+	switch e := e.(type) {
+	case *ast.UnaryExpression:
+		if n, ok := w.folded(e.Operand); ok {
+			w.folds[e] = n
+		}
+	case *ast.BinaryExpression:
+		left, ok := w.folded(e.Left)
+		right, both := w.folded(e.Right)
+		switch {
+		case !ok:
+		case e.Operator == token.LOGICAL_OR || e.Operator == token.LOGICAL_AND || e.Operator == token.COALESCE:
+			n := max(left+1, right)
+			w.folds[e] = n
+			if w.folding += 1 << (2 * min(n, 15)); w.folding > foldingMax {
+				return errors.New("too many constants are joined by ||, && or ??")
+			}
+		case both:
+			w.folds[e] = max(left, right)
+		}
+	}
+	return nil
+}
+
+// folded is the count of folds for an expression; false if the compiler leaves it as it is.
+func (w *walker) folded(e ast.Expression) (int, bool) {
+	if isLiteral(e) {
+		return 0, true
+	}
+	n, ok := w.folds[e]
+	return n, ok
+}
 
 var expressionType = reflect.TypeFor[ast.Expression]()
 
@@ -86,6 +129,9 @@ func (w *walker) walk(v reflect.Value, depth int) error {
 
 // expression returns what to put in the place of e, nil if it stays.
 func (w *walker) expression(e ast.Expression) (ast.Expression, error) {
+	if err := w.fold(e); err != nil {
+		return nil, err
+	}
 	switch e := e.(type) {
 	case *ast.BinaryExpression:
 		if e.Operator == token.PLUS && !isLiteral(e.Left) && !isLiteral(e.Right) {
@@ -143,8 +189,24 @@ func guard(e ast.Expression) ast.Expression {
 
 // checkPattern refuses regular expressions whose matching could take a multiple of their length for each character.
 func checkPattern(pattern string) error {
+	_, err := steps(pattern)
+	return err
+}
+
+// checkMatch refuses to match a text of so many characters with a pattern that takes too many steps for each.
+func checkMatch(pattern string, length int) error {
+	n, err := steps(pattern)
+	if err == nil && n*length > matchMax {
+		err = fmt.Errorf("a text of %d characters is too long for a regular expression of about %d steps: the product of "+
+			"both is bounded by %d", length, n, matchMax)
+	}
+	return err
+}
+
+// steps is about what a pattern takes for each character of a text.
+func steps(pattern string) (int, error) {
 	if len(pattern) > patternMax {
-		return fmt.Errorf("a regular expression is longer than %d characters", patternMax)
+		return 0, fmt.Errorf("a regular expression is longer than %d characters", patternMax)
 	}
 	repeats := 1
 	for i := 0; i < len(pattern); i++ {
@@ -159,7 +221,7 @@ func checkPattern(pattern string) error {
 			if i > 0 && (pattern[i-1] == '{' || pattern[i-1] == ',') {
 				n, err := strconv.Atoi(pattern[i:j])
 				if err != nil || n > repeatsMax {
-					return errors.New("a regular expression repeats too often")
+					return 0, errors.New("a regular expression repeats too often")
 				}
 				repeats += n
 			}
@@ -167,8 +229,8 @@ func checkPattern(pattern string) error {
 		}
 	}
 	if repeats > 1 && repeats*len(pattern) > repeatsMax {
-		return fmt.Errorf("a regular expression of %d characters repeats %d times; the product of both is bounded by %d",
+		return 0, fmt.Errorf("a regular expression of %d characters repeats %d times; the product of both is bounded by %d",
 			len(pattern), repeats-1, repeatsMax)
 	}
-	return nil
+	return repeats * max(1, len(pattern)), nil
 }

@@ -91,6 +91,51 @@ var hostile = map[string]string{
 	"destructuring":             `var s = 'x'.repeat(1 << 20); for (;;) { var [...a] = s; var {...b} = a; }`,
 	"split":                     `var s = 'x'.repeat(1 << 20), all = []; for (;;) all.push(s.split(''))`,
 	"labelled templates":        "function t(s) { return t`${s}` } t``",
+	"matches that look to the end": `var s = 'a'.repeat(1 << 18); s.replace(/a(?:.*b)?/g, 'x'); s.match(/a(?:.*b)?/g);
+		for (;;) {}`,
+	"a wide pattern and a long text": `for (var s = 'a'.repeat(1 << 21);;) new RegExp('(?:' + '.?'.repeat(400) +
+		')z').test(s)`,
+	"a pattern whose source lies": `var r = new RegExp('(?:' + '.?'.repeat(400) + ')z');
+		Object.defineProperty(r, 'source', {value: 'a'}); for (var s = 'a'.repeat(1 << 21);;) r.test(s)`,
+	"repetitions in each other": `for (var s = 'a'.repeat(1 << 21);;) /((.?){30}){30}z/.test(s)`,
+	"references back":           `for (var s = 'ab'.repeat(1 << 19);;) /(\w+)+z/.test(s)`,
+	"looking behind":            `for (var s = 'a'.repeat(1 << 20);;) s.replace(/(?<=a*)b/g, '')`,
+	"split at each place":       `for (var s = 'a'.repeat(1 << 20);;) s.split(/(?=.*b|)/)`,
+	"all matches":               `for (var s = 'a'.repeat(1 << 20);;) [...s.matchAll(/a(?:.*b)?/g)]`,
+	"looking for a long text": `for (var s = 'ā'.repeat(1 << 20), t = 'ā'.repeat(1 << 19) + 'x';;) {
+		s.indexOf(t); s.lastIndexOf(t); s.includes(t); s.split(t); s.replaceAll(t, '') }`,
+	"looking between characters": `for (var s = 'Ā'.repeat(1 << 20), t = ''.repeat(1 << 19);;) s.indexOf(t)`,
+	"escapes of escapes":         `for (var s = '%'.repeat(1 << 20);;) s = encodeURIComponent(s)`,
+	"escapes of escapes, old":    `for (var s = '%'.repeat(1 << 20);;) s = escape(s)`,
+	"JSON of nothing": `var o = {}; for (var i = 0; i < 1e5; i++) o['k' + i] = undefined;
+		JSON.stringify(new Array(1e5).fill(o))`,
+	"JSON of functions": `var o = {}; for (var i = 0; i < 1e4; i++) o['k' + i] = () => 1;
+		var a = []; for (var i = 0; i < 1e5; i++) a[i] = o; __.response.setBody(a)`,
+	"JSON that is deep and long": `for (var t = '['.repeat(490) + '"' + 'x'.repeat(2e6) + '"' +
+		']'.repeat(490);;) JSON.parse(t)`,
+	"JSON of many members": `for (var t = '{' + Array.from({length: 1e5}, (x, i) => '"k' + i + '":{}').join(',') + '}',
+		all = [];;) all.push(JSON.parse(t))`,
+	"JSON by branches":       `for (var a = {x: 'x'}, i = 0; i < 400; i++) a = {a: a, b: a}; JSON.stringify(a)`,
+	"a result that branches": `for (var a = [], i = 0; i < 400; i++) a = [a, a]; __.response.setBody(a)`,
+	"a returned object": `for (var a = {}, i = 0; i < 30; i++) a = {a: a, b: a}; __.response.setBody(a);
+		return a`,
+	"names in a stack": "var f = new Error('x'), s = 'n'.repeat(1e6), o = {[s](n) { if (n) this[s](n - 1); else " +
+		`throw new Error('deep').stack }}; for (var all = [];;) try { o[s](900) } catch (e) { all.push(e) }`,
+	"arguments in each other": `function f(...a) { f(...a, ...a) } f(...new Array(1e5).fill(0))`,
+	"a set of characters":     `for (var s = 'x'.repeat(1 << 21);;) new Set(s)`,
+	"normal forms":            `for (var s = 'é'.repeat(1 << 19);;) s.normalize('NFKD')`,
+	"numbers of digits":       `for (var s = '9'.repeat(2e6);;) { parseInt(s); parseFloat(s); Number(s) }`,
+	"dates of digits":         `for (var s = '9'.repeat(2e6);;) new Date(s)`,
+	"comparing by language":   `for (var s = 'é'.repeat(1 << 20);;) s.localeCompare(s + 'x')`,
+	"entries of much": `var o = {}; for (var i = 0; i < 2e5; i++) o['k' + i] = i;
+		for (;;) Object.fromEntries(Object.entries(o))`,
+	"an item with members": `__.readDocument(__.getAltLink() + '/docs/a', (e, d) => { for (var i = 0;; i++) d['k' + i] = d })`,
+	"an item in itself": `__.readDocument(__.getAltLink() + '/docs/a', (e, d) => { d.d = d;
+		__.replaceDocument(d._self, d) })`,
+	"an item without end": `__.readDocument(__.getAltLink() + '/docs/a', (e, d) => { d.toJSON = () => { for (;;) {} };
+		__.replaceDocument(d._self, d) })`,
+	"deleting members": `__.readDocument(__.getAltLink() + '/docs/a', (e, d) => { for (var i = 0; i < 2e5; i++) d['k' +
+		i] = 1; for (var k in d) delete d[k]; for (;;) {} })`,
 }
 
 // TestHostile runs each of them within ordinary bounds, but less time: it has to end with an
@@ -150,12 +195,37 @@ func TestHostileSource(t *testing.T) {
 	for _, piece := range []string{"[", "(", "{", "!", "-~", "a=>", "a?1:", "a=", "new ", "{a:", "a**",
 		"`${", "1+", "if(a)", "1,",
 		"a.b.", "a[", "function f(){", "for(;;)", "try{", "async()=>", "await ", "x:", "a??", "...", "/", "\"", "/*",
-		"class a{b=",
+		"class a{b=", "var a=1;", "let a=>a;", "function f(){let a;()=>a};", "a+a+", "({a(){}}),", "a.a=",
+		"switch(a){case 1:",
+		"if(a);else ", "for(let a of b)", "{let a;", "[a]=", "`${a}`+", "/a/,", "label:for(;;)", "try{}catch(e){}",
 		"[/)/[", "[')',"} {
 		_, err := e.Program(t.Context(), "source", "function f() { return "+strings.Repeat(piece,
 			(BodyBytesMax/4-30)/len(piece)))
 		if err == nil {
 			t.Errorf("%q was compiled", piece)
+		}
+	}
+}
+
+// TestLargeSource compiles whole scripts that the compiler takes long for by their form: it comes to an end, and what
+// would take for ever is refused.
+func TestLargeSource(t *testing.T) {
+	e := New(Bounds{})
+	for _, piece := range []string{"1||", "0&&", "null??", "!1||", "1+1||", "true||1&&", "'x'||x||"} {
+		_, err := e.Program(t.Context(), "source", "function f(x) { return "+strings.Repeat(piece, 400)+"1 }")
+		if err == nil || !strings.Contains(err.Error(), "too many constants") {
+			t.Errorf("%q: %v", piece, err)
+		}
+	}
+	deep := strings.Repeat("{let a;", 150)
+	for _, body := range []string{
+		"return false && x && x && x", "return true || x", "return " + strings.Repeat("x||", 300) + "1",
+		"return " + strings.Repeat("'x'+", 300) + "''", deep + strings.Repeat("x;", 10_000) + strings.Repeat("}", 150),
+		strings.Repeat("`${x}`;", 5000), strings.Repeat("try{}catch(e){}", 5000),
+		strings.Repeat("for(let i=0;;)break;", 5000),
+	} {
+		if _, err := e.Program(t.Context(), "source", "function f(x) { "+body+" }"); err != nil {
+			t.Errorf("%.40s: %v", body, err)
 		}
 	}
 }

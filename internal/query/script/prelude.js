@@ -5,15 +5,17 @@
 // query functions of the collection, and freezes everything. It is trusted: the guard of operators is not in it.
 (function (native, bounds) {
     'use strict';
-    const { stringMax, arrayMax, argumentsMax } = bounds;
+    const { stringMax, arrayMax, argumentsMax, searchMax } = bounds;
     const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, freeze, getOwnPropertyNames,
         getOwnPropertySymbols } = Object;
-    const isArray = Array.isArray;
+    const isArray = Array.isArray, Pattern = RegExp;
     const StringOf = String;
     const bind = Function.prototype.bind, uncurry = bind.bind(Function.prototype.call);
     const apply = uncurry(Function.prototype.apply);
     const slice = uncurry(Array.prototype.slice), push = uncurry(Array.prototype.push);
 
+    // shortMax is how long a text may be for which no pattern takes long.
+    const shortMax = 800;
     function tooLong(what, most) {
         return new RangeError(what + ' is longer than ' + most);
     }
@@ -88,7 +90,34 @@
         },
     }).bind);
 
-    // Strings.
+    // Functions of texts that make them longer.
+    for (const name of ['encodeURI', 'encodeURIComponent', 'decodeURI', 'decodeURIComponent', 'escape', 'unescape']) {
+        const original = globalThis[name];
+        native.setGlobal(name, {
+            [name](text) {
+                const s = StringOf(text);
+                needString(s.length);
+                const made = original(s);
+                needString(made.length);
+                return made;
+            },
+        }[name]);
+    }
+
+    // Strings. needSearch bounds what looking for a text in another may take: the product of their lengths.
+    function needSearch(length, sought) {
+        if (sought > 1 && length * sought > searchMax) throw tooLong('The text that is looked for', searchMax / length);
+    }
+    wrap(String.prototype, ['indexOf', 'lastIndexOf', 'includes'], (call) => ({
+        search(sought, from) {
+            const s = StringOf(this);
+            if (!(sought instanceof Pattern)) {
+                sought = StringOf(sought);
+                needSearch(s.length, sought.length);
+            }
+            return arguments.length < 2 ? call(s, sought) : call(s, sought, from);
+        },
+    }).search);
     put(String.prototype, {
         concat(...parts) {
             let s = StringOf(this);
@@ -130,6 +159,7 @@
         bounded(a, b) {
             const s = StringOf(this);
             needString(s.length);
+            if (typeof a === 'string') needSearch(s.length, a.length);
             return arguments.length === 0 ? call(s) : arguments.length === 1 ? call(s, a) : call(s, a, b);
         },
     }).bounded);
@@ -182,6 +212,7 @@
             needString(s.length);
             if (typeof pattern === 'object' && pattern !== null) return call(s, pattern, by);
             pattern = StringOf(pattern);
+            needSearch(s.length, pattern.length);
             return call(s, pattern, replacing(s, by, original.name === 'replace'));
         },
     }).replace);
@@ -192,14 +223,16 @@
             return call(this, s, replacing(s, by, !this.global));
         },
     }).replace);
+    // A match that cannot be interrupted looks at each character once for each step of its pattern.
+    const sourceOf = uncurry(getOwnPropertyDescriptor(RegExp.prototype, 'source').get);
     wrap(RegExp.prototype, [Symbol.split, Symbol.match, Symbol.matchAll, Symbol.search, 'exec', 'test'], (call) => ({
         bounded(s, limit) {
             s = StringOf(s);
             needString(s.length);
+            if (s.length > shortMax) native.checkMatch(sourceOf(this), s.length);
             return limit === undefined ? call(this, s) : call(this, s, limit);
         },
     }).bounded);
-    const Pattern = RegExp;
     const Checked = function RegExp(pattern, flags) {
         if (pattern instanceof Pattern) {
             if (new.target === undefined && flags === undefined) return pattern;
@@ -228,6 +261,9 @@
             return apply(call, undefined, [this, a, b, ...more]);
         },
     }).bounded);
+    // Constructors of sets and maps call these for each element, so that they can be ended.
+    wrap(Set.prototype, ['add'], (call) => ({ add(x) { return call(this, x); } }).add);
+    wrap(Map.prototype, ['set'], (call) => ({ set(key, x) { return call(this, key, x); } }).set);
     const joinParts = uncurry(Array.prototype.join), joining = [];
     function join(list, separator, text) {
         for (let i = 0; i < joining.length; i++) if (joining[i] === list) return '';

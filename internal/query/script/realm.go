@@ -63,6 +63,12 @@ func newRealm(depth int) *realm {
 	programs := preludes()
 	query := r.mustRun(programs[1])
 	native := vm.NewObject()
+	r.method(native, "checkMatch", func(c goja.FunctionCall) goja.Value {
+		if err := checkMatch(c.Argument(0).String(), int(c.Argument(1).ToInteger())); err != nil {
+			panic(r.throwable("RangeError", err.Error()))
+		}
+		return goja.Undefined()
+	})
 	r.method(native, "setGlobal", func(c goja.FunctionCall) goja.Value {
 		must(r.base.Set(c.Argument(0).String(), c.Argument(1)))
 		return goja.Undefined()
@@ -88,6 +94,7 @@ func newRealm(depth int) *realm {
 	must(bounds.Set("stringMax", stringMax))
 	must(bounds.Set("arrayMax", arrayMax))
 	must(bounds.Set("argumentsMax", argumentsMax))
+	must(bounds.Set("searchMax", searchMax))
 	r.mustCall(r.mustRun(programs[0]), native, bounds)
 	return r
 }

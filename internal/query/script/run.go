@@ -254,8 +254,10 @@ func (r *run) serialize(out *result) (failure *Failure) {
 
 // unhandled is the failure of a promise that was rejected and that nobody looked at, the returned one included.
 func (r *run) unhandled(returned goja.Value) *Failure {
-	if p, ok := returned.Export().(*goja.Promise); ok && p.State() == goja.PromiseStateRejected {
-		return r.thrown(p.Result())
+	if o, ok := returned.(*goja.Object); ok && o.ClassName() == "Promise" {
+		if p, ok := o.Export().(*goja.Promise); ok && p.State() == goja.PromiseStateRejected {
+			return r.thrown(p.Result())
+		}
 	}
 	for _, v := range r.rejections {
 		return r.thrown(v)

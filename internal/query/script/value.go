@@ -22,12 +22,14 @@ func (r *realm) value(v document.Value) goja.Value {
 	case document.String:
 		return r.vm.ToValue(v.Str())
 	case document.Array:
+		r.heed()
 		var elements []any
 		for e := range v.Elements() {
 			elements = append(elements, r.value(e))
 		}
 		return r.vm.NewArray(elements...)
 	case document.Object:
+		r.heed()
 		o := r.vm.NewObject()
 		for name, member := range v.Members() {
 			r.put(o, name, r.value(member))
@@ -53,7 +55,15 @@ func (r *realm) put(o *goja.Object, name string, v goja.Value) {
 }
 
 // parsed makes a value of the text of an item or a result of a query, which is known to be JSON.
-func (r *realm) parsed(text []byte) goja.Value { return r.value(document.View(text)) }
+func (r *realm) parsed(text []byte) goja.Value { return r.item(document.View(text)) }
+
+// heed ends what a built-in does that goes through much, once the script has to end: it throws, and the engine ends the
+// script before anything of it can catch that.
+func (r *realm) heed() {
+	if r.run != nil && r.run.stopped.Load() != nil {
+		panic(r.vm.ToValue("the script has to end"))
+	}
+}
 
 // jsonParse is JSON.parse.
 func (r *realm) jsonParse(c goja.FunctionCall) goja.Value {
@@ -133,6 +143,7 @@ type writer struct {
 
 // value writes v, and reports false for what has no JSON, such as undefined.
 func (w *writer) value(holder *goja.Object, name string, v goja.Value, depth int) bool {
+	w.realm.heed()
 	o, isObject := v.(*goja.Object)
 	if isObject {
 		if f, ok := goja.AssertFunction(o.Get("toJSON")); ok {
@@ -221,6 +232,9 @@ func (w *writer) object(o *goja.Object, depth int) bool {
 				w.out = append(w.out, "null"...)
 			}
 		}
+	} else if l := lazyOf(o); l != nil && w.replace == nil && w.only == nil && w.indent == "" {
+		w.lazy(o, l, depth)
+		empty = len(l.members) == 0
 	} else {
 		for _, name := range o.Keys() {
 			if w.only == nil || w.only[name] {
