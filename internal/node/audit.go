@@ -5,13 +5,16 @@ package node
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/audit"
+	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 // auditDir is where the files of the audit log are, in the data directory.
@@ -36,6 +39,27 @@ func (n *Node) auditRequest(a *session.Audited) {
 		User: a.Client.User, Host: a.Client.Local, Source: a.Client.Remote, At: time.Now(), Type: a.Type,
 		Category: a.Category, Keyspace: a.Keyspace, Table: a.Table, Operation: a.Text, Err: a.Err,
 	})
+}
+
+// auditREST writes a request over HTTP into the audit log: its categories are those of CQL, and its user is the name of
+// the key that signed it.
+func (n *Node) auditREST(a *rest.Audited) {
+	e := audit.Entry{User: a.Key, Host: a.Local, Source: a.Remote, At: time.Now(), Keyspace: a.Database,
+		Table: a.Container, Operation: a.Text, Status: a.Status,
+		Type: strings.ToUpper(strings.ReplaceAll(a.Operation, " ", "_")), Category: "DDL"}
+	switch {
+	case a.Key == "":
+		e.Type, e.Category = "LOGIN_ERROR", "AUTH"
+	case a.Status == http.StatusForbidden:
+		e.Type, e.Category = "UNAUTHORIZED_ATTEMPT", "AUTH"
+	case a.Status >= http.StatusBadRequest:
+		e.Type, e.Category = "REQUEST_FAILURE", "ERROR"
+	case a.Reads:
+		e.Category = "QUERY"
+	case a.Items || a.Operation == "execute stored procedure":
+		e.Category = "DML"
+	}
+	n.audit.Write(&e)
 }
 
 // auditLogin writes an attempt to log in into the audit log, if there is one.

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
-// TestAuditLog proves that a node writes down who logged in or could not, and who asked for what, in files of its data
-// directory that only its user can read.
+// TestAuditLog proves that a node writes down who logged in or could not, and who asked for what, also over HTTP, in
+// files of its data directory that only its user can read.
 func TestAuditLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	n, err := Start(t.Context(), Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off",
+		REST:  RESTOptions{Address: "127.0.0.1:0"},
 		Auth:  AuthOptions{Users: map[string]string{"app": hash(t, "s3cret")}},
 		Audit: audit.Options{Enabled: true, ExcludedCategories: "QUERY"}})
 	if err != nil {
@@ -34,6 +36,11 @@ func TestAuditLog(t *testing.T) {
 	if _, err := logIn(n.CQLAddr().String(), as("s3cret")); err != nil {
 		t.Error(err)
 	}
+	stranger, err := http.Get("http://" + n.RESTAddr().String() + "/dbs/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = stranger.Body.Close()
 	newClientAs(t, n, "app").query("CREATE ROLE low WITH PASSWORD = 'hush'")
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
@@ -45,6 +52,7 @@ func TestAuditLog(t *testing.T) {
 	}
 	for _, want := range []string{"user:app|host:127.0.0.1:", "|source:/127.0.0.1|",
 		"|type:LOGIN_ERROR|category:AUTH|outcome:0x0100|",
+		"|type:LOGIN_ERROR|category:AUTH|ks:d|outcome:401|operation:GET /dbs/d\n",
 		"|type:LOGIN_SUCCESS|category:AUTH|outcome:ok|",
 		"|type:CREATE_ROLE|category:DCL|outcome:ok|operation:CREATE ROLE low WITH PASSWORD *******\n"} {
 		if !strings.Contains(string(b), want) {

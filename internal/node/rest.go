@@ -53,13 +53,18 @@ func (n *Node) serveREST() error {
 	if err := n.ensureRESTKeys(); err != nil {
 		return err
 	}
-	n.rest = rest.New(n.containers, n.scripts, rest.Options{
+	o := rest.Options{
 		Keys: n.restKeys, Now: n.clock(), TLS: n.dynamicTLS(),
-		ConnectionsMax:  n.opts.Limits.Connections / 4,
-		RequestBytesMax: int64(n.opts.Limits.RequestBytes / 4),
-		Log:             n.log,
-		Admit:           func(who share.Claimant) (func(), bool) { return n.cql.Guest(who, 5*ru.Unit) },
-	})
+		ConnectionsMax:        max(1, n.opts.Limits.Connections/4),
+		AddressConnectionsMax: n.opts.Limits.AddressConnections,
+		RequestBytesMax:       int64(n.opts.Limits.RequestBytes / 4),
+		Log:                   n.log,
+		Admit:                 func(who share.Claimant) (func(), bool) { return n.cql.Guest(who, 5*ru.Unit) },
+	}
+	if n.audit != nil {
+		o.Audit = n.auditREST
+	}
+	n.rest = rest.New(n.containers, n.scripts, o)
 	n.closers = append(n.closers, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()

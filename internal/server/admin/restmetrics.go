@@ -24,4 +24,8 @@ var restFigures = []figure{
 		func(n *Node) float64 { return float64(n.surface().InFlight.Load()) }),
 	level("rest_request_bytes_in_flight", "Memory held for the bodies of requests over REST that are under way.",
 		func(n *Node) float64 { return float64(n.surface().InFlightBytes.Load()) }),
+	level("rest_connections", "Open connections over REST.",
+		func(n *Node) float64 { return float64(n.surface().Connections.Load()) }),
+	count("rest_connections_refused_total", "Connections over REST that were refused or had to go: too many were open.",
+		func(n *Node) float64 { return float64(n.surface().Crowded.Load()) }),
 }

@@ -23,8 +23,9 @@ type Entry struct {
 	Keyspace, Table string
 	// Operation is the statement, without passwords.
 	Operation string
-	// Err is nil if it was done.
-	Err error
+	// Err is nil if it was done. Status is that of a request over HTTP, 0 for others.
+	Err    error
+	Status int
 }
 
 // append writes the entry as Cassandra's file logger does, with the outcome beside.
@@ -46,9 +47,12 @@ func (e *Entry) append(dst []byte) []byte {
 	if e.Table != "" {
 		dst = field(append(dst, "|scope:"...), e.Table)
 	}
-	if e.Err == nil {
+	switch {
+	case e.Status >= 400:
+		dst = strconv.AppendInt(append(dst, "|outcome:"...), int64(e.Status), 10)
+	case e.Err == nil:
 		dst = append(dst, "|outcome:ok"...)
-	} else {
+	default:
 		code := binary.BigEndian.Uint32(cqlwire.AppendError(nil, cqlwire.V5, e.Err))
 		dst = append(dst, "|outcome:0x"...)
 		for shift := 12; shift >= 0; shift -= 4 {

@@ -23,6 +23,9 @@ type exchange struct {
 	request *http.Request
 	header  http.Header // of the request
 	target  *target
+	// signer is the key that it was signed with, operation what it asks for; empty as long as they are not known.
+	signer    string
+	operation *operation
 	// body is what was sent, held the memory that is counted for it.
 	body []byte
 	held int64
@@ -53,6 +56,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a = x.refuse(failureOf(err))
 	}
 	x.write(w, a)
+	if s.opts.Audit != nil {
+		x.audit(a.status)
+	}
 }
 
 // serve finds out what is asked for, by whom, and does it.
@@ -67,6 +73,10 @@ func (x *exchange) serve() (a *answer, err error) {
 		}
 	}()
 	s, r := x.server, x.request
+	if g := guestOf(r.Context()); g != nil && g.refusal != "" {
+		x.out["Connection"] = closes
+		return nil, &failure{status: http.StatusServiceUnavailable, message: g.refusal}
+	}
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") {
 		path = r.URL.EscapedPath()
@@ -78,11 +88,13 @@ func (x *exchange) serve() (a *answer, err error) {
 		target = &targetNone
 	}
 	x.target = target
-	readOnly, refusal := s.opts.Keys().authenticate(r.Method, r.Header, target, s.opts.Now())
+	signer, refusal := s.opts.Keys().authenticate(r.Method, r.Header, target, s.opts.Now())
 	if refusal != nil {
 		x.out["Connection"] = closes // strangers do not keep one
 		return nil, refusal
 	}
+	x.signer = signer
+	guestOf(r.Context()).known()
 	if !known {
 		return nil, badRequest("The path " + strconv.Quote(path) + " is none of this interface.")
 	}
@@ -90,7 +102,8 @@ func (x *exchange) serve() (a *answer, err error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	if readOnly && !op.reads {
+	x.operation = op
+	if signer == readOnlyKey && !op.reads {
 		return nil, &failure{status: http.StatusForbidden, message: "The read-only key does not allow " + op.name +
 			": sign the request with the primary or the secondary key."}
 	}
@@ -128,7 +141,10 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 
 // claimant is who asks.
 func (x *exchange) claimant() share.Claimant {
-	number, _ := x.request.Context().Value(connection{}).(uint32)
+	number := uint32(0)
+	if g := guestOf(x.request.Context()); g != nil {
+		number = g.number
+	}
 	return share.Claimant{User: user, Connection: number, Low: strings.EqualFold(x.header.Get(hPriority), "low")}
 }
 

@@ -420,10 +420,10 @@ func TestHTTPS(t *testing.T) {
 	}
 }
 
-// TestServe proves that a server answers on a listener, bounds its connections, and ends with Shutdown.
+// TestServe proves that a server answers on a listener, and ends with Shutdown.
 func TestServe(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }, ConnectionsMax: 1})
+	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

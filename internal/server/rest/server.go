@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/ilion-db/ilion/internal/model/share"
 )
 
@@ -40,8 +38,10 @@ type Options struct {
 	TLS *tls.Config
 	// Region is the region that clients are told, default "South Central US".
 	Region string
-	// ConnectionsMax is the number of connections, default 2000. A further one waits.
-	ConnectionsMax int
+	// ConnectionsMax is the number of connections, default 2000. For a further one the oldest goes that has not asked
+	// anything with a valid signature; if there is none it is answered 503. AddressConnectionsMax is how many may come
+	// from one address, default ConnectionsMax.
+	ConnectionsMax, AddressConnectionsMax int
 	// RequestsMax is how many requests may be under way, default 256 per processor. Beyond it requests are answered
 	// 429.
 	RequestsMax int
@@ -53,6 +53,8 @@ type Options struct {
 	// Admit says whether the machine's admission control lets a request in, and is told by the function that it returns
 	// that the request is answered. nil: all are let in.
 	Admit func(who share.Claimant) (done func(), ok bool)
+	// Audit is told of every request that is over; nil: nobody is.
+	Audit func(*Audited)
 	// Log hears of defects; nil: nobody does.
 	Log *slog.Logger
 }
@@ -66,6 +68,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ConnectionsMax == 0 {
 		o.ConnectionsMax = 2000
+	}
+	if o.AddressConnectionsMax == 0 {
+		o.AddressConnectionsMax = o.ConnectionsMax
 	}
 	if o.RequestsMax == 0 {
 		o.RequestsMax = 256 * runtime.GOMAXPROCS(0)
@@ -89,6 +94,9 @@ type Stats struct {
 	Requests, Errors, Refused atomic.Int64
 	// InFlight is the number of requests under way, InFlightBytes what their bodies take.
 	InFlight, InFlightBytes atomic.Int64
+	// Connections is the number of open connections, Crowded counts those that had to go, or were refused, because
+	// there were too many.
+	Connections, Crowded atomic.Int64
 }
 
 // Server serves the containers of an engine to HTTP clients.
@@ -98,19 +106,16 @@ type Server struct {
 	opts    Options
 	stats   Stats
 	http    *http.Server
-	// connections counts those that were ever open.
-	connections atomic.Uint32
+	guests  guests
 }
 
 // user is who all clients are that sign with a key of the account, among those who share what is scarce.
 const user = 1 << 31
 
-// connection is the key of a connection's number in the context of its requests.
-type connection struct{}
-
 // New makes a server that has no listener yet.
 func New(engine Engine, scripts Scripts, o Options) *Server {
 	s := &Server{engine: engine, scripts: scripts, opts: o.withDefaults()}
+	s.guests.max, s.guests.perAddress, s.guests.stats = s.opts.ConnectionsMax, s.opts.AddressConnectionsMax, &s.stats
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	s.http = &http.Server{
@@ -122,10 +127,8 @@ func New(engine Engine, scripts Scripts, o Options) *Server {
 		IdleTimeout:       s.opts.IdleTimeout,
 		MaxHeaderBytes:    headerBytesMax,
 		TLSConfig:         s.opts.TLS,
-		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, connection{}, s.connections.Add(1))
-		},
-		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug), // what strangers send
+		ConnContext:       inContext,
+		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug), // what strangers send
 	}
 	return s
 }
@@ -135,7 +138,7 @@ func (s *Server) Stats() *Stats { return &s.stats }
 
 // Serve answers clients of l until Shutdown, and closes l. It returns nil after Shutdown.
 func (s *Server) Serve(l net.Listener) error {
-	l = netutil.LimitListener(l, s.opts.ConnectionsMax)
+	l = &door{Listener: l, guests: &s.guests}
 	var err error
 	if s.opts.TLS != nil {
 		err = s.http.ServeTLS(l, "", "")

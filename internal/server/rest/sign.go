@@ -6,9 +6,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"hash"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -21,7 +23,17 @@ type Keys struct {
 	Primary, Secondary []byte
 	// ReadOnly allows reads and queries.
 	ReadOnly []byte
+
+	// Hashes that are ready for a key: making one takes as long as signing a request.
+	primary, secondary, readOnly sync.Pool
 }
+
+// The names of the keys.
+const (
+	primaryKey   = "primary"
+	secondaryKey = "secondary"
+	readOnlyKey  = "read-only"
+)
 
 // skewMax is how far the time of a request may be from the clock of the cluster, into the past or the future.
 const skewMax = 15 * time.Minute
@@ -29,15 +41,15 @@ const skewMax = 15 * time.Minute
 // signatureMax bounds the text of a signature, in bytes.
 const signatureMax = 1024
 
-// authenticate refuses a request without a valid signature. It reports whether the key is one for reads alone.
-func (k *Keys) authenticate(method string, h http.Header, t *target, now time.Time) (readOnly bool, refusal *failure) {
+// authenticate refuses a request without a valid signature. It returns the name of the key.
+func (k *Keys) authenticate(method string, h http.Header, t *target, now time.Time) (signer string, refusal *failure) {
 	text := h.Get("Authorization")
 	if text == "" {
-		return false, unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
+		return "", unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
 	}
 	given, refusal := parseSignature(text)
 	if refusal != nil {
-		return false, refusal
+		return "", refusal
 	}
 	date, other := h.Get("x-ms-date"), ""
 	if date == "" {
@@ -46,7 +58,7 @@ func (k *Keys) authenticate(method string, h http.Header, t *target, now time.Ti
 	}
 	when, err := http.ParseTime(date)
 	if err != nil {
-		return false, unauthorized("The input authorization token is not valid: x-ms-date is missing, or no date in the " +
+		return "", unauthorized("The input authorization token is not valid: x-ms-date is missing, or no date in the " +
 			"form of RFC 1123.")
 	}
 	if other != "" {
@@ -54,30 +66,34 @@ func (k *Keys) authenticate(method string, h http.Header, t *target, now time.Ti
 	}
 	signed := t.signed()
 	lines := strings.ToLower(date) + "\n" + strings.ToLower(other) + "\n"
-	valid := false
 	for _, p := range signed {
-		text := strings.ToLower(method) + "\n" + p.kind + "\n" + p.link + "\n" + lines
-		if matches(k.Primary, text, given) || matches(k.Secondary, text, given) {
-			valid, readOnly = true, false
-			break
+		text := []byte(strings.ToLower(method) + "\n" + p.kind + "\n" + p.link + "\n" + lines)
+		switch {
+		case matches(&k.primary, k.Primary, text, given):
+			signer = primaryKey
+		case matches(&k.secondary, k.Secondary, text, given):
+			signer = secondaryKey
+		case matches(&k.readOnly, k.ReadOnly, text, given):
+			signer = readOnlyKey
+			continue // another form may be signed with a key that allows more
+		default:
+			continue
 		}
-		if matches(k.ReadOnly, text, given) {
-			valid, readOnly = true, true
-		}
+		break
 	}
-	if !valid {
-		return false, unauthorized("The input authorization token can't serve the request. Please check that the expected " +
+	if signer == "" {
+		return "", unauthorized("The input authorization token can't serve the request. Please check that the expected " +
 			"payload is built as per the protocol, and check the key being used. Server used the following payload to " +
 			"sign: '" + strings.ToLower(method) + "\n" + signed[0].kind + "\n" + signed[0].link + "\n" + lines + "'")
 	}
 	if d := now.Sub(when); d > skewMax || d < -skewMax {
-		return false, &failure{status: http.StatusForbidden, message: "The authorization token is not valid at the " +
+		return "", &failure{status: http.StatusForbidden, message: "The authorization token is not valid at the " +
 			"current time. Please create another token and retry (token start time: " +
 			when.Add(-skewMax).UTC().Format(http.TimeFormat) + ", token expiry time: " +
 			when.Add(skewMax).UTC().Format(http.TimeFormat) + ", current server time: " +
 			now.UTC().Format(http.TimeFormat) + ")."}
 	}
-	return readOnly, nil
+	return signer, nil
 }
 
 // parseSignature returns the signature in an Authorization header, which may be URL-encoded.
@@ -103,12 +119,19 @@ func parseSignature(text string) ([]byte, *failure) {
 }
 
 // matches reports whether a signature is that of a text. The time that takes does not depend on where they differ.
-func matches(key []byte, text string, given []byte) bool {
+// Ready has hashes for the key.
+func matches(ready *sync.Pool, key, text, given []byte) bool {
 	if len(key) == 0 {
 		return false
 	}
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(text))
+	mac, ok := ready.Get().(hash.Hash)
+	if !ok {
+		mac = hmac.New(sha256.New, key)
+	}
+	mac.Write(text)
 	var sum [sha256.Size]byte
-	return hmac.Equal(mac.Sum(sum[:0]), given)
+	valid := hmac.Equal(mac.Sum(sum[:0]), given)
+	mac.Reset()
+	ready.Put(mac)
+	return valid
 }

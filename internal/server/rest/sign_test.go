@@ -47,18 +47,18 @@ func TestGoldenSignatures(t *testing.T) {
 	for _, c := range goldenSignatures {
 		for _, k := range []struct {
 			name         string
-			keys         Keys
+			keys         *Keys
 			in, readOnly bool
 		}{
-			{"primary", Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}, true, false},
-			{"secondary", Keys{Primary: keyOf(1), Secondary: keyOf(0), ReadOnly: keyOf(2)}, true, false},
-			{"read-only", Keys{Primary: keyOf(1), Secondary: keyOf(2), ReadOnly: keyOf(0)}, true, true},
-			{"none", Keys{Primary: keyOf(1), Secondary: keyOf(2), ReadOnly: keyOf(3)}, false, false},
-			{"no keys", Keys{}, false, false},
+			{"primary", &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}, true, false},
+			{"secondary", &Keys{Primary: keyOf(1), Secondary: keyOf(0), ReadOnly: keyOf(2)}, true, false},
+			{"read-only", &Keys{Primary: keyOf(1), Secondary: keyOf(2), ReadOnly: keyOf(0)}, true, true},
+			{"none", &Keys{Primary: keyOf(1), Secondary: keyOf(2), ReadOnly: keyOf(3)}, false, false},
+			{"no keys", &Keys{}, false, false},
 		} {
-			readOnly, refusal := k.keys.authenticate(c.method, signed(c.sig), parseTarget(c.path), signedAt)
-			if (refusal == nil) != k.in || readOnly != k.readOnly {
-				t.Errorf("%s %s by the %s key: read-only %v, %v", c.method, c.path, k.name, readOnly, refusal)
+			signer, refusal := k.keys.authenticate(c.method, signed(c.sig), parseTarget(c.path), signedAt)
+			if (refusal == nil) != k.in || (signer == readOnlyKey) != k.readOnly {
+				t.Errorf("%s %s by the %s key: read-only %v, %v", c.method, c.path, k.name, signer, refusal)
 			}
 			if refusal != nil && refusal.status != http.StatusUnauthorized {
 				t.Errorf("%s %s by the %s key: status %d", c.method, c.path, k.name, refusal.status)
