@@ -159,6 +159,11 @@ func records() []record {
 		record{"map", s.Append(nil)},
 		record{"role", role.Append(nil)},
 		record{"cidrs", group.Append(nil)},
+		record{"mutation", command.AppendMutation(nil, &command.Mutation{Table: 1024, Key: []byte("key"),
+			Ops: []command.Op{{Kind: command.OpChange, Clustering: []byte("c"), Value: make([]byte, 8),
+				Index: command.ChangeLatest | command.ChangeKept, Operand: []byte("operand")}}})},
+		record{"read", command.AppendRead(nil, &command.Read{Table: 1024, Level: dberr.Quorum,
+			Changes: &command.ChangesRead{After: 5, Upto: 900, Kept: true, Horizon: true}})},
 	)
 }
 

@@ -103,10 +103,14 @@ func (a *appender) ops(ops []Op, stamp int64) {
 		o := &ops[i]
 		a.Byte(byte(o.Kind))
 		a.Bytes(o.Clustering)
-		if o.Kind == OpIndex {
+		switch o.Kind {
+		case OpIndex:
 			a.Uint(uint64(o.Index))
 			a.Bytes(o.Value)
 			continue
+		case OpChange:
+			a.Uint(uint64(o.Index))
+			a.Bytes(o.Value)
 		}
 		a.Bytes(o.Operand)
 		if stamp != row.Unstamped {
@@ -150,8 +154,13 @@ func (r *reader) mutation(m *Mutation) {
 			o.Value = r.Bytes()
 		case OpRow, OpHeader:
 			o.Operand = r.Bytes()
+		case OpChange:
+			o.Index, o.Value, o.Operand = r.Uint32(), r.Bytes(), r.Bytes()
+			if o.Index&^changeFlags != 0 || len(o.Value) != 0 && len(o.Value) != 8 {
+				r.Fail()
+			}
 		default:
-			r.newer("a mutation", "operand kind", uint64(o.Kind), uint64(OpIndex))
+			r.newer("a mutation", "operand kind", uint64(o.Kind), uint64(OpChange))
 			return
 		}
 		m.Ops = append(m.Ops, o)
@@ -333,6 +342,9 @@ func AppendRead(dst []byte, c *Read) []byte {
 		a.Field(readBorrows, false, binary.AppendUvarint(binary.AppendUvarint(v[:0], uint64(c.Owed)), uint64(c.Wanted)))
 	}
 	a.claimant(readClaimant, c.Claimant)
+	if c.Changes != nil {
+		a.changes(c.Changes)
+	}
 	a.EndFields()
 	return a.Writer
 }
@@ -347,6 +359,7 @@ const (
 	readPeek             = 2
 	readBorrows          = 3
 	readClaimant         = 4
+	readChanges          = 5
 	decisionCharge       = 1
 	decisionResult       = 2
 )
@@ -431,8 +444,10 @@ func DecodeRead(c *Read, src []byte) error {
 			}
 		case readClaimant:
 			c.Claimant = r.claimant(f)
+		case readChanges:
+			c.Changes = r.changes(f)
 		default:
-			r.unknown("a read", f, readClaimant)
+			r.unknown("a read", f, readChanges)
 		}
 	}
 	return r.end()

@@ -29,6 +29,34 @@ const (
 	// OpIndex records that the row may have Op.Value under index Op.Index. Entries are hints: whoever reads one checks
 	// the row, and sweeps remove those that no longer hold. So writing one needs no read of the old value.
 	OpIndex
+	// OpChange enters the row in the change log, at the stamp of the mutation, from feature level 4 on (RFC 0024).
+	OpChange
+)
+
+// The flags of an OpChange, in Op.Index.
+const (
+	// ChangeLatest leaves an entry for the row as it is now: it was not deleted.
+	ChangeLatest uint32 = 1 << iota
+	// ChangeKept keeps Op.Operand, a row of what the change has made of the row (see ChangeBefore), until that expires.
+	ChangeKept
+	changeFlags = ChangeLatest | ChangeKept
+)
+
+// The columns of a change that is kept: those of the row as it is after the change have their own ids, those of the row
+// before have the bit ChangeBefore. ChangeKind holds one byte, a Changed.
+const (
+	ChangeBefore uint32 = 1 << 31
+	ChangeKind   uint32 = 1<<32 - 1
+)
+
+// Changed says what a change has done to a row.
+type Changed byte
+
+// The kinds of changes. The numbers are stored: never change one.
+const (
+	Created  Changed = 1
+	Replaced Changed = 2
+	Deleted  Changed = 3
 )
 
 // Op is one operand of a mutation.
@@ -37,9 +65,10 @@ type Op struct {
 	// Clustering is the concatenation of the clustering columns' key forms; empty for a table without clustering
 	// columns and for the header. An index entry of a static column has none either.
 	Clustering []byte
-	// Operand is an encoded row (see row.Builder); empty for OpIndex.
+	// Operand is an encoded row (see row.Builder); empty for OpIndex, and for an OpChange that keeps nothing.
 	Operand []byte
-	// Index and Value are for OpIndex: the index id and the indexed value in wire form.
+	// Index and Value are for OpIndex: the index id and the indexed value in wire form. Of an OpChange they are its
+	// flags, and the stamp of the row's entry in the change log, 8 bytes, which goes; empty if there is none.
 	Index uint32
 	Value []byte
 }
@@ -114,6 +143,9 @@ type Read struct {
 	NoRows  bool
 	// Index, if not nil, visits only rows that have an entry with this value; the caller checks the rows themselves.
 	Index *IndexLookup
+	// Changes, if not nil, reads the change log instead of rows. Clustering keys of what is found, and AfterClustering,
+	// have the 8 bytes of the stamp before them.
+	Changes *ChangesRead
 	// Limit bounds how many rows the caller can use at most, 0 = not known. A hint: the visitor decides.
 	Limit int
 	// Now is the second since the epoch at which expiry is judged.
@@ -139,6 +171,19 @@ type Read struct {
 // Position is where Key stands in the table.
 func (c *Read) Position() keys.Position {
 	return keys.Position{Ring: c.Token.Position(), Low: c.Low, Key: c.Key}
+}
+
+// ChangesRead says which changes a Read looks for: those of logical partitions in order of their commits.
+type ChangesRead struct {
+	// After and Upto bound the stamps of changes, in microseconds: After is left out, Upto is not.
+	After, Upto int64
+	// Kept looks for the changes that are kept, with all images; otherwise the rows of which the last change is among
+	// those are passed on as they are, once.
+	Kept bool
+	// Horizon asks for no changes, but for the horizon of each physical partition: all commits up to this stamp are
+	// applied there, and later ones have higher stamps. It comes as a row without cells, whose clustering key is the
+	// stamp in 8 bytes, of a partition at the position from which on it holds.
+	Horizon bool
 }
 
 // IndexLookup names an index and a value in wire form.

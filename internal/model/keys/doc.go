@@ -17,7 +17,9 @@
 //	  kind 2         static row
 //	  kind 3         row                               rest = clustering key
 //	  kind 4         dedupe record                     rest = [coordinator 16][sequence u64]
-//	  kind 5 ..      unassigned
+//	  kind 5         latest change of a row            rest = [stamp u64][clustering key], from feature level 4 on
+//	  kind 6         change that is kept               rest as of kind 5
+//	  kind 7 ..      unassigned
 //	bit 29 set     indexes                           [index u32][len(value) u16][value][position][len(pk) u16][pk][clustering]
 //	bit 30 set     tables, bloom filter by row       as tables
 //	bit 31 set     tables on the wide ring           as tables
@@ -29,6 +31,9 @@
 // The deleted ranges of kind 1 are disjoint, and in order of their ends: the first one that ends after a clustering key
 // covers it, or none of them does. They come from kind 0, where a write leaves a deleted range without knowing what
 // else is deleted.
+//
+// The change log (kinds 5 and 6, RFC 0024) stands behind the rows of its partition, in the order of commits. It splits,
+// travels, merges and is truncated with them.
 //
 // Guarantees: (KY1) the prefix that Split cuts off is self-delimiting, so no prefix is the beginning of another one;
 // (KY2) no key carries the id of a physical partition, except the partition's own meta and registry record. Partition

@@ -44,6 +44,10 @@ const (
 	Static    byte = 2
 	Row       byte = 3
 	Dedupe    byte = 4
+	// Latest is an entry of the change log for a row as it is, Change one that keeps what a change has made of a row.
+	// See AppendChange.
+	Latest byte = 5
+	Change byte = 6
 )
 
 // MaxLen is the most bytes a partition key or an indexed value may have.

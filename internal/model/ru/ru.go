@@ -81,9 +81,15 @@ func Write(m *command.Mutation) (price Units, bytes int64) {
 	for i := range m.Ops {
 		op := &m.Ops[i]
 		n := int64(len(m.Key) + len(op.Clustering))
-		if op.Kind == command.OpIndex {
+		switch op.Kind {
+		case command.OpIndex:
 			price += WriteIndex
 			bytes += n + int64(len(op.Value))
+			continue
+		case command.OpChange: // as with Cosmos DB, the change log has no price of its own
+			if len(op.Operand) > 0 {
+				bytes += n + int64(row.Size(op.Operand))
+			}
 			continue
 		}
 		size := int64(row.Size(op.Operand))

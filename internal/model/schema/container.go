@@ -25,6 +25,12 @@ type Container struct {
 	// Definition is the JSON object that the container was made with, and At when that was, in seconds since the epoch.
 	Definition json.RawMessage `json:"definition"`
 	At         int64           `json:"at"`
+	// Feed says that changes of items are entered in the change log (RFC 0024). Containers from before feature level 4
+	// have none.
+	Feed bool `json:"feed,omitempty"`
+	// KeptSince is the second since which all changes are kept for as long as the definition says, 0 from the
+	// beginning.
+	KeptSince int64 `json:"keptSince,omitempty"`
 	// Scripts are those that it keeps, in order of their kinds and ids.
 	Scripts []Script `json:"scripts,omitempty"`
 

@@ -104,6 +104,9 @@ func (p *pricer) mutation(m *command.Mutation) ru.Units {
 	var last *command.Op
 	for i := range m.Ops {
 		o := &m.Ops[i]
+		if o.Kind == command.OpChange {
+			continue
+		}
 		if o.Kind != command.OpIndex {
 			if last == nil || !ru.SameRow(last, o) {
 				p.rows++

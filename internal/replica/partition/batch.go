@@ -167,6 +167,8 @@ func (r *Replica) proposeAll(term uint64, ms []*command.Mutation, result []byte,
 		}
 		now = max(now, m.Timestamp)
 	}
+	r.stamping.Lock()
+	defer r.stamping.Unlock()
 	stamp := r.stamps.next(now)
 	entry := command.BeginWrite(nil, r.epoch(), len(ms), result)
 	for _, m := range ms {

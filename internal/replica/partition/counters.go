@@ -3,6 +3,8 @@
 package partition
 
 import (
+	"encoding/binary"
+
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
@@ -91,6 +93,23 @@ func (m *meter) narrow(s *state) bool {
 		m.span = &s.span
 	}
 	return ok
+}
+
+// horizon passes the horizon of the part of the command that is in s on.
+func (m *meter) horizon(s *state, stamp int64) error {
+	tok, key := m.c.Token, m.c.Key
+	if key == nil {
+		tok, key = token.AtPosition(m.c.Range.Begin), []byte{}
+		if b := &s.span.Begin; b.Ring == m.c.Range.Begin && len(b.Key) > 0 {
+			key = b.Key
+		}
+	}
+	step, err := m.Partition(tok, key, nil)
+	if err != nil || step != command.More {
+		return err
+	}
+	_, err = m.Row(binary.BigEndian.AppendUint64(nil, uint64(max(stamp, 0))), &row.Row{})
+	return err
 }
 
 func (m *meter) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {

@@ -107,6 +107,8 @@ func (r *Replica) conclude(term uint64, v *verdict, latch guard, done command.De
 		return err
 	}
 	d := v.decision
+	r.stamping.Lock()
+	defer r.stamping.Unlock()
 	stamp := r.stamps.next(r.host.stampTime(v.whole.Timestamp))
 	stamp, d.Timestamp = r.stamps.over(stamp, v.above)
 	entry := command.AddWriteAt(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, stamp, d.Timestamp)

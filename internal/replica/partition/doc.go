@@ -25,7 +25,8 @@
 // ErrUncertain. (P9) Reads are linearizable, but for ONE and LOCAL_ONE at a follower by its own node, which are no
 // older than Cluster.StalenessMax and than what Seen was told. (P10) A condition is judged on everything before it in
 // the log, and one that fails is told only when what it has read is confirmed. (P11) What a condition has written is
-// what the next reader sees, whatever timestamps clients have chosen before.
+// what the next reader sees, whatever timestamps clients have chosen before. (P12) The log of a partition is in the
+// order of the leader's stamps: when one is applied so are all lower ones, also over splits and merges.
 //
 // A Host holds all replicas of a node on one store: they share the latches, the machine and what drives the sequencers.
 // Spans of its replicas never overlap. The package knows nothing of CQL text, of addresses or of senders. Start at

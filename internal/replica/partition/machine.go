@@ -213,6 +213,8 @@ func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 		c := &ms[i]
 		if invariant.Enabled {
 			a.laws.wrote(r, c)
+			invariant.Check(c.Timestamp > next.stamp || i > 0, "P12: partition %d applies stamp %d after %d", r.id,
+				c.Timestamp, next.stamp)
 		}
 		if err := a.batch.Mutate(c); err != nil {
 			return nil, err
@@ -314,6 +316,7 @@ func (p *applied) load(m *keys.Meta, version uint64) {
 func (r *Replica) show(now raftgroup.Instant) {
 	p := &r.ahead
 	p.touched = false
+	r.horizon.Store(p.stamp)
 	r.shown.Store(p.progress.applied)
 	r.stamps.observe(p.stamp)
 	r.raiseSchema(p.schema)
@@ -327,10 +330,10 @@ func (r *Replica) show(now raftgroup.Instant) {
 	}
 }
 
-// sweptBelow is the horizon of a sweep, 0 if it is one of ids alone, which no reader misses.
+// sweptBelow is the horizon of a sweep, 0 if it is one of ids and of the change log alone, which no reader misses.
 func sweptBelow(s *command.Sweep) int64 {
 	for _, key := range s.Keys {
-		if p, ok := keys.Parse(key); ok && p.Kind != keys.Dedupe {
+		if p, ok := keys.Parse(key); ok && p.Kind < keys.Dedupe {
 			return s.Horizon
 		}
 	}

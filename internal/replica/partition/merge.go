@@ -46,6 +46,12 @@ func (r *Replica) Thaw(ctx context.Context, epoch uint64) error {
 // with a replica of this one that knows it for its neighbour. It returns when that is applied here. Nothing is copied.
 // Only the leader can, and only at the epoch that is named. Errors are those of Split.
 func (r *Replica) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
+	if right := r.host.Replica(topology.PartitionID(m.Right)); right != nil {
+		// What is stamped below the last of the other one's is before the entry in the log (P12).
+		r.stamping.Lock()
+		r.stamps.observe(right.stamps.last.Load())
+		r.stamping.Unlock()
+	}
 	_, err := r.order(ctx, &command.Entry{Kind: command.EntryMerge, Epoch: epoch, Merge: *m})
 	return err
 }

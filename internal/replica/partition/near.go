@@ -142,6 +142,7 @@ func grows(m *command.Mutation) bool {
 		switch op := &m.Ops[i]; op.Kind {
 		case command.OpIndex:
 			return true
+		case command.OpChange:
 		default:
 			if sets, _, err := row.Check(op.Operand); sets && err == nil {
 				return true

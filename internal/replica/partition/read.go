@@ -42,7 +42,12 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	p := r.host.readers.Get().(*meter)
 	p.begin(v, c)
-	if c.Key != nil || p.narrow(s) {
+	horizon := r.horizon.Load() // before the store is read: what is applied later is above it
+	switch {
+	case c.Key == nil && !p.narrow(s):
+	case c.Changes != nil && c.Changes.Horizon:
+		err = p.horizon(s, horizon)
+	default:
 		err = r.host.store.Read(ctx, p.c, p)
 	}
 	price, passed := p.Price(c), p.passed

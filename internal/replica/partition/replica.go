@@ -28,10 +28,14 @@ type Replica struct {
 	seq    sequencer
 	state  atomic.Pointer[state]
 	stamps stamps
-	recent recent
-	budget budget.Budget
-	slice  budget.Slice
-	usage  usage.Partition
+	// stamping is held from when a stamp is taken until its entry is proposed: the log is in the order of stamps.
+	stamping sync.Mutex
+	// horizon is the highest stamp that readers see: all lower ones of the log are applied (P12).
+	horizon atomic.Int64
+	recent  recent
+	budget  budget.Budget
+	slice   budget.Slice
+	usage   usage.Partition
 	// samples are there while somebody wants to know where requests go; see Sample.
 	samples atomic.Pointer[samples]
 	// hot is the logical partition that has most of what is asked for, in words, nil if there is none.

@@ -148,10 +148,20 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 		return err
 	}
 	t.ops = append(t.ops, ops...)
-	if most := t.replica.host.opts.Transactions.Changes; len(t.ops) > most {
+	if most := t.replica.host.opts.Transactions.Changes; changes(t.ops) > most {
 		return dberr.Invalidf("The transaction changes more than %d rows and index entries at once. Nothing was done", most)
 	}
 	return t.overread(0, 0)
+}
+
+// changes counts the operands that a client has asked for.
+func changes(ops []command.Op) (n int) {
+	for i := range ops {
+		if ops[i].Kind != command.OpChange {
+			n++
+		}
+	}
+	return n
 }
 
 // within refuses what leaves the logical partition.

@@ -89,13 +89,15 @@ func (r *Replica) launch(m *command.Mutation, held guard, price ru.Units, done c
 	f := r.host.flights.Get().(*flight)
 	f.replica, f.done, f.price = r, done, price
 	f.id, f.token, f.key = m.Dedupe, m.Token, append(f.key[:0], m.Key...)
-	stamp := r.stamps.next(r.host.stampTime(m.Timestamp))
-	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], r.epoch(), 1, nil), m, stamp)
-	// In the list before it is proposed: it may end at once.
 	if held.latch != nil {
 		held.stripe.mu.Lock()
 		defer held.stripe.mu.Unlock()
 	}
+	r.stamping.Lock()
+	defer r.stamping.Unlock()
+	stamp := r.stamps.next(r.host.stampTime(m.Timestamp))
+	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], r.epoch(), 1, nil), m, stamp)
+	// In the list before it is proposed: it may end at once.
 	held.stripe.takeOff(f)
 	if err := r.seq.propose(term, f.entry, f); err != nil {
 		held.stripe.land(f)

@@ -87,8 +87,12 @@ func (b *Batch) Mutate(m *command.Mutation) error {
 	}
 	for i := range m.Ops {
 		op := &m.Ops[i]
-		if op.Kind == command.OpIndex {
+		switch op.Kind {
+		case command.OpIndex:
 			b.index(m, op)
+			continue
+		case command.OpChange:
+			b.change(m, op)
 			continue
 		}
 		if row.Timestamp(op.Operand) == row.Unstamped {
@@ -251,6 +255,7 @@ func (s *Writer) Admit(m *command.Mutation, crowded bool) error {
 		switch op := &m.Ops[i]; op.Kind {
 		case command.OpIndex:
 			grows = true
+		case command.OpChange:
 		case command.OpRow, command.OpHeader:
 			live, _, err := row.Check(op.Operand)
 			if err != nil {

@@ -219,7 +219,9 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	var err error
 	switch p.Kind {
 	case keys.Dedupe:
-		done, err = d.dedupe(sl, i, key)
+		done, err = d.records(sl, i, key, dedupeSecond)
+	case keys.Change:
+		done, err = d.records(sl, i, key, changeSecond)
 	case keys.Deletions, keys.Range:
 		done, err = d.deletions(w, sl, i, key, &p)
 	default:
@@ -251,8 +253,15 @@ func (d *dueSweep) sweep(list map[int][][]byte, led int, key []byte) bool {
 	return led >= 0
 }
 
-// dedupe has the old dedupe records of a partition swept.
-func (d *dueSweep) dedupe(sl *dueSlice, led int, prefix []byte) (done bool, err error) {
+// changeSecond is when a change that is kept expires.
+func changeSecond(value []byte) (second int64, ok bool) {
+	second, err := row.Oldest(value, row.NotDeleted, nil)
+	return second, err == nil
+}
+
+// records has the old dedupe records of a partition swept, or the changes that were kept long enough.
+func (d *dueSweep) records(sl *dueSlice, led int, prefix []byte, secondOf func([]byte) (int64, bool)) (
+	done bool, err error) {
 	it, err := d.s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
 	if err != nil {
 		return false, err
@@ -263,7 +272,7 @@ func (d *dueSweep) dedupe(sl *dueSlice, led int, prefix []byte) (done bool, err 
 		if value, err = it.ValueAndErr(); err != nil {
 			break
 		}
-		if second, ok := dedupeSecond(value); !ok || second < d.horizon {
+		if second, ok := secondOf(value); !ok || second < d.horizon {
 			sl.seen++
 			done = d.sweep(sl.rows, led, bytes.Clone(it.Key())) && sl.seen < 10*d.o.SliceKeys
 		}

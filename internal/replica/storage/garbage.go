@@ -181,6 +181,9 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	if err != nil {
 		return Garbage{}, s.check(fmt.Errorf("look for garbage in %v: %w", span, err))
 	}
+	if f.log != nil {
+		f.log.close()
+	}
 	f.add(f.found, f.horizon)
 	f.add(f.records, f.dedupe)
 	return f.g, ctx.Err()
@@ -194,8 +197,10 @@ type finder struct {
 	horizon, dedupe int64
 	limit           int
 	g               Garbage
-	// found are keys of rows and deletions, records those of dedupe records.
+	// found are keys of rows and deletions, records those of dedupe records and of the change log.
 	found, records [][]byte
+	// log looks at the rows of the change log.
+	log *sweep
 }
 
 func (f *finder) add(list [][]byte, horizon int64) {
@@ -245,6 +250,8 @@ func (f *finder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 		return nil
 	case keys.Deletions, keys.Range:
 		return f.deletions(w, key, p, value)
+	case keys.Latest, keys.Change:
+		return f.change(key, p, value)
 	case keys.Static, keys.Row:
 	default:
 		return nil

@@ -72,7 +72,7 @@ type hasher struct {
 }
 
 func (h *hasher) add(key, value []byte) error {
-	if p, ok := keys.Parse(key); ok && p.Kind != keys.Dedupe {
+	if p, ok := keys.Parse(key); ok && p.Kind < keys.Dedupe {
 		h.m.Reset()
 		if err := h.m.Add(value); err != nil {
 			return err

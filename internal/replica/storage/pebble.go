@@ -86,6 +86,7 @@ func pebbleOptions(fs vfs.FS, o Options) *pebble.Options {
 	po.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) {
 		return rowsAreNoVersions, nil, nil
 	}
+	po.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{newChangesCollector}
 	po.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return largeValues }
 	po.TargetFileSizes[0] = min(max(o.MemtableBytes/2, 2<<20), fileBytesMax)
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings {

@@ -12,14 +12,7 @@ import (
 
 // readRange reads the partitions of a token range.
 func (rd *reader) readRange() error {
-	span := keys.TokenSpan(rd.r.Table, rd.r.Range)
-	rd.lower = append(keys.AppendTable(rd.lower[:0], rd.r.Table), span.Begin...)
-	rd.upper = keys.AppendTable(rd.upper[:0], rd.r.Table)
-	if len(span.End) > 0 {
-		rd.upper = append(rd.upper, span.End...)
-	} else {
-		rd.upper = keys.After(rd.upper)
-	}
+	rd.rangeBounds()
 	if rd.r.AfterKey != nil {
 		rd.seek = keys.AppendPartition(rd.seek[:0], rd.r.Table, rd.r.AfterToken, rd.r.AfterKey)
 		if rd.r.AfterPartition {
@@ -45,6 +38,18 @@ func (rd *reader) readRange() error {
 		}
 	}
 	return rd.it.Error()
+}
+
+// rangeBounds makes lower and upper the bounds of the token range.
+func (rd *reader) rangeBounds() {
+	span := keys.TokenSpan(rd.r.Table, rd.r.Range)
+	rd.lower = append(keys.AppendTable(rd.lower[:0], rd.r.Table), span.Begin...)
+	rd.upper = keys.AppendTable(rd.upper[:0], rd.r.Table)
+	if len(span.End) > 0 {
+		rd.upper = append(rd.upper, span.End...)
+	} else {
+		rd.upper = keys.After(rd.upper)
+	}
 }
 
 // passedEvery is how many keys a read of a range looks at in vain before its visitor hears how far it has come.

@@ -83,6 +83,8 @@ func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) e
 	rd.laws.begin()
 	var err error
 	switch {
+	case r.Changes != nil:
+		err = rd.readChanges()
 	case r.Index != nil:
 		err = rd.readIndex()
 	case r.Key != nil:

@@ -159,12 +159,17 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 			}
 		}
 	}
+	if p.Kind == keys.Latest {
+		return w.sweepLatest(b, key, p)
+	}
 	value, err := w.get(key)
 	if err != nil || value == nil {
 		return err
 	}
 	w.merger.Reset()
 	switch p.Kind {
+	case keys.Change:
+		return w.sweepKept(b, key, value)
 	case keys.Deletions:
 		return w.deletions(b, key, value, p)
 	case keys.Range:

@@ -175,7 +175,10 @@ func (r *relay) Partition(t token.Token, key []byte, static *row.Row) (command.S
 		r.heard.Store(true)
 	}
 	if !r.from.IsZero() && topology.At(t, key).Compare(r.from) < 0 {
-		return command.NextPartition, nil
+		if r.sub.Changes == nil || !r.sub.Changes.Horizon {
+			return command.NextPartition, nil
+		}
+		t, key = token.AtPosition(r.from.Ring), r.from.Key // of a part it is that of the whole
 	}
 	if err := r.tick(); err != nil {
 		return command.Stop, err
