@@ -186,9 +186,56 @@ async function scripts(container) {
   assert.deepStrictEqual((await twice.fetchAll()).resources, [10]);
 }
 
+async function feed(container) {
+  const { ChangeFeedStartFrom, ChangeFeedMode } = require("@azure/cosmos");
+  const changes = async (from, options) => {
+    const seen = [];
+    const iterator = container.items.getChangeFeedIterator({ maxItemCount: 2, changeFeedStartFrom: from, ...options });
+    while (iterator.hasMoreResults) {
+      const page = await iterator.readNext();
+      if (page.statusCode === 304) return { seen, next: page.continuationToken };
+      seen.push(...page.result);
+    }
+  };
+  for (const id of ["1", "2", "3"]) await container.items.create({ id, foodGroup: "feed", n: 0 });
+  await container.items.upsert({ id: "1", foodGroup: "feed", n: 1 });
+  await container.item("2", "feed").delete();
+  const own = await changes(ChangeFeedStartFrom.Beginning("feed"));
+  assert.deepStrictEqual(own.seen.map((d) => [d.id, d.n]), [["3", 0], ["1", 1]]);
+  const { _lsn, ...rest } = own.seen[1];
+  assert.ok(_lsn > own.seen[0]._lsn);
+  assert.deepStrictEqual(rest, (await container.item("1", "feed").read()).resource);
+  const all = await changes(ChangeFeedStartFrom.Beginning());
+  assert.ok(all.seen.some((d) => d.foodGroup === "feed" && d.id === "3"));
+  const now = await changes(ChangeFeedStartFrom.Now());
+  assert.strictEqual(now.seen.length, 0);
+  await container.items.upsert({ id: "3", foodGroup: "feed", n: 3 });
+  for (const from of [all.next, now.next]) {
+    const later = await changes(ChangeFeedStartFrom.Continuation(from));
+    assert.deepStrictEqual(later.seen.map((d) => [d.id, d.n]), [["3", 3]]);
+  }
+  const recent = await changes(ChangeFeedStartFrom.Time(new Date(Date.now() - 3600e3)));
+  assert.ok(recent.seen.length >= 2);
+  const { container: versions } = await container.database.containers.create({ id: "versions", partitionKey: "/k",
+    changeFeedPolicy: { retentionDuration: 60 } });
+  const mode = { changeFeedMode: ChangeFeedMode.AllVersionsAndDeletes };
+  await versions.items.create({ id: "1", k: "a", n: 1 });
+  const from = await (async () => {
+    const iterator = versions.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Now(), ...mode });
+    return (await iterator.readNext()).continuationToken;
+  })();
+  await versions.items.upsert({ id: "1", k: "a", n: 2 });
+  await versions.item("1", "a").delete();
+  const iterator = versions.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Continuation(from), ...mode });
+  const page = await iterator.readNext();
+  assert.deepStrictEqual(page.result.map((c) => [c.metadata.operationType, c.current?.n, c.previous?.n]),
+    [["replace", 2, 1], ["delete", undefined, 2]]);
+  await versions.delete();
+}
+
 async function main() {
   const { database, container } = await resources();
-  const steps = { items, keys, batches, queries, scripts };
+  const steps = { items, keys, batches, queries, scripts, feed };
   const only = process.env.STEPS ? process.env.STEPS.split(",") : Object.keys(steps);
   for (const step of only) {
     await steps[step](container);

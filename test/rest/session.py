@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session of azure-cosmos: what applications do with it, against the endpoint and key of the command line. It ends with 1 at
 the first answer that is not what it should be."""
+import datetime
 import os
 import sys
 
@@ -168,10 +169,35 @@ def scripts(container):
                                       partition_key="bank")) == [160, 40]
 
 
+def feed(container):
+    def changes(**options):
+        found = [c["id"] for c in container.query_items_change_feed(max_item_count=2, **options)]
+        return found, container.client_connection.last_response_headers["etag"]
+
+    for id in ("1", "2", "3"):
+        container.create_item({"id": id, "foodGroup": "feed", "n": 0})
+    container.upsert_item({"id": "1", "foodGroup": "feed", "n": 1})
+    container.delete_item("2", "feed")
+    own, next_own = changes(start_time="Beginning", partition_key="feed")
+    assert own == ["3", "1"], own
+    everything, next_all = changes(start_time="Beginning")
+    assert {"1", "3"} <= set(everything) and "2" not in everything[-2:], everything
+    none, next_now = changes(start_time="Now")
+    assert none == []
+    container.upsert_item({"id": "3", "foodGroup": "feed", "n": 3})
+    for token in (next_own, next_all, next_now):
+        later, _ = changes(continuation=token)
+        assert later == ["3"], later
+    hour = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)
+    assert len(changes(start_time=hour)[0]) >= 2
+    for feed_range in container.read_feed_ranges():
+        assert "3" in changes(start_time="Beginning", feed_range=feed_range)[0]
+
+
 def main():
     endpoint, key = sys.argv[1:3]
     database, container = resources(client := CosmosClient(endpoint, key))
-    steps = {f.__name__: f for f in [items, keys, batches, queries, scripts]}
+    steps = {f.__name__: f for f in [items, keys, batches, queries, scripts, feed]}
     for step in (os.environ.get("STEPS") or ",".join(steps)).split(","):
         steps[step](container)
         print("ok", step)

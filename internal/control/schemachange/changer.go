@@ -86,9 +86,17 @@ const (
 	vectorsLevel    = 4
 )
 
+// feedsLevel is the one from which on their changes are entered in a log.
+const feedsLevel = 4
+
 // allowed refuses what nodes of an older build could not follow.
 func (c *Changer) allowed(s *meta.State, change schema.Change) error {
-	if _, ok := change.(*schema.CreateContainer); !ok || c.Level == nil || c.Level(s) >= containersLevel {
+	create, ok := change.(*schema.CreateContainer)
+	if !ok || c.Level == nil {
+		return nil
+	}
+	create.Container.Feed = c.Level(s) >= feedsLevel
+	if c.Level(s) >= containersLevel {
 		return nil
 	}
 	return dberr.Invalidf("Containers need feature level %d: when all nodes run a build that has them, raise the level "+

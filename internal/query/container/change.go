@@ -119,6 +119,7 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 		if !matches(ifMatch, etagOf(in.Was)) {
 			return preconditionFailed()
 		}
+		t.KeptSince = keptSince(t, def, e.opts.Now().Unix())
 		t.Definition = def.JSON
 		return nil
 	})

@@ -75,7 +75,7 @@ func (t *Transaction) all(ctx context.Context) ([]found, error) {
 	items := slices.DeleteFunc(l.items, func(f found) bool { return t.items[f.id] != nil && t.items[f.id].changed })
 	for id, s := range t.items {
 		if s.changed && s.is != nil {
-			items = append(items, found{id, *s.is})
+			items = append(items, found{id: id, stored: *s.is})
 		}
 	}
 	slices.SortFunc(items, func(a, b found) int { return bytes.Compare(t.c.clustering(a.id), t.c.clustering(b.id)) })

@@ -24,6 +24,9 @@ type Definition struct {
 	TTL int32
 	// UniqueKeys are the paths of each unique key.
 	UniqueKeys [][]string
+	// Keep is for how long all versions of items and deletions are kept for the change feed, in seconds; 0: they are
+	// not.
+	Keep int64
 	// Index says which paths of items are indexed.
 	Index IndexingPolicy
 
@@ -84,7 +87,7 @@ func ParseDefinition(body []byte) (*Definition, *Error) {
 		return nil, e
 	}
 	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
-		d.readIndex} {
+		d.readIndex, d.readChanges} {
 		var e *Error
 		if v, e = read(v); e != nil {
 			return nil, e
@@ -99,7 +102,7 @@ func viewDefinition(json []byte) *Definition {
 	v := document.View(json)
 	d := &Definition{ID: v.Get("id").Str(), JSON: json}
 	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
-		d.readIndex} {
+		d.readIndex, d.readChanges} {
 		v, _ = read(v)
 	}
 	return d

@@ -292,6 +292,9 @@ func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o Req
 	if bad := c.whole(key); bad != nil {
 		return Where{}, bad
 	}
+	if c.Definition.Keep > 0 && c.table.Container.Feed {
+		return e.deleteEach(ctx, c, key, o)
+	}
 	var b row.Builder
 	b.Reset(row.Unstamped)
 	now := e.opts.Now().Unix()

@@ -74,9 +74,12 @@ func (i *Item) Self() string { return i.Container.Self() + "docs/" + i.RID + "/"
 func (i *Item) Resource() []byte { return i.AppendResource(make([]byte, 0, len(i.Body)+256)) }
 
 // AppendResource appends what Resource returns.
-func (i *Item) AppendResource(dst []byte) []byte {
+func (i *Item) AppendResource(dst []byte) []byte { return i.appendResource(dst, 0) }
+
+// appendResource is AppendResource with a stamp as _lsn, if it is not 0.
+func (i *Item) appendResource(dst []byte, stamp int64) []byte {
 	return document.AppendItem(dst, i.Body, &document.System{RID: i.RID, Self: i.Self(), ETag: i.Etag,
-		Timestamp: i.TS})
+		Timestamp: i.TS, LSN: stamp})
 }
 
 // item is what is stored of a key and an id as clients see it.

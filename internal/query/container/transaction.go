@@ -47,8 +47,10 @@ type Transaction struct {
 // state is an item within a transaction: is is what is there now, nil for nothing.
 type state struct {
 	is *stored
-	// was says that there is an item in the store, changed that is is not what is stored.
-	was, changed bool
+	// was is what is stored, nil for nothing, stamp when that was written. changed says that is is something else.
+	was     *stored
+	stamp   int64
+	changed bool
 }
 
 // Container is the container of the transaction; Key its logical partition.
@@ -184,7 +186,8 @@ func (t *Transaction) state(ctx context.Context, id string) (*state, error) {
 	}
 	s := &state{}
 	if len(found.items) > 0 {
-		s.is, s.was = &found.items[0].stored, true
+		f := &found.items[0]
+		s.is, s.was, s.stamp = &f.stored, &f.stored, f.stamp
 	}
 	t.items[id] = s
 	return s, nil
@@ -246,10 +249,10 @@ func (t *Transaction) stage(ctx context.Context) error {
 	var ops []command.Op
 	for _, id := range slices.Sorted(maps.Keys(t.items)) {
 		s := t.items[id]
-		if !s.changed || s.is == nil && !s.was {
+		if !s.changed || s.is == nil && s.was == nil {
 			continue
 		}
-		ops = t.appendOps(ops, id, s)
+		ops = t.appendChange(t.appendOps(ops, id, s), id, s)
 	}
 	if len(ops) == 0 {
 		return nil
@@ -294,6 +297,8 @@ type collector struct {
 type found struct {
 	id string
 	stored
+	// stamp is when it was written, in microseconds: that of its entry in the change log.
+	stamp int64
 }
 
 // Charge hears of the price of a read.
@@ -318,7 +323,7 @@ func (l *collector) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	if err != nil {
 		return command.Stop, err
 	}
-	f := found{id: id, stored: c.read(r)}
+	f := found{id: id, stored: c.read(r), stamp: r.Liveness.Timestamp}
 	f.body = bytes.Clone(f.body)
 	l.items = append(l.items, f)
 	if l.max > 0 && len(l.items) == l.max {

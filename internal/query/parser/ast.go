@@ -253,6 +253,8 @@ const (
 	MultiColumn
 	// TokenRelation is `token(a, b) op value`.
 	TokenRelation
+	// ChangeFeedRelation is `cosmos_changefeed_start_time() op value`; its column is the name of the function.
+	ChangeFeedRelation
 )
 
 // Relation is one relation of a WHERE clause; relations are joined by AND.

@@ -2,6 +2,11 @@
 
 package parser
 
+import "strings"
+
+// ChangeFeedStart is the function that makes a SELECT one of the change feed.
+const ChangeFeedStart = "cosmos_changefeed_start_time"
+
 // where parses relations joined by AND. Which rows a statement means cannot depend on what was read.
 func (p *parser) where() []Relation {
 	references := p.references
@@ -29,6 +34,16 @@ func (p *parser) relation() Relation {
 	}
 	r := Relation{Kind: SingleColumn, Columns: []Ident{p.columnName()}}
 	switch p.tok.kind {
+	case tOpen:
+		if name := r.Columns[0]; name.Quoted || !strings.EqualFold(name.Name, ChangeFeedStart) {
+			p.fail()
+			return r
+		}
+		p.advance()
+		p.expect(tClose)
+		r.Kind, r.Columns[0].Name = ChangeFeedRelation, ChangeFeedStart
+		r.Op = p.comparison()
+		r.Value = p.term()
 	case tOpenBracket:
 		p.advance()
 		r.Key = p.term()

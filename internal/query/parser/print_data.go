@@ -90,6 +90,8 @@ func (p *printer) relation(r Relation) {
 		p.columnTuple(r.Columns)
 	case MultiColumn:
 		p.columnTuple(r.Columns)
+	case ChangeFeedRelation:
+		p.put(ChangeFeedStart, "()")
 	default:
 		p.idents(r.Columns)
 	}

@@ -78,7 +78,7 @@ func (s *scan) begin(p *Plan, b *expr.Bindings, o Options, page *Page) error {
 			s.pageLeft = int64(o.PageSize) // a LIMIT that fits into one page is reached before the page is full
 		}
 	}
-	if len(o.PagingState) > 0 {
+	if len(o.PagingState) > 0 && p.where.changes == nil {
 		if s.from, err = readState(o.PagingState, p.table.ID); err != nil {
 			return err
 		}
@@ -112,6 +112,9 @@ func grow(v [][]byte, n int) [][]byte {
 // run reads until the page is full or there is nothing left.
 func (s *scan) run(ctx context.Context, r Reader) error {
 	w := &s.plan.where
+	if w.changes != nil {
+		return s.runChanges(ctx, r)
+	}
 	if w.keyRange {
 		return s.runRange(ctx, r)
 	}

@@ -89,6 +89,9 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindLimits(stmt, env); err != nil {
 		return nil, err
 	}
+	if err := p.checkChanges(stmt); err != nil {
+		return nil, err
+	}
 	p.prepare()
 	p.describe(stmt, env)
 	return p, nil
@@ -113,7 +116,7 @@ func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 // logical partition, so that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
 func (p *Plan) Short(pageSize, rowsMax int) bool {
 	w := &p.where
-	if w.keyRange || w.index != nil || w.token != nil || w.pk.Has(relation.In) {
+	if w.changes != nil || w.keyRange || w.index != nil || w.token != nil || w.pk.Has(relation.In) {
 		return false
 	}
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0

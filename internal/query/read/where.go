@@ -22,6 +22,8 @@ type where struct {
 	// if there is none.
 	pk, clustering, others relation.Set
 	token                  *tokenRestriction
+	// changes is where the change feed begins that is asked for instead of rows, nil if none is.
+	changes expr.Term
 
 	// keyRange is true if partitions are found by scanning a range of tokens (through an index or not), not by their
 	// keys.
@@ -51,6 +53,9 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 		if err := w.add(&stmt.Where[i], env, stmt.AllowFiltering); err != nil {
 			return nil, err
 		}
+	}
+	if err := w.checkChanges(); err != nil {
+		return nil, err
 	}
 	indexed := w.hasIndex(&w.clustering) || w.hasIndex(&w.pk) || w.hasIndex(&w.others)
 	if err := w.restrictPartitionKey(indexed, stmt.AllowFiltering); err != nil {
@@ -82,6 +87,9 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) error {
 	if r.Op == parser.IsNotNull {
 		return dberr.Invalidf("Unsupported restriction: %s", relation.Text(r))
+	}
+	if r.Kind == parser.ChangeFeedRelation {
+		return w.bindChanges(r, env)
 	}
 	if r.Kind == parser.TokenRelation {
 		t, err := bindToken(r, env)

@@ -294,6 +294,8 @@ func Text(r *parser.Relation) string {
 		b.WriteString("(" + strings.Join(names, ", ") + ")")
 	case parser.TokenRelation:
 		b.WriteString("token(" + strings.Join(names, ", ") + ")")
+	case parser.ChangeFeedRelation:
+		b.WriteString(names[0] + "()")
 	default:
 		b.WriteString(names[0])
 		if r.Key != nil {

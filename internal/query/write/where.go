@@ -34,6 +34,10 @@ func (w *where) bindRelations(relations []parser.Relation, env *expr.Env) error 
 			w.token = true
 			continue
 		}
+		if r.Kind == parser.ChangeFeedRelation {
+			return dberr.Invalidf("%s() is for SELECT: an UPDATE or a DELETE names its rows by their keys",
+				parser.ChangeFeedStart)
+		}
 		bound, err := relation.Bind(r, env)
 		if err != nil {
 			return err

@@ -50,6 +50,7 @@ type records interface {
 	Query(ctx context.Context, c *container.Container, q *container.QueryRequest) (*container.Page, error)
 	Feed(ctx context.Context, c *container.Container, s container.Scope, continuation string, maxItems int,
 		o container.RequestOptions) (*container.Page, error)
+	Changes(ctx context.Context, c *container.Container, r *container.ChangesRequest) (*container.ChangesPage, error)
 	Ranges(c *container.Container) (ranges []container.Range, etag string)
 	LSN(rangeID string) int64
 	Seen(rangeID string, lsn int64)

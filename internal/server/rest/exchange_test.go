@@ -232,7 +232,12 @@ func TestExchanges(t *testing.T) {
 		{"GET " + docs, "", with("x-ms-max-item-count", "2"), 200, `"_count":2`,
 			m{"x-ms-continuation": "."}},
 		{"GET " + docs, "", with("x-ms-max-item-count", "0"), 400, "x-ms-max-item-count", nil},
-		{"GET " + docs, "", with("A-IM", "Incremental Feed"), 400, "change feed is not supported", nil},
+		{"GET " + docs, "", with("A-IM", "Other Feed"), 400, "A-IM has to be Incremental Feed", nil},
+		{"GET " + docs, "", with("A-IM", "Incremental Feed"), 200, `"Documents":\[`, m{"etag": `^"end"$`}},
+		{"GET " + docs, "", with("A-IM", "Incremental feed", "If-None-Match", `"end"`), 304, "^$",
+			m{"etag": `^"end"$`}},
+		{"GET " + docs, "", with("A-IM", "Incremental Feed", "If-None-Match", "*"), 304, "^$", m{"etag": `^"end"$`}},
+		{"GET " + docs, "", with("A-IM", "Incremental Feed", "If-Modified-Since", "soon"), 400, "is no time", nil},
 		{"POST /dbs/d/colls/c/operations/partitionkeydelete", "", pk, 200, "", nil},
 		{"GET " + docs, "", pk, 200, `"_count":0`, nil},
 

@@ -420,6 +420,21 @@ func (f *fake) Feed(_ context.Context, c *container.Container, s container.Scope
 	return page, nil
 }
 
+// Changes gives all items, and none to who goes on.
+func (f *fake) Changes(ctx context.Context, c *container.Container, r *container.ChangesRequest) (
+	*container.ChangesPage, error) {
+	if r.Continuation != "" || r.Now {
+		return &container.ChangesPage{Ended: true,
+			Page: container.Page{Where: f.where(ru.Unit), Continuation: "end"}}, nil
+	}
+	page, err := f.Feed(ctx, c, r.Scope, "", r.MaxItems, r.RequestOptions)
+	if err != nil {
+		return nil, err
+	}
+	page.Continuation = "end"
+	return &container.ChangesPage{Page: *page, Ended: true}, nil
+}
+
 func (f *fake) Ranges(*container.Container) ([]container.Range, string) {
 	return f.ranges, f.rangesETag
 }

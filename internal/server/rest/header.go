@@ -38,7 +38,9 @@ const (
 	hPriority       = "X-Ms-Cosmos-Priority-Level"
 	hIfMatch        = "If-Match"
 	hIfNoneMatch    = "If-None-Match"
-	hContentType    = "Content-Type"
+	// hIfModifiedSince is where a change feed is to begin.
+	hIfModifiedSince = "If-Modified-Since"
+	hContentType     = "Content-Type"
 )
 
 // Names of headers of answers, as they are sent.

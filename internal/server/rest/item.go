@@ -161,8 +161,3 @@ func (x *exchange) deleteByKey(ctx context.Context) (*answer, error) {
 	x.where(where)
 	return &answer{status: http.StatusOK}, nil
 }
-
-// changeFeed says that there is none.
-func (x *exchange) changeFeed(context.Context) (*answer, error) {
-	return nil, badRequest("The change feed is not supported.")
-}

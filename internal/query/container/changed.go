@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"strconv"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/query/feed"
+)
+
+// changed is a change as clients see it: the item with the stamp of its commit as _lsn or, of all versions, what it is
+// now, what it was before, and what was done.
+func (c *Container) changed(e *feed.Entry, all bool) ([]byte, error) {
+	id, err := c.idOf(e.Clustering)
+	if err != nil {
+		return nil, err
+	}
+	s := c.read(&e.Row)
+	now := c.item(e.Key, id, &s)
+	if !all {
+		return now.appendResource(make([]byte, 0, len(now.Body)+256), e.Stamp), nil
+	}
+	kind := command.Replaced
+	if cell := e.Row.Cell(command.ChangeKind); cell != nil && len(cell.Value) == 1 {
+		kind = command.Changed(cell.Value[0])
+	}
+	dst := append(make([]byte, 0, 2*len(now.Body)+512), `{"current":`...)
+	if kind == command.Deleted {
+		dst = append(dst, "{}"...)
+	} else {
+		dst = now.AppendResource(dst)
+	}
+	if before := imageBefore(&e.Row); len(before.Cells) > 0 {
+		s := c.read(&before)
+		dst = c.item(e.Key, id, &s).AppendResource(append(dst, `,"previous":`...))
+	}
+	dst = append(append(append(dst, `,"metadata":{"operationType":"`...), kind.String()...), `","lsn":`...)
+	dst = append(strconv.AppendInt(dst, e.Stamp, 10), `,"crts":`...)
+	dst = strconv.AppendInt(dst, e.Stamp/1_000_000, 10)
+	if kind == command.Deleted {
+		key, err := epk.ParseKey(e.Key, len(c.Definition.Paths))
+		if err != nil {
+			return nil, err
+		}
+		dst = document.AppendString(append(dst, `,"timeToLiveExpired":false,"id":`...), id)
+		dst = append(dst, `,"partitionKey":{`...)
+		for i := range key {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = document.AppendString(dst, c.Definition.Paths[i][1:])
+			dst = key[i].Append(append(dst, ':'))
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, "}}"...), nil
+}
+
+// imageBefore is the row as it was before a change that is kept.
+func imageBefore(r *row.Row) (before row.Row) {
+	for _, cell := range r.Cells {
+		if cell.Column&command.ChangeBefore != 0 && cell.Column != command.ChangeKind {
+			cell.Column &^= command.ChangeBefore
+			before.Cells = append(before.Cells, cell)
+		}
+	}
+	return before
+}

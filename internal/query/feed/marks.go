@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// mark is a stamp that holds from a position of the ring on, up to that of the next mark. What stands before the first
+// mark of a list has the stamp of the first.
+type mark struct {
+	at    keys.Position
+	stamp int64
+}
+
+// marks are in order of their positions, and never none.
+type marks []mark
+
+// marksMax bounds the marks of a continuation: there are not that many physical partitions.
+const marksMax = 1 << 14
+
+// compact leaves marks out that say what the one before them says.
+func (m marks) compact() marks {
+	out := m[:0]
+	for _, k := range m {
+		if len(out) == 0 || out[len(out)-1].stamp != k.stamp {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// find is the stamp at a position, and where it ends: nil at the end of the ring.
+func (m marks) find(at keys.Position) (stamp int64, end *keys.Position) {
+	i, _ := slices.BinarySearchFunc(m, at, func(k mark, at keys.Position) int {
+		if k.at.Compare(at) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	if i < len(m) {
+		end = &m[i].at
+	}
+	return m[max(i-1, 0)].stamp, end
+}
+
+// raised is, at each position, the higher of the stamps of two lists.
+func (m marks) raised(by marks) marks {
+	var out marks
+	for at := (keys.Position{}); ; {
+		a, endA := m.find(at)
+		b, endB := by.find(at)
+		out = append(out, mark{at, max(a, b)})
+		end := endA
+		if end == nil || endB != nil && endB.Compare(*end) < 0 {
+			end = endB
+		}
+		if end == nil {
+			return out.compact()
+		}
+		at = *end
+	}
+}
+
+func readMarks(r *codec.Reader) (m marks) {
+	n := r.Count(3)
+	if n == 0 || n > marksMax {
+		r.Fail()
+	}
+	last := int64(0)
+	for range n {
+		k := mark{at: keys.Position{Ring: r.Uint(), Key: slices.Clone(r.Bytes())}}
+		k.stamp = last + r.Int()
+		last = k.stamp
+		if r.Err() != nil {
+			return nil
+		}
+		if len(m) > 0 && m[len(m)-1].at.Compare(k.at) >= 0 || k.stamp < 0 {
+			r.Fail()
+			return nil
+		}
+		m = append(m, k)
+	}
+	return m
+}
+
+// append appends what readMarks reads.
+func (m marks) append(w *codec.Writer) {
+	w.Uint(uint64(len(m)))
+	last := int64(0)
+	for _, k := range m {
+		w.Uint(k.at.Ring)
+		w.Bytes(k.at.Key)
+		w.Int(k.stamp - last)
+		last = k.stamp
+	}
+}
+
+// Partition implements command.Visitor: a physical partition of which the horizon comes next.
+func (m *marks) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
+	at := keys.Position{Ring: tok.Position(), Key: append([]byte(nil), key...)}
+	*m = append(*m, mark{at: at})
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (m *marks) Row(clustering []byte, _ *row.Row) (command.Step, error) {
+	if len(clustering) != 8 || len(*m) == 0 {
+		return command.Stop, errMalformed
+	}
+	(*m)[len(*m)-1].stamp = int64(binary.BigEndian.Uint64(clustering))
+	return command.More, nil
+}

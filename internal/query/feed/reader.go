@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// ErrUnknown says that no physical partition of the scope answered: the table was dropped, or its map is not here yet.
+var ErrUnknown = errors.New("the physical partitions of the table are not known here")
+
+// Entry is a change: of what is kept, the images of the row (see command.ChangeBefore); otherwise the row as it is.
+type Entry struct {
+	Token token.Token
+	Key   []byte
+	// Stamp is that of the commit, in microseconds; those of a logical partition ascend.
+	Stamp      int64
+	Clustering []byte
+	Row        row.Row
+}
+
+// Reader reads pages of a feed. Its fields are set before Page, which moves At on.
+type Reader struct {
+	// Read sends a command, and again as long as what it has found could not be confirmed; visitor makes what hears of
+	// it, each time.
+	Read func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error
+	// Query has the table, the key or the range of the scope, level, time and claimant.
+	Query command.Read
+	// Holds narrows the scope to some logical partitions of it; nil is all.
+	Holds func(tok token.Token, key []byte) bool
+	At    Token
+	// Max and BytesMax bound a page, the latter about. Late tells that it is to end soon, whatever it has.
+	Max, BytesMax int
+	Late          func() bool
+
+	entries []Entry
+	size    int
+	// of the chunk that is read: where its entries begin, what the last place was, whether there is more behind it, and
+	// which part of the ring it is of.
+	chunk  int
+	last   place
+	more   bool
+	within keys.Span
+}
+
+// chunkMax bounds the entries that are read at once, chunkBytesMax their bytes.
+const (
+	chunkMax      = 500
+	chunkBytesMax = 1 << 20
+)
+
+// Page reads the next page, and moves At on. ended says that there were no more changes when it was read; a page may be
+// empty though it has not ended. After an error At is as it was, or further by pages that were not returned: then the
+// feed has to go on from the token of the page before.
+func (f *Reader) Page(ctx context.Context) (page []Entry, ended bool, err error) {
+	f.entries, f.size = nil, 0
+	goesOn := f.At.until != nil
+	if page, ended, err = f.round(ctx); ended && goesOn && err == nil {
+		// The round had begun before: there may be more by now.
+		if ended = false; len(page) == 0 {
+			return f.round(ctx)
+		}
+	}
+	return page, ended, err
+}
+
+// round reads on in the round under way, or begins one; ended is true at its end.
+func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error) {
+	if f.At.until == nil {
+		fresh := f.At.fresh()
+		if f.At.until, err = f.horizons(ctx); err != nil {
+			return nil, false, err
+		}
+		if f.At.roundAt = f.Query.Now; fresh {
+			f.At.since = f.At.until
+			f.At.end()
+			return nil, true, nil
+		}
+	}
+	scope := f.scope()
+	at := scope.begin
+	if p := f.At.place; p != nil {
+		if from := (keys.Position{Ring: p.ring, Key: p.key}); from.Compare(at) >= 0 {
+			at = from
+		} else {
+			f.At.place = nil // it is before this scope, which is a part of the one of the page before
+		}
+	}
+	for start := at; ; {
+		in, after, upto, ok := f.At.part(at, scope)
+		if !ok {
+			break
+		}
+		if at.Compare(start) > 0 && f.full() {
+			f.At.place = placeAt(at)
+			return f.entries, false, nil
+		}
+		if upto > after {
+			full, err := f.part(ctx, in, after, upto)
+			if err != nil || full {
+				return f.entries, false, err
+			}
+		}
+		f.At.place = nil
+		if at = in.limit; at.IsZero() {
+			break
+		}
+	}
+	f.At.end()
+	return f.entries, true, nil
+}
+
+// interval is a part of the ring. A zero limit is its end.
+type interval struct{ begin, limit keys.Position }
+
+// scope is the part of the ring that is read.
+func (f *Reader) scope() interval {
+	q := &f.Query
+	if q.Key != nil {
+		next := append(q.Key[:len(q.Key):len(q.Key)], 0)
+		return interval{keys.At(q.Token, q.Key), keys.At(q.Token, next)}
+	}
+	return interval{keys.Position{Ring: q.Range.Begin}, keys.Position{Ring: q.Range.Limit}}
+}
+
+// horizons asks for those of the scope.
+func (f *Reader) horizons(ctx context.Context) (marks, error) {
+	q := f.Query
+	q.Changes = &command.ChangesRead{Horizon: true}
+	var out *marks
+	err := f.Read(ctx, &q, func() command.Visitor {
+		out = &marks{}
+		return out
+	})
+	if err == nil && len(*out) == 0 {
+		err = ErrUnknown
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out.compact(), nil
+}
+
+// part reads the changes of a part of the ring; full says that the page has to end before the part does.
+func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full bool, err error) {
+	q := f.Query
+	q.Changes = &command.ChangesRead{After: after, Upto: upto, Kept: f.At.Kept}
+	f.within = keys.Span{Table: q.Table}
+	if q.Key == nil {
+		f.within.Begin, f.within.End = in.begin.Boundary(q.Table), in.limit.Boundary(q.Table)
+		q.Range, _ = q.Range.Intersect(f.within.Tokens())
+	}
+	begin := len(f.entries)
+	for {
+		if p := f.At.place; p != nil {
+			q.AfterKey, q.AfterToken = p.key, token.AtPosition(p.ring)
+			q.AfterClustering, q.AfterPartition = p.clustering, p.clustering == nil
+		}
+		err := f.Read(ctx, &q, func() command.Visitor {
+			clear(f.entries[begin:])
+			f.entries, f.chunk, f.more, f.last = f.entries[:begin], 0, false, place{}
+			return f
+		})
+		if err != nil {
+			// What was read before counts: somebody has paid for it.
+			if f.entries = f.entries[:begin]; begin == 0 {
+				return false, err
+			}
+			if f.At.place == nil {
+				f.At.place = placeAt(in.begin)
+			}
+			return true, nil
+		}
+		begin = len(f.entries)
+		f.size += f.chunk
+		if !f.more {
+			return false, nil
+		}
+		last := f.last
+		f.At.place, q.Continued = &last, true
+		if f.full() {
+			return true, nil
+		}
+	}
+}
+
+// full reports whether the page is to end.
+func (f *Reader) full() bool { return len(f.entries) >= f.Max || f.size >= f.BytesMax || f.Late() }
+
+// Partition implements command.Visitor.
+func (f *Reader) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
+	if !f.within.Holds(keys.At(tok, key)) || f.Holds != nil && !f.Holds(tok, key) {
+		return command.NextPartition, nil
+	}
+	f.last = place{ring: tok.Position(), key: append([]byte{}, key...)}
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (f *Reader) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	stamp, rest, ok := keys.ParseChange(clustering)
+	if !ok {
+		return command.Stop, errMalformed
+	}
+	f.last.clustering = bytes.Clone(clustering)
+	f.entries = append(f.entries, Entry{Token: token.AtPosition(f.last.ring), Key: f.last.key, Stamp: stamp,
+		Clustering: f.last.clustering[len(clustering)-len(rest):], Row: clone(r)})
+	f.chunk += len(clustering) + r.Size()
+	if len(f.entries) < f.Max && len(f.entries)%chunkMax != 0 && f.chunk < chunkBytesMax &&
+		f.size+f.chunk < f.BytesMax {
+		return command.More, nil
+	}
+	f.more = true
+	return command.Stop, nil
+}
+
+// Passed implements command.Walker.
+func (f *Reader) Passed(tok token.Token, key []byte, _ int) (command.Step, error) {
+	if !f.Late() {
+		return command.More, nil
+	}
+	f.last, f.more = place{ring: tok.Position(), key: append([]byte{}, key...)}, true
+	return command.Stop, nil
+}
+
+// clone copies a row with what it points to.
+func clone(r *row.Row) row.Row {
+	out := row.Row{Live: r.Live, Liveness: r.Liveness, Cells: slices.Clone(r.Cells)}
+	n := 0
+	for i := range out.Cells {
+		n += len(out.Cells[i].Path) + len(out.Cells[i].Value)
+	}
+	buf := make([]byte, 0, n)
+	hold := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		at := len(buf)
+		buf = append(buf, b...)
+		return buf[at:len(buf):len(buf)]
+	}
+	for i := range out.Cells {
+		c := &out.Cells[i]
+		c.Path, c.Value = hold(c.Path), hold(c.Value)
+	}
+	return out
+}

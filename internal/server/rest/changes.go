@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// The modes of a change feed, as clients name them.
+const (
+	latestVersions = "incremental feed"
+	allVersions    = "full-fidelity feed"
+)
+
+// changeFeed answers with a page of the change feed. Its etag goes on; where there are no more changes it is all there
+// is.
+func (x *exchange) changeFeed(ctx context.Context) (*answer, error) {
+	c, err := x.container(true)
+	if err != nil {
+		return nil, err
+	}
+	r := &container.ChangesRequest{RequestOptions: x.asked()}
+	if r.Scope, r.MaxItems, err = x.look(c); err != nil {
+		return nil, err
+	}
+	switch mode := x.header.Get(hIncremental); strings.ToLower(mode) {
+	case latestVersions:
+	case allVersions:
+		r.AllVersions = true
+	default:
+		return nil, badRequest("A-IM has to be Incremental Feed or Full-Fidelity Feed, not " + strconv.Quote(mode) + ".")
+	}
+	if refusal := x.feedFrom(r); refusal != nil {
+		return nil, refusal
+	}
+	page, err := x.server.engine.Changes(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	etag := `"` + page.Continuation + `"`
+	page.Continuation = ""
+	a := x.pageOf(c, &page.Page)
+	x.set(aETag, etag)
+	if page.Ended && len(page.Documents) == 0 {
+		return &answer{status: http.StatusNotModified}, nil
+	}
+	return a, nil
+}
+
+// feedFrom reads where a change feed is to begin. Some clients send a time along with a continuation, which counts.
+func (x *exchange) feedFrom(r *container.ChangesRequest) *failure {
+	switch etag := x.header.Get(hIfNoneMatch); etag {
+	case "":
+	case "*", `"*"`:
+		r.Now = true
+		return nil
+	default:
+		r.Continuation = strings.Trim(strings.TrimPrefix(etag, "W/"), `"`)
+		return nil
+	}
+	text := x.header.Get(hIfModifiedSince)
+	if text == "" {
+		return nil
+	}
+	for _, layout := range []string{http.TimeFormat, time.RFC1123, time.RFC3339} {
+		if since, err := time.Parse(layout, text); err == nil {
+			r.Since = since
+			return nil
+		}
+	}
+	return badRequest("If-Modified-Since " + strconv.Quote(text) + " is no time such as Mon, 02 Jan 2006 15:04:05 GMT.")
+}
