@@ -249,7 +249,7 @@ func TestSweeper(t *testing.T) {
 }
 
 // TestSweptSpaceComesBack proves that what sweeps remove of rows that are on disk gives its space back although nothing
-// else is written that would flush the memtable.
+// else is written that would flush the memtable: all but what is not worth a compaction, where one came amid the sweeps.
 func TestSweptSpaceComesBack(t *testing.T) {
 	s := openMem(t, Options{ReclaimAfter: time.Millisecond, DiskCheckEvery: 5 * time.Millisecond})
 	s.InstallTable(installed(0))
@@ -257,7 +257,7 @@ func TestSweptSpaceComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	random := rand.NewChaCha8([32]byte{})
-	for i := range 1000 {
+	for i := range 3000 {
 		v := make([]byte, 1000)
 		_, _ = random.Read(v)
 		apply(t, s, mutation("k", fmt.Sprint(i), 1, func(b *row.Builder) { b.Cell(1, nil, v, 10, 1000) }))
@@ -272,13 +272,13 @@ func TestSweptSpaceComesBack(t *testing.T) {
 		}
 		return n
 	}
-	if n := size(); n < 1e6 {
-		t.Fatalf("1,000 rows of 1,000 bytes take %d on disk", n)
+	if n := size(); n < 3e6 {
+		t.Fatalf("3,000 rows of 1,000 bytes take %d on disk", n)
 	}
 	if err := sweepAll(s, 5000, 100); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(t, "the space is free", func() bool { return size() < 1e5 })
+	poll.Until(t, "the space is free", func() bool { return size() < 1e6 })
 }
 
 // TestSweeperGivesWay proves that a sweeper looks at a tenth of the keys while the machine is asked for more than it
