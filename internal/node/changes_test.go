@@ -137,6 +137,8 @@ func TestChangeFeed(t *testing.T) {
 		`SELECT id FROM d.c WHERE cosmos_changefeed_start_time() > '2020-01-01'`:            "equality",
 		`SELECT id FROM d.c WHERE cosmos_changefeed_start_time() = '2020-01-01' LIMIT 1`:    "LIMIT",
 		`SELECT cluster_name FROM system.local WHERE cosmos_changefeed_start_time() = 1`:    "no change feed",
+		`SELECT id FROM d.c WHERE cosmos_changefeed_mode() = 'all'`:                         "are not kept",
+		`SELECT id FROM d.c WHERE cosmos_changefeed_mode() = 'latest'`:                      "goes with",
 		`SELECT id FROM d.c WHERE other_function() = '2020-01-01'`:                          "line 1",
 		`SELECT id FROM d.c WHERE cosmos_changefeed_start_time() = '2020-01-01' AND id='1'`: "cannot be combined",
 	} {
@@ -178,6 +180,12 @@ func TestAllVersions(t *testing.T) {
 	_, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{Continuation: end})
 	if err == nil {
 		t.Error("a continuation of all versions is one of latest versions")
+	}
+	all := newClient(t, n).query(fmt.Sprintf(`SELECT id, body FROM d.c WHERE cosmos_changefeed_start_time() = %d `+
+		`AND cosmos_changefeed_mode() = 'all'`, from.Since.UnixMilli()))
+	if text := string(all.Cells); all.RowCount != 5 || strings.Count(text, "delete") != 2 ||
+		strings.Count(text, `"n":2}`) != 2 || len(all.Metadata.Columns) != 6 {
+		t.Errorf("CQL reads %d changes: %q", all.RowCount, text)
 	}
 	from.Since = time.Now().Add(-11 * time.Minute)
 	_, err = n.containers.Changes(t.Context(), s.c, &from)

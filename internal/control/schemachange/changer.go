@@ -80,14 +80,13 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	return c.Schema(), events, nil
 }
 
-// The feature levels from which on there are containers, and vectors: older builds do not know them in the records.
+// The feature levels from which on there are containers, vectors, and change logs: older builds do not know them in the
+// records.
 const (
 	containersLevel = 3
 	vectorsLevel    = 4
+	feedsLevel      = 4
 )
-
-// feedsLevel is the one from which on their changes are entered in a log.
-const feedsLevel = 4
 
 // allowed refuses what nodes of an older build could not follow.
 func (c *Changer) allowed(s *meta.State, change schema.Change) error {

@@ -28,8 +28,9 @@ type Container struct {
 	// Feed says that changes of items are entered in the change log (RFC 0024). Containers from before feature level 4
 	// have none.
 	Feed bool `json:"feed,omitempty"`
-	// KeptSince is the second since which all changes are kept for as long as the definition says, 0 from the
-	// beginning.
+	// Keep is for how many seconds all changes are kept, 0 if they are not. KeptSince is the second since which all
+	// changes are kept for as long as the definition says, 0 from the beginning.
+	Keep      int64 `json:"keep,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
 	// Scripts are those that it keeps, in order of their kinds and ids.
 	Scripts []Script `json:"scripts,omitempty"`

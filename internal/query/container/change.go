@@ -85,7 +85,7 @@ func (e *Engine) CreateContainer(ctx context.Context, d *Database, body []byte, 
 	err := e.apply(ctx, &schema.CreateContainer{Stamp: e.stamp(), Keyspace: d.keyspace.Name, Name: name,
 		ID: schema.UUID(uuid.New()), Properties: properties, Unique: len(def.UniqueKeys),
 		Container: schema.Container{ID: def.ID, Paths: def.Paths, Scheme: def.Hash, Definition: def.JSON,
-			At: e.opts.Now().Unix()}})
+			Keep: def.Keep, At: e.opts.Now().Unix()}})
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -119,7 +119,8 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 		if !matches(ifMatch, etagOf(in.Was)) {
 			return preconditionFailed()
 		}
-		t.KeptSince = keptSince(t, def, e.opts.Now().Unix())
+		t.KeptSince = keptSince(t, def.Keep, e.opts.Now().Unix())
+		t.Keep = def.Keep
 		t.Definition = def.JSON
 		return nil
 	})

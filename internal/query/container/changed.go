@@ -8,7 +8,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
-	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/query/feed"
 )
 
@@ -24,17 +23,14 @@ func (c *Container) changed(e *feed.Entry, all bool) ([]byte, error) {
 	if !all {
 		return now.appendResource(make([]byte, 0, len(now.Body)+256), e.Stamp), nil
 	}
-	kind := command.Replaced
-	if cell := e.Row.Cell(command.ChangeKind); cell != nil && len(cell.Value) == 1 {
-		kind = command.Changed(cell.Value[0])
-	}
+	kind := e.Changed()
 	dst := append(make([]byte, 0, 2*len(now.Body)+512), `{"current":`...)
 	if kind == command.Deleted {
 		dst = append(dst, "{}"...)
 	} else {
 		dst = now.AppendResource(dst)
 	}
-	if before := imageBefore(&e.Row); len(before.Cells) > 0 {
+	if before := e.Before(); len(before.Cells) > 0 {
 		s := c.read(&before)
 		dst = c.item(e.Key, id, &s).AppendResource(append(dst, `,"previous":`...))
 	}
@@ -58,15 +54,4 @@ func (c *Container) changed(e *feed.Entry, all bool) ([]byte, error) {
 		dst = append(dst, '}')
 	}
 	return append(dst, "}}"...), nil
-}
-
-// imageBefore is the row as it was before a change that is kept.
-func imageBefore(r *row.Row) (before row.Row) {
-	for _, cell := range r.Cells {
-		if cell.Column&command.ChangeBefore != 0 && cell.Column != command.ChangeKind {
-			cell.Column &^= command.ChangeBefore
-			before.Cells = append(before.Cells, cell)
-		}
-	}
-	return before
 }

@@ -78,15 +78,15 @@ func (t *Transaction) kept(s *state) []byte {
 	return b.Append(nil)
 }
 
-// keptSince is since when a container keeps its changes for as long as its next definition says.
-func keptSince(t *schema.Container, next *Definition, now int64) int64 {
-	switch keep := viewDefinition(t.Definition).Keep; {
-	case next.Keep == 0:
-		return 0
+// keptSince is since when a container has kept all changes, once it is to keep them for so many seconds.
+func keptSince(t *schema.Container, keep, now int64) int64 {
+	switch {
 	case keep == 0:
+		return 0
+	case t.Keep == 0:
 		return now
 	default:
-		return max(t.KeptSince, now-keep)
+		return max(t.KeptSince, now-t.Keep)
 	}
 }
 

@@ -27,6 +27,25 @@ type Entry struct {
 	Row        row.Row
 }
 
+// Changed is what a kept change has done to the row.
+func (e *Entry) Changed() command.Changed {
+	if cell := e.Row.Cell(command.ChangeKind); cell != nil && len(cell.Value) == 1 {
+		return command.Changed(cell.Value[0])
+	}
+	return command.Replaced
+}
+
+// Before is the row as it was before a kept change, without cells if there was none.
+func (e *Entry) Before() (before row.Row) {
+	for _, cell := range e.Row.Cells {
+		if cell.Column&command.ChangeBefore != 0 && cell.Column != command.ChangeKind {
+			cell.Column &^= command.ChangeBefore
+			before.Cells = append(before.Cells, cell)
+		}
+	}
+	return before
+}
+
 // Reader reads pages of a feed. Its fields are set before Page, which moves At on.
 type Reader struct {
 	// Read sends a command, and again as long as what it has found could not be confirmed; visitor makes what hears of

@@ -253,7 +253,8 @@ const (
 	MultiColumn
 	// TokenRelation is `token(a, b) op value`.
 	TokenRelation
-	// ChangeFeedRelation is `cosmos_changefeed_start_time() op value`; its column is the name of the function.
+	// ChangeFeedRelation is `cosmos_changefeed_start_time() op value`, or of `cosmos_changefeed_mode()`; its column is
+	// the name of the function.
 	ChangeFeedRelation
 )
 

@@ -4,8 +4,12 @@ package parser
 
 import "strings"
 
-// ChangeFeedStart is the function that makes a SELECT one of the change feed.
-const ChangeFeedStart = "cosmos_changefeed_start_time"
+// ChangeFeedStart is the function that makes a SELECT one of the change feed, ChangeFeedMode the one that says of which
+// changes.
+const (
+	ChangeFeedStart = "cosmos_changefeed_start_time"
+	ChangeFeedMode  = "cosmos_changefeed_mode"
+)
 
 // where parses relations joined by AND. Which rows a statement means cannot depend on what was read.
 func (p *parser) where() []Relation {
@@ -35,13 +39,14 @@ func (p *parser) relation() Relation {
 	r := Relation{Kind: SingleColumn, Columns: []Ident{p.columnName()}}
 	switch p.tok.kind {
 	case tOpen:
-		if name := r.Columns[0]; name.Quoted || !strings.EqualFold(name.Name, ChangeFeedStart) {
+		name := strings.ToLower(r.Columns[0].Name)
+		if r.Columns[0].Quoted || name != ChangeFeedStart && name != ChangeFeedMode {
 			p.fail()
 			return r
 		}
 		p.advance()
 		p.expect(tClose)
-		r.Kind, r.Columns[0].Name = ChangeFeedRelation, ChangeFeedStart
+		r.Kind, r.Columns[0].Name = ChangeFeedRelation, name
 		r.Op = p.comparison()
 		r.Value = p.term()
 	case tOpenBracket:

@@ -91,7 +91,7 @@ func (p *printer) relation(r Relation) {
 	case MultiColumn:
 		p.columnTuple(r.Columns)
 	case ChangeFeedRelation:
-		p.put(ChangeFeedStart, "()")
+		p.put(r.Columns[0].Name, "()")
 	default:
 		p.idents(r.Columns)
 	}

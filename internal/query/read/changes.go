@@ -7,13 +7,16 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -22,24 +25,53 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// bindChanges binds cosmos_changefeed_start_time() = value.
+// The modes of a change feed, as cosmos_changefeed_mode() has them.
+const (
+	modeLatest = "latest"
+	modeAll    = "all"
+)
+
+// bindChanges binds cosmos_changefeed_start_time() = value, and cosmos_changefeed_mode() = 'all'.
 func (w *where) bindChanges(r *parser.Relation, env *expr.Env) (err error) {
-	switch {
+	name := r.Columns[0].Name
+	again := w.changes != nil
+	if name == parser.ChangeFeedMode {
+		again = w.mode
+	}
+	switch c := w.table.Container; {
 	case r.Op != parser.Equal:
-		return dberr.Invalidf("%s() can only be restricted by an equality: the time from which on changes are wanted",
-			parser.ChangeFeedStart)
-	case w.changes != nil:
-		return dberr.Invalidf("%s() cannot be restricted by more than one relation", parser.ChangeFeedStart)
-	case w.table.Container == nil:
+		return dberr.Invalidf("%s() can only be restricted by an equality", name)
+	case again:
+		return dberr.Invalidf("%s() cannot be restricted by more than one relation", name)
+	case c == nil:
 		return dberr.Invalidf("Table %s has no change feed: those of containers have one, which the REST interface makes",
 			w.table)
-	case !w.table.Container.Feed:
+	case !c.Feed:
 		return dberr.Invalidf("The container %s has no change feed: it was made before feature level 4. One that is made "+
 			"now, and filled from it, has one", w.table)
 	}
-	w.changes, err = expr.Bind(r.Value, expr.Receiver{Name: parser.ChangeFeedStart + "()",
-		Type: cqltype.Native(cqltype.Timestamp)}, env)
+	if name == parser.ChangeFeedMode {
+		return w.bindMode(r.Value)
+	}
+	w.changes, err = expr.Bind(r.Value, expr.Receiver{Name: name + "()", Type: cqltype.Native(cqltype.Timestamp)}, env)
 	return err
+}
+
+// bindMode binds the mode: the columns of the result depend on it.
+func (w *where) bindMode(value parser.Term) error {
+	mode := ""
+	if c, ok := value.(*parser.Constant); ok && c.Kind == parser.StringConstant {
+		mode = strings.ToLower(c.Text)
+	}
+	w.mode, w.kept = true, mode == modeAll
+	switch {
+	case mode != modeAll && mode != modeLatest:
+		return dberr.Invalidf("%s() has to be '%s' or '%s', as a constant", parser.ChangeFeedMode, modeLatest, modeAll)
+	case w.kept && w.table.Container.Keep == 0:
+		return dberr.Invalidf("All versions and deletes of %s are not kept: its container needs a change feed policy, "+
+			"which says for how long they are", w.table)
+	}
+	return nil
 }
 
 // notOfChanges is the refusal of what a change feed cannot be asked for.
@@ -51,6 +83,9 @@ func notOfChanges(what string) error {
 // checkChanges refuses what else a change feed cannot be restricted by.
 func (w *where) checkChanges() error {
 	switch {
+	case w.changes == nil && w.mode:
+		return dberr.Invalidf("%s() goes with %s(), which says where the change feed begins", parser.ChangeFeedMode,
+			parser.ChangeFeedStart)
 	case w.changes == nil:
 	case w.token != nil || w.pk.Has(relation.In) || w.pkNeedsFiltering():
 		return notOfChanges("a part of the partition key, an IN or a token")
@@ -62,9 +97,9 @@ func (w *where) checkChanges() error {
 
 // checkChanges refuses what the rows of a change feed cannot be made to.
 func (p *Plan) checkChanges(stmt *parser.Select) error {
-	if p.where.changes != nil && (p.distinct || p.aggregated || len(stmt.OrderBy) > 0 || p.limit != nil ||
-		p.partitionLimit != nil) {
-		return notOfChanges("DISTINCT, GROUP BY, ORDER BY, an aggregate or a LIMIT")
+	if p.where.changes != nil && (stmt.JSON && p.where.kept || p.distinct || p.aggregated || len(stmt.OrderBy) > 0 ||
+		p.limit != nil || p.partitionLimit != nil) {
+		return notOfChanges("DISTINCT, GROUP BY, ORDER BY, an aggregate, a LIMIT, or JSON of all versions")
 	}
 	return nil
 }
@@ -109,34 +144,83 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 		return dberr.Invalidf("There are more than %d changes, or more than fit into one result: ask for pages, whose "+
 			"paging state is where the change feed goes on", unpagedMax)
 	}
-	s.options.VisitsMax, s.pageLeft, s.paged = math.MaxInt, unlimited, false
-	s.options.ResultBytesMax = math.MaxInt
-	for i := range entries {
-		e := &entries[i]
-		if _, err := s.partition(e.Token, e.Key, nil); err != nil {
-			return err
-		}
-		if _, err := s.row(e.Clustering, &e.Row); err != nil {
-			return err
-		}
+	if err := s.emitChanges(entries); err != nil {
+		return err
 	}
 	b := f.At.Append(s.page.PagingState[:0])
 	s.page.PagingState = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	return nil
 }
 
+// emitChanges makes rows of changes.
+func (s *scan) emitChanges(entries []feed.Entry) error {
+	s.options.VisitsMax, s.options.ResultBytesMax = math.MaxInt, math.MaxInt
+	s.pageLeft, s.paged = unlimited, false
+	for i := range entries {
+		e := &entries[i]
+		if _, err := s.partition(e.Token, e.Key, nil); err != nil {
+			return err
+		}
+		if !s.plan.where.kept {
+			if _, err := s.row(e.Clustering, &e.Row); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.emitImages(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emitImages makes one row of a change: what was done when, the row after it, and the row before.
+func (s *scan) emitImages(e *feed.Entry) error {
+	s.page.Cells = appendCell(s.page.Cells, []byte(e.Changed().String()))
+	s.page.Cells = appendCell(s.page.Cells, binary.BigEndian.AppendUint64(nil, uint64(e.Stamp/1000)))
+	before := e.Before()
+	for _, image := range []*row.Row{&e.Row, &before} {
+		if err := s.fillRow(e.Clustering, image); err != nil {
+			return err
+		}
+		if err := s.emitCells(); err != nil {
+			return err
+		}
+	}
+	s.rowsSeen = true
+	s.page.Visited++
+	s.page.Rows++
+	return nil
+}
+
+// describeChanges makes the columns of the result those of all versions, if these are asked for: what emitImages emits.
+func (p *Plan) describeChanges() {
+	if !p.where.kept {
+		return
+	}
+	column := func(name string, t *cqltype.Type) Column { return Column{p.table.Keyspace, p.table.Name, name, t} }
+	columns := []Column{column("operation", cqltype.Native(cqltype.Text)),
+		column("committed", cqltype.Native(cqltype.Timestamp))}
+	for _, name := range []string{"%s", "previous(%s)"} {
+		for _, c := range p.columns {
+			columns = append(columns, column(fmt.Sprintf(name, c.Name), c.Type))
+		}
+	}
+	p.columns = columns
+}
+
 // changesFrom is where the page begins.
 func (s *scan) changesFrom() (at feed.Token, err error) {
-	table := s.plan.table.ID
+	table, kept := s.plan.table.ID, s.plan.where.kept
 	if b := s.options.PagingState; len(b) > 0 {
 		if len(b) < 4 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]) {
 			return at, errState
 		}
 		at, err = feed.DecodeToken(b[:len(b)-4])
-		if err != nil || at.Table != table || at.Kept {
+		if err != nil || at.Table != table || at.Kept != kept {
 			return at, errState
 		}
-		return at, nil
+		return at, s.stillKept(&at)
 	}
 	v, state, err := s.plan.where.changes.Eval(&s.bind)
 	if err != nil {
@@ -146,10 +230,22 @@ func (s *scan) changesFrom() (at feed.Token, err error) {
 		return at, dberr.Invalidf("%s() needs a time: the changes of it and later are read", parser.ChangeFeedStart)
 	}
 	since := time.UnixMilli(int64(binary.BigEndian.Uint64(v)))
-	if since.UnixMicro() <= 0 {
-		return feed.Beginning(table, false), nil
+	at = feed.Beginning(table, kept)
+	if since.UnixMicro() > 0 {
+		at = feed.Since(table, kept, since)
 	}
-	return feed.Since(table, false, since), nil
+	return at, s.stillKept(&at)
+}
+
+// stillKept refuses to go on where changes may have expired that were not read.
+func (s *scan) stillKept(at *feed.Token) error {
+	c := s.plan.table.Container
+	if oldest := max(s.options.Now-c.Keep, c.KeptSince); at.Kept && at.AsOf < oldest {
+		return dberr.Invalidf("The change feed of all versions is to begin at %s, and what was changed before %s is not "+
+			"kept any more. Begin with a later time", time.Unix(at.AsOf, 0).UTC().Format(time.RFC3339),
+			time.Unix(oldest, 0).UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // late tells that the execution has taken its time.

@@ -130,6 +130,9 @@ func (p *Plan) Indexed() bool { return p.where.index != nil }
 
 // Key is the partition key that is read, which must be one.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
+	if p.where.changes != nil {
+		return nil, dberr.Invalidf("A SELECT within a transaction reads rows, and not the change feed")
+	}
 	if p.where.keyRange || p.where.token != nil {
 		return nil, dberr.Invalidf("A SELECT within a transaction must give the whole partition key")
 	}
@@ -179,6 +182,7 @@ func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 			p.columns = append(p.columns, Column{p.table.Keyspace, p.table.Name, o.name, o.typ})
 		}
 	}
+	p.describeChanges()
 	p.variables = env.Variables()
 	p.pkIndexes = relation.PartitionMarkers(stmt.Where, p.table)
 }

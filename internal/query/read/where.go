@@ -24,6 +24,8 @@ type where struct {
 	token                  *tokenRestriction
 	// changes is where the change feed begins that is asked for instead of rows, nil if none is.
 	changes expr.Term
+	// mode says that cosmos_changefeed_mode() was there, kept that it asks for all versions.
+	mode, kept bool
 
 	// keyRange is true if partitions are found by scanning a range of tokens (through an index or not), not by their
 	// keys.

@@ -36,7 +36,7 @@ func (w *where) bindRelations(relations []parser.Relation, env *expr.Env) error 
 		}
 		if r.Kind == parser.ChangeFeedRelation {
 			return dberr.Invalidf("%s() is for SELECT: an UPDATE or a DELETE names its rows by their keys",
-				parser.ChangeFeedStart)
+				r.Columns[0].Name)
 		}
 		bound, err := relation.Bind(r, env)
 		if err != nil {

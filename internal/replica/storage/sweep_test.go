@@ -248,8 +248,9 @@ func TestSweeper(t *testing.T) {
 	}
 }
 
-// TestSweptSpaceComesBack proves that what sweeps remove of rows that are on disk gives its space back although nothing
-// else is written that would flush the memtable: all but what is not worth a compaction, where one came amid the sweeps.
+// TestSweptSpaceComesBack proves that what sweeps remove of rows that are on disk gives its space back although
+// nothing else is written that would flush the memtable: all but what is not worth a compaction, where one came amid
+// the sweeps.
 func TestSweptSpaceComesBack(t *testing.T) {
 	s := openMem(t, Options{ReclaimAfter: time.Millisecond, DiskCheckEvery: 5 * time.Millisecond})
 	s.InstallTable(installed(0))
