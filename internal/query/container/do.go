@@ -270,9 +270,9 @@ func unread(ops []Operation, err error) error {
 func (e *Engine) fetch(ctx context.Context, c *Container, key epk.Key, item *Item, out *Results,
 	o *RequestOptions) error {
 	// What was asked for is done, and paid for.
-	until := time.Now().Add(e.opts.ReadTimeout)
+	until := e.opts.Sched.Now().Add(e.opts.ReadTimeout)
 	r, where, err := e.Read(ctx, c, key, item.ID, "", *o)
-	for err != nil && awaitBudget(ctx, err, until) {
+	for err != nil && e.awaitBudget(ctx, err, until) {
 		r, where, err = e.Read(ctx, c, key, item.ID, "", *o)
 	}
 	if err != nil {

@@ -12,22 +12,17 @@ import (
 
 // awaitBudget waits until a partition that refused a read, because it has spent what it may take for now, may be asked
 // again. It returns false at once for another error, and where that is not before a time.
-func awaitBudget(ctx context.Context, err error, until time.Time) bool {
-	wait := time.Duration(0)
+func (e *Engine) awaitBudget(ctx context.Context, err error, until time.Time) bool {
+	wait, s := time.Duration(0), e.opts.Sched
 	if busy, ok := errors.AsType[*dberr.Overloaded](err); ok {
 		wait = busy.RetryAfter
+	} else if told, ok := errors.AsType[*Error](err); ok {
+		wait = told.RetryAfter
 	}
-	if wait <= 0 || !time.Now().Add(wait).Before(until) {
+	if wait <= 0 || !s.Now().Add(wait).Before(until) {
 		return false
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return s.Sleep(ctx, wait) == nil
 }
 
 // piece is next, for a request that has read something before: it has paid for that, so it waits for budget until a
@@ -39,7 +34,7 @@ func (x *scan) piece(ctx context.Context, goesOn bool, until time.Time) error {
 		if err == nil {
 			return nil
 		}
-		if x.at = at; !goesOn || !awaitBudget(ctx, err, until) {
+		if x.at = at; !goesOn || !x.e.awaitBudget(ctx, err, until) {
 			return err
 		}
 	}
