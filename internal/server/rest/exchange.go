@@ -31,6 +31,9 @@ type exchange struct {
 	held int64
 
 	out http.Header // of the answer
+	// values has the values of its first headers, so that they are not allocated one by one, and valuesN how many.
+	values  [24]string
+	valuesN int
 	// byRID says that the path is made of resource ids.
 	byRID bool
 	// charge is what the request has cost.
@@ -214,7 +217,15 @@ func (x *exchange) refuse(f *failure) *answer {
 }
 
 // set sets a header of the answer: its name is sent as it is.
-func (x *exchange) set(name, value string) { x.out[name] = []string{value} }
+func (x *exchange) set(name, value string) {
+	if n := x.valuesN; n < len(x.values) {
+		x.values[n] = value
+		x.out[name] = x.values[n : n+1 : n+1]
+		x.valuesN++
+		return
+	}
+	x.out[name] = []string{value}
+}
 
 // write sends the answer.
 func (x *exchange) write(w http.ResponseWriter, a *answer) {
@@ -230,7 +241,7 @@ func (x *exchange) write(w http.ResponseWriter, a *answer) {
 	if len(a.body) > 0 {
 		x.out[hContentType] = jsonType
 	}
-	x.out["Content-Length"] = []string{strconv.Itoa(len(a.body))}
+	x.set("Content-Length", strconv.Itoa(len(a.body)))
 	w.WriteHeader(a.status)
 	// A client that went away in the middle of its answer is nobody to report to.
 	_, _ = w.Write(a.body)

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package rest
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkSockets is what requests over a socket take of the processor in all: the kernel, package http, the surface
+// and a client that sends bytes which were made before. 16 connections have one request each under way.
+func BenchmarkSockets(b *testing.B) {
+	f := newFake()
+	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}
+	s := New(f, noScripts{}, Options{Keys: func() *Keys { return keys }})
+	text := func(method, path, body string, header map[string]string) string {
+		r, err := http.NewRequest(method, "http://h"+path, strings.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		sign(r, keys.Primary, time.Now())
+		for k, v := range header {
+			r.Header.Set(k, v)
+		}
+		var t strings.Builder
+		if err := r.Write(&t); err != nil {
+			b.Fatal(err)
+		}
+		return t.String()
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	go func() { _ = s.Serve(l) }()
+	defer l.Close()
+	ask := func(c net.Conn, in *bufio.Reader, request string) int {
+		if _, err := io.WriteString(c, request); err != nil {
+			b.Error(err)
+		}
+		status, length := 0, 0
+		for {
+			line, err := in.ReadSlice('\n')
+			if err != nil {
+				b.Error(err)
+				return 0
+			}
+			if len(line) == 2 {
+				break
+			}
+			if status == 0 {
+				status, _ = strconv.Atoi(string(line[9:12]))
+			}
+			if v, ok := strings.CutPrefix(string(line), "Content-Length: "); ok {
+				length, _ = strconv.Atoi(strings.TrimSpace(v))
+			}
+		}
+		_, _ = in.Discard(length)
+		return status
+	}
+	dial := func() (net.Conn, *bufio.Reader) {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		return c, bufio.NewReader(c)
+	}
+	c, in := dial()
+	item := `{"id":"1","pk":"a","x":"` + strings.Repeat("x", 1000) + `"}`
+	ask(c, in, text(post, "/dbs", `{"id":"d"}`, nil))
+	ask(c, in, text(post, "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, nil))
+	ask(c, in, text(post, docs, item, pk))
+	c.Close()
+	upsert := m{"x-ms-documentdb-partitionkey": `["a"]`, "x-ms-documentdb-is-upsert": "true"}
+	for name, request := range map[string]string{
+		"read": text(get, docs+"/1", "", pk), "upsert": text(post, docs, item, upsert),
+	} {
+		b.Run(name, func(b *testing.B) {
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			var before, after syscall.Rusage
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+			done := make(chan bool)
+			for range 16 {
+				go func() {
+					c, in := dial()
+					for left.Add(-1) >= 0 {
+						if status := ask(c, in, request); status/100 != 2 {
+							b.Errorf("status %d", status)
+							break
+						}
+					}
+					c.Close()
+					done <- true
+				}()
+			}
+			for range 16 {
+				<-done
+			}
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+			cpu := func(r *syscall.Rusage) int64 { return r.Utime.Nano() + r.Stime.Nano() }
+			b.ReportMetric(float64(cpu(&after)-cpu(&before))/1e3/float64(b.N), "cpu-us/op")
+		})
+	}
+}
