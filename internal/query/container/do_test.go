@@ -5,6 +5,7 @@ package container
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -21,9 +22,14 @@ import (
 type deaf struct {
 	topology *topology.Snapshot
 	answer   answer
+	// reads counts those that it refused, the first busy of them for want of budget.
+	reads, busy int
 }
 
 func (d *deaf) Read(context.Context, *command.Read, command.Visitor) error {
+	if d.reads++; d.reads <= d.busy {
+		return &dberr.Overloaded{RetryAfter: time.Millisecond}
+	}
 	return &dberr.Unavailable{}
 }
 
@@ -57,7 +63,7 @@ func TestWhatIsDoneIsNotRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := outcome{status: 200, id: "a", there: true, stored: stored{etag: uuid.UUID{1}}}
-	at := &deaf{m, answer{failed: -1, of: []outcome{done}}}
+	at := &deaf{topology: m, answer: answer{failed: -1, of: []outcome{done}}, busy: 2}
 	e := New(Options{Catalog: catalog.New(s, func() catalog.NodeInfo { return catalog.NodeInfo{} }), Coordinator: at})
 	db, err := e.Database("d")
 	if err != nil {
@@ -71,6 +77,9 @@ func TestWhatIsDoneIsNotRefused(t *testing.T) {
 	patch := []Operation{{Kind: Patch, ID: "a", Body: []byte(`[{"op":"incr","path":"/n","value":1}]`)}}
 	if _, err := e.Do(t.Context(), c, key, patch, RequestOptions{}); StatusOf(err) != 408 {
 		t.Errorf("a patch that was done: %v", err)
+	}
+	if at.reads != 3 {
+		t.Errorf("it was read %d times: while there is no budget it is waited for", at.reads)
 	}
 	if _, err := e.Do(t.Context(), c, key, []Operation{{Kind: Read, ID: "a"}}, RequestOptions{}); StatusOf(err) != 503 {
 		t.Errorf("a read: %v", err)
