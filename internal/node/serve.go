@@ -39,11 +39,11 @@ func (n *Node) serve() error {
 	n.growth = n.newGrowth()
 	large := n.newQuota()
 	n.inBackground(large.Run)
-	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock()})
 	answers, err := release.Parse(n.opts.Compatibility)
 	if err != nil {
 		return err
 	}
+	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: answers})
 	options := session.Options{
 		Release:          answers,
 		Now:              n.clock(),

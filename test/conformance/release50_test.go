@@ -12,8 +12,12 @@ import (
 	"testing"
 )
 
-// floors holds, for each file of recordings of 5.0, how many of its steps agree at least. They only rise.
-const floors = "testdata/50/floors.txt"
+// floors holds, for each file of recordings of 5.0, how many of its steps agree at least. They only rise. They are
+// slack below what agreed when they were written, because some steps are about seconds that pass.
+const (
+	floors = "testdata/50/floors.txt"
+	slack  = 2
+)
 
 // TestRelease50 replays what was recorded from Cassandra 5.0.5, nothing left out, against a node that answers as 5.0
 // does, and prints a table: the steps that agree, and all, of each topic. It fails if fewer agree than floors.txt says.
@@ -78,7 +82,7 @@ func readFloors(t *testing.T) map[string]int {
 
 func writeFloors(t *testing.T, results map[string]*result, least map[string]int) {
 	for name, r := range results {
-		least[name] = max(least[name], r.agreed)
+		least[name] = max(least[name], r.agreed-slack)
 	}
 	var b strings.Builder
 	b.WriteString("# Steps that agree at least, of each file of recordings of 5.0: see TestRelease50.\n")

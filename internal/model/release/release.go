@@ -30,6 +30,8 @@ type Release struct {
 	// BlobExtremes: min and max of collections, tuples and user-defined types compare bytes and give a blob, else they
 	// compare values and give the type.
 	BlobExtremes bool
+	// SnapshotOptions: DESCRIBE shows allow_auto_snapshot, incremental_backups and memtable at their defaults, too.
+	SnapshotOptions bool
 	// WarnsOfUse: the first PREPARE of a connection after USE that names a table without its keyspace has a warning.
 	WarnsOfUse bool
 }
@@ -48,8 +50,9 @@ var (
 		BlobExtremes:        true,
 	}
 	Cassandra50 = &Release{
-		Name:       "5.0",
-		WarnsOfUse: true,
+		Name:            "5.0",
+		SnapshotOptions: true,
+		WarnsOfUse:      true,
 	}
 )
 

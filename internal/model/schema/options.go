@@ -93,6 +93,7 @@ var tableProperties = map[string]bool{
 	"gc_grace_seconds":   true,
 	"max_index_interval": true, "memtable_flush_period_in_ms": true, "min_index_interval": true, "read_repair": true,
 	"speculative_retry": true, propertyID: true, storageCapProperty: true, mergesProperty: true,
+	"allow_auto_snapshot": true, "incremental_backups": true, "memtable": true,
 }
 
 func knownProperty(name string) bool {
@@ -130,6 +131,12 @@ func (o *TableOptions) set(p *Property) (err error) {
 		o.AdditionalWritePolicy, err = speculation(p)
 	case "read_repair":
 		o.ReadRepair, err = readRepair(p)
+	case "allow_auto_snapshot":
+		o.SnapshotsOff, err = switchedOff(p)
+	case "incremental_backups":
+		o.BackupsOff, err = switchedOff(p)
+	case "memtable":
+		return checkMemtable(p)
 	case storageCapProperty:
 		return o.setStorageCap(p)
 	case mergesProperty:
@@ -171,6 +178,31 @@ func extension(text string) []byte {
 		}
 	}
 	return []byte(text)
+}
+
+// switchedOff reads an option that is on by default.
+func switchedOff(p *Property) (bool, error) {
+	text, err := p.simple()
+	if err != nil {
+		return false, err
+	}
+	switch strings.ToLower(text) {
+	case "1", "true", "yes":
+		return false, nil
+	case "0", "false", "no":
+		return true, nil
+	}
+	return false, dberr.Syntaxf("Invalid boolean value %s for '%s'. Positive values can be '1', 'true' or 'yes'. "+
+		"Negative values can be '0', 'false' or 'no'.", text, p.Name)
+}
+
+// checkMemtable takes the one memtable that there is.
+func checkMemtable(p *Property) error {
+	text, err := p.simple()
+	if err == nil && text != "default" {
+		err = dberr.Configf("Memtable configuration \"%s\" not found.", text)
+	}
+	return err
 }
 
 func readRepair(p *Property) (string, error) {

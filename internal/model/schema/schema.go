@@ -172,6 +172,10 @@ type TableOptions struct {
 	StorageCapGB float64 `json:",omitempty"`
 	// MergesOff says that small partitions are not merged by themselves (automatic_merges = false).
 	MergesOff bool `json:",omitempty"`
+	// SnapshotsOff and BackupsOff are allow_auto_snapshot = false and incremental_backups = false of Cassandra 4.1 and
+	// 5.0.
+	SnapshotsOff bool `json:",omitempty"`
+	BackupsOff   bool `json:",omitempty"`
 
 	rest rest
 }

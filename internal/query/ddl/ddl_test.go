@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
@@ -79,9 +80,16 @@ func run(b *strings.Builder, e *Executor, cql, keyspace string) {
 }
 
 // TestDescribeRecreates proves (DD2): the statements that DESCRIBE KEYSPACE .. WITH INTERNALS shows create an equal
-// keyspace.
+// keyspace, whichever release's.
 func TestDescribeRecreates(t *testing.T) {
+	for _, rel := range []*release.Release{release.Cassandra40, release.Cassandra50} {
+		t.Run(rel.Name, func(t *testing.T) { describeRecreates(t, rel) })
+	}
+}
+
+func describeRecreates(t *testing.T, rel *release.Release) {
 	e := newTestExecutor()
+	e.opts.Release = rel
 	var b strings.Builder
 	for _, cql := range []string{
 		`CREATE KEYSPACE "K s" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}`,
@@ -89,13 +97,15 @@ func TestDescribeRecreates(t *testing.T) {
 			`durable_writes = false AND cosmosdb_provisioned_throughput = 400`,
 		`CREATE TYPE ks.z (a int, "B c" frozen<list<text>>)`,
 		`CREATE TYPE ks.a (z frozen<z>, m map<int, text>)`,
-		`CREATE TABLE ks.t (k1 int, k2 text, c1 int, c2 z, PRIMARY KEY ((k1, k2), c1))`,
+		`CREATE TABLE ks.t (k1 int, k2 text, c1 int, c2 z, f vector<float, 3>, g list<frozen<vector<text, 2>>>,
+			PRIMARY KEY ((k1, k2), c1))`,
 		`CREATE TABLE ks.u (k1 int, k2 text, c1 frozen<z>, "C 2" int, s int static, l list<frozen<a>> static, v z, w int, x frozen<a>,
 			PRIMARY KEY ((k1, k2), c1, "C 2"))
 			WITH CLUSTERING ORDER BY (c1 DESC, "C 2" ASC) AND comment = 'it''s' AND extensions = {'e': '0x0102'}
 			AND speculative_retry = 'MIN(99p,50ms)'
 			AND compression = {'enabled': 'false'} AND cosmosdb_cell_level_timestamp = true AND gc_grace_seconds = 0 AND cdc = true
-			AND storage_cap_gb = 0.25 AND automatic_merges = false`,
+			AND storage_cap_gb = 0.25 AND automatic_merges = false AND allow_auto_snapshot = 'no'
+			AND incremental_backups = false AND memtable = 'default'`,
 		`ALTER TABLE ks.u DROP w`, `ALTER TABLE ks.u DROP s`, `ALTER TABLE ks.u ADD w int`, `ALTER TABLE ks.u DROP x`,
 		`CREATE TABLE ks.c (k int PRIMARY KEY, "N" counter)`,
 		`CREATE TABLE ks.d (k int, c int, v int, PRIMARY KEY (k, c)) WITH COMPACT STORAGE`,
@@ -124,7 +134,8 @@ func TestDescribeRecreates(t *testing.T) {
 		t.Fatalf("only %v: the test proves nothing\n%s", slices.Sorted(maps.Keys(want.Tables)), &b)
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.Tables)) {
-		if a, b := createTable(want.Tables[name], true), createTable(got.Tables[name], true); a != b {
+		a := createTable(want.Tables[name], true, rel)
+		if b := createTable(got.Tables[name], true, rel); a != b {
 			t.Errorf("recreated as\n%s\nwant\n%s", b, a)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -52,6 +53,7 @@ func (r *Rows) add(texts ...string) {
 // describer collects the rows of one DESCRIBE.
 type describer struct {
 	Rows
+	release   *release.Release
 	schema    *schema.Schema
 	session   string
 	internals bool
@@ -60,7 +62,8 @@ type describer struct {
 // Describe answers DESCRIBE; keyspace is the session's, empty if it has none. The order of rows is Cassandra's:
 // keyspaces by name, in each types (those a type needs first), tables with their indexes; names regardless of case.
 func (e *Executor) Describe(stmt *parser.Describe, keyspace string) (*Rows, error) {
-	d := &describer{schema: e.catalog.Snapshot(), session: keyspace, internals: stmt.Internals}
+	d := &describer{release: e.opts.Release, schema: e.catalog.Snapshot(), session: keyspace,
+		internals: stmt.Internals}
 	var err error
 	switch stmt.Kind {
 	case parser.DescribeCluster:
@@ -294,7 +297,7 @@ func (d *describer) userType(ks *schema.Keyspace, t *cqltype.Type) {
 }
 
 func (d *describer) table(t *schema.Table) {
-	d.add(quote(t.Keyspace), "table", quote(t.Name), createTable(t, d.internals))
+	d.add(quote(t.Keyspace), "table", quote(t.Name), createTable(t, d.internals, d.release))
 	if t.Container != nil {
 		return // its indexes are its own
 	}

@@ -3,6 +3,7 @@
 package ddl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -34,11 +36,14 @@ type Actor struct {
 
 // Options are the sources of what a change may not draw itself. The zero value uses the clock and random UUIDs.
 type Options struct {
-	Now  func() time.Time
-	UUID func() schema.UUID
+	// Release is whose answers are given, those of Cassandra 4.0 if nil.
+	Release *release.Release
+	Now     func() time.Time
+	UUID    func() schema.UUID
 }
 
 func (o Options) withDefaults() Options {
+	o.Release = cmp.Or(o.Release, release.Cassandra40)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -86,7 +87,7 @@ func createIndex(t *schema.Table, ix *schema.Index) string {
 func tableName(t *schema.Table) string { return quote(t.Keyspace) + "." + quote(t.Name) }
 
 // createTable prints a table. With internals it creates an equal one, dropped columns included.
-func createTable(t *schema.Table, internals bool) string {
+func createTable(t *schema.Table, internals bool, rel *release.Release) string {
 	var b strings.Builder
 	keyword := "CREATE"
 	virtual := schema.IsVirtualSystem(t.Keyspace)
@@ -118,7 +119,7 @@ func createTable(t *schema.Table, internals bool) string {
 		b.WriteString("comment = " + schema.FormatString(t.Options.Comment) + ";\n*/")
 		return b.String()
 	}
-	b.WriteString(strings.Join(optionTexts(&t.Options), "\n    AND ") + ";")
+	b.WriteString(strings.Join(optionTexts(&t.Options, rel), "\n    AND ") + ";")
 	if internals {
 		writeDropped(&b, t)
 	}
@@ -231,14 +232,18 @@ func writeDropped(b *strings.Builder, t *schema.Table) {
 	}
 }
 
-// optionTexts lists the options, each as name = value, sorted by name.
-func optionTexts(o *schema.TableOptions) []string {
+// optionTexts lists the options, each as name = value, sorted by name but for memtable, which stands where Cassandra
+// has it. What only 5.0 has is shown where it is not the default, too.
+func optionTexts(o *schema.TableOptions, rel *release.Release) []string {
 	extensions := make([]string, 0, len(o.Extensions))
 	for _, k := range slices.Sorted(maps.Keys(o.Extensions)) {
 		extensions = append(extensions, schema.FormatString(k)+": 0x"+hex.EncodeToString(o.Extensions[k]))
 	}
 	texts := []string{
 		"additional_write_policy = " + schema.FormatString(o.AdditionalWritePolicy),
+	}
+	if rel.SnapshotOptions || o.SnapshotsOff {
+		texts = append(texts, "allow_auto_snapshot = "+strconv.FormatBool(!o.SnapshotsOff))
 	}
 	if o.MergesOff {
 		texts = append(texts, "automatic_merges = false")
@@ -253,11 +258,18 @@ func optionTexts(o *schema.TableOptions) []string {
 	for _, name := range slices.Sorted(maps.Keys(o.Cosmos)) {
 		texts = append(texts, name+" = "+keptValue(o.Cosmos[name]))
 	}
+	if rel.SnapshotOptions {
+		texts = append(texts, "memtable = 'default'")
+	}
 	texts = append(texts,
 		"crc_check_chance = "+schema.FormatDouble(o.CRCCheckChance),
 		"default_time_to_live = "+strconv.Itoa(int(o.DefaultTTL)),
 		"extensions = {"+strings.Join(extensions, ", ")+"}",
-		"gc_grace_seconds = "+strconv.Itoa(int(o.GCGrace)),
+		"gc_grace_seconds = "+strconv.Itoa(int(o.GCGrace)))
+	if rel.SnapshotOptions || o.BackupsOff {
+		texts = append(texts, "incremental_backups = "+strconv.FormatBool(!o.BackupsOff))
+	}
+	texts = append(texts,
 		"max_index_interval = "+strconv.Itoa(int(o.MaxIndexInterval)),
 		"memtable_flush_period_in_ms = "+strconv.Itoa(int(o.MemtableFlushPeriod)),
 		"min_index_interval = "+strconv.Itoa(int(o.MinIndexInterval)),
