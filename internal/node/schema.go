@@ -15,14 +15,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
 // newSchema builds what changes the schema, what has this node follow it, and what builds indexes.
 func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
-		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: expr.IndexOps,
+		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: n.definitions.IndexOps,
 		Schema: n.catalog.Snapshot, Past: n.past, Log: n.log,
 		Pressed: n.short,
 		Mine:    func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
@@ -35,6 +34,7 @@ func (n *Node) newSchema() {
 	}
 	n.installer = &schemachange.Installer{
 		Store: n.store, Replicas: n.local, Whole: catalog.WithSystem, Values: n.definitions.IndexValues,
+		Items: n.definitions.Index,
 		Route: n.coordinator.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) {
 			n.catalog.Publish(s, events...)

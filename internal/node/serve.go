@@ -74,7 +74,9 @@ func (n *Node) serve() error {
 		options.Routing, options.Near = r, n.coordinator.Near
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
-		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout})
+		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
+		Building: n.builder.Building, Progress: n.builder.Progress,
+		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel }})
 	n.scripts = script.NewService(n.containers, script.Bounds{})
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
 	n.engine, err = session.New(n.catalog, n.coordinator, d, options)

@@ -139,7 +139,7 @@ func (n *node) run(*world.Task) {
 	replicas := exclusive{n, n.local()}
 	n.installer = &schemachange.Installer{
 		Store: n.store, Replicas: replicas, Whole: catalog.WithSystem,
-		Values: n.definitions.IndexValues, Route: n.coord.SetTopology,
+		Values: n.definitions.IndexValues, Items: n.definitions.Index, Route: n.coord.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) { n.cat.Publish(s, events...) },
 		Failed: func(what string, err error) {
 			if n.Life == life {

@@ -85,6 +85,9 @@ type Builder struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew by Look
+	// built is the index under construction here, at where on the ring its scan is.
+	built uint32
+	at    token.Token
 }
 
 // New returns a Builder; Run has it build.
@@ -97,6 +100,23 @@ func New(o Options) *Builder {
 
 // Building reports whether an index is not complete yet.
 func (b *Builder) Building(ix *schema.Index) bool { return b.Records.State().Building[ix.ID] }
+
+// Progress is how far an index is built, in percent of the ring: 0 where it is not built by this node.
+func (b *Builder) Progress(ix *schema.Index) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.built != ix.ID {
+		return 0
+	}
+	return int(b.at.Position() >> 32 * 100 >> 32)
+}
+
+// reached notes how far the build of an index has come.
+func (b *Builder) reached(id uint32, at token.Token) {
+	b.mu.Lock()
+	b.built, b.at = id, at
+	b.mu.Unlock()
+}
 
 // Look says that there may be something to build, or that something was built. It does not block.
 func (b *Builder) Look() {
@@ -148,6 +168,10 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 	began := b.Sched.Now()
 	var rows int
 	t, ix, err := b.current(id)
+	policy := ""
+	if err == nil {
+		policy = ix.Policy()
+	}
 	if err == nil {
 		// Mutations that were planned before the index was there are in the log now, before this, or are refused from
 		// now on.
@@ -162,8 +186,10 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 			if !s.Building[id] {
 				return s, nil
 			}
-			if _, ix := s.Schema.IndexByID(id); gone && ix != nil {
-				return s, nil // the records have it before this node's statements do: the next look finds it
+			if _, now := s.Schema.IndexByID(id); gone && now != nil || now != nil && now.Policy() != policy {
+				// The records have it before this node's statements do, or it is to be built by another policy now:
+				// the next look finds it.
+				return s, nil
 			}
 			return s.WithBuilding(id, false), nil
 		})
@@ -217,6 +243,7 @@ func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
 			return rows, err
 		}
 		rows += v.rows
+		b.reached(id, v.token)
 		if !v.full {
 			return rows, nil
 		}

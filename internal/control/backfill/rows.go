@@ -35,7 +35,7 @@ func (v *visitor) Partition(tok token.Token, key []byte, static *row.Row) (comma
 	}
 	v.token, v.key, v.clustering = tok, append([]byte(nil), key...), nil
 	m := command.Mutation{Table: v.table.ID, Token: tok, Key: v.key, SchemaVersion: v.table.Revision}
-	if static != nil && v.table.Column(v.index.Column).Kind == schema.Static {
+	if static != nil && v.static() {
 		if err := v.enter(&m, nil, static); err != nil {
 			return command.Stop, err
 		}
@@ -57,7 +57,7 @@ func (v *visitor) Passed(tok token.Token, key []byte, looked int) (command.Step,
 func (v *visitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	m := &v.mutations[len(v.mutations)-1]
 	v.clustering = append([]byte(nil), clustering...)
-	if v.table.Column(v.index.Column).Kind != schema.Static {
+	if !v.static() {
 		if err := v.enter(m, v.clustering, r); err != nil {
 			return command.Stop, err
 		}
@@ -67,6 +67,12 @@ func (v *visitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, nil
 	}
 	return command.More, nil
+}
+
+// static reports whether the index is on a static column. Some are on none.
+func (v *visitor) static() bool {
+	c := v.table.Column(v.index.Column)
+	return c != nil && c.Kind == schema.Static
 }
 
 func (v *visitor) enter(m *command.Mutation, clustering []byte, r *row.Row) error {

@@ -33,6 +33,8 @@ type Installer struct {
 	Whole func(*schema.Schema) *schema.Schema
 	// Values are those by which a row is found in an index.
 	Values func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error)
+	// Items is what the store has to know of the index of a container's items.
+	Items func(t *schema.Table, ix *schema.Index) storage.Index
 	// Route has requests go by a new map.
 	Route func(*topology.Snapshot)
 	// Require makes a partition on this node refuse mutations that were planned for an older revision of its table. It
@@ -110,6 +112,10 @@ func (i *Installer) storedTable(t *schema.Table) storage.Table {
 	st := storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace),
 		Dropped: t.DroppedIDs()}
 	for _, ix := range t.SortedIndexes() {
+		if ix.Kind == schema.DocumentKind {
+			st.Indexes = append(st.Indexes, i.Items(t, ix))
+			continue
+		}
 		st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Holds: i.holds(t, ix)})
 	}
 	return st

@@ -99,16 +99,19 @@ func indexIDs(s *schema.Schema) map[uint32]bool {
 	return out
 }
 
-// newIndexes lists the indexes that a change added to tables that existed before.
+// newIndexes lists the indexes that a change added to tables that existed before, or gave another policy.
 func newIndexes(changes []tableChange) []*schema.Index {
 	var out []*schema.Index
 	for _, c := range changes {
 		if c.was == nil || c.is == nil {
 			continue
 		}
-		before := idsOf(c.was)
+		before := map[uint32]*schema.Index{}
+		for _, ix := range c.was.Indexes {
+			before[ix.ID] = ix
+		}
 		for _, ix := range c.is.SortedIndexes() {
-			if !before[ix.ID] {
+			if old := before[ix.ID]; old == nil || old.Policy() != ix.Policy() {
 				out = append(out, ix)
 			}
 		}

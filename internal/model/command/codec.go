@@ -345,6 +345,9 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Changes != nil {
 		a.changes(c.Changes)
 	}
+	if c.Index != nil && (len(c.Index.Any) > 0 || c.Index.Ordered()) {
+		a.Field(readValues, true, c.Index.appendValues(nil))
+	}
 	a.EndFields()
 	return a.Writer
 }
@@ -360,6 +363,7 @@ const (
 	readBorrows          = 3
 	readClaimant         = 4
 	readChanges          = 5
+	readValues           = 6
 	decisionCharge       = 1
 	decisionResult       = 2
 )
@@ -446,8 +450,10 @@ func DecodeRead(c *Read, src []byte) error {
 			c.Claimant = r.claimant(f)
 		case readChanges:
 			c.Changes = r.changes(f)
+		case readValues:
+			r.values(f, c.Index)
 		default:
-			r.unknown("a read", f, readChanges)
+			r.unknown("a read", f, readValues)
 		}
 	}
 	return r.end()

@@ -148,7 +148,13 @@ func (p pick) read() Read {
 	}
 	c.Slices = list(p, func() Slice { return Slice{p.bytes(), p.null()} })
 	if p.bool() {
-		c.Index = &IndexLookup{p.u32(), p.bytes()}
+		c.Index = &IndexLookup{Index: p.u32(), Value: p.bytes()}
+		if p.bool() {
+			c.Index.Any = list(p, func() [][]byte { return list(p, p.bytes) })
+		}
+		if p.bool() {
+			c.Index.End, c.Index.First, c.Index.After = p.bytes(), p.null(), p.null()
+		}
 	}
 	return c
 }
@@ -285,7 +291,8 @@ func FuzzDecode(f *testing.F) {
 	}))
 	f.Add(AppendConditional(nil, &Conditional{Mutation: m, Program: []byte("program"), Dry: true, MaxCharge: 7}))
 	f.Add(AppendDecision(nil, &Decision{Applied: true, Charge: 9, Result: []byte("result")}))
-	f.Add(AppendRead(nil, &Read{Key: []byte("k"), Slices: []Slice{{nil, nil}}, Index: &IndexLookup{1, []byte("v")}}))
+	f.Add(AppendRead(nil, &Read{Key: []byte("k"), Slices: []Slice{{nil, nil}},
+		Index: &IndexLookup{Index: 1, Value: []byte("v"), Any: [][][]byte{{[]byte("a"), []byte("b")}}}}))
 	f.Add(AppendDecision(nil,
 		&Decision{Applied: true, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Value: []byte("v")}}}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {

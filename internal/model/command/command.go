@@ -186,11 +186,25 @@ type ChangesRead struct {
 	Horizon bool
 }
 
-// IndexLookup names an index and a value in wire form.
+// IndexLookup names an index, and a value in wire form: rows come in the order of the table. Instead of the value it
+// may have one of the others.
 type IndexLookup struct {
 	Index uint32
 	Value []byte
+	// Any, if not empty, are alternatives: rows that have entries with all values of one of them, each row once, in the
+	// order of the table.
+	Any [][][]byte
+	// End, if not nil, makes it the values from Value on that are below End. Rows come in order of their values, with
+	// Read.Reversed from the largest one on, and those with one value in the order of the table. Each comes with the
+	// value that it has now, and once. It is for indexes in whose entries values are in order. First, if it is set, is
+	// a value apart: one row that has it is passed on before the others, if there is one.
+	End, First []byte
+	// After is the value of the row that Read.AfterKey and Read.AfterClustering name, in a read of such a range.
+	After []byte
 }
+
+// Ordered reports whether rows come in the order of their values.
+func (l *IndexLookup) Ordered() bool { return l != nil && l.End != nil }
 
 // Step is a visitor's answer: what to read next.
 type Step uint8

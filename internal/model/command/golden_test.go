@@ -56,7 +56,7 @@ func TestStoredBytes(t *testing.T) {
 			Table: 600, Key: []byte("k"), Token: -5, Range: token.Range{Begin: 3, Limit: 900}, AfterKey: []byte{},
 			AfterToken: 6, AfterClustering: []byte("after"),
 			AfterPartition: true, Reversed: true, NoRows: true, Slices: []Slice{{[]byte("a"), nil}, {nil, []byte("b")}},
-			Index: &IndexLookup{7, []byte("v")},
+			Index: &IndexLookup{Index: 7, Value: []byte("v")},
 			Limit: 5000, Now: -1, Dropped: []uint32{2}, Level: dberr.Quorum, Epoch: 4,
 		}), "02031bd804026bfffffffffffffffb038407010000000000000006066166746572020161000002620701768827010102040400"},
 		{"decision", AppendDecision(nil, &Decision{Timestamp: 5, Found: []*row.Row{nil, found},

@@ -45,8 +45,16 @@ func AppendItem(dst, body []byte, s *System) []byte {
 
 // WithoutSystem returns an object without the members that the database appends, _lsn included, all else byte for byte.
 func WithoutSystem(v Value) Value {
-	return Without(v, "_rid", "_self", "_etag", "_attachments", "_ts", "_lsn")
+	return Without(v, systemNames...)
 }
+
+// TimeMember is the member that says when an item was changed.
+const TimeMember = "_ts"
+
+var systemNames = []string{"_rid", "_self", "_etag", "_attachments", TimeMember, "_lsn"}
+
+// IsSystem reports whether a member of an item is the server's, whatever a client sends.
+func IsSystem(name string) bool { return slices.Contains(systemNames, name) }
 
 // Without returns an object without the members of the names given, all else byte for byte. What has none of them, or
 // is no object, is returned as it is.

@@ -68,14 +68,11 @@ func (p IndexPath) Includes(steps []Step) bool {
 func (p IndexPath) String() string {
 	var b []byte
 	for _, s := range p.Steps {
-		switch b = append(b, '/'); {
-		case s.Elements:
-			b = append(b, "[]"...)
-		case isName(s.Name) || s.Name == "$systemmetadata":
-			b = append(b, s.Name...)
-		default:
-			b = AppendString(b, s.Name)
+		if s.Name == "$systemmetadata" {
+			b = append(append(b, '/'), s.Name...)
+			continue
 		}
+		b = AppendStep(b, s)
 	}
 	if p.Below {
 		return string(append(b, "/*"...))

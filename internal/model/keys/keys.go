@@ -3,6 +3,7 @@
 package keys
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -35,6 +36,8 @@ const (
 	WholeKey uint32 = 1 << 30
 	// IndexSpace marks indexes.
 	IndexSpace uint32 = 1 << 29
+	// OrderedIndex marks indexes whose entries are in the order of their values.
+	OrderedIndex uint32 = 1 << 28
 )
 
 // The kinds of key under a partition key.
@@ -119,7 +122,71 @@ func AppendDedupe(dst []byte, table uint32, tok token.Token, pk []byte, id Dedup
 
 // AppendIndexValue appends the prefix of all entries of an index with a value.
 func AppendIndexValue(dst []byte, index uint32, value []byte) []byte {
-	return appendSized(binary.BigEndian.AppendUint32(dst, index|IndexSpace), value)
+	dst = binary.BigEndian.AppendUint32(dst, index|IndexSpace)
+	if index&OrderedIndex == 0 {
+		return appendSized(dst, value)
+	}
+	return append(appendEscaped(dst, value), 0, valueEnd)
+}
+
+// AppendIndexFrom appends where the values of an ordered index begin that are not below value.
+func AppendIndexFrom(dst []byte, index uint32, value []byte) []byte {
+	return appendEscaped(binary.BigEndian.AppendUint32(dst, index|IndexSpace), value)
+}
+
+// What stands behind a zero byte in the value of an ordered index: one that is the value's own, or its end.
+const (
+	valueZero = 0xff
+	valueEnd  = 1
+)
+
+// appendEscaped appends a value of an ordered index, without its end.
+func appendEscaped(dst, value []byte) []byte {
+	for {
+		n := bytes.IndexByte(value, 0)
+		if n < 0 {
+			return append(dst, value...)
+		}
+		dst = append(append(dst, value[:n+1]...), valueZero)
+		value = value[n+1:]
+	}
+}
+
+// escapedEnd returns the end of the value of an ordered index that begins at pos, behind its mark; 0 if there is none.
+func escapedEnd(key []byte, pos int) int {
+	for {
+		n := bytes.IndexByte(key[min(pos, len(key)):], 0)
+		if n < 0 || pos+n+1 >= len(key) {
+			return 0
+		}
+		switch pos += n + 2; key[pos-1] {
+		case valueEnd:
+			return pos
+		case valueZero:
+		default:
+			return 0
+		}
+	}
+}
+
+// valueLen returns the length of the prefix that all entries with the value of an entry have, 0 if it is none.
+func valueLen(key []byte) int {
+	if ID(key)&OrderedIndex == 0 {
+		return sizedEnd(key, idLen)
+	}
+	return escapedEnd(key, idLen)
+}
+
+// valueOf is the value in a prefix of an entry.
+func valueOf(prefix []byte) []byte {
+	if ID(prefix)&OrderedIndex == 0 {
+		return prefix[idLen+2 : len(prefix) : len(prefix)]
+	}
+	v := prefix[idLen : len(prefix)-2 : len(prefix)-2]
+	if bytes.IndexByte(v, 0) < 0 {
+		return v
+	}
+	return bytes.ReplaceAll(v, []byte{0, valueZero}, []byte{0})
 }
 
 // AppendIndex appends the key of an index entry: the row or, with an empty clustering key in a table that has
@@ -203,7 +270,8 @@ func Parse(key []byte) (p Parts, ok bool) {
 	return p, true
 }
 
-// Entry is an index entry taken apart. Slices point into the key.
+// Entry is an index entry taken apart. Slices point into the key, that of a value with zero bytes in an ordered index
+// aside.
 type Entry struct {
 	Index      uint32 // without IndexSpace
 	Value      []byte
@@ -231,22 +299,35 @@ func ParseIndex(key []byte) (e Entry, ok bool) {
 	if id&IndexSpace == 0 {
 		return Entry{}, false
 	}
-	e.ValueLen = sizedEnd(key, idLen)
+	e.ValueLen = valueLen(key)
 	if e.ValueLen == 0 {
 		return Entry{}, false
 	}
-	pos := e.ValueLen + positionLen(id)
-	end := sizedEnd(key, pos)
+	if ok = e.place(key[e.ValueLen:], positionLen(id)); ok {
+		e.Index, e.Value = id&^IndexSpace, valueOf(key[:e.ValueLen])
+	}
+	return e, ok
+}
+
+// ParsePlace takes apart what stands behind the value in the key of an entry of an index; ok is false for any other
+// bytes. The index is not one of the wide ring.
+func ParsePlace(place []byte) (e Entry, ok bool) {
+	ok = e.place(place, positionLen(0))
+	return e, ok
+}
+
+// place reads where the row of an entry is.
+func (e *Entry) place(b []byte, position int) bool {
+	end := sizedEnd(b, position)
 	if end == 0 {
-		return Entry{}, false
+		return false
 	}
-	e.Index, e.Value = id&^IndexSpace, key[idLen+2:e.ValueLen:e.ValueLen]
-	e.Token = token.AtPosition(binary.BigEndian.Uint64(key[e.ValueLen:]))
-	if id&WideRing != 0 {
-		e.Low = binary.BigEndian.Uint64(key[e.ValueLen+8:])
+	e.Token = token.AtPosition(binary.BigEndian.Uint64(b))
+	if position > 8 {
+		e.Low = binary.BigEndian.Uint64(b[8:])
 	}
-	e.Key, e.Clustering = key[pos+2:end:end], key[end:]
-	return e, true
+	e.Key, e.Clustering = b[position+2:end:end], b[end:]
+	return true
 }
 
 // After returns the first key after all keys with the prefix, changing it in place; nil if there is none.

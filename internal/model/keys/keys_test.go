@@ -42,7 +42,8 @@ func drawKey(t *rapid.T, name string) []byte {
 	case 2:
 		key = AppendDedupe(nil, table&^WideRing, tok, pk, DedupeID{Sequence: 7})
 	case 3:
-		key = AppendIndex(nil, table&^(WideRing|WholeKey), short(t, name+" value"), tok, pk, rest)
+		index := table&^(WideRing|WholeKey) | rapid.SampledFrom([]uint32{0, OrderedIndex}).Draw(t, name+" order")
+		key = AppendIndex(nil, index, short(t, name+" value"), tok, pk, rest)
 	case 4:
 		position := [16]byte{15: byte(tok)}
 		key = append(binary.BigEndian.AppendUint32(nil, table|WideRing), position[:]...)
@@ -91,6 +92,40 @@ func TestOrder(t *testing.T) {
 			!bytes.Equal(x.Key, a.pk) ||
 			!bytes.Equal(x.Clustering, a.ck) || Split(e) != x.ValueLen {
 			t.Fatalf("%x parses as %+v", e, x)
+		}
+	})
+}
+
+// TestOrderedIndex: entries of an ordered index are in order of (value, token, length of the key, key, clustering), the
+// values as bytes, and parse as what they were made of.
+func TestOrderedIndex(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type place struct {
+			value  []byte
+			tok    int64
+			pk, ck []byte
+		}
+		bytesOf := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 0xfe, 0xff}), 0, 4)
+		draw := func(name string) place {
+			return place{bytesOf.Draw(t, name), tokens.Draw(t, name), short(t, name), short(t, name)}
+		}
+		a, b := draw("a"), draw("b")
+		want := cmp.Or(bytes.Compare(a.value, b.value), cmp.Compare(a.tok, b.tok), cmp.Compare(len(a.pk), len(b.pk)),
+			bytes.Compare(a.pk, b.pk), bytes.Compare(a.ck, b.ck))
+		const index = FirstTable | OrderedIndex
+		ka := AppendIndex(nil, index, a.value, token.Token(a.tok), a.pk, a.ck)
+		kb := AppendIndex(nil, index, b.value, token.Token(b.tok), b.pk, b.ck)
+		if got := bytes.Compare(ka, kb); got != want {
+			t.Fatalf("%x %x: %d, want %d", ka, kb, got, want)
+		}
+		e, ok := ParseIndex(ka)
+		if !ok || e.Index != index || !bytes.Equal(e.Value, a.value) || int64(e.Token) != a.tok ||
+			!bytes.Equal(e.Key, a.pk) || !bytes.Equal(e.Clustering, a.ck) || Split(ka) != e.ValueLen {
+			t.Fatalf("%x parses as %+v", ka, e)
+		}
+		from := AppendIndexFrom(nil, index, b.value)
+		if got := bytes.Compare(ka, from) >= 0; got != (bytes.Compare(a.value, b.value) >= 0) {
+			t.Fatalf("%x is at or after %x: %v", ka, from, got)
 		}
 	})
 }

@@ -19,7 +19,7 @@ func Split(key []byte) int {
 	end := 0
 	switch {
 	case id&IndexSpace != 0:
-		end = sizedEnd(key, idLen)
+		end = valueLen(key)
 	case id&WholeKey != 0 || id&^WideRing < FirstTable:
 	default:
 		end = sizedEnd(key, idLen+positionLen(id))

@@ -4,12 +4,14 @@ package schema
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -34,6 +36,9 @@ type Container struct {
 	KeptSince int64 `json:"keptSince,omitempty"`
 	// Scripts are those that it keeps, in order of their kinds and ids.
 	Scripts []Script `json:"scripts,omitempty"`
+	// Before are the definitions that were in force since the index of its items was complete last: until it is again,
+	// only what all of them include is in it.
+	Before []json.RawMessage `json:"before,omitempty"`
 
 	rest rest
 }
@@ -84,12 +89,43 @@ const UniqueKind = "UNIQUE"
 // UniqueIndex is the index of a container's unique key by its number, from 0.
 func (t *Table) UniqueIndex(n int) *Index { return t.Indexes[uniqueName(t.Name, n)] }
 
-// ShownIndexes are the indexes that CQL knows of, by name: those of unique keys are the container's own.
+// DocumentKind is the kind of the index of a container's items: of no column, with entries of all paths that the
+// indexing policy includes, in order of their values.
+const DocumentKind = "DOCUMENT"
+
+// policyOption is the option of an index of items that numbers its policies: a new one has it built again.
+const policyOption = "policy"
+
+// DocumentIndex is the index of a container's items, nil if there is none.
+func (t *Table) DocumentIndex() *Index { return t.Indexes[documentName(t.Name)] }
+
+// Policy is the number of the policy by which the index is built; "" for indexes that have none.
+func (ix *Index) Policy() string { return ix.Options[policyOption] }
+
+// ShownIndexes are the indexes that CQL knows of, by name: those of containers are their own.
 func (t *Table) ShownIndexes() []*Index {
-	return slices.DeleteFunc(t.SortedIndexes(), func(ix *Index) bool { return ix.Kind == UniqueKind })
+	return slices.DeleteFunc(t.SortedIndexes(), func(ix *Index) bool {
+		return ix.Kind == UniqueKind || ix.Kind == DocumentKind
+	})
 }
 
 func uniqueName(table string, n int) string { return table + "_unique_" + strconv.Itoa(n) }
+
+func documentName(table string) string { return table + "_document" }
+
+// addDocumentIndex gives a table, which is the caller's own, an index of its items with an id.
+func (t *Table) addDocumentIndex(ks *Keyspace, id uint32) error {
+	name := documentName(t.Name)
+	if _, taken := ks.Index(name); taken != nil {
+		return dberr.Invalidf("Index '%s' already exists", name)
+	}
+	if t.Indexes == nil {
+		t.Indexes = map[string]*Index{}
+	}
+	t.Indexes[name] = &Index{Name: name, ID: id | keys.OrderedIndex, Column: "document", Kind: DocumentKind,
+		Options: map[string]string{policyOption: "1"}}
+	return nil
+}
 
 // CreateContainer makes a container.
 type CreateContainer struct {
@@ -98,8 +134,9 @@ type CreateContainer struct {
 	// ID becomes the table's UUID.
 	ID        UUID
 	Container Container
-	// Unique is how many unique keys it has.
+	// Unique is how many unique keys it has; Indexed says that its items are indexed.
 	Unique     int
+	Indexed    bool
 	Properties []Property
 }
 
@@ -132,6 +169,12 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 			Kind: UniqueKind}
 		next.NextID++
 	}
+	if c.Indexed {
+		if err := t.addDocumentIndex(next.Keyspaces[c.Keyspace], next.NextID); err != nil {
+			return nil, nil, err
+		}
+		next.NextID++
+	}
 	return next, events, nil
 }
 
@@ -149,8 +192,44 @@ type Replacing struct {
 	// Table is the id of the container's table, Was the table's revision before the change, and Revision that after it.
 	Table         uint32
 	Was, Revision uint64
-	next          uint32
-	taken         bool
+	// Index is the index of its items, nil if there is none.
+	Index   *Index
+	next    uint32
+	taken   bool
+	reindex Reindex
+}
+
+// Reindex is what becomes of the index of a container's items.
+type Reindex uint8
+
+// What may become of it: it stays as it is, is built anew by another policy, made if there is none, or dropped.
+const (
+	KeepIndex Reindex = iota
+	BuildIndex
+	DropItemIndex
+)
+
+// Reindex says what becomes of the index of the container's items.
+func (r *Replacing) Reindex(what Reindex) {
+	r.reindex = what
+	r.taken = r.taken || what == BuildIndex && r.Index == nil
+}
+
+// index carries Reindex out on a table, which is the change's own.
+func (r *Replacing) index(t *Table, ks *Keyspace) error {
+	switch {
+	case r.reindex == DropItemIndex && r.Index != nil:
+		delete(t.Indexes, r.Index.Name)
+	case r.reindex == BuildIndex && r.Index == nil:
+		return t.addDocumentIndex(ks, r.next)
+	case r.reindex == BuildIndex:
+		ix := *r.Index
+		ix.Options = maps.Clone(ix.Options)
+		n, _ := strconv.Atoi(ix.Policy())
+		ix.Options[policyOption] = strconv.Itoa(n + 1)
+		t.Indexes[ix.Name] = &ix
+	}
+	return nil
 }
 
 // Number is one that nothing in the schema has had. It is the same for all that a change asks for.
@@ -168,7 +247,8 @@ func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
 	descriptor := *old.Container
 	descriptor.Scripts = slices.Clone(descriptor.Scripts)
 	t.Container = &descriptor
-	in := Replacing{Table: old.ID, Was: old.Revision, Revision: s.Revision + 1, next: s.NextID}
+	in := Replacing{Table: old.ID, Was: old.Revision, Revision: s.Revision + 1, Index: old.DocumentIndex(),
+		next: s.NextID}
 	var err error
 	if c.Change != nil {
 		if err := c.Change(&descriptor, &in); err != nil {
@@ -179,6 +259,9 @@ func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
 		if t.Options, err = applyProperties(t.Options, c.Properties, false); err != nil {
 			return nil, nil, err
 		}
+	}
+	if err := in.index(t, s.Keyspaces[c.Keyspace]); err != nil {
+		return nil, nil, err
 	}
 	next := s.withKeyspace(s.Keyspaces[c.Keyspace].withTable(t))
 	if in.taken {

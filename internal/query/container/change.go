@@ -4,6 +4,7 @@ package container
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -84,6 +85,7 @@ func (e *Engine) CreateContainer(ctx context.Context, d *Database, body []byte, 
 	}
 	err := e.apply(ctx, &schema.CreateContainer{Stamp: e.stamp(), Keyspace: d.keyspace.Name, Name: name,
 		ID: schema.UUID(uuid.New()), Properties: properties, Unique: len(def.UniqueKeys),
+		Indexed: !def.Index.None && e.opts.Indexes(),
 		Container: schema.Container{ID: def.ID, Paths: def.Paths, Scheme: def.Hash, Definition: def.JSON,
 			Keep: def.Keep, At: e.opts.Now().Unix()}})
 	if err != nil {
@@ -121,6 +123,7 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 		}
 		t.KeptSince = keptSince(t, def.Keep, e.opts.Now().Unix())
 		t.Keep = def.Keep
+		e.reindex(t, in, def)
 		t.Definition = def.JSON
 		return nil
 	})
@@ -129,6 +132,35 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 	}
 	return e.again(c)
 }
+
+// beforeMax bounds the policies that were in force since an index was complete last. When there are more nothing is
+// read by it until it is.
+const beforeMax = 8
+
+// reindex says what becomes of the index of a container that gets another definition.
+func (e *Engine) reindex(t *schema.Container, in *schema.Replacing, def *Definition) {
+	const member = "indexingPolicy"
+	complete := in.Index == nil || !e.opts.Building(in.Index)
+	switch {
+	case def.Index.None || !e.opts.Indexes():
+		in.Reindex(schema.DropItemIndex)
+		t.Before = nil
+	case in.Index == nil:
+		in.Reindex(schema.BuildIndex)
+		t.Before = []json.RawMessage{nothingIndexed}
+	case !document.Equal(document.View(def.JSON).Get(member), document.View(t.Definition).Get(member)):
+		in.Reindex(schema.BuildIndex)
+		if complete {
+			t.Before = nil
+		}
+		if t.Before = append(slices.Clip(t.Before), t.Definition); len(t.Before) > beforeMax {
+			t.Before = []json.RawMessage{nothingIndexed}
+		}
+	}
+}
+
+// nothingIndexed is a definition with which nothing is indexed.
+var nothingIndexed = json.RawMessage(`{"indexingPolicy":{"indexingMode":"none"}}`)
 
 // table is the newest table of a container, nil if it was dropped or made anew.
 func (e *Engine) table(c *Container) *schema.Table {

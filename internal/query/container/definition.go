@@ -32,14 +32,8 @@ type Definition struct {
 
 	keyPaths []document.Path
 	unique   [][]document.Path
-}
-
-// IndexingPolicy is the part of an indexing policy that has an effect.
-type IndexingPolicy struct {
-	// None turns automatic indexing off.
-	None bool
-	// Included and Excluded are paths as they were given: /*, /a/b/?, /"_etag"/?.
-	Included, Excluded []string
+	// before are the policies that were in force since the index was complete last.
+	before []*IndexingPolicy
 }
 
 // The bounds of definitions.
@@ -47,7 +41,6 @@ const (
 	definitionBytesMax = 256 << 10
 	uniqueKeysMax      = 10
 	uniquePathsMax     = 16
-	indexPathsMax      = 1000
 	// PathBytesMax is how long a partition key path may be: it is the name of a column, too.
 	PathBytesMax = 1024
 )
@@ -222,51 +215,10 @@ func (d *Definition) readUnique(v document.Value) (document.Value, *Error) {
 }
 
 func (d *Definition) readIndex(v document.Value) (document.Value, *Error) {
-	policy := v.Get("indexingPolicy")
-	if policy.Kind() != document.Object {
-		return v, Errorf(400, 0, "The indexing policy has to be a JSON object.")
-	}
-	switch mode := policy.Get("indexingMode").Str(); mode {
-	case "", "consistent", "Consistent", "lazy", "Lazy":
-	case "none", "None":
-		d.Index.None = true
-	default:
-		return v, Errorf(400, 0, "The indexing mode has to be consistent or none, not %q.", mode)
-	}
-	var e *Error
-	if d.Index.Included, e = indexPaths(policy, "includedPaths"); e != nil {
+	index, policy, e := parsePolicy(v.Get("indexingPolicy"))
+	if e != nil {
 		return v, e
 	}
-	if d.Index.Excluded, e = indexPaths(policy, "excludedPaths"); e != nil {
-		return v, e
-	}
-	if d.Index.None {
-		return v, nil
-	}
-	for _, p := range d.Index.Excluded {
-		if p == `/"_etag"/?` || p == "/_etag/?" {
-			return v, nil
-		}
-	}
-	d.Index.Excluded = append(d.Index.Excluded, `/"_etag"/?`)
-	var excluded []document.Value
-	for p := range policy.Get("excludedPaths").Elements() {
-		excluded = append(excluded, p)
-	}
-	excluded = append(excluded, document.View([]byte(etagExclusion)))
-	policy = document.With(policy, "excludedPaths", document.ArrayValue(excluded))
+	d.Index = index
 	return document.With(v, "indexingPolicy", policy), nil
-}
-
-func indexPaths(policy document.Value, member string) (out []string, e *Error) {
-	for p := range policy.Get(member).Elements() {
-		path := p.Get("path")
-		if _, err := document.ParseIndexPath(path.Str()); err != nil {
-			return nil, Errorf(400, 0, "%v", err)
-		}
-		if out = append(out, path.Str()); len(out) > indexPathsMax {
-			return nil, Errorf(400, 0, "An indexing policy may have %d paths.", indexPathsMax)
-		}
-	}
-	return out, nil
 }

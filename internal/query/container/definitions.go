@@ -3,12 +3,16 @@
 package container
 
 import (
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 // Definitions keeps the definitions of containers, which are parsed once for each revision. The zero value is ready for
@@ -27,6 +31,10 @@ func (d *Definitions) of(t *schema.Table) *Definition {
 		return def.(*Definition)
 	}
 	def := viewDefinition(t.Container.Definition)
+	for _, old := range t.Container.Before {
+		policy, _, _ := parsePolicy(document.View(old).Get("indexingPolicy"))
+		def.before = append(def.before, &policy)
+	}
 	if d.count.Add(1) > definitionsMax {
 		d.parsed.Clear()
 		d.count.Store(1)
@@ -38,14 +46,57 @@ func (d *Definitions) of(t *schema.Table) *Definition {
 // IndexValues is expr.IndexValues, for the indexes of containers as well.
 func (d *Definitions) IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte,
 	error) {
-	if ix.Kind != schema.UniqueKind || t.Container == nil {
+	if t.Container == nil {
 		return expr.IndexValues(t, ix, key, clustering, r)
 	}
 	body := r.Cell(t.ByName[schema.ItemBody].ID)
+	if ix.Kind == schema.DocumentKind && body != nil {
+		e := entries{policy: &d.of(t).Index}
+		return e.of(body.Value, timeOf(t, r)), nil
+	}
 	for n, paths := range d.of(t).unique {
 		if ix.ID == t.UniqueIndex(n).ID && body != nil {
 			return [][]byte{appendUnique(nil, paths, body.Value)}, nil
 		}
 	}
 	return nil, nil
+}
+
+// IndexOps is expr.IndexOps, for the indexes of containers as well.
+func (d *Definitions) IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op,
+	error) {
+	if t.Container == nil {
+		return expr.IndexOps(t, ix, key, clustering, r)
+	}
+	values, err := d.IndexValues(t, ix, key, clustering, r)
+	ops := make([]command.Op, len(values))
+	for i, v := range values {
+		ops[i] = command.Op{Kind: command.OpIndex, Clustering: clustering, Index: ix.ID, Value: v}
+	}
+	return ops, err
+}
+
+// Index is what a store has to know of the index of a container's items. It is the same whatever the policy says: a
+// node may know an older one than those who write and read.
+func (d *Definitions) Index(t *schema.Table, ix *schema.Index) storage.Index {
+	body := t.ByName[schema.ItemBody].ID
+	value := func(r *row.Row, like []byte) []byte {
+		cell := r.Cell(body)
+		if cell == nil {
+			return nil
+		}
+		return valueAt(cell.Value, timeOf(t, r), like)
+	}
+	return storage.Index{ID: ix.ID, Value: value, Holds: func(r *row.Row, v []byte) bool {
+		cell := r.Cell(body)
+		return cell != nil && hasEntry(cell.Value, timeOf(t, r), v)
+	}}
+}
+
+// timeOf is when an item was changed, in seconds.
+func timeOf(t *schema.Table, r *row.Row) int64 {
+	if cell := r.Cell(t.ByName[schema.ItemTime].ID); cell != nil && len(cell.Value) == 8 {
+		return int64(binary.BigEndian.Uint64(cell.Value)) / 1000
+	}
+	return 0
 }

@@ -37,6 +37,12 @@ type Options struct {
 	Definitions *Definitions
 	// Sched is how the engine waits: nil, but for simulations.
 	Sched *sched.Scheduler
+	// Building reports whether an index is not complete; nil: none is. Indexes reports whether the cluster's nodes know
+	// indexes of items, see IndexLevel; nil: they do.
+	Building func(*schema.Index) bool
+	Indexes  func() bool
+	// Progress is how far an index is built that is not complete, in percent, as far as this node knows; nil: 0.
+	Progress func(*schema.Index) int
 	// Now is the clock; Sched.Wall if nil.
 	Now func() time.Time
 	// ReadTimeout is how long a read is repeated because what was read could not be confirmed; 5 s if 0.
@@ -45,6 +51,9 @@ type Options struct {
 	QueryTime    time.Duration
 	PageBytesMax int
 }
+
+// IndexLevel is the feature level from which on items are indexed.
+const IndexLevel = 4
 
 // Engine is what all clients of containers share on a node. It is safe for concurrent use.
 type Engine struct {
@@ -59,6 +68,15 @@ type Engine struct {
 
 // New makes an engine.
 func New(o Options) *Engine {
+	if o.Building == nil {
+		o.Building = func(*schema.Index) bool { return false }
+	}
+	if o.Progress == nil {
+		o.Progress = func(*schema.Index) int { return 0 }
+	}
+	if o.Indexes == nil {
+		o.Indexes = func() bool { return true }
+	}
 	if o.Now == nil {
 		o.Now = o.Sched.Wall
 	}

@@ -57,6 +57,8 @@ type Page struct {
 	Where
 	// Metrics are for the headers that ask for them.
 	Metrics QueryMetrics
+	// Index says what an index has, or could have, to do with the query.
+	Index IndexUtilization
 }
 
 // QueryMetrics say what a page took.
@@ -198,10 +200,15 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 	}
 	x := &pageScan{e: e, c: c, scopes: scopes, request: r, streams: q.Streams(), start: run.After.Start(),
 		page: &Page{Documents: [][]byte{}}}
+	x.plan(q, &run)
 	var cancel context.CancelFunc
 	ctx, cancel = e.opts.Sched.WithTimeout(ctx, queryTimes*e.opts.QueryTime)
 	defer cancel()
 	next, err := q.Run(ctx, x.source(ctx), run, x.page.take)
+	for errors.Is(err, errAbandoned) {
+		x.intervals = x.intervals[1:]
+		next, err = q.Run(ctx, x.source(ctx), run, x.page.take)
+	}
 	x.page.Where = x.where()
 	if err != nil {
 		bad := queryError(err)
@@ -232,6 +239,7 @@ type pageScan struct {
 	streams bool
 	start   string
 	page    *Page
+	access
 	// last is the scan at hand, and before what earlier ones have cost.
 	last   *scan
 	before Where
@@ -240,6 +248,9 @@ type pageScan struct {
 
 // source yields the items.
 func (x *pageScan) source(ctx context.Context) sql.Source {
+	if len(x.intervals) > 0 {
+		return x.byValues(ctx)
+	}
 	return func(yield func(sql.Row, error) bool) {
 		for i := range x.scopes {
 			if x.last != nil {
@@ -249,6 +260,9 @@ func (x *pageScan) source(ctx context.Context) sql.Source {
 			if x.last, err = x.e.newScan(x.c, &x.scopes[i], x.start, &x.request.RequestOptions); err != nil {
 				yield(sql.Row{}, err)
 				return
+			}
+			if x.index != nil && !x.scopes[i].hasID {
+				x.last.by(x.index, x.first)
 			}
 			if !x.yieldAll(ctx, i, yield) {
 				return
@@ -290,6 +304,9 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 			buffer = x.last.item(row).AppendResource(buffer[:0])
 			at = row.append(at[:0])
 			x.page.Metrics.RetrievedCount++
+			if x.last.q.Index != nil {
+				x.page.Metrics.IndexHits++
+			}
 			x.page.Metrics.RetrievedBytes += int64(len(row.body))
 			if !yield(sql.Row{Place: string(at), Item: document.View(buffer)}, nil) {
 				return false

@@ -54,9 +54,7 @@ func (c *Container) read(r *row.Row) (s stored) {
 	if cell := r.Cell(columns.etag); cell != nil {
 		copy(s.etag[:], cell.Value)
 	}
-	if cell := r.Cell(columns.ts); cell != nil && len(cell.Value) == 8 {
-		s.ts = int64(binary.BigEndian.Uint64(cell.Value)) / 1000
-	}
+	s.ts = timeOf(c.table, r)
 	return s
 }
 

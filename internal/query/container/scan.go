@@ -20,8 +20,9 @@ import (
 
 // The bounds of what is read at once.
 const (
-	chunkRowsMax  = 500
-	chunkBytesMax = 1 << 20
+	chunkRowsMax   = 500
+	chunkRowsLeast = 16
+	chunkBytesMax  = 1 << 20
 )
 
 // place is where an item stands among all of its container. Its bytes are in the order of the items.
@@ -99,6 +100,12 @@ func (e *Engine) newScan(c *Container, s *Scope, from string, o *RequestOptions)
 		x.more = false
 	}
 	return x, nil
+}
+
+// by has the scan read only items that the index finds: some at first, and more with each piece.
+func (x *scan) by(l *command.IndexLookup, first int) {
+	x.q.Index = l
+	x.max = min(max(first+1, chunkRowsLeast), chunkRowsMax)
 }
 
 // narrow turns a scope into a read and a condition on logical partitions.
@@ -202,6 +209,7 @@ func (x *scan) next(ctx context.Context) error {
 		return err
 	}
 	x.q.Continued = true
+	x.max = min(2*x.max, chunkRowsMax)
 	after := x.at
 	if x.q.Key != nil {
 		x.q.Slices = []command.Slice{{Start: append(after.clustering[:len(after.clustering):len(after.clustering)], 0)}}

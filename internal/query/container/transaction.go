@@ -51,6 +51,9 @@ type state struct {
 	was     *stored
 	stamp   int64
 	changed bool
+	// entered are the values of the entries that is has in the index of items, if it is changed; there are those that
+	// was has there.
+	entered, there [][]byte
 }
 
 // Container is the container of the transaction; Key its logical partition.
@@ -130,7 +133,7 @@ func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err err
 	next.etag, next.ts = uuid.New(), t.now
 	s.is, s.changed = next, true
 	t.charge += ru.Row(int64(len(t.keyBytes)+len(op.ID)+len(next.body))) +
-		ru.Units(len(t.c.Definition.unique))*ru.WriteIndex
+		ru.Units(len(t.c.Definition.unique)+t.enter(s))*ru.WriteIndex
 	o.there, o.stored = true, *next
 	return o, nil
 }
@@ -281,7 +284,12 @@ func (t *Transaction) appendOps(ops []command.Op, id string, s *state) []command
 	b.Cell(columns.etag, nil, s.is.etag[:], ttl, expiry)
 	b.Cell(columns.ts, nil, timestampValue(s.is.ts), ttl, expiry)
 	ops = append(ops, command.Op{Kind: command.OpRow, Clustering: clustering, Operand: b.Append(nil)})
-	return append(ops, t.c.uniqueOps(clustering, s.is)...)
+	ops = append(ops, t.c.uniqueOps(clustering, s.is)...)
+	for _, v := range s.missing() {
+		ops = append(ops, command.Op{Kind: command.OpIndex, Clustering: clustering, Index: t.c.table.DocumentIndex().ID,
+			Value: v})
+	}
+	return ops
 }
 
 // collector collects the items that a read finds. In a transaction it leaves out those that were changed.

@@ -169,7 +169,7 @@ func TestPauses(t *testing.T) {
 	if back.Start() != "d" {
 		t.Errorf("a pause before the beginning of its page leads back to %q", back.Start())
 	}
-	source := func(yield func(Row, error) bool) { yield(Row{"d", item}, nil) }
+	source := func(yield func(Row, error) bool) { yield(Row{Place: "d", Item: item}, nil) }
 	_, err := q.Run(context.Background(), source, Run{After: after}, sink)
 	if err != nil || found != 1 {
 		t.Errorf("%d found, %v", found, err)

@@ -52,6 +52,7 @@ type collector struct {
 	last             position // of the last result that was given away
 	full             bool     // the page is, and there is more
 	done             bool     // the limit is reached
+	ordered          bool     // nothing that comes is before the row at hand
 
 	entries []entry
 	seen    map[string]int // of DISTINCT: the entry that has a value
@@ -215,7 +216,7 @@ func (c *collector) insert(p position, project func() document.Value) bool {
 	}
 	n := c.need()
 	if n >= 0 && int64(len(c.entries)) >= n && c.compare(&p, &c.entries[0].position) >= 0 {
-		return true
+		return !c.ordered
 	}
 	v := project()
 	if c.e.err != nil || !v.IsDefined() {

@@ -3,91 +3,268 @@
 package sql
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Condition is a part of WHERE that has to hold for every result, of a form that an index of the property can serve.
-type Condition struct {
-	Path document.Path
-	// Op is =, <, <=, >, >=, IN, STARTSWITH or IS_DEFINED.
-	Op     string
-	Values []document.Value // several with IN, none with IS_DEFINED
+// Filter is what has to hold of properties of an item for it to have results, of a form that an index can serve. An
+// item that it holds for may have none all the same.
+type Filter struct {
+	// Op is AND or OR of Of, or what is said of the property at Path: =, <, <=, >, >=, IN, STARTSWITH or IS_DEFINED. Of
+	// a path through arrays it is said of one element or another.
+	Op   string
+	Of   []*Filter
+	Path []document.Step
+	// Values are several with IN, none with IS_DEFINED, and else one.
+	Values []document.Value
+}
+
+// OrderPath is a property that results are sorted by.
+type OrderPath struct {
+	Path       document.Path
+	Descending bool
 }
 
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-// Conditions returns the conditions on properties of the item that all have to hold. An item that one does not hold for
-// has no result; one that all hold for may have none all the same.
-func (q *Query) Conditions() []Condition {
-	root, ok := q.container()
-	if !ok || q.tree.Where == nil {
+// Filter returns what WHERE says of properties of the item, nil if that is nothing an index can serve.
+func (q *Query) Filter() *Filter {
+	a := &analysis{parameters: q.parameters}
+	if q.tree.Where == nil || !a.inputs(q.tree, true) {
 		return nil
 	}
-	a := &analysis{root, q.parameters}
-	return a.conditions(nil, q.tree.Where)
+	return a.filter(q.tree.Where)
 }
 
-func (a *analysis) conditions(out []Condition, e Expr) []Condition {
+// Orders returns the properties of the item that results are sorted by, nil if they are not, or by something else.
+func (q *Query) Orders() (out []OrderPath) {
+	root, ok := q.container()
+	if !ok || q.bound.grouped || q.bound.distinct || len(q.tree.From) != 1 {
+		return nil
+	}
+	a := &analysis{root: root, parameters: q.parameters}
+	for _, o := range q.tree.OrderBy {
+		path, ok := a.path(o.Expr)
+		if !ok {
+			return nil
+		}
+		out = append(out, OrderPath{path, o.Descending})
+	}
+	return out
+}
+
+// Most is how many rows are looked for at most, those that OFFSET leaves out included; -1 where there is no limit.
+func (q *Query) Most() int64 {
+	if q.bound.limit < 0 {
+		return -1
+	}
+	return q.bound.offset + q.bound.limit
+}
+
+// inputs notes which parts of the item the inputs of a query are. It returns false if the first one is not the item or
+// a part of it; top says that the query is the whole one.
+func (a *analysis) inputs(s *Select, top bool) bool {
+	outer := a.aliases
+	if a.aliases = maps.Clone(outer); a.aliases == nil {
+		a.aliases = map[string][]document.Step{}
+	}
+	for i, in := range s.From {
+		if top && i == 0 {
+			a.aliases[baseOf(in.Of)] = []document.Step{}
+		}
+		steps, ok := a.steps(in.Of)
+		if !ok {
+			if i == 0 {
+				a.aliases = outer
+				return false
+			}
+			delete(a.aliases, in.Alias) // an input that hides one of the outer query
+			continue
+		}
+		if in.Each {
+			steps = append(slices.Clip(steps), document.Step{Elements: true})
+		}
+		name := in.Alias
+		if name == "" {
+			name = aliasOf(in.Of)
+		}
+		if top && i == 0 && name != baseOf(in.Of) {
+			delete(a.aliases, baseOf(in.Of))
+		}
+		a.aliases[name] = steps
+	}
+	return len(s.From) > 0
+}
+
+// baseOf is the name that an expression begins with, if it is one of members.
+func baseOf(e Expr) string {
+	for {
+		switch x := e.(type) {
+		case *Member:
+			e = x.Of
+			continue
+		case *Name:
+			return x.Name
+		}
+		return ""
+	}
+}
+
+// steps returns the path of an expression that is a part of the item.
+func (a *analysis) steps(e Expr) ([]document.Step, bool) {
+	switch x := e.(type) {
+	case *Member:
+		of, ok := a.steps(x.Of)
+		return append(slices.Clip(of), document.Step{Name: x.Name}), ok
+	case *Name:
+		of, ok := a.aliases[x.Name]
+		return of, ok
+	}
+	return nil, false
+}
+
+// property is steps of what is not the item itself.
+func (a *analysis) property(e Expr) ([]document.Step, bool) {
+	steps, ok := a.steps(e)
+	return steps, ok && len(steps) > 0
+}
+
+// combine makes one filter of two; what is nil says nothing.
+func combine(op string, x, y *Filter) *Filter {
+	switch {
+	case x == nil && y == nil || op == "OR" && (x == nil || y == nil):
+		return nil
+	case x == nil:
+		return y
+	case y == nil:
+		return x
+	}
+	f := &Filter{Op: op}
+	for _, of := range []*Filter{x, y} {
+		if of.Op == op {
+			f.Of = append(f.Of, of.Of...)
+		} else {
+			f.Of = append(f.Of, of)
+		}
+	}
+	return f
+}
+
+func (a *analysis) filter(e Expr) *Filter {
 	switch x := e.(type) {
 	case *Binary:
-		if x.Op == "AND" {
-			return a.conditions(a.conditions(out, x.X), x.Y)
+		if x.Op == "AND" || x.Op == "OR" {
+			return combine(x.Op, a.filter(x.X), a.filter(x.Y))
 		}
-		op, ok := mirrored[x.Op]
-		if !ok {
-			return out
-		}
-		for _, side := range []struct {
-			x, y Expr
-			op   string
-		}{{x.X, x.Y, x.Op}, {x.Y, x.X, op}} {
-			path, ok1 := a.path(side.x)
-			v, ok2 := a.constant(side.y)
-			if ok1 && ok2 {
-				return append(out, Condition{path, side.op, []document.Value{v}})
-			}
-		}
+		return a.comparison(x)
 	case *Between:
-		path, ok := a.path(x.X)
-		low, ok1 := a.constant(x.Low)
-		high, ok2 := a.constant(x.High)
-		if ok && ok1 && ok2 && !x.Not {
-			out = append(out, Condition{path, ">=", []document.Value{low}}, Condition{path, "<=",
-				[]document.Value{high}})
+		if x.Not {
+			return nil
 		}
+		return combine("AND", a.comparison(&Binary{Op: ">=", X: x.X, Y: x.Low}),
+			a.comparison(&Binary{Op: "<=", X: x.X, Y: x.High}))
 	case *In:
-		path, ok := a.path(x.X)
-		if !ok || x.Not {
-			return out
+		if x.Not {
+			return nil
 		}
-		c := Condition{Path: path, Op: "IN"}
-		for _, y := range x.List {
-			v, ok := a.constant(y)
-			if !ok {
-				return out
-			}
-			c.Values = append(c.Values, v)
-		}
-		out = append(out, c)
+		return a.oneOf(x.X, x.List)
 	case *Call:
-		out = a.callCondition(out, x)
+		return a.call(x)
+	case *Subquery:
+		return a.exists(x)
+	case *Member:
+		if steps, ok := a.property(x); ok {
+			return &Filter{Op: "=", Path: steps, Values: []document.Value{document.BooleanValue(true)}}
+		}
 	}
-	return out
+	return nil
 }
 
-func (a *analysis) callCondition(out []Condition, x *Call) []Condition {
-	if path, ok := a.onlyArgument(x, "IS_DEFINED"); ok {
-		return append(out, Condition{Path: path, Op: "IS_DEFINED"})
+func (a *analysis) comparison(x *Binary) *Filter {
+	op, ok := mirrored[x.Op]
+	if !ok {
+		return nil
 	}
-	if x.UDF || len(x.Args) != 2 || !strings.EqualFold(x.Name, "STARTSWITH") {
-		return out
+	for _, side := range []struct {
+		x, y Expr
+		op   string
+	}{{x.X, x.Y, x.Op}, {x.Y, x.X, op}} {
+		path, ok1 := a.property(side.x)
+		v, ok2 := a.constant(side.y)
+		if ok1 && ok2 && v.IsDefined() {
+			return &Filter{Op: side.op, Path: path, Values: []document.Value{v}}
+		}
 	}
-	path, ok1 := a.path(x.Args[0])
-	v, ok2 := a.constant(x.Args[1])
-	if ok1 && ok2 && v.Kind() == document.String {
-		out = append(out, Condition{path, "STARTSWITH", []document.Value{v}})
+	return nil
+}
+
+func (a *analysis) oneOf(of Expr, list []Expr) *Filter {
+	path, ok := a.property(of)
+	if !ok {
+		return nil
 	}
-	return out
+	f := &Filter{Op: "IN", Path: path}
+	for _, y := range list {
+		v, ok := a.constant(y)
+		if !ok {
+			return nil
+		}
+		if v.IsDefined() {
+			f.Values = append(f.Values, v)
+		}
+	}
+	return f
+}
+
+func (a *analysis) call(x *Call) *Filter {
+	if x.UDF || len(x.Args) == 0 {
+		return nil
+	}
+	path, ok := a.property(x.Args[0])
+	switch name := strings.ToUpper(x.Name); {
+	case name == "IS_DEFINED" && ok && len(x.Args) == 1:
+		return &Filter{Op: "IS_DEFINED", Path: path}
+	case name == "IS_NULL" && ok && len(x.Args) == 1:
+		return &Filter{Op: "=", Path: path, Values: []document.Value{document.NullValue}}
+	case name == "STARTSWITH" && ok && len(x.Args) == 2:
+		if v, ok := a.constant(x.Args[1]); ok && v.Kind() == document.String {
+			return &Filter{Op: "STARTSWITH", Path: path, Values: []document.Value{v}}
+		}
+	case name == "ARRAY_CONTAINS" && len(x.Args) >= 2:
+		return a.arrayContains(x, path, ok)
+	}
+	return nil
+}
+
+// arrayContains reads ARRAY_CONTAINS of a property, which is one if isProperty, or of a constant.
+func (a *analysis) arrayContains(x *Call, path []document.Step, isProperty bool) *Filter {
+	if isProperty {
+		v, ok := a.constant(x.Args[1])
+		if !ok || !v.IsDefined() || v.Kind() >= document.Array {
+			return nil
+		}
+		return &Filter{Op: "=", Path: append(path, document.Step{Elements: true}), Values: []document.Value{v}}
+	}
+	list, ok1 := a.constant(x.Args[0])
+	path, ok2 := a.property(x.Args[1])
+	if !ok1 || !ok2 || len(x.Args) > 2 || list.Kind() != document.Array {
+		return nil
+	}
+	return &Filter{Op: "IN", Path: path, Values: slices.Collect(list.Elements())}
+}
+
+// exists reads EXISTS of a part of the item.
+func (a *analysis) exists(x *Subquery) *Filter {
+	if x.Kind != Exists || x.Query.Where == nil || !simple(x.Query) {
+		return nil
+	}
+	outer := a.aliases
+	defer func() { a.aliases = outer }()
+	if !a.inputs(x.Query, false) {
+		return nil
+	}
+	return a.filter(x.Query.Where)
 }

@@ -25,6 +25,15 @@ func (c *Continuation) Start() string {
 	return c.place
 }
 
+// After returns the value of the first property that results are sorted by at which the page before ended; Undefined
+// for the first page.
+func (c *Continuation) After() document.Value {
+	if c == nil || c.streams || len(c.keys) == 0 {
+		return document.Value{}
+	}
+	return c.keys[0]
+}
+
 // boxed writes a value that may be Undefined, which JSON does not have: an array of it or of nothing.
 func boxed(v document.Value) document.Value {
 	if !v.IsDefined() {

@@ -52,7 +52,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		Plan(q, nil)
-		q.Conditions()
+		q.Filter()
 		q.Keys([]document.Path{{"a"}})
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

@@ -132,9 +132,7 @@ func answer(t *testing.T, d *datadriven.TestData, out *strings.Builder, text str
 	case "keys":
 		err = printKeys(d, out, q)
 	case "conditions":
-		for _, c := range q.Conditions() {
-			fmt.Fprintln(out, c.Path, c.Op, c.Values)
-		}
+		fmt.Fprintln(out, filterText(q.Filter()))
 	case "plan":
 		fmt.Fprintln(out, string(Plan(q, nil)))
 	default:
@@ -146,6 +144,25 @@ func answer(t *testing.T, d *datadriven.TestData, out *strings.Builder, text str
 	if len(statements(d.Input)) > 1 && d.Cmd == "query" {
 		fmt.Fprintln(out, "--")
 	}
+}
+
+// filterText writes a filter down.
+func filterText(f *Filter) string {
+	if f == nil {
+		return "nothing"
+	}
+	var parts []string
+	for _, of := range f.Of {
+		parts = append(parts, filterText(of))
+	}
+	if len(parts) > 0 {
+		return "(" + strings.Join(parts, " "+f.Op+" ") + ")"
+	}
+	var path []byte
+	for _, s := range f.Path {
+		path = document.AppendStep(path, s)
+	}
+	return fmt.Sprint(string(path), " ", f.Op, " ", f.Values)
 }
 
 func message(err error) string {

@@ -31,7 +31,7 @@ func (q *Query) Keys(paths []document.Path) (keys []Key, ok bool) {
 	if !found || q.tree.Where == nil || len(paths) == 0 {
 		return nil, false
 	}
-	a := &analysis{root, q.parameters}
+	a := &analysis{root: root, parameters: q.parameters}
 	all := a.pins(q.tree.Where)
 	if all == nil {
 		return nil, false
@@ -88,6 +88,8 @@ func pathKey(p document.Path) string { return p.String() }
 type analysis struct {
 	root       string
 	parameters map[string]document.Value
+	// aliases are the parts of the item that inputs are, by their names.
+	aliases map[string][]document.Step
 }
 
 // path returns the path of an expression that is a property of the item.

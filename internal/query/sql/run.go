@@ -62,6 +62,9 @@ type Row struct {
 	Place string
 	// Item is the whole item. It has to stay as it is until the next row is asked for.
 	Item document.Value
+	// Ordered says that all items that come after it are behind it in the order of results too: by what the query sorts
+	// by, and by their places where that is the same.
+	Ordered bool
 }
 
 // Source yields items in the order of their places. An error ends the run; ErrPause ends the page.
@@ -159,7 +162,7 @@ func (q *Query) begin(ctx context.Context, run *Run) (*Collector, error) {
 
 // Add takes an item in. It returns false when no more are needed.
 func (c *Collector) Add(r Row) (more bool, err error) {
-	c.at, c.row, c.e.root = r.Place, 0, r.Item
+	c.at, c.row, c.e.root, c.c.ordered = r.Place, 0, r.Item, r.Ordered
 	more = c.q.bound.rows(c.e, 0, c.visit)
 	return more, c.e.err
 }

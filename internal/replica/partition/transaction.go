@@ -57,9 +57,13 @@ type TransactionBounds struct {
 	Rows, Bytes int64
 	// ResultBytes bounds what a program returns, 256 KiB: it is kept beside the rows, to be told again.
 	ResultBytes int
-	// Changes bounds the operands that are staged, 2,000 rows, deletions and index entries.
+	// Changes bounds the operands that are staged, 2,000 rows and deletions, and entriesPerChange as many index
+	// entries.
 	Changes int
 }
+
+// entriesPerChange is how many index entries a transaction may write for each change that it may make.
+const entriesPerChange = 50
 
 func (b TransactionBounds) withDefaults() TransactionBounds {
 	b.Time = cmp.Or(b.Time, time.Second)
@@ -148,20 +152,26 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 		return err
 	}
 	t.ops = append(t.ops, ops...)
-	if most := t.replica.host.opts.Transactions.Changes; changes(t.ops) > most {
-		return dberr.Invalidf("The transaction changes more than %d rows and index entries at once. Nothing was done", most)
+	most := t.replica.host.opts.Transactions.Changes
+	if n, entries := changes(t.ops); n > most || entries > entriesPerChange*most {
+		return dberr.Invalidf("The transaction changes more than %d rows or %d index entries at once. Nothing was done",
+			most, entriesPerChange*most)
 	}
 	return t.overread(0, 0)
 }
 
-// changes counts the operands that a client has asked for.
-func changes(ops []command.Op) (n int) {
+// changes counts the operands that a client has asked for, and the index entries that they come with.
+func changes(ops []command.Op) (n, entries int) {
 	for i := range ops {
-		if ops[i].Kind != command.OpChange {
+		switch ops[i].Kind {
+		case command.OpChange:
+		case command.OpIndex:
+			entries++
+		default:
 			n++
 		}
 	}
-	return n
+	return n, entries
 }
 
 // within refuses what leaves the logical partition.

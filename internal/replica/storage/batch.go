@@ -35,6 +35,8 @@ type Batch struct {
 	sweeps bool
 	// mutates is true if there is any mutation of a table.
 	mutates bool
+	// entry is the key of an index entry, made anew for each.
+	entry []byte
 	// touched are the live rows and deletions that the dead-run index must hear of.
 	touched []touch
 	// hot are the keys whose operands are to be merged after the commit.
@@ -171,10 +173,9 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 func prefixLen(m *command.Mutation) int { return 4 + 8 + 2 + min(len(m.Key), keys.MaxLen) }
 
 func (b *Batch) index(m *command.Mutation, op *command.Op) {
-	n := 4 + 2 + min(len(op.Value), keys.MaxLen) + 8 + 2 + min(len(m.Key), keys.MaxLen) + len(op.Clustering)
-	d := b.b.SetDeferred(n, 0)
-	keys.AppendIndex(d.Key[:0], op.Index, op.Value, m.Token, m.Key, op.Clustering)
-	_ = d.Finish()
+	// How long the key becomes is not known before: a value may have bytes that are written as two.
+	b.entry = keys.AppendIndex(b.entry[:0], op.Index, op.Value, m.Token, m.Key, op.Clustering)
+	_ = b.b.Set(b.entry, nil, nil) // fails for indexed batches only
 	b.grows = true
 	b.s.m.entries.Add(1)
 }

@@ -24,8 +24,11 @@ type entries struct {
 // readIndex reads the rows that have an entry: for each partition with entries its deletions and statics, then the rows
 // they name.
 func (rd *reader) readIndex() error {
+	if len(rd.r.Index.Any) > 0 || rd.r.Index.Ordered() {
+		return rd.readEntries()
+	}
 	var e entries
-	lower, upper := rd.entryBounds()
+	lower, upper := rd.entryBounds(rd.r.Index.Value)
 	if upper != nil && bytes.Compare(lower, upper) >= 0 {
 		return nil
 	}
@@ -34,18 +37,23 @@ func (rd *reader) readIndex() error {
 		return err
 	}
 	rd.s.m.iterators.Add(1)
-	rd.lower = keys.AppendTable(rd.lower[:0], rd.r.Table)
-	rd.upper = keys.After(keys.AppendTable(rd.upper[:0], rd.r.Table))
-	if err = rd.open(); err == nil {
+	if err = rd.openTable(); err == nil {
 		err = rd.walkEntries(&e)
 	}
 	return errors.Join(err, e.it.Close())
 }
 
-// entryBounds returns the stretch of entries that the read may need.
-func (rd *reader) entryBounds() (lower, upper []byte) {
+// openTable makes the iterator over all rows of the table.
+func (rd *reader) openTable() error {
+	rd.lower = keys.AppendTable(rd.lower[:0], rd.r.Table)
+	rd.upper = keys.After(keys.AppendTable(rd.upper[:0], rd.r.Table))
+	return rd.open()
+}
+
+// entryBounds returns the stretch of entries of a value that the read may need.
+func (rd *reader) entryBounds(value []byte) (lower, upper []byte) {
 	r := rd.r
-	prefix := keys.AppendIndexValue(nil, r.Index.Index, r.Index.Value)
+	prefix := keys.AppendIndexValue(nil, r.Index.Index, value)
 	n := len(prefix)
 	if r.Key != nil {
 		lower = keys.AppendPosition(prefix, r.Token, r.Key)
@@ -83,13 +91,8 @@ func (rd *reader) walkEntries(e *entries) error {
 		rd.pk = rd.prefix[len(rd.prefix)-len(entry.Key):]
 		rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && entry.Token == rd.r.AfterToken &&
 			bytes.Equal(rd.pk, rd.r.AfterKey)
-		if rd.t.may(flagDeletions) || rd.statics() { // the iterator was made before
-			rd.s.m.headerSeeks.Add(1)
-			rd.it.SeekGE(rd.sub(keys.Deletions))
-			if err := errors.Join(rd.it.Error(), rd.load()); err != nil {
-				return err
-			}
-			rd.fresh = false
+		if err := rd.loadApart(); err != nil {
+			return err
 		}
 		rd.visited++
 		step, err := rd.visitEntries(e, len(entry.Clustering) == 0)
@@ -105,6 +108,18 @@ func (rd *reader) walkEntries(e *entries) error {
 		}
 	}
 	return e.it.Error()
+}
+
+// loadApart is load for a partition that was found by an entry.
+func (rd *reader) loadApart() error {
+	if !rd.t.may(flagDeletions) && !rd.statics() { // the iterator was made before
+		return nil
+	}
+	rd.s.m.headerSeeks.Add(1)
+	rd.it.SeekGE(rd.sub(keys.Deletions))
+	err := errors.Join(rd.it.Error(), rd.load())
+	rd.fresh = false
+	return err
 }
 
 // visitEntries reads the rows of one partition that have entries. If the entry is that of the whole partition (a static

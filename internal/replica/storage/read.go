@@ -58,6 +58,8 @@ type reader struct {
 	// large is the share of Options.LargeRowBytes that the current partition has.
 	large int64
 	laws  laws
+	// found, if not nil, reports whether the row at hand is still where an entry has led to it.
+	found func() bool
 }
 
 // contextEvery is how many keys are read between two looks at the context.
@@ -126,6 +128,7 @@ func (rd *reader) release() {
 	rd.s.large.leave(rd.large)
 	rd.large = 0
 	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.it, rd.apart, rd.runs, rd.pk = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	rd.found = nil
 	rd.opts = pebble.IterOptions{}
 	rd.header.Clear()
 	clear(rd.header.Ranges[:cap(rd.header.Ranges)])

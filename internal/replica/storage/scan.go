@@ -183,6 +183,9 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 		return command.More, nil
 	}
 	rd.walked = 0
+	if rd.found != nil && !rd.found() {
+		return command.More, nil
+	}
 	return rd.deliver(clustering)
 }
 

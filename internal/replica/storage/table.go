@@ -36,6 +36,9 @@ type Index struct {
 	ID uint32
 	// Holds reports whether the row (or the static row) has the value.
 	Holds func(r *row.Row, value []byte) bool
+	// Value, of an index that is read in the order of its values, returns the value by which the row is found among
+	// those of the same kind as like, nil if it has none.
+	Value func(r *row.Row, like []byte) []byte
 }
 
 // table is what the store knows about one table.

@@ -117,7 +117,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 
 func rangeBegin(q *command.Read) topology.Position {
 	cursor := topology.Position{Ring: q.Range.Begin}
-	if q.Key == nil && q.AfterKey != nil {
+	if q.Key == nil && q.AfterKey != nil && !q.Index.Ordered() {
 		if after := topology.At(q.AfterToken, q.AfterKey); cursor.Compare(after) < 0 {
 			cursor = after
 		}

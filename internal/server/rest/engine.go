@@ -36,6 +36,7 @@ type resources interface {
 	ReplaceContainer(ctx context.Context, c *container.Container, body []byte, ifMatch string) (*container.Container,
 		error)
 	DeleteContainer(ctx context.Context, c *container.Container) error
+	IndexProgress(c *container.Container) int
 }
 
 // records are items.

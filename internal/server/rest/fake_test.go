@@ -360,6 +360,8 @@ func (f *fake) DeleteKey(_ context.Context, c *container.Container, key epk.Key,
 	return f.where(ru.Unit), nil
 }
 
+func (f *fake) IndexProgress(*container.Container) int { return 100 }
+
 func (f *fake) Query(ctx context.Context, c *container.Container, q *container.QueryRequest) (*container.Page, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -116,6 +116,7 @@ func (x *exchange) pageOf(c *container.Container, page *container.Page) *answer 
 	if flag(x.header, hQueryMetrics) {
 		x.set(aMetrics, metricsText(&page.Metrics))
 	}
+	x.indexMetrics(&page.Index)
 	return x.feed(c.RID, "Documents", page.Documents)
 }
 

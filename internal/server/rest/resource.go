@@ -204,7 +204,7 @@ func (x *exchange) readContainer(context.Context) (*answer, error) {
 
 // setContainer sets what answers about a container itself have in their headers.
 func (x *exchange) setContainer(c *container.Container) {
-	x.set(aIndexing, "100")
+	x.set(aIndexing, strconv.Itoa(x.server.engine.IndexProgress(c)))
 	x.set(aQuota, quotaText)
 	x.set(aUsage, usageText)
 	x.sessionOf(c)

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import "github.com/ilion-db/ilion/internal/model/codec"
+
+// appendValues appends what a lookup has instead of one value.
+func (l *IndexLookup) appendValues(dst []byte) []byte {
+	w := codec.Writer(dst)
+	w.Uint(uint64(len(l.Any)))
+	for _, all := range l.Any {
+		w.Uint(uint64(len(all)))
+		for _, v := range all {
+			w.Bytes(v)
+		}
+	}
+	w.Null(l.End)
+	w.Null(l.First)
+	w.Null(l.After)
+	return w
+}
+
+// values reads what appendValues wrote.
+func (r *reader) values(f codec.Field, l *IndexLookup) {
+	if l == nil {
+		r.Fail()
+		return
+	}
+	v := codec.NewReader(f.Value, ErrMalformed)
+	for range v.Count(1) {
+		var all [][]byte
+		for range v.Count(1) {
+			all = append(all, v.Bytes())
+		}
+		l.Any = append(l.Any, all)
+	}
+	l.End, l.First, l.After = v.Null(), v.Null(), v.Null()
+	if v.End() != nil {
+		r.Fail()
+	}
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/query/sql"
+)
+
+// The bounds of what is looked for by the index at once. What a query asks for beyond them filters the items.
+const (
+	alternativesMax = 64
+	conjunctsMax    = 4
+)
+
+// planner finds out how the index of a container serves a query.
+type planner struct {
+	index    *command.IndexLookup
+	policies []*IndexingPolicy
+	// used and missed are the paths that the index serves, and those that it would if the policy included them.
+	used, missed map[string]bool
+}
+
+// newPlanner returns the planner of a container, of which the index is not used where it has none.
+func (e *Engine) newPlanner(c *Container) *planner {
+	p := &planner{used: map[string]bool{}, missed: map[string]bool{}}
+	ix := c.table.DocumentIndex()
+	if ix == nil {
+		return p
+	}
+	p.index = &command.IndexLookup{Index: ix.ID}
+	p.policies = append(p.policies, &c.Definition.Index)
+	if e.opts.Building(ix) {
+		// Only what was indexed before and is to be is complete.
+		p.policies = append(p.policies, c.Definition.before...)
+		if len(c.Definition.before) == 0 {
+			p.index = nil
+		}
+	}
+	return p
+}
+
+// serves reports whether the values at a path can be looked up.
+func (p *planner) serves(path []document.Step) bool {
+	return p.index != nil && !slices.ContainsFunc(p.policies, func(i *IndexingPolicy) bool { return !i.Includes(path) })
+}
+
+// note notes whether a path that a query filters by is served.
+func (p *planner) note(path []document.Step, used bool) {
+	text := []byte{}
+	for _, s := range path {
+		text = document.AppendStep(text, s)
+	}
+	if used {
+		p.used[string(text)+"/?"] = true
+	} else {
+		p.missed[string(text)+"/?"] = true
+	}
+}
+
+// lookup is how the index finds the items that a query may have results for, in the order of their places; nil if it
+// does not. Items that have too many values are found by all.
+func (p *planner) lookup(q *sql.Query) *command.IndexLookup {
+	f := q.Filter()
+	if f == nil {
+		return nil
+	}
+	sets := p.sets(f)
+	if len(sets) == 0 {
+		return nil
+	}
+	l := *p.index
+	l.Any = append(sets, [][]byte{[]byte(largeEntry)})
+	return &l
+}
+
+// sets are alternatives of values of entries: an item that a filter holds for has all values of one of them. None says
+// that the index does not serve the filter.
+func (p *planner) sets(f *sql.Filter) [][][]byte {
+	switch f.Op {
+	case "AND":
+		return p.both(f.Of)
+	case "OR":
+		var out [][][]byte
+		for _, of := range f.Of {
+			sets := p.sets(of)
+			if len(sets) == 0 || len(out)+len(sets) > alternativesMax {
+				return nil
+			}
+			out = append(out, sets...)
+		}
+		return out
+	case "=", "IN":
+		return p.values(f)
+	}
+	return nil
+}
+
+// both combines what all parts of a filter ask for, those with the fewest alternatives first.
+func (p *planner) both(parts []*sql.Filter) (out [][][]byte) {
+	var of [][][][]byte
+	for _, part := range parts {
+		if sets := p.sets(part); len(sets) > 0 {
+			of = append(of, sets)
+		}
+	}
+	slices.SortStableFunc(of, func(a, b [][][]byte) int { return len(a) - len(b) })
+	for i, sets := range of {
+		if i == 0 {
+			out = sets
+			continue
+		}
+		if len(out)*len(sets) > alternativesMax {
+			break
+		}
+		var product [][][]byte
+		for _, x := range out {
+			for _, y := range sets {
+				if len(x)+len(y) > conjunctsMax {
+					return out
+				}
+				product = append(product, append(slices.Clip(x), y...))
+			}
+		}
+		out = product
+	}
+	return out
+}
+
+// values are alternatives of one value each.
+func (p *planner) values(f *sql.Filter) (out [][][]byte) {
+	if len(f.Values) == 0 || len(f.Values) > alternativesMax ||
+		slices.ContainsFunc(f.Values, func(v document.Value) bool { return v.Kind() >= document.Array }) {
+		return nil
+	}
+	served := p.serves(f.Path)
+	p.note(f.Path, served)
+	if !served {
+		return nil
+	}
+	prefix := entryPrefix(f.Path)
+	for _, v := range f.Values {
+		value := document.AppendForm(bytes.Clone(prefix), v)
+		if !slices.ContainsFunc(out, func(s [][]byte) bool { return bytes.Equal(s[0], value) }) {
+			out = append(out, [][]byte{value})
+		}
+	}
+	return out
+}
+
+// entryPrefix is what the values of entries of a path begin with.
+func entryPrefix(path []document.Step) (out []byte) {
+	for _, s := range path {
+		out = document.AppendStep(out, s)
+	}
+	return append(out, pathEnd)
+}
+
+// order is how the index finds the items in the order that a query sorts them by, from where the page before ended;
+// nil if it does not.
+func (p *planner) order(q *sql.Query, after document.Value) *interval {
+	by := q.Orders()
+	if len(by) != 1 {
+		return nil
+	}
+	path := make([]document.Step, len(by[0].Path))
+	for i, name := range by[0].Path {
+		path[i] = document.Step{Name: name}
+	}
+	served := p.serves(path)
+	p.note(path, served)
+	if !served {
+		return nil
+	}
+	in := p.all(path)
+	if f := q.Filter(); f != nil {
+		for _, part := range conjuncts(f) {
+			if slices.Equal(part.Path, path) {
+				in.narrow(part)
+			}
+		}
+	}
+	in.sorts, in.descending = true, by[0].Descending
+	if after.IsDefined() {
+		from := document.AppendForm(bytes.Clone(in.prefix), after)
+		switch to := append(bytes.Clone(from), 0); {
+		case !in.descending:
+			in.from = larger(in.from, from)
+		case bytes.Compare(to, in.to) < 0:
+			in.to = to
+		}
+	}
+	return in
+}
+
+// ranged is how the index finds the items by a range of the values of one path, the one that seems to have the fewest;
+// nil if it does not.
+func (p *planner) ranged(q *sql.Query) (best *interval) {
+	f := q.Filter()
+	if f == nil {
+		return nil
+	}
+	rank := 0
+	found := map[string]*interval{}
+	ranks := map[string]int{}
+	for _, part := range conjuncts(f) {
+		if len(part.Path) == 0 || slices.ContainsFunc(part.Path, func(s document.Step) bool { return s.Elements }) ||
+			part.Op == "IN" || len(part.Values) == 1 && part.Values[0].Kind() >= document.Array {
+			continue
+		}
+		served := p.serves(part.Path)
+		p.note(part.Path, served)
+		if !served {
+			continue
+		}
+		prefix := string(entryPrefix(part.Path))
+		in := found[prefix]
+		if in == nil {
+			in = p.all(part.Path)
+			found[prefix] = in
+		}
+		in.narrow(part)
+		switch part.Op {
+		case "STARTSWITH":
+			ranks[prefix] += 3
+		case "IS_DEFINED":
+			ranks[prefix]++
+		default:
+			ranks[prefix] += 2
+		}
+		if ranks[prefix] > rank {
+			best, rank = in, ranks[prefix]
+		}
+	}
+	return best
+}
+
+// conjuncts are the parts of a filter that all have to hold, each of one path.
+func conjuncts(f *sql.Filter) []*sql.Filter {
+	if f.Op != "AND" {
+		return []*sql.Filter{f}
+	}
+	return f.Of
+}
+
+// all is the interval of all values of a path.
+func (p *planner) all(path []document.Step) *interval {
+	prefix := entryPrefix(path)
+	return &interval{prefix: prefix, from: prefix, to: keys.After(bytes.Clone(prefix))}
+}
+
+// narrow leaves of an interval what a condition on its path allows.
+func (in *interval) narrow(f *sql.Filter) {
+	if len(f.Values) != 1 || f.Values[0].Kind() >= document.Array || !f.Values[0].IsDefined() || f.Op == "IN" {
+		return
+	}
+	form := document.AppendForm(bytes.Clone(in.prefix), f.Values[0])
+	kind := form[:len(in.prefix)+1] // those of other types are not compared
+	from, to := kind, keys.After(bytes.Clone(kind))
+	behind := append(bytes.Clone(form), 0)
+	exact := document.IsExact(form[len(in.prefix):])
+	switch f.Op {
+	case "=":
+		from, to = form, behind
+	case ">", ">=":
+		if from = form; f.Op == ">" && exact {
+			from = behind
+		}
+	case "<", "<=":
+		if to = behind; f.Op == "<" && exact {
+			to = form
+		}
+	case "STARTSWITH":
+		from, to = form, keys.After(bytes.Clone(form))
+	default:
+		return
+	}
+	in.from = larger(in.from, from)
+	if bytes.Compare(to, in.to) < 0 {
+		in.to = to
+	}
+}
+
+func larger(a, b []byte) []byte {
+	if bytes.Compare(a, b) < 0 {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// readEntries reads the rows that have one of several values, or values of a range.
+func (rd *reader) readEntries() error {
+	w := &entryWalk{rd: rd}
+	defer w.close()
+	if rd.r.Index.Ordered() {
+		return w.ordered()
+	}
+	// Iterators over entries are made before the one over rows: what they lead to is then seen, too.
+	for _, values := range rd.r.Index.Any {
+		if err := w.open(values); err != nil {
+			return err
+		}
+	}
+	if err := rd.openTable(); err != nil {
+		return err
+	}
+	return w.union()
+}
+
+// entryWalk walks over entries of several values.
+type entryWalk struct {
+	rd  *reader
+	of  []*allOf
+	its []*pebble.Iterator
+	// place is the row at hand: position, partition key and clustering key, as they stand behind a value.
+	place []byte
+	// part is the length of what is the partition's in place; 0 before the first.
+	part int
+}
+
+// allOf are the entries of several values that one row has to have, the same place in all of them.
+type allOf struct {
+	of []valueEntries
+	// place is where the next row stands that has all; nil at the end.
+	place []byte
+}
+
+// valueEntries are the entries of one value. The iterator leaves out files whose filters do not have it.
+type valueEntries struct {
+	it     *pebble.Iterator
+	prefix int
+	seek   []byte
+}
+
+func (w *entryWalk) close() {
+	for _, it := range w.its {
+		_ = it.Close() // its error was looked at
+	}
+}
+
+func (w *entryWalk) iterator(lower, upper []byte) (*pebble.Iterator, error) {
+	it, err := w.rd.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper, UseL6Filters: true})
+	if err != nil {
+		return nil, err
+	}
+	w.its = append(w.its, it)
+	w.rd.s.m.iterators.Add(1)
+	return it, nil
+}
+
+// open adds an alternative.
+func (w *entryWalk) open(values [][]byte) error {
+	a := &allOf{}
+	for _, v := range values {
+		lower, upper := w.rd.entryBounds(v)
+		if lower == nil || upper != nil && bytes.Compare(lower, upper) >= 0 {
+			return nil
+		}
+		it, err := w.iterator(lower, upper)
+		if err != nil {
+			return err
+		}
+		if !it.SeekPrefixGE(lower) {
+			return it.Error()
+		}
+		a.of = append(a.of, valueEntries{it: it,
+			prefix: len(keys.AppendIndexValue(nil, w.rd.r.Index.Index, v))})
+	}
+	if len(a.of) > 0 {
+		w.of = append(w.of, a)
+	}
+	return a.settle()
+}
+
+func (e *valueEntries) place() []byte { return e.it.Key()[e.prefix:] }
+
+// reach moves to the first entry that is not before a place. It returns false at the end.
+func (e *valueEntries) reach(place []byte) bool {
+	if bytes.Compare(e.place(), place) >= 0 {
+		return true
+	}
+	e.seek = append(append(e.seek[:0], e.it.Key()[:e.prefix]...), place...)
+	return e.it.SeekPrefixGE(e.seek)
+}
+
+// settle moves all to the next place that they have in common.
+func (a *allOf) settle() error {
+	a.place = nil
+	for i := range a.of {
+		if e := &a.of[i]; !e.it.Valid() {
+			return e.it.Error()
+		}
+	}
+	if len(a.of) == 0 {
+		return nil
+	}
+	for i, same := 0, 1; same < len(a.of); {
+		// The one that was moved last is the furthest.
+		target := a.of[i].place()
+		i = (i + 1) % len(a.of)
+		e := &a.of[i]
+		if !e.reach(target) {
+			return e.it.Error()
+		}
+		if bytes.Equal(e.place(), target) {
+			same++
+		} else {
+			same = 1
+		}
+	}
+	a.place = a.of[0].place()
+	return nil
+}
+
+// next moves behind the place at hand.
+func (a *allOf) next() error {
+	a.of[0].it.Next()
+	return a.settle()
+}
+
+// union visits the rows of all alternatives in the order of the table, each once.
+func (w *entryWalk) union() error {
+	for {
+		var least []byte
+		for _, a := range w.of {
+			if a.place != nil && (least == nil || bytes.Compare(a.place, least) < 0) {
+				least = a.place
+			}
+		}
+		if least == nil {
+			return nil
+		}
+		step, err := w.visit(least)
+		if err != nil || step == command.Stop {
+			return err
+		}
+		for _, a := range w.of { // w.place is a copy: least goes with its iterator
+			for a.place != nil && w.passed(a.place, step) {
+				if err := a.next(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// passed reports whether a place is done with after a step from the one at hand.
+func (w *entryWalk) passed(place []byte, step command.Step) bool {
+	if step == command.NextPartition {
+		return bytes.HasPrefix(place, w.place[:w.part])
+	}
+	return bytes.Equal(place, w.place)
+}
+
+// visit visits the row at a place, after its partition where that is another one than before.
+func (w *entryWalk) visit(place []byte) (command.Step, error) {
+	rd := w.rd
+	rd.visited++
+	if err := rd.tick(); err != nil {
+		return command.Stop, err
+	}
+	clustering, err := w.enter(place)
+	if err != nil || !rd.wanted(clustering) {
+		return command.More, err
+	}
+	return rd.fetch(clustering)
+}
+
+// enter makes a place the one at hand, and its partition that of the reader.
+func (w *entryWalk) enter(place []byte) (clustering []byte, err error) {
+	rd := w.rd
+	if w.part > 0 && len(place) >= w.part && bytes.Equal(place[:w.part], w.place[:w.part]) {
+		w.place = append(w.place[:0], place...)
+		return w.place[w.part:], nil
+	}
+	e, ok := keys.ParsePlace(place)
+	if !ok {
+		return nil, fmt.Errorf("index entry %x: %w", place, errDamage)
+	}
+	w.place = append(w.place[:0], place...)
+	w.part = len(place) - len(e.Clustering)
+	rd.seek = append(rd.seek[:0], e.Key...)
+	if err := rd.begin(e.Token, rd.seek); err != nil {
+		return nil, err
+	}
+	rd.pk = rd.prefix[len(rd.prefix)-len(e.Key):]
+	rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && e.Token == rd.r.AfterToken &&
+		bytes.Equal(rd.pk, rd.r.AfterKey)
+	return w.place[w.part:], rd.loadApart()
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// singleIndex is an index of one path, as clients decode it.
+type singleIndex struct {
+	FilterExpression string `json:",omitempty"`
+	IndexSpec        string
+	FilterPreciseSet bool
+	IndexPreciseSet  bool
+	IndexImpactScore string
+}
+
+func singleIndexes(paths []string) []singleIndex {
+	out := make([]singleIndex, len(paths))
+	for i, p := range paths {
+		out[i] = singleIndex{IndexSpec: p, FilterPreciseSet: true, IndexPreciseSet: true, IndexImpactScore: "High"}
+	}
+	return out
+}
+
+// compositeIndex is an index of several paths: no query uses one.
+type compositeIndex struct{ IndexSpecs []string }
+
+// indexMetrics sets the header that says which indexes a query has used, and which it could use, if it is asked for:
+// JSON in base64, or in its second form with the escapes of URLs.
+func (x *exchange) indexMetrics(u *container.IndexUtilization) {
+	used, missed := singleIndexes(u.UtilizedSingle), singleIndexes(u.PotentialSingle)
+	none := []compositeIndex{}
+	type section struct {
+		SingleIndexes    []singleIndex
+		CompositeIndexes []compositeIndex
+	}
+	switch {
+	case flag(x.header, hIndexMetrics):
+		text, _ := json.Marshal(struct {
+			UtilizedSingleIndexes     []singleIndex
+			PotentialSingleIndexes    []singleIndex
+			UtilizedCompositeIndexes  []compositeIndex
+			PotentialCompositeIndexes []compositeIndex
+		}{used, missed, none, none})
+		x.set(aIndexMetrics, base64.StdEncoding.EncodeToString(text))
+	case flag(x.header, hIndexMetricsV2):
+		text, _ := json.Marshal(struct{ Utilized, Potential section }{section{used, none}, section{missed, none}})
+		x.set(aIndexMetrics, url.PathEscape(string(text)))
+	}
+}
