@@ -169,7 +169,8 @@ func TestSystemTablesAreSwept(t *testing.T) {
 		if err := n.store.Apply(deleted); err != nil {
 			t.Fatal(err)
 		}
-		g, err = n.store.FindGarbage(t.Context(), keys.Span{Table: catalog.BatchesID}, nil, time.Now().Unix(), 3600, 100)
+		span := keys.Span{Table: catalog.BatchesID}
+		g, err = n.store.FindGarbage(t.Context(), span, nil, time.Now().Unix(), 3600, 100)
 		if err != nil || len(g.Sweeps) > 0 {
 			break
 		}
