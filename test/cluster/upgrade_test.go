@@ -100,7 +100,7 @@ func TestUpgrade(t *testing.T) {
 	old.stop()
 	old.bin = ""
 	if err := old.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
-		"(feature level %d); this build understands %d", feature.Newest+1, feature.Newest)) {
+		"(feature level %d); this build understands %v", feature.Newest+1, feature.Known)) {
 		t.Errorf("the build before, on its directory: %v", err)
 	}
 	stranger := f.add()
