@@ -26,6 +26,8 @@ var laterGrammar = map[string]bool{
 	"ALTER KEYSPACE IF EXISTS nosuch WITH durable_writes = false": true,
 	"ALTER TABLE IF EXISTS nosuch ADD v int":                      true,
 	"EXPLAIN SELECT * FROM t":                                     true,
+	"UPDATE t SET v = 12 WHERE k = 1 IF w CONTAINS 'a'":           true,
+	"UPDATE t SET s = {1} WHERE k = 1 IF s CONTAINS 1":            true,
 }
 
 // semantic are the beginnings of refusals that carry the code of a syntax error but need more than the grammar: they
