@@ -3,11 +3,14 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/server/admin"
@@ -20,6 +23,18 @@ var indexPolicies = []string{
 	`{"includedPaths":[{"path":"/a/?"},{"path":"/tags/[]/?"},{"path":"/s/?"}],"excludedPaths":[{"path":"/*"}]}`,
 	`{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/o/*"},{"path":"/a/?"}]}`,
 	`{"includedPaths":[{"path":"/o/*"},{"path":"/n/?"}],"excludedPaths":[{"path":"/*"},{"path":"/o/x/?"}]}`,
+}
+
+// indexComposites are composite indexes for the queries of TestIndexChangesNoResult that sort by several properties:
+// those of one policy are in the order of another policy's, or in the opposite one.
+var indexComposites = []string{
+	`"compositeIndexes":[[{"path":"/a"},{"path":"/n"}],[{"path":"/n","order":"descending"},{"path":"/s"}],` +
+		`[{"path":"/s"},{"path":"/long"},{"path":"/n","order":"descending"}],[{"path":"/k"},{"path":"/n"}],` +
+		`[{"path":"/n"},{"path":"/_ts"}],[{"path":"/o/x"},{"path":"/a","order":"descending"}]]`,
+	`"compositeIndexes":[[{"path":"/a","order":"descending"},{"path":"/n","order":"descending"}],[{"path":"/n"},` +
+		`{"path":"/s","order":"descending"}],[{"path":"/s","order":"descending"},{"path":"/long",` +
+		`"order":"descending"},{"path":"/n"}],[{"path":"/n","order":"descending"},{"path":"/_ts",` +
+		`"order":"descending"}],[{"path":"/o/x","order":"descending"},{"path":"/a"}],[{"path":"/n"},{"path":"/a"}]]`,
 }
 
 // indexQueries are what TestIndexChangesNoResult asks; %v is a value.
@@ -57,6 +72,25 @@ var indexQueries = []string{
 	`SELECT VALUE c.id FROM c WHERE c.a = %v ORDER BY c.n`,
 	`SELECT VALUE [c.n, c.id] FROM c WHERE c.k = "k2" ORDER BY c.n DESC`,
 	`SELECT VALUE c.id FROM c WHERE c._ts > 10 AND c.n = 2`,
+	`SELECT VALUE c.id FROM c WHERE c.k = "k1" AND STARTSWITH(c.s, "s1") AND c.n < 6`,
+	`SELECT VALUE [c.n, c.id] FROM c WHERE c.k = "k3" AND c.n > 3 ORDER BY c.n`,
+	`SELECT VALUE [c.s, c.id] FROM c WHERE c.k = "k3" ORDER BY c.s OFFSET 2 LIMIT 4`,
+	`SELECT VALUE [c.a, c.n, c.id] FROM c ORDER BY c.a, c.n`,
+	`SELECT VALUE [c.a, c.n, c.id] FROM c ORDER BY c.a DESC, c.n DESC`,
+	`SELECT TOP 9 VALUE [c.n, c.s, c.id] FROM c ORDER BY c.n DESC, c.s`,
+	`SELECT VALUE [c.n, c.s, c.id] FROM c WHERE c.n > 2 ORDER BY c.n, c.s DESC`,
+	`SELECT VALUE [c.s, c.n, c.id] FROM c WHERE c.s >= "s2" ORDER BY c.s DESC, c.long DESC, c.n`,
+	`SELECT VALUE [c.s, c.n, c.id] FROM c WHERE c.s = "s7" ORDER BY c.s, c.long, c.n DESC`,
+	`SELECT VALUE [c.o.x, c.a, c.id] FROM c ORDER BY c.o.x, c.a DESC`,
+	`SELECT VALUE [c.a, c.n, c.id] FROM c WHERE c.k = "k2" ORDER BY c.a, c.n`,
+	`SELECT VALUE c.id FROM c WHERE c.a = %v AND c.n > 2`,
+	`SELECT VALUE c.id FROM c WHERE c.a = %v AND c.n = 4`,
+	`SELECT VALUE c.id FROM c WHERE c.n = 3 AND c.s < "s2" AND c.a != %v`,
+	`SELECT VALUE c.id FROM c WHERE c.n = 3 AND STARTSWITH(c.s, "s1")`,
+	`SELECT VALUE [c.n, c.id] FROM c WHERE c.a = %v ORDER BY c.n DESC`,
+	`SELECT VALUE [c.n, c.id] FROM c WHERE c.k = "k1" AND c.n >= 2 ORDER BY c.n`,
+	`SELECT VALUE [c.n, c.id] FROM c WHERE c.n = 5 ORDER BY c.n, c._ts`,
+	`SELECT VALUE [c.n, c.id] FROM c WHERE c.n = 5 AND c._ts > 1800000100`,
 }
 
 // drawValue draws a value of a property.
@@ -78,6 +112,9 @@ func drawItem(r *rand.Rand, id int, large bool) string {
 	add("s", fmt.Sprintf(`"s%d"`, r.IntN(30)))
 	add("tags", "["+drawValue(r)+","+drawValue(r)+"]")
 	add("o", `{"x":`+drawValue(r)+`,"y":`+fmt.Sprint(r.IntN(4))+`}`)
+	if r.IntN(3) == 0 {
+		parts = append(parts, `"ttl":`+fmt.Sprint(10+r.IntN(90)))
+	}
 	add("long", `"`+strings.Repeat("l", 120+r.IntN(16))+fmt.Sprint(r.IntN(3))+`"`)
 	if large && r.IntN(40) == 0 {
 		many := make([]string, 1200)
@@ -89,32 +126,81 @@ func drawItem(r *rand.Rand, id int, large bool) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// TestIndexChangesNoResult proves for random items, changes and queries that what a query finds does not depend on
-// whether there is an index, by which policy it was built, or whether that was replaced, partitions were split or items
-// were changed between two of its pages.
-func TestIndexChangesNoResult(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, Options{InitialPartitions: 2})
-	const head = `"partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":-1,"indexingPolicy":`
-	plain := newContainer(t, n, `{"id":"plain",`+head+`{"indexingMode":"none","automatic":false}}`)
-	definition := func(policy string) string { return `{"id":"c",` + head + policy + `}` }
-	indexed := newContainer(t, n, definition(indexPolicies[0]))
-	r := rand.New(rand.NewPCG(1, 2))
-	change := func(large bool) {
-		id := r.IntN(150)
-		op := container.Operation{Kind: container.Upsert, Body: []byte(drawItem(r, id, large))}
-		switch r.IntN(8) {
-		case 0:
-			op = container.Operation{Kind: container.Delete, ID: fmt.Sprintf("%03d", id)}
-		case 1:
-			op = container.Operation{Kind: container.Patch, ID: fmt.Sprintf("%03d", id),
-				Body: []byte(`[{"op":"set","path":"/n","value":` + fmt.Sprint(r.IntN(8)) + `}]`)}
+// indexChanges make random changes of two containers alike.
+type indexChanges struct {
+	r              *rand.Rand
+	plain, indexed *items
+	// large says that some items have more values than an index takes.
+	large bool
+}
+
+// draw draws an operation on one of the items of a logical partition.
+func (x *indexChanges) draw(k int) container.Operation {
+	id := k + 4*x.r.IntN(38)
+	name := fmt.Sprintf("%03d", id)
+	switch x.r.IntN(8) {
+	case 0:
+		return container.Operation{Kind: container.Delete, ID: name}
+	case 1:
+		return container.Operation{Kind: container.Patch, ID: name, Body: []byte(`[{"op":"set","path":"/n","value":` +
+			fmt.Sprint(x.r.IntN(8)) + `},{"op":"add","path":"/tags/-","value":` + drawValue(x.r) + `}]`)}
+	case 2:
+		return container.Operation{Kind: container.Replace, ID: name, Body: []byte(drawItem(x.r, id, x.large))}
+	}
+	return container.Operation{Kind: container.Upsert, Body: []byte(drawItem(x.r, id, x.large))}
+}
+
+// make makes one change: of an item, of several in a batch, or of a whole logical partition.
+func (x *indexChanges) make() {
+	k := x.r.IntN(4)
+	ops := []container.Operation{x.draw(k)}
+	switch x.r.IntN(20) {
+	case 0:
+		for range 5 {
+			ops = append(ops, x.draw(k))
 		}
-		k := key(fmt.Sprint("k", id%4))
-		if a, b := plain.do(k, op), indexed.do(k, op); a.Status != b.Status {
-			t.Fatalf("%s: %d and %d", op.Body, a.Status, b.Status)
+	case 1:
+		if x.r.IntN(4) == 0 {
+			for _, s := range []*items{x.plain, x.indexed} {
+				if _, err := s.n.containers.DeleteKey(s.t.Context(), s.c, key(fmt.Sprint("k", k)),
+					container.RequestOptions{}); err != nil {
+					s.t.Fatal(err)
+				}
+			}
+			return
 		}
 	}
+	var failed [2]int
+	for i, s := range []*items{x.plain, x.indexed} {
+		r, err := s.n.containers.Do(s.t.Context(), s.c, key(fmt.Sprint("k", k)), ops, container.RequestOptions{})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		failed[i] = r.Failed
+	}
+	if failed[0] != failed[1] {
+		x.plain.t.Fatalf("%v: failed at %d and %d", ops, failed[0], failed[1])
+	}
+}
+
+// TestIndexChangesNoResult proves for random items, changes and queries that what a query finds does not depend on
+// whether there is an index, by which policy it was built, or whether that was replaced, partitions were split or items
+// were changed or expired between two of its pages.
+func TestIndexChangesNoResult(t *testing.T) {
+	t.Parallel()
+	var clock atomic.Int64 // only this test moves it
+	clock.Store(1_800_000_000)
+	n := startNode(t, Options{InitialPartitions: 2, now: func() time.Time { return time.Unix(clock.Load(), 0) }})
+	const head = `"partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":-1,"indexingPolicy":`
+	plain := newContainer(t, n, `{"id":"plain",`+head+`{"indexingMode":"none","automatic":false,`+
+		indexComposites[0]+`}}`)
+	definition := func(policy int) string {
+		return `{"id":"c",` + head + strings.TrimSuffix(indexPolicies[policy], "}") + "," +
+			indexComposites[policy%2] + `}}`
+	}
+	indexed := newContainer(t, n, definition(0))
+	r := rand.New(rand.NewPCG(1, 2))
+	changes := &indexChanges{r: r, plain: plain, indexed: indexed}
 	ask := func(s *items, text string, most int, between func()) []string {
 		q := container.QueryRequest{Text: text, CrossPartition: true, MaxItems: most}
 		var out []string
@@ -136,7 +222,7 @@ func TestIndexChangesNoResult(t *testing.T) {
 		}
 		return out
 	}
-	replace := func(policy string) {
+	replace := func(policy int) {
 		c, err := n.containers.ReplaceContainer(t.Context(), indexed.c, []byte(definition(policy)), "")
 		if err != nil {
 			t.Fatal(err)
@@ -144,11 +230,13 @@ func TestIndexChangesNoResult(t *testing.T) {
 		indexed.c = c
 	}
 	for round := range 12 {
+		changes.large = round >= 8
 		for range 60 {
-			change(round >= 8)
+			changes.make()
 		}
+		clock.Add(20)
 		if round > 0 {
-			replace(indexPolicies[round%len(indexPolicies)])
+			replace(round % len(indexPolicies))
 		}
 		if round == 5 {
 			for _, name := range []string{"c", "plain"} {
@@ -170,7 +258,7 @@ func TestIndexChangesNoResult(t *testing.T) {
 			most := []int{0, 1 + r.IntN(20)}[r.IntN(2)]
 			between := func() {
 				if r.IntN(20) == 0 {
-					replace(indexPolicies[r.IntN(len(indexPolicies))])
+					replace(r.IntN(len(indexPolicies)))
 				}
 			}
 			want, got := ask(plain, text, 0, func() {}), ask(indexed, text, most, between)
@@ -187,7 +275,8 @@ func TestIndexServes(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
-		"indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/b/?"}]}}`)
+		"indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/b/?"}],"compositeIndexes":[
+		[{"path":"/a"},{"path":"/n"}],[{"path":"/b","order":"descending"},{"path":"/n"}],[{"path":"/k"},{"path":"/n"}]]}}`)
 	for i := range 200 {
 		s.want(201, nil, create(fmt.Sprintf(`{"id":"%03d","k":"k%d","n":%d,"a":%d,"b":1,"tags":["t%d"]}`, i, i%7, i, i%50,
 			i%40)))
@@ -199,11 +288,12 @@ func TestIndexServes(t *testing.T) {
 	}{
 		{`c.n = 17`, 1, 1, "[/n/?]", "[]"},
 		{`c.n IN (17, 18, 500)`, 2, 2, "[/n/?]", "[]"},
-		{`c.a = 3 AND c.n = 53`, 1, 1, "[/a/? /n/?]", "[]"},
+		{`c.a = 3 AND c.tags[0] != "" AND c.id = "053"`, 1, 1, "[/a/? /id/?]", "[]"},
 		{`c.a = 3 AND c.b = 1`, 4, 4, "[/a/?]", "[/b/?]"},
 		{`c.a = 3 OR c.n = 4`, 5, 5, "[/a/? /n/?]", "[]"},
 		{`ARRAY_CONTAINS(c.tags, "t1")`, 5, 5, "[/tags/[]/?]", "[]"},
 		{`c.k = "k1" AND c.a = 1`, 1, 1, "[/a/? /k/?]", "[]"},
+		{`c.k = "k1" AND c.a > 48`, 1, 29, "[/a/? /k/?]", "[]"},
 		{`c.b = 1`, 200, 200, "[]", "[/b/?]"},
 		{`c.n >= 195`, 5, 5, "[/n/?]", "[]"},
 		{`c.n > 20 AND c.n < 23 AND c.b > 0`, 2, 2, "[/n/?]", "[/b/?]"},
@@ -211,16 +301,98 @@ func TestIndexServes(t *testing.T) {
 		// Sorted, a page takes one item to know that there are more, and one that is behind it.
 		{`true ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 5, "[/n/?]", "[]"},
 		{`c.n < 100 ORDER BY c.n`, 5, 7, "[/n/?]", "[]"},
+		// By composite indexes.
+		{`c.a = 3 AND c.n = 53`, 1, 1, "[[/a ASC /n ASC]]", "[]"},
+		{`c.a = 3 AND c.n > 60`, 2, 2, "[[/a ASC /n ASC]]", "[]"},
+		{`c.b = 1 AND c.n >= 198`, 2, 2, "[[/b DESC /n ASC]]", "[]"},
+		{`c.b = 1 AND c.n >= 100 ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 5, "[[/b DESC /n ASC]]", "[]"},
+		{`true ORDER BY c.a, c.n OFFSET 0 LIMIT 3`, 3, 5, "[[/a ASC /n ASC]]", "[]"},
+		{`true ORDER BY c.b, c.n DESC OFFSET 0 LIMIT 3`, 3, 5, "[[/b DESC /n ASC]]", "[]"},
+		{`c.k = "k1" ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 5, "[[/k ASC /n ASC]]", "[]"},
+		{`c.k = "k1" AND c.n < 60 AND c.n > 40`, 3, 3, "[[/k ASC /n ASC]]", "[]"},
+		{`c.n = 4 AND c.id > "003"`, 1, 1, "[]", "[[/n ASC /id ASC]]"},
 	} {
 		p, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{CrossPartition: true,
 			Text: "SELECT VALUE c.id FROM c WHERE " + c.where, MaxItems: mostOf(c.where)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if int64(len(p.Documents)) != c.results || p.Metrics.RetrievedCount != c.examined ||
-			fmt.Sprint(p.Index.UtilizedSingle) != c.used || fmt.Sprint(p.Index.PotentialSingle) != c.missed {
-			t.Errorf("%s: %d results of %d items, by %v, not %v; want %d of %d", c.where, len(p.Documents),
-				p.Metrics.RetrievedCount, p.Index.UtilizedSingle, p.Index.PotentialSingle, c.results, c.examined)
+		used, missed := fmt.Sprint(p.Index.UtilizedSingle), fmt.Sprint(p.Index.PotentialSingle)
+		if strings.Contains(c.used+c.missed, "ASC") {
+			used, missed = fmt.Sprint(p.Index.UtilizedComposite), fmt.Sprint(p.Index.PotentialComposite)
+		}
+		if int64(len(p.Documents)) != c.results || p.Metrics.RetrievedCount != c.examined || used != c.used ||
+			missed != c.missed {
+			t.Errorf("%s: %d results of %d items, by %s, not %s; want %d of %d, by %s, not %s", c.where,
+				len(p.Documents), p.Metrics.RetrievedCount, used, missed, c.results, c.examined, c.used, c.missed)
+		}
+	}
+}
+
+// TestIndexWithinKey proves that a range of values, and an order, within one logical partition of many items read only
+// what they find, and that the logical partition is read whole where too many entries of others are in the way.
+func TestIndexWithinKey(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	fill := func(k string, from, to int) {
+		for i := from; i < to; i += 100 {
+			var ops []container.Operation
+			for j := i; j < i+100; j++ {
+				ops = append(ops, create(fmt.Sprintf(`{"id":"%05d","k":"%s","n":%d}`, j, k, j)))
+			}
+			if r, err := n.containers.Do(t.Context(), s.c, key(k), ops, container.RequestOptions{}); err != nil ||
+				r.Failed >= 0 {
+				t.Fatal(r, err)
+			}
+		}
+	}
+	fill("a", 0, 300)
+	fill("b", 100, 5500)
+	for _, c := range []struct {
+		key, rest         string
+		results, examined int64
+	}{
+		{"a", `AND c.n >= 290 AND c.n < 300`, 10, 10},
+		{"a", `AND c.n < 50`, 50, 50},
+		{"a", `AND c.n >= 5 ORDER BY c.n OFFSET 0 LIMIT 3`, 3, 5},
+		{"b", `ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 5},
+		// All entries of b come before those of the others.
+		{"a", `ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 300},
+		{"a", `AND c.n >= 290`, 10, 300},
+	} {
+		p, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{
+			Text: `SELECT VALUE c.n FROM c WHERE c.k = "` + c.key + `" ` + c.rest, MaxItems: mostOf(c.rest)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int64(len(p.Documents)) != c.results || p.Metrics.RetrievedCount != c.examined {
+			t.Errorf("%s %s: %d results of %d items, want %d of %d", c.key, c.rest, len(p.Documents),
+				p.Metrics.RetrievedCount, c.results, c.examined)
+		}
+	}
+}
+
+// TestOrderNeedsComposite proves that what sorts by several properties is refused without a composite index of these,
+// in this order or the opposite one, with Cosmos DB's text and one that says what to do.
+func TestOrderNeedsComposite(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
+		"indexingPolicy":{"compositeIndexes":[[{"path":"/a"},{"path":"/b","order":"descending"},{"path":"/c"}]]}}`)
+	for order, want := range map[string]int{
+		`c.a`: 0, `c.a, c.b DESC, c.c`: 0, `c.a DESC, c.b, c.c DESC`: 0, `c.a, c.b DESC`: 400, `c.a, c.b, c.c`: 400,
+		`c.b DESC, c.a, c.c`: 400,
+	} {
+		_, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{CrossPartition: true,
+			Text: "SELECT * FROM c ORDER BY " + order})
+		e, _ := errors.AsType[*container.Error](err)
+		switch {
+		case want == 0 && err != nil, want != 0 && (e == nil || e.Status != want):
+			t.Errorf("%s: %v, want %d", order, err, want)
+		case want != 0 && (!strings.Contains(e.Message, `{"Errors":["The order by query does not have a corresponding `+
+			`composite index that it can be served from."`) || !strings.Contains(e.Message, "compositeIndexes")):
+			t.Errorf("%s: %s", order, e.Message)
 		}
 	}
 }

@@ -96,11 +96,18 @@ const DocumentKind = "DOCUMENT"
 // policyOption is the option of an index of items that numbers its policies: a new one has it built again.
 const policyOption = "policy"
 
+// compositesOption is the option of an index of items that has entries for composite indexes, too: those of earlier
+// builds had none.
+const compositesOption = "composites"
+
 // DocumentIndex is the index of a container's items, nil if there is none.
 func (t *Table) DocumentIndex() *Index { return t.Indexes[documentName(t.Name)] }
 
 // Policy is the number of the policy by which the index is built; "" for indexes that have none.
 func (ix *Index) Policy() string { return ix.Options[policyOption] }
+
+// Composites reports whether an index of items has entries for the composite indexes of its policy.
+func (ix *Index) Composites() bool { return ix.Options[compositesOption] != "" }
 
 // ShownIndexes are the indexes that CQL knows of, by name: those of containers are their own.
 func (t *Table) ShownIndexes() []*Index {
@@ -123,7 +130,7 @@ func (t *Table) addDocumentIndex(ks *Keyspace, id uint32) error {
 		t.Indexes = map[string]*Index{}
 	}
 	t.Indexes[name] = &Index{Name: name, ID: id | keys.OrderedIndex, Column: "document", Kind: DocumentKind,
-		Options: map[string]string{policyOption: "1"}}
+		Options: map[string]string{policyOption: "1", compositesOption: "1"}}
 	return nil
 }
 
@@ -226,7 +233,7 @@ func (r *Replacing) index(t *Table, ks *Keyspace) error {
 		ix := *r.Index
 		ix.Options = maps.Clone(ix.Options)
 		n, _ := strconv.Atoi(ix.Policy())
-		ix.Options[policyOption] = strconv.Itoa(n + 1)
+		ix.Options[policyOption], ix.Options[compositesOption] = strconv.Itoa(n+1), "1"
 		t.Indexes[ix.Name] = &ix
 	}
 	return nil

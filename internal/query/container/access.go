@@ -32,20 +32,34 @@ func (x *pageScan) plan(q *sql.Query, run *sql.Run) {
 	if most := q.Most(); most >= 0 && most < int64(x.first) {
 		x.first = int(most)
 	}
-	if x.index = p.lookup(q); x.index == nil && !x.ofKeys() {
-		few, sorted := p.ranged(q), p.order(q, run.After.After())
-		if few != nil && (sorted == nil || string(few.prefix) != string(sorted.prefix)) {
-			x.intervals = append(x.intervals, few)
-		}
-		if sorted != nil {
-			x.intervals = append(x.intervals, sorted)
-		}
+	keyed := x.ofKeys()
+	if keyed {
+		p.implied = x.c.Definition.keyPaths
+	}
+	if x.index = p.lookup(q); !slices.ContainsFunc(x.scopes, func(s Scope) bool { return s.hasID }) {
+		x.intervals = p.intervals(q, x.equalities(q), run.After.After(), x.index == nil)
+	}
+	if keyed && len(x.intervals) > 0 && !x.intervals[0].pinned {
+		x.intervals = slices.Insert(x.intervals, 0, &interval{small: true})
 	}
 	x.page.Index = p.utilization(x.index != nil || len(x.intervals) > 0)
 }
 
-// ofKeys reports whether the query looks at whole logical partitions: then they are read, as the ranges of values are
-// those of all.
+// equalities are the values that properties of all items have which a query has results for, as far as its filter and
+// its partition key say.
+func (x *pageScan) equalities(q *sql.Query) equals {
+	eq := equalities(conjuncts(q.Filter()))
+	if len(x.scopes) == 1 {
+		for i, v := range x.scopes[0].Key {
+			if value := jsonOf(v); value.IsDefined() {
+				eq[x.c.Definition.keyPaths[i].String()] = value
+			}
+		}
+	}
+	return eq
+}
+
+// ofKeys reports whether the query looks at whole logical partitions.
 func (x *pageScan) ofKeys() bool {
 	return slices.ContainsFunc(x.scopes, func(s Scope) bool { return len(s.Key) == len(x.c.Definition.Paths) })
 }
@@ -54,6 +68,9 @@ func (x *pageScan) ofKeys() bool {
 // that of places, if they are few.
 func (x *pageScan) byValues(ctx context.Context) sql.Source {
 	in := x.intervals[0]
+	if in.small {
+		return x.small(ctx)
+	}
 	return func(yield func(sql.Row, error) bool) {
 		o, err := x.e.newOrdered(x.c, x.scopes, x.id, *in, x.first, &x.request.RequestOptions)
 		if err != nil {
@@ -65,6 +82,38 @@ func (x *pageScan) byValues(ctx context.Context) sql.Source {
 			x.inOrder(ctx, o, yield)
 		} else {
 			x.few(ctx, o, yield)
+		}
+	}
+}
+
+// smallItems is how many items all logical partitions of a query may have for them to be read, whatever index there is.
+const smallItems = 100
+
+// small yields the items of logical partitions that have few: a range of values has those of all.
+func (x *pageScan) small(ctx context.Context) sql.Source {
+	return func(yield func(sql.Row, error) bool) {
+		var all []scanned
+		for i := range x.scopes {
+			s, err := x.e.newScan(x.c, &x.scopes[i], x.start, &x.request.RequestOptions)
+			for s.max = smallItems; err == nil && s.more; {
+				if err = s.piece(ctx, x.read, s.until); err == nil && (s.more || len(all)+len(s.rows) > smallItems) {
+					err = errAbandoned
+				}
+			}
+			if s != nil {
+				x.before.Charge += s.charge
+			}
+			if err != nil {
+				yield(sql.Row{}, err)
+				return
+			}
+			x.read = true
+			all = append(all, s.rows...)
+		}
+		for i := range all {
+			if !x.give(&all[i], false, yield) {
+				return
+			}
 		}
 	}
 }

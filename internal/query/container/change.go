@@ -148,15 +148,26 @@ func (e *Engine) reindex(t *schema.Container, in *schema.Replacing, def *Definit
 	case in.Index == nil:
 		in.Reindex(schema.BuildIndex)
 		t.Before = []json.RawMessage{nothingIndexed}
-	case !document.Equal(document.View(def.JSON).Get(member), document.View(t.Definition).Get(member)):
+	case !document.Equal(document.View(def.JSON).Get(member), document.View(t.Definition).Get(member)) ||
+		!in.Index.Composites() && len(def.Index.Composites) > 0:
 		in.Reindex(schema.BuildIndex)
 		if complete {
 			t.Before = nil
 		}
-		if t.Before = append(slices.Clip(t.Before), t.Definition); len(t.Before) > beforeMax {
+		if t.Before = append(slices.Clip(t.Before), before(t.Definition, in.Index)); len(t.Before) > beforeMax {
 			t.Before = []json.RawMessage{nothingIndexed}
 		}
 	}
+}
+
+// before is the definition by which an index was built.
+func before(definition json.RawMessage, ix *schema.Index) json.RawMessage {
+	const member = "indexingPolicy"
+	if ix.Composites() {
+		return definition
+	}
+	v := document.View(definition)
+	return document.With(v, member, document.Without(v.Get(member), "compositeIndexes")).Append(nil)
 }
 
 // nothingIndexed is a definition with which nothing is indexed.

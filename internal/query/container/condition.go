@@ -44,6 +44,9 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 	if bad != nil {
 		return nil, bad
 	}
+	if bad := t.engine.checkOrder(t.c, q); bad != nil {
+		return nil, bad
+	}
 	run, bad := request.run(t.engine)
 	if bad != nil {
 		return nil, bad

@@ -50,6 +50,8 @@ type Options struct {
 	// QueryTime is how long one page of a query may take, 5 s if 0, PageBytesMax how large it may be, 4 MiB if 0.
 	QueryTime    time.Duration
 	PageBytesMax int
+	// SortFreely allows queries to sort by several properties without a composite index of them.
+	SortFreely bool
 }
 
 // IndexLevel is the feature level from which on items are indexed.

@@ -16,7 +16,8 @@ import (
 const (
 	// pathEnd is below any byte of a path's text.
 	pathEnd = 1
-	// entriesMax is how many entries an item may have.
+	// entriesMax is how many entries an item may have, values that it has several times counted, and those of composite
+	// indexes not.
 	entriesMax = 1000
 	// largeEntry is the value of the one entry of an item that would have more.
 	largeEntry = "\x02"
@@ -90,6 +91,10 @@ func (e *entries) of(body []byte, ts int64) [][]byte {
 	if e.large {
 		return [][]byte{[]byte(largeEntry)}
 	}
+	for _, c := range p.composites { // beyond the bound
+		e.arena = appendComposite(append(e.arena, c.text...), c.paths, body, ts)
+		e.ends = append(e.ends, len(e.arena))
+	}
 	out, begin := make([][]byte, len(e.ends)), 0
 	for i, end := range e.ends {
 		out[i], begin = e.arena[begin:end:end], end
@@ -107,30 +112,30 @@ func hasEntry(body []byte, ts int64, value []byte) bool {
 		return bytes.Equal(valueAt(body, ts, value), value)
 	}
 	// What is in arrays is looked for among all there is.
-	e := entries{policy: &everyPath, all: true}
+	e := entries{policy: &everyPath, all: string(value) != largeEntry}
 	values := e.of(body, ts)
-	if string(value) == largeEntry {
-		return len(values) > entriesMax
+	if !e.all {
+		return e.large
 	}
 	_, there := slices.BinarySearchFunc(values, value, bytes.Compare)
 	return there
 }
 
-// valueAt returns the value of the entry that an item has of the same path as another entry, nil if it has none: of a
-// path that leads through no array, of which it has one at most.
+// valueAt returns the value of the entry that an item has of the same path, or in the same composite index, as another
+// entry, nil if it has none: of a path that leads through no array, of which it has one at most.
 func valueAt(body []byte, ts int64, like []byte) []byte {
 	end := bytes.IndexByte(like, pathEnd)
 	if end < 0 {
 		return nil
 	}
+	if isComposite(like) {
+		return appendComposite(bytes.Clone(like[:end+1]), compositeOf(like[:end+1]), body, ts)
+	}
 	path, err := document.ParsePath(string(like[:end]))
 	if err != nil {
 		return nil
 	}
-	v := document.IntegerValue(ts)
-	if len(path) != 1 || path[0] != document.TimeMember {
-		v = path.Of(document.View(body))
-	}
+	v := valueAtPath(path, document.View(body), ts)
 	if !v.IsDefined() {
 		return nil
 	}

@@ -104,6 +104,9 @@ func TestDefinitions(t *testing.T) {
 		`{"id":"c","defaultTtl":0}`, `{"id":"c","defaultTtl":null}`, `{"id":"c","defaultTtl":-10}`,
 		`{"id":"c","uniqueKeyPolicy":{"uniqueKeys":[{"paths":[]}]}}`,
 		`{"id":"c","indexingPolicy":{"indexingMode":"other"}}`,
+		`{"id":"c","indexingPolicy":{"compositeIndexes":[[{"path":"/a"}]]}}`,
+		`{"id":"c","indexingPolicy":{"compositeIndexes":[[{"path":"/a"},{"path":"/a","order":"descending"}]]}}`,
+		`{"id":"c","indexingPolicy":{"compositeIndexes":[[{"path":"/a"},{"path":"/b","order":"up"}]]}}`,
 		`{"id":"c","indexingPolicy":{"includedPaths":[{"path":"a"}]}}`} {
 		if _, e := ParseDefinition([]byte(bad)); e == nil || e.Status != 400 {
 			t.Errorf("%s: %v", bad, e)

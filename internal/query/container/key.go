@@ -27,6 +27,21 @@ func valueOf(v document.Value) epk.Value {
 	return epk.Value{}
 }
 
+// jsonOf is a value of a partition key as items have it; Undefined if they may have one or another.
+func jsonOf(v epk.Value) document.Value {
+	switch v.Kind {
+	case epk.Null:
+		return document.NullValue
+	case epk.False, epk.True:
+		return document.BooleanValue(v.Kind == epk.True)
+	case epk.Number:
+		return document.NumberValue(v.Number)
+	case epk.String:
+		return document.StringValue(v.Text)
+	}
+	return document.Value{}
+}
+
 // ParseKey reads the partition key header: a JSON array. One that has fewer elements than the container has paths is a
 // prefix; one with more is refused (400).
 func (c *Container) ParseKey(header string) (epk.Key, error) {

@@ -26,6 +26,8 @@ const (
 	// orderedMax is how many items are looked at in the order of their values before a query sorts what a scan finds:
 	// its filter leaves nearly nothing.
 	orderedMax = 20_000
+	// keyLooksMax is how many entries of other logical partitions are stepped over, about, before one is read whole.
+	keyLooksMax = 4000
 	// streamsMax is of how many physical partitions the items are merged in the order of their values.
 	streamsMax = 64
 )
@@ -33,10 +35,16 @@ const (
 // errAbandoned ends a run by values: the items have to be found in another way.
 var errAbandoned = errors.New("container: the index does not serve the query as it was thought to")
 
-// interval is a range of the values of entries of one path.
+// interval is a range of the values of entries of one path, or of one composite index.
 type interval struct {
 	prefix   []byte // of all entries of the path
 	from, to []byte
+	// fixed is of how many first properties of a composite index it has one value; pinned says that the partition key
+	// is among them.
+	fixed  int
+	pinned bool
+	// small says that it is none: whole logical partitions are read if they are small.
+	small bool
 	// sorts says that the query sorts by the values, and descending that the largest one is wanted first.
 	sorts, descending bool
 }
@@ -66,6 +74,9 @@ type stream struct {
 	more  bool
 	at    place
 	begun bool
+	// budget is how many entries may be stepped over, about, if it is not 0 at first; spent says that it is.
+	budget int
+	spent  bool
 }
 
 // scannedValue is an item with the value by which it was found.
@@ -87,25 +98,35 @@ func (e *Engine) newOrdered(c *Container, scopes []Scope, index uint32, of inter
 			continue
 		}
 		if x.q.Key != nil {
-			return nil, errAbandoned
+			out.add(x, of, index, first).budget = keyLooksMax
+			continue
 		}
 		for _, p := range out.partitions {
 			tokens, some := x.q.Range.Intersect(p.Span.Tokens())
 			if !some {
 				continue
 			}
-			s := &stream{o: out, q: x.q, more: true, max: min(max(first+1, chunkRowsLeast), chunkRowsMax)}
-			s.holds = append(s.holds, x.holds, func(tok token.Token, key []byte) bool {
+			s := out.add(x, of, index, first)
+			s.holds = append(s.holds, func(tok token.Token, key []byte) bool {
 				return p.Span.Holds(keys.At(tok, key))
 			})
-			s.index = command.IndexLookup{Index: index, Value: of.from, End: of.to, First: []byte(largeEntry)}
-			s.q.Range, s.q.Index, s.q.Reversed = tokens, &s.index, of.descending
-			if out.streams = append(out.streams, s); len(out.streams) > streamsMax {
-				return nil, errAbandoned
-			}
+			s.q.Range = tokens
+		}
+		if len(out.streams) > streamsMax {
+			return nil, errAbandoned
 		}
 	}
 	return out, nil
+}
+
+// add adds a stream of what a scan would read.
+func (o *ordered) add(x *scan, of interval, index uint32, first int) *stream {
+	s := &stream{o: o, q: x.q, more: true, max: min(max(first+1, chunkRowsLeast), chunkRowsMax)}
+	s.holds = append(s.holds, x.holds)
+	s.index = command.IndexLookup{Index: index, Value: of.from, End: of.to, First: []byte(largeEntry)}
+	s.q.Index, s.q.Reversed = &s.index, of.descending
+	o.streams = append(o.streams, s)
+	return s
 }
 
 // next returns the next item, nil at the end. It is valid until the next call.
@@ -155,6 +176,9 @@ func (s *stream) fetch(ctx context.Context) error {
 		}
 	}
 	s.o.read = true
+	if s.spent {
+		return errAbandoned
+	}
 	now := s.o.e.opts.Coordinator.Topology().Partitions(s.o.c.table.ID)
 	if !slices.EqualFunc(now, s.o.partitions, func(a, b *topology.Partition) bool {
 		return a.ID == b.ID && a.Epoch == b.Epoch
@@ -205,7 +229,22 @@ func (s *stream) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
+// Passed implements command.Walker.
+func (s *stream) Passed(_ token.Token, _ []byte, looked int) (command.Step, error) {
+	if s.budget == 0 {
+		return command.More, nil
+	}
+	if s.budget -= looked; s.budget > 0 {
+		return command.More, nil
+	}
+	s.budget, s.spent = 1, true
+	return command.Stop, nil
+}
+
 // exact reports whether all values of an entry are equal, so that it has the order of the items themselves.
 func (o *ordered) exact(v *scannedValue) bool {
+	if isComposite(v.value) {
+		return isExactComposite(v.value)
+	}
 	return len(v.value) > len(o.of.prefix) && document.IsExact(v.value[len(o.of.prefix):])
 }

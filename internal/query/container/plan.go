@@ -22,8 +22,14 @@ const (
 type planner struct {
 	index    *command.IndexLookup
 	policies []*IndexingPolicy
+	// implied are paths that all items looked at have the wanted values of: those of the partition key.
+	implied []document.Path
+	// composites are the composite indexes that are served.
+	composites []composite
 	// used and missed are the paths that the index serves, and those that it would if the policy included them.
 	used, missed map[string]bool
+	// combined is the composite index that a query uses, and lacking one that would serve it.
+	combined, lacking []CompositePath
 }
 
 // newPlanner returns the planner of a container, of which the index is not used where it has none.
@@ -41,6 +47,11 @@ func (e *Engine) newPlanner(c *Container) *planner {
 		if len(c.Definition.before) == 0 {
 			p.index = nil
 		}
+	}
+	if p.index != nil && ix.Composites() {
+		p.composites = slices.DeleteFunc(slices.Clone(c.Definition.Index.composites), func(x composite) bool {
+			return slices.ContainsFunc(p.policies, func(i *IndexingPolicy) bool { return !i.hasComposite(x.text) })
+		})
 	}
 	return p
 }
@@ -104,6 +115,9 @@ func (p *planner) sets(f *sql.Filter) [][][]byte {
 // both combines what all parts of a filter ask for, those with the fewest alternatives first.
 func (p *planner) both(parts []*sql.Filter) (out [][][]byte) {
 	var of [][][][]byte
+	if value, left := p.whole(parts); value != nil {
+		of, parts = append(of, [][][]byte{{value}}), left
+	}
 	for _, part := range parts {
 		if sets := p.sets(part); len(sets) > 0 {
 			of = append(of, sets)
@@ -140,7 +154,7 @@ func (p *planner) values(f *sql.Filter) (out [][][]byte) {
 	}
 	served := p.serves(f.Path)
 	p.note(f.Path, served)
-	if !served {
+	if !served || p.implies(f) {
 		return nil
 	}
 	prefix := entryPrefix(f.Path)
@@ -153,6 +167,12 @@ func (p *planner) values(f *sql.Filter) (out [][][]byte) {
 	return out
 }
 
+// implies reports whether a condition holds of all items that are looked at.
+func (p *planner) implies(f *sql.Filter) bool {
+	text, ok := pathOf(f)
+	return ok && slices.ContainsFunc(p.implied, func(path document.Path) bool { return path.String() == text })
+}
+
 // entryPrefix is what the values of entries of a path begin with.
 func entryPrefix(path []document.Step) (out []byte) {
 	for _, s := range path {
@@ -161,33 +181,51 @@ func entryPrefix(path []document.Step) (out []byte) {
 	return append(out, pathEnd)
 }
 
+// intervals are how the index finds the items by ranges of values, each tried until it turns out not to serve; single
+// says that those of one path may do, as nothing else serves the query.
+func (p *planner) intervals(q *sql.Query, eq equals, after []document.Value, single bool) (out []*interval) {
+	in := p.sorted(q, eq, after)
+	if in == nil && p.combined == nil {
+		in = p.within(q, eq)
+	}
+	if in != nil {
+		return append(out, in)
+	}
+	if !single {
+		return nil
+	}
+	few, sorted := p.ranged(q), p.order(q, after)
+	if few != nil && (sorted == nil || string(few.prefix) != string(sorted.prefix)) {
+		out = append(out, few)
+	}
+	if sorted != nil {
+		out = append(out, sorted)
+	}
+	return out
+}
+
 // order is how the index finds the items in the order that a query sorts them by, from where the page before ended;
 // nil if it does not.
-func (p *planner) order(q *sql.Query, after document.Value) *interval {
+func (p *planner) order(q *sql.Query, after []document.Value) *interval {
 	by := q.Orders()
 	if len(by) != 1 {
 		return nil
 	}
-	path := make([]document.Step, len(by[0].Path))
-	for i, name := range by[0].Path {
-		path[i] = document.Step{Name: name}
-	}
+	path := stepsOf(by[0].Path)
 	served := p.serves(path)
 	p.note(path, served)
 	if !served {
 		return nil
 	}
 	in := p.all(path)
-	if f := q.Filter(); f != nil {
-		for _, part := range conjuncts(f) {
-			if slices.Equal(part.Path, path) {
-				in.narrow(part)
-			}
+	for _, part := range conjuncts(q.Filter()) {
+		if slices.Equal(part.Path, path) {
+			in.narrow(part)
 		}
 	}
 	in.sorts, in.descending = true, by[0].Descending
-	if after.IsDefined() {
-		from := document.AppendForm(bytes.Clone(in.prefix), after)
+	if after != nil && after[0].IsDefined() {
+		from := document.AppendForm(bytes.Clone(in.prefix), after[0])
 		switch to := append(bytes.Clone(from), 0); {
 		case !in.descending:
 			in.from = larger(in.from, from)
@@ -198,19 +236,23 @@ func (p *planner) order(q *sql.Query, after document.Value) *interval {
 	return in
 }
 
+func stepsOf(path document.Path) []document.Step {
+	steps := make([]document.Step, len(path))
+	for i, name := range path {
+		steps[i] = document.Step{Name: name}
+	}
+	return steps
+}
+
 // ranged is how the index finds the items by a range of the values of one path, the one that seems to have the fewest;
 // nil if it does not.
 func (p *planner) ranged(q *sql.Query) (best *interval) {
-	f := q.Filter()
-	if f == nil {
-		return nil
-	}
 	rank := 0
 	found := map[string]*interval{}
 	ranks := map[string]int{}
-	for _, part := range conjuncts(f) {
+	for _, part := range conjuncts(q.Filter()) {
 		if len(part.Path) == 0 || slices.ContainsFunc(part.Path, func(s document.Step) bool { return s.Elements }) ||
-			part.Op == "IN" || len(part.Values) == 1 && part.Values[0].Kind() >= document.Array {
+			p.implies(part) || part.Op == "IN" || len(part.Values) == 1 && part.Values[0].Kind() >= document.Array {
 			continue
 		}
 		served := p.serves(part.Path)
@@ -240,9 +282,12 @@ func (p *planner) ranged(q *sql.Query) (best *interval) {
 	return best
 }
 
-// conjuncts are the parts of a filter that all have to hold, each of one path.
+// conjuncts are the parts of a filter that all have to hold, each of one path; none of no filter.
 func conjuncts(f *sql.Filter) []*sql.Filter {
-	if f.Op != "AND" {
+	switch {
+	case f == nil:
+		return nil
+	case f.Op != "AND":
 		return []*sql.Filter{f}
 	}
 	return f.Of
@@ -256,17 +301,34 @@ func (p *planner) all(path []document.Step) *interval {
 
 // narrow leaves of an interval what a condition on its path allows.
 func (in *interval) narrow(f *sql.Filter) {
-	if len(f.Values) != 1 || f.Values[0].Kind() >= document.Array || !f.Values[0].IsDefined() || f.Op == "IN" {
-		return
+	plain := func(form []byte) []byte { return append([]byte{}, form...) }
+	if from, to := bounds(f, plain, 0); from != nil {
+		in.cut(append(bytes.Clone(in.prefix), from...), append(bytes.Clone(in.prefix), to...))
 	}
-	form := document.AppendForm(bytes.Clone(in.prefix), f.Values[0])
-	kind := form[:len(in.prefix)+1] // those of other types are not compared
-	from, to := kind, keys.After(bytes.Clone(kind))
-	behind := append(bytes.Clone(form), 0)
-	exact := document.IsExact(form[len(in.prefix):])
+}
+
+// cut leaves of an interval what is not below from, and below to.
+func (in *interval) cut(from, to []byte) {
+	in.from = larger(in.from, from)
+	if bytes.Compare(to, in.to) < 0 {
+		in.to = to
+	}
+}
+
+// bounds are those of the values that a condition allows, nil if it has none: what is not below from, and below to.
+// encode makes the beginning of an entry of a form, and next is above the byte that ends an entry with just that form.
+func bounds(f *sql.Filter, encode func(form []byte) []byte, next byte) (from, to []byte) {
+	if len(f.Values) != 1 || f.Values[0].Kind() >= document.Array || !f.Values[0].IsDefined() || f.Op == "IN" {
+		return nil, nil
+	}
+	raw := document.AppendForm(nil, f.Values[0])
+	form, exact := encode(raw), document.IsExact(raw)
+	from = encode(raw[:1]) // those of other types are not compared
+	to = keys.After(bytes.Clone(from))
+	behind := append(bytes.Clone(form), next)
 	switch f.Op {
 	case "=":
-		from, to = form, behind
+		return form, behind
 	case ">", ">=":
 		if from = form; f.Op == ">" && exact {
 			from = behind
@@ -276,14 +338,11 @@ func (in *interval) narrow(f *sql.Filter) {
 			to = form
 		}
 	case "STARTSWITH":
-		from, to = form, keys.After(bytes.Clone(form))
+		return form, keys.After(bytes.Clone(form))
 	default:
-		return
+		return nil, nil
 	}
-	in.from = larger(in.from, from)
-	if bytes.Compare(to, in.to) < 0 {
-		in.to = to
-	}
+	return from, to
 }
 
 func larger(a, b []byte) []byte {

@@ -3,6 +3,8 @@
 package container
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/document"
@@ -26,6 +28,14 @@ type IndexingPolicy struct {
 	Composites [][]CompositePath
 
 	root rule
+	// composites are those of Composites that items have entries in.
+	composites []composite
+}
+
+// composite is a composite index with the text that its entries begin with.
+type composite struct {
+	paths []CompositePath
+	text  []byte
 }
 
 // CompositePath is a property of a composite index.
@@ -128,6 +138,11 @@ func (p *IndexingPolicy) Includes(path []document.Step) bool {
 	return in && len(text) <= pathBytesMax
 }
 
+// hasComposite reports whether items have entries in a composite index, by what they begin with.
+func (p *IndexingPolicy) hasComposite(text []byte) bool {
+	return !p.None && slices.ContainsFunc(p.composites, func(c composite) bool { return bytes.Equal(c.text, text) })
+}
+
 // parsePolicy reads an indexing policy. It returns the policy with what Cosmos DB adds to it.
 func parsePolicy(v document.Value) (p IndexingPolicy, with document.Value, e *Error) {
 	if v.Kind() != document.Object {
@@ -154,7 +169,7 @@ func parsePolicy(v document.Value) (p IndexingPolicy, with document.Value, e *Er
 	if p.Excluded, e = p.paths(v, "excludedPaths", excluded); e != nil {
 		return p, v, e
 	}
-	if e := p.composites(v); e != nil || p.None {
+	if e := p.readComposites(v); e != nil || p.None {
 		return p, v, e
 	}
 	if p.root.below == unsaid {
@@ -206,8 +221,8 @@ func (p *IndexingPolicy) paths(v document.Value, member string, means verdict) (
 	return out, nil
 }
 
-// composites reads the composite indexes.
-func (p *IndexingPolicy) composites(v document.Value) *Error {
+// readComposites reads the composite indexes.
+func (p *IndexingPolicy) readComposites(v document.Value) *Error {
 	list := v.Get("compositeIndexes")
 	if list.IsDefined() && list.Kind() != document.Null && list.Kind() != document.Array {
 		return Errorf(400, 0, "The member 'compositeIndexes' of an indexing policy has to be an array of arrays of paths.")
@@ -225,6 +240,9 @@ func (p *IndexingPolicy) composites(v document.Value) *Error {
 				return Errorf(400, 0, "The order of a path of a composite index has to be ascending or descending, not %v.",
 					order)
 			}
+			if slices.ContainsFunc(index, func(other CompositePath) bool { return slices.Equal(other.Path, path) }) {
+				return Errorf(400, 0, "The path '%s' is twice in a composite index.", path)
+			}
 			index = append(index, c)
 		}
 		if len(index) < compositePathsLeast || len(index) > compositePathsMax {
@@ -233,6 +251,9 @@ func (p *IndexingPolicy) composites(v document.Value) *Error {
 		}
 		if p.Composites = append(p.Composites, index); len(p.Composites) > compositesMax {
 			return Errorf(400, 0, "An indexing policy may have %d composite indexes.", compositesMax)
+		}
+		if text := compositePrefix(index); text != nil && !p.hasComposite(text) {
+			p.composites = append(p.composites, composite{index, text})
 		}
 	}
 	return nil

@@ -190,6 +190,9 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 	if bad != nil {
 		return nil, bad
 	}
+	if bad := e.checkOrder(c, q); bad != nil {
+		return nil, bad
+	}
 	run, bad := r.run(e)
 	if bad != nil {
 		return nil, bad

@@ -39,10 +39,19 @@ func (q *Query) Filter() *Filter {
 	return a.filter(q.tree.Where)
 }
 
-// Orders returns the properties of the item that results are sorted by, nil if they are not, or by something else.
+// Orders returns the properties of the item that results are sorted by, nil if they are not, or by something else, or
+// if there may be several results of an item, or one of several items.
 func (q *Query) Orders() (out []OrderPath) {
+	if q.bound.distinct || len(q.tree.From) != 1 {
+		return nil
+	}
+	return q.SortPaths()
+}
+
+// SortPaths returns the properties of the item that results are sorted by, nil if they are not, or by something else.
+func (q *Query) SortPaths() (out []OrderPath) {
 	root, ok := q.container()
-	if !ok || q.bound.grouped || q.bound.distinct || len(q.tree.From) != 1 {
+	if !ok || q.bound.grouped {
 		return nil
 	}
 	a := &analysis{root: root, parameters: q.parameters}

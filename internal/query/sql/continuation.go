@@ -25,13 +25,13 @@ func (c *Continuation) Start() string {
 	return c.place
 }
 
-// After returns the value of the first property that results are sorted by at which the page before ended; Undefined
-// for the first page.
-func (c *Continuation) After() document.Value {
+// After returns the values of the properties that results are sorted by at which the page before ended; nil for the
+// first page, and for what is not sorted.
+func (c *Continuation) After() []document.Value {
 	if c == nil || c.streams || len(c.keys) == 0 {
-		return document.Value{}
+		return nil
 	}
-	return c.keys[0]
+	return c.keys
 }
 
 // boxed writes a value that may be Undefined, which JSON does not have: an array of it or of nothing.

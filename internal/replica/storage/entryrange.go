@@ -158,11 +158,26 @@ func (r *entryRange) row(place []byte) (command.Step, error) {
 func (r *entryRange) forward() error {
 	for valid := r.it.First(); valid; {
 		step, err := r.entry(&valid)
+		if err == nil && step != command.Stop {
+			step, err = r.passed()
+		}
 		if err != nil || step == command.Stop {
 			return err
 		}
 	}
 	return r.it.Error()
+}
+
+// passed tells the visitor of a read of one logical partition how many entries were looked at, most of which are those
+// of others.
+func (r *entryRange) passed() (command.Step, error) {
+	rd := r.rd
+	looked := rd.visited - rd.silent
+	if rd.r.Key == nil || looked < passedEvery {
+		return command.More, nil
+	}
+	rd.silent = rd.visited
+	return refused(command.Passed(rd.v, rd.r.Token, rd.r.Key, looked))
 }
 
 // entry visits what the iterator stands on, if it is wanted, and moves on: past what is not.
@@ -203,6 +218,13 @@ func (r *entryRange) backward() error {
 			if single, valid, err = r.single(); err != nil || !valid {
 				return errors.Join(err, r.it.Error())
 			}
+			if step, err := r.passed(); err != nil || step == command.Stop {
+				return err
+			}
+		}
+		rd := r.rd
+		if rd.visited++; rd.tick() != nil {
+			return rd.ctx.Err()
 		}
 		e, ok := keys.ParseIndex(r.it.Key())
 		if !ok {

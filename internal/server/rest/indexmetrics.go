@@ -27,14 +27,25 @@ func singleIndexes(paths []string) []singleIndex {
 	return out
 }
 
-// compositeIndex is an index of several paths: no query uses one.
-type compositeIndex struct{ IndexSpecs []string }
+// compositeIndex is an index of several paths, /a ASC.
+type compositeIndex struct {
+	IndexSpecs       []string
+	IndexImpactScore string
+}
+
+func compositeIndexes(specs [][]string) []compositeIndex {
+	out := make([]compositeIndex, len(specs))
+	for i, s := range specs {
+		out[i] = compositeIndex{IndexSpecs: s, IndexImpactScore: "High"}
+	}
+	return out
+}
 
 // indexMetrics sets the header that says which indexes a query has used, and which it could use, if it is asked for:
 // JSON in base64, or in its second form with the escapes of URLs.
 func (x *exchange) indexMetrics(u *container.IndexUtilization) {
 	used, missed := singleIndexes(u.UtilizedSingle), singleIndexes(u.PotentialSingle)
-	none := []compositeIndex{}
+	combined, lacking := compositeIndexes(u.UtilizedComposite), compositeIndexes(u.PotentialComposite)
 	type section struct {
 		SingleIndexes    []singleIndex
 		CompositeIndexes []compositeIndex
@@ -46,10 +57,11 @@ func (x *exchange) indexMetrics(u *container.IndexUtilization) {
 			PotentialSingleIndexes    []singleIndex
 			UtilizedCompositeIndexes  []compositeIndex
 			PotentialCompositeIndexes []compositeIndex
-		}{used, missed, none, none})
+		}{used, missed, combined, lacking})
 		x.set(aIndexMetrics, base64.StdEncoding.EncodeToString(text))
 	case flag(x.header, hIndexMetricsV2):
-		text, _ := json.Marshal(struct{ Utilized, Potential section }{section{used, none}, section{missed, none}})
+		text, _ := json.Marshal(struct{ Utilized, Potential section }{
+			section{used, combined}, section{missed, lacking}})
 		x.set(aIndexMetrics, url.PathEscape(string(text)))
 	}
 }

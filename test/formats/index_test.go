@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package formats
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// indexed are items of TestIndexForm.
+var indexed = []string{
+	`{"id":"1","k":"k","n":1.5,"s":"text","b":true,"z":null,"o":{"a b":[1,"x",{"y":-2}]},"e":"\u0000\u0001"}`,
+	`{"id":"2","n":-0,"s":"` + strings.Repeat("long ", 30) + `","o":{}}`,
+	`{"id":"3","many":[` + strings.Repeat("1,", 1000) + `1]}`,
+}
+
+// indexForm writes down the keys of the entries that items have in the index of a container.
+func indexForm(t *testing.T) string {
+	t.Helper()
+	d, bad := container.ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
+		"indexingPolicy":{"compositeIndexes":[[{"path":"/n"},{"path":"/o/\"a b\"","order":"descending"}],
+		[{"path":"/s","order":"descending"},{"path":"/e"},{"path":"/_ts"}]]}}`))
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	s := schema.New()
+	for _, c := range []schema.Change{
+		&schema.CreateKeyspace{Name: "d", Properties: []schema.Property{{Name: "replication", IsMap: true,
+			Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}}}},
+		&schema.CreateContainer{Keyspace: "d", Name: "c", Indexed: true, Container: schema.Container{ID: "c",
+			Paths: d.Paths, Scheme: d.Hash, Definition: json.RawMessage(d.JSON)}},
+	} {
+		var err error
+		if s, _, err = schema.Apply(s, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := s.Table("d", "c")
+	var out strings.Builder
+	var definitions container.Definitions
+	for i, body := range indexed {
+		r := &row.Row{Cells: []row.Cell{{Column: table.ByName[schema.ItemBody].ID, Value: []byte(body)}}}
+		clustering := table.Clustering[0].Type.AppendKey(nil, []byte(fmt.Sprint(i+1)), false)
+		ops, err := definitions.IndexOps(table, table.DocumentIndex(), nil, clustering, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&out, body)
+		for _, op := range ops {
+			key := epk.AppendKey(nil, epk.Key{epk.Text("k")})
+			fmt.Fprintf(&out, "\t%q %x\n", op.Value, keys.AppendIndex(nil, keys.OrderedIndex|7, op.Value,
+				token.Token(5), key, op.Clustering))
+		}
+	}
+	return out.String()
+}
+
+// TestIndexForm proves that the entries of indexes of items are what earlier builds of this format have written: what
+// is read by them would find nothing otherwise.
+func TestIndexForm(t *testing.T) {
+	file := filepath.Join(present, "index.txt")
+	got := indexForm(t)
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != got {
+		t.Errorf("the entries of the index have another form now:\n%s\nwant\n%s", got, want)
+	}
+}
