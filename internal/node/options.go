@@ -35,6 +35,8 @@ type Options struct {
 	HTTP string `yaml:"http"`
 	// Compatibility is the release of Cassandra whose answers are given: 4.0 or 5.0, the same on all nodes.
 	Compatibility string `yaml:"compatibility"`
+	// Masking is whether columns can be masked, and masks are heeded; nil is true. It has to be the same on all nodes.
+	Masking *bool `yaml:"dynamic_data_masking_enabled"`
 	// Commit is batch (an acknowledged write is on disk) or periodic (on disk within 10 ms; stand-alone only).
 	Commit string `yaml:"commit"`
 	// ClusterName, DataCenter and Rack are what clients are shown.

@@ -43,9 +43,11 @@ func (n *Node) serve() error {
 	if err != nil {
 		return err
 	}
-	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: answers})
+	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
+	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: answers, MaskingOff: maskingOff})
 	options := session.Options{
 		Release:          answers,
+		MaskingOff:       maskingOff,
 		Now:              n.clock(),
 		PreparedMax:      n.opts.Limits.PreparedStatements,
 		ResultBytesMax:   int(n.opts.Limits.ResultBytes),

@@ -132,23 +132,28 @@ func (n *Node) nameKeys(table uint32, heavy []usage.Heavy) {
 // keyName is a logical partition as the columns of its key with their values, in CQL; its token if nothing is known of
 // it but that.
 func (n *Node) keyName(table uint32, at token.Token, key []byte) string {
-	if key == nil {
+	t := n.catalog.Snapshot().TableByID(table)
+	if key == nil && (t == nil || !t.MaskedKey()) {
 		var err error
 		if key, err = n.store.KeyAt(table, at); err != nil || key == nil {
 			return fmt.Sprintf("token %d", at)
 		}
 	}
-	t := n.catalog.Snapshot().TableByID(table)
 	if t == nil {
 		return fmt.Sprintf("key 0x%x", key)
 	}
 	return keyLiterals(t, key)
 }
 
-// keyLiterals are the columns of a partition key with their values, in CQL.
+// keyLiterals are the columns of a partition key with their values, in CQL. Those with a mask are shown to nobody: who
+// will read this is not known.
 func keyLiterals(t *schema.Table, key []byte) string {
 	columns := make([]string, len(t.PartitionKey))
 	for i, c := range t.PartitionKey {
+		if c.Mask != nil {
+			columns[i] = c.Name + " is masked"
+			continue
+		}
 		value, err := expr.PartitionKeyValue(t, key, i)
 		if err != nil {
 			return fmt.Sprintf("key 0x%x", key)

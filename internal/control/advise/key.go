@@ -30,10 +30,14 @@ func keyValue(t *schema.Table, key []byte, i int) []byte {
 	}
 }
 
-// keyText is a partition key in words: its columns with their values.
+// keyText is a partition key in words: its columns with their values, unless they are masked.
 func keyText(t *schema.Table, key []byte) string {
 	parts := make([]string, len(t.PartitionKey))
 	for i, c := range t.PartitionKey {
+		if c.Mask != nil {
+			parts[i] = cqltype.QuoteName(c.Name) + " is masked"
+			continue
+		}
 		parts[i] = cqltype.QuoteName(c.Name) + " = " + shortened(c.Type.Format(keyValue(t, key, i)))
 	}
 	return strings.Join(parts, " AND ")

@@ -129,6 +129,9 @@ func (s *study) growths() (open []growth, source string) {
 		return nil, "" // a time bounds it
 	}
 	column, i := timeColumn(s.Table)
+	if column != nil && column.Mask != nil {
+		column = nil // the evidence has its values
+	}
 	source = "their timestamps"
 	if column != nil {
 		source = cqltype.QuoteName(column.Name)

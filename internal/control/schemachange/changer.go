@@ -80,12 +80,13 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	return c.Schema(), events, nil
 }
 
-// The feature levels from which on there are containers, vectors, and change logs: older builds do not know them in the
-// records.
+// The feature levels from which on there are containers, vectors, change logs, and masks: older builds do not know them
+// in the records.
 const (
 	containersLevel = 3
 	vectorsLevel    = 4
 	feedsLevel      = 4
+	masksLevel      = 5
 )
 
 // allowed refuses what nodes of an older build could not follow.
@@ -102,13 +103,22 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		"with \"ilion upgrade\"", containersLevel)
 }
 
-// understood refuses a schema with vectors, which nodes of an older build could not read.
+// understood refuses a schema with vectors, which nodes of an older build could not read, and one with masks, which
+// they would not heed.
 func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
-	if c.Level == nil || c.Level(s) >= vectorsLevel || !next.HasVectors() {
+	what, least := "", feature.Level(0)
+	switch {
+	case c.Level == nil:
+	case c.Level(s) < vectorsLevel && next.HasVectors():
+		what, least = "Vectors", vectorsLevel
+	case c.Level(s) < masksLevel && next.HasMasks():
+		what, least = "Masked columns", masksLevel
+	}
+	if what == "" {
 		return nil
 	}
-	return dberr.Invalidf("Vectors need feature level %d: when all nodes run a build that has them, raise the level "+
-		"with \"ilion upgrade\"", vectorsLevel)
+	return dberr.Invalidf("%s need feature level %d: when all nodes run a build that has them, raise the level with "+
+		"\"ilion upgrade\"", what, least)
 }
 
 // next is the state with another schema, a map that fits to it, and the indexes that are to be built.

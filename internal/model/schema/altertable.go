@@ -22,6 +22,7 @@ const (
 	SetOptions         AlterOp = "options"
 	DropCompactStorage AlterOp = "drop_compact_storage"
 	AlterValueType     AlterOp = "alter_type"
+	AlterMask          AlterOp = "mask"
 )
 
 // RenameSpec renames a column or field.
@@ -45,6 +46,9 @@ type AlterTable struct {
 	DroppedAt  int64
 	Rename     []RenameSpec
 	Properties []Property
+	// Column gets Mask, or with nil loses its own.
+	Column string
+	Mask   *MaskSpec
 }
 
 func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
@@ -78,6 +82,8 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 			return nil, nil, dberr.Invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
 		}
 		t.CompactStorage = false
+	case AlterMask:
+		err = c.remask(t)
 	default:
 		err = dberr.Invalidf("Altering column types is no longer supported")
 	}
@@ -105,6 +111,9 @@ func (c *AlterTable) add(t *Table, ks *Keyspace) error {
 			return err
 		}
 		col := &Column{Name: spec.Name, ID: t.NextColumn, Type: typ, Kind: Regular, Position: -1}
+		if err := t.mask(col, spec.Mask); err != nil {
+			return err
+		}
 		t.NextColumn++
 		if spec.Static {
 			col.Kind = Static

@@ -78,6 +78,7 @@ type columnJSON struct {
 	Type *TypeSpec  `json:"type"`
 	Kind ColumnKind `json:"kind"`
 	Desc bool       `json:"desc,omitempty"`
+	Mask *Mask      `json:"mask,omitempty"`
 	// DroppedAt is for dropped columns only.
 	DroppedAt int64 `json:"dropped_at,omitempty"`
 
@@ -108,6 +109,7 @@ type tableJSON struct {
 	Counter        bool         `json:"counter,omitempty"`
 	CompactStorage bool         `json:"compact_storage,omitempty"`
 	Options        TableOptions `json:"options"`
+	Secret         []byte       `json:"secret,omitempty"`
 	Container      *Container   `json:"container,omitempty"`
 
 	rest rest
@@ -305,11 +307,12 @@ func (t *TypeSpec) userTypes(names []string) []string {
 func (t *Table) encode() tableJSON {
 	j := tableJSON{
 		Keyspace: t.Keyspace, Name: t.Name, ID: t.ID, UUID: t.UUID, Revision: t.Revision, NextColumn: t.NextColumn,
-		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options, Container: t.Container, rest: t.rest,
+		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options, Secret: t.Secret,
+		Container: t.Container, rest: t.rest,
 	}
 	for c := range t.Columns() {
 		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind,
-			Desc: c.Desc, rest: c.rest})
+			Desc: c.Desc, Mask: c.Mask, rest: c.rest})
 	}
 	for i := range t.Dropped {
 		d := &t.Dropped[i]
@@ -331,7 +334,7 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 	t := &Table{
 		Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
 		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{},
-		Container: j.Container, rest: j.rest,
+		Secret: j.Secret, Container: j.Container, rest: j.rest,
 	}
 	t.Options.share()
 	for i := range j.Columns {
@@ -365,7 +368,8 @@ func (t *Table) decodeColumn(j *columnJSON, ks *Keyspace) error {
 	if err != nil {
 		return err
 	}
-	c := &Column{Name: j.Name, ID: j.ID, Type: typ, Kind: j.Kind, Position: -1, Desc: j.Desc, rest: j.rest}
+	c := &Column{Name: j.Name, ID: j.ID, Type: typ, Kind: j.Kind, Position: -1, Desc: j.Desc, Mask: j.Mask,
+		rest: j.rest}
 	switch j.Kind {
 	case PartitionKey:
 		c.Position = len(t.PartitionKey)

@@ -75,6 +75,8 @@ type Column struct {
 	Position int
 	// Desc is true for a clustering column in descending order.
 	Desc bool
+	// Mask hides the column's values from those who may not see them; nil if there is none.
+	Mask *Mask
 
 	rest rest
 }
@@ -142,6 +144,9 @@ type Table struct {
 	CompactStorage bool
 	Options        TableOptions
 	Virtual        bool
+	// Secret is what paging states are sealed with where key columns are masked, 32 bytes; nil in tables that never had
+	// a mask.
+	Secret []byte
 	// Container is not nil if the table is a container of items.
 	Container *Container
 

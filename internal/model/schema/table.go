@@ -16,6 +16,7 @@ type ColumnSpec struct {
 	Name   string
 	Type   *TypeSpec
 	Static bool
+	Mask   *MaskSpec
 }
 
 // OrderSpec is one part of CLUSTERING ORDER BY.
@@ -121,7 +122,7 @@ func (c *CreateTable) build(ks *Keyspace) (*Table, error) {
 	if t.UUID, err = c.uuid(); err != nil {
 		return nil, err
 	}
-	columns, err := c.bindColumns(ks)
+	columns, err := c.bindColumns(t, ks)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +173,7 @@ func (c *CreateTable) uuid() (UUID, error) {
 }
 
 // bindColumns resolves the types, in order of the names as Cassandra does: that decides which error comes first.
-func (c *CreateTable) bindColumns(ks *Keyspace) (map[string]*Column, error) {
+func (c *CreateTable) bindColumns(t *Table, ks *Keyspace) (map[string]*Column, error) {
 	sorted := slices.Clone(c.Columns)
 	slices.SortStableFunc(sorted, func(a, b ColumnSpec) int { return cmp.Compare(a.Name, b.Name) })
 	columns := make(map[string]*Column, len(sorted))
@@ -190,6 +191,9 @@ func (c *CreateTable) bindColumns(ks *Keyspace) (map[string]*Column, error) {
 		col := &Column{Name: spec.Name, Type: typ, Kind: Regular, Position: -1}
 		if spec.Static {
 			col.Kind = Static
+		}
+		if err := t.mask(col, spec.Mask); err != nil {
+			return nil, err
 		}
 		columns[spec.Name] = col
 	}

@@ -23,6 +23,14 @@ func (b *builder) reports(q usage.Question, fn func(*schema.Table, *usage.Report
 	})
 }
 
+// tokenOf is the token of a logical partition, null if its key is masked: who guesses keys would know one by its token.
+func tokenOf(t *schema.Table, at int64) []byte {
+	if t.MaskedKey() {
+		return nil
+	}
+	return bigint(at)
+}
+
 // partitionOf are the key columns of a partition's row.
 func partitionOf(t *schema.Table, r *usage.Report) values {
 	return values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name),
@@ -78,7 +86,7 @@ func fillHotKeys(b *builder) {
 	b.reports(usage.Question{Keys: usage.TopMost}, func(t *schema.Table, r *usage.Report) {
 		for i := range r.Top.Keys {
 			h, v := &r.Top.Keys[i], partitionOf(t, r)
-			v["place"], v["key"], v["token"] = int32Value(int32(i+1)), text(h.Name), bigint(int64(h.Token))
+			v["place"], v["key"], v["token"] = int32Value(int32(i+1)), text(h.Name), tokenOf(t, int64(h.Token))
 			v["ru_per_second"] = double(h.PerSecond)
 			if r.Busy() > 0 {
 				v["share"] = double(min(h.PerSecond/r.Busy(), 1))
@@ -93,7 +101,7 @@ func fillLargeKeys(b *builder) {
 	b.reports(usage.Question{Largest: true}, func(t *schema.Table, r *usage.Report) {
 		for i := range r.Largest {
 			l, v := &r.Largest[i], partitionOf(t, r)
-			v["place"], v["key"], v["token"] = int32Value(int32(i+1)), text(l.Name), bigint(l.Token)
+			v["place"], v["key"], v["token"] = int32Value(int32(i+1)), text(l.Name), tokenOf(t, l.Token)
 			v["bytes"], v["estimated"] = bigint(l.Bytes), boolean(l.Estimated)
 			b.add(v)
 		}

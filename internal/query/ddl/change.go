@@ -113,9 +113,6 @@ func names(idents []parser.Ident) []string {
 func columns(defs []parser.ColumnDef) ([]schema.ColumnSpec, error) {
 	specs := make([]schema.ColumnSpec, len(defs))
 	for i, d := range defs {
-		if d.Mask != nil {
-			return nil, dberr.Invalidf("Masked columns are not supported")
-		}
 		spec, err := catalog.TypeSpec(d.Type)
 		if err != nil {
 			return nil, err
@@ -187,8 +184,8 @@ func (e *Executor) alterTable(s *parser.AlterTable, session string) (schema.Chan
 		c.Op, c.Properties = schema.SetOptions, properties(s.Properties)
 	case parser.DropCompactStorage:
 		c.Op = schema.DropCompactStorage
-	default:
-		err = dberr.Invalidf("Masked columns are not supported")
+	case parser.MaskColumn, parser.UnmaskColumn:
+		c.Op, c.Column = schema.AlterMask, s.Column.Name
 	}
 	return orError(c, err)
 }

@@ -134,8 +134,8 @@ func describeRecreates(t *testing.T, rel *release.Release) {
 		t.Fatalf("only %v: the test proves nothing\n%s", slices.Sorted(maps.Keys(want.Tables)), &b)
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.Tables)) {
-		a := createTable(want.Tables[name], true, rel)
-		if b := createTable(got.Tables[name], true, rel); a != b {
+		a := createTable(want, want.Tables[name], true, rel)
+		if b := createTable(got, got.Tables[name], true, rel); a != b {
 			t.Errorf("recreated as\n%s\nwant\n%s", b, a)
 		}
 	}

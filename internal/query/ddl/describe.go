@@ -297,7 +297,8 @@ func (d *describer) userType(ks *schema.Keyspace, t *cqltype.Type) {
 }
 
 func (d *describer) table(t *schema.Table) {
-	d.add(quote(t.Keyspace), "table", quote(t.Name), createTable(t, d.internals, d.release))
+	d.add(quote(t.Keyspace), "table", quote(t.Name),
+		createTable(d.schema.Keyspace(t.Keyspace), t, d.internals, d.release))
 	if t.Container != nil {
 		return // its indexes are its own
 	}

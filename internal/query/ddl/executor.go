@@ -40,6 +40,8 @@ type Options struct {
 	Release *release.Release
 	Now     func() time.Time
 	UUID    func() schema.UUID
+	// MaskingOff refuses to put masks on columns.
+	MaskingOff bool
 }
 
 func (o Options) withDefaults() Options {
@@ -119,6 +121,9 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 		return Result{}, errors.New("not a DDL statement")
 	}
 	if err := actor.may(change, e.catalog.Snapshot()); err != nil {
+		return Result{}, err
+	}
+	if err := e.mask(stmt, change, e.catalog.Snapshot()); err != nil {
 		return Result{}, err
 	}
 	s, events, err := e.store.Apply(ctx, change, actor.Role)

@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
 var quote = cqltype.QuoteName
@@ -87,7 +88,7 @@ func createIndex(t *schema.Table, ix *schema.Index) string {
 func tableName(t *schema.Table) string { return quote(t.Keyspace) + "." + quote(t.Name) }
 
 // createTable prints a table. With internals it creates an equal one, dropped columns included.
-func createTable(t *schema.Table, internals bool, rel *release.Release) string {
+func createTable(ks *schema.Keyspace, t *schema.Table, internals bool, rel *release.Release) string {
 	var b strings.Builder
 	keyword := "CREATE"
 	virtual := schema.IsVirtualSystem(t.Keyspace)
@@ -97,7 +98,7 @@ func createTable(t *schema.Table, internals bool, rel *release.Release) string {
 		keyword = "VIRTUAL"
 	}
 	b.WriteString(keyword + " TABLE " + tableName(t) + " (\n")
-	writeColumns(&b, t, internals)
+	writeColumns(&b, ks, t, internals)
 	b.WriteString(") WITH ")
 	if internals {
 		b.WriteString("ID = " + t.UUID.String() + "\n    AND ")
@@ -121,7 +122,7 @@ func createTable(t *schema.Table, internals bool, rel *release.Release) string {
 	}
 	b.WriteString(strings.Join(optionTexts(&t.Options, rel), "\n    AND ") + ";")
 	if internals {
-		writeDropped(&b, t)
+		writeDropped(&b, ks, t)
 	}
 	return b.String()
 }
@@ -136,11 +137,14 @@ func order(c *schema.Column) string {
 // writeColumns writes the columns as Cassandra orders them: keys, statics, regulars, and of these what is one cell
 // first. With internals, a column that was dropped stands at the end, as it was then, even if there is one of that name
 // again.
-func writeColumns(b *strings.Builder, t *schema.Table, internals bool) {
-	line := func(name string, typ *cqltype.Type, static, only bool) {
+func writeColumns(b *strings.Builder, ks *schema.Keyspace, t *schema.Table, internals bool) {
+	line := func(name string, typ *cqltype.Type, static, only bool, mask *schema.Mask) {
 		b.WriteString("    " + quote(name) + " " + typ.String())
 		if static {
 			b.WriteString(" static")
+		}
+		if mask != nil {
+			b.WriteString(" MASKED WITH " + expr.MaskText(mask, ks))
 		}
 		if only {
 			b.WriteString(" PRIMARY KEY")
@@ -160,12 +164,12 @@ func writeColumns(b *strings.Builder, t *schema.Table, internals bool) {
 			continue
 		}
 		next()
-		line(c.Name, c.Type, c.Kind == schema.Static, single && c.Kind == schema.PartitionKey)
+		line(c.Name, c.Type, c.Kind == schema.Static, single && c.Kind == schema.PartitionKey, c.Mask)
 	}
 	if internals {
 		for _, d := range lastDropped(t) {
 			next()
-			line(d.Name, d.Type, d.Kind == schema.Static, false)
+			line(d.Name, d.Type, d.Kind == schema.Static, false, nil)
 		}
 	}
 	if !single {
@@ -219,13 +223,16 @@ func lastDropped(t *schema.Table) []*schema.DroppedColumn {
 }
 
 // writeDropped drops the columns that were dropped and adds those that came back.
-func writeDropped(b *strings.Builder, t *schema.Table) {
+func writeDropped(b *strings.Builder, ks *schema.Keyspace, t *schema.Table) {
 	for _, d := range lastDropped(t) {
 		fmt.Fprintf(b, "\nALTER TABLE %s DROP %s USING TIMESTAMP %d;", tableName(t), quote(d.Name), d.DroppedAt)
 		if c := t.Column(d.Name); c != nil {
 			b.WriteString("\nALTER TABLE " + tableName(t) + " ADD " + quote(c.Name) + " " + c.Type.String())
 			if c.Kind == schema.Static {
 				b.WriteString(" static")
+			}
+			if c.Mask != nil {
+				b.WriteString(" MASKED WITH " + expr.MaskText(c.Mask, ks))
 			}
 			b.WriteByte(';')
 		}

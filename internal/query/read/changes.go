@@ -183,6 +183,9 @@ func (s *scan) emitImages(e *feed.Entry) error {
 		if err := s.fillRow(e.Clustering, image); err != nil {
 			return err
 		}
+		if err := s.show(); err != nil {
+			return err
+		}
 		if err := s.emitCells(); err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func (s *scan) begin(p *Plan, b *expr.Bindings, o Options, page *Page) error {
 		}
 	}
 	if len(o.PagingState) > 0 && p.where.changes == nil {
-		if s.from, err = readState(o.PagingState, p.table.ID); err != nil {
+		if s.from, err = readState(o.PagingState, p.table); err != nil {
 			return err
 		}
 		s.from.token = p.table.Token(s.from.key)
@@ -383,7 +383,7 @@ func (s *scan) finish(more bool, err error) error {
 		s.sortRows()
 	}
 	if more {
-		s.page.PagingState = appendState(s.page.PagingState[:0], s.plan.table.ID, &s.at)
+		s.page.PagingState, err = appendState(s.page.PagingState[:0], s.plan.table, &s.at)
 	}
-	return nil
+	return err
 }

@@ -106,7 +106,7 @@ func (s *scan) openGroup(clustering []byte) error {
 	}
 	g.open, g.prefix, g.buf = true, append(g.prefix[:0], prefix...), g.buf[:0]
 	g.head = append(g.head[:0], clustering...)
-	for i, v := range s.values {
+	for i, v := range s.bind.Row {
 		if g.first[i] = nil; v != nil {
 			n := len(g.buf)
 			g.buf = append(g.buf, v...)
@@ -127,6 +127,7 @@ func (s *scan) closeGroup() (command.Step, error) {
 		a.Reset()
 	}
 	g.open = false
+	row := s.bind.Row
 	s.bind.Row, s.bind.Aggregates = g.first, g.results
 	if s.plan.grouped && len(s.plan.sort) > 0 {
 		if err := s.noteSorted(g.head); err != nil {
@@ -134,7 +135,7 @@ func (s *scan) closeGroup() (command.Step, error) {
 		}
 	}
 	err := s.emit()
-	s.bind.Row = s.values
+	s.bind.Row = row
 	if err != nil || !s.plan.grouped {
 		return command.Stop, err
 	}

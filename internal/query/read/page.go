@@ -75,6 +75,8 @@ type Options struct {
 	// Claimant is who asks, if that matters, and NoWait whether it cannot wait; see command.Read.
 	Claimant share.Claimant
 	NoWait   bool
+	// Clear shows masked columns as they are: the client may see them, or masks are switched off.
+	Clear bool
 }
 
 func (o Options) withDefaults() Options {

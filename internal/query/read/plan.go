@@ -50,6 +50,8 @@ type Plan struct {
 	// static cells; staticRows is true if a partition with nothing but static cells shows as a row.
 	simple, statics, staticRows bool
 	jsonNames                   []string
+	// masks are the slots that are masked for those who may not see them.
+	masks []maskedSlot
 }
 
 // Prepare binds a SELECT on a table of a keyspace. markers is the number of bind markers of the whole statement.
@@ -163,6 +165,7 @@ func (p *Plan) prepare() {
 			p.filterSlots[c] = p.sel.slotOf(slot{c, cellValue})
 		}
 	}
+	p.bindMasks()
 	p.sel.sortSlots()
 	p.simple = p.where.simple()
 	p.oneRow = p.where.oneRow()

@@ -52,7 +52,9 @@ type scan struct {
 	leftInPartition            int64
 
 	// values are the slots of the row at hand; they point into what was passed to the visitor, key and these buffers.
-	values                           [][]byte
+	values [][]byte
+	// shown is the row at hand with its masks.
+	shown                            [][]byte
 	staticBuf, clusteringBuf, rowBuf []byte
 	json                             []byte
 
@@ -74,6 +76,7 @@ func (s *scan) release() {
 		return
 	}
 	clear(s.values)
+	clear(s.shown)
 	clear(s.components)
 	clear(s.slices)
 	clear(s.sorted)
@@ -82,7 +85,8 @@ func (s *scan) release() {
 		components: s.components[:0],
 		afterKey:   s.afterKey[:0], afterClustering: s.afterClustering[:0], atClustering: s.atClustering[:0],
 		key:    s.key[:0],
-		values: s.values[:0], staticBuf: s.staticBuf[:0], clusteringBuf: s.clusteringBuf[:0], rowBuf: s.rowBuf[:0],
+		values: s.values[:0], shown: s.shown[:0],
+		staticBuf: s.staticBuf[:0], clusteringBuf: s.clusteringBuf[:0], rowBuf: s.rowBuf[:0],
 		json: s.json[:0], group: s.group.released(), sorted: s.sorted[:0], sortKeys: s.sortKeys[:0],
 	}
 }
@@ -198,6 +202,9 @@ func (s *scan) mark(clustering []byte, afterPartition bool) {
 
 // take uses a row that has passed the filters. alone says that the partition has no further ones.
 func (s *scan) take(clustering []byte, alone bool) (command.Step, error) {
+	if err := s.show(); err != nil {
+		return command.Stop, err
+	}
 	if s.plan.aggregated {
 		return s.fold(clustering, alone)
 	}

@@ -41,6 +41,8 @@ type output struct {
 	// slot is where the value stands if the selector is a column and nothing more, else -1; term computes it then.
 	slot int
 	term expr.Term
+	// masked says that a masked column is shown, or a part of what is.
+	masked bool
 }
 
 // selection is a SELECT clause. While it is bound it is the expr.Scope of its selectors.
@@ -56,6 +58,8 @@ type selection struct {
 	wildcard   bool
 	aggregates []*expr.Aggregate
 	json       bool
+	// masked is set when a masked column is used.
+	masked bool
 
 	// The slots by where their values come from. keys and clusterings are by position, -1 = not needed; clusterings is
 	// cut after the last one needed. statics and regulars ascend by column id.
@@ -121,6 +125,7 @@ func (s *selection) CellMeta(kind parser.CellMetaKind, arg parser.Term) (int, *c
 
 // use gives the slot of a selected column.
 func (s *selection) use(v slot) int {
+	s.masked = s.masked || v.part == cellValue && v.column.Mask != nil
 	n := len(s.slots)
 	i := s.slotOf(v)
 	if i == n {
@@ -162,17 +167,19 @@ func (p *Plan) bindSelection(stmt *parser.Select, env *expr.Env) error {
 		for _, list := range [][]*schema.Column{p.table.PartitionKey, p.table.Clustering, p.table.Statics,
 			p.table.Regulars} {
 			for _, c := range list {
-				s.outputs = append(s.outputs, output{name: c.Name, typ: c.Type, slot: s.use(slot{c, cellValue})})
+				s.outputs = append(s.outputs, output{name: c.Name, typ: c.Type, slot: s.use(slot{c, cellValue}),
+					masked: c.Mask != nil})
 			}
 		}
 		return nil
 	}
 	for _, raw := range stmt.Selectors {
+		s.masked = false
 		t, err := expr.BindSelector(raw.Term, s, env)
 		if err != nil {
 			return err
 		}
-		o := output{name: raw.Alias.Name, typ: t.Type(), slot: -1, term: t}
+		o := output{name: raw.Alias.Name, typ: t.Type(), slot: -1, term: t, masked: s.masked}
 		if o.name == "" {
 			o.name = expr.SelectorName(raw.Term, s, env)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -28,15 +29,26 @@ type position struct {
 // unlimited), then the key and the clustering key with their lengths, and a CRC-32C of all that, so that neither a
 // damaged state nor that of another table is mistaken for one of ours. Clients hold it as opaque bytes, maybe for days,
 // so that an old version stays readable.
+//
+// Where key columns are masked, a state is sealed: the version of sealed ones, and all the above as seal does it.
+// A client neither reads the keys in it, nor finds out where they stand by making states of its own.
 const (
 	stateVersion        = 1
+	sealedVersion       = 2
 	stateAfterPartition = 1
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // appendState encodes a position of a query on a table.
-func appendState(dst []byte, table uint32, p *position) []byte {
+func appendState(dst []byte, t *schema.Table, p *position) ([]byte, error) {
+	if !t.SealsPages() {
+		return appendPlain(dst, t.ID, p), nil
+	}
+	return seal(append(dst, sealedVersion), appendPlain(nil, t.ID, p), t.Secret)
+}
+
+func appendPlain(dst []byte, table uint32, p *position) []byte {
 	start := len(dst)
 	flags := byte(0)
 	if p.afterPartition {
@@ -61,8 +73,21 @@ func writeRemainder(w *codec.Writer, n int64) {
 
 var errState = dberr.Protocolf("Invalid value for the paging state")
 
-// readState decodes a paging state; the position points into it, and is without its token.
-func readState(b []byte, table uint32) (p position, err error) {
+// readState decodes a paging state; the position may point into it, and is without its token.
+func readState(b []byte, t *schema.Table) (p position, err error) {
+	if !t.SealsPages() {
+		return readPlain(b, t.ID)
+	}
+	if len(b) == 0 || b[0] != sealedVersion {
+		return p, errState
+	}
+	if b, err = unseal(b[1:], t.Secret); err != nil {
+		return p, errState
+	}
+	return readPlain(b, t.ID)
+}
+
+func readPlain(b []byte, table uint32) (p position, err error) {
 	if len(b) < 10 || b[0] != stateVersion || b[1]&^stateAfterPartition != 0 {
 		return p, errState
 	}

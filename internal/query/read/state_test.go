@@ -17,23 +17,23 @@ func TestStateRefusesDamage(t *testing.T) {
 		{key: []byte("key"), clustering: []byte{1, 2}, remaining: unlimited, inPartition: 7},
 		{key: []byte{0}, afterPartition: true, remaining: 1, inPartition: unlimited},
 	} {
-		state := appendState(nil, 9, &p)
-		got, err := readState(state, 9)
+		state := appendPlain(nil, 9, &p)
+		got, err := readPlain(state, 9)
 		if err != nil || !bytes.Equal(got.key, p.key) || !bytes.Equal(got.clustering, p.clustering) ||
 			got.afterPartition != p.afterPartition ||
 			got.remaining != p.remaining || got.inPartition != p.inPartition {
 			t.Fatalf("got %+v, %v; want %+v", got, err, p)
 		}
-		if _, err := readState(state, 8); err == nil {
+		if _, err := readPlain(state, 8); err == nil {
 			t.Error("the state of another table was accepted")
 		}
 		for i := range state {
 			damaged := bytes.Clone(state)
 			damaged[i] ^= 0x10
-			if _, err := readState(damaged, 9); err == nil {
+			if _, err := readPlain(damaged, 9); err == nil {
 				t.Errorf("byte %d damaged: accepted", i)
 			}
-			if _, err := readState(state[:i], 9); err == nil {
+			if _, err := readPlain(state[:i], 9); err == nil {
 				t.Errorf("cut after %d bytes: accepted", i)
 			}
 		}
@@ -42,10 +42,10 @@ func TestStateRefusesDamage(t *testing.T) {
 
 // FuzzState proves that nothing a client sends as a paging state makes more than an error of it.
 func FuzzState(f *testing.F) {
-	f.Add(appendState(nil, 1, &position{key: []byte("k"), clustering: []byte{3}, remaining: 5, inPartition: unlimited}))
+	f.Add(appendPlain(nil, 1, &position{key: []byte("k"), clustering: []byte{3}, remaining: 5, inPartition: unlimited}))
 	f.Add([]byte{stateVersion})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, err := readState(b, 1); err != nil {
+		if _, err := readPlain(b, 1); err != nil {
 			if _, ok := err.(*dberr.Protocol); !ok {
 				t.Fatalf("%T", err)
 			}
@@ -57,7 +57,7 @@ func FuzzState(f *testing.F) {
 func TestStateBytes(t *testing.T) {
 	p := position{key: []byte("key"), clustering: []byte{}, afterPartition: true, remaining: 300,
 		inPartition: unlimited}
-	if got, want := hex.EncodeToString(appendState(nil, 600, &p)), "010100000258ad0200036b657900d2de01f7"; got != want {
+	if got, want := hex.EncodeToString(appendPlain(nil, 600, &p)), "010100000258ad0200036b657900d2de01f7"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

@@ -105,6 +105,11 @@ func (s *Session) check(st *statement) error {
 				return err
 			}
 		}
+		for i := range st.chosen {
+			if err := s.mayChoose(who, &st.chosen[i]); err != nil {
+				return err
+			}
+		}
 	}
 	return st.locked
 }

@@ -34,6 +34,8 @@ import (
 type Options struct {
 	// Release is whose answers are given, those of Cassandra 4.0 if nil.
 	Release *release.Release
+	// MaskingOff shows masked columns as they are to everybody.
+	MaskingOff bool
 	// PreparedMax bounds the prepared statements kept for all clients, 10000 if 0; PreparedBytesMax about the memory
 	// they take, 128 MiB if 0.
 	PreparedMax, PreparedBytesMax int

@@ -47,7 +47,7 @@ func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
 	}
 	st.kind, st.explains = KindOther, inner
 	st.variables, st.pkIndexes, st.tables = inner.variables, inner.pkIndexes, inner.tables
-	st.needs, st.locked, st.computed = inner.needs, inner.locked, inner.computed
+	st.needs, st.chosen, st.locked, st.computed = inner.needs, inner.chosen, inner.locked, inner.computed
 	st.result, st.stable = explained, true
 	return nil
 }
@@ -86,7 +86,7 @@ func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began
 		return explain.Price{}, err
 	}
 	o := s.readOptions(r, began)
-	o.Memory, o.Claimant = nil, s.claimantOf(c, st.tables) // nothing is kept
+	o.Memory, o.Claimant, o.Clear = nil, s.claimantOf(c, st.tables), s.clear(st.tables) // nothing is kept
 	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
 		o.Guard = &sc.check
 		if err := guardSelect(o.Guard, st, r); err != nil {
@@ -113,7 +113,7 @@ func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, bega
 	m := s.newModification(ctx, c, st, st.kind, began)
 	defer m.release()
 	m.request.MaxCharge = 0 // what it would cost is the question
-	m.request.Claimant = s.claimantOf(c, st.tables)
+	m.request.Claimant, m.request.Clear = s.claimantOf(c, st.tables), s.clear(st.tables)
 	if err := m.guard(); err != nil {
 		return explain.Price{}, err
 	}

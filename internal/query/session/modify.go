@@ -61,6 +61,7 @@ func (e *Engine) bindWrite(st *statement) error {
 		st.kind = KindConditional
 	}
 	st.needsWrite(t, st.write.Conditional())
+	st.chooses(t, st.write.RestrictedMasks())
 	if isGroups(t) {
 		st.groups, st.locked = true, nil
 	}
@@ -76,6 +77,7 @@ func (e *Engine) bindBatch(st *statement, b *parser.Batch, names tableNames) (er
 	for _, p := range st.batch.Plans() {
 		st.tables = append(st.tables, p.Table())
 		st.needsWrite(p.Table(), p.Conditional())
+		st.chooses(p.Table(), p.RestrictedMasks())
 	}
 	return nil
 }
@@ -235,7 +237,7 @@ func (m *modification) send(fresh bool) error {
 			items, m.tables, err = s.items(c, fresh, m)
 		}
 		if err == nil {
-			m.request.Claimant = s.claimantOf(c, m.tables)
+			m.request.Claimant, m.request.Clear = s.claimantOf(c, m.tables), s.clear(m.tables)
 			s.engine.writes.ExecuteItems(m.ctx, write.BatchKind(c.Request.BatchKind), items, &m.request, m)
 		}
 		return err
@@ -253,7 +255,7 @@ func (m *modification) send(fresh bool) error {
 	}
 	st := m.st
 	m.tables = st.tables
-	m.request.Claimant = s.claimantOf(c, m.tables)
+	m.request.Claimant, m.request.Clear = s.claimantOf(c, m.tables), s.clear(m.tables)
 	if err := m.guard(); err != nil {
 		return err
 	}

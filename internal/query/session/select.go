@@ -84,6 +84,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	if !st.computed {
 		o.MaxCharge, o.Claimant, o.NoWait = c.maxCharge, s.claimantOf(c, st.tables), !c.MayBlock
 	}
+	o.Clear = s.clear(st.tables)
 	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
 		o.Guard = &sc.check
 		if err := guardSelect(o.Guard, st, r); err != nil {

@@ -55,6 +55,8 @@ type statement struct {
 	// server's own.
 	needs  []need
 	locked error
+	// chosen are the masked columns that rows are chosen by or conditions compare, and of what table.
+	chosen []choice
 	// groups says that it changes CIDR groups.
 	groups bool
 	// explains is what an EXPLAIN is about, nil for other statements.
@@ -158,6 +160,7 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 		return err
 	}
 	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
+	st.chooses(t, st.read.RestrictedMasks())
 	if st.needsRead(t); (st.read.FansOut() || st.read.Filters()) && !t.Virtual {
 		st.scans = e.scans.of(t.ID, st.read.Shape())
 	}

@@ -25,6 +25,10 @@ func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
 	if p.Reads() {
 		st.needsRead(t)
 	}
+	st.chooses(t, p.RestrictedMasks())
+	if names := p.UsedMasks(); len(names) > 0 {
+		st.chosen = append(st.chosen, choice{table: t, columns: names, used: true})
+	}
 	if p.Writes() {
 		st.needs = append(st.needs, need{access.Modify, access.OfTable(t.Keyspace, t.Name)})
 	}

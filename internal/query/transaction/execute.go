@@ -101,7 +101,7 @@ func (p *Plan) command(r *write.Request) (*command.Conditional, error) {
 	return &command.Conditional{
 		Mutation: command.Mutation{Table: p.table.ID, Token: p.table.Token(key), Key: key,
 			SchemaVersion: p.table.Revision},
-		Serial: serial, Now: r.Now.Unix(), Program: appendProgram(p, &r.Bindings, r.Guard.On()),
+		Serial: serial, Now: r.Now.Unix(), Program: appendProgram(p, &r.Bindings, r.Guard.On(), r.Clear),
 	}, nil
 }
 

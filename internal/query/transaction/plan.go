@@ -3,6 +3,8 @@
 package transaction
 
 import (
+	"slices"
+
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -269,4 +271,34 @@ func (b *binder) typed(t parser.Term, env *expr.Env) (expr.Term, *cqltype.Type, 
 	}
 	bound, err := expr.Bind(t, expr.Receiver{Name: expr.Text(t), Type: typ}, env)
 	return bound, typ, err
+}
+
+// RestrictedMasks are the names of the masked columns that rows are chosen by.
+func (p *Plan) RestrictedMasks() (names []string) {
+	plans := []*read.Plan{p.result}
+	for i := range p.lets {
+		plans = append(plans, p.lets[i].plan)
+	}
+	for _, plan := range plans {
+		if plan == nil {
+			continue
+		}
+		for _, name := range plan.RestrictedMasks() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// UsedMasks are the columns of LETs that show masked columns and are referred to: what is compared or written is never
+// what a mask shows.
+func (p *Plan) UsedMasks() (names []string) {
+	for _, s := range p.slots {
+		if plan := p.lets[s.let].plan; plan.MaskedOutput(s.column) {
+			names = append(names, plan.Columns()[s.column].Name)
+		}
+	}
+	return names
 }

@@ -27,15 +27,21 @@ type body struct {
 	table    uint32
 	revision uint64
 	now      int64 // in Unix nanoseconds
-	// guarded says that the guardrails hold for the client.
-	guarded bool
-	values  [][]byte
-	unset   []bool
+	// guarded says that the guardrails hold for the client, clear that it may see masked columns.
+	guarded, clear bool
+	values         [][]byte
+	unset          []bool
 }
 
+// fieldClear is there if the client may see masked columns. A build that does not know it knows no masks.
+const fieldClear = 1
+
 // appendProgram encodes an execution of a plan.
-func appendProgram(p *Plan, b *expr.Bindings, guarded bool) []byte {
+func appendProgram(p *Plan, b *expr.Bindings, guarded, clear bool) []byte {
 	w := codec.Writer{programVersion}
+	if clear {
+		w.Field(fieldClear, false, nil)
+	}
 	w.EndFields()
 	w.Text(p.keyspace)
 	w.Text(p.text)
@@ -54,7 +60,10 @@ func appendProgram(p *Plan, b *expr.Bindings, guarded bool) []byte {
 // decodeProgram reads what appendProgram wrote; values are views.
 func decodeProgram(src []byte) (p body, err error) {
 	r := codec.NewReader(src, errMalformed)
-	if err := checkVersion(&r, "the program of a transaction", programVersion); err != nil {
+	if err := checkVersion(&r, "the program of a transaction", programVersion, func(f codec.Field) bool {
+		p.clear = p.clear || f.Number == fieldClear
+		return f.Number == fieldClear
+	}); err != nil {
 		return p, err
 	}
 	p.keyspace, p.text = r.Text(), r.Text()
@@ -66,13 +75,13 @@ func decodeProgram(src []byte) (p body, err error) {
 	return p, r.End()
 }
 
-// checkVersion reads a version and the fields after it, of which this build knows none.
-func checkVersion(r *codec.Reader, what string, newest byte) error {
+// checkVersion reads a version and the fields after it; known takes those that this build knows, nil if there are none.
+func checkVersion(r *codec.Reader, what string, newest byte, known func(codec.Field) bool) error {
 	if v := r.Byte(); v > newest {
 		return &feature.Newer{What: what, Unit: "version", Has: uint64(v), Newest: uint64(newest)}
 	}
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
-		if f.Must {
+		if !(known != nil && known(f)) && f.Must {
 			return &feature.Newer{What: what, Unit: "field", Has: f.Number}
 		}
 	}
@@ -106,7 +115,7 @@ func (a *answer) append(dst []byte) []byte {
 // decodeAnswer reads what append wrote; cells are a view.
 func decodeAnswer(src []byte) (a answer, err error) {
 	r := codec.NewReader(src, errMalformed)
-	if err := checkVersion(&r, "the result of a transaction", resultVersion); err != nil {
+	if err := checkVersion(&r, "the result of a transaction", resultVersion, nil); err != nil {
 		return a, err
 	}
 	a.rows = int(r.UpTo(1 << 30))

@@ -18,10 +18,10 @@ import (
 func TestProgramRoundTrip(t *testing.T) {
 	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
 	b := expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}, Unset: []bool{true, false, false}}
-	encoded := appendProgram(p, &b, true)
+	encoded := appendProgram(p, &b, true, true)
 	got, err := decodeProgram(encoded)
 	want := body{keyspace: "ks", text: "BEGIN ..", table: 1030, revision: 7, now: b.Now.UnixNano(), guarded: true,
-		values: b.Values, unset: b.Unset}
+		clear: true, values: b.Values, unset: b.Unset}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v, want %+v", got, err, want)
 	}
@@ -43,13 +43,13 @@ func TestProgramRoundTrip(t *testing.T) {
 // FuzzProgram proves that no bytes make the decoders panic, and what they accept survives another round.
 func FuzzProgram(f *testing.F) {
 	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
-	f.Add(appendProgram(p, &expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}}, true))
+	f.Add(appendProgram(p, &expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}}, true, false))
 	f.Add((&answer{rows: 2, cells: []byte("cells"), warnings: []string{"w"}}).append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, err := decodeProgram(b); err == nil {
 			bind := got.bindings()
 			again := appendProgram(&Plan{text: got.text, keyspace: got.keyspace,
-				table: &schema.Table{ID: got.table, Revision: got.revision}}, &bind, got.guarded)
+				table: &schema.Table{ID: got.table, Revision: got.revision}}, &bind, got.guarded, got.clear)
 			if same, err := decodeProgram(again); err != nil || !reflect.DeepEqual(same, got) {
 				t.Fatalf("%+v became %+v, %v", got, same, err)
 			}

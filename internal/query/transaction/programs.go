@@ -4,6 +4,7 @@ package transaction
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -67,12 +68,16 @@ func (s *Programs) Program(ctx context.Context, c *command.Conditional) (partiti
 	if plan.table.ID != b.table || plan.table.Revision != b.revision {
 		return nil, partition.ErrStaleSchema // (TX2)
 	}
+	if names := plan.UsedMasks(); len(names) > 0 && !b.clear {
+		return nil, dberr.Unauthorizedf("To use masked columns [%s] of %s in a transaction takes UNMASK permission",
+			strings.Join(names, ", "), plan.table)
+	}
 	x := &run{programs: s, plan: plan, bind: b.bindings()}
 	x.bind.UUIDs = s.uuids
 	if b.guarded {
 		x.guard = &guardrail.Check{Guards: s.guards}
 	}
-	x.options = read.Options{Level: dberr.Serial, Now: x.bind.Now.Unix()}
+	x.options = read.Options{Level: dberr.Serial, Now: x.bind.Now.Unix(), Clear: b.clear}
 	if err := x.bind.CheckCount(len(plan.variables)); err != nil {
 		return nil, err
 	}

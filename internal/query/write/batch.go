@@ -174,7 +174,7 @@ type BatchItem struct {
 func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge, x.claimant = r.values(), r.MaxCharge, r.Claimant
+	x.guard, x.maxCharge, x.claimant, x.clear = r.values(), r.MaxCharge, r.Claimant, r.Clear
 	err := r.CheckCount(len(b.variables))
 	fallback := r.timestamp()
 	if err == nil && b.timestamp != nil {
@@ -195,7 +195,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []BatchItem, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge, x.claimant = r.values(), r.MaxCharge, r.Claimant
+	x.guard, x.maxCharge, x.claimant, x.clear = r.values(), r.MaxCharge, r.Claimant, r.Clear
 	plans := make([]*Plan, len(items))
 	for i := range items {
 		plans[i] = items[i].Plan

@@ -276,3 +276,14 @@ func resultColumns(t *schema.Table, columns []*schema.Column) []Column {
 	}
 	return out
 }
+
+// RestrictedMasks are the names of the masked columns that the conditions of a plan compare, in the order of the table:
+// whether they hold tells what these are.
+func (p *Plan) RestrictedMasks() (names []string) {
+	for c := range p.table.Columns() {
+		if c.Mask != nil && slices.ContainsFunc(p.conditions, func(b condition) bool { return b.column == c }) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}

@@ -56,6 +56,8 @@ type Request struct {
 	MaxCharge ru.Units
 	// Claimant is who asks, if that matters; see command.Mutation.
 	Claimant share.Claimant
+	// Clear shows masked columns as they are in the rows of a refused condition; see read.Options.
+	Clear bool
 }
 
 // values is the guard if any guardrail concerns values.
@@ -111,7 +113,7 @@ func NewExecutor(c Coordinator, o Options) *Executor {
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge, x.claimant = r.values(), r.MaxCharge, r.Claimant
+	x.guard, x.maxCharge, x.claimant, x.clear = r.values(), r.MaxCharge, r.Claimant, r.Clear
 	err := p.check(r)
 	if err == nil {
 		err = x.add(p, &r.Bindings, r.timestamp())
@@ -186,7 +188,9 @@ type Execution struct {
 	// maxCharge is what the execution may cost, 0 if there is no bound.
 	maxCharge ru.Units
 	claimant  share.Claimant
-	stamp     stamp // of the statement being added
+	// clear shows masked columns as they are.
+	clear bool
+	stamp stamp // of the statement being added
 	// statement numbers the statements of a batch.
 	statement int
 	now       int64

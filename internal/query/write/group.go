@@ -17,12 +17,13 @@ import (
 
 // group is what an execution changes in one logical partition.
 type group struct {
-	x       *Execution
-	table   *schema.Table
-	key     []byte
-	token   token.Token
-	dropped []uint32
-	ops     []command.Op
+	x        *Execution
+	keyspace *schema.Keyspace
+	table    *schema.Table
+	key      []byte
+	token    token.Token
+	dropped  []uint32
+	ops      []command.Op
 
 	// What the leader decides: rows are those that conditions and updates refer to; refs finds them.
 	rows       []command.RowRef
@@ -56,7 +57,7 @@ func (x *Execution) group(p *Plan, key []byte) *group {
 	}
 	g := &x.groups[x.used]
 	x.used++
-	g.x, g.table, g.key, g.token, g.dropped = x, p.table, key, p.table.Token(key), p.dropped
+	g.x, g.keyspace, g.table, g.key, g.token, g.dropped = x, p.keyspace, p.table, key, p.table.Token(key), p.dropped
 	return g
 }
 

@@ -93,7 +93,11 @@ func (x *Execution) fillRow(g *group, clustering []byte, r, static *row.Row) err
 	o.RowCount++
 	o.Cells = cqltype.AppendValue(o.Cells, cellFalse)
 	for i := range o.Columns[1:] {
-		v, err := g.value(g.table.ByName[o.Columns[1+i].Name], clustering, r, static)
+		c := g.table.ByName[o.Columns[1+i].Name]
+		v, err := g.value(c, clustering, r, static)
+		if err == nil && c.Mask != nil && !x.clear {
+			v, err = expr.MaskOf(c, g.keyspace).Apply(v)
+		}
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// defaultMask is the function of MASKED WITH DEFAULT.
+const defaultMask = "mask_default"
+
+// Mask is the function of a column's mask, bound for the column's type. It is immutable.
+type Mask struct {
+	fn *function
+	// args are the values of the function's arguments after the first one, which is what is masked.
+	args [][]byte
+	// err is why the mask cannot be applied.
+	err error
+}
+
+// MaskOf binds the mask of a column of a keyspace, which has one. If that cannot be done, every Apply says why: what is
+// to be hidden is not shown instead.
+func MaskOf(c *schema.Column, ks *schema.Keyspace) *Mask {
+	types := []*cqltype.Type{c.Type}
+	for _, spec := range c.Mask.Types {
+		t, err := spec.Bind(ks.Name, ks.Types)
+		if err != nil {
+			return &Mask{err: err}
+		}
+		types = append(types, t)
+	}
+	f := factories[c.Mask.Function]
+	if c.Mask.Keyspace != systemKeyspace || f == nil || len(types) < f.required || len(types) > len(f.params) {
+		return &Mask{err: dberr.Invalidf("Unable to find masking function for %s, no declared function matches the "+
+			"signature %s", c.Name, MaskText(c.Mask, ks))}
+	}
+	m := &Mask{args: c.Mask.Values}
+	m.fn, m.err = f.build(f.name, types)
+	return m
+}
+
+const systemKeyspace = "system"
+
+// Apply is what is shown instead of a value; nil is null.
+func (m *Mask) Apply(v []byte) ([]byte, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	var room [4][]byte
+	return m.fn.call(&Bindings{}, append(append(room[:0], v), m.args...))
+}
+
+// MaskText is a mask as DESCRIBE shows it: system.mask_inner(1, null).
+func MaskText(m *schema.Mask, ks *schema.Keyspace) string {
+	args := make([]string, len(m.Values))
+	for i, v := range m.Values {
+		args[i] = cqltype.Native(cqltype.Blob).Format(v)
+		if t, err := m.Types[i].Bind(ks.Name, ks.Types); err == nil {
+			args[i] = t.Format(v)
+		}
+	}
+	return cqltype.QuoteName(m.Keyspace) + "." + cqltype.QuoteName(m.Function) + "(" + strings.Join(args, ", ") + ")"
+}
+
+// maskedColumn is the scope of a mask: the one thing that can be referred to is the value of the column, by the name of
+// its type.
+type maskedColumn struct{ typ *cqltype.Type }
+
+// Column implements Scope.
+func (m maskedColumn) Column(parser.Ident) (int, *cqltype.Type, error) { return 0, m.typ, nil }
+
+// CellMeta implements Scope.
+func (m maskedColumn) CellMeta(parser.CellMetaKind, parser.Term) (int, *cqltype.Type, error) {
+	return 0, nil, dberr.Invalidf("Invalid argument of a masking function")
+}
+
+// BindMask binds MASKED WITH for a column of a table. Errors are *dberr.Invalid with Cassandra's texts.
+func BindMask(m *parser.Mask, table, column string, t *cqltype.Type, env *Env) (*schema.MaskSpec, error) {
+	name := m.Function
+	if name.Name.Name == "" {
+		name.Name.Name = defaultMask
+	}
+	text := (&printer{}).functionName(&parser.FunctionCall{Name: name}) + "(" + (&printer{}).list(m.Args) + ")"
+	if containsMarker(m.Args...) {
+		return nil, dberr.Invalidf("Bind variables are not supported in the mask of column %s: %s", column, text)
+	}
+	if name.Name.Name == "token" && (!name.HasKeyspace() || name.Keyspace.Name == systemKeyspace) {
+		return nil, dberr.Invalidf("The receiver table %s.%s specified by call to function system.token hasn't been found",
+			env.keyspaceName(), table)
+	}
+	value := &parser.Column{Name: parser.Ident{Name: t.JavaClass()}}
+	call := &parser.FunctionCall{Name: name, Args: append([]parser.Term{value}, m.Args...)}
+	f, err := (&binder{env: env, scope: maskedColumn{t}}).resolveCall(call, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case f == nil:
+		return nil, dberr.Invalidf("Unable to find masking function for %s, no declared function matches the signature %s",
+			column, text)
+	case f.state != nil:
+		return nil, dberr.Invalidf("Aggregate function %s cannot be used for masking table columns", text)
+	case !strings.HasPrefix(f.name, "mask_"):
+		return nil, dberr.Invalidf("Not-masking function %s cannot be used for masking table columns", text)
+	case !f.result.Equal(t):
+		return nil, dberr.Invalidf("Masking function %s return type is %s. This is different to the type of the masked "+
+			"column %s of type %s. Masking functions can only be attached to table columns if they return the same data "+
+			"type as the masked column.", text, f.result, column, t)
+	}
+	out := &schema.MaskSpec{Column: schema.SpecOf(t)}
+	out.Keyspace, out.Function = systemKeyspace, f.name
+	terms, err := (&binder{env: env}).bindAll(m.Args, func(i int) Receiver {
+		return Receiver{Name: "arg" + itoa(i+1) + "(" + f.qualified() + ")", Type: f.args[i+1]}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, term := range terms {
+		v, _, err := term.Eval(&Bindings{})
+		if err != nil {
+			return nil, err
+		}
+		out.Types, out.Values = append(out.Types, schema.SpecOf(f.args[i+1])), append(out.Values, v)
+	}
+	return out, nil
+}

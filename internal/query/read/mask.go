@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/relation"
+)
+
+// maskedSlot is a slot whose values are masked for those who may not see them.
+type maskedSlot struct {
+	slot int
+	mask *expr.Mask
+}
+
+// bindMasks finds the slots to be masked, once all have been given out.
+func (p *Plan) bindMasks() {
+	for i, v := range p.sel.slots {
+		if v.part == cellValue && v.column.Mask != nil {
+			p.masks = append(p.masks, maskedSlot{i, expr.MaskOf(v.column, p.keyspace)})
+		}
+	}
+}
+
+// MaskedOutput reports whether a column of the result shows, or is made from, a column that has a mask.
+func (p *Plan) MaskedOutput(i int) bool { return p.sel.outputs[i].masked }
+
+// RestrictedMasks are the names of the masked columns that rows are chosen by, in the order of the table: who chooses
+// by them finds out what they hold, whatever the result shows.
+func (p *Plan) RestrictedMasks() (names []string) {
+	w := &p.where
+	for c := range p.table.Columns() {
+		if c.Mask != nil && (w.restricts(c) || w.token != nil && c.Kind == schema.PartitionKey) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// restricts reports whether a column has a restriction.
+func (w *where) restricts(c *schema.Column) bool {
+	for _, set := range []*relation.Set{&w.pk, &w.clustering, &w.others} {
+		if slices.ContainsFunc(set.List, func(r *relation.Restriction) bool { return slices.Contains(r.Columns, c) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// show makes the row at hand what the client sees of it: functions and aggregates see no more than that.
+func (s *scan) show() error {
+	s.bind.Row = s.values
+	if s.options.Clear || len(s.plan.masks) == 0 {
+		return nil
+	}
+	s.shown = append(s.shown[:0], s.values...)
+	for _, m := range s.plan.masks {
+		var err error
+		if s.shown[m.slot], err = m.mask.Apply(s.values[m.slot]); err != nil {
+			return err
+		}
+	}
+	s.bind.Row = s.shown
+	return nil
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// choice is the masked columns of a table that a statement chooses rows by, or compares in conditions: its answer tells
+// what they hold. With used they are what a transaction compares or writes elsewhere, which takes to see them.
+type choice struct {
+	table   *schema.Table
+	columns []string
+	used    bool
+}
+
+// chooses notes the masked columns that a statement chooses rows by.
+func (st *statement) chooses(t *schema.Table, columns []string) {
+	if len(columns) > 0 {
+		st.chosen = append(st.chosen, choice{table: t, columns: columns})
+	}
+}
+
+// mayChoose returns why a role must not choose by masked columns.
+func (s *Session) mayChoose(who *access.Subject, c *choice) error {
+	on := access.OfTable(c.table.Keyspace, c.table.Name)
+	columns := strings.Join(c.columns, ", ")
+	switch {
+	case s.engine.opts.MaskingOff || who.May(access.Unmask, on):
+		return nil
+	case c.used:
+		return dberr.Unauthorizedf("User %s has no UNMASK permission on table %s, cannot use masked columns [%s] in a "+
+			"transaction", who.Name, c.table, columns)
+	case who.May(access.SelectMasked, on):
+		return nil
+	}
+	return dberr.Unauthorizedf("User %s has no UNMASK nor SELECT_MASKED permission on table %s, cannot query masked "+
+		"columns [%s]", who.Name, c.table, columns)
+}
+
+// clear reports whether the client may see the masked columns of all tables as they are, at this moment.
+func (s *Session) clear(tables []*schema.Table) bool {
+	if s.engine.opts.MaskingOff {
+		return true
+	}
+	who, err := s.subject()
+	switch {
+	case err != nil:
+		return false
+	case who == nil || who.Superuser:
+		return true
+	}
+	for _, t := range tables {
+		if !who.May(access.Unmask, access.OfTable(t.Keyspace, t.Name)) {
+			return false
+		}
+	}
+	return true
+}
