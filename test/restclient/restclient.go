@@ -63,7 +63,7 @@ func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h ht
 	}
 	date := time.Now().UTC().Format(http.TimeFormat)
 	q.Header.Set("x-ms-date", date)
-	q.Header.Set("Authorization", signature(r.Method, r.Path, date))
+	q.Header.Set("Authorization", Signature(r.Method, r.Path, date))
 	if r.Key != "" {
 		q.Header.Set("x-ms-documentdb-partitionkey", fmt.Sprintf("[%q]", r.Key))
 	}
@@ -87,9 +87,9 @@ func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h ht
 	return resp.StatusCode, resp.Header, err
 }
 
-// signature is the Authorization header of a request: what is signed is the path of a resource, or of what a list is
+// Signature is the Authorization header of a request: what is signed is the path of a resource, or of what a list is
 // in.
-func signature(method, path, date string) string {
+func Signature(method, path, date string) string {
 	parts := strings.Split(path, "/")
 	kind, link := parts[len(parts)-1], strings.Join(parts[:len(parts)-1], "/")
 	if len(parts)%2 == 0 {

@@ -17,7 +17,7 @@ type location struct {
 // readAccount answers where the account is reached: where the client has reached it.
 func (x *exchange) readAccount(context.Context) (*answer, error) {
 	scheme := "http://"
-	if x.request.TLS != nil {
+	if x.server.opts.TLS != nil {
 		scheme = "https://"
 	}
 	here := []location{{x.server.opts.Region, scheme + x.request.Host + "/"}}

@@ -3,8 +3,6 @@
 package rest
 
 import (
-	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 
@@ -29,12 +27,9 @@ type Audited struct {
 
 // audit tells of the request.
 func (x *exchange) audit(status int) {
-	r := x.request
-	a := Audited{Key: x.signer, Status: status, Text: r.Method + " " + r.RequestURI}
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		a.Local, _ = netip.ParseAddrPort(local.String())
-	}
-	a.Remote, _ = netip.ParseAddrPort(r.RemoteAddr)
+	a := Audited{Key: x.signer, Status: status, Text: x.request.Method + " " + x.request.Target,
+		Remote: x.conn.guest.remote}
+	a.Local, _ = netip.ParseAddrPort(x.conn.guest.LocalAddr().String())
 	if op := x.operation; op != nil {
 		a.Operation, a.Reads, a.Items = op.name, op.reads, op.kind == items || op.kind == byKey
 		if strings.HasPrefix(op.name, "query ") && len(x.body) > 0 {

@@ -151,7 +151,7 @@ func appendResults(dst []byte, results []container.Result, silent bool) []byte {
 		dst = append(dst, `{"statusCode":`...)
 		dst = strconv.AppendInt(dst, int64(r.Status), 10)
 		dst = append(dst, `,"requestCharge":`...)
-		dst = append(dst, chargeText(r.Charge)...)
+		dst = appendCharge(dst, r.Charge)
 		if e := r.Err; e != nil {
 			if e.SubStatus != 0 {
 				dst = append(dst, `,"subStatusCode":`...)

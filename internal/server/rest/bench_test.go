@@ -3,44 +3,88 @@
 package rest
 
 import (
+	"bytes"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 )
 
-// discard is a response writer that keeps nothing.
-type discard struct{ h http.Header }
+// endless is a connection on which one request after the other has come, and whose answers nobody reads.
+type endless struct {
+	net.Conn
+	request, left []byte
+	times         int
+}
 
-func (d *discard) Header() http.Header         { return d.h }
-func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discard) WriteHeader(int)             {}
-
-// BenchmarkReadItem is what the surface adds to a point read, but for package http: the path, the signature, headers
-// and
-// the item. It stresses the processor.
-func BenchmarkReadItem(b *testing.B) {
-	f := newFake()
-	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}
-	s := New(f, noScripts{}, Options{Keys: func() *Keys { return keys }})
-	ask := func(method, path, body string) *http.Request {
-		r, err := http.NewRequest(method, "http://h"+path, strings.NewReader(body))
-		if err != nil {
-			b.Fatal(err)
+func (e *endless) Read(b []byte) (int, error) {
+	if len(e.left) == 0 {
+		if e.times--; e.times < 0 {
+			return 0, io.EOF
 		}
-		r.RequestURI = path
-		sign(r, keys.Primary, time.Now())
-		r.Header.Set("x-ms-documentdb-partitionkey", `["a"]`)
-		return r
+		e.left = e.request
 	}
-	for _, r := range []*http.Request{ask(post, "/dbs", `{"id":"d"}`),
-		ask(post, "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`),
-		ask(post, docs, `{"id":"1","pk":"a","x":"`+strings.Repeat("x", 1000)+`"}`)} {
-		s.ServeHTTP(&discard{http.Header{}}, r)
+	n := copy(b, e.left)
+	e.left = e.left[n:]
+	return n, nil
+}
+
+func (e *endless) Write(b []byte) (int, error)      { return len(b), nil }
+func (e *endless) Close() error                     { return nil }
+func (e *endless) SetDeadline(time.Time) error      { return nil }
+func (e *endless) SetReadDeadline(time.Time) error  { return nil }
+func (e *endless) SetWriteDeadline(time.Time) error { return nil }
+func (e *endless) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (e *endless) RemoteAddr() net.Addr             { return e.LocalAddr() }
+
+// signedText is a request as it is sent.
+func signedText(t testing.TB, key []byte, method, path, body string, header map[string]string) []byte {
+	r, err := http.NewRequest(method, "http://h"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
 	}
-	r := ask(get, docs+"/1", "")
-	b.ReportAllocs()
-	for b.Loop() {
-		s.ServeHTTP(&discard{http.Header{}}, r)
+	sign(r, key, time.Now())
+	for k, v := range header {
+		r.Header.Set(k, v)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// BenchmarkExchange is what the surface takes of the processor for a request, but for the socket: its bytes, the
+// signature, headers and the item, over a store in memory.
+func BenchmarkExchange(b *testing.B) {
+	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}
+	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }})
+	ask := func(request []byte, times int) {
+		g, _ := s.guests.admit(&endless{request: request, times: times})
+		newConn(s, g).serve()
+	}
+	text := func(method, path, body string, header map[string]string) []byte {
+		return signedText(b, keys.Primary, method, path, body, header)
+	}
+	item := `{"id":"1","pk":"a","x":"` + strings.Repeat("x", 1000) + `"}`
+	ask(text(post, "/dbs", `{"id":"d"}`, nil), 1)
+	ask(text(post, "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, nil), 1)
+	ask(text(post, docs, item, pk), 1)
+	for _, c := range []struct {
+		name    string
+		request []byte
+	}{
+		{"read", text(get, docs+"/1", "", pk)},
+		{"upsert", text(post, docs, item, with("x-ms-documentdb-is-upsert", "true"))},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			ask(c.request, b.N)
+		})
+	}
+	if n := s.Stats().Errors.Load(); n > 0 {
+		b.Errorf("%d requests failed", n)
 	}
 }

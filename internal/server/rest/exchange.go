@@ -3,25 +3,23 @@
 package rest
 
 import (
-	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"strings"
-
-	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// exchange is one request and its answer.
+// exchange is one request and its answer. Its memory is used again for others.
 type exchange struct {
 	server  *Server
-	request *http.Request
-	header  http.Header // of the request
+	conn    *conn
+	request httpwire.Request
+	header  httpwire.Fields // of the request
 	target  *target
 	// signer is the key that it was signed with, operation what it asks for; empty as long as they are not known.
 	signer    string
@@ -30,10 +28,7 @@ type exchange struct {
 	body []byte
 	held int64
 
-	out http.Header // of the answer
-	// values has the values of its first headers, so that they are not allocated one by one, and valuesN how many.
-	values  [24]string
-	valuesN int
+	output
 	// byRID says that the path is made of resource ids.
 	byRID bool
 	// charge is what the request has cost.
@@ -46,9 +41,42 @@ type answer struct {
 	body   []byte
 }
 
-// ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{server: s, request: r, header: r.Header, out: w.Header()}
+// acquire takes an exchange for the requests of a connection, release gives it back.
+func (s *Server) acquire(c *conn) *exchange {
+	x, ok := s.exchanges.Get().(*exchange)
+	if !ok {
+		x = &exchange{}
+	}
+	x.server, x.conn = s, c
+	return x
+}
+
+func (s *Server) release(x *exchange) {
+	if x == nil {
+		return
+	}
+	x.reset()
+	x.server, x.conn, x.request = nil, nil, httpwire.Request{Fields: x.request.Fields[:0]}
+	s.exchanges.Put(x)
+}
+
+// reset forgets the request of before, but for what is to be written.
+func (x *exchange) reset() {
+	x.header, x.target, x.signer, x.operation, x.body, x.held = nil, nil, "", nil, nil, 0
+	x.byRID, x.charge = false, 0
+	x.output.reset()
+}
+
+// exchange answers the request whose head was read. Who reads the answer finds the request counted and audited.
+func (c *conn) exchange() {
+	c.x.reset()
+	c.x.header = c.x.request.Fields
+	c.x.write(c.x.carryOut())
+}
+
+// carryOut does what is asked for, and comes to the end of the request.
+func (x *exchange) carryOut() *answer {
+	s := x.server
 	s.stats.InFlight.Add(1)
 	defer func() {
 		s.stats.InFlight.Add(-1)
@@ -58,32 +86,30 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		a = x.refuse(failureOf(err))
 	}
-	x.write(w, a)
+	x.conn.settle()
 	if s.opts.Audit != nil {
 		x.audit(a.status)
 	}
+	return a
 }
 
 // serve finds out what is asked for, by whom, and does it.
 func (x *exchange) serve() (a *answer, err error) {
 	defer func() {
 		if defect := recover(); defect != nil {
-			x.server.opts.Log.LogAttrs(x.request.Context(), slog.LevelError, "defect in a request over HTTP",
+			x.server.opts.Log.LogAttrs(x.server.ctx, slog.LevelError, "defect in a request over HTTP",
 				slog.String("method", x.request.Method), slog.Any("defect", defect),
 				slog.String("stack", string(debug.Stack())))
 			err = &failure{status: http.StatusInternalServerError,
 				message: "An internal error: see the log of the node."}
 		}
 	}()
-	s, r := x.server, x.request
-	if g := guestOf(r.Context()); g != nil && g.refusal != "" {
-		x.out["Connection"] = closes
-		return nil, &failure{status: http.StatusServiceUnavailable, message: g.refusal}
+	s, c, method := x.server, x.conn, x.request.Method
+	if c.guest.refusal != "" {
+		c.last = true
+		return nil, &failure{status: http.StatusServiceUnavailable, message: c.guest.refusal}
 	}
-	path, _, _ := strings.Cut(r.RequestURI, "?")
-	if !strings.HasPrefix(path, "/") {
-		path = r.URL.EscapedPath()
-	}
+	path := x.request.Path()
 	// Who has no key is told the same of every path, also of those that lead nowhere.
 	target := parseTarget(path)
 	known := target != nil
@@ -91,17 +117,20 @@ func (x *exchange) serve() (a *answer, err error) {
 		target = &targetNone
 	}
 	x.target = target
-	signer, refusal := s.opts.Keys().authenticate(r.Method, r.Header, target, s.opts.Now())
+	signer, refusal := s.opts.Keys().authenticate(method, x.header, target, s.opts.Now())
 	if refusal != nil {
-		x.out["Connection"] = closes // strangers do not keep one
+		c.last = true // strangers do not keep a connection
 		return nil, refusal
 	}
 	x.signer = signer
-	guestOf(r.Context()).known()
+	if !c.known {
+		c.known = true
+		c.guest.known()
+	}
 	if !known {
 		return nil, badRequest("The path " + strconv.Quote(path) + " is none of this interface.")
 	}
-	op, refusal := operationOf(r.Method, target, r.Header)
+	op, refusal := operationOf(method, target, x.header)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -118,7 +147,7 @@ func (x *exchange) serve() (a *answer, err error) {
 	if err := x.read(); err != nil {
 		return nil, err
 	}
-	return op.do(x, r.Context())
+	return op.do(x, s.ctx)
 }
 
 // targetNone stands for a path that leads nowhere: nobody signs it.
@@ -144,11 +173,8 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 
 // claimant is who asks.
 func (x *exchange) claimant() share.Claimant {
-	number := uint32(0)
-	if g := guestOf(x.request.Context()); g != nil {
-		number = g.number
-	}
-	return share.Claimant{User: user, Connection: number, Low: strings.EqualFold(x.header.Get(hPriority), "low")}
+	return share.Claimant{User: user, Connection: x.conn.guest.number,
+		Low: httpwire.EqualFold(x.header.Get(hPriority), "low")}
 }
 
 func busy(message string) *failure {
@@ -158,9 +184,8 @@ func busy(message string) *failure {
 
 // read takes the body in.
 func (x *exchange) read() error {
-	r := x.request
-	size := r.ContentLength
-	if size == 0 || r.Body == nil {
+	size := x.conn.left
+	if size == 0 {
 		return nil
 	}
 	if size > BodyBytesMax {
@@ -175,30 +200,21 @@ func (x *exchange) read() error {
 		s.stats.Refused.Add(1)
 		return busy("The bodies of the requests in flight on this node take too much memory.")
 	}
-	if r.ContentLength > 0 {
-		x.body = make([]byte, r.ContentLength)
-		_, err := io.ReadFull(r.Body, x.body)
-		return cutOff(err)
+	body, err := x.conn.body(BodyBytesMax)
+	if err != nil {
+		x.conn.last = true // where the next request begins is not known
+		return bodyFailure(err)
 	}
-	var err error
-	x.body, err = io.ReadAll(io.LimitReader(r.Body, BodyBytesMax+1))
-	if err == nil && len(x.body) > BodyBytesMax {
-		return x.tooLarge()
-	}
-	return cutOff(err)
+	x.body = body
+	return nil
 }
 
-func cutOff(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &failure{status: http.StatusRequestTimeout, message: "The body of the request did not arrive: " +
-		err.Error()}
-}
-
-// tooLarge reads what a client that sends too much sends, up to a bound, so that it comes to read its answer.
+// tooLarge reads what a client that sends too much sends, up to a bound, so that it comes to read its answer; but not
+// where it asked before.
 func (x *exchange) tooLarge() error {
-	_, _ = io.CopyN(io.Discard, x.request.Body, discardMax)
+	if c := x.conn; !c.awaited {
+		c.discard(discardMax)
+	}
 	return &failure{status: http.StatusRequestEntityTooLarge,
 		message: "Request size is too large: the body of a request may have " + strconv.Itoa(BodyBytesMax) + " bytes."}
 }
@@ -214,48 +230,4 @@ func (x *exchange) refuse(f *failure) *answer {
 		x.set(aRetryAfter, strconv.FormatInt(max(1, f.retryAfter.Milliseconds()), 10))
 	}
 	return &answer{f.status, f.body()}
-}
-
-// set sets a header of the answer: its name is sent as it is.
-func (x *exchange) set(name, value string) {
-	if n := x.valuesN; n < len(x.values) {
-		x.values[n] = value
-		x.out[name] = x.values[n : n+1 : n+1]
-		x.valuesN++
-		return
-	}
-	x.out[name] = []string{value}
-}
-
-// write sends the answer.
-func (x *exchange) write(w http.ResponseWriter, a *answer) {
-	x.server.stats.Requests.Add(1)
-	x.set(aActivity, uuid.NewString())
-	x.set(aCharge, chargeText(x.charge))
-	x.set(aVersion, "2")
-	x.set("cache-control", "no-store, no-cache")
-	if a.status == http.StatusNoContent || a.status == http.StatusNotModified {
-		w.WriteHeader(a.status)
-		return
-	}
-	if len(a.body) > 0 {
-		x.out[hContentType] = jsonType
-	}
-	x.set("Content-Length", strconv.Itoa(len(a.body)))
-	w.WriteHeader(a.status)
-	// A client that went away in the middle of its answer is nobody to report to.
-	_, _ = w.Write(a.body)
-}
-
-var (
-	jsonType = []string{"application/json"}
-	closes   = []string{"close"}
-)
-
-// chargeMin is what any request is said to cost: clients want a number above zero.
-const chargeMin = ru.Unit
-
-// chargeText is a charge as clients read it.
-func chargeText(u ru.Units) string {
-	return strconv.FormatFloat(max(u, chargeMin).Float(), 'f', -1, 64)
 }

@@ -36,9 +36,7 @@ func newSurface(t *testing.T, o Options) *surface {
 	s := &surface{t: t, fake: newFake(), keys: &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}}
 	o.Keys = func() *Keys { return s.keys }
 	s.server = New(s.fake, noScripts{}, o)
-	h := httptest.NewServer(s.server)
-	t.Cleanup(h.Close)
-	s.url = h.URL
+	s.url = "http://" + listen(t, s.server)
 	s.want("POST /dbs", `{"id":"d"}`, nil, 201)
 	s.want("POST /dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`, nil, 201)
 	return s
@@ -403,10 +401,12 @@ func TestBounds(t *testing.T) {
 // and that who has no key does not keep the connection.
 func TestHTTPS(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	h := httptest.NewTLSServer(New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }}))
+	// A server that is started for its certificate, which its client trusts.
+	h := httptest.NewTLSServer(http.NotFoundHandler())
 	defer h.Close()
+	addr := listen(t, New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }, TLS: h.TLS}))
 	ask := func(key []byte) (*http.Response, string) {
-		r, _ := http.NewRequest(get, h.URL+"/", nil)
+		r, _ := http.NewRequest(get, "https://"+addr+"/", nil)
 		r.Host = "db.example.org:8443"
 		sign(r, key, time.Now())
 		resp, err := h.Client().Do(r)

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
 // failure is an answer that says what went wrong.
@@ -46,6 +47,10 @@ var codes = map[int]string{
 	http.StatusInternalServerError:   "InternalServerError",
 	http.StatusNotImplemented:        "NotImplemented",
 	http.StatusServiceUnavailable:    "ServiceUnavailable",
+
+	http.StatusExpectationFailed:           "ExpectationFailed",
+	http.StatusRequestHeaderFieldsTooLarge: "RequestHeaderFieldsTooLarge",
+	http.StatusHTTPVersionNotSupported:     "HTTPVersionNotSupported",
 }
 
 func badRequest(message string) *failure {
@@ -80,6 +85,9 @@ func failureOf(err error) *failure {
 	if e, ok := errors.AsType[*container.Error](err); ok {
 		return &failure{status: e.Status, sub: e.SubStatus, message: e.Message, retryAfter: e.RetryAfter,
 			charge: e.Charge}
+	}
+	if m, ok := errors.AsType[*httpwire.Malformed](err); ok {
+		return &failure{status: m.Status, message: m.Message}
 	}
 	if e, ok := errors.AsType[*dberr.Overloaded](err); ok {
 		wait := e.RetryAfter

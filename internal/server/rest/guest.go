@@ -4,8 +4,6 @@ package rest
 
 import (
 	"container/list"
-	"context"
-	"crypto/tls"
 	"net"
 	"net/netip"
 	"sync"
@@ -31,8 +29,8 @@ type guest struct {
 	net.Conn
 	of *guests
 	// number tells connections apart.
-	number  uint32
-	address netip.Addr
+	number uint32
+	remote netip.AddrPort
 	// stranger is its place among the strangers, nil if it is none; of.mu guards it.
 	stranger *list.Element
 	// left says that it has given up its place.
@@ -41,31 +39,8 @@ type guest struct {
 	refusal string
 }
 
-// guestKey is the key of a *guest in the context of its requests.
-type guestKey struct{}
-
-// inContext makes the connection of a request known to it.
-func inContext(ctx context.Context, c net.Conn) context.Context {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	if g, ok := c.(*guest); ok {
-		return context.WithValue(ctx, guestKey{}, g)
-	}
-	return ctx
-}
-
-// guestOf is the connection of a request, nil if it did not come through a guests listener.
-func guestOf(ctx context.Context) *guest {
-	g, _ := ctx.Value(guestKey{}).(*guest)
-	return g
-}
-
 // known says that somebody with a key is at the other end.
 func (g *guest) known() {
-	if g == nil {
-		return
-	}
 	g.of.mu.Lock()
 	defer g.of.mu.Unlock()
 	g.isStranger(false)
@@ -102,8 +77,8 @@ func (w *guests) leave(g *guest) {
 	}
 	w.open--
 	w.stats.Connections.Add(-1)
-	if w.byAddress[g.address]--; w.byAddress[g.address] == 0 {
-		delete(w.byAddress, g.address)
+	if w.byAddress[g.remote.Addr()]--; w.byAddress[g.remote.Addr()] == 0 {
+		delete(w.byAddress, g.remote.Addr())
 	}
 }
 
@@ -124,14 +99,15 @@ const toldMax = 32
 func (w *guests) admit(c net.Conn) (g, out *guest) {
 	g = &guest{Conn: c, of: w}
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
-		g.address = a.Addr().Unmap()
+		g.remote = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 	}
+	address := g.remote.Addr()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	why := ""
 	switch {
-	case w.perAddress < w.max && w.byAddress[g.address] >= w.perAddress:
-		out = w.oldest(func(s *guest) bool { return s.address == g.address })
+	case w.perAddress < w.max && w.byAddress[address] >= w.perAddress:
+		out = w.oldest(func(s *guest) bool { return s.remote.Addr() == address })
 		why = "Too many connections come from this address: close some, or raise limits.connections_per_address."
 	case w.open >= w.max:
 		out = w.oldest(func(*guest) bool { return true })
@@ -152,38 +128,11 @@ func (w *guests) admit(c net.Conn) (g, out *guest) {
 	if w.byAddress == nil {
 		w.byAddress = map[netip.Addr]int{}
 	}
-	w.byAddress[g.address]++
+	w.byAddress[address]++
 	w.open++
 	w.stats.Connections.Add(1)
 	w.number++
 	g.number = w.number
 	g.isStranger(true)
 	return g, out
-}
-
-// door is a listener whose connections are guests.
-type door struct {
-	net.Listener
-	guests *guests
-}
-
-// Accept implements net.Listener.
-func (d *door) Accept() (net.Conn, error) {
-	for {
-		c, err := d.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		g, out := d.guests.admit(c)
-		if out != nil {
-			_ = out.Close()
-		}
-		if out != nil || g == nil || g.refusal != "" {
-			d.guests.stats.Crowded.Add(1)
-		}
-		if g != nil {
-			return g, nil
-		}
-		_ = c.Close()
-	}
 }

@@ -57,6 +57,12 @@ func startServer(t *testing.T, o Options) (s *Server, addr string) {
 	keys := &Keys{Primary: keyOf(0)}
 	o.Keys = func() *Keys { return keys }
 	s = New(newFake(), noScripts{}, o)
+	return s, listen(t, s)
+}
+
+// listen has a server listen on a free port until the test ends.
+func listen(t testing.TB, s *Server) (addr string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +79,7 @@ func startServer(t *testing.T, o Options) (s *Server, addr string) {
 			t.Error(err)
 		}
 	})
-	return s, l.Addr().String()
+	return l.Addr().String()
 }
 
 // TestStrangersMakeRoom proves that connections that say nothing, or a little at a time, take no more places than there

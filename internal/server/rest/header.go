@@ -3,9 +3,10 @@
 package rest
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
 // Names of headers, as package http writes them.
@@ -72,10 +73,10 @@ const (
 )
 
 // flag reports whether a header says true, in any case of letters.
-func flag(h http.Header, name string) bool { return strings.EqualFold(h.Get(name), "true") }
+func flag(h httpwire.Fields, name string) bool { return strings.EqualFold(h.Get(name), "true") }
 
 // minimal reports whether the client wants no body of what it wrote.
-func minimal(h http.Header) bool { return strings.EqualFold(h.Get(hPrefer), "return=minimal") }
+func minimal(h httpwire.Fields) bool { return strings.EqualFold(h.Get(hPrefer), "return=minimal") }
 
 const (
 	// pageDefault is how many items a page has of a client that does not say, pageFull of one that says -1.
@@ -85,7 +86,7 @@ const (
 )
 
 // pageSize is how many items a page may have.
-func pageSize(h http.Header) (int, *failure) {
+func pageSize(h httpwire.Fields) (int, *failure) {
 	text := h.Get(hMaxItems)
 	if text == "" {
 		return pageDefault, nil

@@ -86,13 +86,11 @@ func (x *exchange) result(r *container.Result, silent bool) (*answer, error) {
 	}
 	x.set(aETag, r.Item.Etag)
 	if r.Status != http.StatusNotModified && !silent {
-		a.body = r.Item.AppendResource(make([]byte, 0, len(r.Item.Body)+resourceMargin))
+		x.text = r.Item.AppendResource(x.text[:0])
+		a.body = x.text
 	}
 	return a, nil
 }
-
-// resourceMargin is about what system properties add to an item, in bytes.
-const resourceMargin = 320
 
 // doOne carries out one operation on an item, and answers with what came of it.
 func (x *exchange) doOne(ctx context.Context, op container.Operation) (*answer, error) {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"net/http"
 	"strings"
+
+	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
 // operation is something that clients ask for.
@@ -16,7 +18,7 @@ type operation struct {
 	kind   kind
 	feed   bool
 	// when tells operations of the same method and path apart by their headers; nil: there is no other one before.
-	when func(http.Header) bool
+	when func(httpwire.Fields) bool
 	// reads says that the read-only key allows it.
 	reads bool
 	do    func(*exchange, context.Context) (*answer, error)
@@ -79,7 +81,7 @@ var operations = []operation{
 }
 
 // operationOf finds what a request asks for.
-func operationOf(method string, t *target, h http.Header) (*operation, *failure) {
+func operationOf(method string, t *target, h httpwire.Fields) (*operation, *failure) {
 	switch t.kind {
 	case users, permits:
 		return nil, badRequest("Users and permissions are not supported: sign requests with the read-only key of the " +
@@ -103,13 +105,13 @@ func operationOf(method string, t *target, h http.Header) (*operation, *failure)
 	return nil, &failure{status: http.StatusMethodNotAllowed, message: "There is no " + method + " of this path."}
 }
 
-func isQuery(h http.Header) bool {
+func isQuery(h httpwire.Fields) bool {
 	return flag(h, hQuery) || flag(h, hQueryGo) ||
 		strings.HasPrefix(strings.ToLower(h.Get(hContentType)), "application/query+json")
 }
 
-func isQueryPlan(h http.Header) bool   { return flag(h, hQueryPlan) }
-func isUpsert(h http.Header) bool      { return flag(h, hUpsert) }
-func isBatch(h http.Header) bool       { return flag(h, hBatch) }
-func isAtomicBatch(h http.Header) bool { return isBatch(h) && flag(h, hBatchAtomic) }
-func isChangeFeed(h http.Header) bool  { return h.Get(hIncremental) != "" }
+func isQueryPlan(h httpwire.Fields) bool   { return flag(h, hQueryPlan) }
+func isUpsert(h httpwire.Fields) bool      { return flag(h, hUpsert) }
+func isBatch(h httpwire.Fields) bool       { return flag(h, hBatch) }
+func isAtomicBatch(h httpwire.Fields) bool { return isBatch(h) && flag(h, hBatchAtomic) }
+func isChangeFeed(h httpwire.Fields) bool  { return h.Get(hIncremental) != "" }

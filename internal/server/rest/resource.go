@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
 // database finds the database of the path, by its name, or by its resource id where there is none of that name.
@@ -102,7 +103,7 @@ func (x *exchange) checkMatch(etag string) error {
 }
 
 // throughput reads the headers that say how much something new may take.
-func throughput(h http.Header) (container.Throughput, error) {
+func throughput(h httpwire.Fields) (container.Throughput, error) {
 	var t container.Throughput
 	manual, autopilot := h.Get(hThroughput), h.Get(hAutopilot)
 	switch {

@@ -6,14 +6,16 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
 const (
@@ -23,8 +25,8 @@ const (
 	BodyBytesMax = 2 << 20
 	// discardMax is how much of a body that is too large is read, so that the client sees its answer.
 	discardMax = 32 << 20
-	// headerWait is how long a client may take to send a request's headers, requestWait for all of it, and answerWait
-	// is how long a request may take from then until the client has read its answer.
+	// headerWait is how long a client may take to send a request's headers, requestWait for its body, and answerWait to
+	// read its answer.
 	headerWait, requestWait, answerWait = 10 * time.Second, 30 * time.Second, 2 * time.Minute
 )
 
@@ -101,12 +103,24 @@ type Stats struct {
 
 // Server serves the containers of an engine to HTTP clients.
 type Server struct {
-	engine  Engine
-	scripts Scripts
-	opts    Options
-	stats   Stats
-	http    *http.Server
-	guests  guests
+	engine    Engine
+	scripts   Scripts
+	opts      Options
+	stats     Stats
+	guests    guests
+	dates     httpwire.Dates
+	exchanges sync.Pool // of *exchange
+
+	// draining tells connections to take no more requests.
+	draining atomic.Bool
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup // connections
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
 }
 
 // user is who all clients are that sign with a key of the account, among those who share what is scarce.
@@ -114,47 +128,108 @@ const user = 1 << 31
 
 // New makes a server that has no listener yet.
 func New(engine Engine, scripts Scripts, o Options) *Server {
-	s := &Server{engine: engine, scripts: scripts, opts: o.withDefaults()}
+	s := &Server{engine: engine, scripts: scripts, opts: o.withDefaults(), listeners: map[net.Listener]struct{}{},
+		conns: map[*conn]struct{}{}}
 	s.guests.max, s.guests.perAddress, s.guests.stats = s.opts.ConnectionsMax, s.opts.AddressConnectionsMax, &s.stats
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	s.http = &http.Server{
-		Handler:           s,
-		Protocols:         protocols,
-		ReadHeaderTimeout: headerWait,
-		ReadTimeout:       requestWait,
-		WriteTimeout:      requestWait + answerWait,
-		IdleTimeout:       s.opts.IdleTimeout,
-		MaxHeaderBytes:    headerBytesMax,
-		TLSConfig:         s.opts.TLS,
-		ConnContext:       inContext,
-		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug), // what strangers send
-	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
 // Stats returns the counters, which live as long as the server.
 func (s *Server) Stats() *Stats { return &s.stats }
 
+// acceptPause is how long nobody is let in when the process has no descriptors left.
+const acceptPause = 50 * time.Millisecond
+
 // Serve answers clients of l until Shutdown, and closes l. It returns nil after Shutdown.
 func (s *Server) Serve(l net.Listener) error {
-	l = &door{Listener: l, guests: &s.guests}
-	var err error
-	if s.opts.TLS != nil {
-		err = s.http.ServeTLS(l, "", "")
-	} else {
-		err = s.http.Serve(l)
+	defer l.Close()
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.listeners[l] = struct{}{}
 	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
-}
-
-// Shutdown takes no more requests and waits for those under way, until ctx ends.
-func (s *Server) Shutdown(ctx context.Context) error {
-	if err := s.http.Shutdown(ctx); err != nil {
-		return s.http.Close()
+	s.mu.Unlock()
+	for !closed {
+		nc, err := l.Accept()
+		if err == nil {
+			s.accept(nc)
+			continue
+		}
+		s.mu.Lock()
+		closed = s.closed
+		s.mu.Unlock()
+		if !closed && errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("accept HTTP connections: %w", err)
+		}
+		select {
+		case <-time.After(acceptPause):
+		case <-s.ctx.Done():
+		}
 	}
 	return nil
+}
+
+// accept takes a connection in, if there is room for it.
+func (s *Server) accept(nc net.Conn) {
+	g, out := s.guests.admit(nc)
+	if out != nil {
+		_ = out.Close()
+	}
+	if out != nil || g == nil || g.refusal != "" {
+		s.stats.Crowded.Add(1)
+	}
+	if g == nil {
+		_ = nc.Close()
+		return
+	}
+	c := newConn(s, g)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		_ = g.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.wg.Go(func() {
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	})
+	s.mu.Unlock()
+}
+
+// Shutdown takes no more requests and waits for the answers to those under way, until ctx ends. Then it ends all
+// connections, and returns when they have ended.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	for l := range s.listeners {
+		_ = l.Close()
+	}
+	s.mu.Unlock()
+	s.draining.Store(true)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for s.each((*conn).interrupt) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	s.cancel()
+	s.each(func(c *conn) { _ = c.guest.Close() })
+	s.wg.Wait()
+	return nil
+}
+
+// each does something to all connections; false if there are none.
+func (s *Server) each(do func(*conn)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		do(c)
+	}
+	return len(s.conns) > 0
 }

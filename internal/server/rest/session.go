@@ -48,6 +48,8 @@ func (x *exchange) where(w container.Where) {
 	}
 	x.set(aRange, w.Range)
 	x.set(aPhysical, w.Range)
-	x.set(aLSN, strconv.FormatInt(w.LSN, 10))
-	x.set(aSession, string(appendSession(nil, w.Range, w.LSN)))
+	x.setNumber(aLSN, w.LSN)
+	begin := len(x.values)
+	x.values = appendSession(x.values, w.Range, w.LSN)
+	x.end(aSession, begin)
 }

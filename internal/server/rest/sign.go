@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
 // KeyBytes is the length of a key.
@@ -42,7 +44,8 @@ const skewMax = 15 * time.Minute
 const signatureMax = 1024
 
 // authenticate refuses a request without a valid signature. It returns the name of the key.
-func (k *Keys) authenticate(method string, h http.Header, t *target, now time.Time) (signer string, refusal *failure) {
+func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now time.Time) (signer string,
+	refusal *failure) {
 	text := h.Get("Authorization")
 	if text == "" {
 		return "", unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")

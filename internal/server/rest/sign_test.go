@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
 // keyOf is a key for tests: bytes that count from n.
@@ -22,9 +24,9 @@ func keyOf(n byte) []byte {
 var signedAt = time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 
 // signed are headers with a signature that @azure/cosmos 4.9.3 or azure-cosmos 4.17.1 has made with keyOf(0).
-func signed(sig string) http.Header {
-	return http.Header{"Authorization": {url.QueryEscape("type=master&ver=1.0&sig=" + sig)},
-		"X-Ms-Date": {signedAt.Format(http.TimeFormat)}}
+func signed(sig string) httpwire.Fields {
+	return httpwire.Fields{{Name: "Authorization", Value: url.QueryEscape("type=master&ver=1.0&sig=" + sig)},
+		{Name: "X-Ms-Date", Value: signedAt.Format(http.TimeFormat)}}
 }
 
 // goldenSignatures are made by the clients' own code.
@@ -72,18 +74,18 @@ func TestGoldenSignatures(t *testing.T) {
 func TestSignaturesAreRefused(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
 	good := "aBeUktPBxzFW4tH59mAp548vKYVomD2yhVKTcy01RPw=" // GET dbs/d
-	with := func(name, value string) http.Header {
+	with := func(name, value string) httpwire.Fields {
 		h := signed(good)
-		if value == "" {
-			delete(h, name)
-		} else {
-			h[name] = []string{value}
+		for i := range h {
+			if h[i].Name == name {
+				h[i].Value = value
+			}
 		}
 		return h
 	}
 	for _, c := range []struct {
 		name, method, path string
-		header             http.Header
+		header             httpwire.Fields
 		now                time.Time
 		status             int
 		text               string

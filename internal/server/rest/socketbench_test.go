@@ -8,42 +8,23 @@ import (
 	"bufio"
 	"io"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 )
 
-// BenchmarkSockets is what requests over a socket take of the processor in all: the kernel, package http, the surface
+// BenchmarkSockets is what requests over a socket take of the processor in all: the kernel, the surface
 // and a client that sends bytes which were made before. 16 connections have one request each under way.
 func BenchmarkSockets(b *testing.B) {
 	f := newFake()
 	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}
 	s := New(f, noScripts{}, Options{Keys: func() *Keys { return keys }})
 	text := func(method, path, body string, header map[string]string) string {
-		r, err := http.NewRequest(method, "http://h"+path, strings.NewReader(body))
-		if err != nil {
-			b.Fatal(err)
-		}
-		sign(r, keys.Primary, time.Now())
-		for k, v := range header {
-			r.Header.Set(k, v)
-		}
-		var t strings.Builder
-		if err := r.Write(&t); err != nil {
-			b.Fatal(err)
-		}
-		return t.String()
+		return string(signedText(b, keys.Primary, method, path, body, header))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	go func() { _ = s.Serve(l) }()
-	defer l.Close()
+	addr := listen(b, s)
 	ask := func(c net.Conn, in *bufio.Reader, request string) int {
 		if _, err := io.WriteString(c, request); err != nil {
 			b.Error(err)
@@ -69,7 +50,7 @@ func BenchmarkSockets(b *testing.B) {
 		return status
 	}
 	dial := func() (net.Conn, *bufio.Reader) {
-		c, err := net.Dial("tcp", l.Addr().String())
+		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
 // TestTargets proves what paths mean: names percent-encoded or not, slashes at the end, ids with slashes in them, and
@@ -55,16 +57,15 @@ func TestTargets(t *testing.T) {
 // the read-only key allows.
 func TestOperations(t *testing.T) {
 	const docs, one = "/dbs/d/colls/c/docs", "/dbs/d/colls/c/docs/x"
-	is := func(names ...string) http.Header {
-		h := http.Header{}
+	is := func(names ...string) (h httpwire.Fields) {
 		for _, name := range names {
-			h.Set(name, "True")
+			h = append(h, httpwire.Field{Name: name, Value: "True"})
 		}
 		return h
 	}
 	for _, c := range []struct {
 		method, path string
-		header       http.Header
+		header       httpwire.Fields
 		want         string
 		reads        bool
 	}{
@@ -73,13 +74,14 @@ func TestOperations(t *testing.T) {
 		{post, docs, is(hUpsert), "upsert item", false},
 		{post, docs, is(hQuery), "query items", true},
 		{post, docs, is(hQueryGo), "query items", true},
-		{post, docs, http.Header{hContentType: {"application/query+json; charset=utf-8"}}, "query items", true},
+		{post, docs, httpwire.Fields{{Name: hContentType, Value: "application/query+json; charset=utf-8"}},
+			"query items", true},
 		{post, docs, is(hQuery, hQueryPlan), "query plan", true},
 		{post, docs, is(hBatch, hBatchAtomic), "batch", false},
 		{post, docs, is(hBatch), "bulk", false},
-		{post, docs, http.Header{hUpsert: {"False"}}, "create item", false},
+		{post, docs, httpwire.Fields{{Name: hUpsert, Value: "False"}}, "create item", false},
 		{get, docs, is(), "list items", true},
-		{get, docs, http.Header{hIncremental: {"Incremental Feed"}}, "change feed", true},
+		{get, docs, httpwire.Fields{{Name: hIncremental, Value: "Incremental Feed"}}, "change feed", true},
 		{patch, one, is(), "patch item", false},
 		{post, "/dbs/d/colls/c/sprocs/p", is(), "execute stored procedure", false},
 		{post, "/dbs/d/colls/c/triggers/p", is(), "There is no POST of this path", false},
@@ -114,7 +116,8 @@ func FuzzTarget(f *testing.F) {
 		if len(target.ids) != len(target.kinds) || !target.feed && target.kind != account && target.id() == "" {
 			t.Errorf("%q: %+v", path, target)
 		}
-		h := http.Header{"Authorization": {authorization}, hDate: {signedAt.Format(http.TimeFormat)}}
+		h := httpwire.Fields{{Name: "Authorization", Value: authorization},
+			{Name: hDate, Value: signedAt.Format(http.TimeFormat)}}
 		if _, refusal := keys.authenticate(get, h, target, signedAt); refusal == nil {
 			t.Errorf("%q comes in with %q", path, authorization)
 		}

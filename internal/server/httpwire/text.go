@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpwire
+
+// tokens has the bytes that names and methods are made of.
+var tokens = func() (t [256]bool) {
+	for c := '0'; c <= 'z'; c++ {
+		t[c] = c <= '9' || c >= 'a' || c >= 'A' && c <= 'Z'
+	}
+	for _, c := range "!#$%&'*+-.^_`|~" {
+		t[c] = true
+	}
+	return t
+}()
+
+// isToken reports whether s is a token: not empty, and without blanks, control characters and separators.
+func isToken(s string) bool {
+	for i := range len(s) {
+		if !tokens[s[i]] {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isText reports whether s may be the value of a header: no control characters but tabs.
+func isText(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// EqualFold reports whether two texts are the same but for the case of ASCII letters: a Kelvin sign is no k.
+func EqualFold(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		x, y := a[i], b[i]
+		if x == y {
+			continue
+		}
+		if x |= 0x20; x != y|0x20 || x < 'a' || x > 'z' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/ilion-db/ilion/internal/server/httpwire"
+)
+
+// discardSmall is how much of a body that nobody wants is read so that the connection can be used again.
+const discardSmall = 256 << 10
+
+// invite tells a client to send the body if it waits for that, and bounds how long it may take.
+func (c *conn) invite() error {
+	if c.awaited {
+		c.awaited = false
+		c.x.out = append(c.x.out, httpwire.Continue...)
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	return c.readWithin(requestWait)
+}
+
+// body reads the body of the request, of which at most most bytes are taken, into memory of its own. The error is a
+// *httpwire.Malformed, or that of the connection.
+func (c *conn) body(most int) ([]byte, error) {
+	if c.left == httpwire.Chunks {
+		return c.chunked(most)
+	}
+	if c.left > int64(most) {
+		return nil, httpwire.ErrTooLarge
+	}
+	b := make([]byte, c.left)
+	n := copy(b, c.in[c.r:c.w])
+	c.r += n
+	if n < len(b) {
+		if err := c.invite(); err != nil {
+			return nil, err
+		}
+	}
+	for c.left -= int64(n); c.left > 0; c.left -= int64(n) {
+		var err error
+		if n, err = c.nc.Read(b[len(b)-int(c.left):]); n == 0 && err != nil {
+			return nil, err
+		}
+	}
+	c.awaited = false
+	return b, nil
+}
+
+// chunked is body for a body in chunks.
+func (c *conn) chunked(most int) (b []byte, err error) {
+	for invited := false; ; {
+		n, done := 0, false
+		b, n, done, err = c.chunks.Take(b, c.in[c.r:c.w], most)
+		c.r += n
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			c.left, c.awaited = 0, false
+			return b, nil
+		}
+		if !invited {
+			invited = true
+			if err := c.invite(); err != nil {
+				return nil, err
+			}
+		}
+		if err := c.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// discard reads up to most bytes of what is left of a body with a length, and reports whether that was all.
+func (c *conn) discard(most int64) bool {
+	most = min(most, c.left)
+	if n := min(most, int64(c.w-c.r)); n > 0 {
+		c.r, c.left, most = c.r+int(n), c.left-n, most-n
+	}
+	if most > 0 && c.readWithin(requestWait) != nil {
+		return false
+	}
+	for most > 0 {
+		n, err := c.nc.Read(c.in[:min(int64(len(c.in)), most)])
+		if c.left, most = c.left-int64(n), most-int64(n); n == 0 && err != nil {
+			return false
+		}
+	}
+	return c.left == 0
+}
+
+// settle comes to the end of the request that is being answered, or has the connection end with its answer.
+func (c *conn) settle() {
+	if c.last || c.left == 0 {
+		return
+	}
+	if c.awaited || c.left == httpwire.Chunks || c.left > discardSmall || !c.discard(discardSmall) {
+		c.last = true
+	}
+}
+
+// refuseMalformed answers what is no request.
+func (x *exchange) refuseMalformed(m *httpwire.Malformed) {
+	x.reset()
+	x.request.Method = ""
+	x.write(x.refuse(failureOf(m)))
+}
+
+// bodyFailure is why a body could not be read.
+func bodyFailure(err error) *failure {
+	if m, ok := errors.AsType[*httpwire.Malformed](err); ok {
+		return failureOf(m)
+	}
+	return &failure{status: http.StatusRequestTimeout, message: "The body of the request did not arrive: " +
+		err.Error()}
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/share"
+)
+
+// line is a connection of a client that writes what it likes.
+type line struct {
+	net.Conn
+	t  *testing.T
+	in *bufio.Reader
+}
+
+// dial connects to a surface.
+func (s *surface) dial() *line {
+	s.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	// No test waits so long, unless an answer is missing.
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	return &line{c, s.t, bufio.NewReader(c)}
+}
+
+func (l *line) send(text string) {
+	l.t.Helper()
+	if _, err := io.WriteString(l, text); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// answer reads the answer to a request of a method.
+func (l *line) answer(method string) (r *http.Response, body string) {
+	l.t.Helper()
+	r, err := http.ReadResponse(l.in, &http.Request{Method: method})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return r, string(b)
+}
+
+// ended checks that the server says no more on the connection.
+func (l *line) ended(about string) {
+	l.t.Helper()
+	if b, err := io.ReadAll(l.in); len(b) > 0 || err != nil {
+		l.t.Errorf("%s: %q follows, %v", about, b, err)
+	}
+}
+
+// text is a signed request with headers in front of those that it has; body is sent with its length if there is none
+// that says another.
+func (s *surface) text(method, path, version, body, more string) string {
+	r := httptest.NewRequest(method, path, nil)
+	sign(r, s.keys.Primary, time.Now())
+	head := method + " " + path + " " + version + "\r\nHost: h\r\nAuthorization: " + r.Header.Get("Authorization") +
+		"\r\nX-MS-DATE: " + r.Header.Get("x-ms-date") + "\r\nx-ms-documentdb-partitionkey: [\"a\"]\r\n" + more
+	if body != "" && !strings.Contains(more, "Content-Length") && !strings.Contains(more, "Transfer-Encoding") {
+		head += fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	}
+	return head + "\r\n" + body
+}
+
+const (
+	http11, http10 = "HTTP/1.1", "HTTP/1.0"
+	chunked        = "Transfer-Encoding: chunked\r\n"
+)
+
+// item is the JSON of an item of some size.
+func itemOf(id string, size int) string {
+	return `{"id":"` + id + `","pk":"a","x":"` + strings.Repeat("x", size) + `"}`
+}
+
+// TestPipelining proves that requests are answered in their order however their bytes arrive: all at once, byte by
+// byte, with bodies and without, small and larger than any buffer.
+func TestPipelining(t *testing.T) {
+	for _, step := range []int{1 << 20, 1000, 1} {
+		pipeline(t, step)
+	}
+}
+
+// pipeline sends requests in steps of so many bytes.
+func pipeline(t *testing.T, step int) {
+	s := newSurface(t, Options{})
+	large := itemOf("large", 260_000)
+	all := s.text(post, docs, http11, itemOf("1", 10), "") +
+		"\r\n" + // which some clients send after a body
+		s.text(get, docs+"/1", http11, "", "") + s.text(get, docs+"/none", http11, "", "") +
+		s.text(post, docs, http11, large, "") + s.text(get, docs+"/large", http11, "", "") +
+		s.text(post, docs, http11, "5\r\n{\"id\"\r\n11;x\r\n:\"2\",\"pk\":\"a\"   }\r\n0\r\nT: x\r\n\r\n",
+			"Transfer-Encoding: chunked\r\n") + s.text(get, docs+"/2", http11, "", "")
+	l := s.dial()
+	go func() {
+		for rest := all; rest != ""; {
+			n := min(step, len(rest))
+			if step == 1 && len(rest) > 250_000 && strings.HasPrefix(rest, "xxx") {
+				n = 200_000 // of the large item
+			}
+			if _, err := io.WriteString(l, rest[:n]); err != nil {
+				return
+			}
+			rest = rest[n:]
+		}
+	}()
+	for i, want := range []struct {
+		method string
+		status int
+		text   string
+	}{{post, 201, `"id":"1"`}, {get, 200, `"id":"1"`}, {get, 404, "NotFound"}, {post, 201, "xxx"}, {get, 200, "xxx"},
+		{post, 201, `"id":"2"`}, {get, 200, `"id":"2"`}} {
+		if r, body := l.answer(want.method); r.StatusCode != want.status || !strings.Contains(body, want.text) {
+			t.Fatalf("in steps of %d: answer %d is %d %.200s, want %d %s", step, i, r.StatusCode, body, want.status,
+				want.text)
+		}
+	}
+}
+
+// TestVersions proves how long connections last that the client wants to keep or to end, and that HEAD has no body.
+func TestVersions(t *testing.T) {
+	s := newSurface(t, Options{})
+	for _, c := range []struct{ version, header, connection string }{
+		{http11, "", ""}, {http11, "Connection: close\r\n", "close"}, {http10, "", "close"},
+		{http10, "Connection: keep-alive\r\n", "keep-alive"},
+	} {
+		l := s.dial()
+		l.send(s.text(get, "/", c.version, "", c.header))
+		r, body := l.answer(get)
+		got := r.Header.Get("Connection")
+		if r.Close && got == "" {
+			got = "close" // the standard library takes it out
+		}
+		if r.StatusCode != 200 || !strings.Contains(body, "writableLocations") || got != c.connection {
+			t.Errorf("%s %s: %d %q", c.version, c.header, r.StatusCode, got)
+		}
+		if c.connection == "close" {
+			l.ended(c.version + c.header)
+			continue
+		}
+		l.send(s.text(http.MethodHead, "/", http11, "", "") +
+			s.text(get, docs+"/none", http11, "", "Connection: close\r\n"))
+		if r, body := l.answer(http.MethodHead); r.StatusCode != 405 || body != "" || r.ContentLength == 0 {
+			t.Errorf("HEAD: %d %q, length %d", r.StatusCode, body, r.ContentLength)
+		}
+		if r, _ := l.answer(get); r.StatusCode != 404 {
+			t.Errorf("after HEAD: %d", r.StatusCode)
+		}
+		l.ended("after the last")
+	}
+}
+
+// TestExpectations proves that a client that waits before it sends a body hears that it may, once it is known that
+// somebody reads it; and that who is refused before is not asked for it.
+func TestExpectations(t *testing.T) {
+	s := newSurface(t, Options{})
+	const expect = "Expect: 100-continue\r\n"
+	body := itemOf("1", 10)
+	head := strings.TrimSuffix(s.text(post, docs, http11, body, expect), body)
+	l := s.dial()
+	l.send(head)
+	if status, err := l.in.ReadString('\n'); err != nil || status != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("%q, %v", status, err)
+	}
+	_, _ = l.in.ReadString('\n')
+	l.send(body)
+	if r, body := l.answer(post); r.StatusCode != 201 || r.Close {
+		t.Errorf("%d %s", r.StatusCode, body)
+	}
+	l.send(head + body) // it did not wait
+	if r, body := l.answer(post); r.StatusCode != 409 || r.Close {
+		t.Errorf("%d %s", r.StatusCode, body)
+	}
+	for name, c := range map[string]struct {
+		head   string
+		status int
+	}{
+		"no key": {"POST " + docs + " HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n" + expect + "\r\n", 401},
+		"too large": {s.text(post, docs, http11, "", fmt.Sprintf("Content-Length: %d\r\n", BodyBytesMax+1)+
+			expect), 413},
+		"no path":   {s.text(post, "/nowhere", http11, "", "Content-Length: 9\r\n"+expect), 401},
+		"no method": {s.text(put, "/dbs/d", http11, "", "Content-Length: 9\r\n"+expect), 405},
+		"unknown":   {s.text(post, docs, http11, "", "Content-Length: 9\r\nExpect: more\r\n"), 417},
+	} {
+		l := s.dial()
+		l.send(c.head)
+		if r, body := l.answer(post); r.StatusCode != c.status || !r.Close {
+			t.Errorf("%s: %d, close %v, %s", name, r.StatusCode, r.Close, body)
+		}
+		l.ended(name)
+	}
+}
+
+// TestSmuggling proves that of requests whose end two servers might see at different places none is carried out, nor
+// what is behind them, and that the connection ends.
+func TestSmuggling(t *testing.T) {
+	s := newSurface(t, Options{})
+	smuggled := s.text("DELETE", "/dbs/d", http11, "", "")
+	for name, text := range map[string]string{
+		"both lengths": s.text(post, docs, http11, "0\r\n\r\n"+smuggled,
+			"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
+		"two lengths":      s.text(post, docs, http11, smuggled, "Content-Length: 5\r\nContent-Length: 0\r\n"),
+		"equal lengths":    s.text(post, docs, http11, smuggled, "Content-Length: 0\r\nContent-Length: 0\r\n"),
+		"bare line end":    s.text(post, docs, http11, smuggled, "X: y\nContent-Length: 0\r\n"),
+		"bare return":      s.text(post, docs, http11, smuggled, "X: y\rContent-Length: 0\r\n"),
+		"folded":           s.text(post, docs, http11, smuggled, "X: y\r\n Content-Length: 0\r\n"),
+		"blank name":       s.text(post, docs, http11, smuggled, "Content-Length : 0\r\n"),
+		"coding of 1.0":    s.text(post, docs, http10, "0\r\n\r\n"+smuggled, "Transfer-Encoding: chunked\r\n"),
+		"unknown coding":   s.text(post, docs, http11, smuggled, "Transfer-Encoding: x, chunked\r\n"),
+		"bare chunk end":   s.text(post, docs, http11, "1\r\nx\n0\r\n\r\n"+smuggled, chunked),
+		"chunk overflow":   s.text(post, docs, http11, "1\r\nxy\r\n0\r\n\r\n"+smuggled, chunked),
+		"two hosts":        s.text(post, docs, http11, smuggled, "Host: g\r\nContent-Length: 0\r\n"),
+		"a head too large": s.text(get, "/", http11, smuggled, "X: "+strings.Repeat("x", headerBytesMax)+"\r\n"),
+	} {
+		l := s.dial()
+		// A server that has refused the head need not read the rest.
+		go func() { _, _ = io.WriteString(l, text) }()
+		if r, body := l.answer(post); r.StatusCode/100 != 4 && r.StatusCode != 501 || !r.Close ||
+			!strings.Contains(body, `"message"`) {
+			t.Errorf("%s: %d, close %v, %s", name, r.StatusCode, r.Close, body)
+		}
+		l.ended(name)
+		s.want("GET /dbs/d", "", nil, 200)
+	}
+}
+
+// TestUnreadBodies proves that a connection goes on after a refused request with a small body, that it ends after one
+// whose end is far or unknown, and that the client comes to read its answer.
+func TestUnreadBodies(t *testing.T) {
+	s := newSurface(t, Options{})
+	for name, c := range map[string]struct {
+		text string
+		ends bool
+	}{
+		"small":   {s.text(put, "/dbs/d", http11, "abc", ""), false},
+		"large":   {s.text(put, "/dbs/d", http11, strings.Repeat("x", discardSmall+1), ""), true},
+		"chunked": {s.text(put, "/dbs/d", http11, "0\r\n\r\n", "Transfer-Encoding: chunked\r\n"), true},
+	} {
+		l := s.dial()
+		l.send(c.text)
+		if r, _ := l.answer(put); r.StatusCode != 405 || r.Close != c.ends {
+			t.Errorf("%s: %d, close %v", name, r.StatusCode, r.Close)
+		}
+		if c.ends {
+			l.ended(name)
+			continue
+		}
+		l.send(s.text(get, "/", http11, "", ""))
+		if r, _ := l.answer(get); r.StatusCode != 200 {
+			t.Errorf("%s: then %d", name, r.StatusCode)
+		}
+	}
+}
+
+// TestSlowClients proves how long a client may say nothing, take over its headers, its body, and reading its answer.
+func TestSlowClients(t *testing.T) {
+	s := newSurface(t, Options{IdleTimeout: 5 * time.Minute})
+	s.want("POST "+docs, itemOf("1", 200_000), pk, 201)
+	read := s.text(get, docs+"/1", http11, "", "")
+	create := s.text(post, docs, http11, itemOf("2", 1000), "")
+	drip := func(c net.Conn, text string) {
+		for i := range len(text) {
+			time.Sleep(time.Second)
+			if _, err := io.WriteString(c, text[i:i+1]); err != nil {
+				return
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		client   func(c net.Conn)
+		min, max time.Duration
+	}{
+		"says nothing":   {func(net.Conn) {}, headerWait, headerWait},
+		"drips headers":  {func(c net.Conn) { drip(c, create) }, headerWait, headerWait},
+		"drips the next": {func(c net.Conn) { get1(c, read); drip(c, read) }, headerWait / 2, headerWait + time.Second},
+		"is idle":        {func(c net.Conn) { get1(c, read) }, 3 * time.Minute, 5 * time.Minute},
+		"drips its body": {func(c net.Conn) {
+			_, _ = io.WriteString(c, create[:len(create)-900])
+			go func() { _, _ = io.Copy(io.Discard, c) }()
+			drip(c, create)
+		}, requestWait / 2, requestWait + 2*lingerTime},
+		"reads no answer": {func(c net.Conn) { _, _ = io.WriteString(c, read) }, answerWait / 2, answerWait},
+		"reads a part": {func(c net.Conn) {
+			_, _ = io.WriteString(c, read)
+			_, _ = c.Read(make([]byte, 9))
+		}, answerWait / 2, answerWait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// The clock of the bubble is another one than that of the signatures.
+				s.server.opts.Now = func() time.Time { return testedAt }
+				near, far := net.Pipe()
+				g, _ := s.server.guests.admit(near)
+				began := time.Now()
+				left := make(chan bool)
+				go func() {
+					c.client(far)
+					close(left)
+				}()
+				newConn(s.server, g).serve()
+				if took := time.Since(began); took < c.min || took > c.max {
+					t.Errorf("the connection lasts %s", took)
+				}
+				far.Close()
+				<-left
+			})
+		})
+	}
+}
+
+// testedAt is when the requests of TestSlowClients are signed.
+var testedAt = time.Now()
+
+// get1 asks and reads the whole answer.
+func get1(c net.Conn, request string) {
+	if _, err := io.WriteString(c, request); err != nil {
+		return
+	}
+	if r, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+}
+
+// TestGracefulStop proves that a server that is to end answers requests that have come, says that the connection ends
+// with that, ends idle connections at once, and takes no others.
+func TestGracefulStop(t *testing.T) {
+	entered, leave := make(chan bool), make(chan bool)
+	s := newSurface(t, Options{})
+	s.server.opts.Admit = func(share.Claimant) (func(), bool) {
+		entered <- true
+		<-leave
+		return func() {}, true
+	}
+	idle, busy := s.dial(), s.dial()
+	busy.send(s.text(get, "/", http11, "", "") + s.text(get, "/", http11, "", ""))
+	<-entered
+	stopped := make(chan error)
+	go func() { stopped <- s.server.Shutdown(context.Background()) }()
+	idle.ended("idle")
+	leave <- true
+	if r, _ := busy.answer(get); r.StatusCode != 200 {
+		t.Errorf("%d", r.StatusCode)
+	}
+	// What had been sent before the server was to end may be answered, or not.
+	select {
+	case <-entered:
+		leave <- true
+		if r, _ := busy.answer(get); r.StatusCode != 200 || !r.Close {
+			t.Errorf("%d, close %v", r.StatusCode, r.Close)
+		}
+	case err := <-stopped:
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	busy.ended("busy")
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClearAtHTTPS proves that a client that speaks HTTP at an address for HTTPS is told so, and that other noise ends
+// the connection.
+func TestClearAtHTTPS(t *testing.T) {
+	h := httptest.NewTLSServer(http.NotFoundHandler())
+	defer h.Close()
+	keys := &Keys{Primary: keyOf(0)}
+	addr := listen(t, New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys },
+		TLS: &tls.Config{Certificates: h.TLS.Certificates}}))
+	s := &surface{t: t, url: addr}
+	l := s.dial()
+	l.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	if r, body := l.answer(get); r.StatusCode != 400 || body != "This address takes HTTPS only.\n" {
+		t.Errorf("%d %q", r.StatusCode, body)
+	}
+	l.ended("HTTP")
+	l = s.dial()
+	l.send("\x04\x00\x00\x00\x05\x00\x00\x00\x00")
+	if b, _ := io.ReadAll(l.in); strings.Contains(string(b), "HTTP") {
+		t.Errorf("%q", b)
+	}
+}

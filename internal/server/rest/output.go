@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/server/httpwire"
+)
+
+// output is the headers of an answer, and the bytes of a connection that are to be written.
+type output struct {
+	// out is what has not been written.
+	out []byte
+	// fields are the headers so far; their values are in values.
+	fields []outputField
+	values []byte
+	// text is where the body of an item is made.
+	text []byte
+}
+
+// outputField is a header: its value is from begin to end in output.values.
+type outputField struct {
+	name       string
+	begin, end int
+}
+
+// reset forgets the answer of before. Memory that has grown large is not kept.
+func (o *output) reset() {
+	o.fields, o.values = o.fields[:0], o.values[:0]
+	if cap(o.values) > keepBytes {
+		o.values = nil
+	}
+	if cap(o.text) > keepBytes {
+		o.text = nil
+	}
+	if len(o.out) == 0 && cap(o.out) > 2*keepBytes {
+		o.out = nil
+	}
+}
+
+// set sets a header of the answer: its name is sent as it is.
+func (o *output) set(name, value string) {
+	o.values = append(o.values, value...)
+	o.end(name, len(o.values)-len(value))
+}
+
+// setNumber sets a header that is a number.
+func (o *output) setNumber(name string, value int64) {
+	begin := len(o.values)
+	o.values = strconv.AppendInt(o.values, value, 10)
+	o.end(name, begin)
+}
+
+// end ends the value of a header, which was appended to values from begin on. It takes the place of one of before.
+func (o *output) end(name string, begin int) {
+	f := outputField{name, begin, len(o.values)}
+	for i := range o.fields {
+		if o.fields[i].name == name {
+			o.fields[i] = f
+			return
+		}
+	}
+	o.fields = append(o.fields, f)
+}
+
+// write makes the answer and has the connection write it.
+func (x *exchange) write(a *answer) {
+	s, c := x.server, x.conn
+	s.stats.Requests.Add(1)
+	x.setActivity()
+	begin := len(x.values)
+	x.values = appendCharge(x.values, x.charge)
+	x.end(aCharge, begin)
+	out := httpwire.AppendStatus(x.out, a.status)
+	out = s.dates.Append(out, time.Now())
+	for _, f := range x.fields {
+		out = httpwire.AppendField(out, f.name, x.values[f.begin:f.end])
+	}
+	out = append(out, alike...)
+	switch {
+	case c.last:
+		out = append(out, "Connection: close\r\n"...)
+	case x.request.Minor == 0:
+		out = append(out, "Connection: keep-alive\r\n"...)
+	}
+	bodiless := a.status == http.StatusNoContent || a.status == http.StatusNotModified
+	if !bodiless {
+		if len(a.body) > 0 {
+			out = append(out, "Content-Type: application/json\r\n"...)
+		}
+		out = httpwire.AppendLength(out, len(a.body))
+	} else {
+		out = append(out, "\r\n"...)
+	}
+	body := a.body
+	if bodiless || x.request.Method == http.MethodHead {
+		body = nil
+	}
+	if len(body) <= keepBytes {
+		out, body = append(out, body...), nil
+	}
+	x.out = out
+	err := c.flush()
+	if err == nil && body != nil {
+		err = c.write(body)
+	}
+	c.last = c.last || err != nil // a client that went away in the middle of its answer is nobody to report to
+}
+
+// alike are the headers that all answers have.
+const alike = aVersion + ": 2\r\ncache-control: no-store, no-cache\r\n"
+
+// setActivity draws the id of the request.
+func (x *exchange) setActivity() {
+	const digits = "0123456789abcdef"
+	begin := len(x.values)
+	high, low := rand.Uint64(), rand.Uint64()
+	high, low = high&^0xf000|0x4000, low&^(0xc000<<48)|0x8000<<48 // version and variant of a random UUID
+	for _, part := range [...]uint64{high, low} {
+		for i := 60; i >= 0; i -= 4 {
+			if n := len(x.values) - begin; n == 8 || n == 13 || n == 18 || n == 23 {
+				x.values = append(x.values, '-')
+			}
+			x.values = append(x.values, digits[part>>i&0xf])
+		}
+	}
+	x.end(aActivity, begin)
+}
+
+// chargeMin is what any request is said to cost: clients want a number above zero.
+const chargeMin = ru.Unit
+
+// appendCharge appends a charge as clients read it.
+func appendCharge(dst []byte, u ru.Units) []byte {
+	return strconv.AppendFloat(dst, max(u, chargeMin).Float(), 'f', -1, 64)
+}
