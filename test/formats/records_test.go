@@ -164,6 +164,9 @@ func records() []record {
 				Index: command.ChangeLatest | command.ChangeKept, Operand: []byte("operand")}}})},
 		record{"read", command.AppendRead(nil, &command.Read{Table: 1024, Level: dberr.Quorum,
 			Changes: &command.ChangesRead{After: 5, Upto: 900, Kept: true, Horizon: true}})},
+		record{"build", (*meta.Build)(nil).Append(nil)},
+		record{"build", (&meta.Build{Policy: "3", Token: -5, Key: []byte("k"), Clustering: []byte("c"), Whole: true,
+			Rows: 300}).Append(nil)},
 	)
 }
 
@@ -190,6 +193,8 @@ func (r record) again() ([]byte, error) {
 		var v command.Entry
 		err := command.DecodeEntry(&v, r.bytes)
 		return command.AppendEntry(nil, &v), err
+	case "build":
+		return meta.DecodeBuild(r.bytes).Append(nil), nil
 	case "meta":
 		v, err := keys.DecodeMeta(r.bytes)
 		return v.Append(nil), err

@@ -36,6 +36,8 @@ const (
 	// yieldMax is how long a build gives way to clients, where the machine or the throughput of the table is short:
 	// then it has a turn as one of them.
 	yieldMax = time.Second
+	// savePause is how often it is noted how far a build has come: so much of it may be done again.
+	savePause = 2 * time.Second
 	// pressedPause is the pause after which it looks whether the machine is still short.
 	pressedPause = 20 * time.Millisecond
 )
@@ -74,6 +76,8 @@ type Options struct {
 	// Past is an instant, in seconds, that has passed by the clocks of most nodes: rows that have expired by then need
 	// no entries. The wall clock of Sched if nil.
 	Past func() int64
+	// SavePause is how often it is noted how far a build has come, 2 s if 0.
+	SavePause time.Duration
 	// Sched is what the builder tells time and waits by, nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -85,13 +89,16 @@ type Builder struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew by Look
-	// built is the index under construction here, at where on the ring its scan is.
+	// built is the index under construction here, and at how far it has come.
 	built uint32
-	at    token.Token
+	at    *meta.Build
 }
 
 // New returns a Builder; Run has it build.
 func New(o Options) *Builder {
+	if o.SavePause == 0 {
+		o.SavePause = savePause
+	}
 	if o.Past == nil {
 		o.Past = func() int64 { return o.Sched.Wall().Unix() }
 	}
@@ -101,21 +108,43 @@ func New(o Options) *Builder {
 // Building reports whether an index is not complete yet.
 func (b *Builder) Building(ix *schema.Index) bool { return b.Records.State().Building[ix.ID] }
 
-// Progress is how far an index is built, in percent of the ring: 0 where it is not built by this node.
-func (b *Builder) Progress(ix *schema.Index) int {
+// Progress is how far an index in Building is built, in percent of the ring, by whichever node: as was noted last, or
+// as is known where it is built by this one.
+func (b *Builder) Progress(ix *schema.Index) int { return b.Of(ix).Percent() }
+
+// Of is how far an index in Building is built, nil where nobody has begun, or noted it.
+func (b *Builder) Of(ix *schema.Index) *meta.Build {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.built != ix.ID {
-		return 0
+	id, at := b.built, b.at
+	b.mu.Unlock()
+	if id == ix.ID && at != nil && at.Policy == ix.Policy() {
+		return at
 	}
-	return int(b.at.Position() >> 32 * 100 >> 32)
+	if noted := b.Records.State().Builds[ix.ID]; noted != nil && noted.Policy == ix.Policy() {
+		return noted
+	}
+	return nil
 }
 
-// reached notes how far the build of an index has come.
-func (b *Builder) reached(id uint32, at token.Token) {
+// reached notes how far the build of an index has come, in the records from time to time.
+func (b *Builder) reached(ctx context.Context, id uint32, at *meta.Build, saved *time.Time) {
 	b.mu.Lock()
 	b.built, b.at = id, at
 	b.mu.Unlock()
+	if b.Sched.Since(*saved) < b.SavePause {
+		return
+	}
+	*saved = b.Sched.Now()
+	_, err := b.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		if _, ix := s.Schema.IndexByID(id); !s.Building[id] || ix == nil || ix.Policy() != at.Policy {
+			return s, nil // it was dropped, or is to be built by another policy
+		}
+		return s.WithBuild(id, at), nil
+	})
+	if err != nil && ctx.Err() == nil {
+		b.Log.LogAttrs(ctx, slog.LevelInfo, "how far an index is built could not be noted",
+			slog.Uint64("index", uint64(id)), slog.String("error", err.Error()))
+	}
 }
 
 // Look says that there may be something to build, or that something was built. It does not block.
@@ -178,7 +207,7 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 		err = b.Table.Require(ctx, t.ID, t.Revision)
 	}
 	if err == nil {
-		rows, err = b.scan(ctx, id)
+		rows, err = b.scan(ctx, id, policy)
 	}
 	gone := errors.Is(err, errDropped)
 	if err == nil || gone {
@@ -218,10 +247,17 @@ func (b *Builder) current(id uint32) (*schema.Table, *schema.Index, error) {
 	return t, ix, nil
 }
 
-// scan writes the entries of every row of the table, chunk by chunk.
-func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
+// scan writes the entries of every row of the table, chunk by chunk, from where the build before this one ended. rows
+// is how many it was in all.
+func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int, err error) {
 	v := &visitor{entries: b.Entries}
 	read := command.Read{Range: token.Full, Level: dberr.Quorum}
+	saved := b.Sched.Now()
+	if at := b.Records.State().Builds[id]; at != nil && at.Policy == policy {
+		rows = int(at.Rows)
+		read.AfterKey, read.AfterToken, read.AfterClustering, read.AfterPartition = at.Key, at.Token, at.Clustering,
+			at.Whole
+	}
 	for {
 		if v.table, v.index, err = b.current(id); err != nil {
 			return rows, err
@@ -243,10 +279,11 @@ func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
 			return rows, err
 		}
 		rows += v.rows
-		b.reached(id, v.token)
 		if !v.full {
 			return rows, nil
 		}
+		b.reached(ctx, id, &meta.Build{Policy: policy, Token: v.token, Key: v.key, Clustering: v.clustering,
+			Whole: v.whole, Rows: int64(rows)}, &saved)
 		read.AfterKey, read.AfterToken, read.AfterClustering, read.AfterPartition = v.key, v.token, v.clustering,
 			v.whole
 	}

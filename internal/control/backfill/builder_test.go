@@ -3,6 +3,7 @@
 package backfill
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,9 +32,11 @@ type world struct {
 	required uint64
 	before   func() // what happens between a chunk's read and its write
 	refuse   int    // how many writes are refused with ErrAgain, or by a throughput
+	reads    []command.Read
 }
 
 func (w *world) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
+	w.reads = append(w.reads, *read)
 	return w.store.Read(ctx, read, v)
 }
 
@@ -272,5 +275,66 @@ func TestAnotherNodeBuilds(t *testing.T) {
 	<-done
 	if w.found(index.ID, "a") != 1 {
 		t.Error("the index does not find the row")
+	}
+}
+
+// TestBuildGoesOn proves that a build which ended early goes on from the place that was noted last, whoever builds
+// next, and that one by another policy begins anew; how far it has come everybody can tell.
+func TestBuildGoesOn(t *testing.T) {
+	w := newWorld(t)
+	rows := map[string]int{"wide": 2*chunkRows + 7}
+	for i := range 3 * chunkRows {
+		rows[fmt.Sprint("p", i)] = 1
+	}
+	for key, n := range rows {
+		w.insert(key, n)
+	}
+	w.apply(createIndex())
+	index := w.schema().Table("ks", "t").Indexes["i"]
+	some := func(chunks int) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w.before = func() {
+			if chunks--; chunks < 0 {
+				cancel()
+			}
+		}
+		b := w.builder()
+		b.SavePause = time.Nanosecond
+		b.Build(ctx, index.ID)
+	}
+	some(2)
+	first := w.records.State().Builds[index.ID]
+	if first == nil || first.Rows == 0 || w.builder().Progress(index) != first.Percent() {
+		t.Fatalf("noted is %+v, shown %d %%", first, w.builder().Progress(index))
+	}
+	w.reads = nil
+	some(1)
+	if w.reads[0].AfterToken != first.Token || !bytes.Equal(w.reads[0].AfterKey, first.Key) {
+		t.Errorf("it goes on after %d %q, want %d %q", w.reads[0].AfterToken, w.reads[0].AfterKey, first.Token,
+			first.Key)
+	}
+	// What was noted of another policy is of no use.
+	other := *w.records.State().Builds[index.ID]
+	other.Policy = "other"
+	if _, err := w.records.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
+		return s.WithBuild(index.ID, &other), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.builder().Progress(index); n != 0 {
+		t.Errorf("by another policy %d %% are shown", n)
+	}
+	w.reads = nil
+	some(1 << 20)
+	if w.reads[0].AfterKey != nil {
+		t.Error("entries by another policy were taken for those of this one")
+	}
+	if w.builder().Building(index) || w.records.State().Builds[index.ID] != nil {
+		t.Error("it is still to be built")
+	}
+	for key, n := range rows {
+		if got := w.found(index.ID, key); got != n {
+			t.Errorf("%s: the index finds %d rows of %d", key, got, n)
+		}
 	}
 }

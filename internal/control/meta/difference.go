@@ -43,8 +43,8 @@ func (s *State) Difference(next *State) ([]command.Record, error) {
 		}
 	}
 	for id := range next.Building {
-		if !s.Building[id] {
-			d.put(idKey(buildPrefix, id), []byte{1})
+		if b := next.Builds[id]; !s.Building[id] || b != s.Builds[id] {
+			d.put(idKey(buildPrefix, id), b.Append(nil))
 		}
 	}
 	for id := range s.Building {

@@ -209,12 +209,16 @@ func (s *State) nextRoles(records map[string][]byte, changed []string) (*access.
 
 // loadRest reads the small records.
 func (s *State) loadRest(old *State, changed []string) {
-	s.Building, s.Settings = old.Building, old.Settings
+	s.Building, s.Builds, s.Settings = old.Building, old.Builds, old.Settings
 	if touches(changed, buildPrefix) {
-		s.Building = map[uint32]bool{}
-		for key := range s.records {
-			if id, ok := strings.CutPrefix(key, buildPrefix); ok && len(id) == 4 {
-				s.Building[binary.BigEndian.Uint32([]byte(id))] = true
+		s.Building, s.Builds = map[uint32]bool{}, map[uint32]*Build{}
+		for key, value := range s.records {
+			if text, ok := strings.CutPrefix(key, buildPrefix); ok && len(text) == 4 {
+				id := binary.BigEndian.Uint32([]byte(text))
+				s.Building[id] = true
+				if b := DecodeBuild(value); b != nil {
+					s.Builds[id] = b
+				}
 			}
 		}
 	}

@@ -22,8 +22,10 @@ type State struct {
 	Map    *topology.Snapshot
 	// Nodes are ascending by id.
 	Nodes []*Node
-	// Building holds the ids of the indexes whose entries are not complete yet.
+	// Building holds the ids of the indexes whose entries are not complete yet, and Builds how far those have come that
+	// somebody has begun to build.
 	Building map[uint32]bool
+	Builds   map[uint32]*Build
 	Settings map[string]string
 	// Roles are the roles and their permissions.
 	Roles *access.State
@@ -82,13 +84,6 @@ func (s *State) WithoutNode(id topology.NodeID) *State {
 func (s *State) WithMap(m *topology.Snapshot) *State {
 	next := *s
 	next.Map = m
-	return &next
-}
-
-// WithBuilding returns a state in which an index is, or is no longer, under construction.
-func (s *State) WithBuilding(index uint32, building bool) *State {
-	next := *s
-	next.Building = with(s.Building, index, true, building)
 	return &next
 }
 

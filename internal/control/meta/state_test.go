@@ -95,8 +95,8 @@ func same(t *rapid.T, a, b *State) {
 	if diff := cmp.Diff(encode(a), encode(b)); diff != "" {
 		t.Fatal(diff)
 	}
-	if diff := cmp.Diff([]any{a.Building, a.Settings, a.Roles.Records()},
-		[]any{b.Building, b.Settings, b.Roles.Records()}, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff([]any{a.Building, a.Builds, a.Settings, a.Roles.Records()},
+		[]any{b.Building, b.Builds, b.Settings, b.Roles.Records()}, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatal(diff)
 	}
 }
@@ -149,6 +149,9 @@ func change(t *rapid.T, s *State, n int) *State {
 		return s.WithoutNode(id)
 	case 7:
 		next.Map = next.Map.WithLevel(next.Map.Level() + 1)
+		if id := uint32(n % 3); s.Building[id] && rapid.Bool().Draw(t, "reached") {
+			return next.WithBuild(id, &Build{Policy: name, Token: token.Token(n), Key: []byte{1}, Rows: 7})
+		}
 		return next.WithBuilding(uint32(n%3), rapid.Bool().Draw(t, "building"))
 	case 8:
 		return s.WithSetting(name, rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "text"))

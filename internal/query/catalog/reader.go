@@ -161,6 +161,7 @@ var fillers = map[string]func(*builder){
 	"system_views.disk_usage":                    fillDiskUsage,
 	"system_views.settings":                      fillSettings,
 	"ilion.advice":                               fillAdvice,
+	"ilion.index_builds":                         fillIndexBuilds,
 	"ilion.partition_changes":                    fillPartitionChanges,
 	"ilion.partition_history":                    fillPartitionHistory,
 	"ilion.physical_partitions":                  fillPhysicalPartitions,

@@ -97,6 +97,27 @@ func physical(t *schema.Table, p *topology.Partition, r *Replica) values {
 	return v
 }
 
+// fillIndexBuilds shows the indexes that are to be built, those of containers as well.
+func fillIndexBuilds(b *builder) {
+	if b.info.Records == nil {
+		return
+	}
+	records := b.info.Records()
+	b.stored(func(t *schema.Table) {
+		for _, ix := range t.SortedIndexes() {
+			if !records.Building[ix.ID] {
+				continue
+			}
+			v := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "index_name": text(ix.Name),
+				"percent": int32Value(0), "rows": bigint(0)}
+			if at := records.Builds[ix.ID]; at != nil && at.Policy == ix.Policy() {
+				v["percent"], v["rows"] = int32Value(int32(at.Percent())), bigint(at.Rows)
+			}
+			b.add(v)
+		}
+	})
+}
+
 func fillPartitionChanges(b *builder) {
 	if b.info.Records == nil {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// testRecords have the table of testSchema in two partitions: one that splits, and one that moves; and a move that has
-// ended, as well as one of a table that is there no more.
+// testRecords have the table of testSchema in two partitions: one that splits, and one that moves; a move that has
+// ended, as well as one of a table that is there no more; and an index that is being built.
 func testRecords() *meta.State {
 	m, err := topology.New().AddTable(schema.FirstTableID, 2, []topology.Place{{Region: "r",
 		Nodes: []topology.NodeID{{1}, {2}, {3}}}})
@@ -39,7 +39,8 @@ func testRecords() *meta.State {
 		Pause: time.Millisecond}
 	gone := move
 	gone.Table++
-	return meta.Empty().WithMap(m).WithEvent(move).WithEvent(gone)
+	return meta.Empty().WithMap(m).WithEvent(move).WithEvent(gone).WithBuilding(schema.FirstTableID+1, true).
+		WithBuild(schema.FirstTableID+1, &meta.Build{Token: 1 << 62, Rows: 42})
 }
 
 // TestOwnTables: keyspace ilion shows the partitions of stored tables with the tokens that each holds from end to end,
@@ -64,6 +65,7 @@ func TestOwnTables(t *testing.T) {
 		"large_keys": "ks t 1 1: bytes=5 estimated=true key=k = 7 token=7\n",
 		"user_usage": "app: request_units=12.5 requests=3 requests_per_second=2.0 ru_per_second=1.5 throttled=1 " +
 			"throttled_per_second=0.5\n",
+		"index_builds": "ks t t_m_idx: percent=75 rows=42\n",
 		"partition_changes": "ks t 1 1: began_at=2001-09-09T01:46:40.000Z cause=size kind=split other_id=3\n" +
 			"ks t 2 1: began_at=2033-05-18T03:33:20.000Z cause=a node was lost from_node=02000000 kind=move " +
 			"to_node=04000000\n",

@@ -203,6 +203,8 @@ partition_changes(keyspace_name text | table_name text; partition_id bigint; num
 partition_history(keyspace_name text | number bigint) table_name text; kind text; partition_id bigint; other_id bigint;
 	from_node uuid; to_node uuid; cause text; outcome text; began_at timestamp; ended_at timestamp; took_ms bigint;
 	disk_bytes bigint; pause_us bigint -- splits, merges and moves that have ended
+index_builds(keyspace_name text | table_name text; index_name text) percent int; rows bigint -- indexes that are not
+	complete, and how far they are built
 physical_partitions(keyspace_name text | table_name text; begin_token bigint; partition_id bigint) end_token bigint;
 	epoch bigint; parent_id bigint; changed_at timestamp; leader uuid; replicas map<uuid, text>; disk_bytes bigint;
 	logical_partitions bigint; reads bigint; writes bigint -- physical partitions; sizes are those of this node
