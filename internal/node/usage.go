@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/usage"
@@ -65,6 +66,16 @@ func (c *cluster) answerUsage(ctx context.Context, question []byte) ([]byte, err
 	return usage.EncodeReports(c.n.usageHere(ctx, q))
 }
 
+// containerSizes are the sizes of the physical partitions of a container's table, by id. Those of nodes that do not
+// answer are missing.
+func (n *Node) containerSizes(ctx context.Context, table uint32) map[topology.PartitionID]container.Size {
+	out := map[topology.PartitionID]container.Size{}
+	for _, r := range n.usage(ctx, usage.Question{Table: table, Sizes: true}) {
+		out[topology.PartitionID(r.Partition)] = container.Size{DiskBytes: r.DiskBytes, Keys: r.LogicalPartitions}
+	}
+	return out
+}
+
 // users are those that take most of all nodes.
 func (n *Node) users(ctx context.Context) []usage.User {
 	lists := [][]usage.User{n.cql.Users()}
@@ -104,7 +115,13 @@ func (n *Node) usageHere(_ context.Context, q usage.Question) (out []usage.Repor
 					Estimated: l.Estimated})
 			}
 		}
-		if u.Counts.Asked() == 0 && u.Throttled == 0 && u.PerSecond == 0 && u.Largest == nil {
+		if q.Sizes && r.Leading() {
+			span, _ := r.Span()
+			if e, err := n.store.Estimate(span.Keys(r.Table())); err == nil {
+				u.DiskBytes, u.LogicalPartitions = e.Bytes, e.Partitions
+			}
+		}
+		if u.Counts.Asked() == 0 && u.Throttled == 0 && u.PerSecond == 0 && u.Largest == nil && !q.Sizes {
 			continue
 		}
 		n.nameKeys(u.Table, u.Top.Keys)

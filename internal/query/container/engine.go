@@ -43,6 +43,8 @@ type Options struct {
 	Indexes  func() bool
 	// Progress is how far an index is built that is not complete, in percent, as far as this node knows; nil: 0.
 	Progress func(*schema.Index) int
+	// Sizes are those of the physical partitions of a table, by id; nil: none are known.
+	Sizes func(ctx context.Context, table uint32) map[topology.PartitionID]Size
 	// Now is the clock; Sched.Wall if nil.
 	Now func() time.Time
 	// ReadTimeout is how long a read is repeated because what was read could not be confirmed; 5 s if 0.

@@ -27,6 +27,8 @@ type Question struct {
 	Minutes bool `json:"minutes,omitempty"`
 	// Largest asks for the logical partitions that are largest.
 	Largest bool `json:"largest,omitempty"`
+	// Sizes asks for what the partitions have on disk.
+	Sizes bool `json:"sizes,omitempty"`
 }
 
 // Report is what one replica has measured, or all replicas of a physical partition together.
@@ -43,8 +45,12 @@ type Report struct {
 	// Hot is since when the partition has been hot, in seconds since the epoch; 0: it is not.
 	Hot int64 `json:"hot,omitempty"`
 	// Top are the logical partitions that take most now.
-	Top     Top      `json:"top"`
-	Largest []Large  `json:"largest,omitempty"`
+	Top     Top     `json:"top"`
+	Largest []Large `json:"largest,omitempty"`
+	// DiskBytes is what one replica has on disk, and LogicalPartitions how many there are, both estimated.
+	DiskBytes         uint64 `json:"disk_bytes,omitempty"`
+	LogicalPartitions uint64 `json:"logical_partitions,omitempty"`
+
 	Minutes []Minute `json:"minutes,omitempty"`
 }
 
@@ -121,6 +127,8 @@ func (r *Report) merge(o *Report) {
 	if len(o.Largest) > len(r.Largest) {
 		r.Largest = o.Largest
 	}
+	r.DiskBytes = max(r.DiskBytes, o.DiskBytes)
+	r.LogicalPartitions = max(r.LogicalPartitions, o.LogicalPartitions)
 	for i := range o.Minutes {
 		m := &o.Minutes[i]
 		at, found := slices.BinarySearchFunc(r.Minutes, m.At, func(have Minute, at int64) int {

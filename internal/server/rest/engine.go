@@ -37,6 +37,7 @@ type resources interface {
 		error)
 	DeleteContainer(ctx context.Context, c *container.Container) error
 	IndexProgress(c *container.Container) int
+	Sizes(ctx context.Context, c *container.Container) []container.Size
 }
 
 // records are items.

@@ -156,11 +156,13 @@ func TestExchanges(t *testing.T) {
 		{"DELETE /dbs/e", "", nil, 204, "^$", nil},
 
 		{"GET /dbs/d/colls/c", "", m{"x-ms-documentdb-populatepartitionstatistics": "True"}, 200,
-			`"partitionKey":{"paths":\["/pk"\].*"_docs":"docs/".*"statistics":\[{"id":"0"`,
+			`"partitionKey":{"paths":\["/pk"\].*"_docs":"docs/".*"statistics":\[{"id":"0","sizeInKB":5120,` +
+				`"sampledDistinctPartitionKeyCount":3,`,
 			m{"x-ms-documentdb-collection-index-transformation-progress": "^100$",
 				"x-ms-alt-content-path": "^dbs/d/colls/c$", "x-ms-content-path": "^AAAAAQAAAAM=$",
 				"x-ms-session-token":  session,
-				"x-ms-resource-quota": "collectionSize=10485760;", "x-ms-resource-usage": "collectionSize="}},
+				"x-ms-resource-quota": "collectionSize=10485760;",
+				"x-ms-resource-usage": "documentsSize=5120;.*collectionSize=5120;"}},
 		{"GET /dbs/nosuch/colls/c", "", nil, 404, "nosuch", m{"x-ms-substatus": "^1003$"}},
 		{"GET /dbs/d/colls/nosuch", "", nil, 404, "nosuch", m{"x-ms-substatus": "^$"}},
 		{"GET /dbs/d/colls", "", nil, 200, `"DocumentCollections":\[{"id":"c"`, nil},

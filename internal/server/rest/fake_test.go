@@ -362,6 +362,10 @@ func (f *fake) DeleteKey(_ context.Context, c *container.Container, key epk.Key,
 
 func (f *fake) IndexProgress(*container.Container) int { return 100 }
 
+func (f *fake) Sizes(context.Context, *container.Container) []container.Size {
+	return []container.Size{{DiskBytes: 5 << 20, Keys: 3}}
+}
+
 func (f *fake) Query(ctx context.Context, c *container.Container, q *container.QueryRequest) (*container.Page, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

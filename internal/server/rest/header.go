@@ -31,6 +31,7 @@ const (
 	hThroughput     = "X-Ms-Offer-Throughput"
 	hAutopilot      = "X-Ms-Cosmos-Offer-Autopilot-Settings"
 	hStatistics     = "X-Ms-Documentdb-Populatepartitionstatistics"
+	hQuota          = "X-Ms-Documentdb-Populatequotainfo"
 	hQueryMetrics   = "X-Ms-Documentdb-Populatequerymetrics"
 	hIndexMetrics   = "X-Ms-Cosmos-Populateindexmetrics"
 	hIndexMetricsV2 = "X-Ms-Cosmos-Populateindexmetrics-V2"

@@ -5,6 +5,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -194,13 +195,13 @@ func (x *exchange) createContainer(ctx context.Context) (*answer, error) {
 	return x.found(http.StatusCreated, c.Etag, c.Resource()), nil
 }
 
-func (x *exchange) readContainer(context.Context) (*answer, error) {
+func (x *exchange) readContainer(ctx context.Context) (*answer, error) {
 	c, err := x.container(false)
 	if err != nil {
 		return nil, err
 	}
 	x.setContainer(c)
-	return x.found(http.StatusOK, c.Etag, x.withStatistics(c, c.Resource())), nil
+	return x.found(http.StatusOK, c.Etag, x.withStatistics(ctx, c, c.Resource())), nil
 }
 
 // setContainer sets what answers about a container itself have in their headers.
@@ -211,9 +212,20 @@ func (x *exchange) setContainer(c *container.Container) {
 	x.sessionOf(c)
 }
 
-// withStatistics adds figures of the physical partitions to a container, if they are asked for.
-func (x *exchange) withStatistics(c *container.Container, resource []byte) []byte {
-	if !flag(x.header, hStatistics) || len(resource) == 0 || resource[len(resource)-1] != '}' {
+// withStatistics adds figures of the physical partitions to a container, and of all to the headers, if they are asked
+// for.
+func (x *exchange) withStatistics(ctx context.Context, c *container.Container, resource []byte) []byte {
+	each := flag(x.header, hStatistics)
+	if !each && !flag(x.header, hQuota) || len(resource) == 0 || resource[len(resource)-1] != '}' {
+		return resource
+	}
+	sizes, total := x.server.engine.Sizes(ctx, c), uint64(0)
+	for _, s := range sizes {
+		total += s.DiskBytes >> 10
+	}
+	x.set(aUsage, fmt.Sprintf("documentSize=%d;documentsSize=%d;documentsCount=-1;collectionSize=%d;", total>>10, total,
+		total))
+	if !each {
 		return resource
 	}
 	out := append(resource[:len(resource)-1:len(resource)-1], `,"statistics":[`...)
@@ -224,6 +236,10 @@ func (x *exchange) withStatistics(c *container.Container, resource []byte) []byt
 		}
 		out = append(out, `{"id":`...)
 		out = strconv.AppendQuote(out, ranges[i].ID)
+		if i < len(sizes) {
+			out = strconv.AppendUint(append(out, `,"sizeInKB":`...), sizes[i].DiskBytes>>10, 10)
+			out = strconv.AppendUint(append(out, `,"sampledDistinctPartitionKeyCount":`...), sizes[i].Keys, 10)
+		}
 		out = append(out, `,"partitionKeys":[]}`...)
 	}
 	return append(out, "]}"...)
