@@ -5,82 +5,80 @@
 package sim
 
 import (
-	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
+// edits are the places of the product where TestMutationsAreFound plants mistakes, each by its name.
+func edits() []planted.Edit {
+	const partition, reconcile = "../../internal/replica/partition/", "../../internal/control/reconcile/"
+	const items = "../../internal/query/container/"
+	return []planted.Edit{
+		{File: partition + "merge.go", Old: "next.stamp, next.schema = max(next.stamp, o.stamp), max(",
+			New: "if !mutated(`merged stamps`) { next.stamp = max(next.stamp, o.stamp) }\nnext.schema = max("},
+		{File: partition + "merge.go", Old: "r.stamps.observe(right.stamps.last.Load())", // by its leader, and by all
+			New: "if !mutated(`merged stamps`) { r.stamps.observe(right.stamps.last.Load()) }"},
+		{File: partition + "merge.go", Old: "r.recent.join(&right.recent)\n",
+			New: "if !mutated(`merged ids`) { r.recent.join(&right.recent) }\n"},
+		{File: reconcile + "split.go", Old: "recalled := span.Limit.Compare(p.Cut.At) != 0",
+			New: "recalled := !mutated(`epoch`) && span.Limit.Compare(p.Cut.At) != 0"},
+		{File: partition + "decide.go", Old: "stripeOf(m.Table, m.Token), r, m.Key, oneKey)",
+			New: "stripeOf(m.Table, m.Token), r, func() []byte {\nif mutated(`latch`) { return " +
+				"append([]byte{byte(m.Dedupe.Sequence)}, m.Key...) }\nreturn m.Key }(), oneKey)"},
+		{File: partition + "decide.go", Old: "if d, err := r.repeated(m); d != nil || err != nil {",
+			New: "if d, err := r.repeated(m); (c.Program == nil || !mutated(`repeats`)) && (d != nil || err != nil) {"},
+		{File: partition + "transaction.go", Old: "v.write(c, t.ops, ",
+			New: "if mutated(`changes`) { t.ops = t.ops[:max(1, len(t.ops)-1)] }\nv.write(c, t.ops, "},
+		{File: items + "run.go", Old: "if err == nil && r.answer.failed < 0 {",
+			New: "if err == nil && (mutated(`halves`) || r.answer.failed < 0) {"},
+		{File: items + "transaction.go", Old: "if s := t.items[id]; s != nil {",
+			New: "if s := t.items[id]; s != nil && !(mutated(`own`) && s.changed) {"},
+		{File: items + "transaction.go", Old: "case !matches(quoted(op.IfMatch), etag):",
+			New: "case !mutated(`etags`) && !matches(quoted(op.IfMatch), etag):"},
+		{File: items + "unique.go", Old: "(other == nil || !other.changed) && has(f.body)",
+			New: "!mutated(`unique`) && (other == nil || !other.changed) && has(f.body)"},
+	}
+}
+
 // TestMutationsAreFound proves that mistakes within the product, which cannot be planted around it, are found within
-// 200 seeds: the simulator is built with changed source files. It takes compilations, so it is for runs with the laws.
+// 200 seeds: the simulator is built with changed source files, once for all mistakes, which the environment chooses
+// from. It takes a compilation, so it is for runs with the laws.
 func TestMutationsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles")
 	}
-	const partition, reconcile = "../../internal/replica/partition/", "../../internal/control/reconcile/"
 	const merges = "Splits,Merges,Growth,Presses"
-	const items = "../../internal/query/container/"
 	seeds := planted.Read(t)
-	for _, m := range []struct {
-		name, only string
-		edits      []planted.Edit
-	}{
-		{"stamps do not come over with a merge", merges + ",Jumps", []planted.Edit{
-			{File: partition + "merge.go", Old: "next.stamp, next.schema = max(next.stamp, o.stamp), max(",
-				New: "next.schema = max("},
-		}},
-		{"ids do not come over with a merge", merges, []planted.Edit{
-			{File: partition + "merge.go", Old: "r.recent.join(&right.recent)\n", New: "\n"},
-		}},
-		{"the next epoch is taken for a split", "Splits", []planted.Edit{
-			{File: reconcile + "split.go", Old: "recalled := span.Limit.Compare(p.Cut.At) != 0",
-				New: "recalled := span.Limit.Compare(p.Cut.At) > 1"},
-		}},
-		{"transactions of a key do not wait for each other", "Transactions", []planted.Edit{
-			{File: partition + "decide.go", Old: "stripeOf(m.Table, m.Token), r, m.Key, oneKey)",
-				New: "stripeOf(m.Table, m.Token), r, append([]byte{byte(m.Dedupe.Sequence)}, m.Key...), oneKey)"},
-		}},
-		{"a transaction that is sent again is carried out again", "Transactions,Rough,Refusals", []planted.Edit{
-			{File: partition + "decide.go", Old: "if d, err := r.repeated(m); d != nil || err != nil {",
-				New: "if d, err := r.repeated(m); c.Program == nil && (d != nil || err != nil) {"},
-		}},
-		{"a change of a transaction is left out", "Transactions", []planted.Edit{
-			{File: partition + "transaction.go", Old: "v.write(c, t.ops, ",
-				New: "v.write(c, t.ops[:max(1, len(t.ops)-1)], "},
-		}},
-		{"requests for items of a key do not wait for each other", "Containers", []planted.Edit{
-			{File: partition + "decide.go", Old: "stripeOf(m.Table, m.Token), r, m.Key, oneKey)",
-				New: "stripeOf(m.Table, m.Token), r, append([]byte{byte(m.Dedupe.Sequence)}, m.Key...), oneKey)"},
-		}},
-		{"what a request for items has done before it failed is kept", "Containers", []planted.Edit{
-			{File: items + "run.go", Old: "if err == nil && r.answer.failed < 0 {", New: "if err == nil {"},
-		}},
-		{"a request for items does not see what it has written", "Containers", []planted.Edit{
-			{File: items + "transaction.go", Old: "if s := t.items[id]; s != nil {",
-				New: "if s := t.items[id]; s != nil && !s.changed {"},
-		}},
-		{"the etags of items are not compared", "Containers", []planted.Edit{
-			{File: items + "transaction.go", Old: "case !matches(quoted(op.IfMatch), etag):",
-				New: "case op.IfMatch == `none`:"},
-		}},
-		{"the unique keys of stored items are not looked at", "Containers", []planted.Edit{
-			{File: items + "unique.go", Old: "(other == nil || !other.changed) && has(f.body)",
-				New: "(other == nil || !other.changed) && f.id == `` && has(f.body)"},
-		}},
+	bin := planted.Build(t, edits()...)
+	for _, m := range []struct{ name, mistake, only string }{
+		{"stamps do not come over with a merge", "merged stamps", merges + ",Jumps"},
+		{"ids do not come over with a merge", "merged ids", merges},
+		{"the next epoch is taken for a split", "epoch", "Splits"},
+		{"transactions of a key do not wait for each other", "latch", "Transactions"},
+		{"a transaction that is sent again is carried out again", "repeats", "Transactions,Rough,Refusals"},
+		{"a change of a transaction is left out", "changes", "Transactions"},
+		{"requests for items of a key do not wait for each other", "latch", "Containers"},
+		{"what a request for items has done before it failed is kept", "halves", "Containers"},
+		{"a request for items does not see what it has written", "own", "Containers"},
+		{"the etags of items are not compared", "etags", "Containers"},
+		{"the unique keys of stored items are not looked at", "unique", "Containers"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			bin := planted.Mutated(t, m.edits...)
 			seeds.Find(t, m.name, func(seed uint64) bool {
-				out, err := exec.Command(bin, "-test.run=^TestSeeds$", "-sim.seeds=1", "-sim.only="+m.only,
-					fmt.Sprint("-sim.seed=", seed)).CombinedOutput()
-				if err != nil {
-					said, _, _ := strings.Cut(string(out[max(0, strings.Index(string(out), "failures")):]), "\n")
+				out, failed := bin.Seeds(m.mistake, seed, 1, "-sim.only="+m.only)
+				if failed {
+					said, _, _ := strings.Cut(out[max(0, strings.Index(out, "failures")):], "\n")
 					t.Logf("found with seed %d: %s", seed, said)
 				}
-				return err != nil
+				return failed
 			})
 		})
+	}
+	for _, only := range []string{merges + ",Jumps", "Transactions,Containers"} {
+		if out, failed := bin.Seeds("", 1, 2, "-sim.only="+only); failed {
+			t.Errorf("without a mistake, %s: %s", only, out)
+		}
 	}
 }

@@ -5,8 +5,6 @@
 package groups
 
 import (
-	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -14,29 +12,33 @@ import (
 )
 
 // TestMutationsAreFound proves that mistakes within the product, which cannot be planted around it, are found within
-// 200 seeds: the simulator is built with a changed source file. It takes a compilation, so it is for runs with the
+// 200 seeds: the simulator is built with changed source files, once. It takes a compilation, so it is for runs with the
 // laws.
 func TestMutationsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles")
 	}
-	for _, m := range []struct{ name, file, old, now, law string }{
-		{"a lease is kept over a change of members", "../../../internal/replica/raftgroup/apply.go",
-			"g.lease.revoke() // it rests on a quorum of the old members", "", "RG2"},
-		{"a lease is kept over a transfer of the leadership", "../../../internal/replica/raftgroup/handover.go",
-			"g.lease.revoke()\n", "\n", "RG2"},
+	const raftgroup = "../../../internal/replica/raftgroup/"
+	bin := planted.Build(t,
+		planted.Edit{File: raftgroup + "apply.go", Old: "g.lease.revoke() // it rests on a quorum of the old members",
+			New: "if !mutated(`members`) { g.lease.revoke() }"},
+		planted.Edit{File: raftgroup + "handover.go", Old: "g.lease.revoke()\n",
+			New: "if !mutated(`transfer`) { g.lease.revoke() }\n"})
+	for _, m := range []struct{ name, mistake, law string }{
+		{"a lease is kept over a change of members", "members", "RG2"},
+		{"a lease is kept over a transfer of the leadership", "transfer", "RG2"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			bin := planted.Mutated(t, planted.Edit{File: m.file, Old: m.old, New: m.now})
 			for seed := uint64(1); seed <= planted.Within(); seed += 4 {
-				out, err := exec.Command(bin, "-test.run=^TestSeeds$", "-sim.seeds=4",
-					fmt.Sprint("-sim.seed=", seed)).CombinedOutput()
-				if err != nil && strings.Contains(string(out), "invariant "+m.law) {
+				if out, failed := bin.Seeds(m.mistake, seed, 4); failed && strings.Contains(out, "invariant "+m.law) {
 					t.Logf("found by seed %d or soon after", seed)
 					return
 				}
 			}
 			t.Errorf("not found in %d seeds", planted.Within())
 		})
+	}
+	if out, failed := bin.Seeds("", 1, 4); failed {
+		t.Errorf("without a mistake: %s", out)
 	}
 }

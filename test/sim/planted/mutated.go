@@ -4,23 +4,51 @@ package planted
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// Edit is a mistake within the product, which cannot be planted around it: a text of a source file that stands there
-// once, and what takes its place.
+// Edit is a place of the product where mistakes are made that cannot be planted around it: a text of a source file that
+// stands there once, and what takes its place. That asks mutated("a name") whether it is to be wrong, so all mistakes
+// are in one binary, and one compilation is enough.
 type Edit struct{ File, Old, New string }
 
-// Mutated builds the tests of the package under test, with the laws, with source files of the product changed.
-func Mutated(t *testing.T, edits ...Edit) (bin string) {
+// chooser is added to each package that has an edit.
+const chooser = `package %s
+
+import "os"
+
+var mutation = os.Getenv("` + variable + `")
+
+func mutated(name string) bool { return mutation == name }
+`
+
+const variable = "SIM_MUTATION"
+
+var packageOf = regexp.MustCompile(`(?m)^package (\w+)$`)
+
+// Binary is a build of the tests of the package under test, with the laws, with mistakes to choose from.
+type Binary string
+
+// Build builds it. Edits of one file are made one after the other.
+func Build(t *testing.T, edits ...Edit) Binary {
 	t.Helper()
 	dir := t.TempDir()
 	replace := map[string]string{}
+	put := func(path, text string) {
+		if replace[path] == "" {
+			replace[path] = filepath.Join(dir, fmt.Sprint(len(replace), ".go"))
+		}
+		if err := os.WriteFile(replace[path], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, e := range edits {
 		path, err := filepath.Abs(e.File)
 		if err != nil {
@@ -31,10 +59,9 @@ func Mutated(t *testing.T, edits ...Edit) (bin string) {
 			from = replace[path]
 		}
 		text := process.Edited(t, from, e.Old, e.New)
-		replace[path] = filepath.Join(dir, filepath.Base(path))
-		if err := os.WriteFile(replace[path], []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(path, text)
+		name := packageOf.FindStringSubmatch(text)[1]
+		put(filepath.Join(filepath.Dir(path), "mutated.go"), fmt.Sprintf(chooser, name))
 	}
 	b, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
@@ -44,10 +71,19 @@ func Mutated(t *testing.T, edits ...Edit) (bin string) {
 	if err := os.WriteFile(overlay, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bin = filepath.Join(dir, "mutated.test")
-	if out, err := exec.Command("go", "test", "-c", "-tags", "invariants", "-overlay", overlay, "-o", bin,
-		".").CombinedOutput(); err != nil {
+	bin := filepath.Join(dir, "mutated.test")
+	if out, err := exec.Command("go", "test", "-c", "-tags", "invariants", "-ldflags", "-s -w", "-overlay", overlay,
+		"-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return bin
+	return Binary(bin)
+}
+
+// Seeds runs so many seeds with a mistake, "" for none, and reports what was said and whether the product failed.
+func (b Binary) Seeds(mistake string, from uint64, n int, args ...string) (out string, failed bool) {
+	cmd := exec.Command(string(b), append(args, "-test.run=^TestSeeds$", fmt.Sprint("-sim.seeds=", n),
+		fmt.Sprint("-sim.seed=", from))...)
+	cmd.Env = append(os.Environ(), variable+"="+mistake)
+	text, err := cmd.CombinedOutput()
+	return string(text), err != nil
 }
