@@ -46,6 +46,9 @@ func (n *Node) newSchema() {
 	}
 	if n.cluster != nil {
 		n.changer.Agree = n.cluster.member.Agree
+		n.changer.Require = func(ctx context.Context, table uint32, revision uint64) error {
+			return n.coordinator.Require(ctx, table, revision, schemachange.Wait)
+		}
 		return
 	}
 	n.installer.Require = func(id topology.PartitionID, revision uint64) {

@@ -167,6 +167,13 @@ func records() []record {
 		record{"build", (*meta.Build)(nil).Append(nil)},
 		record{"build", (&meta.Build{Policy: "3", Token: -5, Key: []byte("k"), Clustering: []byte("c"), Whole: true,
 			Rows: 300}).Append(nil)},
+		record{"conditional", command.AppendConditional(nil, &command.Conditional{Mutation: m, Now: 9,
+			Log: &command.ChangeLog{Keep: 600}})},
+		record{"mutation", command.AppendMutation(nil, &command.Mutation{Table: 1024, Key: []byte("key"),
+			Ops: []command.Op{{Kind: command.OpChange, Clustering: []byte("c"), Value: make([]byte, 8),
+				Index: command.ChangeLatest | command.ChangePointed}, {Kind: command.OpChange,
+				Index:   command.ChangeKept | command.ChangePointed | command.ChangeRanges,
+				Operand: []byte("operand")}}})},
 	)
 }
 

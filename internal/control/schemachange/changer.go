@@ -31,6 +31,9 @@ type Changer struct {
 	Place func(s *meta.State, t *schema.Table) ([]topology.Piece, error)
 	// Agree waits until the other nodes have a version of the records, nil if there are none.
 	Agree func(ctx context.Context, version uint64)
+	// Require makes all partitions of a table refuse mutations that were planned for an older revision of it; nil where
+	// the Installer sees to that.
+	Require func(ctx context.Context, table uint32, revision uint64) error
 	// Built waits a moment for indexes to be complete.
 	Built func(ctx context.Context, indexes []*schema.Index)
 	// Datacenters lists those of the cluster. Configured reports whether a name is a user of this node's configuration.
@@ -51,13 +54,14 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	defer cancel()
 	var events []schema.Event
 	var fresh []*schema.Index
+	var logged []*schema.Table
 	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		old := c.Whole(s.Schema)
 		if err := c.allowed(s, change); err != nil {
 			return s, err
 		}
 		next, happened, err := schema.Apply(old, change)
-		events, fresh = happened, nil
+		events, fresh, logged = happened, nil, nil
 		if err != nil || next == old {
 			return s, err
 		}
@@ -65,7 +69,7 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 			return s, err
 		}
 		tables := tableChanges(old, next)
-		fresh = newIndexes(tables)
+		fresh, logged = newIndexes(tables), newlyLogged(tables)
 		return c.next(s.WithRoles(granted(s.Roles, happened, role)), next, tables, fresh)
 	})
 	if err != nil {
@@ -74,23 +78,34 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	if c.Agree != nil {
 		c.Agree(ctx, state.Version)
 	}
+	if err := c.requireLogged(ctx, logged); err != nil {
+		return nil, nil, err
+	}
 	if c.Built(ctx, fresh); c.Agree != nil && len(fresh) > 0 {
 		c.Agree(ctx, c.Records.State().Version) // that the index can be used is told like any change
 	}
 	return c.Schema(), events, nil
 }
 
-// The feature levels from which on there are containers, vectors, change logs, and masks: older builds do not know them
-// in the records.
+// The feature levels from which on there are containers, vectors, change logs, masks, and change logs of CQL tables:
+// older builds do not know them in the records.
 const (
 	containersLevel = 3
 	vectorsLevel    = 4
 	feedsLevel      = 4
 	masksLevel      = 5
+	tableFeedsLevel = 5
 )
 
 // allowed refuses what nodes of an older build could not follow.
 func (c *Changer) allowed(s *meta.State, change schema.Change) error {
+	without := c.Level != nil && c.Level(s) < tableFeedsLevel
+	switch table := change.(type) {
+	case *schema.CreateTable:
+		table.NoFeeds = without
+	case *schema.AlterTable:
+		table.NoFeeds = without
+	}
 	create, ok := change.(*schema.CreateContainer)
 	if !ok || c.Level == nil {
 		return nil
@@ -198,4 +213,33 @@ func changeError(what string, err error) error {
 			"Data can be read and written meanwhile.", what)
 	}
 	return err
+}
+
+// newlyLogged lists the tables whose changes are to be logged from now on.
+func newlyLogged(tables []tableChange) (out []*schema.Table) {
+	for _, t := range tables {
+		if t.was != nil && t.is != nil && !t.was.Logged() && t.is.Logged() {
+			out = append(out, t.is)
+		}
+	}
+	return out
+}
+
+// requireLogged returns when no write of the tables is under way any more that was planned before their changes were
+// logged.
+func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
+	if c.Require == nil {
+		return nil
+	}
+	for _, t := range tables {
+		now := c.Schema().TableByID(t.ID)
+		if now == nil {
+			continue
+		}
+		if err := c.Require(ctx, t.ID, now.Revision); err != nil {
+			return dberr.Serverf("The changes of %s are logged from now on, but a write that is under way may be missing: not "+
+				"all of its physical partitions have confirmed it (%v). Set cdc = false and then true again", t, err)
+		}
+	}
+	return nil
 }

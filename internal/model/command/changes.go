@@ -43,6 +43,8 @@ func (k Changed) String() string {
 		return "replace"
 	case Deleted:
 		return "delete"
+	case RangesDeleted:
+		return "delete_range"
 	}
 	return "unknown"
 }

@@ -185,6 +185,10 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 	if c.Dry {
 		a.Field(conditionalDry, true, nil)
 	}
+	if c.Log != nil {
+		var number [binary.MaxVarintLen64]byte
+		a.Field(conditionalLog, true, binary.AppendUvarint(number[:0], uint64(max(c.Log.Keep, 0))))
+	}
 	a.EndFields()
 	a.Uint(uint64(len(c.Rows)))
 	for i := range c.Rows {
@@ -241,8 +245,10 @@ func DecodeConditional(c *Conditional, src []byte) error {
 			c.Program = f.Value
 		case conditionalDry:
 			c.Dry = true
+		case conditionalLog:
+			c.Log = &ChangeLog{Keep: r.number(f)}
 		default:
-			r.unknown("a conditional", f, conditionalDry)
+			r.unknown("a conditional", f, conditionalLog)
 		}
 	}
 	for range r.Count(2) {
@@ -358,6 +364,7 @@ const (
 	conditionalMaxCharge = 1
 	conditionalProgram   = 2
 	conditionalDry       = 3
+	conditionalLog       = 4
 	readContinued        = 1
 	readPeek             = 2
 	readBorrows          = 3

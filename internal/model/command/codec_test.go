@@ -111,6 +111,9 @@ func (p pick) claimant() share.Claimant {
 func (p pick) conditional() Conditional {
 	c := Conditional{Mutation: p.mutation(), Serial: dberr.Consistency(p.upTo(10)), First: First(p.upTo(2)),
 		MaxCharge: max(p.i64(), 0), Now: p.i64(), Dropped: p.cols(), Program: p.null(), Dry: p.bool()}
+	if p.bool() {
+		c.Log = &ChangeLog{Keep: max(p.i64(), 0)}
+	}
 	c.Rows = append(list(p, func() RowRef { return RowRef{p.bool(), p.bytes()} }), RowRef{})
 	c.Conditions = list(p, func() Condition {
 		k := Condition{Row: p.upTo(len(c.Rows) - 1), Operator: Operator(p.upTo(10)), Column: p.u32(), Element: p.null(),

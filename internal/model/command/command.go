@@ -39,7 +39,13 @@ const (
 	ChangeLatest uint32 = 1 << iota
 	// ChangeKept keeps Op.Operand, a row of what the change has made of the row (see ChangeBefore), until that expires.
 	ChangeKept
-	changeFlags = ChangeLatest | ChangeKept
+	// ChangePointed is for rows that do not know their entry: a key of its own does, from feature level 5 on. Entries
+	// are as ChangeLatest and the one before say, whatever the row has.
+	ChangePointed
+	// ChangeRanges enters no row, but the deletion of ranges of them, or of the partition: kept, and before the changes
+	// of rows in the same mutation.
+	ChangeRanges
+	changeFlags = ChangeLatest | ChangeKept | ChangePointed | ChangeRanges
 )
 
 // The columns of a change that is kept: those of the row as it is after the change have their own ids, those of the row
@@ -47,6 +53,14 @@ const (
 const (
 	ChangeBefore uint32 = 1 << 31
 	ChangeKind   uint32 = 1<<32 - 1
+)
+
+// The columns of a change of a CQL table that is kept. Each holds a row in its stored form, with timestamps, times to
+// live and all: as it is after the change, as it was before, and the deletions of ranges.
+const (
+	ChangeRowAfter uint32 = ChangeKind - 1 - iota
+	ChangeRowBefore
+	ChangeDeletions
 )
 
 // Changed says what a change has done to a row.
@@ -57,6 +71,8 @@ const (
 	Created  Changed = 1
 	Replaced Changed = 2
 	Deleted  Changed = 3
+	// RangesDeleted says that ranges of rows of a logical partition were deleted, or all of it, with the static row.
+	RangesDeleted Changed = 4
 )
 
 // Op is one operand of a mutation.

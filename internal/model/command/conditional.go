@@ -29,10 +29,23 @@ type Conditional struct {
 	Dry bool
 	// MaxCharge, in ru.Units, is what it may cost: if it would cost more nothing is done. 0 is no bound.
 	MaxCharge int64
+	// Log, if not nil, has what is changed entered in the change log, by the leader: it knows the rows before and
+	// after.
+	Log *ChangeLog
 	// Now is the second at which expiry is judged; Dropped as in Read.
 	Now     int64
 	Dropped []uint32
 }
+
+// ChangeLog says how changes of a CQL table are logged.
+type ChangeLog struct {
+	// Keep is for how many seconds each change is kept with its images; 0 keeps only which row was changed last when.
+	Keep int64
+}
+
+// ChangeGrace is for how many seconds more than Keep says changes are kept: a reader that begins with the oldest of
+// them has that much time to come to the end.
+const ChangeGrace = 3600
 
 // First says which row of the partition answers a conditional that was refused.
 type First uint8

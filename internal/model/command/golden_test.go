@@ -52,6 +52,8 @@ func TestStoredBytes(t *testing.T) {
 		{"transaction", AppendConditional(nil, &Conditional{Mutation: Mutation{Table: 1}, Serial: dberr.Serial,
 			MaxCharge: 300, Program: []byte("p"), Dry: true}),
 			"020201000000000000000000000000000000080000000302ac02050170070000000000"},
+		{"logged", AppendConditional(nil, &Conditional{Mutation: Mutation{Table: 1}, Log: &ChangeLog{Keep: 600}}),
+			"020201000000000000000000000000000000000000000902d80400000000"},
 		{"read", AppendRead(nil, &Read{
 			Table: 600, Key: []byte("k"), Token: -5, Range: token.Range{Begin: 3, Limit: 900}, AfterKey: []byte{},
 			AfterToken: 6, AfterClustering: []byte("after"),

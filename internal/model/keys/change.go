@@ -22,3 +22,10 @@ func ParseChange(rest []byte) (stamp int64, clustering []byte, ok bool) {
 	}
 	return int64(binary.BigEndian.Uint64(rest)), rest[stampLen:], true
 }
+
+// What stands between the stamp and the clustering key in the keys of kind Change of a CQL table: of one commit,
+// deletions of ranges come before the changes of rows.
+const (
+	ChangedRanges byte = 0
+	ChangedRow    byte = 1
+)

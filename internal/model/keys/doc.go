@@ -19,7 +19,8 @@
 //	  kind 4         dedupe record                     rest = [coordinator 16][sequence u64]
 //	  kind 5         latest change of a row            rest = [stamp u64][clustering key], from feature level 4 on
 //	  kind 6         change that is kept               rest as of kind 5
-//	  kind 7 ..      unassigned
+//	  kind 7         stamp of a row's latest change    rest = clustering key, from feature level 5 on
+//	  kind 8 ..      unassigned
 //	bit 29 set     indexes                           [index u32][len(value) u16][value][position][len(pk) u16][pk][clustering]
 //	bits 29, 28    ordered indexes                   [index u32][value][0 1][position][len(pk) u16][pk][clustering]
 //	bit 30 set     tables, bloom filter by row       as tables
@@ -36,7 +37,7 @@
 // covers it, or none of them does. They come from kind 0, where a write leaves a deleted range without knowing what
 // else is deleted.
 //
-// The change log (kinds 5 and 6, RFC 0024) stands behind the rows of its partition, in the order of commits. It splits,
+// The change log (kinds 5 to 7, RFC 0024) stands behind the rows of its partition, in the order of commits. It splits,
 // travels, merges and is truncated with them.
 //
 // Guarantees: (KY1) the prefix that Split cuts off is self-delimiting, so no prefix is the beginning of another one;

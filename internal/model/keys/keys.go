@@ -51,6 +51,8 @@ const (
 	// See AppendChange.
 	Latest byte = 5
 	Change byte = 6
+	// Pointer says where in the log the entry of a row stands that is not in the row itself: 8 bytes, its stamp.
+	Pointer byte = 7
 )
 
 // MaxLen is the most bytes a partition key or an indexed value may have.

@@ -49,6 +49,8 @@ type AlterTable struct {
 	// Column gets Mask, or with nil loses its own.
 	Column string
 	Mask   *MaskSpec
+	// NoFeeds says that some node may not know the change log of CQL tables: cdc = true has no effect then.
+	NoFeeds bool
 }
 
 func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
@@ -283,6 +285,8 @@ func (c *AlterTable) setOptions(t *Table) error {
 	if slices.ContainsFunc(c.Properties, func(p Property) bool { return p.Name == propertyID }) {
 		return dberr.Configf("Cannot alter table id.")
 	}
+	was := *t
 	t.Options = options
+	t.setFeed(&was, c.At/1e6, !c.NoFeeds)
 	return t.checkCounterTTL()
 }

@@ -111,6 +111,7 @@ type tableJSON struct {
 	Options        TableOptions `json:"options"`
 	Secret         []byte       `json:"secret,omitempty"`
 	Container      *Container   `json:"container,omitempty"`
+	Feed           *Feed        `json:"feed,omitempty"`
 
 	rest rest
 }
@@ -308,7 +309,7 @@ func (t *Table) encode() tableJSON {
 	j := tableJSON{
 		Keyspace: t.Keyspace, Name: t.Name, ID: t.ID, UUID: t.UUID, Revision: t.Revision, NextColumn: t.NextColumn,
 		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options, Secret: t.Secret,
-		Container: t.Container, rest: t.rest,
+		Container: t.Container, Feed: t.Feed, rest: t.rest,
 	}
 	for c := range t.Columns() {
 		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind,
@@ -334,7 +335,7 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 	t := &Table{
 		Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
 		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{},
-		Secret: j.Secret, Container: j.Container, rest: j.rest,
+		Secret: j.Secret, Container: j.Container, Feed: j.Feed, rest: j.rest,
 	}
 	t.Options.share()
 	for i := range j.Columns {

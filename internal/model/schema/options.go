@@ -93,6 +93,7 @@ var tableProperties = map[string]bool{
 	"gc_grace_seconds":   true,
 	"max_index_interval": true, "memtable_flush_period_in_ms": true, "min_index_interval": true, "read_repair": true,
 	"speculative_retry": true, propertyID: true, storageCapProperty: true, mergesProperty: true,
+	retentionProperty:     true,
 	"allow_auto_snapshot": true, "incremental_backups": true, "memtable": true,
 }
 
@@ -141,6 +142,8 @@ func (o *TableOptions) set(p *Property) (err error) {
 		return o.setStorageCap(p)
 	case mergesProperty:
 		return o.setMerges(p)
+	case retentionProperty:
+		return o.setRetention(p)
 	case "caching", "compaction", "compression", "extensions":
 		return o.setMap(p)
 	default:

@@ -149,6 +149,8 @@ type Table struct {
 	Secret []byte
 	// Container is not nil if the table is a container of items.
 	Container *Container
+	// Feed is not nil if changes of the rows of a CQL table are logged.
+	Feed *Feed
 
 	rest rest
 }
@@ -181,6 +183,8 @@ type TableOptions struct {
 	// 5.0.
 	SnapshotsOff bool `json:",omitempty"`
 	BackupsOff   bool `json:",omitempty"`
+	// CDCRetention is cdc_retention_seconds, 0 if it is the default; see Retention.
+	CDCRetention int32 `json:",omitempty"`
 
 	rest rest
 }

@@ -39,6 +39,8 @@ type CreateTable struct {
 	Order          []OrderSpec
 	CompactStorage bool
 	Properties     []Property
+	// NoFeeds is as in AlterTable.
+	NoFeeds bool
 }
 
 // DropTable is DROP TABLE.
@@ -78,6 +80,7 @@ func (c *CreateTable) apply(s *Schema) (*Schema, []Event, error) {
 		}
 	}
 	t.ID = s.NextID
+	t.setFeed(nil, c.At/1e6, !c.NoFeeds)
 	next := s.withKeyspace(ks.withTable(t))
 	next.NextID++
 	return next, []Event{{Change: Created, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil

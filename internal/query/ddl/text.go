@@ -258,7 +258,11 @@ func optionTexts(o *schema.TableOptions, rel *release.Release) []string {
 	texts = append(texts,
 		"bloom_filter_fp_chance = "+schema.FormatDouble(o.BloomFilterFPChance),
 		"caching = "+schema.FormatMap(o.Caching),
-		"cdc = "+strconv.FormatBool(o.CDC),
+		"cdc = "+strconv.FormatBool(o.CDC))
+	if kept := o.Retention(); kept != schema.RetentionDefault {
+		texts = append(texts, "cdc_retention_seconds = "+strconv.FormatInt(kept, 10))
+	}
+	texts = append(texts,
 		"comment = "+schema.FormatString(o.Comment),
 		"compaction = "+schema.FormatMap(o.Compaction),
 		"compression = "+schema.FormatMap(o.Compression))

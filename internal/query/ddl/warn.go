@@ -23,17 +23,28 @@ func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	case *schema.AlterKeyspace:
 		return append(withoutEffect(c.Properties), e.factors(c.Name, c.Properties, s)...)
 	case *schema.CreateTable:
-		return withoutEffect(c.Properties)
+		return append(withoutEffect(c.Properties), withoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))...)
 	case *schema.AlterTable:
-		return withoutEffect(c.Properties)
+		return append(withoutEffect(c.Properties), withoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))...)
 	}
 	return nil
+}
+
+// withoutFeed warns of a table that is to have a change feed and has none.
+func withoutFeed(properties []schema.Property, t *schema.Table) []string {
+	asked := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "cdc" })
+	if t == nil || !asked || !t.Options.CDC || t.Logged() {
+		return nil
+	}
+	return []string{fmt.Sprintf("The changes of %s are not logged: cdc = true needs a feature level that some node does "+
+		"not understand. When all nodes run a build that has it, raise the level with \"ilion upgrade\" and repeat "+
+		"ALTER TABLE %[1]s WITH cdc = true", t)}
 }
 
 func withoutEffect(properties []schema.Property) []string {
 	var kept []string
 	for _, p := range properties {
-		if strings.HasPrefix(p.Name, "cosmosdb_cell_level") || p.Name == "cdc" && strings.EqualFold(p.Value, "true") {
+		if strings.HasPrefix(p.Name, "cosmosdb_cell_level") {
 			kept = append(kept, p.Name)
 		}
 	}

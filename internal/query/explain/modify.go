@@ -147,7 +147,9 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 	applied := p.mutation(&whole)
 	d := &command.Decision{Applied: holds, Found: found}
 	if !serial {
-		p.looked = append(p.looked, fmt.Sprintf("reads %s first", count(len(found), "row")))
+		if len(found) > 0 {
+			p.looked = append(p.looked, fmt.Sprintf("reads %s first", count(len(found), "row")))
+		}
 		p.add(applied)
 		return d, nil
 	}

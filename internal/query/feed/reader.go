@@ -25,25 +25,9 @@ type Entry struct {
 	Stamp      int64
 	Clustering []byte
 	Row        row.Row
-}
-
-// Changed is what a kept change has done to the row.
-func (e *Entry) Changed() command.Changed {
-	if cell := e.Row.Cell(command.ChangeKind); cell != nil && len(cell.Value) == 1 {
-		return command.Changed(cell.Value[0])
-	}
-	return command.Replaced
-}
-
-// Before is the row as it was before a kept change, without cells if there was none.
-func (e *Entry) Before() (before row.Row) {
-	for _, cell := range e.Row.Cells {
-		if cell.Column&command.ChangeBefore != 0 && cell.Column != command.ChangeKind {
-			cell.Column &^= command.ChangeBefore
-			before.Cells = append(before.Cells, cell)
-		}
-	}
-	return before
+	// Static are the static cells of the logical partition as they are, if the query asks for them; nil if there are
+	// none. It is shared.
+	Static *row.Row
 }
 
 // Reader reads pages of a feed. Its fields are set before Page, which moves At on.
@@ -66,6 +50,7 @@ type Reader struct {
 	// which part of the ring it is of.
 	chunk  int
 	last   place
+	static *row.Row
 	more   bool
 	within keys.Span
 }
@@ -215,11 +200,16 @@ func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full
 func (f *Reader) full() bool { return len(f.entries) >= f.Max || f.size >= f.BytesMax || f.Late() }
 
 // Partition implements command.Visitor.
-func (f *Reader) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
+func (f *Reader) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
 	if !f.within.Holds(keys.At(tok, key)) || f.Holds != nil && !f.Holds(tok, key) {
 		return command.NextPartition, nil
 	}
 	f.last = place{ring: tok.Position(), key: append([]byte{}, key...)}
+	if f.static = nil; static != nil {
+		copied := clone(static)
+		f.static = &copied
+		f.chunk += static.Size()
+	}
 	return command.More, nil
 }
 
@@ -231,7 +221,7 @@ func (f *Reader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	}
 	f.last.clustering = bytes.Clone(clustering)
 	f.entries = append(f.entries, Entry{Token: token.AtPosition(f.last.ring), Key: f.last.key, Stamp: stamp,
-		Clustering: f.last.clustering[len(clustering)-len(rest):], Row: clone(r)})
+		Clustering: f.last.clustering[len(clustering)-len(rest):], Row: clone(r), Static: f.static})
 	f.chunk += len(clustering) + r.Size()
 	if len(f.entries) < f.Max && len(f.entries)%chunkMax != 0 && f.chunk < chunkBytesMax &&
 		f.size+f.chunk < f.BytesMax {

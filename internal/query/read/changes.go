@@ -38,15 +38,15 @@ func (w *where) bindChanges(r *parser.Relation, env *expr.Env) (err error) {
 	if name == parser.ChangeFeedMode {
 		again = w.mode
 	}
-	switch c := w.table.Container; {
+	switch {
 	case r.Op != parser.Equal:
 		return dberr.Invalidf("%s() can only be restricted by an equality", name)
 	case again:
 		return dberr.Invalidf("%s() cannot be restricted by more than one relation", name)
-	case c == nil:
-		return dberr.Invalidf("Table %s has no change feed: those of containers have one, which the REST interface makes",
+	case w.table.Container == nil && !w.table.Logged():
+		return dberr.Invalidf("Table %s has no change feed: its changes are logged after ALTER TABLE %[1]s WITH cdc = true",
 			w.table)
-	case !c.Feed:
+	case w.table.Container != nil && !w.table.Container.Feed:
 		return dberr.Invalidf("The container %s has no change feed: it was made before feature level 4. One that is made "+
 			"now, and filled from it, has one", w.table)
 	}
@@ -67,7 +67,9 @@ func (w *where) bindMode(value parser.Term) error {
 	switch {
 	case mode != modeAll && mode != modeLatest:
 		return dberr.Invalidf("%s() has to be '%s' or '%s', as a constant", parser.ChangeFeedMode, modeLatest, modeAll)
-	case w.kept && w.table.Container.Keep == 0:
+	case w.kept && w.table.Container == nil && w.table.Options.Retention() == 0:
+		return dberr.Invalidf("All changes of %s are not kept: it has cdc_retention_seconds = 0", w.table)
+	case w.kept && w.table.Container != nil && w.table.Container.Keep == 0:
 		return dberr.Invalidf("All versions and deletes of %s are not kept: its container needs a change feed policy, "+
 			"which says for how long they are", w.table)
 	}
@@ -115,7 +117,9 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 		return err
 	}
 	f := &feed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax, Late: s.late,
-		Query: command.Read{Table: s.plan.table.ID, Now: s.options.Now, Dropped: s.plan.dropped, Range: token.Full,
+		Query: command.Read{Table: s.plan.table.ID,
+			Statics: len(s.plan.table.Statics) > 0 && !s.plan.where.kept,
+			Now:     s.options.Now, Dropped: s.plan.dropped, Range: token.Full,
 			Level: s.options.Level, Claimant: s.options.Claimant, NoWait: s.options.NoWait},
 		Read: func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
 			return r.Read(ctx, q, &charging{visitor(), s})
@@ -148,7 +152,13 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 		return err
 	}
 	b := f.At.Append(s.page.PagingState[:0])
-	s.page.PagingState = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	if t := s.plan.table; t.SealsPages() { // there may be a key in it
+		if b, err = seal([]byte{sealedVersion}, b, t.Secret); err != nil {
+			return err
+		}
+	}
+	s.page.PagingState = b
 	return nil
 }
 
@@ -158,16 +168,18 @@ func (s *scan) emitChanges(entries []feed.Entry) error {
 	s.pageLeft, s.paged = unlimited, false
 	for i := range entries {
 		e := &entries[i]
-		if _, err := s.partition(e.Token, e.Key, nil); err != nil {
-			return err
-		}
-		if !s.plan.where.kept {
-			if _, err := s.row(e.Clustering, &e.Row); err != nil {
-				return err
+		var err error
+		switch {
+		case s.plan.where.kept && s.plan.table.Container == nil:
+			err = s.emitChange(e)
+		case s.plan.where.kept:
+			if _, err = s.partition(e.Token, e.Key, nil); err == nil {
+				err = s.emitImages(e)
 			}
-			continue
+		default:
+			err = s.emitLatest(e)
 		}
-		if err := s.emitImages(e); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -204,6 +216,10 @@ func (p *Plan) describeChanges() {
 	column := func(name string, t *cqltype.Type) Column { return Column{p.table.Keyspace, p.table.Name, name, t} }
 	columns := []Column{column("operation", cqltype.Native(cqltype.Text)),
 		column("committed", cqltype.Native(cqltype.Timestamp))}
+	if p.table.Container == nil {
+		columns = append(columns, column("deleted_range", cqltype.Native(cqltype.Text)),
+			column("deleted_timestamp", cqltype.Native(cqltype.Bigint)))
+	}
 	for _, name := range []string{"%s", "previous(%s)"} {
 		for _, c := range p.columns {
 			columns = append(columns, column(fmt.Sprintf(name, c.Name), c.Type))
@@ -216,6 +232,14 @@ func (p *Plan) describeChanges() {
 func (s *scan) changesFrom() (at feed.Token, err error) {
 	table, kept := s.plan.table.ID, s.plan.where.kept
 	if b := s.options.PagingState; len(b) > 0 {
+		if t := s.plan.table; t.SealsPages() {
+			if b[0] != sealedVersion {
+				return at, errState
+			}
+			if b, err = unseal(b[1:], t.Secret); err != nil {
+				return at, errState
+			}
+		}
 		if len(b) < 4 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]) {
 			return at, errState
 		}
@@ -233,6 +257,9 @@ func (s *scan) changesFrom() (at feed.Token, err error) {
 		return at, dberr.Invalidf("%s() needs a time: the changes of it and later are read", parser.ChangeFeedStart)
 	}
 	since := time.UnixMilli(int64(binary.BigEndian.Uint64(v)))
+	if s.plan.table.Container == nil {
+		return s.tableFrom(since)
+	}
 	at = feed.Beginning(table, kept)
 	if since.UnixMicro() > 0 {
 		at = feed.Since(table, kept, since)
@@ -240,15 +267,26 @@ func (s *scan) changesFrom() (at feed.Token, err error) {
 	return at, s.stillKept(&at)
 }
 
-// stillKept refuses to go on where changes may have expired that were not read.
+// stillKept refuses to go on where changes may be missing that were not read.
 func (s *scan) stillKept(at *feed.Token) error {
-	c := s.plan.table.Container
-	if oldest := max(s.options.Now-c.Keep, c.KeptSince); at.Kept && at.AsOf < oldest {
-		return dberr.Invalidf("The change feed of all versions is to begin at %s, and what was changed before %s is not "+
-			"kept any more. Begin with a later time", time.Unix(at.AsOf, 0).UTC().Format(time.RFC3339),
-			time.Unix(oldest, 0).UTC().Format(time.RFC3339))
+	var oldest int64
+	switch c := s.plan.table.Container; {
+	case c == nil:
+		return s.tableKept(at)
+	case at.Kept:
+		oldest = max(s.options.Now-c.Keep, c.KeptSince)
+	}
+	if at.Kept && at.AsOf < oldest {
+		return tooOld(at.AsOf, oldest)
 	}
 	return nil
+}
+
+// tooOld is the refusal of a feed that would leave something out.
+func tooOld(from, oldest int64) error {
+	return dberr.Invalidf("The change feed of all versions is to begin at %s, and what was changed before %s is not "+
+		"kept any more. Begin with a later time", time.Unix(from, 0).UTC().Format(time.RFC3339),
+		time.Unix(oldest, 0).UTC().Format(time.RFC3339))
 }
 
 // late tells that the execution has taken its time.

@@ -251,14 +251,7 @@ func (s *scan) endPartition() error {
 	}
 	s.open, s.continuing = false, false
 	if !s.rowsSeen && s.staticLive && s.plan.staticRows {
-		for _, i := range s.plan.sel.clusterings {
-			if i >= 0 {
-				s.values[i] = nil
-			}
-		}
-		for i := range s.plan.sel.regulars {
-			s.values[s.plan.sel.regulars[i].slot] = nil
-		}
+		s.fillNoRow()
 		if _, err := s.take(nil, true); err != nil || s.full || s.done {
 			return err
 		}

@@ -97,8 +97,16 @@ func (g *group) mutation(who share.Claimant) command.Mutation {
 		Claimant: who}
 }
 
-// decided reports whether the group depends on stored rows.
-func (g *group) decided() bool { return len(g.rows) > 0 }
+// decided reports whether the group depends on stored rows: by what it asks for, or because its changes are logged.
+func (g *group) decided() bool { return len(g.rows) > 0 || g.table.Logged() && len(g.ops) > 0 }
+
+// logOf says how changes of a table are logged, nil if they are not.
+func logOf(t *schema.Table) *command.ChangeLog {
+	if !t.Logged() {
+		return nil
+	}
+	return &command.ChangeLog{Keep: t.Options.Retention()}
+}
 
 // rowRef returns the number of a row among those that the leader reads.
 func (g *group) rowRef(static bool, clustering []byte) int {
@@ -124,7 +132,7 @@ func (g *group) rowRef(static bool, clustering []byte) int {
 // prepare makes the command for the leader.
 func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 	g.conditional = command.Conditional{Mutation: g.mutation(x.claimant), Rows: g.rows, Conditions: g.conditions,
-		Updates: g.updates, Now: x.now, Dropped: g.dropped}
+		Updates: g.updates, Now: x.now, Dropped: g.dropped, Log: logOf(g.table)}
 	if len(g.conditions) == 0 {
 		return
 	}

@@ -133,8 +133,9 @@ func (p *Plan) Conditional() bool { return p.conditional }
 // Counter reports whether the statement is one on a counter table.
 func (p *Plan) Counter() bool { return p.table.Counter }
 
-// Decides reports whether an execution depends on the stored row, and so may wait for others on the same partition key.
-func (p *Plan) Decides() bool { return p.conditional || p.stored }
+// Decides reports whether an execution depends on the stored row, as one whose changes are logged does, and so may wait
+// for others on the same partition key.
+func (p *Plan) Decides() bool { return p.conditional || p.stored || p.table.Logged() }
 
 // bindUsing binds USING TIMESTAMP and TTL.
 func (p *Plan) bindUsing(timestamp, ttl parser.Term, env *expr.Env) (err error) {

@@ -15,8 +15,8 @@ import (
 )
 
 // Replan plans a part of a recorded batch anew for a schema: its index entries become those of the indexes that the
-// table has there, and it carries the table's revision. What it changes of the rows stays. The error is
-// coordinator.ErrUnknownTable if the table is gone.
+// table has there, its changes are logged if they are to be, and it carries the table's revision. What it changes of
+// the rows stays. The error is coordinator.ErrUnknownTable if the table is gone.
 //
 // It serves a batch that was planned before an index was made and is applied after that: the builder may have passed
 // its rows.
@@ -41,6 +41,7 @@ func Replan(s *schema.Schema, c *command.Conditional) error {
 		entries = append(entries, updateEntries(t, &c.Updates[i], c.Rows)...)
 	}
 	m.Ops, m.SchemaVersion = append(ops, entries...), t.Revision
+	c.Log = logOf(t)
 	return nil
 }
 

@@ -23,12 +23,13 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	if x.conditional && serial == 0 {
 		serial = dberr.Serial
 	}
-	decisions := int64(0)
+	decisions, together := int64(0), o.Atomic
 	for i := range x.groups[:x.used] {
 		g := &x.groups[i]
 		if g.decided() {
 			g.prepare(x, serial)
 			decisions++
+			together = together || len(g.rows) > 0
 		} else if len(g.ops) > 0 {
 			x.mutations = append(x.mutations, g.mutation(x.claimant))
 		}
@@ -37,8 +38,12 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 		x.finish(err)
 		return
 	}
-	x.pending.Store(max(decisions, 1))
-	if decisions > 0 && x.used > 1 && !x.conditional && o.Type != "COUNTER" {
+	apart := int64(0)
+	if len(x.mutations) > 0 {
+		apart = 1
+	}
+	x.pending.Store(max(decisions+apart, 1))
+	if decisions > 0 && x.used > 1 && together && !x.conditional && o.Type != "COUNTER" {
 		x.pending.Store(1)
 		o.Atomic = true
 		for i := range x.groups[:x.used] {
@@ -51,8 +56,11 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 	switch {
 	case decisions > 0:
-		x.decide(ctx, o)
-	case len(x.mutations) > 0:
+		if apart > 0 { // of tables whose changes are not logged
+			x.executor.coordinator.Write(ctx, x.mutations, o, x)
+		}
+		x.decide(ctx, o, decisions)
+	case apart > 0:
 		x.executor.coordinator.Write(ctx, x.mutations, o, x)
 	default:
 		x.Done(nil)
@@ -61,8 +69,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 
 // decide sends the conditionals. When the last one is through, x may belong to somebody else: groups are not looked at
 // behind it.
-func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions) {
-	left := x.pending.Load()
+func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions, left int64) {
 	for i := 0; left > 0; i++ {
 		if g := &x.groups[i]; g.decided() {
 			left--

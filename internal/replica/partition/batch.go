@@ -92,6 +92,9 @@ func (r *Replica) launchAll(
 		return false, r.notLeader()
 	}
 	ms, price, err := r.resolveAll(ctx, parts)
+	if err == nil {
+		err = r.loggedAll(parts, ms)
+	}
 	if err != nil {
 		return false, err
 	}

@@ -92,6 +92,11 @@ func (r *Replica) judge(
 			return false, err
 		}
 	}
+	if v.log != nil {
+		if err := r.logged(&v, c); err != nil {
+			return false, err
+		}
+	}
 	if err := r.conclude(t.term, &v, latch, done); err != nil {
 		return false, err
 	}
@@ -110,7 +115,9 @@ func (r *Replica) conclude(term uint64, v *verdict, latch guard, done command.De
 	r.stamping.Lock()
 	defer r.stamping.Unlock()
 	stamp := r.stamps.next(r.host.stampTime(v.whole.Timestamp))
-	stamp, d.Timestamp = r.stamps.over(stamp, v.above)
+	if stamp, d.Timestamp = r.stamps.over(stamp, v.above); v.log != nil {
+		d.Timestamp = v.stamp // its operands have it, and the images of rows, too
+	}
 	entry := command.AddWriteAt(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, stamp, d.Timestamp)
 	w := &held{replica: r, guards: []guard{latch}, then: func(o raftgroup.Outcome) { r.decided(done, d, o) }}
 	return r.refused(r.seq.propose(term, entry, w))
@@ -135,6 +142,9 @@ type verdict struct {
 	result []byte
 	// above is the highest timestamp of what whole is written over, if it is to be seen.
 	above int64
+	// log says how the changes are logged, nil if they are not; then stamp is that of the operands.
+	log   *command.ChangeLog
+	stamp int64
 	// price is what whole costs, of so many logical bytes.
 	price   ru.Units
 	written int64
@@ -198,6 +208,7 @@ func (v *verdict) apply(c *command.Conditional, once bool) error {
 		return err
 	}
 	v.write(c, ops, once)
+	v.log = c.Log
 	return nil
 }
 

@@ -30,6 +30,7 @@ type rowStore interface {
 	Admit(m *command.Mutation, crowded bool) error
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Newest(m *command.Mutation) (int64, error)
+	Images(m *command.Mutation, now int64, dropped []uint32, visit func(i *storage.Image) error) error
 }
 
 // recordStore reads what is kept beside rows: *storage.Records.

@@ -85,6 +85,8 @@ type Txn struct {
 	replica *Replica
 	c       *command.Conditional
 	ops     []command.Op
+	// log says how what is staged is logged, nil if it is not.
+	log *command.ChangeLog
 	// price is that of what was read.
 	price       ru.Units
 	rows, bytes int64
@@ -152,6 +154,9 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 		return err
 	}
 	t.ops = append(t.ops, ops...)
+	if c.Log != nil {
+		t.log = c.Log
+	}
 	most := t.replica.host.opts.Transactions.Changes
 	if n, entries := changes(t.ops); n > most || entries > entriesPerChange*most {
 		return dberr.Invalidf("The transaction changes more than %d rows or %d index entries at once. Nothing was done",
@@ -235,6 +240,7 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 	v.decision = &command.Decision{Result: result, Charge: int64(t.price)}
 	if len(t.ops) > 0 {
 		v.write(c, t.ops, m.Dedupe != command.DedupeID{})
+		v.log = t.log
 	}
 	if c.Dry {
 		v.decision.Applied, v.whole = false, nil

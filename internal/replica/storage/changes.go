@@ -56,11 +56,28 @@ func (b *Batch) change(m *command.Mutation, op *command.Op) {
 	}
 	if op.Index&command.ChangeLatest != 0 {
 		key = keys.AppendChange(key[:n], keys.Latest, m.Timestamp, op.Clustering)
-		_ = b.b.Set(key, nil, nil)
+		_ = b.b.Set(key, entryValue(op), nil)
 		b.grows = true
 	}
+	if op.Index&command.ChangePointed != 0 {
+		key = append(append(key[:n], keys.Pointer), op.Clustering...)
+		switch {
+		case op.Index&command.ChangeLatest != 0:
+			b.entry = binary.BigEndian.AppendUint64(b.entry[:0], uint64(m.Timestamp))
+			_ = b.b.Set(key, b.entry, nil)
+		case len(op.Value) == 8:
+			_ = b.b.Delete(key, nil)
+		}
+	}
 	if op.Index&command.ChangeKept != 0 {
-		key = keys.AppendChange(key[:n], keys.Change, m.Timestamp, op.Clustering)
+		key = keys.AppendChange(key[:n], keys.Change, m.Timestamp, nil)
+		switch {
+		case op.Index&command.ChangeRanges != 0:
+			key = append(key, keys.ChangedRanges)
+		case op.Index&command.ChangePointed != 0:
+			key = append(key, keys.ChangedRow)
+		}
+		key = append(key, op.Clustering...)
 		_ = b.b.Set(key, op.Operand, nil)
 		b.grows = true
 		if _, due, err := row.Check(op.Operand); err == nil {
@@ -69,6 +86,18 @@ func (b *Batch) change(m *command.Mutation, op *command.Op) {
 	}
 	b.arena = key
 }
+
+// entryValue is the value of an entry of the latest change of a row: none where the row itself tells whether the entry
+// is good, one byte where its pointer does.
+func entryValue(op *command.Op) []byte {
+	if op.Index&command.ChangePointed != 0 {
+		return pointed
+	}
+	return nil
+}
+
+// pointed is the value of entries to which pointers lead. It is never changed.
+var pointed = []byte{1}
 
 // readChanges reads the change log of a logical partition, or of those of a token range.
 func (rd *reader) readChanges() error {
@@ -86,7 +115,7 @@ func (rd *reader) readChanges() error {
 		return err
 	}
 	w := rd.s.newSweep(&command.Sweep{Table: rd.r.Table, Horizon: rd.r.Now, Dropped: rd.r.Dropped})
-	defer w.close()
+	defer w.end()
 	rd.prefix = rd.prefix[:0]
 	for valid := rd.it.First(); valid; {
 		if rd.visited++; rd.visited%contextEvery == 0 {
@@ -178,15 +207,33 @@ func (rd *reader) step() bool {
 // changed passes on the change that the iterator stands on: what is kept of it or, if there was no later one, the row
 // as it is.
 func (rd *reader) changed(w *sweep, p *keys.Parts, stamp int64) (command.Step, error) {
+	value, err := rd.it.ValueAndErr()
+	if err != nil {
+		return command.Stop, err
+	}
 	var exists bool
-	var err error
 	if rd.r.Changes.Kept {
-		var value []byte
-		if value, err = rd.it.ValueAndErr(); err == nil {
-			exists, err = rd.row.Resolve(value, row.NotDeleted, rd.r.Now, nil)
+		exists, err = rd.row.Resolve(value, row.NotDeleted, rd.r.Now, nil)
+	} else {
+		if w.reads == nil {
+			// A second iterator over the same state: rows are looked for in the order of the partitions.
+			table := keys.AppendTable(nil, rd.r.Table)
+			w.reads, err = rd.it.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: table,
+				UpperBound: keys.After(bytes.Clone(table))}})
+			if err != nil {
+				return command.Stop, err
+			}
+			rd.s.m.iterators.Add(1)
 		}
-	} else if exists, err = w.latest(rd.prefix, p.Rest, stamp); exists {
-		rd.row, w.row = w.row, rd.row
+		pointed := len(value) > 0
+		if !rd.announced && rd.statics() {
+			if err := rd.changedStatic(w); err != nil {
+				return command.Stop, err
+			}
+		}
+		if exists, err = w.latest(rd.prefix, p.Rest, stamp, pointed); exists {
+			rd.row, w.row = w.row, rd.row
+		}
 	}
 	if err != nil || !exists {
 		return command.More, err
@@ -194,36 +241,80 @@ func (rd *reader) changed(w *sweep, p *keys.Parts, stamp int64) (command.Step, e
 	return rd.deliver(p.Rest)
 }
 
+// changedStatic reads the static row of a partition of which changes are passed on.
+func (rd *reader) changedStatic(w *sweep) error {
+	rd.header.Clear()
+	covered := row.NotDeleted
+	if w.known.may(flagDeletions) {
+		if err := w.loadHeader(rd.prefix); err != nil {
+			return err
+		}
+		covered = w.header.Deleted
+	}
+	value, err := w.value(append(bytes.Clone(rd.prefix), keys.Static))
+	if err != nil || value == nil {
+		return err
+	}
+	rd.staticBuf = append(rd.staticBuf[:0], value...)
+	_, err = rd.header.Static.Resolve(rd.staticBuf, covered, rd.r.Now, rd.r.Dropped)
+	return err
+}
+
+// value is get by the sweep's iterator, if it has one.
+func (w *sweep) value(key []byte) ([]byte, error) {
+	if w.reads == nil {
+		return w.get(key)
+	}
+	if !w.reads.SeekGE(key) || !bytes.Equal(w.reads.Key(), key) {
+		return nil, w.reads.Error()
+	}
+	return w.reads.ValueAndErr()
+}
+
 // latest reads the row of an entry of the change log into w.row, as it is at the horizon of the sweep. It reports
-// whether it exists and has not been changed since.
-func (w *sweep) latest(prefix, rest []byte, stamp int64) (bool, error) {
+// whether it exists and has not been changed since. Entries with pointers go when their row is changed, so these have
+// not been; without a clustering key, in a table that has some, they are of the static row.
+func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, error) {
 	_, clustering, ok := keys.ParseChange(rest)
 	if !ok {
 		return false, fmt.Errorf("change log of %x: %w", prefix, errDamage)
 	}
+	static := pointed && len(clustering) == 0 && w.table.Clustering > 0
 	covered := row.NotDeleted
 	if w.known.may(flagDeletions) {
 		if err := w.loadHeader(prefix); err != nil {
 			return false, err
 		}
-		var err error
-		if covered, err = w.covering(clustering); err != nil {
-			return false, err
+		if covered = w.header.Deleted; !static {
+			var err error
+			if covered, err = w.covering(clustering); err != nil {
+				return false, err
+			}
 		}
 	}
-	value, err := w.get(append(append(bytes.Clone(prefix), keys.Row), clustering...))
+	kind := keys.Row
+	if static {
+		kind = keys.Static
+	}
+	w.at = append(append(append(w.at[:0], prefix...), kind), clustering...)
+	value, err := w.value(w.at)
 	if err != nil || value == nil {
 		return false, err
 	}
 	exists, err := w.row.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)
-	return exists && w.row.Live && w.row.Liveness.Timestamp == stamp, err
+	return exists && (pointed || w.row.Live && w.row.Liveness.Timestamp == stamp), err
 }
 
-// sweepLatest removes an entry of the change log whose row is gone or has been changed since. It is a hint until then:
-// whoever reads it looks at the row.
+// sweepLatest removes an entry of the change log whose row is gone or has been changed since, and its pointer. It is a
+// hint until then: whoever reads it looks at the row.
 func (w *sweep) sweepLatest(b *pebble.Batch, key []byte, p *keys.Parts) error {
-	stamp, _, _ := keys.ParseChange(p.Rest)
-	good, err := w.latest(key[:p.PrefixLen], p.Rest, stamp)
+	value, err := w.get(key)
+	if err != nil || value == nil {
+		return err
+	}
+	pointed := len(value) > 0
+	stamp, clustering, _ := keys.ParseChange(p.Rest)
+	good, err := w.latest(key[:p.PrefixLen], p.Rest, stamp, pointed)
 	switch {
 	case err != nil:
 		return err
@@ -232,6 +323,18 @@ func (w *sweep) sweepLatest(b *pebble.Batch, key []byte, p *keys.Parts) error {
 		return nil
 	}
 	w.s.m.swept.Add(1)
+	if pointed {
+		at, err := w.pointer(key[:p.PrefixLen], clustering)
+		if err != nil {
+			return err
+		}
+		if at == stamp {
+			pointer := append(append(bytes.Clone(key[:p.PrefixLen]), keys.Pointer), clustering...)
+			if err := b.Delete(pointer, nil); err != nil {
+				return err
+			}
+		}
+	}
 	return b.Delete(key, nil)
 }
 
@@ -259,7 +362,7 @@ func (f *finder) change(key []byte, p *keys.Parts, value []byte) error {
 			f.log = f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.dedupe, Dropped: f.t.Dropped})
 		}
 		stamp, _, _ := keys.ParseChange(p.Rest)
-		good, err := f.log.latest(key[:p.PrefixLen], p.Rest, stamp)
+		good, err := f.log.latest(key[:p.PrefixLen], p.Rest, stamp, len(value) > 0)
 		if err != nil {
 			return err
 		}

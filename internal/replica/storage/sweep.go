@@ -106,8 +106,11 @@ type sweep struct {
 	// weakens is true if the batch under way takes deletions away.
 	weakens bool
 	buf     []byte
-	merger  row.Merger
-	row     row.Row
+	// reads, if not nil, is where rows of the change log are looked for, and at their key.
+	reads  *pebble.Iterator
+	at     []byte
+	merger row.Merger
+	row    row.Row
 }
 
 func (s *rows) newSweep(sw *command.Sweep) *sweep {
@@ -244,6 +247,15 @@ func (w *sweep) close() {
 	if w.apart != nil {
 		_ = w.s.check(w.apart.Close())
 		w.apart = nil
+	}
+}
+
+// end closes the sweep with the iterator for its rows.
+func (w *sweep) end() {
+	w.close()
+	if w.reads != nil {
+		_ = w.s.check(w.reads.Close())
+		w.reads = nil
 	}
 }
 

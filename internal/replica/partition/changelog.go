@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+// The change log of CQL tables (RFC 0024). Whoever writes to a table that has one comes as a conditional: under the
+// latch the leader knows the rows as they are, gives the operands their stamp, so it also knows what they make of the
+// rows, and adds the entries of the log to the same mutation.
+
+// logged stamps the operands of a verdict, and adds the entries of the change log.
+func (r *Replica) logged(v *verdict, c *command.Conditional) (err error) {
+	_, v.stamp = r.stamps.over(r.stamps.next(r.host.stampTime(v.whole.Timestamp)), v.above)
+	v.whole.Ops = stampedOps(v.whole.Ops, v.stamp)
+	v.whole.Ops, err = r.entries(v.whole, v.log, c.Now, c.Dropped)
+	_, v.written = ru.Write(v.whole)
+	return err
+}
+
+// loggedAll is logged for the parts of a batch, which get one stamp if any of them is logged. ms are their mutations.
+func (r *Replica) loggedAll(parts []Part, ms []*command.Mutation) (err error) {
+	is := func(p Part) bool { return p.Updates != nil && p.Updates.Log != nil }
+	if !slices.ContainsFunc(parts, is) {
+		return nil
+	}
+	now := r.host.micros()
+	for _, m := range ms {
+		now = max(now, m.Timestamp)
+	}
+	stamp := r.stamps.next(now)
+	for i, m := range ms {
+		whole := *m
+		if whole.Ops = stampedOps(whole.Ops, stamp); is(parts[i]) {
+			c := parts[i].Updates
+			if whole.Ops, err = r.entries(&whole, c.Log, c.Now, c.Dropped); err != nil {
+				return err
+			}
+		}
+		ms[i] = &whole
+	}
+	return nil
+}
+
+// stampedOps is a copy of operands in which none is Unstamped. Those that came stay as they are, to be sent again.
+func stampedOps(ops []command.Op, stamp int64) []command.Op {
+	ops = slices.Clone(ops)
+	for i := range ops {
+		if o := &ops[i]; len(o.Operand) > 0 && row.Timestamp(o.Operand) == row.Unstamped {
+			o.Operand = bytes.Clone(o.Operand)
+			row.Stamp(o.Operand, stamp)
+		}
+	}
+	return ops
+}
+
+// entries appends the entries of the change log to the operands of a mutation, which are stamped: for the deletion of
+// ranges or of the partition one, and one for each row, or the static row, that is seen to change.
+func (r *Replica) entries(m *command.Mutation, log *command.ChangeLog, now int64, dropped []uint32) ([]command.Op,
+	error) {
+	x := changeWriter{log: log, ops: m.Ops, now: now}
+	if log.Keep > 0 {
+		if err := x.deletions(m.Ops); err != nil {
+			return nil, err
+		}
+	}
+	err := r.host.store.Images(m, now, dropped, func(i *storage.Image) error {
+		if i.Changed() {
+			x.row(i)
+		}
+		return nil
+	})
+	return x.ops, err
+}
+
+// changeWriter makes entries of the change log.
+type changeWriter struct {
+	log  *command.ChangeLog
+	ops  []command.Op
+	now  int64
+	b, c row.Builder
+}
+
+// deletions adds what a mutation deletes beside single rows, if it does.
+func (x *changeWriter) deletions(ops []command.Op) error {
+	var all row.Merger
+	some := false
+	for i := range ops {
+		if ops[i].Kind != command.OpHeader {
+			continue
+		}
+		if deletions, _ := row.Split(ops[i].Operand); deletions != nil {
+			some = true
+			if err := all.Add(deletions); err != nil {
+				return err
+			}
+		}
+	}
+	if some {
+		x.begin(command.RangesDeleted)
+		x.cell(command.ChangeDeletions, all.Append(nil))
+		x.ops = append(x.ops, command.Op{Kind: command.OpChange, Operand: x.b.Append(nil),
+			Index: command.ChangeKept | command.ChangePointed | command.ChangeRanges})
+	}
+	return nil
+}
+
+// row adds the change of a row.
+func (x *changeWriter) row(i *storage.Image) {
+	op := command.Op{Kind: command.OpChange, Clustering: bytes.Clone(i.Clustering), Index: command.ChangePointed}
+	if i.Entry > 0 {
+		op.Value = binary.BigEndian.AppendUint64(nil, uint64(i.Entry))
+	}
+	kind := command.Replaced
+	switch {
+	case !i.After.Exists():
+		kind = command.Deleted
+	case !i.Before.Exists():
+		kind = command.Created
+	}
+	if i.After.Exists() {
+		op.Index |= command.ChangeLatest
+	}
+	if x.log.Keep > 0 {
+		op.Index |= command.ChangeKept
+		x.begin(kind)
+		x.image(command.ChangeRowAfter, &i.After)
+		x.image(command.ChangeRowBefore, &i.Before)
+		op.Operand = x.b.Append(nil)
+	}
+	x.ops = append(x.ops, op)
+}
+
+// begin begins a change that is kept.
+func (x *changeWriter) begin(kind command.Changed) {
+	x.b.Reset(row.Unstamped)
+	x.cell(command.ChangeKind, []byte{byte(kind)})
+}
+
+// cell adds a cell that expires with the change.
+func (x *changeWriter) cell(column uint32, value []byte) {
+	ttl := x.log.Keep + command.ChangeGrace
+	x.b.Cell(column, nil, value, int32(ttl), x.now+ttl)
+}
+
+// image adds a row in its stored form, if it exists.
+func (x *changeWriter) image(column uint32, r *row.Row) {
+	if !r.Exists() {
+		return
+	}
+	if x.c.Reset(r.Liveness.Timestamp); r.Live {
+		x.c.Live(r.Liveness.TTL, r.Liveness.Expiry)
+	} else {
+		x.c.Reset(r.Cells[0].Timestamp)
+	}
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		x.c.CellAt(c.Column, c.Path, c.Value, c.Timestamp, c.TTL, c.Expiry)
+	}
+	x.cell(column, x.c.Append(nil))
+}
