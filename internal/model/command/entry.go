@@ -3,6 +3,8 @@
 package command
 
 import (
+	"slices"
+
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
@@ -168,11 +170,19 @@ func AddWrite(dst []byte, m *Mutation, stamp int64) []byte { return AddWriteAt(d
 // AddWriteAt is AddWrite for a mutation whose operands are stamped above what they are to be seen over, and not with
 // the leader's stamp: which may be far above it, and must not raise the stamps of other keys.
 func AddWriteAt(dst []byte, m *Mutation, stamp, operands int64) []byte {
-	a := appender{dst}
+	size := headingSlack + len(m.Key)
+	for i := range m.Ops {
+		o := &m.Ops[i]
+		size += opSlack + len(o.Clustering) + len(o.Value) + len(o.Operand)
+	}
+	a := appender{slices.Grow(dst, size)}
 	a.heading(m, stamp, false)
 	a.ops(m.Ops, operands)
 	return a.Writer
 }
+
+// headingSlack and opSlack are about what a mutation, and each of its operands, takes beside keys and values.
+const headingSlack, opSlack = 64, 20
 
 // AppendRecords appends the encoded form of c, as it is sent between nodes.
 func AppendRecords(dst []byte, c *Records) []byte {

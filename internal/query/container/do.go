@@ -158,14 +158,15 @@ const staleTime = 2 * time.Second
 // decide sends a request to the leader of its logical partition.
 func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *request, o RequestOptions) (*answer, Where,
 	error) {
-	keyBytes := epk.AppendKey(nil, key)
+	keyBytes := epk.AppendKey(make([]byte, 0, keyRoom), key)
+	at := c.table.Token(keyBytes)
 	s := e.opts.Sched
 	began := s.Now()
 	for {
 		q.table, q.revision, q.now = c.table.ID, c.table.Revision, e.opts.Now().Unix()
 		cond := &command.Conditional{
-			Mutation: command.Mutation{Table: c.table.ID, Token: c.table.Token(keyBytes), Key: keyBytes,
-				SchemaVersion: c.table.Revision, Claimant: o.Claimant},
+			Mutation: command.Mutation{Table: c.table.ID, Token: at, Key: keyBytes, SchemaVersion: c.table.Revision,
+				Claimant: o.Claimant},
 			Serial: dberr.Serial, Now: q.now, Program: q.append(nil), MaxCharge: int64(o.MaxCharge),
 		}
 		done := make(decisions, 1)
@@ -179,9 +180,10 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 			if c, err = e.newest(c); err != nil {
 				return nil, Where{}, err
 			}
+			at = c.table.Token(keyBytes)
 			continue
 		}
-		where := Where{Range: e.rangeOf(c, keyBytes)}
+		where := Where{Range: e.rangeOf(c, at, keyBytes)}
 		if d.err != nil {
 			return nil, where, refused(d.err)
 		}
@@ -299,15 +301,16 @@ func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o Req
 	b.Reset(row.Unstamped)
 	now := e.opts.Now().Unix()
 	b.DeleteRow(now)
-	keyBytes := epk.AppendKey(nil, key)
+	keyBytes := epk.AppendKey(make([]byte, 0, keyRoom), key)
+	at := c.table.Token(keyBytes)
 	done := make(decisions, 1)
 	e.opts.Coordinator.Decide(ctx, &command.Conditional{Now: now, MaxCharge: int64(o.MaxCharge),
-		Mutation: command.Mutation{Table: c.table.ID, Token: c.table.Token(keyBytes), Key: keyBytes,
-			SchemaVersion: c.table.Revision, Claimant: o.Claimant,
-			Ops: []command.Op{{Kind: command.OpHeader, Operand: b.Append(nil)}}}},
+		Mutation: command.Mutation{Table: c.table.ID, Token: at, Key: keyBytes, SchemaVersion: c.table.Revision,
+			Claimant: o.Claimant,
+			Ops:      []command.Op{{Kind: command.OpHeader, Operand: b.Append(nil)}}}},
 		coordinator.WriteOptions{Level: dberr.Quorum, Type: "SIMPLE"}, done)
 	d := e.await(done)
-	where := Where{Range: e.rangeOf(c, keyBytes)}
+	where := Where{Range: e.rangeOf(c, at, keyBytes)}
 	if d.err != nil {
 		return where, refused(d.err)
 	}

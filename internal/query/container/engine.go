@@ -64,6 +64,7 @@ type Engine struct {
 	opts Options
 
 	runner atomic.Pointer[Runner]
+	shown  atomic.Pointer[shown]
 	lsns   sequences
 	// names are those of tableByID, of tableName by uint32, so many.
 	names     sync.Map

@@ -12,6 +12,9 @@ import (
 // keyBytesMax bounds the values of a partition key together, in bytes.
 const keyBytesMax = epk.ValueBytesMax
 
+// keyRoom is what most partition keys take, in bytes.
+const keyRoom = 64
+
 // valueOf is a JSON value as one of a partition key: an object and an array count as none.
 func valueOf(v document.Value) epk.Value {
 	switch v.Kind() {

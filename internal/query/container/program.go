@@ -4,6 +4,7 @@ package container
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -36,9 +37,17 @@ type request struct {
 	program []byte
 }
 
+// requestSlack and operationSlack are about what a request, and each operation in it, takes beside texts and bodies.
+const requestSlack, operationSlack = 48, 24
+
 // append encodes a request.
 func (q *request) append(dst []byte) []byte {
-	w := codec.Writer(append(dst, itemsProgram))
+	size := requestSlack + len(q.program)
+	for i := range q.ops {
+		o := &q.ops[i]
+		size += operationSlack + len(o.ID) + len(o.Body) + len(o.IfMatch) + len(o.IfNoneMatch)
+	}
+	w := codec.Writer(append(slices.Grow(dst, size), itemsProgram))
 	if q.program != nil {
 		w[len(w)-1] = runnerProgram
 	}
@@ -122,7 +131,12 @@ type outcome struct {
 }
 
 func (a *answer) append(dst []byte) []byte {
-	w := codec.Writer(append(dst, resultVersion))
+	size := requestSlack + len(a.result)
+	for i := range a.of {
+		o := &a.of[i]
+		size += 2*operationSlack + len(o.message) + len(o.id) + len(o.stored.body)
+	}
+	w := codec.Writer(append(slices.Grow(dst, size), resultVersion))
 	w.EndFields()
 	w.Int(int64(a.failed))
 	w.Bytes(a.result)

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -76,9 +78,9 @@ func (c *Container) boundary(p keys.Position) string {
 	return d.Hash.Boundary(p.Ring)
 }
 
-// rangeOf is the physical partition that has a key.
-func (e *Engine) rangeOf(c *Container, key []byte) string {
-	p := e.opts.Coordinator.Topology().Locate(c.table.ID, c.table.Token(key), key)
+// rangeOf is the physical partition that has a key, which stands at a token.
+func (e *Engine) rangeOf(c *Container, at token.Token, key []byte) string {
+	p := e.opts.Coordinator.Topology().Locate(c.table.ID, at, key)
 	if p == nil {
 		return ""
 	}
@@ -111,6 +113,9 @@ func (s *sequences) change(id string, f func(old int64) int64) int64 {
 		old = s.first()
 	}
 	next := f(old)
+	if !ok {
+		id = strings.Clone(id) // it may be a part of the headers of a request
+	}
 	s.of[id] = next
 	return next
 }

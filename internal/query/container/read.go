@@ -51,10 +51,11 @@ func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNone
 	if bad := c.whole(key); bad != nil {
 		return nil, Where{}, bad
 	}
-	keyBytes := epk.AppendKey(nil, key)
-	where := Where{Range: e.rangeOf(c, keyBytes)}
+	keyBytes := epk.AppendKey(make([]byte, 0, keyRoom), key)
+	at := c.table.Token(keyBytes)
+	where := Where{Range: e.rangeOf(c, at, keyBytes)}
 	where.LSN = e.LSN(where.Range)
-	q := c.pointRead(keyBytes, c.table.Token(keyBytes), id)
+	q := c.pointRead(keyBytes, at, id)
 	q.Now, q.Claimant = e.opts.Now().Unix(), o.Claimant
 	var l *collector
 	err := e.read(ctx, q, &where.Charge, func() command.Visitor {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -35,13 +36,20 @@ type Container struct {
 
 	table *schema.Table
 	rid   []byte
+	// self, if not empty, is what Self returns.
+	self string
 }
 
 // Self is the link to the database by resource ids: dbs/<rid>/.
 func (d *Database) Self() string { return "dbs/" + d.RID + "/" }
 
 // Self is the link to the container by resource ids: dbs/<rid>/colls/<rid>/.
-func (c *Container) Self() string { return c.Database.Self() + "colls/" + c.RID + "/" }
+func (c *Container) Self() string {
+	if c.self != "" {
+		return c.self
+	}
+	return c.Database.Self() + "colls/" + c.RID + "/"
+}
 
 // Keyspace is the name of the database in CQL.
 func (d *Database) Keyspace() string { return d.keyspace.Name }
@@ -85,12 +93,47 @@ func database(ks *schema.Keyspace) *Database {
 		keyspace: ks}
 }
 
-// container is what a table is to them.
+// shown is what databases and containers of one schema are to clients: each is made when it is asked for.
+type shown struct {
+	of         *schema.Schema
+	databases  sync.Map // of *Database by *schema.Keyspace
+	containers sync.Map // of *Container by *schema.Table
+}
+
+// shownNow is that of the newest schema.
+func (e *Engine) shownNow() *shown {
+	now, is := e.schema(), e.shown.Load()
+	if is == nil || is.of != now {
+		is = &shown{of: now}
+		e.shown.Store(is)
+	}
+	return is
+}
+
+// database is what a keyspace is to clients of containers, from memory where it can be.
+func (e *Engine) database(ks *schema.Keyspace) *Database {
+	s := e.shownNow()
+	if d, ok := s.databases.Load(ks); ok {
+		return d.(*Database)
+	}
+	d := database(ks)
+	s.databases.Store(ks, d)
+	return d
+}
+
+// container is what a table is to them, from memory where it can be.
 func (e *Engine) container(d *Database, t *schema.Table) *Container {
+	s := e.shownNow()
+	if c, ok := s.containers.Load(t); ok && c.(*Container).Database.keyspace == d.keyspace {
+		return c.(*Container)
+	}
 	rid := ridOfContainer(d.keyspace.Database.Number, t.ID)
-	return &Container{Database: d, ID: t.Container.ID, RID: encodeRID(rid), Etag: etagOf(t.Revision),
+	c := &Container{Database: d, ID: t.Container.ID, RID: encodeRID(rid), Etag: etagOf(t.Revision),
 		TS:         t.Container.At,
 		Definition: e.opts.Definitions.of(t), table: t, rid: rid}
+	c.self = c.Self()
+	s.containers.Store(t, c)
+	return c
 }
 
 func (e *Engine) schema() *schema.Schema { return e.opts.Catalog.Snapshot() }
@@ -107,7 +150,7 @@ func noContainer(id string) *Error {
 func (e *Engine) Databases() (out []*Database) {
 	for ks := range e.schema().All() {
 		if ks.Database != nil {
-			out = append(out, database(ks))
+			out = append(out, e.database(ks))
 		}
 	}
 	slices.SortFunc(out, func(a, b *Database) int { return cmp.Compare(a.ID, b.ID) })
@@ -120,7 +163,7 @@ func (e *Engine) Database(id string) (*Database, error) {
 	if ks == nil || ks.Database == nil || ks.Database.ID != id {
 		return nil, noDatabase(id)
 	}
-	return database(ks), nil
+	return e.database(ks), nil
 }
 
 // DatabaseByRID finds a database by its resource id; 404 if there is none.
@@ -159,7 +202,7 @@ func (e *Engine) ContainerByName(keyspace, table string) (*Container, error) {
 	if ks == nil || ks.Database == nil || ks.Tables[table] == nil || ks.Tables[table].Container == nil {
 		return nil, noContainer(keyspace + "." + table)
 	}
-	return e.container(database(ks), ks.Tables[table]), nil
+	return e.container(e.database(ks), ks.Tables[table]), nil
 }
 
 // ContainerByRID finds a container by its resource id; 404 if there is none.

@@ -55,7 +55,7 @@ func (e *Engine) Program(ctx context.Context, c *command.Conditional) (partition
 	if err != nil {
 		return nil, dberr.Serverf("%v", err)
 	}
-	r := &run{request: q, t: &Transaction{engine: e, c: e.container(database(ks), t), key: key, keyBytes: m.Key,
+	r := &run{request: q, t: &Transaction{engine: e, c: e.container(e.database(ks), t), key: key, keyBytes: m.Key,
 		token: m.Token, now: q.now, items: map[string]*state{}}}
 	if q.program != nil {
 		runner := e.runner.Load()

@@ -264,6 +264,9 @@ func (t *Transaction) stage(ctx context.Context) error {
 		Key: t.keyBytes, Ops: ops}, Now: t.now})
 }
 
+// rowSlack is about what the row of an item takes beside its body.
+const rowSlack = 96
+
 // appendOps appends the operands of one item. All its columns are written, so that nothing older is left of it.
 func (t *Transaction) appendOps(ops []command.Op, id string, s *state) []command.Op {
 	var b row.Builder
@@ -283,7 +286,8 @@ func (t *Transaction) appendOps(ops []command.Op, id string, s *state) []command
 	b.Cell(columns.body, nil, s.is.body, ttl, expiry)
 	b.Cell(columns.etag, nil, s.is.etag[:], ttl, expiry)
 	b.Cell(columns.ts, nil, timestampValue(s.is.ts), ttl, expiry)
-	ops = append(ops, command.Op{Kind: command.OpRow, Clustering: clustering, Operand: b.Append(nil)})
+	ops = append(ops, command.Op{Kind: command.OpRow, Clustering: clustering,
+		Operand: b.Append(make([]byte, 0, len(s.is.body)+rowSlack))})
 	ops = append(ops, t.c.uniqueOps(clustering, s.is)...)
 	for _, v := range s.missing() {
 		ops = append(ops, command.Op{Kind: command.OpIndex, Clustering: clustering, Index: t.c.table.DocumentIndex().ID,

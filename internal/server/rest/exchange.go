@@ -117,7 +117,7 @@ func (x *exchange) serve() (a *answer, err error) {
 		target = &targetNone
 	}
 	x.target = target
-	signer, refusal := s.opts.Keys().authenticate(method, x.header, target, s.opts.Now())
+	signer, refusal := s.opts.Keys().authenticate(method, x.header, target, s.opts.Now(), x.values)
 	if refusal != nil {
 		c.last = true // strangers do not keep a connection
 		return nil, refusal

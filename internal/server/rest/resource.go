@@ -45,7 +45,10 @@ func (x *exchange) container(owner bool) (*container.Container, error) {
 		return nil, &failure{status: http.StatusBadRequest, sub: container.SubOtherRID,
 			message: "The container was dropped and made again: read it again."}
 	}
-	x.set(aAltPath, "dbs/"+headerText(d.ID)+"/colls/"+headerText(c.ID))
+	begin := len(x.values)
+	x.values = append(append(x.values, "dbs/"...), headerText(d.ID)...)
+	x.values = append(append(x.values, "/colls/"...), headerText(c.ID)...)
+	x.end(aAltPath, begin)
 	x.set(aPath, c.RID)
 	return c, nil
 }

@@ -43,15 +43,16 @@ const skewMax = 15 * time.Minute
 // signatureMax bounds the text of a signature, in bytes.
 const signatureMax = 1024
 
-// authenticate refuses a request without a valid signature. It returns the name of the key.
-func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now time.Time) (signer string,
+// authenticate refuses a request without a valid signature. It returns the name of the key. What is signed is put
+// together in room, if that is large enough.
+func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now time.Time, room []byte) (signer string,
 	refusal *failure) {
 	text := h.Get("Authorization")
 	if text == "" {
 		return "", unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
 	}
-	given, refusal := parseSignature(text)
-	if refusal != nil {
+	var given [sha256.Size]byte
+	if refusal := parseSignature(&given, text); refusal != nil {
 		return "", refusal
 	}
 	date, other := h.Get("x-ms-date"), ""
@@ -67,16 +68,25 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 	if other != "" {
 		date = "" // the fifth line has it then
 	}
-	signed := t.signed()
-	lines := strings.ToLower(date) + "\n" + strings.ToLower(other) + "\n"
-	for _, p := range signed {
-		text := []byte(strings.ToLower(method) + "\n" + p.kind + "\n" + p.link + "\n" + lines)
+	payload := func(i int) []byte {
+		text := append(appendLower(room[:0], method), '\n')
+		if text = t.appendSigned(text, i); text == nil {
+			return nil
+		}
+		return append(appendLower(append(appendLower(append(text, '\n'), date), '\n'), other), '\n')
+	}
+	for i := range signedMax {
+		text := payload(i)
+		if text == nil {
+			continue
+		}
+		room = text
 		switch {
-		case matches(&k.primary, k.Primary, text, given):
+		case matches(&k.primary, k.Primary, text, given[:]):
 			signer = primaryKey
-		case matches(&k.secondary, k.Secondary, text, given):
+		case matches(&k.secondary, k.Secondary, text, given[:]):
 			signer = secondaryKey
-		case matches(&k.readOnly, k.ReadOnly, text, given):
+		case matches(&k.readOnly, k.ReadOnly, text, given[:]):
 			signer = readOnlyKey
 			continue // another form may be signed with a key that allows more
 		default:
@@ -85,9 +95,13 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 		break
 	}
 	if signer == "" {
+		signed := payload(0)
+		if signed == nil {
+			signed = payload(1)
+		}
 		return "", unauthorized("The input authorization token can't serve the request. Please check that the expected " +
 			"payload is built as per the protocol, and check the key being used. Server used the following payload to " +
-			"sign: '" + strings.ToLower(method) + "\n" + signed[0].kind + "\n" + signed[0].link + "\n" + lines + "'")
+			"sign: '" + string(signed) + "'")
 	}
 	if d := now.Sub(when); d > skewMax || d < -skewMax {
 		return "", &failure{status: http.StatusForbidden, message: "The authorization token is not valid at the " +
@@ -99,25 +113,40 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 	return signer, nil
 }
 
-// parseSignature returns the signature in an Authorization header, which may be URL-encoded.
-func parseSignature(text string) ([]byte, *failure) {
+// appendLower appends a text with its ASCII letters in lower case.
+func appendLower(dst []byte, s string) []byte {
+	begin := len(dst)
+	dst = append(dst, s...)
+	for i := begin; i < len(dst); i++ {
+		if c := dst[i]; c >= 'A' && c <= 'Z' {
+			dst[i] = c | 0x20
+		}
+	}
+	return dst
+}
+
+// parseSignature reads the signature in an Authorization header, which may be URL-encoded.
+func parseSignature(given *[sha256.Size]byte, text string) *failure {
 	if len(text) > signatureMax {
-		return nil, unauthorized("The input authorization token is too long.")
+		return unauthorized("The input authorization token is too long.")
 	}
 	// A plus sign is one of base64: in an encoded text it is %2B.
 	text, err := url.PathUnescape(text)
 	if sig, ok := strings.CutPrefix(text, "type=master&ver=1.0&sig="); ok && err == nil {
-		if sig, err := base64.StdEncoding.DecodeString(sig); err == nil && len(sig) == sha256.Size {
-			return sig, nil
+		// Lines of base64 may be broken, so the text may be longer than it has to be.
+		room := make([]byte, 0, 64)
+		if sig, err := base64.StdEncoding.AppendDecode(room, []byte(sig)); err == nil && len(sig) == sha256.Size {
+			copy(given[:], sig)
+			return nil
 		}
 	}
 	switch {
 	case strings.HasPrefix(text, "type=resource"):
-		return nil, unauthorized("Resource tokens are not supported: sign the request with a key of the account.")
+		return unauthorized("Resource tokens are not supported: sign the request with a key of the account.")
 	case strings.HasPrefix(text, "type=aad"):
-		return nil, unauthorized("Tokens of Microsoft Entra ID are not supported: sign the request with a key of the account.")
+		return unauthorized("Tokens of Microsoft Entra ID are not supported: sign the request with a key of the account.")
 	}
-	return nil, unauthorized("The input authorization token is not valid: it has the form " +
+	return unauthorized("The input authorization token is not valid: it has the form " +
 		"type=master&ver=1.0&sig=SIGNATURE, URL-encoded.")
 }
 

@@ -58,7 +58,7 @@ func TestGoldenSignatures(t *testing.T) {
 			{"none", &Keys{Primary: keyOf(1), Secondary: keyOf(2), ReadOnly: keyOf(3)}, false, false},
 			{"no keys", &Keys{}, false, false},
 		} {
-			signer, refusal := k.keys.authenticate(c.method, signed(c.sig), parseTarget(c.path), signedAt)
+			signer, refusal := k.keys.authenticate(c.method, signed(c.sig), parseTarget(c.path), signedAt, nil)
 			if (refusal == nil) != k.in || (signer == readOnlyKey) != k.readOnly {
 				t.Errorf("%s %s by the %s key: read-only %v, %v", c.method, c.path, k.name, signer, refusal)
 			}
@@ -117,7 +117,7 @@ func TestSignaturesAreRefused(t *testing.T) {
 		{"older and wrong", del, "/dbs/d", signed(good), signedAt.Add(time.Hour), 401, "can't serve the request"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, refusal := keys.authenticate(c.method, c.header, parseTarget(c.path), c.now)
+			_, refusal := keys.authenticate(c.method, c.header, parseTarget(c.path), c.now, nil)
 			switch {
 			case c.status == 0 && refusal != nil:
 				t.Errorf("refused: %v", refusal)

@@ -50,6 +50,9 @@ type target struct {
 	ids []string
 	// kinds go with ids.
 	kinds []kind
+
+	idRoom   [3]string
+	kindRoom [3]kind
 }
 
 // database, container and id are parts of the path, empty where it has none.
@@ -78,6 +81,7 @@ func parseTarget(path string) *target {
 		return nil
 	}
 	t := &target{}
+	t.ids, t.kinds = t.idRoom[:0], t.kindRoom[:0]
 	rest := strings.Trim(path, "/")
 	for rest != "" {
 		var segment string
@@ -109,41 +113,44 @@ func parseTarget(path string) *target {
 	return t
 }
 
-// link is the path by names or resource ids, unescaped, without slashes at its ends: of the thing, or of the parent for
-// a feed.
-func (t *target) link() string {
-	var b strings.Builder
+// appendLink appends the path by names or resource ids, unescaped, without slashes at its ends: of the thing, or of the
+// parent for a feed.
+func (t *target) appendLink(dst []byte) []byte {
 	for i, id := range t.ids {
 		if i > 0 {
-			b.WriteByte('/')
+			dst = append(dst, '/')
 		}
-		b.WriteString(string(t.kinds[i]))
-		b.WriteByte('/')
-		b.WriteString(id)
+		dst = append(append(append(dst, t.kinds[i]...), '/'), id...)
 	}
-	return b.String()
+	return dst
 }
 
-// payload is what a signature says of the target.
-type payload struct{ kind, link string }
+// signedMax is in how many ways a target may be signed.
+const signedMax = 4
 
-// signed are the ways in which clients sign the target: by its link, or, where it is made of resource ids, by the last
-// of them in lower case.
-func (t *target) signed() []payload {
-	kinds := []string{string(t.kind)}
-	if t.kind == byKey {
-		kinds = []string{string(containers), "partitionkey"}
+// appendSigned appends what a signature says of the target: its kind and its link, or, where that is made of resource
+// ids, the last of them in lower case. Which of the ways it is says i, from 0 to signedMax; nil if there is none.
+func (t *target) appendSigned(dst []byte, i int) []byte {
+	k := t.kind
+	switch {
+	case k == byKey && i < 2:
+		k = containers
+	case k == byKey:
+		k = "partitionkey"
+	case i > 1:
+		return nil
 	}
-	var out []payload
-	for _, k := range kinds {
-		if t.kind != offers || t.feed {
-			out = append(out, payload{k, t.link()})
+	dst = append(append(dst, k...), '\n')
+	if i%2 == 0 {
+		if t.kind == offers && !t.feed {
+			return nil
 		}
-		if len(t.ids) > 0 && (t.kind == offers || isRID(t.ids[0])) {
-			out = append(out, payload{k, strings.ToLower(t.ids[len(t.ids)-1])})
-		}
+		return t.appendLink(dst)
 	}
-	return out
+	if len(t.ids) == 0 || t.kind != offers && !isRID(t.ids[0]) {
+		return nil
+	}
+	return append(dst, strings.ToLower(t.ids[len(t.ids)-1])...)
 }
 
 // isRID reports whether a name of a database may be a resource id: clients tell them apart by this form.

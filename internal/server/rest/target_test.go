@@ -43,7 +43,7 @@ func TestTargets(t *testing.T) {
 		got, kind := parseTarget(c.path), "none"
 		link, id := "", ""
 		if got != nil {
-			if kind, link, id = string(got.kind), got.link(), got.id(); got.feed {
+			if kind, link, id = string(got.kind), string(got.appendLink(nil)), got.id(); got.feed {
 				kind += " feed"
 			}
 		}
@@ -118,7 +118,7 @@ func FuzzTarget(f *testing.F) {
 		}
 		h := httpwire.Fields{{Name: "Authorization", Value: authorization},
 			{Name: hDate, Value: signedAt.Format(http.TimeFormat)}}
-		if _, refusal := keys.authenticate(get, h, target, signedAt); refusal == nil {
+		if _, refusal := keys.authenticate(get, h, target, signedAt, nil); refusal == nil {
 			t.Errorf("%q comes in with %q", path, authorization)
 		}
 		_, _ = operationOf(post, target, h)
