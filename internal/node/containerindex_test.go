@@ -296,6 +296,7 @@ func TestIndexServes(t *testing.T) {
 		{`c.k = "k1" AND c.a > 48`, 1, 29, "[/a/? /k/?]", "[]"},
 		{`c.b = 1`, 200, 200, "[]", "[/b/?]"},
 		{`c.n >= 195`, 5, 5, "[/n/?]", "[]"},
+		{`c.n >= 100 OFFSET 0 LIMIT 3`, 3, 3, "[/n/?]", "[]"},
 		{`c.n > 20 AND c.n < 23 AND c.b > 0`, 2, 2, "[/n/?]", "[/b/?]"},
 		{`STARTSWITH(c.id, "19")`, 10, 10, "[/id/?]", "[]"},
 		// Sorted, a page takes one item to know that there are more, and one that is behind it.

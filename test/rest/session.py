@@ -24,7 +24,8 @@ def resources(client):
     assert client.create_database_if_not_exists("py").id == "py"
     assert [d["id"] for d in client.list_databases()] == ["py"]
     assert [d["id"] for d in client.query_databases("SELECT * FROM c WHERE c.id = 'py'")] == ["py"]
-    container = database.create_container("foods", PartitionKey("/foodGroup"), offer_throughput=4000)
+    container = database.create_container("foods", PartitionKey("/foodGroup"), offer_throughput=4000, indexing_policy={
+        "compositeIndexes": [[{"path": "/foodGroup", "order": "ascending"}, {"path": "/rank", "order": "descending"}]]})
     properties = container.read()
     assert properties["partitionKey"]["paths"] == ["/foodGroup"]
     assert properties["indexingPolicy"]["indexingMode"] == "consistent"
@@ -113,6 +114,13 @@ def queries(container):
     rest = container.query_items("SELECT * FROM c WHERE c.rank >= 0", max_item_count=4, **everywhere).by_page(
         pages.continuation_token)
     assert sum(len(list(p)) for p in rest) == 6
+    by = [r for g in range(3) for r in range(9, -1, -1) if r % 3 == g]
+    for order, want in ("c.foodGroup, c.rank DESC", by), ("c.foodGroup DESC, c.rank", by[::-1]):
+        assert list(container.query_items(f"SELECT VALUE c.rank FROM c WHERE c.rank >= 0 ORDER BY {order}", max_item_count=4,
+                                          populate_index_metrics=True, **everywhere)) == want
+        assert "/rank DESC" in str(container.client_connection.last_response_headers["x-ms-cosmos-index-utilization"])
+    fails(400, "an order without a composite index", lambda: list(container.query_items(
+        "SELECT * FROM c ORDER BY c.foodGroup, c.rank", **everywhere)))
     assert len(list(container.read_all_items())) >= 10
     many = container.read_items([(f"q{i}", f"q{i % 3}") for i in range(10)])
     assert len(list(many)) == 10

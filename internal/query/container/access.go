@@ -21,6 +21,8 @@ type access struct {
 	// then they are scanned.
 	id        uint32
 	intervals []*interval
+	// any says that the page is the only one and has as many of the items as the query asks for, whichever.
+	any bool
 }
 
 // plan chooses how the items of a page are found.
@@ -29,8 +31,8 @@ func (x *pageScan) plan(q *sql.Query, run *sql.Run) {
 	if x.first = run.Page; p.index != nil {
 		x.id = p.index.Index
 	}
-	if most := q.Most(); most >= 0 && most < int64(x.first) {
-		x.first = int(most)
+	if most := q.Most(); most >= 0 && most <= int64(x.first) {
+		x.first, x.any = int(most), x.streams && run.After == nil
 	}
 	keyed := x.ofKeys()
 	if keyed {
@@ -78,7 +80,7 @@ func (x *pageScan) byValues(ctx context.Context) sql.Source {
 			return
 		}
 		defer func() { x.before.Charge += o.charge }()
-		if in.sorts {
+		if in.sorts || x.any {
 			x.inOrder(ctx, o, yield)
 		} else {
 			x.few(ctx, o, yield)
@@ -118,7 +120,7 @@ func (x *pageScan) small(ctx context.Context) sql.Source {
 	}
 }
 
-// inOrder yields items in the order of their values.
+// inOrder yields items in the order of their values, as they come.
 func (x *pageScan) inOrder(ctx context.Context, o *ordered, yield func(sql.Row, error) bool) {
 	for n := 0; ; n++ {
 		v, err := o.next(ctx)
@@ -129,7 +131,7 @@ func (x *pageScan) inOrder(ctx context.Context, o *ordered, yield func(sql.Row, 
 			yield(sql.Row{}, err)
 			return
 		}
-		if v == nil || !x.give(&v.scanned, o.exact(v), yield) {
+		if v == nil || !x.give(&v.scanned, o.of.sorts && o.exact(v), yield) {
 			return
 		}
 	}
@@ -168,6 +170,6 @@ func (x *pageScan) give(s *scanned, ordered bool, yield func(sql.Row, error) boo
 	m := &x.page.Metrics
 	m.RetrievedCount, m.IndexHits = m.RetrievedCount+1, m.IndexHits+1
 	m.RetrievedBytes += int64(len(s.body))
-	item := x.c.item(s.key, s.id, &s.stored).AppendResource(nil)
-	return yield(sql.Row{Place: string(s.append(nil)), Item: document.View(item), Ordered: ordered}, nil)
+	x.buffer = x.c.item(s.key, s.id, &s.stored).AppendResource(x.buffer[:0])
+	return yield(sql.Row{Place: string(s.append(nil)), Item: document.View(x.buffer), Ordered: ordered}, nil)
 }

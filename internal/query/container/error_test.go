@@ -78,7 +78,8 @@ func TestDefinitions(t *testing.T) {
 	}
 	const want = `{"id":"c","partitionKey":{"paths":["/a/\"b c\""],"kind":"Hash","version":2},` +
 		`"defaultTtl":-1,"computedProperties":[{"x":1}],` +
-		`"indexingPolicy":{"excludedPaths":[{"path":"/*"},{"path":"/\"_etag\"/?"}]},` +
+		`"indexingPolicy":{"excludedPaths":[{"path":"/*"},{"path":"/\"_etag\"/?"}],"indexingMode":"consistent",` +
+		`"automatic":true},` +
 		`"conflictResolutionPolicy":` + defaultConflicts + `,"geospatialConfig":` + defaultGeometry + `}`
 	compact := func(s string) string {
 		var out []byte

@@ -172,6 +172,11 @@ func parsePolicy(v document.Value) (p IndexingPolicy, with document.Value, e *Er
 	if e := p.readComposites(v); e != nil || p.None {
 		return p, v, e
 	}
+	for _, d := range [][2]string{{"indexingMode", `"consistent"`}, {"automatic", "true"}} {
+		if m := v.Get(d[0]); !m.IsDefined() || m.Kind() == document.Null {
+			v = document.With(v, d[0], document.View([]byte(d[1])))
+		}
+	}
 	if p.root.below == unsaid {
 		if given := v.Get("includedPaths"); given.IsDefined() && given.Kind() != document.Null {
 			return p, v, Errorf(400, 0, `The special mandatory indexing path "/" is not provided in any of the path type `+

@@ -210,6 +210,7 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 	next, err := q.Run(ctx, x.source(ctx), run, x.page.take)
 	for errors.Is(err, errAbandoned) {
 		x.intervals = x.intervals[1:]
+		x.page.Documents, x.page.Metrics.OutputCount, x.page.Metrics.OutputBytes = x.page.Documents[:0], 0, 0
 		next, err = q.Run(ctx, x.source(ctx), run, x.page.take)
 	}
 	x.page.Where = x.where()
@@ -247,6 +248,8 @@ type pageScan struct {
 	last   *scan
 	before Where
 	read   bool
+	// buffer is what clients see of the item at hand, where it was found by a range of values.
+	buffer []byte
 }
 
 // source yields the items.
