@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // parseNumber returns the double nearest to a number's text.
@@ -173,6 +174,27 @@ func (v Value) Append(dst []byte) []byte {
 		return v.appendTree(dst, Value.Append)
 	}
 	return dst
+}
+
+// Text returns the value's JSON. It shares the memory of the text that the value was found in, if it was found in one.
+func (v Value) Text() string {
+	switch {
+	case v.form != plain:
+		return v.text
+	case v.kind == Null:
+		return "null"
+	case v.kind == Boolean:
+		return strconv.FormatBool(v.num != 0)
+	}
+	return viewText(v.Append(nil))
+}
+
+// JSON is Text as bytes, which must not be changed.
+func (v Value) JSON() []byte {
+	if v.form == plain {
+		return v.Append(nil)
+	}
+	return unsafe.Slice(unsafe.StringData(v.text), len(v.text))
 }
 
 // AppendCanonical appends the value's JSON in the one form that equal values have in common, but for the order of

@@ -125,6 +125,9 @@ func View(text []byte) Value {
 // viewText makes a string of the memory of b.
 func viewText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// ViewText is View of a string.
+func ViewText(text string) Value { return viewString(text) }
+
 func viewString(s string) Value {
 	begin, end := skipSpace(s, 0), len(s)
 	for end > begin && s[end-1] <= ' ' {

@@ -4,6 +4,7 @@ package container
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
@@ -34,6 +35,8 @@ type Definition struct {
 	unique   [][]document.Path
 	// before are the policies that were in force since the index was complete last.
 	before []*IndexingPolicy
+	// scripts are the container's, made when they are asked for first.
+	scripts atomic.Pointer[[]*Script]
 }
 
 // The bounds of definitions.

@@ -40,6 +40,9 @@ func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operat
 			return failedAt(len(ops), i, bad), nil
 		}
 		size += len(sent[i].Body)
+		if sent[i].Kind != Patch {
+			sent[i].Body = bytes.Clone(sent[i].Body) // results have it
+		}
 	}
 	if size > ItemBytesMax {
 		return nil, Errorf(413, 0, "Request size is too large: the bodies have %d bytes, at most %d are allowed.", size,
@@ -68,7 +71,7 @@ func failedAt(n, i int, e *Error) *Results {
 }
 
 // prepare checks an operation as far as it can be without knowing what is stored, and brings its body into the form
-// that is stored. key is that of the request, or is taken from the body.
+// that is stored, which may share the memory of what was sent. key is that of the request, or is taken from the body.
 func (c *Container) prepare(op *Operation, key *epk.Key) *Error {
 	switch op.Kind {
 	case Read, Delete:
@@ -128,7 +131,7 @@ func (c *Container) prepareBody(op *Operation, key *epk.Key) *Error {
 	if err := checkKey(own); err != nil {
 		return refused(err)
 	}
-	op.Body = v.Append(nil)
+	op.Body = v.JSON()
 	return nil
 }
 

@@ -46,11 +46,25 @@ func (c *Container) script(s *schema.Script) *Script {
 		Etag: etagOf(s.Revision), TS: s.At, JSON: s.Definition, Body: document.View(s.Definition).Get("body").Str()}
 }
 
-// Scripts lists the scripts of a kind in order of their ids.
+// scripts are all scripts, as the revision of the container has them. They are made once: each call of a procedure
+// looks for its own, and their texts may be long.
+func (c *Container) scripts() []*Script {
+	if all := c.Definition.scripts.Load(); all != nil {
+		return *all
+	}
+	all := make([]*Script, len(c.table.Container.Scripts))
+	for i := range all {
+		all[i] = c.script(&c.table.Container.Scripts[i])
+	}
+	c.Definition.scripts.Store(&all)
+	return all
+}
+
+// Scripts lists the scripts of a kind in order of their ids. They are shared, and must not be changed.
 func (c *Container) Scripts(kind ScriptKind) (out []*Script) {
-	for i := range c.table.Container.Scripts {
-		if s := &c.table.Container.Scripts[i]; ScriptKind(s.Kind) == kind {
-			out = append(out, c.script(s))
+	for _, s := range c.scripts() {
+		if s.Kind == kind {
+			out = append(out, s)
 		}
 	}
 	return out
@@ -58,8 +72,8 @@ func (c *Container) Scripts(kind ScriptKind) (out []*Script) {
 
 // Script finds a script by its id or its resource id; 404 if there is none.
 func (c *Container) Script(kind ScriptKind, id string) (*Script, error) {
-	for _, s := range c.Scripts(kind) {
-		if s.ID == id || s.RID == id {
+	for _, s := range c.scripts() {
+		if s.Kind == kind && (s.ID == id || s.RID == id) {
 			return s, nil
 		}
 	}

@@ -40,8 +40,9 @@ type Transaction struct {
 	items map[string]*state
 	// fatal is the error that has ended the transaction.
 	fatal error
-	// charge is that of the operation at hand.
+	// charge is that of the operation at hand, read the read that it needs.
 	charge ru.Units
+	read   command.Read
 }
 
 // state is an item within a transaction: is is what is there now, nil for nothing.
@@ -66,7 +67,7 @@ func (t *Transaction) Key() epk.Key { return t.key }
 func (t *Transaction) Now() int64 { return t.now }
 
 // Do carries out one operation. The item of the result is as it is after the operation; nil after Delete and where
-// If-None-Match holds. Bodies have to be without system members; their id and key are checked.
+// If-None-Match holds. The id and the key of bodies are checked. A body must not be changed afterwards.
 func (t *Transaction) Do(ctx context.Context, op *Operation) (*Item, *Error) {
 	if t.fatal != nil {
 		return nil, refused(t.fatal)
@@ -182,9 +183,9 @@ func (t *Transaction) state(ctx context.Context, id string) (*state, error) {
 		return s, nil
 	}
 	found := &collector{t: t}
-	q := t.c.pointRead(t.keyBytes, t.token, id)
-	q.Now = t.now
-	if err := t.txn.Read(ctx, q, found); err != nil {
+	t.read = command.Read{Table: t.c.table.ID, Key: t.keyBytes, Token: t.token, Limit: 1, Now: t.now,
+		Slices: append(t.read.Slices[:0], t.c.sliceOf(id))}
+	if err := t.txn.Read(ctx, &t.read, found); err != nil {
 		return nil, err
 	}
 	s := &state{}

@@ -3,6 +3,7 @@
 package script
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -135,14 +136,16 @@ func (a *arguments) write(kind Kind) {
 	if v.Kind() != document.Object {
 		panic(a.realm.failed(refused("The document has to be an object, or the JSON of one.")))
 	}
-	if op.Body = v.Append(nil); !v.Get("id").IsDefined() && kind != Replace &&
-		!a.option("disableAutomaticIdGeneration").ToBoolean() {
-		op.Body = withID(v, uuid.NewString())
+	body := document.WithoutSystem(v)
+	if !body.Get("id").IsDefined() && kind != Replace && !a.option("disableAutomaticIdGeneration").ToBoolean() {
+		op.Body = withID(body, uuid.NewString())
+	} else if op.Body = body.JSON(); len(op.Body) == len(v.JSON()) {
+		op.Body = bytes.Clone(op.Body) // it is in the realm's buffer
 	}
 	a.pending.operation = op
 }
 
-// document is what a script gives as an item: an object, or its JSON.
+// document is what a script gives as an item: an object, or its JSON. It lasts until the next JSON is written.
 func (a *arguments) document(given goja.Value) document.Value {
 	var err error
 	var v document.Value
@@ -150,7 +153,7 @@ func (a *arguments) document(given goja.Value) document.Value {
 		v, err = document.Parse([]byte(given.String()), document.Limits{})
 	} else {
 		// What was written here is JSON and need not be looked at again.
-		text := a.realm.json(given, 2*document.SizeMax, document.DepthMax)
+		text := a.realm.jsonView(given, 2*document.SizeMax, document.DepthMax)
 		if v = document.View(text); len(text) > document.SizeMax {
 			_, err = document.Parse(text, document.Limits{})
 		}

@@ -24,7 +24,7 @@ type Operation struct {
 	Kind Kind
 	// ID names the item, or RID does, its resource id: one of them for all but Create and Upsert, which have neither.
 	ID, RID string
-	// Body is the JSON of the item, with an id in it.
+	// Body is the JSON of the item without system members.
 	Body []byte
 	// IfMatch and IfNoneMatch are etags; empty for no condition.
 	IfMatch, IfNoneMatch string

@@ -23,11 +23,11 @@ type lazy struct {
 	index map[string]int
 }
 
-// member is one of a lazy object: what was read, and what was made of it or set; nil if nobody has looked at it.
+// member is one of a lazy object: the JSON that was read, and what was made of it or set; nil if nobody has looked at
+// it.
 type member struct {
-	name  string
-	text  document.Value
-	value goja.Value
+	name, text string
+	value      goja.Value
 }
 
 // fewMembers is how many members are looked through one by one.
@@ -58,7 +58,7 @@ func (r *realm) item(v document.Value) goja.Value {
 		r.heed()
 		l := &lazy{realm: r, members: make([]member, 0, fewMembers/2)}
 		for name, member := range v.Members() {
-			l.put(name, member, nil)
+			l.put(name, member.Text(), nil)
 		}
 		return r.vm.NewDynamicObject(l)
 	}
@@ -77,7 +77,7 @@ func (l *lazy) find(name string) int {
 }
 
 // put sets a member to a text, or to a value if that is not nil.
-func (l *lazy) put(name string, text document.Value, v goja.Value) {
+func (l *lazy) put(name, text string, v goja.Value) {
 	if i := l.find(name); i >= 0 {
 		l.members[i].text, l.members[i].value = text, v
 		return
@@ -107,7 +107,7 @@ func (l *lazy) Get(name string) goja.Value {
 	}
 	m := &l.members[i]
 	if m.value == nil {
-		m.value = l.realm.item(m.text)
+		m.value = l.realm.item(document.ViewText(m.text))
 	}
 	return m.value
 }
@@ -117,7 +117,7 @@ func (l *lazy) Set(name string, v goja.Value) bool {
 	if v == nil {
 		v = goja.Undefined()
 	}
-	l.put(name, document.Value{}, v)
+	l.put(name, "", v)
 	return true
 }
 
@@ -161,6 +161,6 @@ func (w *writer) lazy(o *goja.Object, l *lazy, depth int) {
 		}
 		w.separate(&empty)
 		w.out = append(document.AppendString(w.out, m.name), ':')
-		w.out = m.text.Append(w.out)
+		w.out = append(w.out, m.text...)
 	}
 }

@@ -122,16 +122,14 @@ var kinds = map[Kind]container.Kind{Create: container.Create, Read: container.Re
 
 // Do implements Items.
 func (l *leader) Do(ctx context.Context, op *Operation) ([]byte, *Failure) {
-	o := container.Operation{Kind: kinds[op.Kind], ID: op.ID, IfMatch: op.IfMatch, IfNoneMatch: op.IfNoneMatch}
+	o := container.Operation{Kind: kinds[op.Kind], ID: op.ID, Body: op.Body, IfMatch: op.IfMatch,
+		IfNoneMatch: op.IfNoneMatch}
 	if op.RID != "" {
 		id, failure := l.idOf(ctx, op.RID)
 		if failure != nil {
 			return nil, failure
 		}
 		o.ID = id
-	}
-	if op.Body != nil {
-		o.Body = document.WithoutSystem(document.View(op.Body)).Append(nil)
 	}
 	if op.Kind != Read {
 		l.writes++

@@ -45,6 +45,10 @@ type realm struct {
 	// context, collection and underscore are getContext(), its collection and __; request and response those of runs.
 	context, collection, underscore, request, response *goja.Object
 	newError                                           goja.Value
+	// scratch is the buffer of jsonView.
+	scratch []byte
+	// within calls carryAll from a function of the language; see drain.
+	within goja.Callable
 }
 
 // newRealm makes a realm: some milliseconds, so realms are used again.
@@ -60,6 +64,8 @@ func newRealm(depth int) *realm {
 	for _, name := range absent {
 		must(r.base.Delete(name))
 	}
+	vm.SetAsyncContextTracker(tracker{r})
+	r.makeWithin()
 	programs := preludes()
 	query := r.mustRun(programs[1])
 	native := vm.NewObject()
@@ -133,9 +139,14 @@ func (r *realm) guarded(c goja.FunctionCall) goja.Value {
 
 // method puts a native function into an object.
 func (r *realm) method(o *goja.Object, name string, f func(goja.FunctionCall) goja.Value) {
+	must(o.Set(name, r.native(name, f)))
+}
+
+// native makes a native function.
+func (r *realm) native(name string, f func(goja.FunctionCall) goja.Value) goja.Value {
 	v := r.vm.ToValue(f).(*goja.Object)
 	must(v.DefineDataProperty("name", r.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
-	must(o.Set(name, v))
+	return v
 }
 
 // throwable makes an error of the script for panic.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/metrics"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,10 @@ type run struct {
 	broken bool
 	// rejections are the promises that were rejected and that nothing handles.
 	rejections map[*goja.Promise]goja.Value
+	// promised says that something waits for a promise; failed is the error of the last operation that was carried out
+	// within drain.
+	promised bool
+	failed   error
 }
 
 // role is what a script runs as.
@@ -212,9 +217,7 @@ func (r *run) script(out *result) *Failure {
 		return r.failure(err)
 	}
 	for len(r.pending) > 0 {
-		next := r.pending[0]
-		r.pending = r.pending[1:]
-		if err := next.carryOut(r); err != nil {
+		if err := r.drain(); err != nil {
 			return r.failure(err)
 		}
 	}
@@ -316,7 +319,7 @@ func (r *run) thrown(v goja.Value) *Failure {
 		text = v.String()
 		if isObject {
 			if stack := o.Get("stack"); stack != nil && goja.IsString(stack) {
-				text = stack.String()
+				text, _, _ = strings.Cut(stack.String(), outside)
 			}
 		}
 	}); ex != nil {

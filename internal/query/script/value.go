@@ -3,6 +3,7 @@
 package script
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/dop251/goja"
@@ -284,8 +285,22 @@ func (w *writer) line() {
 
 // json writes v for an item, a parameter or a result; nil for what has no JSON.
 func (r *realm) json(v goja.Value, bytesMax, depthMax int) []byte {
+	return bytes.Clone(r.jsonView(v, bytesMax, depthMax))
+}
+
+// scratchMax is how large a buffer for JSON a realm keeps.
+const scratchMax = 64 << 10
+
+// jsonView is json in a buffer of the realm's, which is used again.
+func (r *realm) jsonView(v goja.Value, bytesMax, depthMax int) []byte {
 	w := &writer{realm: r, bytesMax: bytesMax, depthMax: depthMax}
-	if !w.value(nil, "", v, 1) {
+	// What is written may be an object with a toJSON that has JSON written itself.
+	w.out, r.scratch = r.scratch[:0], nil
+	there := w.value(nil, "", v, 1)
+	if cap(w.out) <= scratchMax {
+		r.scratch = w.out
+	}
+	if !there {
 		return nil
 	}
 	return w.out

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/restclient"
+)
+
+// Of BenchmarkCall: logical partitions, requests that a connection sends at once, connections, and turns.
+const (
+	callOwners   = 4000
+	callPipeline = 16
+	callLines    = 4
+	callTurns    = 5
+)
+
+// takeText reads ten items and replaces every other of them.
+const takeText = `function take(n) {
+	var c = getContext().getCollection(), left = 10, link = c.getAltLink(), sum = 0;
+	'abcdefghij'.split('').forEach(function (id, i) {
+		c.readDocument(link + '/docs/' + id, function (err, d) {
+			if (err) throw err;
+			sum += d.amount;
+			if (i % 2 == 0) { d.amount -= n; c.replaceDocument(d._self, d, {etag: d._etag}, done) }
+			else done();
+		});
+	});
+	function done(err) { if (err) throw err; if (--left == 0) getContext().getResponse().setBody({sum: sum}) }
+}`
+
+// callItem is an item of 300 bytes.
+func callItem(id, key string) map[string]any {
+	return map[string]any{"id": id, "k": key, "owner": "somebody", "amount": 17, "tags": []string{"x", "y"},
+		"address": map[string]string{"city": "Paris", "zip": "75001"}, "text": strings.Repeat("lorem ipsum ", 14)}
+}
+
+// BenchmarkCall measures the server's processor time of a stored procedure of ten reads and five replacements, of one
+// that does nothing, and of a plain write of a row of the size of an item, by turns, over connections that have several
+// requests under way. The items are indexed by their whole content, or not at all.
+func BenchmarkCall(b *testing.B) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	config := filepath.Join(b.TempDir(), "config.yaml")
+	// Partitions stay as they are.
+	if err := os.WriteFile(config, []byte("splits:\n  request_units_per_second: -1\nrest:\n  primary_key: "+restclient.Key+"\n"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	s := Start(b, b.TempDir(), "--config", config, "--commit", "periodic", "--rest", address)
+	loadCalls(b, address)
+	c := s.Dial(b)
+	Do(b, c, "CREATE TABLE shop.rows (k text PRIMARY KEY, body text)")
+	row, err := json.Marshal(callItem("a", "owner"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	owner := func() []byte { return []byte(fmt.Sprint("owner", rand.IntN(callOwners))) }
+	kinds := []struct {
+		name, text string
+		values     func() [][]byte
+	}{
+		{"write", "INSERT INTO shop.rows (k, body) VALUES (?, ?)",
+			func() [][]byte { return [][]byte{fmt.Appendf(nil, "%016d", rand.IntN(10_000_000)), row} }},
+		{"take", "CALL shop.plain.take(?, 0)", func() [][]byte { return [][]byte{owner()} }},
+		{"take-indexed", "CALL shop.indexed.take(?, 0)", func() [][]byte { return [][]byte{owner()} }},
+		{"nothing", "CALL shop.plain.nothing(?)", func() [][]byte { return [][]byte{owner()} }},
+		{"read", "SELECT body FROM shop.plain WHERE \"/k\" = ? AND id = 'c'",
+			func() [][]byte { return [][]byte{fmt.Appendf(nil, "%q", owner())} }},
+		{"write-if", "INSERT INTO shop.rows (k, body) VALUES (?, ?) IF NOT EXISTS",
+			func() [][]byte { return [][]byte{fmt.Appendf(nil, "%017d", rand.IntN(1<<50)), row} }},
+	}
+	costs := make([][]float64, len(kinds))
+	lines := make([]*rawclient.Conn, callLines)
+	ids := make([][]byte, len(kinds))
+	for i := range lines {
+		lines[i] = s.Dial(b)
+	}
+	for i, k := range kinds {
+		p, err := lines[0].Prepare(k.text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ids[i] = slices.Clone(p.ID)
+	}
+	for b.Loop() {
+		for turn := range callTurns + 1 {
+			for i, k := range kinds {
+				before, _, _ := c.ServerCPU()
+				n := rush(b, lines, ids[i], k.values)
+				after, _, err := c.ServerCPU()
+				if err != nil {
+					b.Fatal(err)
+				}
+				if turn > 0 { // the first turn warms up
+					costs[i] = append(costs[i], float64(after-before)/float64(n))
+				}
+			}
+		}
+	}
+	middle := func(i int) float64 {
+		slices.Sort(costs[i])
+		return costs[i][len(costs[i])/2]
+	}
+	for i, k := range kinds {
+		b.Logf("%s: %.1f us, from %.1f to %.1f", k.name, middle(i), costs[i][0], costs[i][len(costs[i])-1])
+		b.ReportMetric(middle(i), k.name+"-us")
+	}
+	b.ReportMetric(middle(1)/middle(0), "take/write")
+	b.ReportMetric(0, "ns/op")
+}
+
+// loadCalls makes two containers with procedures and items.
+func loadCalls(b *testing.B, address string) {
+	c := restclient.New(address, time.Minute)
+	defer c.Close()
+	post := func(path, key string, body any) {
+		b.Helper()
+		q := &restclient.Request{Method: http.MethodPost, Path: path, Key: key, Body: body}
+		if key != "" {
+			q.Headers = map[string]string{"x-ms-cosmos-is-batch-request": "true", "x-ms-cosmos-batch-atomic": "true"}
+		}
+		status, _, err := c.Ask(b.Context(), q, nil)
+		if err != nil || status >= 300 || status == http.StatusMultiStatus {
+			b.Fatalf("%s: %d %v", path, status, err)
+		}
+	}
+	post("dbs", "", map[string]string{"id": "shop"})
+	for id, policy := range map[string]map[string]any{
+		"plain": {"indexingMode": "none", "automatic": false}, "indexed": {"indexingMode": "consistent"}} {
+		post("dbs/shop/colls", "", map[string]any{"id": id, "indexingPolicy": policy,
+			"partitionKey": map[string]any{"paths": []string{"/k"}, "kind": "Hash", "version": 2}})
+		post("dbs/shop/colls/"+id+"/sprocs", "", map[string]string{"id": "take", "body": takeText})
+		post("dbs/shop/colls/"+id+"/sprocs", "", map[string]string{"id": "nothing", "body": "function () {}"})
+		for o := range callOwners {
+			key := fmt.Sprint("owner", o)
+			var batch []map[string]any
+			for _, item := range strings.Split("abcdefghij", "") {
+				batch = append(batch, map[string]any{"operationType": "Create", "resourceBody": callItem(item, key)})
+			}
+			post("dbs/shop/colls/"+id+"/docs", key, batch)
+		}
+	}
+}
+
+// rush has all lines send requests for a second, and returns how many were answered.
+func rush(b *testing.B, lines []*rawclient.Conn, id []byte, values func() [][]byte) (n int) {
+	done := make(chan int)
+	end := time.Now().Add(time.Second)
+	for _, c := range lines {
+		go func() {
+			n := 0
+			for time.Now().Before(end) {
+				if err := burst(c, id, values); err != nil {
+					b.Error(err)
+					break
+				}
+				n += callPipeline
+			}
+			done <- n
+		}()
+	}
+	for range lines {
+		n += <-done
+	}
+	return n
+}
+
+// burst sends some requests at once, and reads their answers.
+func burst(c *rawclient.Conn, id []byte, values func() [][]byte) error {
+	var out []byte
+	for stream := range callPipeline {
+		body := append(binary.BigEndian.AppendUint16(nil, uint16(len(id))), id...)
+		body = binary.BigEndian.AppendUint16(body, uint16(dberr.One))
+		body = append(body, 0x01|0x02) // values, no metadata
+		list := values()
+		body = binary.BigEndian.AppendUint16(body, uint16(len(list)))
+		for _, v := range list {
+			body = append(binary.BigEndian.AppendUint32(body, uint32(len(v))), v...)
+		}
+		out = rawclient.AppendFrame(out, int16(stream), cqlwire.OpExecute, body)
+	}
+	if _, err := c.Write(out); err != nil {
+		return err
+	}
+	for range callPipeline {
+		var head [cqlwire.HeaderSize]byte
+		if _, err := io.ReadFull(c, head[:]); err != nil {
+			return err
+		}
+		h := cqlwire.ParseHeader(head[:])
+		answer := make([]byte, h.Length)
+		if _, err := io.ReadFull(c, answer); err != nil {
+			return err
+		}
+		if h.Opcode != cqlwire.OpResult {
+			return fmt.Errorf("answered %v: %q", h.Opcode, answer)
+		}
+	}
+	return nil
+}
