@@ -181,35 +181,3 @@ func TestCallPrepared(t *testing.T) {
 		t.Errorf("%q %v", r.Cells, r.Err)
 	}
 }
-
-// TestCallPermission proves that CALL takes EXECUTE on the functions of the keyspace, and no right on the container.
-func TestCallPermission(t *testing.T) {
-	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
-	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
-	newProcedure(t, n, "c", "p", echo)
-	boss := driver(t, n, "boss", "b")
-	do := func(s *gocql.Session, text string) error { return s.Query(text).Exec() }
-	if err := do(boss, "CREATE ROLE low WITH PASSWORD = 'l' AND LOGIN = true"); err != nil {
-		t.Fatal(err)
-	}
-	low := driver(t, n, "low", "l")
-	const refusal = "User low has no EXECUTE permission on <all functions in d> or any of its parents"
-	if err := do(boss, "GRANT MODIFY ON KEYSPACE d TO low"); err != nil {
-		t.Fatal(err)
-	}
-	if err := do(low, "CALL d.c.p('x')"); err == nil || !strings.Contains(err.Error(), refusal) {
-		t.Errorf("without the right: %v", err)
-	}
-	if err := do(boss, "GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE d TO low"); err != nil {
-		t.Fatal(err)
-	}
-	if err := do(low, "CALL d.c.p('x')"); err != nil {
-		t.Error(err)
-	}
-	if err := do(boss, "REVOKE EXECUTE ON ALL FUNCTIONS IN KEYSPACE d FROM low"); err != nil {
-		t.Fatal(err)
-	}
-	if err := do(low, "CALL d.c.p('x')"); err == nil {
-		t.Error("the right that was taken away still counts")
-	}
-}

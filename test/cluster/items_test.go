@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -239,10 +240,10 @@ func (l *itemLoad) call(c *restclient.Client, m *itemMove, other string, fail bo
 	switch {
 	case err != nil || status == 408 || status == 429 || status >= 500:
 		return false
-	case status == 400: // on purpose, or because the machine was too busy for its bounds of time
+	case status == 400: // on purpose, or because the machine was too busy for all of its operations to be accepted
 		l.thrown.Add(1)
-		if m.ended = moveRefused; !fail {
-			l.f.t.Logf("a procedure was refused: %s", raw)
+		if m.ended = moveRefused; !fail && !bytes.Contains(raw, []byte("not accepted")) {
+			l.wrong("a procedure was refused: %s", raw)
 		}
 	case status == 200 && !(fail && out.Moved):
 		m.reads, m.ended = out.Over, moveDone

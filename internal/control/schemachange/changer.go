@@ -70,7 +70,7 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 		}
 		tables := tableChanges(old, next)
 		fresh, logged = newIndexes(tables), newlyLogged(tables)
-		return c.next(s.WithRoles(granted(s.Roles, happened, role)), next, tables, fresh)
+		return c.next(s.WithRoles(granted(s.Roles, next, happened, role)), next, tables, fresh)
 	})
 	if err != nil {
 		return nil, nil, changeError("schema was", err)

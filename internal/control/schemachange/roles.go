@@ -62,16 +62,23 @@ func (c *Changer) world(s *meta.State, actor string) *access.World {
 			case access.Table:
 				return whole.Table(r.Keyspace, r.Name) != nil
 			case access.Function:
-				return false // there are none yet
+				return procedureExists(whole, r)
 			}
 			return whole.Keyspace(r.Keyspace) != nil
 		},
 	}
 }
 
+// procedureExists reports whether a container has the procedure that r is. There are no other functions.
+func procedureExists(s *schema.Schema, r access.Resource) bool {
+	table, id, ok := r.Procedure()
+	t := s.Table(r.Keyspace, table)
+	return ok && t != nil && t.Container != nil && len(t.Container.Procedures(id, true)) > 0
+}
+
 // granted is who may do what after something happened to the schema: to the role that made it everything, and nothing
 // to anybody on what was dropped.
-func granted(roles *access.State, events []schema.Event, role string) *access.State {
+func granted(roles *access.State, next *schema.Schema, events []schema.Event, role string) *access.State {
 	for _, e := range events {
 		switch {
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Created:
@@ -82,6 +89,12 @@ func granted(roles *access.State, events []schema.Event, role string) *access.St
 			roles = roles.Revoked(func(r access.Resource) bool { return r.Keyspace == e.Keyspace })
 		case e.Target == schema.TargetTable && e.Change == schema.Dropped:
 			roles = roles.Revoked(func(r access.Resource) bool { return r == access.OfTable(e.Keyspace, e.Name) })
+		}
+		if e.Target == schema.TargetTable && e.Change != schema.Created {
+			roles = roles.Revoked(func(r access.Resource) bool {
+				table, _, ok := r.Procedure()
+				return ok && r.Keyspace == e.Keyspace && table == e.Name && !procedureExists(next, r)
+			})
 		}
 	}
 	return roles

@@ -17,7 +17,7 @@ const (
 	RoleKind                    // Name
 	AllFunctions                //
 	AllFunctionsInKeyspace      // Keyspace
-	Function                    // Keyspace, Name, Args
+	Function                    // Keyspace, Name, Args; see OfProcedure
 	AllMBeans                   //
 	MBean                       // Name, which may be a pattern
 
@@ -49,6 +49,20 @@ func OfRole(name string) Resource { return Resource{Kind: RoleKind, Name: name} 
 // OfFunctions are the functions of a keyspace.
 func OfFunctions(keyspace string) Resource {
 	return Resource{Kind: AllFunctionsInKeyspace, Keyspace: keyspace}
+}
+
+// OfProcedure is a stored procedure of a container: a function without arguments whose name is table.id, which that of
+// no function of Cassandra's can be.
+func OfProcedure(keyspace, table, id string) Resource {
+	return Resource{Kind: Function, Keyspace: keyspace, Name: table + "." + id}
+}
+
+// Procedure is the inverse of OfProcedure; false for any other resource.
+func (r Resource) Procedure() (table, id string, ok bool) {
+	if r.Kind != Function || r.Args != "" {
+		return "", "", false
+	}
+	return strings.Cut(r.Name, ".")
 }
 
 // Parent is the next wider resource; false if there is none. A permission on a resource is one on all it contains.
@@ -103,6 +117,9 @@ func (r Resource) String() string {
 	case AllFunctionsInKeyspace:
 		return "<all functions in " + r.Keyspace + ">"
 	case Function:
+		if _, _, ok := r.Procedure(); ok {
+			return "<procedure " + r.Keyspace + "." + r.Name + ">"
+		}
 		return "<function " + r.Keyspace + "." + r.Name + "(" + r.Args + ")>"
 	case AllMBeans:
 		return "<all mbeans>"

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -41,6 +42,30 @@ type Container struct {
 	Before []json.RawMessage `json:"before,omitempty"`
 
 	rest rest
+}
+
+// procedureKind is the kind of scripts that are stored procedures.
+const procedureKind = 1
+
+// Procedures are the ids of the stored procedures that a name means in CQL. Without quotes it means them in any case of
+// letters, as names of CQL do, but one in lower case above all.
+func (c *Container) Procedures(name string, quoted bool) (ids []string) {
+	if c == nil {
+		return nil
+	}
+	for i := range c.Scripts {
+		s := &c.Scripts[i]
+		if s.Kind != procedureKind {
+			continue
+		}
+		if s.ID == name {
+			return []string{s.ID}
+		}
+		if !quoted && strings.EqualFold(s.ID, name) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
 }
 
 // Script is a stored procedure, a trigger or a user-defined function of a container.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -92,7 +92,7 @@ func find(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error)
 		case t.Container == nil:
 			return nil, "", dberr.Invalidf("%s is a table: only containers of items have procedures", t)
 		}
-		ids := procedures(t, stmt.Procedure)
+		ids := t.Container.Procedures(stmt.Procedure.Name, stmt.Procedure.Quoted)
 		switch len(ids) {
 		case 0:
 			return nil, "", dberr.Invalidf("container %s has no procedure %s", t,
@@ -106,7 +106,7 @@ func find(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error)
 	var tables []*schema.Table
 	var found []string
 	for _, t := range ks.SortedTables() {
-		for _, id := range procedures(t, stmt.Procedure) {
+		for _, id := range t.Container.Procedures(stmt.Procedure.Name, stmt.Procedure.Quoted) {
 			tables, found = append(tables, t), append(found, id)
 		}
 	}
@@ -125,25 +125,9 @@ func find(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error)
 		cqltype.QuoteName(stmt.Procedure.Name), strings.Join(full, " or "))
 }
 
-// procedures are the ids of a container's procedures that a name means. Without quotes it means them in any case of
-// letters, as names of CQL do, but one in lower case above all.
-func procedures(t *schema.Table, name parser.Ident) (ids []string) {
-	if t.Container == nil {
-		return nil
-	}
-	for i := range t.Container.Scripts {
-		s := &t.Container.Scripts[i]
-		if container.ScriptKind(s.Kind) != container.StoredProcedure {
-			continue
-		}
-		if s.ID == name.Name {
-			return []string{s.ID}
-		}
-		if !name.Quoted && strings.EqualFold(s.ID, name.Name) {
-			ids = append(ids, s.ID)
-		}
-	}
-	return ids
+// Procedure is the procedure as permissions know it.
+func (p *Plan) Procedure() access.Resource {
+	return access.OfProcedure(p.table.Keyspace, p.table.Name, p.id)
 }
 
 // Table is the container at the revision that the plan was made for.

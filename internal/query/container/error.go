@@ -88,7 +88,7 @@ func refused(err error) *Error {
 	case errors.Is(err, coordinator.ErrUnknownTable):
 		status, sub = 404, SubOwnerMissing
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), is[*dberr.ReadTimeout](err),
-		is[*dberr.WriteTimeout](err):
+		is[*dberr.WriteTimeout](err), is[*dberr.Invalid](err) && strings.Contains(err.Error(), partition.TooLongText):
 		status = 408
 	case is[*dberr.Unavailable](err), is[*dberr.ReadFailure](err), is[*dberr.WriteFailure](err),
 		errors.Is(err, coordinator.ErrRepeat), errors.Is(err, coordinator.ErrStaleSchema):

@@ -23,6 +23,9 @@ type Runner interface {
 // SetRunner says who runs programs; before that they are refused (503).
 func (e *Engine) SetRunner(r Runner) { e.runner.Store(&r) }
 
+// BusyPause is after how long a client is to ask again whose program a Runner had no room for (429).
+const BusyPause = 100 * time.Millisecond
+
 // schemaWait is how long a leader waits for the revision of the schema that a request was made by.
 const (
 	schemaWait  = time.Second
@@ -180,7 +183,9 @@ func (e *Engine) Run(ctx context.Context, c *Container, key epk.Key, program []b
 	}
 	if a.failed >= 0 && len(a.of) > 0 {
 		bad := Errorf(a.of[0].status, a.of[0].sub, "%s", a.of[0].message)
-		bad.Charge = where.Charge
+		if bad.Charge = where.Charge; bad.Status == 429 {
+			bad.RetryAfter = BusyPause
+		}
 		return nil, where, bad
 	}
 	return a.result, where, nil

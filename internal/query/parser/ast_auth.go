@@ -53,6 +53,8 @@ type Resource struct {
 	// MBean is the name of an MBean; MBeans says that it was written as a pattern.
 	MBean  string
 	MBeans bool
+	// Procedure is that of a container, which Name is; its kind is that of functions.
+	Procedure Ident
 }
 
 // GrantPermissions is GRANT permissions ON resource TO role, REVOKE permissions ON resource FROM role if Revoke is

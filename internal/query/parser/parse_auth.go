@@ -339,6 +339,13 @@ func (p *parser) resource() Resource {
 		r.Kind, r.Name = access.Function, p.functionName()
 		p.expect(tOpen)
 		r.Args = p.typeList()
+	case p.isWord("procedure") && p.peek(2) == tDot: // else it is the name of a table
+		p.advance()
+		r.Kind, r.Name.Keyspace = access.Function, p.name()
+		p.expect(tDot)
+		r.Name.Name = p.name()
+		p.expect(tDot)
+		r.Procedure = p.name()
 	case object == kwMBean && next == tString:
 		p.advance()
 		r.Kind, r.MBean = access.MBean, p.stringLiteral()

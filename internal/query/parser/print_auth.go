@@ -185,6 +185,13 @@ func (p *printer) resource(r *Resource) {
 	case access.AllFunctionsInKeyspace:
 		p.put("ALL FUNCTIONS IN KEYSPACE ", r.Name.Keyspace.String())
 	case access.Function:
+		if r.Procedure.Name != "" {
+			p.put("PROCEDURE ")
+			p.name(r.Name)
+			p.put(".")
+			p.ident(r.Procedure)
+			break
+		}
 		p.put("FUNCTION ", signature(r.Name, true, r.Args))
 	case access.AllMBeans:
 		p.put("ALL MBEANS")

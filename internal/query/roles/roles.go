@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -201,6 +202,9 @@ func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
 			return on, dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
 		}
 	case access.Function:
+		if p.Procedure.Name != "" {
+			return r.procedure(p)
+		}
 		if !p.Name.HasKeyspace() {
 			return on, dberr.Invalidf("In this context function name must be explictly qualified by a keyspace")
 		}
@@ -213,6 +217,25 @@ func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
 		}
 	}
 	return on, nil
+}
+
+// procedure is a stored procedure of a container.
+func (r *Request) procedure(p *parser.Resource) (access.Resource, error) {
+	keyspace, name := p.Name.Keyspace.Name, p.Name.Name.Name
+	t := r.Schema.Table(keyspace, name)
+	if t == nil || t.Container == nil {
+		return access.Resource{}, dberr.Invalidf("container %s.%s does not exist", keyspace, name)
+	}
+	ids := t.Container.Procedures(p.Procedure.Name, p.Procedure.Quoted)
+	switch len(ids) {
+	case 0:
+		return access.Resource{}, dberr.Invalidf("container %s has no procedure %s", t,
+			cqltype.QuoteName(p.Procedure.Name))
+	case 1:
+		return access.OfProcedure(t.Keyspace, t.Name, ids[0]), nil
+	}
+	return access.Resource{}, dberr.Invalidf("container %s has the procedures %s: give the name in double quotes, as it is",
+		t, strings.Join(ids, ", "))
 }
 
 // mbean reports whether a text is the name of an MBean or a pattern: a domain, a colon, and properties or a star.

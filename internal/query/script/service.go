@@ -107,10 +107,15 @@ func program(ctx context.Context, e *Engine, c *container.Container, kind contai
 
 // told is an error as clients of containers are told.
 func told(err error) error {
-	if f, ok := errors.AsType[*Failure](err); ok {
-		return container.Errorf(f.Status, f.SubStatus, "%s", f.Message)
+	f, ok := errors.AsType[*Failure](err)
+	if !ok {
+		return err
 	}
-	return err
+	e := container.Errorf(f.Status, f.SubStatus, "%s", f.Message)
+	if f.Status == 429 {
+		e.RetryAfter = container.BusyPause
+	}
+	return e
 }
 
 // RunProgram implements container.Runner.

@@ -16,8 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// bindCall binds CALL. Procedures are functions to the permissions: who may execute those of a keyspace needs none on
-// the container.
+// bindCall binds CALL. A procedure is a function to the permissions: who may execute it needs none on the container.
 func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 	p, err := call.Prepare(e.opts.Release, s, e.catalog.Snapshot(), st.keyspace, len(st.markers))
 	if err != nil {
@@ -26,7 +25,7 @@ func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 	t := p.Table()
 	st.kind, st.call, st.tables = KindConditional, p, []*schema.Table{t}
 	st.variables, st.pkIndexes = p.Variables(), p.PKIndexes()
-	st.needs = []need{{access.Execute, access.OfFunctions(t.Keyspace)}}
+	st.needs = []need{{access.Execute, p.Procedure()}}
 	columns := make([]Column, len(p.Columns()))
 	for i, c := range p.Columns() {
 		columns[i] = Column(c)

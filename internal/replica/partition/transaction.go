@@ -225,6 +225,9 @@ func (b *bounded) Row(clustering []byte, r *row.Row) (command.Step, error) {
 func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Program) (v verdict, err error) {
 	t := &Txn{replica: r, c: c}
 	result, err := r.host.limited(ctx, func(ctx context.Context) ([]byte, error) { return p.Run(ctx, t) })
+	if t.price == 0 && len(t.ops) == 0 {
+		t.price = ru.PointRead // it had its turn at the leader all the same
+	}
 	m := &c.Mutation
 	r.hasRead(m.Claimant, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
 	if t.failed != nil && err == nil {
@@ -251,6 +254,9 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 	return v, within(c, ru.Units(v.decision.Charge))
 }
 
+// TooLongText begins what a client is told of a transaction that has reached TransactionBounds.Time.
+const TooLongText = "The transaction took longer than"
+
 // limited runs a program no longer than one may take. A simulation has no time while a program runs.
 func (h *Host) limited(ctx context.Context, run func(ctx context.Context) ([]byte, error)) ([]byte, error) {
 	if h.drive != nil {
@@ -261,7 +267,7 @@ func (h *Host) limited(ctx context.Context, run func(ctx context.Context) ([]byt
 	defer cancel()
 	result, err := run(limited)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = dberr.Invalidf("The transaction took longer than %v. Nothing was done", most)
+		err = dberr.Invalidf("%s %v. Nothing was done", TooLongText, most)
 	}
 	return result, err
 }
