@@ -63,7 +63,8 @@ func BenchmarkCall(b *testing.B) {
 	free.Close()
 	config := filepath.Join(b.TempDir(), "config.yaml")
 	// Partitions stay as they are.
-	if err := os.WriteFile(config, []byte("splits:\n  request_units_per_second: -1\nrest:\n  primary_key: "+restclient.Key+"\n"), 0o600); err != nil {
+	text := "splits:\n  request_units_per_second: -1\nrest:\n  primary_key: " + restclient.Key + "\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	s := Start(b, b.TempDir(), "--config", config, "--commit", "periodic", "--rest", address)

@@ -157,6 +157,10 @@ func TestWalkThrough(t *testing.T) {
 	if got, want := run(t, dir, env, "go", "run", "."), block("text", 1); got != want {
 		t.Errorf("Go prints\n%s\nnot\n%s", got, want)
 	}
+	write(t, filepath.Join(dir, "move.js"), block("js", 1))
+	if got, want := run(t, dir, env, "node", "move.js"), block("text", 2); got != want {
+		t.Errorf("the procedure prints\n%s\nnot\n%s", got, want)
+	}
 }
 
 func write(t *testing.T, path, text string) {

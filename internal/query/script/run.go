@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime/metrics"
 	"strings"
 	"sync"
@@ -302,6 +303,9 @@ func (r *run) failure(err error) *Failure {
 // thrownMax is how much of what a script throws is told, in bytes.
 const thrownMax = 4 << 10
 
+// inside is what the engine tells of an object that it cannot make a text of: its own memory.
+var inside = regexp.MustCompile(`Could not convert &\{[^\n]*?(\}[^\n}]* to primitive|\n|$)`)
+
 // thrown is the failure of what a script threw: its text, which may be a program itself, and its number as sub-status.
 func (r *run) thrown(v goja.Value) *Failure {
 	text, number := "an error without a text", 0
@@ -331,6 +335,10 @@ func (r *run) thrown(v goja.Value) *Failure {
 	if number < 100 || number > 599 {
 		number = 0
 	}
+	if text == "" {
+		text = "an error without a text"
+	}
+	text = inside.ReplaceAllString(text[:min(len(text), 2*thrownMax)], "Could not convert an object to primitive")
 	return &Failure{Status: 400, SubStatus: number, Message: "Encountered exception while executing Javascript. " +
 		"Exception = " + text[:min(len(text), thrownMax)]}
 }

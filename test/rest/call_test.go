@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/test/restclient"
+)
+
+// startWithCalls starts a node with a container d.c whose procedures the sessions of drivers call, and returns the host
+// and the port that it serves CQL at.
+func startWithCalls(t *testing.T) (host, port string) {
+	t.Helper()
+	n, err := node.Start(context.Background(), node.Options{CQL: "127.0.0.1:0", HTTP: "off",
+		REST: node.RESTOptions{Address: "127.0.0.1:0", PrimaryKey: restclient.Key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := restclient.New(n.RESTAddr().String(), time.Minute)
+	defer c.Close()
+	for _, made := range [][2]any{
+		{"dbs", map[string]string{"id": "d"}},
+		{"dbs/d/colls", map[string]any{"id": "c",
+			"partitionKey": map[string]any{"paths": []string{"/k"}, "kind": "Hash", "version": 2}}},
+		{"dbs/d/colls/c/sprocs", map[string]string{"id": "echo", "body": `function () {
+			getContext().getResponse().setBody(Array.prototype.slice.call(arguments));
+		}`}},
+		{"dbs/d/colls/c/sprocs", map[string]string{"id": "throws", "body": `function () { throw 'changed my mind' }`}},
+	} {
+		status, _, err := c.Ask(t.Context(), &restclient.Request{Method: http.MethodPost, Path: made[0].(string),
+			Body: made[1]}, nil)
+		if status != http.StatusCreated || err != nil {
+			t.Fatalf("%s: %d %v", made[0], status, err)
+		}
+	}
+	host, port, err = net.SplitHostPort(n.CQLAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host, port
+}
+
+// TestCallByPythonDriver proves that the Python driver runs stored procedures by CALL: simple, prepared and traced
+// statements with values of all forms, null among them, and that what is refused has its error.
+func TestCallByPythonDriver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	install(t, dir, "python3", "-m", "venv", dir)
+	install(t, dir, filepath.Join(dir, "bin", "pip"), "install", "-q", "cassandra-driver")
+	host, port := startWithCalls(t)
+	run(t, dir, nil, filepath.Join(dir, "bin", "python"), filepath.Join(here(t), "call.py"), host, port)
+}
+
+// TestCallByNodeDriver proves the same of the Node.js driver.
+func TestCallByNodeDriver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	install(t, dir, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", dir, "cassandra-driver")
+	host, port := startWithCalls(t)
+	run(t, dir, []string{"NODE_PATH=" + filepath.Join(dir, "node_modules")}, "node",
+		filepath.Join(here(t), "call.js"), host, port)
+}
