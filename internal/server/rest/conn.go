@@ -88,6 +88,7 @@ func (c *conn) serve() {
 				return
 			}
 			c.last = true
+			c.begin()
 			c.x.refuseMalformed(refused)
 			break
 		}
@@ -110,7 +111,6 @@ func (c *conn) end() {
 // await waits for the first byte of a request. A connection that waits has no buffers but its room.
 func (c *conn) await(first bool) error {
 	if c.r < c.w {
-		c.begin()
 		return nil
 	}
 	if err := c.flush(); err != nil {
@@ -129,13 +129,12 @@ func (c *conn) await(first bool) error {
 	n, err := c.nc.Read(c.in)
 	c.setIdle(false)
 	if c.w = n; n > 0 {
-		c.begin()
 		return nil
 	}
 	return err
 }
 
-// begin takes what the exchange of a request needs.
+// begin takes what the exchange of a request needs, which strangers who drip do not get.
 func (c *conn) begin() {
 	if c.x == nil {
 		c.x = c.server.acquire(c)
@@ -211,6 +210,7 @@ func (c *conn) head(first bool) error {
 		case end > headerBytesMax, end == 0 && len(data) >= headerBytesMax:
 			return errHeadSize
 		case end > 0:
+			c.begin()
 			r := &c.x.request
 			if err := r.Parse(data[:end]); err != nil {
 				return err

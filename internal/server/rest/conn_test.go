@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -398,4 +399,37 @@ func TestClearAtHTTPS(t *testing.T) {
 	if b, _ := io.ReadAll(l.in); strings.Contains(string(b), "HTTP") {
 		t.Errorf("%q", b)
 	}
+}
+
+// scribbled is an endless connection that keeps what is written to it.
+type scribbled struct {
+	endless
+	written strings.Builder
+}
+
+func (s *scribbled) Write(b []byte) (int, error) { return s.written.Write(b) }
+
+// FuzzConnection proves that whatever strangers send comes to an end, breaks nothing, and lets nobody in.
+func FuzzConnection(f *testing.F) {
+	f.Add([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
+	f.Add([]byte("POST /dbs HTTP/1.1\r\nHost: h\r\nAuthorization: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"))
+	f.Add([]byte("PUT /dbs/d HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc"))
+	keys := &Keys{Primary: keyOf(7)}
+	defects := new(strings.Builder)
+	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys },
+		Log: slog.New(slog.NewTextHandler(defects, nil))})
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		nc := &scribbled{endless: endless{request: sent, times: 1}}
+		g, _ := s.guests.admit(nc)
+		newConn(s, g).serve()
+		if out := nc.written.String(); strings.Contains(out, "HTTP/1.1 2") || strings.Contains(out, "HTTP/1.1 500") {
+			t.Errorf("%q is answered %q", sent, out)
+		}
+		if st := s.Stats(); st.Connections.Load() != 0 || st.InFlight.Load() != 0 || st.InFlightBytes.Load() != 0 {
+			t.Errorf("%q leaves something counted", sent)
+		}
+		if defects.Len() > 0 {
+			t.Fatalf("%q: %s", sent, defects)
+		}
+	})
 }
