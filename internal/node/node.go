@@ -27,6 +27,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/container"
@@ -57,6 +58,8 @@ const (
 type Node struct {
 	opts Options
 	log  *slog.Logger
+	// answers is the release of Cassandra whose answers are given.
+	answers *release.Release
 
 	store       *storage.Store
 	host        *partition.Host
@@ -139,6 +142,10 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		began:  time.Now(),
 		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.newest, feature.Newest)},
 		failed: make(chan struct{}),
+	}
+	var err error
+	if n.answers, err = release.Parse(o.Compatibility); err != nil {
+		return nil, err
 	}
 	n.reserve = guard.NewReserve(n.descriptorsLow)
 	n.closers = append(n.closers, n.reserve.Close)

@@ -257,7 +257,7 @@ func (n *Node) openRecords(ctx context.Context) error {
 		c.begin(n.records)
 	}
 	first := n.records.State()
-	n.catalog = catalog.New(first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
+	n.catalog = catalog.Of(n.answers, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
 	n.replayer = n.newReplayer()

@@ -27,13 +27,13 @@ func (n *Node) newSchema() {
 		Mine:    func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 	})
 	n.changer = &schemachange.Changer{
-		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.WithSystem, Place: n.place,
+		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.System(n.answers), Place: n.place,
 		Built:       n.builder.Await,
 		Level:       n.levelOf,
 		Datacenters: n.datacenters, Configured: n.configured,
 	}
 	n.installer = &schemachange.Installer{
-		Store: n.store, Replicas: n.local, Whole: catalog.WithSystem, Values: n.definitions.IndexValues,
+		Store: n.store, Replicas: n.local, Whole: catalog.System(n.answers), Values: n.definitions.IndexValues,
 		Items: n.definitions.Index,
 		Route: n.coordinator.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) {

@@ -15,7 +15,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/call"
@@ -39,14 +38,10 @@ func (n *Node) serve() error {
 	n.growth = n.newGrowth()
 	large := n.newQuota()
 	n.inBackground(large.Run)
-	answers, err := release.Parse(n.opts.Compatibility)
-	if err != nil {
-		return err
-	}
 	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
-	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: answers, MaskingOff: maskingOff})
+	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff})
 	options := session.Options{
-		Release:          answers,
+		Release:          n.answers,
 		MaskingOff:       maskingOff,
 		Now:              n.clock(),
 		PreparedMax:      n.opts.Limits.PreparedStatements,
@@ -82,6 +77,7 @@ func (n *Node) serve() error {
 		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel }})
 	n.scripts = script.NewService(n.containers, script.Bounds{})
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
+	var err error
 	n.engine, err = session.New(n.catalog, n.coordinator, d, options)
 	if err != nil {
 		return err
@@ -99,7 +95,7 @@ func (n *Node) serve() error {
 		InFlightMax:           n.opts.Limits.Requests,
 		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
 		BacklogMax:            int64(n.opts.Limits.RequestBytes),
-		CQLVersion:            catalog.CQLVersion,
+		CQLVersion:            n.answers.CQLVersion,
 		Events:                cql.Events{Closed: n.clientClosed},
 		LowPriority:           n.engine.LowPriority,
 	}
@@ -272,6 +268,7 @@ func (n *Node) describe() {
 	id := n.store.Identity()
 	addr := n.cqlListener.Addr().(*net.TCPAddr).AddrPort()
 	n.info = catalog.NodeInfo{
+		Release: n.answers,
 		Endpoint: catalog.Endpoint{
 			HostID: schema.UUID(id.Node), Datacenter: n.opts.DataCenter, Rack: n.opts.Rack,
 			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),

@@ -11,6 +11,8 @@ import "fmt"
 type Release struct {
 	// Name is what the option compatibility says, such as 4.0.
 	Name string
+	// Version and CQLVersion are what clients are told that the server is.
+	Version, CQLVersion string
 
 	// OldTimeFunctions: there are dateOf and unixTimestampOf.
 	OldTimeFunctions bool
@@ -32,6 +34,22 @@ type Release struct {
 	BlobExtremes bool
 	// SnapshotOptions: DESCRIBE shows allow_auto_snapshot, incremental_backups and memtable at their defaults, too.
 	SnapshotOptions bool
+	// OldCompression: sstable_compression names the class of compression, and crc_check_chance is an option of it.
+	OldCompression bool
+	// FactorRequired: a replication strategy without a factor is refused, else it has one replica.
+	FactorRequired bool
+	// OldOrderTexts: the texts about CLUSTERING ORDER BY what is no clustering column do not name it.
+	OldOrderTexts bool
+	// VirtualTexts: texts tell virtual keyspaces from system keyspaces.
+	VirtualTexts bool
+	// Misspells: the text about altering the type of a field says Alterting.
+	Misspells bool
+	// OldJSON: toJson is for SELECT only, errors of fromJson say whose they are, and texts are of an older parser.
+	OldJSON bool
+	// LaterTables: the system keyspaces have the tables and columns of 5.0, and system_schema.column_masks among them.
+	LaterTables bool
+	// FiltersVirtual: computed tables are filtered without ALLOW FILTERING.
+	FiltersVirtual bool
 	// WarnsOfUse: the first PREPARE of a connection after USE that names a table without its keyspace has a warning.
 	WarnsOfUse bool
 }
@@ -40,6 +58,8 @@ type Release struct {
 var (
 	Cassandra40 = &Release{
 		Name:                "4.0",
+		Version:             "4.0.11",
+		CQLVersion:          "3.4.5",
 		OldTimeFunctions:    true,
 		CamelCasts:          true,
 		CastsToDisambiguate: true,
@@ -48,9 +68,19 @@ var (
 		RefusesIn:           true,
 		OneCellMeta:         true,
 		BlobExtremes:        true,
+		OldCompression:      true,
+		FactorRequired:      true,
+		OldOrderTexts:       true,
+		VirtualTexts:        true,
+		Misspells:           true,
+		OldJSON:             true,
 	}
 	Cassandra50 = &Release{
 		Name:            "5.0",
+		Version:         "5.0.5",
+		CQLVersion:      "3.4.7",
+		LaterTables:     true,
+		FiltersVirtual:  true,
 		SnapshotOptions: true,
 		WarnsOfUse:      true,
 	}

@@ -278,7 +278,7 @@ func (c *AlterTable) rename(t *Table) error {
 }
 
 func (c *AlterTable) setOptions(t *Table) error {
-	options, err := applyProperties(t.Options, c.Properties, false)
+	options, err := applyProperties(c.release(), t.Options, c.Properties, false)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,12 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 var errBadUUID = errors.New("not a UUID")
@@ -16,6 +19,8 @@ type Stamp struct {
 	Version UUID
 	// At is when the change was made, in microseconds since the epoch.
 	At int64
+	// Release is whose rules and texts hold for the statement, those of Cassandra 4.0 if nil.
+	Release *release.Release
 }
 
 // Change is one DDL change, as it is applied on every node. It is one of the types of this package that are named after
@@ -28,6 +33,8 @@ type Change interface {
 }
 
 func (st *Stamp) stamp() *Stamp { return st }
+
+func (st *Stamp) release() *release.Release { return cmp.Or(st.Release, release.Cassandra40) }
 
 // Event tells clients what changed.
 type Event struct {

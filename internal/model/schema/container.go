@@ -288,7 +288,7 @@ func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
 		}
 	}
 	if len(c.Properties) > 0 {
-		if t.Options, err = applyProperties(t.Options, c.Properties, false); err != nil {
+		if t.Options, err = applyProperties(c.release(), t.Options, c.Properties, false); err != nil {
 			return nil, nil, err
 		}
 	}

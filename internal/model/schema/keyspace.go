@@ -116,6 +116,9 @@ func (o *keyspaceOptions) set(options *map[string]string) error {
 }
 
 func (c *CreateKeyspace) apply(s *Schema) (*Schema, []Event, error) {
+	if IsVirtualSystem(c.Name) && !c.release().VirtualTexts {
+		return nil, nil, dberr.Invalidf("System keyspace '%s' is not user-modifiable", c.Name)
+	}
 	if err := checkUserKeyspace(c.Name); err != nil {
 		return nil, nil, err
 	}
@@ -133,7 +136,7 @@ func (c *CreateKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 		return nil, nil, &dberr.AlreadyExists{Keyspace: c.Name, Message: `Cannot add existing keyspace "` + c.Name +
 			`"`}
 	}
-	replication, err := prepareReplication(c.Name, o.replication, nil, c.Datacenters)
+	replication, err := prepareReplication(c.release(), c.Name, o.replication, nil, c.Datacenters)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -170,7 +173,8 @@ func (c *AlterKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 	}
 	ks := *old
 	if o.replication != nil {
-		if ks.Replication, err = prepareReplication(c.Name, o.replication, old.Replication, c.Datacenters); err != nil {
+		ks.Replication, err = prepareReplication(c.release(), c.Name, o.replication, old.Replication, c.Datacenters)
+		if err != nil {
 			return nil, nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 // ttlMax is the longest time to live, 20 years in seconds; bloomMin Cassandra's least bloom filter chance.
@@ -65,7 +66,7 @@ const propertyID = "id"
 
 // applyProperties sets the options that were given over base. create is true for CREATE TABLE, where the default of the
 // bloom filter depends on the compaction strategy.
-func applyProperties(base TableOptions, properties []Property, create bool) (TableOptions, error) {
+func applyProperties(r *release.Release, base TableOptions, properties []Property, create bool) (TableOptions, error) {
 	o := base.clone()
 	bloomGiven := false
 	for i := range properties {
@@ -76,7 +77,7 @@ func applyProperties(base TableOptions, properties []Property, create bool) (Tab
 		bloomGiven = bloomGiven || p.Name == "bloom_filter_fp_chance"
 	}
 	for i := range properties {
-		if err := o.set(&properties[i]); err != nil {
+		if err := o.set(&properties[i], r); err != nil {
 			return o, err
 		}
 	}
@@ -102,7 +103,7 @@ func knownProperty(name string) bool {
 }
 
 // set sets one known option.
-func (o *TableOptions) set(p *Property) (err error) {
+func (o *TableOptions) set(p *Property, r *release.Release) (err error) {
 	switch p.Name {
 	case propertyID:
 		return nil // read by the transition
@@ -145,14 +146,14 @@ func (o *TableOptions) set(p *Property) (err error) {
 	case retentionProperty:
 		return o.setRetention(p)
 	case "caching", "compaction", "compression", "extensions":
-		return o.setMap(p)
+		return o.setMap(p, r)
 	default:
 		return setCosmos(&o.Cosmos, p, true)
 	}
 	return err
 }
 
-func (o *TableOptions) setMap(p *Property) (err error) {
+func (o *TableOptions) setMap(p *Property, r *release.Release) (err error) {
 	if !p.IsMap {
 		return dberr.Syntaxf("Invalid value for property '%s'. It should be a map.", p.Name)
 	}
@@ -163,7 +164,7 @@ func (o *TableOptions) setMap(p *Property) (err error) {
 	case "compaction":
 		o.Compaction, err = compaction(m)
 	case "compression":
-		o.Compression, err = compression(m)
+		o.Compression, err = compression(m, r)
 	default:
 		o.Extensions = make(map[string][]byte, len(m))
 		for k, v := range m {

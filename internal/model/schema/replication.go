@@ -3,12 +3,14 @@
 package schema
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 const (
@@ -30,8 +32,8 @@ func StrategyName(replication map[string]string) string {
 // NetworkTopologyStrategy's replication_factor spread over the data centres. Other than Cassandra it takes data centres
 // that have no node: where a replica is does not depend on what is declared, and schemas of other clusters are imported
 // as they are.
-func prepareReplication(keyspace string, given, old map[string]string, datacenters []string) (map[string]string,
-	error) {
+func prepareReplication(r *release.Release, keyspace string, given, old map[string]string, datacenters []string) (
+	map[string]string, error) {
 	class := given[replicationClass]
 	if !strings.Contains(class, ".") {
 		class = locatorPackage + class
@@ -39,7 +41,12 @@ func prepareReplication(keyspace string, given, old map[string]string, datacente
 	options := maps.Clone(given)
 	delete(options, replicationClass)
 	var err error
-	switch strings.TrimPrefix(class, locatorPackage) {
+	strategy := strings.TrimPrefix(class, locatorPackage)
+	_, has := options[replicationFactor]
+	if !r.FactorRequired && !has && (strategy == simpleStrategy || strategy == topologyStrategy && len(options) == 0) {
+		options[replicationFactor] = cmp.Or(old[replicationFactor], "1")
+	}
+	switch strategy {
 	case simpleStrategy:
 		err = checkSimple(keyspace, options)
 	case topologyStrategy:

@@ -113,7 +113,7 @@ func noTable(keyspace, name string) error {
 
 // build makes the table, all but its id.
 func (c *CreateTable) build(ks *Keyspace) (*Table, error) {
-	options, err := applyProperties(DefaultTableOptions(), c.Properties, true)
+	options, err := applyProperties(c.release(), DefaultTableOptions(), c.Properties, true)
 	if err != nil {
 		return nil, err
 	}
@@ -311,6 +311,18 @@ func (t *Table) checkCounterTTL() error {
 
 // checkOrder checks CLUSTERING ORDER BY and sets the directions.
 func (c *CreateTable) checkOrder(t *Table) error {
+	if !c.release().OldOrderTexts {
+		var other []string
+		for _, o := range c.Order {
+			if !slices.ContainsFunc(t.Clustering, func(col *Column) bool { return col.Name == o.Column }) {
+				other = append(other, o.Column)
+			}
+		}
+		if len(other) > 0 {
+			return dberr.Invalidf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are not "+
+				"clustering columns", strings.Join(other, ", "))
+		}
+	}
 	if len(c.Order) > len(t.Clustering) {
 		return dberr.Invalidf("Only clustering columns can be defined in CLUSTERING ORDER directive")
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 // This file reads the options that tune Cassandra's storage. They have no effect here but are checked, kept and shown,
@@ -115,10 +116,11 @@ var compressors = map[string][]string{
 // compressionOff is how disabled compression is kept.
 var compressionOff = map[string]string{"enabled": "false"}
 
-func compression(given map[string]string) (map[string]string, error) {
+func compression(given map[string]string, r *release.Release) (map[string]string, error) {
 	m := maps.Clone(given)
 	class, hasClass := m["class"]
 	old, hasOld := m["sstable_compression"]
+	hasOld = hasOld && r.OldCompression
 	if hasClass && hasOld {
 		return nil, dberr.Configf("The 'sstable_compression' option must not be used if the compression algorithm " +
 			"is already specified by the 'class' option")
@@ -153,11 +155,15 @@ func compression(given map[string]string) (map[string]string, error) {
 	if !known {
 		return nil, dberr.Configf("Could not create Compression for type %s", class)
 	}
-	for _, k := range []string{"class", "sstable_compression", "enabled", "chunk_length_in_kb", "chunk_length_kb"} {
+	own = append(slices.Clone(own), "min_compress_ratio")
+	if r.OldCompression {
+		own = append(own, "crc_check_chance", "sstable_compression")
+		delete(m, "sstable_compression")
+	}
+	for _, k := range []string{"class", "enabled", "chunk_length_in_kb", "chunk_length_kb"} {
 		delete(m, k)
 	}
-	if unknown := keysExcept(m, append([]string{"min_compress_ratio", "crc_check_chance"},
-		own...)...); len(unknown) > 0 {
+	if unknown := keysExcept(m, own...); len(unknown) > 0 {
 		return nil, dberr.Configf("Unknown compression options %s", unknown[0])
 	}
 	if chunk <= 0 {

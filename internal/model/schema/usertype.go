@@ -222,7 +222,10 @@ func (c *AlterType) apply(s *Schema) (*Schema, []Event, error) {
 	case RenameColumns:
 		err = c.rename(&udt)
 	default:
-		err = dberr.Invalidf("Alterting field types is no longer supported")
+		err = dberr.Invalidf("Altering field types is no longer supported")
+		if c.release().Misspells {
+			err = dberr.Invalidf("Alterting field types is no longer supported")
+		}
 	}
 	if err != nil {
 		return nil, nil, err

@@ -3,12 +3,14 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"math"
 	"net/netip"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -26,6 +28,9 @@ type builder struct {
 }
 
 // values are the values of a row in wire form, by column; what is missing is null.
+// release is that whose version the node tells.
+func (b *builder) release() *release.Release { return cmp.Or(b.info.Release, release.Cassandra40) }
+
 type values map[string][]byte
 
 // wants reports whether the partition of a table with a single text as its key is asked for.

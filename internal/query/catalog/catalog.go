@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -21,6 +22,7 @@ type Publication struct {
 type Catalog struct {
 	snapshot atomic.Pointer[schema.Schema]
 	info     func() NodeInfo
+	whole    func(*schema.Schema) *schema.Schema
 
 	mu        sync.Mutex // serialises Publish; guards listeners
 	listeners map[int]func(Publication)
@@ -31,8 +33,13 @@ type Catalog struct {
 // its like show; it is called once for every query of them and must be cheap, as copying what was put together when it
 // last changed.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
-	c := &Catalog{info: info, listeners: map[int]func(Publication){}}
-	c.snapshot.Store(WithSystem(initial))
+	return Of(release.Cassandra40, initial, info)
+}
+
+// Of is New with the system keyspaces of a release.
+func Of(r *release.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
+	c := &Catalog{info: info, whole: System(r), listeners: map[int]func(Publication){}}
+	c.snapshot.Store(c.whole(initial))
 	return c
 }
 
@@ -51,7 +58,7 @@ func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	if s.Revision <= old.Revision {
 		return
 	}
-	s = WithSystem(s)
+	s = c.whole(s)
 	c.snapshot.Store(s)
 	for i := range c.next {
 		if listener := c.listeners[i]; listener != nil {

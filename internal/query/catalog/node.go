@@ -10,16 +10,15 @@ import (
 	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// What clients are told of the version: the behaviour is that of this Cassandra.
+// What clients are told.
 const (
-	ReleaseVersion        = "4.0.11"
-	CQLVersion            = "3.4.5"
 	NativeProtocolVersion = "5"
 
 	Partitioner = "org.apache.cassandra.dht.Murmur3Partitioner"
@@ -99,6 +98,8 @@ type Replica struct {
 
 // NodeInfo is what the node says of itself and its neighbours. A func that is nil has nothing to tell.
 type NodeInfo struct {
+	// Release is that of Cassandra whose version the node tells; nil is 4.0.
+	Release *release.Release
 	Endpoint
 	ClusterName string
 	// Generation grows with every start of the node, in seconds since the epoch.

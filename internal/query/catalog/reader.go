@@ -123,6 +123,9 @@ func Rows(ctx context.Context, t *schema.Table, s *schema.Schema, info *NodeInfo
 	if fill == nil {
 		return nil
 	}
+	if len(t.PartitionKey) > 1 {
+		key = nil // what fills the table knows keys of one column
+	}
 	b := &builder{ctx: ctx, table: t, schema: s, info: info, key: key}
 	fill(b)
 	return b.rows
@@ -148,6 +151,7 @@ var fillers = map[string]func(*builder){
 	"system_schema.keyspaces":                    fillKeyspaces,
 	"system_schema.tables":                       fillTables,
 	"system_schema.columns":                      fillColumns,
+	"system_schema.column_masks":                 fillMasks,
 	"system_schema.dropped_columns":              fillDropped,
 	"system_schema.indexes":                      fillIndexes,
 	"system_schema.types":                        fillTypes,

@@ -3,6 +3,9 @@
 package catalog
 
 import (
+	"encoding/hex"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -51,6 +54,12 @@ func fillTables(b *builder) {
 			"min_index_interval":          int32Value(o.MinIndexInterval), "read_repair": text(o.ReadRepair),
 			"speculative_retry": text(o.SpeculativeRetry),
 		}
+		if o.SnapshotsOff {
+			v["allow_auto_snapshot"] = boolean(false)
+		}
+		if o.BackupsOff {
+			v["incremental_backups"] = boolean(false)
+		}
 		if o.CDC { // Cassandra leaves it null where CDC is off
 			v["cdc"] = boolean(true)
 		}
@@ -76,6 +85,38 @@ func fillColumns(b *builder) {
 			})
 		}
 	})
+}
+
+var booleans = cqltype.ListOf(cqltype.Native(cqltype.Boolean))
+
+func fillMasks(b *builder) {
+	b.tables(func(t *schema.Table) {
+		for c := range t.Columns() {
+			if m := c.Mask; m != nil {
+				v := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "column_name": text(c.Name),
+					"function_keyspace": text(m.Keyspace), "function_name": text(m.Function)}
+				types, shown, nulls := b.maskArguments(t, m)
+				v["function_argument_types"], v["function_argument_values"] = list(types), list(shown)
+				v["function_argument_nulls"] = booleans.AppendCollection(nil, nulls...)
+				b.add(v)
+			}
+		}
+	})
+}
+
+// maskArguments are the types of the constants of a mask, the texts of native ones and the bytes of others, and which
+// are null.
+func (b *builder) maskArguments(t *schema.Table, m *schema.Mask) (types, shown []string, nulls [][]byte) {
+	ks := b.schema.Keyspace(t.Keyspace)
+	for i, value := range m.Values {
+		text := hex.EncodeToString(value)
+		if typ, err := m.Types[i].Bind(ks.Name, ks.Types); err == nil && typ.IsNative() {
+			text = typ.Text(value)
+		}
+		types, shown = append(types, m.Types[i].String()), append(shown, text)
+		nulls = append(nulls, boolean(value == nil))
+	}
+	return types, shown, nulls
 }
 
 func fillDropped(b *builder) {

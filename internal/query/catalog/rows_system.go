@@ -31,8 +31,8 @@ func fillLocal(b *builder) {
 		"broadcast_address": inet(node.Addr()), "broadcast_port": port(n.Listen),
 		"listen_address": inet(node.Addr()), "listen_port": port(n.Listen),
 		"rpc_address": inet(rpc.Addr()), "rpc_port": port(rpc),
-		"cql_version": text(CQLVersion), "native_protocol_version": text(NativeProtocolVersion),
-		"release_version": text(ReleaseVersion),
+		"cql_version": text(b.release().CQLVersion), "native_protocol_version": text(NativeProtocolVersion),
+		"release_version": text(b.release().Version),
 		"data_center":     text(n.datacenter()), "rack": text(n.rack()), "partitioner": text(Partitioner),
 		"gossip_generation": int32Value(n.Generation), "host_id": uuidValue(n.HostID),
 		"schema_version": uuidValue(b.version(schema.UUID{})),
@@ -68,7 +68,7 @@ func fillPeers(b *builder) {
 		b.add(values{
 			"peer": inet(p.node.Addr()), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID),
 			"rack":            text(p.rack()),
-			"release_version": text(ReleaseVersion), "rpc_address": inet(p.rpc.Addr()),
+			"release_version": text(b.release().Version), "rpc_address": inet(p.rpc.Addr()),
 			"schema_version": uuidValue(b.version(p.SchemaVersion)),
 			"tokens":         tokenTexts(p.Tokens),
 		})
@@ -86,7 +86,7 @@ func fillPeersV2(b *builder) {
 			"peer": inet(p.node.Addr()), "peer_port": port(p.node), "data_center": text(p.datacenter()),
 			"host_id":        uuidValue(p.HostID),
 			"native_address": inet(p.rpc.Addr()), "native_port": port(p.rpc), "rack": text(p.rack()),
-			"release_version": text(ReleaseVersion), "schema_version": uuidValue(b.version(p.SchemaVersion)),
+			"release_version": text(b.release().Version), "schema_version": uuidValue(b.version(p.SchemaVersion)),
 			"tokens": tokenTexts(p.Tokens),
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -218,8 +219,11 @@ func strategy(class string, options ...string) map[string]string {
 	return m
 }
 
-// systemKeyspaces are the keyspaces of every cluster. They are immutable, as all descriptors.
-var systemKeyspaces = declareAll([]declaration{
+// systemKeyspaces are the keyspaces of every cluster, as 4.0 has them and as 5.0 does. They are immutable, as all
+// descriptors.
+var systemKeyspaces, systemKeyspaces50 = declareAll(declarations), declareAll(with50(declarations))
+
+var declarations = []declaration{
 	{"system", strategy("LocalStrategy"), systemTables},
 	{"system_schema", strategy("LocalStrategy"), schemaTables},
 	{"system_auth", strategy("SimpleStrategy", "1"), authTables},
@@ -228,7 +232,36 @@ var systemKeyspaces = declareAll([]declaration{
 	{"system_views", nil, viewsTables},
 	{"system_virtual_schema", nil, virtualSchemaTables},
 	{schema.OwnKeyspace, nil, ilionTables},
-})
+}
+
+// with50 puts the tables of 5.0 in the places of those of the same names, or adds them.
+func with50(declarations []declaration) []declaration {
+	later := map[string]string{"system": systemTables50, "system_schema": schemaTables50,
+		"system_distributed": distributedTables50, "system_views": viewsTables50}
+	out := slices.Clone(declarations)
+	for i := range out {
+		lines := map[string]string{}
+		for _, line := range append(linesOf(out[i].tables), linesOf(later[out[i].keyspace])...) {
+			name, _, _ := strings.Cut(line, "(")
+			lines[name] = line
+		}
+		var tables []string
+		for _, name := range slices.Sorted(maps.Keys(lines)) {
+			tables = append(tables, lines[name])
+		}
+		out[i].tables = strings.Join(tables, "\n")
+	}
+	return out
+}
+
+// linesOf are the lines of a declaration, those that go on joined.
+func linesOf(tables string) []string {
+	tables = strings.TrimSpace(strings.ReplaceAll(tables, "\n\t", " "))
+	if tables == "" {
+		return nil
+	}
+	return strings.Split(tables, "\n")
+}
 
 func declareAll(declarations []declaration) []*schema.Keyspace {
 	var keyspaces []*schema.Keyspace
@@ -238,7 +271,7 @@ func declareAll(declarations []declaration) []*schema.Keyspace {
 			Name: d.keyspace, Replication: d.replication, DurableWrites: true, Virtual: d.keyspace != "system_traces",
 			Tables: map[string]*schema.Table{},
 		}
-		for _, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(d.tables, "\n\t", " ")), "\n") {
+		for _, line := range linesOf(d.tables) {
 			t := declare(d.keyspace, line)
 			t.Virtual, t.ID = ks.Virtual, id
 			id++
@@ -309,11 +342,22 @@ func declareColumns(t *schema.Table, text string, kind schema.ColumnKind) []*sch
 	return columns
 }
 
-// WithSystem adds the system keyspaces to a schema. Where the schema has one of them, its replication is kept: that of
-// some can be altered.
-func WithSystem(s *schema.Schema) *schema.Schema {
+// WithSystem adds the system keyspaces of 4.0 to a schema.
+func WithSystem(s *schema.Schema) *schema.Schema { return withSystem(s, systemKeyspaces) }
+
+// System is what adds the system keyspaces of a release to a schema. Where the schema has one of them, its replication
+// is kept: that of some can be altered.
+func System(r *release.Release) func(*schema.Schema) *schema.Schema {
+	keyspaces := systemKeyspaces
+	if r.LaterTables {
+		keyspaces = systemKeyspaces50
+	}
+	return func(s *schema.Schema) *schema.Schema { return withSystem(s, keyspaces) }
+}
+
+func withSystem(s *schema.Schema, keyspaces []*schema.Keyspace) *schema.Schema {
 	var missing []*schema.Keyspace
-	for _, ks := range systemKeyspaces {
+	for _, ks := range keyspaces {
 		have := s.Keyspace(ks.Name)
 		if have == nil {
 			missing = append(missing, ks)

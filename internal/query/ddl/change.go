@@ -33,7 +33,7 @@ func plain(name parser.QualifiedName) string {
 }
 
 func (e *Executor) stamp() schema.Stamp {
-	return schema.Stamp{Version: e.opts.UUID(), At: e.opts.Now().UnixMicro()}
+	return schema.Stamp{Version: e.opts.UUID(), At: e.opts.Now().UnixMicro(), Release: e.opts.Release}
 }
 
 // change turns a statement into a change; nil for one that is none. Errors are those that come before the schema is

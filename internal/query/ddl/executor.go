@@ -109,7 +109,7 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	}
 	change, err := e.change(stmt, keyspace)
 	if err == nil {
-		err = guard(change)
+		err = guard(change, e.opts.Release)
 	}
 	if err == nil {
 		err = bound(change, e.catalog.Snapshot(), g)

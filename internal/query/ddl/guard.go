@@ -4,31 +4,32 @@ package ddl
 
 import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
 // guard refuses changes of system keyspaces as Cassandra's permission check does, which comes before the schema is
 // looked at. What it lets through, the transitions refuse in words of their own.
-func guard(change schema.Change) error {
+func guard(change schema.Change, r *release.Release) error {
 	switch c := change.(type) {
 	case *schema.AlterKeyspace:
 		return local(c.Name)
 	case *schema.DropKeyspace:
-		return protect(c.Name, "DROP", "keyspace "+c.Name)
+		return protect(r, c.Name, "DROP", "keyspace "+c.Name)
 	case *schema.CreateTable:
-		return protect(c.Keyspace, "CREATE", "keyspace "+c.Keyspace)
+		return protect(r, c.Keyspace, "CREATE", "keyspace "+c.Keyspace)
 	case *schema.CreateType:
-		return protect(c.Keyspace, "CREATE", "keyspace "+c.Keyspace)
+		return protect(r, c.Keyspace, "CREATE", "keyspace "+c.Keyspace)
 	case *schema.AlterTable:
-		return protect(c.Keyspace, "ALTER", "table "+c.Keyspace+"."+c.Name)
+		return protect(r, c.Keyspace, "ALTER", "table "+c.Keyspace+"."+c.Name)
 	case *schema.DropTable:
-		return protect(c.Keyspace, "DROP", "table "+c.Keyspace+"."+c.Name)
+		return protect(r, c.Keyspace, "DROP", "table "+c.Keyspace+"."+c.Name)
 	case *schema.AlterType:
 		return local(c.Keyspace)
 	case *schema.DropType:
-		return protect(c.Keyspace, "DROP", "keyspace "+c.Keyspace)
+		return protect(r, c.Keyspace, "DROP", "keyspace "+c.Keyspace)
 	case *schema.CreateIndex:
-		return protect(c.Keyspace, "ALTER", "table "+c.Keyspace+"."+c.Table)
+		return protect(r, c.Keyspace, "ALTER", "table "+c.Keyspace+"."+c.Table)
 	}
 	return nil
 }
@@ -40,7 +41,10 @@ func local(keyspace string) error {
 	return nil
 }
 
-func protect(keyspace, permission, resource string) error {
+func protect(r *release.Release, keyspace, permission, resource string) error {
+	if schema.IsVirtualSystem(keyspace) && !r.VirtualTexts {
+		return dberr.Unauthorizedf("%s keyspace is not user-modifiable.", keyspace)
+	}
 	if schema.IsReplicatedSystem(keyspace) {
 		return dberr.Unauthorizedf("Cannot %s <%s>", permission, resource)
 	}

@@ -66,22 +66,29 @@ func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, 
 		}
 		return []*function{tokenFunction(b.env.Table)}, nil
 	case "tojson", "to_json":
-		if b.scope == nil {
+		if b.scope == nil && b.env.Release.OldJSON {
 			return nil, dberr.Invalidf("toJson() may only be used within the selection clause of SELECT statements")
 		}
 		if len(t.Args) != 1 {
 			return nil, dberr.Invalidf("Invalid number of arguments for %s() function", "toJson")
 		}
 		arg := b.exactType(t.Args[0])
+		if arg == nil && !b.env.Release.OldJSON {
+			arg = b.preferredType(t.Args[0])
+		}
 		if arg == nil {
 			return nil, nil
 		}
 		return []*function{toJSONFunction(name, arg)}, nil
 	case "fromjson", "from_json":
 		if b.scope != nil || to == nil {
-			return nil, dberr.Invalidf("fromJson() cannot be used in the selection clause of a SELECT statement")
+			shown := "fromJson"
+			if !b.env.Release.OldJSON {
+				shown = name
+			}
+			return nil, dberr.Invalidf("%s() cannot be used in the selection clause of a SELECT statement", shown)
 		}
-		return []*function{fromJSONFunction(name, to)}, nil
+		return []*function{fromJSONFunction(name, to, b.env.Release)}, nil
 	case "dateof", "unixtimestampof":
 		if !b.env.Release.OldTimeFunctions {
 			return nil, nil

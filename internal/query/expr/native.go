@@ -5,12 +5,14 @@ package expr
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -217,18 +219,22 @@ func toJSONFunction(name string, arg *cqltype.Type) *function {
 		}}
 }
 
-func fromJSONFunction(name string, result *cqltype.Type) *function {
+func fromJSONFunction(name string, result *cqltype.Type, r *release.Release) *function {
 	return &function{name: name, args: types(tText), result: result, pure: true,
 		call: func(_ *Bindings, args [][]byte) ([]byte, error) {
 			fail := func(message string) error {
 				return &dberr.FunctionFailure{
-					Keyspace: "system", Function: name, ArgTypes: []string{"text"},
-					Message: "execution of 'system." + name + "[text]' failed: " + message,
+					Keyspace: "system", Function: name, ArgTypes: []string{"text"}, Message: message,
 				}
 			}
+			of := "execution of 'system." + name + "[text]' failed: "
 			parsed, err := cqltype.ParseJSON(string(args[0]))
 			if syntax, ok := errors.AsType[*cqltype.JSONError](err); ok {
-				return nil, fail("Could not decode JSON string '" + string(args[0]) + "': " + syntax.Class + ": " +
+				if !r.OldJSON {
+					syntax.Message = strings.Replace(syntax.Message, "('true', 'false' or 'null')",
+						"(JSON String, Number, Array, Object or token 'null', 'true' or 'false')", 1)
+				}
+				return nil, fail(of + "Could not decode JSON string '" + string(args[0]) + "': " + syntax.Class + ": " +
 					syntax.Message)
 			}
 			if err != nil || parsed == nil {
@@ -236,7 +242,10 @@ func fromJSONFunction(name string, result *cqltype.Type) *function {
 			}
 			v, err := result.FromJSON(parsed)
 			if _, ok := errors.AsType[*cqltype.JSONValueError](err); ok {
-				return nil, fail("org.apache.cassandra.serializers.MarshalException: " + err.Error())
+				if !r.OldJSON {
+					of = ""
+				}
+				return nil, fail(of + "org.apache.cassandra.serializers.MarshalException: " + err.Error())
 			}
 			return v, err
 		}}

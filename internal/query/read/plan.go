@@ -85,7 +85,7 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindOrder(ordering); err != nil {
 		return nil, err
 	}
-	if err := p.where.checkFiltering(stmt.AllowFiltering); err != nil {
+	if err := p.where.checkFiltering(stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual); err != nil {
 		return nil, err
 	}
 	if err := p.bindLimits(stmt, env); err != nil {

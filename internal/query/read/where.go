@@ -51,8 +51,9 @@ type where struct {
 // selected.
 func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics bool) (*where, error) {
 	w := &where{table: table}
+	allowed := stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual
 	for i := range stmt.Where {
-		if err := w.add(&stmt.Where[i], env, stmt.AllowFiltering); err != nil {
+		if err := w.add(&stmt.Where[i], env, allowed); err != nil {
 			return nil, err
 		}
 	}
@@ -60,19 +61,19 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 		return nil, err
 	}
 	indexed := w.hasIndex(&w.clustering) || w.hasIndex(&w.pk) || w.hasIndex(&w.others)
-	if err := w.restrictPartitionKey(indexed, stmt.AllowFiltering); err != nil {
+	if err := w.restrictPartitionKey(indexed, allowed); err != nil {
 		return nil, err
 	}
 	if onlyStatics && !w.clustering.Empty() {
 		return nil, dberr.Invalidf("Cannot restrict clustering columns when selecting only static columns")
 	}
-	if err := w.restrictClustering(indexed, stmt.AllowFiltering); err != nil {
+	if err := w.restrictClustering(indexed, allowed); err != nil {
 		return nil, err
 	}
 	if !w.others.Empty() {
 		if indexed {
 			w.indexed = true
-		} else if !stmt.AllowFiltering {
+		} else if !allowed {
 			return nil, dberr.Invalidf(requiresFiltering)
 		}
 		w.filter(&w.others, w.others.List)
