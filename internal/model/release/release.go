@@ -42,10 +42,13 @@ type Release struct {
 	OldOrderTexts bool
 	// VirtualTexts: texts tell virtual keyspaces from system keyspaces.
 	VirtualTexts bool
-	// Misspells: the text about altering the type of a field says Alterting.
+	// Misspells: the text about altering the type of a field says Alterting, and that about an unknown field names the
+	// keyspace for the type.
 	Misspells bool
 	// OldJSON: toJson is for SELECT only, errors of fromJson say whose they are, and texts are of an older parser.
 	OldJSON bool
+	// RefusesContains: an UPDATE by CONTAINS is refused as such, else for what column it is.
+	RefusesContains bool
 	// LaterTables: the system keyspaces have the tables and columns of 5.0, and system_schema.column_masks among them.
 	LaterTables bool
 	// FiltersVirtual: computed tables are filtered without ALLOW FILTERING.
@@ -79,6 +82,7 @@ var (
 		Name:            "5.0",
 		Version:         "5.0.5",
 		CQLVersion:      "3.4.7",
+		RefusesContains: true,
 		LaterTables:     true,
 		FiltersVirtual:  true,
 		SnapshotOptions: true,

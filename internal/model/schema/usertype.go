@@ -312,7 +312,11 @@ func (c *AlterType) rename(udt *cqltype.Type) error {
 			if c.IfField {
 				continue
 			}
-			return dberr.Invalidf("Unkown field %s in user type %s", r.From, c.Keyspace)
+			of := c.Keyspace + "." + c.Name
+			if c.release().Misspells {
+				of = c.Keyspace
+			}
+			return dberr.Invalidf("Unkown field %s in user type %s", r.From, of)
 		}
 		udt.Fields[i] = r.To
 	}

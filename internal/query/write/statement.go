@@ -174,7 +174,7 @@ func (p *Plan) bindDelete(s *parser.Delete, env *expr.Env) error {
 
 // bindWhere binds the WHERE clause of UPDATE and DELETE, after everything else.
 func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
-	if err := p.where.bindRelations(relations, env); err != nil {
+	if err := p.where.bindRelations(relations, env, p.kind == update); err != nil {
 		return err
 	}
 	static, regular := p.touches()

@@ -24,7 +24,7 @@ type where struct {
 }
 
 // bindRelations binds the relations of UPDATE and DELETE.
-func (w *where) bindRelations(relations []parser.Relation, env *expr.Env) error {
+func (w *where) bindRelations(relations []parser.Relation, env *expr.Env, update bool) error {
 	for i := range relations {
 		r := &relations[i]
 		if r.Op == parser.IsNotNull {
@@ -37,6 +37,9 @@ func (w *where) bindRelations(relations []parser.Relation, env *expr.Env) error 
 		if r.Kind == parser.ChangeFeedRelation {
 			return dberr.Invalidf("%s() is for SELECT: an UPDATE or a DELETE names its rows by their keys",
 				r.Columns[0].Name)
+		}
+		if update && env.Release.RefusesContains && (r.Op == parser.Contains || r.Op == parser.ContainsKey) {
+			return dberr.Invalidf("Cannot use UPDATE with %s", r.Op)
 		}
 		bound, err := relation.Bind(r, env)
 		if err != nil {
