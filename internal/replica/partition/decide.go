@@ -71,6 +71,11 @@ func (r *Replica) judge(
 		return false, err
 	}
 	d := v.decision
+	if v.whole == nil && !v.told && m.Retried && m.Dedupe != (command.DedupeID{}) && !c.Dry {
+		if err := v.keep(c); err != nil {
+			return false, err
+		}
+	}
 	if v.whole == nil {
 		if err := r.accepts(m); err != nil {
 			return false, err // the key went to a child, and may have been written there before it was read here
@@ -100,7 +105,9 @@ func (r *Replica) judge(
 	if err := r.conclude(t.term, &v, latch, done); err != nil {
 		return false, err
 	}
-	r.wrote(m.Claimant, usage.Applied, v.price, v.written, m.Token)
+	if d.Applied {
+		r.wrote(m.Claimant, usage.Applied, v.price, v.written, m.Token)
+	}
 	return true, nil
 }
 
@@ -138,8 +145,9 @@ func (r *Replica) decided(done command.DecisionCompletion, d *command.Decision, 
 type verdict struct {
 	decision *command.Decision
 	whole    *command.Mutation
-	// result is the dedupe record to store with it.
+	// result is the dedupe record to store with it; told says that the decision is from such a record.
 	result []byte
+	told   bool
 	// above is the highest timestamp of what whole is written over, if it is to be seen.
 	above int64
 	// log says how the changes are logged, nil if they are not; then stamp is that of the operands.
@@ -159,7 +167,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 	once := m.Dedupe != command.DedupeID{}
 	if once {
 		if d, err := r.repeated(m); d != nil || err != nil {
-			return verdict{decision: d}, err
+			return verdict{decision: d, told: true}, err
 		}
 	}
 	if p != nil {
@@ -224,6 +232,22 @@ func (v *verdict) write(c *command.Conditional, ops []command.Op, once bool) {
 		v.result = command.AppendDecision(nil,
 			&command.Decision{Applied: true, Charge: v.decision.Charge, Result: v.decision.Result})
 	}
+}
+
+// keptDecisionMax bounds what keep keeps, in bytes: a decision that writes nothing may show rows.
+const keptDecisionMax = 1 << 20
+
+// keep has a decision that writes nothing kept beside the rows. An earlier attempt may be on its way still: it would be
+// evaluated anew when it comes, on other rows, and might write what its client was told not to be written.
+func (v *verdict) keep(c *command.Conditional) error {
+	v.result = command.AppendDecision(nil, v.decision)
+	if len(v.result) > keptDecisionMax {
+		return ErrUncertain
+	}
+	whole := c.Mutation
+	whole.Ops = nil
+	v.whole = &whole
+	return nil
 }
 
 // find reads the rows that a conditional refers to, and says what that costs: a point read for each, there or not.

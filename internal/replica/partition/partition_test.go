@@ -397,6 +397,39 @@ func TestDedupe(t *testing.T) {
 	}
 }
 
+// What is told of a repeated command that writes nothing holds: an attempt before it that was on its way for long
+// changes nothing when it comes, though its condition would hold by then. Without a repetition nothing is kept.
+func TestRefusalIsKept(t *testing.T) {
+	h := open(t, newStore(t), 1, Options{Durability: Synced})
+	defer closeHost(t, h)
+	r := h.Replicas()[0]
+	attempt := func(id uint64, repeated bool) bool {
+		c := swap("k", wire(1), 2)
+		c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: id}
+		c.Mutation.Retried = repeated
+		d, err := decide(t.Context(), r, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !d.Applied && (len(d.Found) != 1 || d.Found[0] != nil && d.Found[0].Cell(1) == nil) {
+			t.Errorf("the refusal shows %+v", d.Found)
+		}
+		return d.Applied
+	}
+	if attempt(1, true) || attempt(2, false) {
+		t.Fatal("a condition on a row that is not there holds")
+	}
+	if err := write(t.Context(), r, put("k", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if attempt(1, false) || attempt(1, true) {
+		t.Error("what was told not to be done is done by a late attempt")
+	}
+	if !attempt(2, false) {
+		t.Error("a first attempt that was refused is kept")
+	}
+}
+
 // Several mutations of one partition are one entry with one stamp, also when several of its keys share a stripe, and
 // never locks up with others or with conditionals.
 func TestWriteAllIsAtomic(t *testing.T) {
