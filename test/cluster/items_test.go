@@ -463,18 +463,23 @@ func (l *itemLoad) check(key string) {
 	}
 }
 
-// stir orders something of a partition of the container: what is refused, because another order is under way or the
-// partition cannot be split, is not done.
+// stir orders something of a partition of the container.
 func (l *itemLoad) stir(dice *rand.Rand, by *member) (what string) {
-	ps := by.partitionsOf(stockTable)
+	return stirTable(dice, by, stockTable, l.ids)
+}
+
+// stirTable orders something of a partition of a table, by a node, in a cluster of nodes of these identities: what is
+// refused, because another order is under way or the partition cannot be split, is not done.
+func stirTable(dice *rand.Rand, by *member, table string, ids []string) (what string) {
+	ps := by.partitionsOf(table)
 	p := ps[dice.IntN(len(ps))]
 	switch d := dice.IntN(3); {
 	case d == 0 || len(ps) == 1:
-		return fmt.Sprintf("split of %d: %v", p.ID, by.trySplit(stockTable, p.ID))
+		return fmt.Sprintf("split of %d: %v", p.ID, by.trySplit(table, p.ID))
 	case d == 1:
 		i := dice.IntN(len(ps) - 1)
 		err := process.TryOrder(by.dir, fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true",
-			url.QueryEscape(stockTable), ps[i].ID, ps[i+1].ID))
+			url.QueryEscape(table), ps[i].ID, ps[i+1].ID))
 		return fmt.Sprintf("merge of %d and %d: %v", ps[i].ID, ps[i+1].ID, err)
 	}
 	on := map[string]bool{}
@@ -482,7 +487,7 @@ func (l *itemLoad) stir(dice *rand.Rand, by *member) (what string) {
 		on[r.Node] = true
 	}
 	from, to := p.Replicas[dice.IntN(len(p.Replicas))].Node, ""
-	for _, id := range l.ids {
+	for _, id := range ids {
 		if !on[id] {
 			to = id
 		}
@@ -491,7 +496,7 @@ func (l *itemLoad) stir(dice *rand.Rand, by *member) (what string) {
 		return "nothing to move"
 	}
 	err := process.TryOrder(by.dir, fmt.Sprintf("/partition/move?table=%s&partition=%d&from=%s&to=%s",
-		url.QueryEscape(stockTable), p.ID, from, to))
+		url.QueryEscape(table), p.ID, from, to))
 	return fmt.Sprintf("move of %d: %v", p.ID, err)
 }
 

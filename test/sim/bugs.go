@@ -49,8 +49,6 @@ type Bugs struct {
 	UnappliedRead bool
 	// LostSwap: the meta partition does not look at the expected version.
 	LostSwap bool
-	// PlainRetry: a plain write is sent again without its id.
-	PlainRetry bool
 	// LowStamp: replicas do not learn from the log which stamps were given, so a leader may begin below the highest.
 	LowStamp bool
 	// HastyFate: a client takes an unknown outcome for the certainty that nothing was done.
@@ -356,8 +354,7 @@ func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waite
 
 // plantMember is how a coordinator reaches a replica on another node.
 func (n *node) plantMember(m *remote.Replica) coordinator.Member {
-	if b := n.w.plan.Bugs; b.DoubleCounter || b.DoubleItems || b.PlainRetry ||
-		b.EarlyStamp || b.ForgottenID {
+	if b := n.w.plan.Bugs; b.DoubleCounter || b.DoubleItems || b.EarlyStamp || b.ForgottenID {
 		return memberOther{m, n}
 	}
 	return m
@@ -387,7 +384,7 @@ func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done co
 
 // Write implements coordinator.Member.
 func (m memberOther) Write(ctx context.Context, c *command.Mutation, done command.Completion) error {
-	if b := m.n.w.plan.Bugs; b.PlainRetry || b.ForgottenID && c.Retried {
+	if m.n.w.plan.Bugs.ForgottenID && c.Retried {
 		c.Dedupe = command.DedupeID{}
 	}
 	return m.Replica.Write(ctx, c, done)

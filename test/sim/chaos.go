@@ -34,6 +34,7 @@ func (w *simulation) housekeeping() {
 	for _, n := range w.nodes {
 		if n.Host != nil && n.Paused <= w.Now {
 			n.sweep()
+			n.sweepItems()
 		}
 	}
 }

@@ -20,13 +20,32 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// The container: items of a few logical partitions, with a unique key and a stored procedure, which changes.
+// The container: items of a few logical partitions, which are indexed, with a unique key, a stored procedure, which
+// changes, and two triggers.
 const (
 	shop       = "shop"
 	stock      = "stock"
 	stockShape = `{"id":"stock","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},` +
-		`"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}`
-	mixing = "mix"
+		`"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},"defaultTtl":-1,` +
+		`"changeFeedPolicy":{"retentionDuration":%d}}`
+	mixing, stamping, adding = "mix", "stamp", "also"
+	// colours are what c of an item is one of, by its value.
+	colours = 3
+	// keptMinutes is how long all changes are kept, in the seeds in which they are.
+	keptMinutes = 600
+)
+
+// stampText is the trigger that gives an item its colour, alsoText the one that writes the item that came with another.
+const (
+	stampText = `function stamp() {
+	var request = getContext().getRequest(), item = request.getBody();
+	item.c = item.v % 3;
+	request.setBody(item);
+}`
+	alsoText = `function also() {
+	var c = getContext().getCollection(), item = getContext().getRequest().getBody().also;
+	if (!c.upsertDocument(c.getSelfLink(), item, function (err) { if (err) throw err; })) throw new Error("not accepted");
+}`
 )
 
 // mixText reads items, one after the other, writes others if the first that it read is even, or in any case, and looks
@@ -48,7 +67,7 @@ const mixText = `function mix(args) {
 	}
 	function write() {
 		if (i == args.writes.length) return look();
-		var item = {id: args.writes[i], k: args.key, v: args.value, u: args.uniques[i]};
+		var item = {id: args.writes[i], k: args.key, v: args.value, u: args.uniques[i], c: args.value % 3};
 		i++;
 		must(c.upsertDocument(c.getSelfLink(), item, function (err) {
 			if (err) throw err;
@@ -73,9 +92,19 @@ func mixJSON(edition int) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"body":%s}`, mixing, text)
 }
 
+func triggerJSON(id, when, text string) []byte {
+	return fmt.Appendf(nil, `{"id":%q,"triggerType":%q,"triggerOperation":"All","body":%s}`, id, when,
+		document.StringValue(text))
+}
+
 // firstContainer is there from the beginning, in two partitions.
 func (w *simulation) firstContainer(s *meta.State) (*meta.State, error) {
-	d, bad := container.ParseDefinition([]byte(stockShape))
+	w.items.kept = w.plan.Seed%2 == 1
+	minutes := 0
+	if w.items.kept {
+		minutes = keptMinutes
+	}
+	d, bad := container.ParseDefinition(fmt.Appendf(nil, stockShape, minutes))
 	if bad != nil {
 		return nil, bad
 	}
@@ -86,11 +115,23 @@ func (w *simulation) firstContainer(s *meta.State) (*meta.State, error) {
 		&schema.CreateKeyspace{Name: shop, Database: &schema.Database{ID: shop},
 			Properties: []schema.Property{{Name: "replication", IsMap: true, Map: replication}}},
 		&schema.CreateContainer{Keyspace: shop, Name: stock, ID: schema.UUID{1}, Unique: len(d.UniqueKeys),
-			Container: schema.Container{ID: stock, Paths: d.Paths, Scheme: d.Hash, Definition: d.JSON}},
+			Indexed: true, Properties: []schema.Property{{Name: "gc_grace_seconds", Value: "1"}},
+			Container: schema.Container{ID: stock, Paths: d.Paths, Scheme: d.Hash, Definition: d.JSON, Keep: d.Keep,
+				Feed: true}},
 		&schema.ReplaceContainer{Keyspace: shop, Name: stock,
 			Change: func(c *schema.Container, in *schema.Replacing) error {
-				c.Scripts = append(c.Scripts, schema.Script{Kind: uint8(container.StoredProcedure), ID: mixing,
-					Number: in.Number(), Definition: mixJSON(0), Revision: in.Revision})
+				for _, s := range []struct {
+					kind container.ScriptKind
+					id   string
+					json []byte
+				}{
+					{container.StoredProcedure, mixing, mixJSON(0)},
+					{container.Trigger, stamping, triggerJSON(stamping, "Pre", stampText)},
+					{container.Trigger, adding, triggerJSON(adding, "Post", alsoText)},
+				} {
+					c.Scripts = append(c.Scripts, schema.Script{Kind: uint8(s.kind), ID: s.id, Number: in.Number(),
+						Definition: s.json, Revision: in.Revision})
+				}
 				return nil
 			}},
 	} {
@@ -110,7 +151,7 @@ func (w *simulation) firstContainer(s *meta.State) (*meta.State, error) {
 func (n *node) serveItems() {
 	n.definitions = &container.Definitions{}
 	n.stock = container.New(container.Options{Catalog: n.cat, Coordinator: n.coord, Store: n.changer,
-		Definitions: n.definitions, Sched: n.Scheduler(), Now: n.peers.Now})
+		Definitions: n.definitions, Sched: n.Scheduler(), Now: n.peers.Now, Building: n.builder.Building})
 	n.scripts = script.NewService(n.stock, script.Bounds{})
 }
 

@@ -32,6 +32,12 @@ func (w *simulation) loggedItems(m *command.Mutation) {
 	}
 	for i := range m.Ops {
 		op := &m.Ops[i]
+		if op.Kind == command.OpHeader {
+			for _, id := range stockIDs {
+				w.logged(itemAt{keyOfStock(m.Key), id}, loggedItem{stamp: row.Timestamp(op.Operand), born: w.Now})
+			}
+			continue
+		}
 		if op.Kind != command.OpRow {
 			continue
 		}
@@ -40,20 +46,30 @@ func (w *simulation) loggedItems(m *command.Mutation) {
 			w.Fail("an item in a log: %v", err)
 			return
 		}
-		at := itemAt{key: string(m.Key), id: string(op.Clustering[1:2])} // after the byte of a text
-		for _, key := range stockKeys {
-			if bytes.Equal(m.Key, stockBytes(key)) {
-				at.key = key
-			}
-		}
-		v := loggedItem{stamp: row.Timestamp(op.Operand)}
+		v := loggedItem{stamp: row.Timestamp(op.Operand), born: w.Now}
 		if body := r.Cell(w.items.table.ByName[schema.ItemBody].ID); body != nil {
 			v.value = numberOf(document.View(body.Value).Get("v"))
 		}
-		if list := w.items.versions[at]; !slices.Contains(list, v) {
-			w.items.versions[at] = append(list, v)
+		w.logged(itemAt{keyOfStock(m.Key), string(op.Clustering[1:2])}, v) // after the byte of a text
+	}
+}
+
+// logged notes a version, once.
+func (w *simulation) logged(at itemAt, v loggedItem) {
+	list := w.items.versions[at]
+	if !slices.ContainsFunc(list, func(o loggedItem) bool { return o.stamp == v.stamp && o.value == v.value }) {
+		w.items.versions[at] = append(list, v)
+	}
+}
+
+// keyOfStock is the key of a logical partition, of which rows have the bytes.
+func keyOfStock(b []byte) string {
+	for _, key := range append(stockKeys, expiringKey) {
+		if bytes.Equal(b, stockBytes(key)) {
+			return key
 		}
 	}
+	return string(b)
 }
 
 // checkItems checks what was done to items; it returns how many keys took too long.
@@ -89,6 +105,7 @@ func (w *simulation) checkItems() (unchecked int) {
 			unchecked++
 		}
 	}
+	w.checkReads()
 	return unchecked
 }
 
@@ -235,10 +252,14 @@ func (s *stockState) carryOut(o *itemOp) int {
 	return 0
 }
 
-// holds reports whether what was seen of all items is the state.
-func (s *stockState) holds(seen map[string]uint64) bool {
+// holds reports whether what was seen of all items, or of those of a colour, is the state.
+func (s *stockState) holds(seen map[string]uint64, colour uint64) bool {
 	for i, id := range stockIDs {
-		if s[i].value != seen[id] {
+		want := s[i].value
+		if colour > 0 && want%colours != colour-1 {
+			want = 0
+		}
+		if want != seen[id] {
 			return false
 		}
 	}
@@ -250,13 +271,18 @@ func (s stockState) step(r *itemRequest) (bool, stockState) {
 	next := s
 	switch {
 	case r.query:
-		return !r.done || s.holds(r.after), s
+		return !r.done || s.holds(r.after, r.colour), s
+	case r.clears:
+		return !r.done || r.status == 0, stockState{}
 	case r.mix == nil:
 		for i := range r.ops {
 			o := &r.ops[i]
 			status := next.carryOut(o)
+			if status != 0 && r.triggered && i > 0 {
+				return !r.done || r.status == 400, s // the trigger throws
+			}
 			if status != 0 {
-				return !r.done || r.failed == i && r.status == status, s
+				return !r.done || (r.triggered || r.failed == i) && r.status == status, s
 			}
 			if r.done && r.status == 0 && o.kind == container.Read && next[placeOfID(o.id)].value != o.seen {
 				return false, s
@@ -286,7 +312,7 @@ func (s stockState) step(r *itemRequest) (bool, stockState) {
 	if failed {
 		return !r.done || r.status == 400, s
 	}
-	return !r.done || r.status == 0 && next.holds(r.after), next
+	return !r.done || r.status == 0 && next.holds(r.after, 0), next
 }
 
 // stockModel is the model of a logical partition: requests come one after the other, whole.

@@ -33,6 +33,13 @@ type itemsRun struct {
 	// etags are those of the versions that were seen; versions are what the logs have, by key and id.
 	etags    map[itemVersion]string
 	versions map[itemAt][]loggedItem
+	// kept says that all changes are kept. followers are readers of changes, searches those under way by the index, and
+	// found those that have ended.
+	kept      bool
+	followers []*follower
+	searches  []*search
+	found     []*search
+	expiring  []*expiringItem
 }
 
 type (
@@ -43,10 +50,12 @@ type (
 	}
 )
 
-// loggedItem is a version in the log of its partition: by its stamp, with its value, 0 for a deletion.
+// loggedItem is a version in the log of its partition: by its stamp, with its value, 0 for a deletion, and when the
+// first replica applied it.
 type loggedItem struct {
 	stamp int64
 	value uint64
+	born  time.Duration
 }
 
 // itemOp is one operation on an item.
@@ -67,13 +76,19 @@ func (o *itemOp) String() string {
 	return fmt.Sprintf("%s %s %d %s match %d saw %d", kind[o.kind], o.id, o.value, o.unique, o.match, o.seen)
 }
 
-// itemRequest is one request: operations, of which all are done or none, a procedure or a query of everything.
+// itemRequest is one request: operations, of which all are done or none, a procedure, a query of everything or of a
+// colour, or the deletion of everything.
 type itemRequest struct {
 	client *itemClient
 	key    string
 	ops    []itemOp
 	mix    *mixArgs
 	query  bool
+	// colour is 1 more than that of a query of one colour, 0 for all.
+	colour uint64
+	// triggered says that the first of two operations is carried out with triggers, which carry out the second one.
+	triggered bool
+	clears    bool
 	// status is that of the operation that failed, at failed, or of the procedure; 0 if all went well.
 	status, failed int
 	// seen is what a procedure read, after what it, or a query, found of all items.
@@ -90,13 +105,16 @@ type mixArgs struct {
 }
 
 func (r *itemRequest) String() string {
-	what := fmt.Sprint("query saw ", r.after)
+	what := fmt.Sprint("query of ", r.colour, " saw ", r.after)
+	if r.clears {
+		what = "deletion of all"
+	}
 	if r.mix != nil {
 		what = fmt.Sprintf("procedure %+v saw %v, then %v", *r.mix, r.seen, r.after)
 	}
 	for i := range r.ops {
 		if i == 0 {
-			what = "items:"
+			what = fmt.Sprintf("items (triggers %v):", r.triggered)
 		}
 		what += " " + r.ops[i].String() + ";"
 	}
@@ -125,6 +143,7 @@ func (n *node) startItems() {
 		})
 	}
 	n.startTuner()
+	n.startItemReaders()
 }
 
 func (c *itemClient) one(list []string) string { return list[c.w.Rand.IntN(len(list))] }
@@ -161,7 +180,18 @@ func (c *itemClient) draw() *itemRequest {
 		}
 		r.mix.even = r.mix.even && len(r.mix.reads) > 0
 	default:
-		r.query = true
+		r.query, r.colour = true, uint64(w.Rand.IntN(colours+1))
+	}
+	switch {
+	case w.OneIn(12):
+		*r = itemRequest{client: c, key: r.key, failed: -1, triggered: true, ops: []itemOp{c.drawOp(r.key, 10),
+			{kind: container.Upsert, id: c.one(stockIDs), value: w.hist.newValue()}}}
+		r.ops[1].unique = c.uniqueOf(r.ops[1].id)
+		if o := &r.ops[0]; o.kind == container.Read || o.kind == container.Delete || o.kind == container.Patch {
+			o.kind, o.value = container.Upsert, w.hist.newValue()
+		}
+	case !w.items.kept && w.OneIn(40):
+		*r = itemRequest{client: c, key: r.key, failed: -1, clears: true}
 	}
 	return r
 }
@@ -202,19 +232,27 @@ func (c *itemClient) operation(key string, o *itemOp) container.Operation {
 	etag := c.w.items.etags[itemVersion{itemAt{key, o.id}, o.match}]
 	switch {
 	case o.kind == container.Patch:
-		out.Body = fmt.Appendf(nil, `{"operations":[{"op":"set","path":"/v","value":%d}]}`, o.value)
+		condition := ""
 		if o.match != 0 && o.match%2 == 0 {
-			out.Body = fmt.Appendf(nil, `{"operations":[{"op":"set","path":"/v","value":%d}],`+
-				`"condition":"from c where c.v = %d"}`, o.value, o.match)
+			condition = fmt.Sprintf(`,"condition":"from c where c.v = %d"`, o.match)
+		}
+		out.Body = fmt.Appendf(nil, `{"operations":[{"op":"set","path":"/v","value":%d},`+
+			`{"op":"set","path":"/c","value":%d}]%s}`, o.value, o.value%colours, condition)
+		if condition != "" {
 			return out
 		}
 	case o.value != 0:
-		out.Body = fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":%q}`, o.id, key, o.value, o.unique)
+		out.Body = o.body(key)
 	}
 	if o.match != 0 {
 		out.IfMatch = etag
 	}
 	return out
+}
+
+// body is the item that an operation writes.
+func (o *itemOp) body(key string) []byte {
+	return fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":%q,"c":%d}`, o.id, key, o.value, o.unique, o.value%colours)
 }
 
 // carryOut has the node carry out a request, and notes how it ended.
@@ -241,6 +279,9 @@ func (c *itemClient) carryOut(r *itemRequest) {
 	case r.mix != nil && status == 400:
 		r.status, r.done = status, true
 		w.counts.Thrown++
+	case r.triggered && (status == 400 || status == 404 || status == 409 || status == 412):
+		r.status, r.done = status, true
+		w.counts.Repelled++
 	case status == 503 || status == 429:
 		r.status, r.done = status, true
 	case status == 408, strings.Contains(err.Error(), sched.ErrEnded.Error()):
@@ -267,6 +308,14 @@ func (c *itemClient) ask(at *container.Container, r *itemRequest) error {
 			c.w.counts.Procedures++
 		}
 		return err
+	case r.clears:
+		_, err := n.stock.DeleteKey(ctx, at, key, container.RequestOptions{})
+		if err == nil {
+			c.w.counts.Cleared++
+		}
+		return err
+	case r.triggered:
+		return c.trigger(ctx, at, r)
 	case len(r.ops) == 1 && r.ops[0].kind == container.Read && c.w.OneIn(2):
 		found, _, err := n.stock.Read(ctx, at, key, r.ops[0].id, "", container.RequestOptions{})
 		if err == nil {
@@ -295,6 +344,20 @@ func (c *itemClient) ask(at *container.Container, r *itemRequest) error {
 	return nil
 }
 
+// trigger carries out an operation with both triggers.
+func (c *itemClient) trigger(ctx context.Context, at *container.Container, r *itemRequest) error {
+	op := c.operation(r.key, &r.ops[0])
+	op.Body = fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":%q,"also":%s}`, r.ops[0].id, r.key, r.ops[0].value,
+		r.ops[0].unique, r.ops[1].body(r.key))
+	_, _, err := c.n.scripts.Do(ctx, at, stockKey(r.key), &op, []string{stamping}, []string{adding}, false,
+		container.RequestOptions{})
+	if err == nil {
+		r.ops[0].seen, r.ops[1].seen = r.ops[0].value, r.ops[1].value
+		c.w.counts.Triggered++
+	}
+	return err
+}
+
 // take takes what came of an operation.
 func (r *itemRequest) take(c *itemClient, i int, found *container.Result) {
 	o := &r.ops[i]
@@ -316,8 +379,12 @@ func (r *itemRequest) take(c *itemClient, i int, found *container.Result) {
 
 // look queries all items of a logical partition.
 func (c *itemClient) look(ctx context.Context, at *container.Container, r *itemRequest) error {
+	text := "SELECT c.id, c.v, c._etag FROM c"
+	if r.colour > 0 {
+		text += fmt.Sprint(" WHERE c.c = ", r.colour-1)
+	}
 	page, err := c.n.stock.Query(ctx, at, &container.QueryRequest{Scope: container.Scope{Key: stockKey(r.key)},
-		Text: "SELECT c.id, c.v, c._etag FROM c"})
+		Text: text})
 	if err != nil {
 		return err
 	}
@@ -343,6 +410,8 @@ func (w *simulation) known(at itemAt, value uint64, etag string) {
 	}
 	w.items.etags[v] = etag
 }
+
+func valueOfItem(body []byte) uint64 { return numberOf(document.View(body).Get("v")) }
 
 func numberOf(v document.Value) uint64 {
 	n, _ := v.Int()
@@ -372,6 +441,7 @@ func (a *mixArgs) json(key string) []byte {
 
 // lastItemReads looks at all items once more when all is calm.
 func (w *simulation) lastItemReads() {
+	w.lastPages()
 	for _, key := range stockKeys {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
 		n.Spawn(func(t *world.Task) {
@@ -387,6 +457,11 @@ func (w *simulation) lastItemReads() {
 // writes are the values that a request leaves if it is done, by id, 0 for a deletion.
 func (r *itemRequest) writes() map[string]uint64 {
 	out := map[string]uint64{}
+	if r.clears {
+		for _, id := range stockIDs {
+			out[id] = 0
+		}
+	}
 	for i := range r.ops {
 		if o := &r.ops[i]; o.kind != container.Read {
 			out[o.id] = o.value

@@ -14,7 +14,8 @@ import (
 // edits are the places of the product where TestMutationsAreFound plants mistakes, each by its name.
 func edits() []planted.Edit {
 	const partition, reconcile = "../../internal/replica/partition/", "../../internal/control/reconcile/"
-	const items = "../../internal/query/container/"
+	const items, feed = "../../internal/query/container/", "../../internal/query/feed/"
+	const storage, scripts = "../../internal/replica/storage/", "../../internal/query/script/"
 	return []planted.Edit{
 		{File: partition + "merge.go", Old: "next.stamp, next.schema = max(next.stamp, o.stamp), max(",
 			New: "if !mutated(`merged stamps`) { next.stamp = max(next.stamp, o.stamp) }\nnext.schema = max("},
@@ -39,6 +40,24 @@ func edits() []planted.Edit {
 			New: "case !mutated(`etags`) && !matches(quoted(op.IfMatch), etag):"},
 		{File: items + "unique.go", Old: "(other == nil || !other.changed) && has(f.body)",
 			New: "!mutated(`unique`) && (other == nil || !other.changed) && has(f.body)"},
+		{File: items + "enter.go", Old: "bytes.Compare); !there {",
+			New: "bytes.Compare); !there && !(mutated(`entries`) && len(out) == 2) {"},
+		{File: items + "transaction.go", Old: "if ttl > 0 {", New: "if ttl > 0 && !mutated(`lives`) {"},
+		{File: items + "do.go", Old: "b.DeleteRow(now)", New: "if !mutated(`clears`) { b.DeleteRow(now) }"},
+		{File: items + "log.go", Old: "if t.c.Definition.Keep > 0 {",
+			New: "if t.c.Definition.Keep > 0 && !(mutated(`deletions`) && s.is == nil) {"},
+		{File: items + "log.go", Old: "if s.is != nil {\n\t\top.Index",
+			New: "if s.is != nil && !(mutated(`replaced`) && s.was != nil) {\n\t\top.Index"},
+		{File: scripts + "service.go", Old: "request, l.out.Log = out.Request, l.out.Log+out.Log",
+			New: "if !mutated(`triggers`) { request = out.Request }\nl.out.Log += out.Log"},
+		{File: feed + "marks.go", Old: "stamp = int64(binary.BigEndian.Uint64(clustering))",
+			New: "stamp = int64(binary.BigEndian.Uint64(clustering))\nif mutated(`horizon`) " +
+				"{ (*m)[len(*m)-1].stamp += 30_000 }"},
+		{File: feed + "reader.go", Old: "if f.full() {\n\t\t\treturn true, nil",
+			New: "if f.full() {\nif mutated(`places`) { last.clustering = []byte{} }\nreturn true, nil"},
+		{File: storage + "entries.go", Old: "err == nil && !good {",
+			New: "err == nil && (!good || mutated(`swept`) && seen%5 == 0) {"},
+		{File: storage + "entries.go", Old: "if good {", New: "if good && !mutated(`swept`) {"},
 	}
 }
 
@@ -64,6 +83,15 @@ func TestMutationsAreFound(t *testing.T) {
 		{"a request for items does not see what it has written", "own", "Containers"},
 		{"the etags of items are not compared", "etags", "Containers"},
 		{"the unique keys of stored items are not looked at", "unique", "Containers"},
+		{"some entries of the index are left out", "entries", "Containers"},
+		{"a sweep removes entries of the index that are true", "swept", "Containers"},
+		{"a round of the change feed ends above the horizon", "horizon", "Containers"},
+		{"a page of the change feed goes on at the beginning of its key", "places", "Containers"},
+		{"replaced items do not come in the change feed", "replaced", "Containers"},
+		{"deletions are not among all versions", "deletions", "Containers"},
+		{"items with a time to live stay", "lives", "Containers"},
+		{"the deletion of a key leaves its items", "clears", "Containers"},
+		{"what a trigger makes of an item is not stored", "triggers", "Containers"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			seeds.Find(t, m.name, func(seed uint64) bool {

@@ -27,7 +27,6 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"a follower is read that is not fresh, or removed", Bugs{AnyFollower: true}},
 		{"a follower reads at QUORUM what it has not applied", Bugs{UnappliedRead: true}},
 		{"the records are changed without a comparison", Bugs{LostSwap: true}},
-		{"a plain write is sent again without its id", Bugs{PlainRetry: true}},
 		{"a leader begins below the highest stamp", Bugs{LowStamp: true}},
 		{"a batch is stamped before its leaders have it", Bugs{EarlyStamp: true}},
 		{"a part of a batch is applied without the entries of a new index", Bugs{StaleEntries: true}},

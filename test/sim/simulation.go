@@ -123,6 +123,12 @@ type Counts struct {
 	// Items are requests for items that were answered; of them ItemBatches and Procedures have changed or seen
 	// something, and Thrown are procedures that threw.
 	Items, ItemBatches, Procedures, Thrown int
+	// Triggered are operations with triggers, Repelled those of them that were refused, Cleared deletions of all items
+	// of a key. Expired are items with a time to live that were seen to be gone.
+	Triggered, Repelled, Cleared, Expired int
+	// ChangePages are pages of the change feed, Rereads those that a reader forgot, FeedSplits readers that became two;
+	// Searches are pages of queries by the index, IndexHits what it found, ItemSweeps walks over its entries.
+	ChangePages, Rereads, FeedSplits, Searches, IndexHits, ItemSweeps int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -222,6 +228,7 @@ func Run(p Plan) *Report {
 		w.After(p.Length+17*time.Second, w.lastTransactedReads)
 	}
 	if p.With.Containers {
+		w.beginItemReads()
 		w.After(p.Length+17*time.Second, w.lastItemReads)
 	}
 	end := p.Length + 20*time.Second

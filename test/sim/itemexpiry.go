@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// Items with a time to live have a logical partition of their own, since they vanish without a request. They are in all
+// scans, searches and feeds.
+
+// expiringKey is its key, expiringLeast and the most their times to live.
+const (
+	expiringKey   = "px"
+	expiringLeast = 2
+	expiringMost  = 6
+	// clockError is by how much the clocks of two nodes differ at most that are not set wrong, and then some for
+	// seconds that are cut off.
+	clockError = 2 * time.Second
+)
+
+var expiringIDs = []string{"y", "z"}
+
+// expiringItem is a write of such an item.
+type expiringItem struct {
+	itemAt
+	value uint64
+	ttl   time.Duration
+	// ended is when it was acknowledged, 0 if it was not.
+	called, ended time.Duration
+}
+
+// startExpiring starts a client that writes them, and looks at them.
+func (n *node) startExpiring() {
+	w := n.w
+	n.Spawn(func(t *world.Task) {
+		for t.Sleep(w.Between(50*time.Millisecond, 1200*time.Millisecond)) && !w.finished {
+			at := itemAt{expiringKey, expiringIDs[w.Rand.IntN(len(expiringIDs))]}
+			if c := n.stocked(); c == nil {
+				continue
+			} else if w.OneIn(3) {
+				w.writeExpiring(n, t, c, at)
+			} else {
+				w.readExpiring(n, t, c, at)
+			}
+		}
+	})
+}
+
+func (w *simulation) writeExpiring(n *node, t *world.Task, c *container.Container, at itemAt) {
+	seconds := expiringLeast + w.Rand.IntN(expiringMost-expiringLeast+1)
+	e := &expiringItem{itemAt: at, value: w.hist.newValue(), ttl: time.Duration(seconds) * time.Second, called: w.Now}
+	w.items.expiring = append(w.items.expiring, e)
+	body := fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":"own %s","c":%d,"ttl":%d}`, at.id, at.key, e.value, at.id,
+		e.value%colours, seconds)
+	r, err := n.stock.Do(context.Background(), c, stockKey(at.key), []container.Operation{{Kind: container.Upsert,
+		Body: body}}, container.RequestOptions{})
+	switch {
+	case t.Dead():
+	case err != nil:
+		w.itemsNotRead("an item that expires", n, err)
+	case r.Failed >= 0:
+		w.Fail("an item that expires is written with status %d", r.Of[0].Status)
+	default:
+		e.ended = w.Now
+	}
+}
+
+// readExpiring looks at one. Where no clock is set wrong, it knows what has to be there and what must not be.
+func (w *simulation) readExpiring(n *node, t *world.Task, c *container.Container, at itemAt) {
+	called := w.Now
+	r, _, err := n.stock.Read(context.Background(), c, stockKey(at.key), at.id, "", container.RequestOptions{})
+	if t.Dead() {
+		return
+	}
+	if err != nil {
+		w.itemsNotRead("an item that expires", n, err)
+		return
+	}
+	value := uint64(0)
+	if r.Status == 200 {
+		value = valueOfItem(r.Item.Body)
+	}
+	if w.plan.With.Jumps || w.plan.With.Suspends {
+		return
+	}
+	var first *expiringItem // the newest write that was acknowledged before the read
+	for _, e := range w.items.expiring {
+		switch {
+		case e.itemAt != at:
+		case e.value == value && e.ended != 0 && called > e.ended+e.ttl+clockError:
+			w.Fail("%v with the value %d lived for %v, and is seen at %v: %+v", at, value, e.ttl, called, e)
+		case e.ended != 0 && e.ended < called && (first == nil || e.ended > first.ended):
+			first = e
+		}
+	}
+	switch {
+	case value == 0 && first != nil && w.Now < first.called+first.ttl-clockError:
+		w.Fail("%v is gone at %v: %+v", at, called, first)
+	case value == 0 && first != nil:
+		w.counts.Expired++
+	}
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+)
+
+// What is checked of followers: that each change is in the log, and comes once, those of a key in the order of
+// their stamps; of all versions, that they are the log; of latest versions, that the last one came; and that a page
+// which said that there were no more changes had them all. Of searches: that what they give was there while the
+// page was read, and that what was there all the time comes once.
+
+// never is later than everything.
+const never = time.Duration(math.MaxInt64)
+
+// checkReads checks what followers and searches have read.
+func (w *simulation) checkReads() {
+	settled := map[itemVersion]time.Duration{} // when it was acknowledged
+	for _, r := range w.items.requests {
+		if !r.done || r.status != 0 {
+			continue
+		}
+		for id, value := range r.writes() {
+			settled[itemVersion{itemAt{r.key, id}, value}] = r.ended
+		}
+	}
+	for _, f := range w.items.followers {
+		w.checkFollower(f, settled)
+	}
+	for _, s := range append(slices.Clip(w.items.found), w.items.searches...) {
+		w.checkSearch(s, settled)
+	}
+}
+
+// comes is a change in a feed: in which page it came, first and last.
+type comes struct {
+	seenItem
+	page int
+}
+
+func (w *simulation) checkFollower(f *follower, settled map[itemVersion]time.Duration) {
+	came := map[itemAt][]comes{}
+	stamps := map[string]int64{}
+	mode := "latest versions"
+	if f.request.AllVersions {
+		mode = "all versions"
+	}
+	if n := len(f.pages); n == 0 || !f.pages[n-1].last {
+		w.Fail("a feed of %s was not read to its end", mode)
+		return
+	}
+	for i, p := range f.pages {
+		for _, s := range p.items {
+			if s.stamp < stamps[s.key] {
+				w.Fail("%s: %v comes after the stamp %d of its key", mode, s, stamps[s.key])
+			}
+			stamps[s.key] = s.stamp
+			came[s.itemAt] = append(came[s.itemAt], comes{s, i})
+		}
+	}
+	for at, list := range came {
+		for i := 1; i < len(list); i++ {
+			if list[i-1].stamp >= list[i].stamp {
+				w.Fail("%s: %v comes after %v", mode, list[i].seenItem, list[i-1].seenItem)
+			}
+		}
+		for _, c := range list {
+			if !slices.ContainsFunc(w.items.versions[at], func(v loggedItem) bool {
+				return v.stamp == c.stamp && v.value == c.value
+			}) {
+				w.Fail("%s: %v is not in the log", mode, c.seenItem)
+			}
+		}
+	}
+	for at, versions := range w.items.versions {
+		if f.holds(at.key) {
+			w.checkComplete(f, mode, at, versions, came[at], settled)
+		} else if f.request.Key != nil && len(came[at]) > 0 {
+			w.Fail("%s of the key %v has %v", mode, f.request.Key, at)
+		}
+	}
+}
+
+// checkComplete checks that what was to come of an item has come: versions are those of its log, list what came.
+func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions []loggedItem, list []comes,
+	settled map[itemVersion]time.Duration) {
+	all := f.request.AllVersions
+	next := 0
+	for i, v := range versions {
+		over := never // when it may have been overwritten
+		if i+1 < len(versions) {
+			over = versions[i+1].born
+		}
+		for next < len(list) && list[next].stamp < v.stamp {
+			next++
+		}
+		came := next < len(list) && list[next].stamp == v.stamp
+		expected := all || over == never && v.value != 0 && at.key != expiringKey
+		switch {
+		case expected && !came:
+			w.Fail("%s, %s to %s (%s): %v with the value %d of the stamp %d did not come", mode, f.request.MinEPK,
+				f.request.MaxEPK, hexOf(at.key), at, v.value, v.stamp)
+			return
+		case !all && came && v.value == 0:
+			w.Fail("%s: the deletion of %v came", mode, at)
+		case all && at.key != expiringKey:
+			w.checkImages(at, versions[:i+1], list[next].seenItem)
+		}
+		when, acked := settled[itemVersion{at, v.value}]
+		if !acked || v.value == 0 {
+			continue
+		}
+		for j := range f.pages {
+			p := &f.pages[j]
+			if p.last && p.called > when && (all || p.ended < over) && !(came && list[next].page <= j) {
+				w.Fail("%s: %v with the value %d was acknowledged at %v, and a page of %v to %v says that there is no more "+
+					"without it", mode, at, v.value, when, p.called, p.ended)
+				return
+			}
+		}
+	}
+}
+
+// checkImages checks what a feed of all versions says of the last of some versions.
+func (w *simulation) checkImages(at itemAt, versions []loggedItem, s seenItem) {
+	v, before := versions[len(versions)-1], uint64(0)
+	if len(versions) > 1 {
+		before = versions[len(versions)-2].value
+	}
+	kind := command.Replaced
+	switch {
+	case v.value == 0:
+		kind = command.Deleted
+	case before == 0:
+		kind = command.Created
+	}
+	if s.before != before || s.value != v.value || s.kind != kind.String() {
+		w.Fail("all versions: %+v comes of %v: it was to be %v of %d to %d", s, at, kind, before, v.value)
+	}
+}
+
+// checkSearch checks the pages of a search.
+func (w *simulation) checkSearch(s *search, settled map[itemVersion]time.Duration) {
+	if len(s.pages) == 0 {
+		return
+	}
+	times, last := map[itemVersion]int{}, uint64(0)
+	places := map[itemAt]bool{}
+	for _, p := range s.pages {
+		for _, i := range p.items {
+			if times[itemVersion{i.itemAt, i.value}]++; places[i.itemAt] && !s.sorted {
+				w.Fail("%s gives %v twice", s.text, i.itemAt)
+			}
+			if places[i.itemAt] = true; s.sorted && i.value < last {
+				w.Fail("%s gives %d after %d", s.text, i.value, last)
+			}
+			last = i.value
+			versions := w.items.versions[i.itemAt]
+			at := slices.IndexFunc(versions, func(v loggedItem) bool { return v.value == i.value })
+			if at < 0 || versions[at].born > p.ended {
+				w.Fail("%s gives %v, which was not there at %v", s.text, i, p.ended)
+			} else if at+1 < len(versions) {
+				over := versions[at+1]
+				when, acked := settled[itemVersion{i.itemAt, over.value}]
+				if acked && over.value != 0 && when < p.called {
+					w.Fail("%s gives %v at %v, which was overwritten at %v", s.text, i, p.called, when)
+				}
+			}
+		}
+	}
+	begin, end := s.pages[0].called, s.pages[len(s.pages)-1].ended
+	if !s.pages[len(s.pages)-1].last {
+		return
+	}
+	for _, key := range stockKeys {
+		for _, id := range stockIDs {
+			at := itemAt{key, id}
+			for i, v := range w.items.versions[at] {
+				over := never
+				if i+1 < len(w.items.versions[at]) {
+					over = w.items.versions[at][i+1].born
+				}
+				when, acked := settled[itemVersion{at, v.value}]
+				if v.value == 0 || !acked || when >= begin || over <= end || !s.matches(v.value) {
+					continue
+				}
+				if n := times[itemVersion{at, v.value}]; n != 1 {
+					w.Fail("%s gives %v with the value %d %d times, which was there from %v to %v: pages from %v to %v", s.text, at,
+						v.value, n, when, cmp.Or(over, never), begin, end)
+				}
+			}
+		}
+	}
+}

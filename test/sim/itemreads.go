@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// Reads of items that outlive pages: followers of the change feed and searches by the index. Each page is asked of
+// whichever node is at hand, with the continuation of the page before.
+
+// itemPage is a page: when it was asked for and answered, what it had, and whether there was no more.
+type itemPage struct {
+	called, ended time.Duration
+	items         []seenItem
+	last          bool
+}
+
+// seenItem is an item of a page; of the change feed with the stamp of the change and, of all versions, what was done
+// and the value before.
+type seenItem struct {
+	itemAt
+	value, before uint64
+	stamp         int64
+	kind          string
+}
+
+// paged is what is read page by page. While a page is asked for it has a holder, a task, with which it may end.
+type paged struct {
+	holder *world.Task
+	at     string
+	pages  []itemPage
+}
+
+func (p *paged) free() bool { return p.holder == nil || p.holder.Dead() }
+
+// follower is a reader of the change feed. It goes back to its last checkpoint now and then.
+type follower struct {
+	paged
+	request container.ChangesRequest
+	saved   paged
+}
+
+// search is a query over the whole container that the index serves: by colour, by a range of values, or in their order.
+type search struct {
+	paged
+	text    string
+	matches func(value uint64) bool
+	sorted  bool
+}
+
+// followersMax bounds the followers, which become two now and then.
+const followersMax = 8
+
+// beginItemReads makes the followers: of both modes, of everything and of one key.
+func (w *simulation) beginItemReads() {
+	since := w.Machines[0].Wall().Add(-time.Hour)
+	for _, all := range []bool{false, true} {
+		if all && !w.items.kept {
+			continue
+		}
+		for _, key := range []epk.Key{nil, nil, stockKey(stockKeys[0])} {
+			w.items.followers = append(w.items.followers, &follower{request: container.ChangesRequest{AllVersions: all,
+				Since: since, Scope: container.Scope{Key: key}}})
+		}
+	}
+	for range 3 {
+		w.items.searches = append(w.items.searches, w.newSearch(w.Rand.IntN(3)))
+	}
+}
+
+// newSearch draws a search of a kind.
+func (w *simulation) newSearch(kind int) *search {
+	const fields = "SELECT c.id, c.k, c.v, c.c FROM c WHERE "
+	switch n := uint64(w.Rand.IntN(colours)); kind {
+	case 0:
+		return &search{text: fmt.Sprint(fields, "c.c = ", n), matches: func(v uint64) bool { return v%colours == n }}
+	case 1:
+		from := w.hist.values
+		if from = from - min(from, uint64(w.Rand.IntN(200))); w.OneIn(3) {
+			from = 0
+		}
+		return &search{text: fmt.Sprint(fields, "c.v >= ", from), matches: func(v uint64) bool { return v >= from }}
+	default:
+		return &search{text: fmt.Sprint(fields, "c.v > 0 ORDER BY c.v"), matches: func(v uint64) bool { return v > 0 },
+			sorted: true}
+	}
+}
+
+// startItemReaders starts what asks a node for pages.
+func (n *node) startItemReaders() {
+	w := n.w
+	for range 2 {
+		n.Spawn(func(t *world.Task) {
+			for t.Sleep(w.Between(time.Millisecond, 250*time.Millisecond)) && !w.finished {
+				if f := w.items.followers[w.Rand.IntN(len(w.items.followers))]; f.free() {
+					w.follow(n, t, f)
+				}
+				if s := w.items.searches[w.Rand.IntN(len(w.items.searches))]; s.free() {
+					w.search(n, t, s)
+				}
+			}
+		})
+	}
+	n.startExpiring()
+}
+
+// follow reads a page of a follower, and sometimes has it keep a checkpoint, forget what it has read since, or become
+// two followers of a part each.
+func (w *simulation) follow(n *node, t *world.Task, f *follower) {
+	f.request.MaxItems = 1 + w.Rand.IntN(9)
+	if !w.changesPage(n, t, f) {
+		return
+	}
+	switch d := w.Rand.IntN(30); {
+	case d < 6:
+		f.saved = f.paged
+	case d < 8: // to the beginning, if there is none
+		w.counts.Rereads += len(f.pages) - len(f.saved.pages)
+		f.paged = f.saved
+	case d == 8 && len(w.items.followers) < followersMax && f.request.Key == nil && f.request.MinEPK == "":
+		other := *f
+		f.request.MinEPK, f.request.MaxEPK = "00", middleEPK
+		other.request.MinEPK, other.request.MaxEPK = middleEPK, epk.End
+		w.items.followers = append(w.items.followers, &other)
+		w.counts.FeedSplits++
+	}
+}
+
+// middleEPK is where the scopes of followers are cut.
+const middleEPK = "20"
+
+// holds reports whether a key is in the scope of a follower.
+func (f *follower) holds(key string) bool {
+	if f.request.Key != nil {
+		return f.request.Key.Equal(stockKey(key))
+	}
+	r, err := epk.ParseRange(f.request.MinEPK, f.request.MaxEPK)
+	if err != nil {
+		panic(err) // they are the constants above
+	}
+	return r.Holds(epk.V2.Hash(nil, stockKey(key)))
+}
+
+// changesPage reads a page of a follower by a node; false if there is none.
+func (w *simulation) changesPage(n *node, t *world.Task, f *follower) bool {
+	c := n.stocked()
+	if c == nil {
+		return false
+	}
+	f.holder = t
+	q := f.request
+	q.Continuation = f.at
+	p := itemPage{called: w.Now}
+	page, err := n.stock.Changes(context.Background(), c, &q)
+	if t.Dead() {
+		return false
+	}
+	if f.holder = nil; err != nil {
+		w.itemsNotRead("changes", n, err)
+		return false
+	}
+	p.ended, p.last = w.Now, page.Ended
+	for _, d := range page.Documents {
+		v := document.View(d)
+		s := seenItem{value: numberOf(v.Get("v")), stamp: int64(numberOf(v.Get("_lsn")))}
+		if q.AllVersions {
+			meta := v.Get("metadata")
+			s = seenItem{value: numberOf(v.Get("current").Get("v")), before: numberOf(v.Get("previous").Get("v")),
+				stamp: int64(numberOf(meta.Get("lsn"))), kind: meta.Get("operationType").Str()}
+			if v = v.Get("current"); s.kind == command.Deleted.String() {
+				v = document.View(d).Get("previous")
+			}
+		}
+		s.itemAt = itemAt{v.Get("k").Str(), v.Get("id").Str()}
+		p.items = append(p.items, s)
+	}
+	f.at, f.pages = page.Continuation, append(f.pages[:len(f.pages):len(f.pages)], p)
+	w.counts.ChangePages++
+	return true
+}
+
+// search reads a page of a search by a node, and begins another one when it is at its end.
+func (w *simulation) search(n *node, t *world.Task, s *search) {
+	if w.searchPage(n, t, s, 1+w.Rand.IntN(4)) && s.at == "" {
+		w.items.found = append(w.items.found, s)
+		for i := range w.items.searches {
+			if w.items.searches[i] == s {
+				w.items.searches[i] = w.newSearch(w.Rand.IntN(3))
+			}
+		}
+	}
+}
+
+// searchPage reads a page of a search of so many items by a node; false if there is none.
+func (w *simulation) searchPage(n *node, t *world.Task, s *search, size int) bool {
+	c := n.stocked()
+	if c == nil {
+		return false
+	}
+	s.holder = t
+	p := itemPage{called: w.Now}
+	page, err := n.stock.Query(context.Background(), c, &container.QueryRequest{Text: s.text, CrossPartition: true,
+		MaxItems: size, Continuation: s.at})
+	if t.Dead() {
+		return false
+	}
+	if s.holder = nil; err != nil {
+		w.itemsNotRead(s.text, n, err)
+		return false
+	}
+	for _, d := range page.Documents {
+		v := document.View(d)
+		i := seenItem{itemAt: itemAt{v.Get("k").Str(), v.Get("id").Str()}, value: numberOf(v.Get("v"))}
+		if numberOf(v.Get("c")) != i.value%colours || !s.matches(i.value) {
+			w.Fail("node %d: %s gives %s", n.ID, s.text, d)
+		}
+		p.items = append(p.items, i)
+	}
+	p.ended, p.last = w.Now, page.Continuation == ""
+	s.at, s.pages = page.Continuation, append(s.pages, p)
+	w.counts.Searches++
+	w.counts.IndexHits += int(page.Metrics.IndexHits)
+	return true
+}
+
+// itemsNotRead takes an error of a page, which is asked for again.
+func (w *simulation) itemsNotRead(what string, n *node, err error) {
+	switch status := container.StatusOf(err); {
+	case status == 503, status == 429, status == 408, strings.Contains(err.Error(), sched.ErrEnded.Error()):
+		w.Note("node %d: %s: %v", n.ID, what, err)
+	default:
+		w.Fail("node %d: %s: status %d: %v", n.ID, what, status, err)
+	}
+}
+
+// sweepItems has a node remove what nobody can see of items, of their changes and of the entries of their index.
+func (n *node) sweepItems() {
+	w := n.w
+	if w.items.table == nil || !w.OneIn(3) {
+		return
+	}
+	ctx, table, past := context.Background(), w.items.table.ID, n.plantPast().Unix()-1
+	for _, r := range n.parts.Replicas() {
+		if r.Table() != table || !r.Leading() {
+			continue
+		}
+		span, _ := r.Span()
+		g, err := n.store.FindGarbage(ctx, span.Keys(table), nil, past, 120, 1000)
+		if err != nil {
+			w.Note("node %d: nothing to sweep: %v", n.ID, err)
+			return
+		}
+		for i := range g.Sweeps {
+			if err := r.Sweep(&g.Sweeps[i], ending(func(*command.Decision, error) {})); err == nil {
+				w.counts.Sweeps++
+			}
+		}
+	}
+	if err := n.store.SweepEntries(ctx, past, func(int) {}); err != nil {
+		w.Note("node %d: entries are not swept: %v", n.ID, err)
+	}
+	w.counts.ItemSweeps++
+}
+
+// lastPages has followers read all there is when all is calm, and searches give what a scan does.
+func (w *simulation) lastPages() {
+	for _, f := range w.items.followers {
+		n := w.nodes[w.Rand.IntN(nodeCount)]
+		n.Spawn(func(t *world.Task) {
+			for f.request.MaxItems = 50; ; {
+				ok := f.free() && w.changesPage(n, t, f)
+				if p := len(f.pages) - 1; ok && f.pages[p].last && len(f.pages[p].items) == 0 {
+					return
+				}
+				if !t.Sleep(time.Millisecond) {
+					return
+				}
+			}
+		})
+	}
+	for kind := range 3 {
+		n := w.nodes[w.Rand.IntN(nodeCount)]
+		n.Spawn(func(t *world.Task) { w.compareSearch(n, t, w.newSearch(kind)) })
+	}
+}
+
+// compareSearch compares what a search finds with a scan.
+func (w *simulation) compareSearch(n *node, t *world.Task, s *search) {
+	for len(s.pages) == 0 || s.at != "" {
+		if !w.searchPage(n, t, s, 2) {
+			w.Fail("no last page of %s", s.text)
+			return
+		}
+	}
+	found := map[itemAt]uint64{}
+	for _, p := range s.pages {
+		for _, i := range p.items {
+			if found[i.itemAt] != 0 {
+				w.Fail("in the end %s gives %v twice", s.text, i)
+			}
+			found[i.itemAt] = i.value
+		}
+	}
+	page, err := n.stock.Feed(context.Background(), n.stocked(), container.Scope{}, "", 100, container.RequestOptions{})
+	if err != nil || page.Continuation != "" {
+		w.Fail("no last scan: %v", err)
+		return
+	}
+	matching := 0
+	for _, d := range page.Documents {
+		v := document.View(d)
+		at, value := itemAt{v.Get("k").Str(), v.Get("id").Str()}, numberOf(v.Get("v"))
+		if at.key == expiringKey {
+			w.Fail("%s has expired, and is there", d)
+		}
+		if s.matches(value) {
+			if matching++; found[at] != value {
+				w.Fail("in the end a scan has %v with %d, and %s finds %d", at, value, s.text, found[at])
+			}
+		}
+	}
+	if matching != len(found) {
+		w.Fail("in the end %s finds %d items, and a scan %d", s.text, len(found), matching)
+	}
+	w.items.found = append(w.items.found, s)
+}
+
+// hexOf shows the effective partition key of a key, for the text of a failure.
+func hexOf(key string) string { return hex.EncodeToString(epk.V2.Hash(nil, stockKey(key))) }
