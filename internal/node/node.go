@@ -33,6 +33,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/guard"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -88,6 +89,7 @@ type Node struct {
 	containers  *container.Engine
 	scripts     *script.Service // of containers
 	definitions container.Definitions
+	views       *view.Keeper
 	cql         *cql.Server
 	// gated is cql once that is there, for what runs before.
 	gated       atomic.Pointer[cql.Server]

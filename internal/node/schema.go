@@ -15,17 +15,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
 // newSchema builds what changes the schema, what has this node follow it, and what builds indexes.
 func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
-		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: n.definitions.IndexOps,
+		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: n.entries,
 		Schema: n.catalog.Snapshot, Past: n.past, Log: n.log,
 		Pressed: n.short,
 		Mine:    func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 	})
+	n.views = view.New(view.Options{Coordinator: n.coordinator, Schema: n.catalog.Snapshot, Replicas: n.host.Replicas,
+		Now: n.clock(), Log: n.log})
+	n.host.SetViews(n.views)
 	n.changer = &schemachange.Changer{
 		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.System(n.answers), Place: n.place,
 		Built:       n.builder.Await,

@@ -111,6 +111,7 @@ func (n *Node) serve() error {
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.gated.Store(n.cql)
 	n.closers = append(n.closers, n.drain)
+	n.inBackground(n.views.Run)
 	n.inBackground(n.builder.Run)
 	if err := n.ensureRoles(); err != nil {
 		return err
@@ -286,6 +287,7 @@ func (n *Node) describe() {
 		Advice:      n.adviceShown,
 		Usage:       n.usage,
 		Users:       n.users,
+		ViewLags:    n.viewLags,
 	}
 }
 

@@ -40,16 +40,19 @@ var sameWing = map[string]string{
 	"internal/query/read": "internal/query/parser internal/query/catalog internal/query/expr " +
 		"internal/query/relation internal/query/guardrail internal/query/feed",
 	"internal/query/write": "internal/query/parser internal/query/catalog internal/query/expr " +
-		"internal/query/relation internal/query/guardrail",
+		"internal/query/relation internal/query/guardrail internal/query/view",
+	"internal/query/view": "internal/query/parser internal/query/expr internal/query/relation",
 	"internal/query/transaction": "internal/query/parser internal/query/catalog internal/query/expr internal/query/read " +
 		"internal/query/write internal/query/guardrail",
 	"internal/query/container": "internal/query/catalog internal/query/expr internal/query/feed internal/query/sql",
 	"internal/query/feed":      "",
 	"internal/query/explain":   "internal/query/expr internal/query/read internal/query/write",
-	"internal/query/ddl":       "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail",
+	"internal/query/ddl": "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail " +
+		"internal/query/relation internal/query/view",
 	"internal/query/session": "internal/query/roles internal/query/parser internal/query/catalog " +
 		"internal/query/expr internal/query/read internal/query/write internal/query/ddl internal/query/guardrail " +
-		"internal/query/explain internal/query/transaction internal/query/call internal/query/container",
+		"internal/query/explain internal/query/transaction internal/query/call internal/query/container " +
+		"internal/query/view",
 	"internal/query/call":        "internal/query/parser internal/query/expr internal/query/container internal/query/script",
 	"internal/query/guardrail":   "",
 	"internal/query/script":      "internal/query/container internal/query/sql",

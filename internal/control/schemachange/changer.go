@@ -87,14 +87,15 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	return c.Schema(), events, nil
 }
 
-// The feature levels from which on there are containers, vectors, change logs, masks, and change logs of CQL tables:
-// older builds do not know them in the records.
+// The feature levels from which on there are containers, vectors, change logs, masks, change logs of CQL tables, and
+// views: older builds do not know them in the records.
 const (
 	containersLevel = 3
 	vectorsLevel    = 4
 	feedsLevel      = 4
 	masksLevel      = 5
 	tableFeedsLevel = 5
+	viewsLevel      = 5
 )
 
 // allowed refuses what nodes of an older build could not follow.
@@ -105,6 +106,11 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		table.NoFeeds = without
 	case *schema.AlterTable:
 		table.NoFeeds = without
+	case *schema.CreateView:
+		if c.Level != nil && c.Level(s) < viewsLevel {
+			return dberr.Invalidf("Materialized views need feature level %d: when all nodes run a build that has them, "+
+				"raise the level with \"ilion upgrade\"", viewsLevel)
+		}
 	}
 	create, ok := change.(*schema.CreateContainer)
 	if !ok || c.Level == nil {

@@ -111,15 +111,26 @@ func (i *Installer) installTables(tables []tableChange) {
 func (i *Installer) storedTable(t *schema.Table) storage.Table {
 	st := storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace),
 		Dropped: t.DroppedIDs()}
+	if t.View != nil {
+		st.GCGrace = max(st.GCGrace, viewGrace)
+	}
 	for _, ix := range t.SortedIndexes() {
-		if ix.Kind == schema.DocumentKind {
+		switch ix.Kind {
+		case schema.DocumentKind:
 			st.Indexes = append(st.Indexes, i.Items(t, ix))
+			continue
+		case schema.ViewKind:
+			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true})
 			continue
 		}
 		st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Holds: i.holds(t, ix)})
 	}
 	return st
 }
+
+// viewGrace is how long deletions of a view are kept at least, in seconds: none of what was on its way to the view when
+// they were made may come later.
+const viewGrace = 3600
 
 // holds returns what tells a sweep whether an entry is still true: that the row has the value.
 func (i *Installer) holds(t *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {

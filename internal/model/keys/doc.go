@@ -23,11 +23,14 @@
 //	  kind 8 ..      unassigned
 //	bit 29 set     indexes                           [index u32][len(value) u16][value][position][len(pk) u16][pk][clustering]
 //	bits 29, 28    ordered indexes                   [index u32][value][0 1][position][len(pk) u16][pk][clustering]
+//	bits 29, 27    hints of views                    [index u32][len(value) u16][value][position][len(pk) u16][pk][rest]
 //	bit 30 set     tables, bloom filter by row       as tables
 //	bit 31 set     tables on the wide ring           as tables
 //
 // In an ordered index a zero byte of a value is followed by 0xff, so its entries are in the order of their values, as
 // bytes; in others they are in order of length first.
+//
+// Entries of hints (RFC 0028) are the only ones of an index that have a value, a stamp.
 //
 // All integers are big-endian. A position is the token with its sign flipped, 8 bytes; in an id with bit 31 it is 16
 // bytes of a wider hash. It stands before the partition key, so a range of tokens is a range of keys, and a split moves

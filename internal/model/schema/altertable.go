@@ -67,6 +67,9 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	if err := notOfContainer(old, "altering it"); err != nil {
 		return nil, nil, err
 	}
+	if old.View != nil {
+		return nil, nil, dberr.Invalidf("Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead")
+	}
 	ks := s.Keyspaces[c.Keyspace]
 	t := old.clone()
 	var err error
@@ -74,7 +77,7 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	case AddColumns:
 		err = c.add(t, ks)
 	case DropColumns:
-		err = c.drop(t)
+		err = c.drop(t, ks)
 	case RenameColumns:
 		err = c.rename(t)
 	case SetOptions:
@@ -89,14 +92,21 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	default:
 		err = dberr.Invalidf("Altering column types is no longer supported")
 	}
+	if err == nil {
+		err = c.checkAlter(ks, t)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if reflect.DeepEqual(t, old) {
 		return s, nil, nil
 	}
-	return s.withKeyspace(ks.withTable(t)),
-		[]Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
+	ks, events, err := c.alterViews(ks.withTable(t), t)
+	if err != nil {
+		return nil, nil, err
+	}
+	own := Event{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}
+	return s.withKeyspace(ks), append([]Event{own}, events...), nil
 }
 
 func (c *AlterTable) add(t *Table, ks *Keyspace) error {
@@ -208,7 +218,7 @@ func expandUDTs(t *cqltype.Type) *cqltype.Type {
 	return &expanded
 }
 
-func (c *AlterTable) drop(t *Table) error {
+func (c *AlterTable) drop(t *Table, ks *Keyspace) error {
 	at := c.DroppedAt
 	if at == 0 {
 		at = c.At
@@ -226,6 +236,9 @@ func (c *AlterTable) drop(t *Table) error {
 			return dberr.Invalidf("Cannot drop columns from a COMPACT STORAGE table")
 		case col.Type.Kind == cqltype.UDT && col.Type.MultiCell():
 			return dberr.Invalidf("Cannot drop non-frozen column %s of user type %s", name, col.Type)
+		}
+		if len(ks.ViewsOf(t.Name)) > 0 {
+			return dberr.Invalidf("Cannot drop column %s on base table %s with materialized views", name, t.Name)
 		}
 		if names := indexNames(t.IndexesOn(name)); names != "" {
 			return dberr.Invalidf("Cannot drop column %s because it has dependent secondary indexes (%s)", name, names)

@@ -134,10 +134,11 @@ func (ix *Index) Policy() string { return ix.Options[policyOption] }
 // Composites reports whether an index of items has entries for the composite indexes of its policy.
 func (ix *Index) Composites() bool { return ix.Options[compositesOption] != "" }
 
-// ShownIndexes are the indexes that CQL knows of, by name: those of containers are their own.
+// ShownIndexes are the indexes that CQL knows of, by name: those of containers are their own, and hints for views are
+// none.
 func (t *Table) ShownIndexes() []*Index {
 	return slices.DeleteFunc(t.SortedIndexes(), func(ix *Index) bool {
-		return ix.Kind == UniqueKind || ix.Kind == DocumentKind
+		return ix.Kind == UniqueKind || ix.Kind == DocumentKind || ix.Kind == ViewKind
 	})
 }
 
@@ -311,5 +312,10 @@ func notOfContainer(t *Table, what string) error {
 		"interface", t, what)
 }
 
-// CheckWritable refuses statements that change the rows of a container.
-func (t *Table) CheckWritable() error { return notOfContainer(t, "changing its items") }
+// CheckWritable refuses statements that change the rows of a container, or of a view.
+func (t *Table) CheckWritable() error {
+	if t.View != nil {
+		return dberr.Invalidf("Cannot directly modify a materialized view")
+	}
+	return notOfContainer(t, "changing its items")
+}

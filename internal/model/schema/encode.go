@@ -17,32 +17,35 @@ import (
 const Format = 2
 
 // The keys of objects: one for the counters, one for every keyspace with its types, one for every table with its
-// indexes. Containers have keys of their own: a build that does not know what they are refuses them.
+// indexes. Containers and views have keys of their own: a build that does not know what they are refuses them.
 const (
 	rootObject     = "schema"
 	keyspacePrefix = "keyspace/"
 	tablePrefix    = "table/"
 	itemsPrefix    = "container/"
+	viewPrefix     = "view/"
 )
 
 // objectKey is the key of a table's object.
 func (t *Table) objectKey() string {
 	prefix := tablePrefix
-	if t.Container != nil {
+	switch {
+	case t.Container != nil:
 		prefix = itemsPrefix
+	case t.View != nil:
+		prefix = viewPrefix
 	}
 	return prefix + t.Keyspace + "/" + t.Name
 }
 
 // TableOfObject tells which table an object is, by its key; ok is false if it is none.
 func TableOfObject(key string) (keyspace, table string, ok bool) {
-	path, ok := strings.CutPrefix(key, tablePrefix)
-	if !ok {
-		if path, ok = strings.CutPrefix(key, itemsPrefix); !ok {
-			return "", "", false
+	for _, prefix := range []string{tablePrefix, itemsPrefix, viewPrefix} {
+		if path, ok := strings.CutPrefix(key, prefix); ok {
+			return strings.Cut(path, "/")
 		}
 	}
-	return strings.Cut(path, "/")
+	return "", "", false
 }
 
 type rootJSON struct {
@@ -112,6 +115,7 @@ type tableJSON struct {
 	Secret         []byte       `json:"secret,omitempty"`
 	Container      *Container   `json:"container,omitempty"`
 	Feed           *Feed        `json:"feed,omitempty"`
+	View           *View        `json:"view,omitempty"`
 
 	rest rest
 }
@@ -182,7 +186,8 @@ func FromObjects(objects iter.Seq2[string, []byte]) (*Schema, error) {
 			err = s.decodeRoot(b)
 		case strings.HasPrefix(key, keyspacePrefix):
 			err = s.decodeKeyspace(b)
-		case strings.HasPrefix(key, tablePrefix), strings.HasPrefix(key, itemsPrefix):
+		case strings.HasPrefix(key, tablePrefix), strings.HasPrefix(key, itemsPrefix),
+			strings.HasPrefix(key, viewPrefix):
 			var t tableJSON
 			t, err = unmarshalTable(b)
 			tables = append(tables, t)
@@ -309,7 +314,7 @@ func (t *Table) encode() tableJSON {
 	j := tableJSON{
 		Keyspace: t.Keyspace, Name: t.Name, ID: t.ID, UUID: t.UUID, Revision: t.Revision, NextColumn: t.NextColumn,
 		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options, Secret: t.Secret,
-		Container: t.Container, Feed: t.Feed, rest: t.rest,
+		Container: t.Container, Feed: t.Feed, View: t.View, rest: t.rest,
 	}
 	for c := range t.Columns() {
 		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind,
@@ -335,7 +340,7 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 	t := &Table{
 		Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
 		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{},
-		Secret: j.Secret, Container: j.Container, Feed: j.Feed, rest: j.rest,
+		Secret: j.Secret, Container: j.Container, Feed: j.Feed, View: j.View, rest: j.rest,
 	}
 	t.Options.share()
 	for i := range j.Columns {

@@ -60,6 +60,9 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 	if err := notOfContainer(t, "indexing it"); err != nil {
 		return nil, nil, err
 	}
+	if t.View != nil {
+		return nil, nil, dberr.Invalidf("Secondary indexes on materialized views aren't supported")
+	}
 	if c.Name != "" {
 		if _, taken := ks.Index(c.Name); taken != nil {
 			if c.IfNotExists {

@@ -123,7 +123,7 @@ func (k *Keyspace) SortedTypes() []*cqltype.Type {
 // Index finds an index of any table of the keyspace, and its table; nil if there is none.
 func (k *Keyspace) Index(name string) (*Table, *Index) {
 	for _, t := range k.Tables {
-		if i := t.Indexes[name]; i != nil {
+		if i := t.Indexes[name]; i != nil && i.Kind != ViewKind {
 			return t, i
 		}
 	}

@@ -96,7 +96,7 @@ func TestNewerSchema(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	store = later()
-	store["view/ks/v"] = []byte("{}")
+	store["later/ks/v"] = []byte("{}")
 	if _, err := FromObjects(maps.All(store)); !errors.Is(err, feature.ErrNewer) {
 		t.Errorf("%v", err)
 	}

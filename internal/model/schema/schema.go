@@ -111,7 +111,7 @@ type Index struct {
 	ID     uint32
 	Column string
 	Target IndexTarget
-	// Kind is COMPOSITES or CUSTOM, as system_schema.indexes shows it.
+	// Kind is COMPOSITES or CUSTOM, as system_schema.indexes shows it, or one of those that are not shown.
 	Kind    string
 	Options map[string]string
 
@@ -151,6 +151,8 @@ type Table struct {
 	Container *Container
 	// Feed is not nil if changes of the rows of a CQL table are logged.
 	Feed *Feed
+	// View is not nil if the table is a materialized view.
+	View *View
 
 	rest rest
 }

@@ -87,7 +87,8 @@ func (c *CreateTable) apply(s *Schema) (*Schema, []Event, error) {
 }
 
 func (c *DropTable) apply(s *Schema) (*Schema, []Event, error) {
-	if s.Table(c.Keyspace, c.Name) == nil {
+	t := s.Table(c.Keyspace, c.Name)
+	if t == nil {
 		if c.IfExists {
 			return s, nil, nil
 		}
@@ -96,15 +97,15 @@ func (c *DropTable) apply(s *Schema) (*Schema, []Event, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {
 		return nil, nil, err
 	}
-	ks := *s.Keyspaces[c.Keyspace]
-	tables := make(map[string]*Table, len(ks.Tables))
-	for name, t := range ks.Tables {
-		if name != c.Name {
-			tables[name] = t
-		}
+	ks := s.Keyspaces[c.Keyspace]
+	if t.View != nil {
+		return nil, nil, dberr.Invalidf("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.")
 	}
-	ks.Tables = tables
-	return s.withKeyspace(&ks), []Event{{Change: Dropped, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
+	if len(ks.ViewsOf(c.Name)) > 0 {
+		return nil, nil, dberr.Invalidf("Cannot drop a table when materialized views still depend on it (%s)", c.Keyspace)
+	}
+	return s.withKeyspace(ks.withoutTable(c.Name)),
+		[]Event{{Change: Dropped, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
 }
 
 func noTable(keyspace, name string) error {

@@ -99,5 +99,8 @@ func CheckTruncatable(t *schema.Table) error {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return dberr.Invalidf("Truncation is not supported by table %s", t)
 	}
+	if t.View != nil {
+		return dberr.Invalidf("Cannot TRUNCATE materialized view directly; must truncate base table instead")
+	}
 	return CheckWritable(t)
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ilion-db/ilion/internal/control/advise"
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -149,8 +150,25 @@ func TestRowsAreOfTheDeclaredTypes(t *testing.T) {
 }
 
 func testRows(t *testing.T, r *release.Release, want int) {
-	s, info := System(r)(testSchema(t)), testInfo()
+	s := testSchema(t)
+	for _, name := range []string{"built", "late"} {
+		var err error
+		s, _, err = schema.Apply(s, &schema.CreateView{Keyspace: "ks", Name: name, ID: schema.UUID{name[0]},
+			BaseKeyspace: "ks", Base: "t", Selected: []string{"k", "c"},
+			PartitionKey: []string{"c"}, Clustering: []string{"k"},
+			Where: []schema.ViewRelation{{Columns: []string{"k"}, Rest: "IS NOT NULL", NotNull: true},
+				{Columns: []string{"c"}, Rest: "> 1"}},
+			Check: func(*schema.Keyspace, *schema.Table) error { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := s.Table("ks", "t").Hints("late").ID
+	s = System(r)(s)
+	info := testInfo()
 	info.Release = r
+	info.Records = func() *meta.State { return testRecords().WithBuilding(late, true) }
+	info.ViewLags = func() map[uint32]ViewLag { return map[uint32]ViewLag{late: {Due: 2, Oldest: 3e6}} }
 	filled := 0
 	for ks := range s.All() {
 		for _, table := range ks.SortedTables() {
@@ -367,8 +385,8 @@ func TestSystemTables(t *testing.T) {
 			seen[table.ID] = table.String()
 		}
 	}
-	if len(seen) != 75 {
-		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 10 of Ilion", len(seen))
+	if len(seen) != 76 {
+		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 11 of Ilion", len(seen))
 	}
 	if got := s.Table("system", "local").UUID.String(); got != "7ad54392-bcdd-35a6-8417-4e047860b377" {
 		t.Errorf("UUID of system.local is %s", got)

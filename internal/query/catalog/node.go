@@ -131,6 +131,8 @@ type NodeInfo struct {
 	Usage func(ctx context.Context, q usage.Question) []usage.Report
 	// Users are those that take most of the cluster.
 	Users func(ctx context.Context) []usage.User
+	// ViewLags are how far views are behind, by the id of their index of hints.
+	ViewLags func() map[uint32]ViewLag
 	// Replica is what this node knows of a partition, nil if it has no replica of it.
 	Replica func(p *topology.Partition) *Replica
 }

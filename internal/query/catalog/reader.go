@@ -138,6 +138,8 @@ var fillers = map[string]func(*builder){
 	"system.peers_v2":                            fillPeersV2,
 	"system.prepared_statements":                 fillPrepared,
 	"system.IndexInfo":                           fillIndexInfo,
+	"system.built_views":                         fillBuiltViews,
+	"system.view_builds_in_progress":             fillViewBuilds,
 	"system.size_estimates":                      fillSizeEstimates,
 	"system.table_estimates":                     fillTableEstimates,
 	"system_auth.cidr_groups":                    fillGroups,
@@ -155,6 +157,7 @@ var fillers = map[string]func(*builder){
 	"system_schema.dropped_columns":              fillDropped,
 	"system_schema.indexes":                      fillIndexes,
 	"system_schema.types":                        fillTypes,
+	"system_schema.views":                        fillViews,
 	"system_virtual_schema.keyspaces":            fillVirtualKeyspaces,
 	"system_virtual_schema.tables":               fillVirtualTables,
 	"system_virtual_schema.columns":              fillColumns,
@@ -174,4 +177,5 @@ var fillers = map[string]func(*builder){
 	"ilion.hot_keys":                             fillHotKeys,
 	"ilion.large_keys":                           fillLargeKeys,
 	"ilion.user_usage":                           fillUserUsage,
+	"ilion.views":                                fillViewLags,
 }

@@ -37,34 +37,64 @@ func fillKeyspaces(b *builder) {
 
 func fillTables(b *builder) {
 	b.tables(func(t *schema.Table) {
-		o := &t.Options
-		v := values{
-			"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "id": uuidValue(t.UUID),
-			"flags":                   set(t.Flags()),
-			"additional_write_policy": text(o.AdditionalWritePolicy),
-			"bloom_filter_fp_chance":  double(o.BloomFilterFPChance),
-			"caching":                 mapOf(o.Caching), "comment": text(o.Comment), "compaction": mapOf(o.Compaction),
-			"compression":      mapOf(o.Compression),
-			"crc_check_chance": double(o.CRCCheckChance), "dclocal_read_repair_chance": double(0),
-			"read_repair_chance":   double(0),
-			"default_time_to_live": int32Value(o.DefaultTTL), "extensions": blobs(o.Extensions),
-			"gc_grace_seconds":            int32Value(o.GCGrace),
-			"max_index_interval":          int32Value(o.MaxIndexInterval),
-			"memtable_flush_period_in_ms": int32Value(o.MemtableFlushPeriod),
-			"min_index_interval":          int32Value(o.MinIndexInterval), "read_repair": text(o.ReadRepair),
-			"speculative_retry": text(o.SpeculativeRetry),
+		if t.View != nil {
+			return
 		}
-		if o.SnapshotsOff {
-			v["allow_auto_snapshot"] = boolean(false)
-		}
-		if o.BackupsOff {
-			v["incremental_backups"] = boolean(false)
-		}
-		if o.CDC { // Cassandra leaves it null where CDC is off
-			v["cdc"] = boolean(true)
-		}
+		v := optionsOf(t)
+		v["table_name"], v["flags"] = text(t.Name), set(t.Flags())
 		b.add(v)
 	})
+}
+
+func fillViews(b *builder) {
+	b.tables(func(t *schema.Table) {
+		base := b.schema.Table(t.Keyspace, baseOf(t))
+		if base == nil {
+			return
+		}
+		v := optionsOf(t)
+		v["view_name"], v["base_table_name"], v["base_table_id"] = text(t.Name), text(base.Name), uuidValue(base.UUID)
+		v["where_clause"], v["include_all_columns"] = text(t.View.WhereText()), boolean(t.View.AllColumns)
+		b.add(v)
+	})
+}
+
+// baseOf is the base table of a view, empty for other tables.
+func baseOf(t *schema.Table) string {
+	if t.View == nil {
+		return ""
+	}
+	return t.View.Base
+}
+
+// optionsOf are the columns that a table and a view have in common.
+func optionsOf(t *schema.Table) values {
+	o := &t.Options
+	v := values{
+		"keyspace_name": text(t.Keyspace), "id": uuidValue(t.UUID),
+		"additional_write_policy": text(o.AdditionalWritePolicy),
+		"bloom_filter_fp_chance":  double(o.BloomFilterFPChance),
+		"caching":                 mapOf(o.Caching), "comment": text(o.Comment), "compaction": mapOf(o.Compaction),
+		"compression":      mapOf(o.Compression),
+		"crc_check_chance": double(o.CRCCheckChance), "dclocal_read_repair_chance": double(0),
+		"read_repair_chance":   double(0),
+		"default_time_to_live": int32Value(o.DefaultTTL), "extensions": blobs(o.Extensions),
+		"gc_grace_seconds":            int32Value(o.GCGrace),
+		"max_index_interval":          int32Value(o.MaxIndexInterval),
+		"memtable_flush_period_in_ms": int32Value(o.MemtableFlushPeriod),
+		"min_index_interval":          int32Value(o.MinIndexInterval), "read_repair": text(o.ReadRepair),
+		"speculative_retry": text(o.SpeculativeRetry),
+	}
+	if o.SnapshotsOff {
+		v["allow_auto_snapshot"] = boolean(false)
+	}
+	if o.BackupsOff {
+		v["incremental_backups"] = boolean(false)
+	}
+	if o.CDC { // Cassandra leaves it null where CDC is off
+		v["cdc"] = boolean(true)
+	}
+	return v
 }
 
 func fillColumns(b *builder) {

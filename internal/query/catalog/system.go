@@ -209,6 +209,8 @@ index_builds(keyspace_name text | table_name text; index_name text) percent int;
 physical_partitions(keyspace_name text | table_name text; begin_token bigint; partition_id bigint) end_token bigint;
 	epoch bigint; parent_id bigint; changed_at timestamp; leader uuid; replicas map<uuid, text>; disk_bytes bigint;
 	logical_partitions bigint; reads bigint; writes bigint -- physical partitions; sizes are those of this node
+views(keyspace_name text | view_name text) base_table_name text; built boolean; due bigint; oldest timestamp
+	-- materialized views; due is what they have yet to follow of the partitions that this node leads, since oldest
 `
 
 func strategy(class string, options ...string) map[string]string {

@@ -36,9 +36,24 @@ func (a Actor) may(change schema.Change, s *schema.Schema) error {
 		return a.Check(access.Alter, access.OfTable(c.Keyspace, c.Table))
 	case *schema.DropIndex:
 		return a.dropIndex(c, s)
+	case *schema.CreateView:
+		return a.Check(access.Alter, access.OfTable(c.BaseKeyspace, c.Base))
+	case *schema.AlterView:
+		return a.ofBase(s, c.Keyspace, c.Name)
+	case *schema.DropView:
+		return a.ofBase(s, c.Keyspace, c.Name)
 	}
 	// A change that this function does not know is for those who may do everything.
 	return a.Check(access.Authorize, access.Resource{Kind: access.AllKeyspaces})
+}
+
+// ofBase asks about the base table of a view. Where there is no such view, the transition says so.
+func (a Actor) ofBase(s *schema.Schema, keyspace, name string) error {
+	t := s.Table(keyspace, name)
+	if t == nil || t.View == nil {
+		return nil
+	}
+	return a.Check(access.Alter, access.OfTable(keyspace, t.View.Base))
 }
 
 // dropIndex asks about the table of an index. Where there is no such index now, there may be one when the change is
@@ -60,12 +75,6 @@ func (a Actor) outside(stmt parser.Statement, session string, s *schema.Schema) 
 		return nil
 	}
 	switch st := stmt.(type) {
-	case *parser.CreateView:
-		ks, err := keyspaceOf(st.Table, session)
-		if err != nil || s.Table(ks, st.Table.Name.Name) == nil {
-			return err
-		}
-		return a.Check(access.Alter, access.OfTable(ks, st.Table.Name.Name))
 	case *parser.CreateFunction:
 		return a.createFunction(st.Name, session)
 	case *parser.CreateAggregate:

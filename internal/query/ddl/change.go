@@ -70,6 +70,16 @@ func (e *Executor) change(stmt parser.Statement, session string) (schema.Change,
 			err)
 	case *parser.CreateIndex:
 		return e.createIndex(s, session)
+	case *parser.CreateView:
+		return e.createView(s, session)
+	case *parser.AlterView:
+		ks, err := keyspaceOf(s.Name, session)
+		return orError(&schema.AlterView{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists,
+			Properties: properties(s.Properties)}, err)
+	case *parser.DropView:
+		ks, err := keyspaceOf(s.Name, session)
+		return orError(&schema.DropView{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists},
+			err)
 	case *parser.DropIndex:
 		ks, err := keyspaceOf(s.Name, session)
 		return orError(&schema.DropIndex{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists},

@@ -147,7 +147,8 @@ func (d *describer) list(kind parser.DescribeKind) error {
 		switch kind {
 		case parser.DescribeTables:
 			for _, t := range byName(ks.SortedTables(), func(t *schema.Table) string { return t.Name }) {
-				if t.Keyspace != "system_schema" || t.Name != catalog.ForksTable { // no table of Cassandra's
+				forks := t.Keyspace == "system_schema" && t.Name == catalog.ForksTable // no table of Cassandra's
+				if t.View == nil && !forks {
 					d.add(quote(ks.Name), "table", quote(t.Name))
 				}
 			}
@@ -208,7 +209,7 @@ func (d *describer) element(stmt *parser.Describe) error {
 	}
 	switch stmt.Kind {
 	case parser.DescribeTable:
-		if t := ks.Tables[name]; t != nil {
+		if t := ks.Tables[name]; t != nil && t.View == nil {
 			d.table(t)
 			return nil
 		}
@@ -226,6 +227,10 @@ func (d *describer) element(stmt *parser.Describe) error {
 		}
 		return dberr.Invalidf("User defined type '%s' not found in '%s'", name, in)
 	case parser.DescribeView:
+		if t := ks.Tables[name]; t != nil && t.View != nil {
+			d.view(t)
+			return nil
+		}
 		return dberr.Invalidf("Materialized view '%s' not found in '%s'", name, in)
 	case parser.DescribeFunction:
 		return dberr.Invalidf("User defined function '%s' not found in '%s'", name, in)
@@ -253,7 +258,11 @@ func (d *describer) generic(qualified bool, in, name string) error {
 		return err
 	}
 	if t := ks.Tables[name]; t != nil {
-		d.table(t)
+		if t.View != nil {
+			d.view(t)
+		} else {
+			d.table(t)
+		}
 		return nil
 	}
 	if t, ix := ks.Index(name); ix != nil {
@@ -273,7 +282,9 @@ func (d *describer) keyspace(ks *schema.Keyspace, only bool) {
 		d.typeAfterItsParts(ks, t, done)
 	}
 	for _, t := range byName(ks.SortedTables(), func(t *schema.Table) string { return t.Name }) {
-		d.table(t)
+		if t.View == nil {
+			d.table(t)
+		}
 	}
 }
 
@@ -302,9 +313,18 @@ func (d *describer) table(t *schema.Table) {
 	if t.Container != nil {
 		return // its indexes are its own
 	}
-	for _, ix := range byName(t.SortedIndexes(), func(ix *schema.Index) string { return ix.Name }) {
+	for _, ix := range byName(t.ShownIndexes(), func(ix *schema.Index) string { return ix.Name }) {
 		d.index(t, ix)
 	}
+	if ks := d.schema.Keyspace(t.Keyspace); ks != nil {
+		for _, v := range byName(ks.ViewsOf(t.Name), func(t *schema.Table) string { return t.Name }) {
+			d.view(v)
+		}
+	}
+}
+
+func (d *describer) view(t *schema.Table) {
+	d.add(quote(t.Keyspace), "materialized_view", quote(t.Name), createView(t, d.internals, d.release))
 }
 
 func (d *describer) index(t *schema.Table, ix *schema.Index) {

@@ -80,7 +80,8 @@ func Handles(stmt parser.Statement) bool {
 	switch stmt.(type) {
 	case *parser.CreateKeyspace, *parser.AlterKeyspace, *parser.DropKeyspace, *parser.CreateTable, *parser.AlterTable,
 		*parser.DropTable,
-		*parser.CreateType, *parser.AlterType, *parser.DropType, *parser.CreateIndex, *parser.DropIndex:
+		*parser.CreateType, *parser.AlterType, *parser.DropType, *parser.CreateIndex, *parser.DropIndex,
+		*parser.CreateView, *parser.AlterView, *parser.DropView:
 		return true
 	}
 	return outside(stmt)

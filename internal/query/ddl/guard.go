@@ -28,6 +28,8 @@ func guard(change schema.Change, r *release.Release) error {
 		return local(c.Keyspace)
 	case *schema.DropType:
 		return protect(r, c.Keyspace, "DROP", "keyspace "+c.Keyspace)
+	case *schema.CreateView:
+		return protect(r, c.Keyspace, "ALTER", "table "+c.BaseKeyspace+"."+c.Base)
 	case *schema.CreateIndex:
 		return protect(r, c.Keyspace, "ALTER", "table "+c.Keyspace+"."+c.Table)
 	}

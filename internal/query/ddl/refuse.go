@@ -15,7 +15,6 @@ import (
 // what alters or drops one is told that it does not exist, which is true.
 
 const (
-	noViews      = "Materialized views are not supported"
 	noFunctions  = "User-defined functions are not supported"
 	noAggregates = "User-defined aggregates are not supported"
 	noTriggers   = "Triggers are not supported"
@@ -24,8 +23,8 @@ const (
 // outside reports whether a statement is not supported.
 func outside(stmt parser.Statement) bool {
 	switch stmt.(type) {
-	case *parser.CreateView, *parser.AlterView, *parser.DropView, *parser.CreateFunction, *parser.DropFunction,
-		*parser.CreateAggregate, *parser.DropAggregate, *parser.CreateTrigger, *parser.DropTrigger:
+	case *parser.CreateFunction, *parser.DropFunction, *parser.CreateAggregate, *parser.DropAggregate,
+		*parser.CreateTrigger, *parser.DropTrigger:
 		return true
 	}
 	return false
@@ -34,18 +33,12 @@ func outside(stmt parser.Statement) bool {
 // refuse is the error of a statement that is not supported; nil for DROP .. IF EXISTS, which has nothing to drop.
 func refuse(stmt parser.Statement, session string, s *schema.Schema) error {
 	switch st := stmt.(type) {
-	case *parser.CreateView:
-		return refuseCreate(st.Name, session, s, noViews)
 	case *parser.CreateFunction:
 		return refuseCreate(st.Name, session, s, noFunctions)
 	case *parser.CreateAggregate:
 		return refuseCreate(st.Name, session, s, noAggregates)
 	case *parser.CreateTrigger:
 		return refuseCreate(st.Table, session, s, noTriggers)
-	case *parser.AlterView:
-		return missing("Materialized view", st.Name, session, st.IfExists, "")
-	case *parser.DropView:
-		return missing("Materialized view", st.Name, session, st.IfExists, "")
 	case *parser.DropFunction:
 		return missing("Function", st.Name, session, st.IfExists, arguments(st.HasArgs, st.Args))
 	case *parser.DropAggregate:

@@ -302,7 +302,13 @@ func Text(r *parser.Relation) string {
 			b.WriteString("[" + expr.Text(r.Key) + "]")
 		}
 	}
-	b.WriteString(" " + r.Op.String())
+	return b.String() + " " + Rest(r)
+}
+
+// Rest prints the operator of a relation and what stands behind it.
+func Rest(r *parser.Relation) string {
+	var b strings.Builder
+	b.WriteString(r.Op.String())
 	switch {
 	case r.Op == parser.IsNotNull:
 	case r.Value != nil:

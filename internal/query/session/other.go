@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/roles"
+	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -50,7 +51,7 @@ func (s *Session) runUse(c *Call, p *parser.Use) Status {
 }
 
 func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *parser.Truncate) Status {
-	_, t, err := s.engine.findTable(s.engine.catalog.Snapshot(), keyspaceOf(p.Table, st.keyspace), p.Table.Name.Name)
+	ks, t, err := s.engine.findTable(s.engine.catalog.Snapshot(), keyspaceOf(p.Table, st.keyspace), p.Table.Name.Name)
 	if err == nil {
 		err = catalog.CheckTruncatable(t)
 	}
@@ -64,7 +65,12 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 		for _, ix := range t.SortedIndexes() {
 			indexes = append(indexes, ix.ID)
 		}
-		if err = s.engine.coordinator.Truncate(ctx, t.ID, indexes...); errors.Is(err, coordinator.ErrUnknownTable) {
+		if len(ks.ViewsOf(t.Name)) > 0 {
+			err = view.Clear(ctx, s.engine.coordinator, ks, t, s.engine.opts.Now().Unix())
+		} else {
+			err = s.engine.coordinator.Truncate(ctx, t.ID, indexes...)
+		}
+		if errors.Is(err, coordinator.ErrUnknownTable) {
 			err = s.engine.dropped(err, []*schema.Table{t})
 		}
 	}

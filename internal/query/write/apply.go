@@ -116,6 +116,9 @@ func (x *Execution) setCell(o *operation, t *target, into *row.Builder) error {
 		}
 	}
 	into.Cell(o.column.ID, nil, v, t.stamp.ttl, t.stamp.expiry)
+	if o.keyed {
+		x.keyed = append(x.keyed, keyedValue{o.column, x.hold(v)})
+	}
 	for _, ix := range o.indexes {
 		if err := x.enter(t.group, ix, t.clustering, x.hold(v)); err != nil {
 			return err

@@ -191,6 +191,8 @@ type Execution struct {
 	// clear shows masked columns as they are.
 	clear bool
 	stamp stamp // of the statement being added
+	// keyed are the values that the row being changed gets in the keys of views.
+	keyed []keyedValue
 	// statement numbers the statements of a batch.
 	statement int
 	now       int64
@@ -299,6 +301,7 @@ func (p *Plan) changesName() string {
 func (x *Execution) change(p *Plan, t *target) error {
 	x.row.Reset(t.stamp.timestamp)
 	x.header.Reset(t.stamp.timestamp)
+	x.keyed = x.keyed[:0]
 	if p.whole {
 		x.row.DeleteRow(t.stamp.at)
 	}
@@ -317,6 +320,11 @@ func (x *Execution) change(p *Plan, t *target) error {
 	}
 	x.operand(t.group, command.OpRow, t.clustering, &x.row)
 	x.operand(t.group, command.OpHeader, nil, &x.header)
+	if len(p.views) > 0 && p.rows && (!x.row.Empty() || p.stored) {
+		if err := x.hint(p, t); err != nil {
+			return err
+		}
+	}
 	if p.conditional {
 		return x.condition(p, t)
 	}
@@ -328,6 +336,7 @@ func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 	x.header.Reset(t.stamp.timestamp)
 	if p.where.clustering.Empty() {
 		x.header.DeleteRow(t.stamp.at)
+		x.hintRange(p, t, nil, nil)
 	} else {
 		list, err := p.where.intervals(p.table, t.b)
 		if err != nil {
@@ -338,6 +347,7 @@ func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 		}
 		for _, s := range list {
 			x.header.DeleteRange(s.Start, s.End, t.stamp.at)
+			x.hintRange(p, t, s.Start, s.End)
 		}
 	}
 	x.operand(t.group, command.OpHeader, nil, &x.header)

@@ -49,6 +49,8 @@ type operation struct {
 	// put is true for an append or prepend beside operations on the list's places: they count the elements it adds, so
 	// the leader has to add them in its turn.
 	put bool
+	// keyed is true if a materialized view has the column in its key.
+	keyed bool
 }
 
 // addOperation takes in an operation on a column.

@@ -67,6 +67,7 @@ type Plan struct {
 	jsonUnset   bool
 
 	indexes []*index
+	views   []*viewOf
 	dropped []uint32
 }
 
@@ -174,7 +175,7 @@ func (p *Plan) finish() error {
 		o.put = (o.kind == appendElements || o.kind == prependElements) && p.storedList(o.column)
 	}
 	p.finishResult()
-	return nil
+	return p.bindViews()
 }
 
 // storedList reports whether an operation depends on the stored elements of a list.

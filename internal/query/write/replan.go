@@ -37,6 +37,11 @@ func Replan(s *schema.Schema, c *command.Conditional) error {
 			entries = append(entries, more...)
 		}
 	}
+	more, err := hintsOf(s, t, ops, c)
+	if err != nil {
+		return err
+	}
+	entries = append(entries, more...)
 	for i := range c.Updates {
 		entries = append(entries, updateEntries(t, &c.Updates[i], c.Rows)...)
 	}

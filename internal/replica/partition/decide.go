@@ -119,6 +119,7 @@ func (r *Replica) conclude(term uint64, v *verdict, latch guard, done command.De
 		return err
 	}
 	d := v.decision
+	done = r.followsDecision(done, v.whole)
 	r.stamping.Lock()
 	defer r.stamping.Unlock()
 	stamp := r.stamps.next(r.host.stampTime(v.whole.Timestamp))

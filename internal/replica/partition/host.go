@@ -82,6 +82,7 @@ type Host struct {
 	budgetClock func() budget.Instant
 	throughputs atomic.Pointer[Throughputs]
 	programs    atomic.Pointer[Programs]
+	views       atomic.Pointer[Views]
 	// drive is nil but in simulations.
 	drive *Drive
 	// memory counts how often replicas began to remember ids anew; see Memory.

@@ -24,13 +24,15 @@ type Store interface {
 	Level() feature.Level
 }
 
-// rowStore reads and changes rows: *storage.Reader and *storage.Writer.
+// rowStore reads and changes rows, and reads hints: *storage.Reader, *storage.Writer and *storage.Statistics.
 type rowStore interface {
 	NewBatch() *storage.Batch
 	Admit(m *command.Mutation, crowded bool) error
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Newest(m *command.Mutation) (int64, error)
 	Images(m *command.Mutation, now int64, dropped []uint32, visit func(i *storage.Image) error) error
+	HintAt(key []byte) (stamp int64, ok bool, err error)
+	Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error
 }
 
 // recordStore reads what is kept beside rows: *storage.Records.

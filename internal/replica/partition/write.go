@@ -31,7 +31,7 @@ func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.C
 	if err != nil {
 		return err
 	}
-	return r.writeUnder(g, m, done)
+	return r.writeUnder(g, m, r.follows(done, m))
 }
 
 // WriteNow is Write for callers that must not wait: taken is false, and nothing was done, where Write might have to.
@@ -47,7 +47,7 @@ func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken 
 	if !ok {
 		return false, nil
 	}
-	return true, r.writeUnder(g, m, done)
+	return true, r.writeUnder(g, m, r.follows(done, m))
 }
 
 // writeUnder writes under a guard, which it gives up. Once the write is proposed done may have been told, and m be

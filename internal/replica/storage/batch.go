@@ -175,7 +175,11 @@ func prefixLen(m *command.Mutation) int { return 4 + 8 + 2 + min(len(m.Key), key
 func (b *Batch) index(m *command.Mutation, op *command.Op) {
 	// How long the key becomes is not known before: a value may have bytes that are written as two.
 	b.entry = keys.AppendIndex(b.entry[:0], op.Index, op.Value, m.Token, m.Key, op.Clustering)
-	_ = b.b.Set(b.entry, nil, nil) // fails for indexed batches only
+	n := len(b.entry)
+	if op.Index&keys.HintSpace != 0 {
+		b.entry = binary.BigEndian.AppendUint64(b.entry, uint64(m.Timestamp))
+	}
+	_ = b.b.Set(b.entry[:n], b.entry[n:], nil) // fails for indexed batches only
 	b.grows = true
 	b.s.m.entries.Add(1)
 }

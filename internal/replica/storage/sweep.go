@@ -129,6 +129,10 @@ func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 			if err := w.key(b, key, &p); err != nil {
 				return err
 			}
+		} else if entry, stamp, ok := keys.ParseSettled(key); ok {
+			if err := w.settle(b, entry, stamp); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

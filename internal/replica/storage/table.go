@@ -34,6 +34,8 @@ type Table struct {
 // Index tells a sweep how to check an entry against its row.
 type Index struct {
 	ID uint32
+	// Hints says that the entries are hints for a view: they go when the view has followed, through the log.
+	Hints bool
 	// Holds reports whether the row (or the static row) has the value.
 	Holds func(r *row.Row, value []byte) bool
 	// Value, of an index that is read in the order of its values, returns the value by which the row is found among

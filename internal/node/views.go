@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/view"
+)
+
+// entries are those that a row has in an index that is being built. For a view they are hints, which have it follow.
+func (n *Node) entries(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
+	if ix.Kind != schema.ViewKind {
+		return n.definitions.IndexOps(t, ix, key, clustering, r)
+	}
+	ks := n.catalog.Snapshot().Keyspace(t.Keyspace)
+	if ks == nil {
+		return nil, nil // dropped: the build ends by itself
+	}
+	return view.Entries(ks, t, ix, clustering, r)
+}
+
+// viewLags are how far views are behind, for clients to see.
+func (n *Node) viewLags() map[uint32]catalog.ViewLag {
+	out := map[uint32]catalog.ViewLag{}
+	for id, l := range n.views.Lags() {
+		out[id] = catalog.ViewLag{Due: int64(l.Due), Oldest: l.Oldest}
+	}
+	return out
+}

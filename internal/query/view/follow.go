@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// errBehind says that this node does not know the schema yet by which a row, or a hint, was written.
+var errBehind = errors.New("the schema is behind")
+
+// wanted is a row of the base that some views are to follow, each up to the stamp of its hint.
+type wanted struct {
+	token           token.Token
+	key, clustering []byte
+	views           []wantedView
+}
+
+type wantedView struct {
+	view  *View
+	stamp int64
+}
+
+// delivery is what is on its way to the views: changes of theirs, and the hints that can go when they are there.
+type delivery struct {
+	keeper    *Keeper
+	task      *task
+	replica   *partition.Replica
+	rows      int
+	mutations []command.Mutation
+	settled   [][]byte
+	// told, if not nil, is told how it ended.
+	told chan error
+}
+
+// Done implements command.Completion.
+func (d *delivery) Done(err error) {
+	if err == nil {
+		d.keeper.done(d.replica, d.rows, d.settled)
+	} else {
+		d.keeper.failed(d.rows, err)
+	}
+	<-d.keeper.flights
+	if d.told != nil {
+		d.told <- err
+		return
+	}
+	d.task.tell() // after an error, too: the hint does the rest
+}
+
+// follow brings views in step with what a write has changed.
+func (k *Keeper) follow(ctx context.Context, t *task) {
+	rows, ranges, err := k.sort(t.replica, t.hints)
+	for i := range ranges {
+		if err == nil {
+			err = k.followRange(ctx, t.replica, &ranges[i])
+		}
+	}
+	d := &delivery{keeper: k, task: t, replica: t.replica}
+	for i := range rows {
+		if err == nil {
+			err = k.image(ctx, d, &rows[i], true)
+		}
+	}
+	if err != nil {
+		k.failed(len(rows)+len(ranges), err)
+		t.tell()
+		return
+	}
+	k.send(ctx, d)
+}
+
+// send sends a delivery, which ends with its Done.
+func (k *Keeper) send(ctx context.Context, d *delivery) {
+	k.flights <- struct{}{}
+	if len(d.mutations) == 0 {
+		d.Done(nil)
+		return
+	}
+	k.o.Coordinator.Write(context.WithoutCancel(ctx), d.mutations,
+		coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, d)
+}
+
+// deliver is send that waits.
+func (k *Keeper) deliver(ctx context.Context, d *delivery) error {
+	d.told = make(chan error, 1)
+	k.send(ctx, d)
+	return <-d.told // the coordinator's own deadline bounds it
+}
+
+// wantedRange is a range of rows that a view is to follow.
+type wantedRange struct {
+	view  *View
+	stamp int64
+	hint  []byte
+	token token.Token
+	key   []byte
+	due   keys.Due
+}
+
+// sort looks up hints: rows together with all views that are to follow them, and ranges. Hints that are gone were
+// followed.
+func (k *Keeper) sort(r *partition.Replica, hints [][]byte) (rows []wanted, ranges []wantedRange, err error) {
+	views := k.views()
+	for _, hint := range hints {
+		stamp, ok, err := r.HintAt(hint)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !ok {
+			continue
+		}
+		e, ok := keys.ParseIndex(hint)
+		due, sound := keys.ParseDue(e.Clustering)
+		if !ok || !sound {
+			return nil, nil, fmt.Errorf("hint %x is damaged", hint)
+		}
+		v := views.byIndex[e.Index]
+		switch {
+		case v == nil:
+			return nil, nil, errBehind // or the view was dropped, and its hints are on their way out
+		case due.Range:
+			ranges = append(ranges, wantedRange{v, stamp, hint, e.Token, e.Key, due})
+			continue
+		}
+		rows = add(rows, &e, due.Clustering, wantedView{v, stamp})
+	}
+	return rows, ranges, nil
+}
+
+// add adds a row, or a view of one that is wanted already.
+func add(rows []wanted, e *keys.Entry, clustering []byte, v wantedView) []wanted {
+	for i := range rows {
+		w := &rows[i]
+		if w.token == e.Token && bytes.Equal(w.key, e.Key) && bytes.Equal(w.clustering, clustering) {
+			w.views = append(w.views, v)
+			return rows
+		}
+	}
+	return append(rows, wanted{e.Token, e.Key, clustering, []wantedView{v}})
+}
+
+// image adds to a delivery what follows from a row of the base as it is now. With hinted the row's own hints are
+// settled by it.
+func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool) error {
+	base := w.views[0].view.Base
+	values, err := w.views[0].view.valuesOf(w.key, w.clustering)
+	if err != nil {
+		return err
+	}
+	now := k.o.Now().Unix()
+	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: now, Dropped: base.DroppedIDs()}
+	if len(base.Clustering) > 0 {
+		read.Slices = []command.Slice{{Start: w.clustering, End: append(bytes.Clone(w.clustering), 0)}}
+	}
+	images := make([]Image, len(w.views))
+	at := looker{fn: func(r *row.Row) error {
+		var b row.Builder
+		for i, v := range w.views {
+			if !v.view.knows(r) {
+				return errBehind
+			}
+			images[i] = v.view.image(&b, &values, r, v.stamp, now)
+		}
+		return nil
+	}}
+	if err := d.replica.Look(ctx, &read, &at); err != nil {
+		return err
+	}
+	for i, v := range w.views {
+		if err := v.view.changes(d, w, &values, &images[i], v.stamp, now); err != nil {
+			return err
+		}
+		if hinted {
+			hint := keys.AppendIndex(nil, v.view.Index, keys.HintDue, w.token, w.key,
+				keys.AppendDueRow(nil, w.clustering))
+			d.settled = append(d.settled, keys.AppendSettled(nil, hint, v.stamp))
+		}
+	}
+	d.rows++
+	return nil
+}
+
+// looker is a visitor of one row.
+type looker struct{ fn func(r *row.Row) error }
+
+// Partition implements command.Visitor.
+func (l *looker) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (l *looker) Row(_ []byte, r *row.Row) (command.Step, error) { return command.Stop, l.fn(r) }
+
+// changes adds what brings the view in step with a row of the base at a stamp: the image at its place, and deletions at
+// all others where the row may have left something. Those places are settled, unless the row has its value still: it
+// may be shown there later without being written there again.
+func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, stamp, now int64) error {
+	if image.Shown {
+		d.add(v, &image.Place, image.Operand)
+	}
+	var b row.Builder
+	if v.key == nil {
+		if image.Shown {
+			return nil
+		}
+		if p, ok := v.place(values, nil); ok {
+			d.add(v, &p, gone(&b, stamp, now))
+		}
+		place := keys.AppendIndex(nil, v.Index, keys.HintPlace, w.token, w.key,
+			keys.AppendPlace(nil, w.clustering, nil))
+		d.settled = append(d.settled, keys.AppendSettled(nil, place, stamp)) // whatever makes the row enters it again
+		return nil
+	}
+	lower, upper := keys.PlacesOf(w.clustering)
+	return d.replica.ViewPlaces(v.Index, w.token, w.key, lower, upper, func(place []byte, _ int64) bool {
+		e, _ := keys.ParseIndex(place)
+		_, value, ok := keys.ParsePlaceOf(e.Clustering)
+		same := image.Value != nil && bytes.Equal(value, image.Value)
+		if !ok || same && image.Shown {
+			return true
+		}
+		if p, ok := v.place(values, value); ok {
+			d.add(v, &p, gone(&b, stamp, now))
+		}
+		if !same {
+			d.settled = append(d.settled, keys.AppendSettled(nil, place, stamp))
+		}
+		return true
+	})
+}
+
+// add adds an operand for a row of a view.
+func (d *delivery) add(v *View, p *Place, operand []byte) {
+	op := command.Op{Kind: command.OpRow, Clustering: p.Clustering, Operand: operand}
+	for i := range d.mutations {
+		if m := &d.mutations[i]; m.Table == v.Table.ID && bytes.Equal(m.Key, p.Key) {
+			m.Ops = append(m.Ops, op)
+			return
+		}
+	}
+	d.mutations = append(d.mutations, command.Mutation{Table: v.Table.ID, Token: p.Token, Key: p.Key,
+		SchemaVersion: v.Table.Revision, Ops: []command.Op{op}})
+}
+
+// followRange brings a view in step with the rows of a range, as many at a time as memory is meant to hold.
+func (k *Keeper) followRange(ctx context.Context, r *partition.Replica, g *wantedRange) error {
+	lower := keys.AppendPlacesFrom(nil, g.due.Start)
+	var upper []byte
+	if g.due.Range && g.due.End != nil {
+		upper = keys.AppendPlacesFrom([]byte{}, g.due.End)
+	}
+	for more := true; more; {
+		more = false
+		var rows []wanted
+		err := r.ViewPlaces(g.view.Index, g.token, g.key, lower, upper, func(place []byte, _ int64) bool {
+			e, _ := keys.ParseIndex(bytes.Clone(place))
+			clustering, _, ok := keys.ParsePlaceOf(e.Clustering)
+			if n := len(rows); !ok || n > 0 && bytes.Equal(rows[n-1].clustering, clustering) {
+				return true
+			}
+			if more = len(rows) == chunkRows; more {
+				lower = keys.AppendPlacesFrom(nil, clustering)
+				return false
+			}
+			rows = append(rows, wanted{g.token, g.key, clustering, []wantedView{{g.view, g.stamp}}})
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		d := &delivery{keeper: k, replica: r}
+		for i := range rows {
+			if err := k.image(ctx, d, &rows[i], false); err != nil {
+				return err
+			}
+		}
+		if !more {
+			d.settled = append(d.settled, keys.AppendSettled(nil, g.hint, g.stamp))
+		}
+		if err := k.deliver(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

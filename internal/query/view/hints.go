@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"bytes"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// Row appends the hints that a write of a row leaves for the view: that the row may be out of step and, where it may
+// get a place in the view, which. value is what is written to the column of the view's key that is none of the base,
+// nil for none; insert says that the row may appear.
+func (v *View) Row(dst []command.Op, clustering, value []byte, insert bool) []command.Op {
+	n := len(clustering)
+	if insert && (v.key == nil || value != nil) {
+		rest := keys.AppendPlace(make([]byte, 0, 2*n+len(value)+8), clustering, value)
+		dst = append(dst, v.op(keys.HintPlace, rest))
+	}
+	return append(dst, v.op(keys.HintDue, keys.AppendDueRow(make([]byte, 0, n+1), clustering)))
+}
+
+// Range appends the hint that a deletion of the rows in [start, end) leaves; a nil end is unbounded.
+func (v *View) Range(dst []command.Op, start, end []byte) []command.Op {
+	return append(dst, v.op(keys.HintDue, keys.AppendDueRange(nil, start, end)))
+}
+
+func (v *View) op(value, rest []byte) command.Op {
+	return command.Op{Kind: command.OpIndex, Index: v.Index, Value: value, Clustering: rest}
+}
+
+// Key is the column of the view's key that is no key column of the base; nil if there is none.
+func (v *View) Key() *schema.Column { return v.key }
+
+// Affected reports whether a write of regular columns can concern the view.
+func (v *View) Affected(changes func(c *schema.Column) bool) bool { return v.affected(changes) }
+
+// longKey is from which length on keys are looked at closely.
+const longKey = keys.MaxLen / 2
+
+// CheckPlace refuses a row whose place in the view would have too long a key.
+func (v *View) CheckPlace(key, clustering, value []byte) error {
+	if len(key)+len(clustering)+len(value) < longKey {
+		return nil
+	}
+	w, err := v.valuesOf(key, clustering)
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, s := range v.clustering {
+		if s.from == v.key {
+			total += len(value)
+		} else {
+			total += len(w.of(s.from))
+		}
+	}
+	p, _ := v.place(&w, value)
+	if n := max(len(p.Key), total); n > keys.MaxLen {
+		return dberr.Invalidf("Key length of %d is longer than maximum of %d in materialized view %s", n, keys.MaxLen,
+			v.Table.Name)
+	}
+	return nil
+}
+
+// Ops returns the hints of a row that was there before its view, for whoever builds the view, and for the parts of
+// batches that are planned anew.
+func (v *View) Ops(clustering []byte, r *row.Row) []command.Op {
+	var value []byte
+	if v.key != nil {
+		if cell := r.Cell(v.key.ID); cell != nil {
+			value = bytes.Clone(cell.Value)
+		}
+	}
+	return v.Row(nil, clustering, value, true)
+}
+
+// Entries are the Ops of a row for the view of one index of hints.
+func Entries(ks *schema.Keyspace, base *schema.Table, ix *schema.Index, clustering []byte, r *row.Row) (
+	[]command.Op, error) {
+	t := ks.Tables[ix.View()]
+	if t == nil || t.View == nil {
+		return nil, nil
+	}
+	for c := range base.Columns() {
+		if c.Kind != schema.Regular || t.ByName[c.Name] == nil || !t.ByName[c.Name].Kind.IsKey() {
+			continue
+		}
+		v := View{Index: ix.ID, key: c}
+		return v.Ops(clustering, r), nil
+	}
+	v := View{Index: ix.ID}
+	return v.Ops(clustering, r), nil
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/view"
+)
+
+// viewOf is a materialized view of the table that a plan writes to. skip is true if no execution of the plan concerns
+// it.
+type viewOf struct {
+	*view.View
+	skip bool
+}
+
+// keyedValue is what a row gets in a column that is in the key of a view.
+type keyedValue struct {
+	column *schema.Column
+	value  []byte
+}
+
+// bindViews finds the views of the plan's table.
+func (p *Plan) bindViews() error {
+	views, err := view.Of(p.keyspace, p.table)
+	if err != nil {
+		return dberr.Serverf("%s", err)
+	}
+	for _, v := range views {
+		skip := !p.whole && !v.Affected(func(c *schema.Column) bool {
+			for i := range p.ops {
+				if p.ops[i].column == c {
+					return true
+				}
+			}
+			return false
+		})
+		p.views = append(p.views, &viewOf{v, skip})
+		for i := range p.ops {
+			p.ops[i].keyed = p.ops[i].keyed || p.ops[i].column == v.Key()
+		}
+	}
+	return nil
+}
+
+// hint adds the hints that a change of a row leaves for views.
+func (x *Execution) hint(p *Plan, t *target) error {
+	for _, v := range p.views {
+		if v.skip {
+			continue
+		}
+		var value []byte
+		for i := range x.keyed {
+			if x.keyed[i].column == v.Key() {
+				value = x.keyed[i].value
+			}
+		}
+		if err := v.CheckPlace(t.group.key, t.clustering, value); err != nil {
+			return err
+		}
+		t.group.ops = v.Row(t.group.ops, t.clustering, value, p.kind != remove)
+	}
+	return nil
+}
+
+// hintRange adds the hints that the deletion of a range of rows leaves for views.
+func (x *Execution) hintRange(p *Plan, t *target, start, end []byte) {
+	for _, v := range p.views {
+		t.group.ops = v.Range(t.group.ops, start, end)
+	}
+}
+
+// hintsOf are the hints for the views of a table that a part of a batch leaves which is planned anew.
+func hintsOf(s *schema.Schema, t *schema.Table, ops []command.Op, c *command.Conditional) (
+	out []command.Op, err error) {
+	views, err := view.Of(s.Keyspaces[t.Keyspace], t)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range views {
+		for i := range ops {
+			operand := bytes.Clone(ops[i].Operand)
+			row.Stamp(operand, stampForLook)
+			switch ops[i].Kind {
+			case command.OpRow:
+				var r row.Row
+				if _, err := r.Resolve(operand, row.NotDeleted, math.MinInt64, nil); err != nil {
+					return nil, err
+				}
+				out = append(out, v.Ops(ops[i].Clustering, &r)...)
+			case command.OpHeader:
+				var h row.Header
+				if err := h.Resolve(operand, math.MinInt64, nil); err != nil {
+					return nil, err
+				}
+				if h.Deleted != row.NotDeleted {
+					out = v.Range(out, nil, nil)
+				}
+				for _, g := range h.Ranges {
+					out = v.Range(out, bytes.Clone(g.Start), bytes.Clone(g.End))
+				}
+			}
+		}
+		for _, u := range c.Updates {
+			if ref := c.Rows[u.Row]; !ref.Static {
+				out = v.Row(out, ref.Clustering, nil, true)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Views follows what is written to tables with materialized views. Writes leave hints in the same entry of the log (RFC
+// 0027); whoever leads the partition brings the views in step, and removes the hints then.
+type Views interface {
+	// Follow is told of the hints that writes have left here, as keys of entries that it may keep: they are applied. It
+	// calls then once, when the views have followed or when the client has waited long enough for them. It does not
+	// block, and must be quick.
+	Follow(r *Replica, hints [][]byte, then func())
+}
+
+// SetViews has all writes from now on followed by v.
+func (h *Host) SetViews(v Views) { h.views.Store(&v) }
+
+// hintsOf are the keys of what mutations leave under keys.HintDue, nil for nothing: for nearly all writes.
+func (h *Host) hintsOf(ms ...*command.Mutation) (hints [][]byte) {
+	if h.views.Load() == nil {
+		return nil
+	}
+	for _, m := range ms {
+		for i := range m.Ops {
+			if o := &m.Ops[i]; o.Kind == command.OpIndex && o.Index&keys.HintSpace != 0 && len(o.Value) == 0 {
+				key := keys.AppendIndex(nil, o.Index, o.Value, m.Token, m.Key, o.Clustering)
+				if len(hints) == 0 || !bytes.Equal(hints[len(hints)-1], key) {
+					hints = append(hints, key)
+				}
+			}
+		}
+	}
+	return hints
+}
+
+// follows returns the completion of a write: done, or one that waits for the views first.
+func (r *Replica) follows(done command.Completion, ms ...*command.Mutation) command.Completion {
+	if hints := r.host.hintsOf(ms...); hints != nil {
+		return &followed{replica: r, hints: hints, done: done}
+	}
+	return done
+}
+
+// followed is the completion of a write to a table with views.
+type followed struct {
+	replica *Replica
+	hints   [][]byte
+	done    command.Completion
+}
+
+// Done implements command.Completion.
+func (f *followed) Done(err error) {
+	if err != nil {
+		f.done.Done(err)
+		return
+	}
+	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, func() { f.done.Done(nil) })
+}
+
+// At implements Indexed.
+func (f *followed) At(index uint64) { tellIndex(f.done, index) }
+
+// Charge implements ru.Charged.
+func (f *followed) Charge(u ru.Units) { ru.Tell(f.done, u) }
+
+// followsDecision is follows for a conditional.
+func (r *Replica) followsDecision(done command.DecisionCompletion, m *command.Mutation) command.DecisionCompletion {
+	if hints := r.host.hintsOf(m); hints != nil {
+		return &followedDecision{r, hints, done}
+	}
+	return done
+}
+
+type followedDecision struct {
+	replica *Replica
+	hints   [][]byte
+	done    command.DecisionCompletion
+}
+
+// Decided implements command.DecisionCompletion.
+func (f *followedDecision) Decided(d *command.Decision, err error) {
+	if err != nil || !d.Applied {
+		f.done.Decided(d, err)
+		return
+	}
+	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, func() { f.done.Decided(d, nil) })
+}
+
+// At implements Indexed.
+func (f *followedDecision) At(index uint64) { tellIndex(f.done, index) }
+
+// HintAt returns the stamp of a hint of this node's store; ok is false where there is none.
+func (r *Replica) HintAt(key []byte) (stamp int64, ok bool, err error) {
+	return r.host.store.HintAt(key)
+}
+
+// Due passes on what is due in the replica's span for the view of an index of hints, from a key on (nil: from the
+// first), until fn returns false. Keys are valid during the call.
+func (r *Replica) Due(index uint32, from []byte, fn func(key []byte, stamp int64) bool) error {
+	s := r.state.Load()
+	prefix := keys.AppendIndexValue(nil, index, keys.HintDue)
+	lower := append(bytes.Clone(prefix), s.keys.Begin...)
+	if bytes.Compare(from, lower) > 0 {
+		lower = from
+	}
+	upper := keys.After(bytes.Clone(prefix))
+	if len(s.keys.End) > 0 {
+		upper = append(prefix, s.keys.End...)
+	}
+	return r.host.store.Hints(lower, upper, fn)
+}
+
+// ViewPlaces passes on the places, of rows of a logical partition, whose rests are in [lower, upper); a nil upper is
+// unbounded. fn is as of Due.
+func (r *Replica) ViewPlaces(index uint32, tok token.Token, key, lower, upper []byte,
+	fn func(place []byte, stamp int64) bool) error {
+	prefix := keys.AppendIndex(nil, index, keys.HintPlace, tok, key, nil)
+	end := keys.After(bytes.Clone(prefix))
+	if upper != nil {
+		end = append(bytes.Clone(prefix), upper...)
+	}
+	return r.host.store.Hints(append(prefix, lower...), end, fn)
+}
+
+// Look reads what has been applied here, whatever the others know. It costs nothing and confirms nothing.
+func (r *Replica) Look(ctx context.Context, q *command.Read, v command.Visitor) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	s := r.state.Load()
+	if r.isMeta() || q.Table != s.keys.Table || !s.serves(q.Position()) {
+		return r.wrongRange()
+	}
+	if err := r.host.store.Read(ctx, q, v); err != nil {
+		return err
+	}
+	if r.gaveAway(q, s) {
+		return r.wrongRange()
+	}
+	return nil
+}

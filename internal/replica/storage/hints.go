@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// Hints for materialized views (RFC 0028) are entries of an index with a value: the stamp of the mutation that wrote
+// them last. So whoever has brought the view in step with the row as it was at a stamp can have them removed, and what
+// was written meanwhile stays.
+
+// settle removes an entry of hints unless it was written again after stamp.
+func (w *sweep) settle(b *pebble.Batch, key []byte, stamp int64) error {
+	value, err := w.get(key)
+	if err != nil || value == nil {
+		return err
+	}
+	if hintStamp(value) > stamp {
+		w.s.m.sweepsKept.Add(1)
+		return nil
+	}
+	w.s.m.swept.Add(1)
+	return b.DeleteSized(key, uint32(len(value)), nil)
+}
+
+func hintStamp(value []byte) int64 {
+	if len(value) != 8 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(value))
+}
+
+// holdsPlace reports whether an entry of hints is still of use here: what is due always is, a place as long as its row
+// is there or anything is due in its logical partition. A row that has expired takes what the view has of it with it.
+func (w *sweep) holdsPlace(e *keys.Entry) (bool, error) {
+	clustering, _, ok := keys.ParsePlaceOf(e.Clustering)
+	if !bytes.Equal(e.Value, keys.HintPlace) || !ok {
+		return true, nil
+	}
+	lower := keys.AppendIndex(nil, e.Index, keys.HintDue, e.Token, e.Key, nil)
+	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: keys.After(bytes.Clone(lower))})
+	if err != nil {
+		return false, err
+	}
+	due := it.First()
+	if err := errors.Join(it.Error(), it.Close()); err != nil || due {
+		return due, err
+	}
+	prefix := keys.AppendPartition(nil, w.table.ID, e.Token, e.Key)
+	if err := w.loadHeader(prefix); err != nil {
+		return false, err
+	}
+	covered, err := w.covering(clustering)
+	if err != nil {
+		return false, err
+	}
+	value, err := w.get(append(append(prefix, keys.Row), clustering...))
+	if err != nil || value == nil {
+		return false, err
+	}
+	return w.row.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)
+}
+
+// HintAt returns the stamp of an entry of hints; ok is false if there is none.
+func (s *Statistics) HintAt(key []byte) (stamp int64, ok bool, err error) {
+	value, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, s.check(fmt.Errorf("hint: %w", err))
+	}
+	stamp = hintStamp(value)
+	return stamp, true, s.check(closer.Close())
+}
+
+// Hints passes the entries of hints in [lower, upper) on, in their order, until fn returns false. Keys are valid during
+// the call.
+func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return s.check(err)
+	}
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		var value []byte
+		if value, err = it.ValueAndErr(); err == nil && !fn(it.Key(), hintStamp(value)) {
+			break
+		}
+	}
+	return s.check(errors.Join(err, it.Error(), it.Close()))
+}
