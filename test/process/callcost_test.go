@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,20 +56,7 @@ func callItem(id, key string) map[string]any {
 // that does nothing, and of a plain write of a row of the size of an item, by turns, over connections that have several
 // requests under way. The items are indexed by their whole content, or not at all.
 func BenchmarkCall(b *testing.B) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
-	config := filepath.Join(b.TempDir(), "config.yaml")
-	// Partitions stay as they are.
-	text := "splits:\n  request_units_per_second: -1\nrest:\n  primary_key: " + restclient.Key + "\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	s := Start(b, b.TempDir(), "--config", config, "--commit", "periodic", "--rest", address)
-	loadCalls(b, address)
+	s := startCalls(b)
 	c := s.Dial(b)
 	Do(b, c, "CREATE TABLE shop.rows (k text PRIMARY KEY, body text)")
 	row, err := json.Marshal(callItem("a", "owner"))
@@ -130,6 +118,75 @@ func BenchmarkCall(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// startCalls starts a node with the containers of loadCalls.
+func startCalls(b *testing.B) *Server {
+	b.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	config := filepath.Join(b.TempDir(), "config.yaml")
+	// Partitions stay as they are.
+	text := "splits:\n  request_units_per_second: -1\nrest:\n  primary_key: " + restclient.Key + "\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	s := Start(b, b.TempDir(), "--config", config, "--commit", "periodic", "--rest", address)
+	loadCalls(b, address)
+	return s
+}
+
+// BenchmarkNeighbour measures how long a client waits for point reads, alone and while others call procedures that
+// loop, allocate and recurse without end.
+func BenchmarkNeighbour(b *testing.B) {
+	s := startCalls(b)
+	reads := func(what string, most time.Duration) {
+		c := s.Dial(b)
+		var took []time.Duration
+		for end := time.Now().Add(most); time.Now().Before(end); {
+			begun := time.Now()
+			_, err := c.Query("SELECT body FROM shop.plain WHERE \"/k\" = '\"owner1\"' AND id = 'c'")
+			if err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(begun))
+		}
+		slices.Sort(took)
+		at := func(part float64) float64 {
+			return float64(took[int(part*float64(len(took)-1))].Microseconds()) / 1000
+		}
+		b.Logf("%s: %d reads, p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms", what, len(took), at(0.5), at(0.99), at(0.999))
+		b.ReportMetric(at(0.5), what+"-p50-ms")
+		b.ReportMetric(at(0.99), what+"-p99-ms")
+	}
+	for b.Loop() {
+		reads("alone", 3*time.Second)
+		for _, name := range []string{"loops", "allocates", "recurses"} {
+			stop := make(chan struct{})
+			var hostile sync.WaitGroup
+			for i := range 4 {
+				c := s.Dial(b)
+				hostile.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default: // each call is refused in the end
+							_, _ = c.Query(fmt.Sprintf("CALL shop.plain.%s('owner%d')", name, 2+i))
+						}
+					}
+				})
+			}
+			reads(name, 3*time.Second)
+			close(stop)
+			hostile.Wait()
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
 // loadCalls makes two containers with procedures and items.
 func loadCalls(b *testing.B, address string) {
 	c := restclient.New(address, time.Minute)
@@ -150,8 +207,13 @@ func loadCalls(b *testing.B, address string) {
 		"plain": {"indexingMode": "none", "automatic": false}, "indexed": {"indexingMode": "consistent"}} {
 		post("dbs/shop/colls", "", map[string]any{"id": id, "indexingPolicy": policy,
 			"partitionKey": map[string]any{"paths": []string{"/k"}, "kind": "Hash", "version": 2}})
-		post("dbs/shop/colls/"+id+"/sprocs", "", map[string]string{"id": "take", "body": takeText})
-		post("dbs/shop/colls/"+id+"/sprocs", "", map[string]string{"id": "nothing", "body": "function () {}"})
+		for name, body := range map[string]string{"take": takeText, "nothing": "", "loops": "for (;;) {}",
+			"allocates": "var a = []; for (;;) a.push({a: [{}, {}]})", "recurses": "(function f() { f() })()"} {
+			if name != "take" {
+				body = "function () {" + body + "}"
+			}
+			post("dbs/shop/colls/"+id+"/sprocs", "", map[string]string{"id": name, "body": body})
+		}
 		for o := range callOwners {
 			key := fmt.Sprint("owner", o)
 			var batch []map[string]any

@@ -61,6 +61,7 @@ func TestFunctions(t *testing.T) {
 		{`function (x) { throw new Error('bad ' + x) }`, `[1]`, `error bad 1`},
 		{`function (x) { return getContext().getCollection() }`, `[1]`, `error no collection`},
 		{`function (x) { return __.readDocument('x') }`, `[1]`, `error cannot use items`},
+		{`function (x, y, z) { return [x === undefined, y, z, arguments.length] }`, `[2]`, `[true,2,null,2]`},
 	} {
 		p, err := e.Program(t.Context(), "f", c.body)
 		if err != nil {
@@ -69,6 +70,9 @@ func TestFunctions(t *testing.T) {
 		var args []document.Value
 		for a := range document.View([]byte(c.args)).Elements() {
 			args = append(args, a)
+		}
+		if strings.Contains(c.body, "z") {
+			args = append([]document.Value{{}}, args...) // a path that is missing
 		}
 		v, err := e.Function(t.Context(), p, args)
 		got := v.String()

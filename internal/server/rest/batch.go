@@ -35,6 +35,8 @@ func (x *exchange) batchOperations() (keys []string, ops []container.Operation, 
 		return nil, nil, false, badRequest("The body of a batch is not a JSON array of operations: " + err.Error())
 	}
 	switch {
+	case x.header.Get(hPreTriggers) != "" || x.header.Get(hPostTriggers) != "":
+		return nil, nil, false, badRequest("Triggers run with single operations, not with batches and bulk requests.")
 	case len(sent) == 0:
 		return nil, nil, false, badRequest("Batch request has no operations.")
 	case len(sent) > container.OperationsMax:
