@@ -30,7 +30,8 @@ type Bounds struct {
 	ResultBytes int
 	// LogBytes and LogLines bound what it logs, 8 KiB and 500 lines: what is more is left out.
 	LogBytes, LogLines int
-	// Scripts is how many run at once in a process, one for each processor and at least 2.
+	// Scripts is how many run at once in a process: one for each processor but one, which others have for themselves,
+	// and at least 1.
 	Scripts int
 	// Programs and ProgramBytes bound the cache of compiled scripts, 500 scripts with 16 MiB of text.
 	Programs, ProgramBytes int
@@ -47,7 +48,7 @@ func (b Bounds) withDefaults() Bounds {
 	orElse(&b.LogBytes, 8<<10)
 	orElse(&b.LogLines, 500)
 	orElse(&b.ResultBytes, 240<<10)
-	orElse(&b.Scripts, max(2, runtime.GOMAXPROCS(0)))
+	orElse(&b.Scripts, max(1, runtime.GOMAXPROCS(0)-1))
 	orElse(&b.Programs, 500)
 	orElse(&b.ProgramBytes, 16<<20)
 	return b

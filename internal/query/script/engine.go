@@ -117,8 +117,23 @@ func (e *Engine) outcome(ctx context.Context, role role, c *Call) (*Outcome, err
 // built-in when their time was over.
 func (e *Engine) Abandoned() int64 { return e.abandoned.Load() }
 
+// inner is the key by which the context of a script that has a place has the *sync.WaitGroup of what runs at its place:
+// a function that is called by a query of it runs while it waits, and needs none of its own. If each took one, as many
+// procedures as there are places would wait for each other.
+type inner struct{}
+
+// placeOf is what runs at the place of the script that has called, nil if none has.
+func placeOf(ctx context.Context) *sync.WaitGroup {
+	w, _ := ctx.Value(inner{}).(*sync.WaitGroup)
+	return w
+}
+
 // enter waits for a place among the scripts that run.
 func (e *Engine) enter(ctx context.Context) error {
+	if of := placeOf(ctx); of != nil {
+		of.Add(1)
+		return nil
+	}
 	select {
 	case e.places <- struct{}{}:
 		return nil
@@ -136,7 +151,14 @@ func (e *Engine) enter(ctx context.Context) error {
 		"%d scripts run on this node, as many as may run at once. Nothing was done: try again", e.bounds.Scripts)}
 }
 
-func (e *Engine) leave() { <-e.places }
+// leave is the inverse of enter.
+func (e *Engine) leave(ctx context.Context) {
+	if of := placeOf(ctx); of != nil {
+		of.Done()
+		return
+	}
+	<-e.places
+}
 
 // take takes a realm from the pool, or makes one.
 func (e *Engine) take() *realm {

@@ -3,10 +3,14 @@
 package script
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/document"
 )
 
 // TestIsolation has scripts leave whatever they can in the one realm of an engine, and others look for it.
@@ -133,4 +137,44 @@ func TestCache(t *testing.T) {
 	if b, _ := e.Program(t.Context(), "a", `() => 1`); a == b {
 		t.Error("it was kept beyond the bound")
 	}
+}
+
+// calling is a fake whose queries call a function of an engine.
+type calling struct {
+	*fake
+	engine   *Engine
+	function *Program
+}
+
+func (c *calling) Query(ctx context.Context, q *Query) (*Page, *Failure) {
+	v, err := c.engine.Function(ctx, c.function, []document.Value{document.NumberValue(20)})
+	if err != nil {
+		return nil, &Failure{Status: 500, Message: err.Error(), Fatal: true}
+	}
+	return &Page{Documents: [][]byte{v.Append(nil)}}, nil
+}
+
+// TestFunctionsWithin proves that procedures whose queries call functions do not wait for each other's places.
+func TestFunctionsWithin(t *testing.T) {
+	e := New(Bounds{Time: time.Minute, FunctionTime: time.Minute, Scripts: 1})
+	f, err := e.Program(t.Context(), "f", `(x) => x + 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.Program(t.Context(), "p", `() => { __.queryDocuments(__.getAltLink(), 'SELECT', (err, page) => {
+		__.response.setBody(page) }) }`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			out, err := e.Procedure(t.Context(), &Call{Program: p, Items: &calling{newFake(), e, f}, SelfLink: self,
+				AltLink: alt})
+			if err != nil || string(out.Body) != "[21]" {
+				t.Errorf("%s %v", out.Body, err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -76,15 +76,17 @@ func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
 		return nil, err
 	}
 	now := time.Now()
-	r := &run{engine: e, ctx: ctx, call: c, role: role, begun: now, accept: now.Add(e.bounds.AcceptTime),
-		end: now.Add(e.bounds.Time)}
+	within := &sync.WaitGroup{}
+	r := &run{engine: e, ctx: context.WithValue(ctx, inner{}, within), call: c, role: role,
+		begun: now, accept: now.Add(e.bounds.AcceptTime), end: now.Add(e.bounds.Time)}
 	if d, ok := ctx.Deadline(); ok && d.Before(r.end.Add(e.bounds.Grace)) {
 		r.end = d.Add(-e.bounds.Grace)
 		r.accept = now.Add(r.end.Sub(now) * 2 / 3)
 	}
 	done := make(chan *result, 1)
 	go func() {
-		defer e.leave()
+		defer e.leave(ctx)
+		defer within.Wait()
 		out := r.run()
 		done <- out
 	}()

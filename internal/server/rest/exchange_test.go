@@ -214,7 +214,8 @@ func TestExchanges(t *testing.T) {
 			batch,
 			400, "Batch request has more operations than what is supported.", nil},
 		{"POST " + docs, `[{"operationType":"Read","id":"1"}]`, with("x-ms-cosmos-is-batch-request", "True",
-			"x-ms-cosmos-batch-atomic", "True", "x-ms-documentdb-pre-trigger-include", "t"), 400, "not with batches", nil},
+			"x-ms-cosmos-batch-atomic", "True", "x-ms-documentdb-pre-trigger-include", "t"), 400,
+			"not with batches", nil},
 		{"POST " + docs, `[{"operationType":"Dance"}]`, batch, 400, `unknown type \\"Dance\\"`, nil},
 		{"POST " + docs, `[{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"1","pk":"p"}},` +
 			`{"operationType":"Read","partitionKey":"[\"q\"]","id":"1"},{"operationType":"Read","partitionKey":"x","id":"1"}]`,
