@@ -134,10 +134,17 @@ func (x *changeWriter) row(i *storage.Image) {
 		x.begin(kind)
 		x.image(command.ChangeRowAfter, &i.After)
 		x.image(command.ChangeRowBefore, &i.Before)
-		op.Operand = x.b.Append(nil)
+		size := i.Before.Size() + i.After.Size() + cellBytes*(len(i.Before.Cells)+len(i.After.Cells))
+		op.Operand = x.b.Append(make([]byte, 0, 3*headBytes+size))
 	}
 	x.ops = append(x.ops, op)
 }
+
+// headBytes and cellBytes are about what the head of a row and of a cell take in stored form.
+const (
+	headBytes = 32
+	cellBytes = 8
+)
 
 // begin begins a change that is kept.
 func (x *changeWriter) begin(kind command.Changed) {
@@ -165,5 +172,5 @@ func (x *changeWriter) image(column uint32, r *row.Row) {
 		c := &r.Cells[i]
 		x.c.CellAt(c.Column, c.Path, c.Value, c.Timestamp, c.TTL, c.Expiry)
 	}
-	x.cell(column, x.c.Append(nil))
+	x.cell(column, x.c.Append(make([]byte, 0, headBytes+r.Size()+cellBytes*len(r.Cells))))
 }

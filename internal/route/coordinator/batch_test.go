@@ -380,6 +380,27 @@ func TestBatchWithUpdates(t *testing.T) {
 	})
 }
 
+// A part of a batch whose changes are only logged is not read before the batch is recorded: a read without rows would be
+// one of the whole logical partition.
+func TestBatchOfLoggedParts(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		ms := spread(c, 2)
+		o := WriteOptions{Atomic: true, Type: "BATCH", Updates: []*command.Conditional{
+			{Mutation: ms[1], Log: &command.ChangeLog{Keep: 60}}}}
+		if err := writeNow(c, o, ms[0]); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range f.take() {
+			if strings.HasPrefix(line, "read") {
+				t.Errorf("it asks for %s", line)
+			}
+		}
+		if n, _ := f.written(); n != 2 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
 // What clients have written since a coordinator gave its batch up stays when the batch is finished; what they have not
 // written to gets what the batch brings.
 func TestReplayOfAnAbandonedBatch(t *testing.T) {
