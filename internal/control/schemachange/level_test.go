@@ -13,7 +13,7 @@ import (
 )
 
 // TestContainersNeedTheirLevel proves that no container is made while nodes may be of a build that does not know them,
-// and that tables are.
+// and that tables are: with change feeds when all nodes know those.
 func TestContainersNeedTheirLevel(t *testing.T) {
 	for level := feature.Oldest; level <= feature.Newest; level++ {
 		c := Changer{Level: func(*meta.State) feature.Level { return level }}
@@ -21,8 +21,9 @@ func TestContainersNeedTheirLevel(t *testing.T) {
 		if refused := err != nil && strings.Contains(err.Error(), "ilion upgrade"); refused != (level < 3) {
 			t.Errorf("level %d: %v", level, err)
 		}
-		if err := c.allowed(meta.Empty(), &schema.CreateTable{}); err != nil {
-			t.Errorf("a table at level %d: %v", level, err)
+		table := schema.CreateTable{}
+		if err := c.allowed(meta.Empty(), &table); err != nil || table.NoFeeds != (level < 5) {
+			t.Errorf("a table at level %d: %v, without feeds: %v", level, err, table.NoFeeds)
 		}
 	}
 }

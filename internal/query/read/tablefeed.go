@@ -97,7 +97,11 @@ func (s *scan) emitChange(e *feed.Entry) error {
 		if err != nil {
 			return err
 		}
-		return s.emitVersion(e, e.Changed().String(), nil, nil, &after, &before)
+		operation := e.Changed().String()
+		if !after.Exists() && !before.Exists() {
+			operation += "_too_large" // the images were not kept
+		}
+		return s.emitVersion(e, operation, nil, nil, &after, &before)
 	}
 	h, err := e.Deletions()
 	if err != nil {

@@ -87,7 +87,12 @@ type changeWriter struct {
 	ops  []command.Op
 	now  int64
 	b, c row.Builder
+	kept int // bytes of images, as they would be without a bound
 }
+
+// imagesMax bounds the images that one mutation keeps, in bytes: a row may be changed in a small part, and have grown
+// larger than any mutation. What is above it is kept without images, and said to be.
+const imagesMax = 16 << 20
 
 // deletions adds what a mutation deletes beside single rows, if it does.
 func (x *changeWriter) deletions(ops []command.Op) error {
@@ -132,9 +137,13 @@ func (x *changeWriter) row(i *storage.Image) {
 	if x.log.Keep > 0 {
 		op.Index |= command.ChangeKept
 		x.begin(kind)
-		x.image(command.ChangeRowAfter, &i.After)
-		x.image(command.ChangeRowBefore, &i.Before)
 		size := i.Before.Size() + i.After.Size() + cellBytes*(len(i.Before.Cells)+len(i.After.Cells))
+		if x.kept += size; x.kept <= imagesMax {
+			x.image(command.ChangeRowAfter, &i.After)
+			x.image(command.ChangeRowBefore, &i.Before)
+		} else {
+			size = 0
+		}
 		op.Operand = x.b.Append(make([]byte, 0, 3*headBytes+size))
 	}
 	x.ops = append(x.ops, op)
