@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // feedRow is a row of a change feed, by column.
@@ -246,5 +247,17 @@ func TestTableFeedBounds(t *testing.T) {
 		"cosmos_changefeed_mode() = 'all'", 10, nil)
 	if len(rows) != 2 || rows[0].brief(nil, "n") != "create 2 < -" || rows[1].brief(nil, "n") != "replace 1 < 2" {
 		t.Errorf("a counter: %v", rows)
+	}
+	// What has expired is no change, and is gone from the row before the next one.
+	c.query("INSERT INTO ks.t (k, v) VALUES (9, 9) USING TTL 1")
+	poll.Until(t, "a row to expire", func() bool { return c.query("SELECT v FROM ks.t WHERE k = 9").RowCount == 0 })
+	if rows, _ = c.follow(latest, 10, nil); rows != nil {
+		t.Errorf("what has expired is shown: %v", rows)
+	}
+	c.query("UPDATE ks.t SET v = 10 WHERE k = 9")
+	rows, _ = c.follow(strings.Replace(all, "SELECT k, v", "SELECT k, v, ttl(v)", 1), 10, nil)
+	if len(rows) != 2 || !strings.HasPrefix(rows[0].brief(nil, "v", "ttl(v)"), "create 9 ") ||
+		rows[1].brief(nil, "v") != "create 10 < -" {
+		t.Errorf("after a row has expired: %v", rows)
 	}
 }

@@ -23,6 +23,7 @@ func TestImagesAreBounded(t *testing.T) {
 	if len(x.ops) != 2 || len(x.ops[0].Operand) < imagesMax/2 || len(x.ops[1].Operand) > 100 {
 		t.Fatalf("%d entries of %d and %d bytes", len(x.ops), len(x.ops[0].Operand), len(x.ops[1].Operand))
 	}
+	row.Stamp(x.ops[1].Operand, 7)
 	var kept row.Row
 	if _, err := kept.Resolve(x.ops[1].Operand, row.NotDeleted, 100, nil); err != nil ||
 		kept.Cell(command.ChangeKind) == nil || kept.Cell(command.ChangeRowAfter) != nil {

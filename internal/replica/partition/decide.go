@@ -102,11 +102,12 @@ func (r *Replica) judge(
 			return false, err
 		}
 	}
+	applied := d.Applied
 	if err := r.conclude(t.term, &v, latch, done); err != nil {
 		return false, err
 	}
-	if d.Applied {
-		r.wrote(m.Claimant, usage.Applied, v.price, v.written, m.Token)
+	if applied { // done may have been told: neither d nor m is looked at again
+		r.wrote(v.whole.Claimant, usage.Applied, v.price, v.written, v.whole.Token)
 	}
 	return true, nil
 }

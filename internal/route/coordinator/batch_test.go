@@ -380,8 +380,8 @@ func TestBatchWithUpdates(t *testing.T) {
 	})
 }
 
-// A part of a batch whose changes are only logged is not read before the batch is recorded: a read without rows would be
-// one of the whole logical partition.
+// A part of a batch whose changes are only logged is not read before the batch is recorded: a read without rows would
+// be one of the whole logical partition.
 func TestBatchOfLoggedParts(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
