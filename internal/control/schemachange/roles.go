@@ -84,7 +84,9 @@ func granted(roles *access.State, next *schema.Schema, events []schema.Event, ro
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Created:
 			roles = roles.Made(role, access.OfKeyspace(e.Keyspace), access.OfFunctions(e.Keyspace))
 		case e.Target == schema.TargetTable && e.Change == schema.Created:
-			roles = roles.Made(role, access.OfTable(e.Keyspace, e.Name))
+			if t := next.Table(e.Keyspace, e.Name); t == nil || t.View == nil { // a view is guarded by its base
+				roles = roles.Made(role, access.OfTable(e.Keyspace, e.Name))
+			}
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Dropped:
 			roles = roles.Revoked(func(r access.Resource) bool { return r.Keyspace == e.Keyspace })
 		case e.Target == schema.TargetTable && e.Change == schema.Dropped:

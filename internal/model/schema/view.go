@@ -71,6 +71,14 @@ func (k *Keyspace) ViewsOf(table string) []*Table {
 	return out
 }
 
+// Guarded is the name of the table whose permissions hold for the table: that of the base for a view.
+func (t *Table) Guarded() string {
+	if t.View != nil {
+		return t.View.Base
+	}
+	return t.Name
+}
+
 // Hints is the index of hints for a view of the table, nil if there is none.
 func (t *Table) Hints(view string) *Index { return t.Indexes[hintsName(view)] }
 

@@ -126,7 +126,7 @@ func (s *Session) actor() (ddl.Actor, error) {
 // needsRead notes what reading a table takes.
 func (st *statement) needsRead(t *schema.Table) {
 	if !access.Readable(t.Keyspace, t.Name) {
-		st.needs = append(st.needs, need{access.Select, access.OfTable(t.Keyspace, t.Name)})
+		st.needs = append(st.needs, need{access.Select, access.OfTable(t.Keyspace, t.Guarded())})
 	}
 }
 

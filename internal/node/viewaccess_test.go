@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestViewsAreGuardedByTheirBase proves that a role sees of a view what it may see of the base table, also a role that
+// has made the view: SELECT on the base lets it read, and UNMASK on the base lets it see values that are masked there.
+func TestViewsAreGuardedByTheirBase(t *testing.T) {
+	t.Parallel()
+	masking := true
+	n := startTestNode(t, Options{Masking: &masking,
+		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}})
+	boss := newClientAs(t, n, "boss")
+	for _, stmt := range []string{
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE ks.t (k int PRIMARY KEY, v int, w text MASKED WITH DEFAULT)",
+		"CREATE ROLE maker WITH LOGIN = true AND PASSWORD = 'm'", "GRANT ALTER ON ks.t TO maker",
+		"INSERT INTO ks.t (k, v, w) VALUES (1, 2, 'secret')",
+	} {
+		boss.query(stmt)
+	}
+	maker := newClientAs(t, n, "maker")
+	maker.query("CREATE MATERIALIZED VIEW ks.m AS SELECT k, v, w FROM ks.t WHERE v IS NOT NULL AND k IS NOT NULL " +
+		"PRIMARY KEY (v, k)")
+	poll.Until(t, "the view is built", func() bool { return boss.query("SELECT v FROM ks.m").RowCount == 1 })
+	_, err := maker.tryQuery("SELECT w FROM ks.m")
+	if err == nil || !strings.Contains(err.Error(), "SELECT permission on <table ks.t>") {
+		t.Errorf("without SELECT on the base: %v", err)
+	}
+	boss.query("GRANT SELECT ON ks.t TO maker")
+	read := func() string {
+		r := maker.query("SELECT w FROM ks.m WHERE v = 2")
+		if r.RowCount != 1 {
+			t.Errorf("%d rows", r.RowCount)
+		}
+		return string(r.Cells)
+	}
+	if got := read(); strings.Contains(got, "secret") {
+		t.Errorf("a mask of the base does not hold in the view: %q", got)
+	}
+	boss.query("GRANT UNMASK ON ks.t TO maker")
+	if got := read(); !strings.Contains(got, "secret") {
+		t.Errorf("UNMASK on the base does not count: %q", got)
+	}
+}
