@@ -53,6 +53,8 @@ type Options struct {
 	Storage StorageOptions `yaml:"storage"`
 	Splits  SplitOptions   `yaml:"splits"`
 	Merges  MergeOptions   `yaml:"merges"`
+	// UserFunctions lets clients make and call user-defined functions, by Cassandra's name; nil: they may.
+	UserFunctions *bool `yaml:"user_defined_functions_enabled"`
 	// Guardrails bound what statements may ask for, by Cassandra's names.
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       AuthOptions       `yaml:"auth"`

@@ -21,6 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/function"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/session"
@@ -39,7 +40,10 @@ func (n *Node) serve() error {
 	large := n.newQuota()
 	n.inBackground(large.Run)
 	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
-	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff})
+	engine := script.New(script.Bounds{})
+	functions := function.New(engine, n.answers, n.opts.UserFunctions == nil || *n.opts.UserFunctions)
+	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff,
+		Functions: functions})
 	options := session.Options{
 		Release:          n.answers,
 		MaskingOff:       maskingOff,
@@ -60,6 +64,7 @@ func (n *Node) serve() error {
 		LateStale:        n.cluster != nil,
 		Authority:        n.authority,
 		Roles:            n.changer,
+		Functions:        functions,
 	}
 	if n.audit != nil {
 		options.Audit = n.auditRequest
@@ -75,7 +80,7 @@ func (n *Node) serve() error {
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.SortFreely,
 		Sizes:   n.containerSizes,
 		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel }})
-	n.scripts = script.NewService(n.containers, script.Bounds{})
+	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
 	var err error
 	n.engine, err = session.New(n.catalog, n.coordinator, d, options)
@@ -260,7 +265,7 @@ func (n *Node) announce(events []schema.Event) {
 	}
 	for _, e := range events {
 		n.cql.SchemaChanged(session.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace,
-			Name: e.Name})
+			Name: e.Name, Args: e.ArgList()})
 	}
 }
 

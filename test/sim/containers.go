@@ -152,7 +152,7 @@ func (n *node) serveItems() {
 	n.definitions = &container.Definitions{}
 	n.stock = container.New(container.Options{Catalog: n.cat, Coordinator: n.coord, Store: n.changer,
 		Definitions: n.definitions, Sched: n.Scheduler(), Now: n.peers.Now, Building: n.builder.Building})
-	n.scripts = script.NewService(n.stock, script.Bounds{})
+	n.scripts = script.NewService(n.stock, script.New(script.Bounds{}))
 }
 
 // itemPrograms are the partition.Programs of a node: those of items, and those of the clients of rows.

@@ -238,6 +238,7 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 		return s.Schema, nil
 	}
 	whole, partly := map[string]bool{}, map[string][]string{}
+	functions := map[string]bool{} // the keyspaces whose functions have changed: they are few, and are decoded together
 	for _, key := range changed {
 		object, ok := strings.CutPrefix(key, schemaPrefix)
 		if !ok {
@@ -247,16 +248,21 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 			whole[ks] = true
 		} else if ks, table, ok := schema.TableOfObject(object); ok {
 			partly[ks] = append(partly[ks], table)
+		} else if ks, ok := schema.FunctionsOfObject(object); ok {
+			functions[ks] = true
+			if partly[ks] == nil {
+				partly[ks] = []string{}
+			}
 		}
 	}
 	fresh, err := schema.FromObjects(func(yield func(string, []byte) bool) {
 		if len(whole) == 0 {
-			yieldParts(records, changed, partly, yield)
+			yieldParts(records, changed, partly, functions, yield)
 			return
 		}
 		for key, value := range records {
 			object, ok := strings.CutPrefix(key, schemaPrefix)
-			if ok && wanted(object, key, changed, whole, partly) && !yield(object, value) {
+			if ok && wanted(object, key, changed, whole, partly, functions) && !yield(object, value) {
 				return
 			}
 		}
@@ -275,6 +281,9 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 	for ks, tables := range partly {
 		if old := next.Keyspaces[ks]; old != nil && !whole[ks] {
 			next.Keyspaces[ks] = graft(old, fresh.Keyspaces[ks], tables)
+			if f := fresh.Keyspaces[ks]; f != nil && functions[ks] {
+				next.Keyspaces[ks].Functions = f.Functions
+			}
 		}
 	}
 	return &next, nil
@@ -282,12 +291,23 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 
 // yieldParts yields the objects that changed, and the keyspaces that they are in: no keyspace itself has changed, and
 // there may be thousands of tables in them.
-func yieldParts(records map[string][]byte, changed []string, partly map[string][]string,
+func yieldParts(records map[string][]byte, changed []string, partly map[string][]string, functions map[string]bool,
 	yield func(string, []byte) bool) {
 	for _, key := range changed {
 		object, ok := strings.CutPrefix(key, schemaPrefix)
+		if _, function := schema.FunctionsOfObject(object); function {
+			continue // with all others of its keyspace
+		}
 		if value := records[key]; ok && value != nil && !yield(object, value) {
 			return
+		}
+	}
+	if len(functions) > 0 {
+		for key, value := range records {
+			object, _ := strings.CutPrefix(key, schemaPrefix)
+			if ks, ok := schema.FunctionsOfObject(object); ok && functions[ks] && !yield(object, value) {
+				return
+			}
 		}
 	}
 	objects := []string{"schema"} // the counters
@@ -302,7 +322,11 @@ func yieldParts(records map[string][]byte, changed []string, partly map[string][
 }
 
 // wanted reports whether an object has to be decoded.
-func wanted(object, key string, changed []string, whole map[string]bool, partly map[string][]string) bool {
+func wanted(object, key string, changed []string, whole map[string]bool, partly map[string][]string,
+	functions map[string]bool) bool {
+	if ks, ok := schema.FunctionsOfObject(object); ok {
+		return whole[ks] || functions[ks]
+	}
 	if ks, ok := strings.CutPrefix(object, "keyspace/"); ok {
 		return whole[ks] || partly[ks] != nil
 	}

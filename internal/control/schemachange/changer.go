@@ -88,7 +88,7 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 }
 
 // The feature levels from which on there are containers, vectors, change logs, masks, change logs of CQL tables, and
-// views: older builds do not know them in the records.
+// views and user-defined functions: older builds do not know them in the records.
 const (
 	containersLevel = 3
 	vectorsLevel    = 4
@@ -96,6 +96,7 @@ const (
 	masksLevel      = 5
 	tableFeedsLevel = 5
 	viewsLevel      = 5
+	functionsLevel  = 5
 )
 
 // allowed refuses what nodes of an older build could not follow.
@@ -124,8 +125,8 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		"with \"ilion upgrade\"", containersLevel)
 }
 
-// understood refuses a schema with vectors, which nodes of an older build could not read, and one with masks, which
-// they would not heed.
+// understood refuses a schema with vectors or functions, which nodes of an older build could not read, and one with
+// masks, which they would not heed.
 func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 	what, least := "", feature.Level(0)
 	switch {
@@ -134,6 +135,8 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		what, least = "Vectors", vectorsLevel
 	case c.Level(s) < masksLevel && next.HasMasks():
 		what, least = "Masked columns", masksLevel
+	case c.Level(s) < functionsLevel && next.HasFunctions():
+		what, least = "User-defined functions", functionsLevel
 	}
 	if what == "" {
 		return nil

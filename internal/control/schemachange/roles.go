@@ -4,6 +4,7 @@ package schemachange
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
@@ -62,7 +63,11 @@ func (c *Changer) world(s *meta.State, actor string) *access.World {
 			case access.Table:
 				return whole.Table(r.Keyspace, r.Name) != nil
 			case access.Function:
-				return procedureExists(whole, r)
+				ks := whole.Keyspace(r.Keyspace)
+				return procedureExists(whole, r) || ks != nil && slices.ContainsFunc(ks.Functions,
+					func(f *schema.Function) bool {
+						return access.OfFunction(f.Keyspace, f.Name, f.ArgTypes()) == r
+					})
 			}
 			return whole.Keyspace(r.Keyspace) != nil
 		},
@@ -91,6 +96,11 @@ func granted(roles *access.State, next *schema.Schema, events []schema.Event, ro
 			roles = roles.Revoked(func(r access.Resource) bool { return r.Keyspace == e.Keyspace })
 		case e.Target == schema.TargetTable && e.Change == schema.Dropped:
 			roles = roles.Revoked(func(r access.Resource) bool { return r == access.OfTable(e.Keyspace, e.Name) })
+		case (e.Target == schema.TargetFunction || e.Target == schema.TargetAggregate) && e.Change == schema.Created:
+			roles = roles.Made(role, access.OfFunction(e.Keyspace, e.Name, e.ArgList()))
+		case (e.Target == schema.TargetFunction || e.Target == schema.TargetAggregate) && e.Change == schema.Dropped:
+			on := access.OfFunction(e.Keyspace, e.Name, e.ArgList())
+			roles = roles.Revoked(func(r access.Resource) bool { return r == on })
 		}
 		if e.Target == schema.TargetTable && e.Change != schema.Created {
 			roles = roles.Revoked(func(r access.Resource) bool {

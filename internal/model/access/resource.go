@@ -65,6 +65,11 @@ func (r Resource) Procedure() (table, id string, ok bool) {
 	return strings.Cut(r.Name, ".")
 }
 
+// OfFunction is a function or aggregate by the types of its arguments, as CQL writes them.
+func OfFunction(keyspace, name string, args []string) Resource {
+	return Resource{Kind: Function, Keyspace: keyspace, Name: name, Args: strings.Join(args, ", ")}
+}
+
 // Parent is the next wider resource; false if there is none. A permission on a resource is one on all it contains.
 func (r Resource) Parent() (Resource, bool) {
 	switch r.Kind {

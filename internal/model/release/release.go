@@ -55,6 +55,11 @@ type Release struct {
 	FiltersVirtual bool
 	// WarnsOfUse: the first PREPARE of a connection after USE that names a table without its keyspace has a warning.
 	WarnsOfUse bool
+	// ExecutionOf: the text about a user-defined function that failed names it, else it is what was thrown alone.
+	ExecutionOf bool
+	// FunctionsDisabled and UnknownLanguage are the texts where user-defined functions are switched off, and about a
+	// language that they cannot be written in.
+	FunctionsDisabled, UnknownLanguage string
 }
 
 // The releases.
@@ -77,6 +82,10 @@ var (
 		VirtualTexts:        true,
 		Misspells:           true,
 		OldJSON:             true,
+		ExecutionOf:         true,
+		FunctionsDisabled: "User-defined functions are disabled in cassandra.yaml - set " +
+			"enable_user_defined_functions=true to enable",
+		UnknownLanguage: "Functions are written in the languages java and javascript",
 	}
 	Cassandra50 = &Release{
 		Name:            "5.0",
@@ -87,6 +96,10 @@ var (
 		FiltersVirtual:  true,
 		SnapshotOptions: true,
 		WarnsOfUse:      true,
+		FunctionsDisabled: "User-defined functions are disabled in cassandra.yaml - set " +
+			"user_defined_functions_enabled=true to enable",
+		UnknownLanguage: "Currently only Java UDFs are available in Cassandra. For more information - CASSANDRA-18252 " +
+			"and CASSANDRA-17281",
 	}
 )
 

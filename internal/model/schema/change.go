@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/release"
 )
@@ -39,9 +40,22 @@ func (st *Stamp) release() *release.Release { return cmp.Or(st.Release, release.
 // Event tells clients what changed.
 type Event struct {
 	Change string // CREATED, UPDATED, DROPPED
-	Target string // KEYSPACE, TABLE, TYPE
+	Target string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
 	// Name is empty for a keyspace.
 	Keyspace, Name string
+	// Args are the types of the arguments of a function or aggregate; see ArgList.
+	Args string
+}
+
+// argSeparator stands between types in Event.Args. No type has it in its text.
+const argSeparator = "\n"
+
+// ArgList are the types of the arguments of a function or aggregate, as clients are told.
+func (e *Event) ArgList() []string {
+	if e.Args == "" {
+		return nil
+	}
+	return strings.Split(e.Args, argSeparator)
 }
 
 // The words of Event.
@@ -53,6 +67,9 @@ const (
 	TargetKeyspace = "KEYSPACE"
 	TargetTable    = "TABLE"
 	TargetType     = "TYPE"
+
+	TargetFunction  = "FUNCTION"
+	TargetAggregate = "AGGREGATE"
 )
 
 // Apply makes the next schema. The first event is the statement's own, further ones are consequences. A change that

@@ -11,7 +11,7 @@ import (
 
 // Compare returns what changed from old to s, as clients of a node are told that did not make the change itself. A
 // keyspace that was dropped stands for all that was in it. Objects that are the same memory are taken for equal. The
-// order is keyspaces, types, tables, each by name.
+// order is keyspaces, types, tables, functions, aggregates, each by name.
 func Compare(old, s *Schema) []Event {
 	var out []Event
 	names := map[string]bool{}
@@ -36,7 +36,7 @@ func Compare(old, s *Schema) []Event {
 }
 
 func rank(e Event) int {
-	return slices.Index([]string{TargetKeyspace, TargetType, TargetTable}, e.Target)
+	return slices.Index([]string{TargetKeyspace, TargetType, TargetTable, TargetFunction, TargetAggregate}, e.Target)
 }
 
 func compareKeyspaces(before, after *Keyspace) (out []Event) {
@@ -68,6 +68,37 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 			a = nil
 		}
 		event(TargetTable, name, a != nil, b != nil, a == b || a != nil && b != nil && a.Revision == b.Revision)
+	}
+	return append(out, compareFunctionsOf(before, after)...)
+}
+
+// compareFunctionsOf returns what changed among the functions and aggregates of a keyspace.
+func compareFunctionsOf(before, after *Keyspace) (out []Event) {
+	find := func(k *Keyspace, f *Function) *Function {
+		i := slices.IndexFunc(k.Functions, func(g *Function) bool {
+			return g.key() == f.key() && g.target() == f.target()
+		})
+		if i < 0 {
+			return nil
+		}
+		return k.Functions[i]
+	}
+	event := func(change string, f *Function) { out = append(out, f.event(change)) }
+	for _, f := range before.Functions {
+		if !slices.Contains(after.Functions, f) && find(after, f) == nil {
+			event(Dropped, f)
+		}
+	}
+	for _, f := range after.Functions {
+		if slices.Contains(before.Functions, f) {
+			continue
+		}
+		switch old := find(before, f); {
+		case old == nil:
+			event(Created, f)
+		case !reflect.DeepEqual(old, f):
+			event(Updated, f)
+		}
 	}
 	return out
 }

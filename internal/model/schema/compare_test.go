@@ -38,16 +38,16 @@ func TestCompare(t *testing.T) {
 		},
 	}}
 	want := []Event{
-		{Dropped, TargetKeyspace, "gone", ""},
-		{Updated, TargetKeyspace, "ks", ""},
-		{Created, TargetKeyspace, "new", ""},
-		{Dropped, TargetType, "ks", "dropped"},
-		{Updated, TargetType, "ks", "u"},
-		{Dropped, TargetTable, "ks", "again"},
-		{Created, TargetTable, "ks", "again"},
-		{Dropped, TargetTable, "ks", "dropped"},
-		{Updated, TargetTable, "ks", "t"},
-		{Created, TargetTable, "new", "t"},
+		{Change: Dropped, Target: TargetKeyspace, Keyspace: "gone", Name: ""},
+		{Change: Updated, Target: TargetKeyspace, Keyspace: "ks", Name: ""},
+		{Change: Created, Target: TargetKeyspace, Keyspace: "new", Name: ""},
+		{Change: Dropped, Target: TargetType, Keyspace: "ks", Name: "dropped"},
+		{Change: Updated, Target: TargetType, Keyspace: "ks", Name: "u"},
+		{Change: Dropped, Target: TargetTable, Keyspace: "ks", Name: "again"},
+		{Change: Created, Target: TargetTable, Keyspace: "ks", Name: "again"},
+		{Change: Dropped, Target: TargetTable, Keyspace: "ks", Name: "dropped"},
+		{Change: Updated, Target: TargetTable, Keyspace: "ks", Name: "t"},
+		{Change: Created, Target: TargetTable, Keyspace: "new", Name: "t"},
 	}
 	if diff := cmp.Diff(want, Compare(old, next)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -17,13 +17,15 @@ import (
 const Format = 2
 
 // The keys of objects: one for the counters, one for every keyspace with its types, one for every table with its
-// indexes. Containers and views have keys of their own: a build that does not know what they are refuses them.
+// indexes, one for every function and aggregate. Containers, views and functions have keys of their own: a build that
+// does not know what they are refuses them.
 const (
 	rootObject     = "schema"
 	keyspacePrefix = "keyspace/"
 	tablePrefix    = "table/"
 	itemsPrefix    = "container/"
 	viewPrefix     = "view/"
+	functionPrefix = "function/"
 )
 
 // objectKey is the key of a table's object.
@@ -153,6 +155,11 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 				add(t.objectKey(), t.encode())
 			}
 		}
+		for _, f := range ks.Functions {
+			if before == nil || !slices.Contains(before.Functions, f) {
+				add(f.objectKey(), f.encode())
+			}
+		}
 	}
 	for ks := range old.All() {
 		if IsSystem(ks.Name) {
@@ -170,6 +177,7 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 				gone = append(gone, t.objectKey())
 			}
 		}
+		gone = append(gone, goneFunctions(ks, now)...)
 	}
 	slices.Sort(gone)
 	return put, gone, err
@@ -179,6 +187,7 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 func FromObjects(objects iter.Seq2[string, []byte]) (*Schema, error) {
 	s := New()
 	var tables []tableJSON
+	var functions []functionJSON
 	for key, b := range objects {
 		var err error
 		switch {
@@ -191,6 +200,10 @@ func FromObjects(objects iter.Seq2[string, []byte]) (*Schema, error) {
 			var t tableJSON
 			t, err = unmarshalTable(b)
 			tables = append(tables, t)
+		case strings.HasPrefix(key, functionPrefix):
+			var f functionJSON
+			f, err = unmarshalFunction(b)
+			functions = append(functions, f)
 		default:
 			err = feature.ErrNewer
 		}
@@ -201,6 +214,11 @@ func FromObjects(objects iter.Seq2[string, []byte]) (*Schema, error) {
 	for i := range tables {
 		if err := s.decodeTable(&tables[i]); err != nil {
 			return nil, fmt.Errorf("decode table %s.%s: %w", tables[i].Keyspace, tables[i].Name, err)
+		}
+	}
+	for i := range functions {
+		if err := s.decodeFunction(&functions[i]); err != nil {
+			return nil, fmt.Errorf("decode function %s.%s: %w", functions[i].Keyspace, functions[i].Name, err)
 		}
 	}
 	return s, nil

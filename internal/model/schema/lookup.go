@@ -249,6 +249,16 @@ func IsSystem(keyspace string) bool {
 	return IsLocalSystem(keyspace) || IsVirtualSystem(keyspace) || IsReplicatedSystem(keyspace)
 }
 
+// HasFunctions reports whether there are user-defined functions.
+func (s *Schema) HasFunctions() bool {
+	for _, ks := range s.Keyspaces {
+		if len(ks.Functions) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // HasVectors reports whether a column or a user-defined type of the schema has vectors.
 func (s *Schema) HasVectors() bool {
 	for _, ks := range s.Keyspaces {

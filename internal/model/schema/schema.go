@@ -41,6 +41,8 @@ type Keyspace struct {
 	Tables  map[string]*Table
 	// Types holds the user-defined types, Frozen = false.
 	Types map[string]*cqltype.Type
+	// Functions are the user-defined functions and aggregates, by name and then by the types of their arguments.
+	Functions []*Function
 	// typeRest has what a later build has added to the types, by name.
 	typeRest map[string]rest
 	// Virtual is true for keyspaces whose rows are computed (system, system_schema, ...). Package catalog makes them;

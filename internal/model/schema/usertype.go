@@ -59,6 +59,7 @@ func (k *Keyspace) withType(t *cqltype.Type) (*Keyspace, []string) {
 	for name := range k.Types {
 		next.Types[name] = r.named(name)
 	}
+	next.Functions = r.functions(k.Functions, k.Name, t.Name)
 	var changed []string
 	for _, table := range k.SortedTables() {
 		if rebound := r.table(table, k.Name, t.Name); rebound != nil {
@@ -220,7 +221,9 @@ func (c *AlterType) apply(s *Schema) (*Schema, []Event, error) {
 	case AddColumns:
 		err = c.add(&udt, ks)
 	case RenameColumns:
-		err = c.rename(&udt)
+		if err = c.checkInitials(ks); err == nil {
+			err = c.rename(&udt)
+		}
 	default:
 		err = dberr.Invalidf("Altering field types is no longer supported")
 		if c.release().Misspells {
@@ -304,6 +307,21 @@ func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 	return nil
 }
 
+// checkInitials refuses to rename fields of a type that INITCOND of an aggregate has.
+func (c *AlterType) checkInitials(ks *Keyspace) error {
+	var users []string
+	for f := range ks.Scalars(true) {
+		if f.Aggregate.Initial != nil && f.Aggregate.State.References(c.Keyspace, c.Name) {
+			users = append(users, f.Qualified())
+		}
+	}
+	if len(users) > 0 {
+		return dberr.Invalidf("Cannot alter user type %s as it is still used in INITCOND by aggregates %s", c.Name,
+			strings.Join(users, ", "))
+	}
+	return nil
+}
+
 func (c *AlterType) rename(udt *cqltype.Type) error {
 	old := slices.Clone(udt.Fields)
 	for _, r := range c.Rename {
@@ -336,7 +354,16 @@ func (c *DropType) apply(s *Schema) (*Schema, []Event, error) {
 		return nil, nil, dberr.Invalidf("Type '%s.%s' doesn't exist", c.Keyspace, c.Name)
 	}
 	ks := s.Keyspaces[c.Keyspace]
-	var types, tables []string
+	var types, tables, functions []string
+	for _, f := range ks.Functions {
+		if f.uses(c.Keyspace, c.Name) {
+			functions = append(functions, f.Qualified())
+		}
+	}
+	if len(functions) > 0 {
+		return nil, nil, dberr.Invalidf("Cannot drop user type '%s.%s' as it is still used by functions %s", c.Keyspace,
+			c.Name, strings.Join(functions, ", "))
+	}
 	for _, t := range ks.SortedTypes() {
 		if t.Name != c.Name && t.References(c.Keyspace, c.Name) {
 			types = append(types, t.Name)

@@ -129,6 +129,10 @@ func testSchema(t *testing.T) *schema.Schema {
 		&schema.CreateIndex{Keyspace: "ks", Table: "t",
 			Targets: []schema.TargetSpec{{Column: "m", Target: schema.IndexKeys}}},
 		&schema.AlterTable{Keyspace: "ks", Name: "t", Op: schema.DropColumns, Drop: []string{"x"}},
+		&schema.CreateFunction{Keyspace: "ks", Name: "f", Args: []schema.FieldSpec{{Name: "s", Type: spec("int")},
+			{Name: "x", Type: spec("text")}}, Returns: spec("int"), Nulls: true, Language: "java", Body: "return s;"},
+		&schema.CreateAggregate{Keyspace: "ks", Name: "g", Args: []*schema.TypeSpec{spec("text")}, StateFunc: "f",
+			State: spec("int")},
 		&schema.AlterTable{Keyspace: "ks", Name: "t", Op: schema.AlterMask, Column: "m", Mask: &schema.MaskSpec{
 			Column: spec("map<text, int>"), Mask: schema.Mask{Keyspace: "system", Function: "mask_replace",
 				Types: []*schema.TypeSpec{spec("map<text, int>"), spec("int")}, Values: [][]byte{nil, {0, 0, 0, 1}}}}},
@@ -363,7 +367,7 @@ func TestPublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Publish(s2)
-	if diff := cmp.Diff([]string{"0 6 1"}, heard); diff != "" {
+	if diff := cmp.Diff([]string{"0 8 1"}, heard); diff != "" {
 		t.Errorf("publications (-want +got):\n%s", diff)
 	}
 	if c.Snapshot().Table("system", "local") == nil || c.Snapshot().Keyspace("ks") != nil {

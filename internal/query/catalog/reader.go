@@ -155,6 +155,8 @@ var fillers = map[string]func(*builder){
 	"system_schema.columns":                      fillColumns,
 	"system_schema.column_masks":                 fillMasks,
 	"system_schema.dropped_columns":              fillDropped,
+	"system_schema.aggregates":                   fillAggregates,
+	"system_schema.functions":                    fillFunctions,
 	"system_schema.indexes":                      fillIndexes,
 	"system_schema.types":                        fillTypes,
 	"system_schema.views":                        fillViews,

@@ -194,6 +194,37 @@ func fillTypes(b *builder) {
 	})
 }
 
+func fillFunctions(b *builder) {
+	b.keyspaces(func(ks *schema.Keyspace) {
+		for f := range ks.Scalars(false) {
+			b.add(values{
+				"keyspace_name": text(ks.Name), "function_name": text(f.Name), "argument_types": list(f.ArgTypes()),
+				"argument_names": list(f.ArgNames), "body": text(f.Body), "called_on_null_input": boolean(f.Nulls),
+				"language": text(f.Language), "return_type": text(f.Returns.String()),
+			})
+		}
+	})
+}
+
+func fillAggregates(b *builder) {
+	b.keyspaces(func(ks *schema.Keyspace) {
+		for f := range ks.Scalars(true) {
+			v := values{
+				"keyspace_name": text(ks.Name), "aggregate_name": text(f.Name), "argument_types": list(f.ArgTypes()),
+				"return_type": text(f.Returns.String()), "state_func": text(f.Aggregate.StateFunc),
+				"state_type": text(f.Aggregate.State.String()),
+			}
+			if f.Aggregate.FinalFunc != "" {
+				v["final_func"] = text(f.Aggregate.FinalFunc)
+			}
+			if f.Aggregate.Initial != nil {
+				v["initcond"] = text(f.Aggregate.State.Format(f.Aggregate.Initial))
+			}
+			b.add(v)
+		}
+	})
+}
+
 func fillVirtualKeyspaces(b *builder) {
 	b.keyspaces(func(ks *schema.Keyspace) { b.add(values{"keyspace_name": text(ks.Name)}) })
 }

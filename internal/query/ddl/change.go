@@ -80,6 +80,14 @@ func (e *Executor) change(stmt parser.Statement, session string) (schema.Change,
 		ks, err := keyspaceOf(s.Name, session)
 		return orError(&schema.DropView{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists},
 			err)
+	case *parser.CreateFunction:
+		return e.createFunction(s, session)
+	case *parser.CreateAggregate:
+		return e.createAggregate(s, session)
+	case *parser.DropFunction:
+		return e.dropFunction(s.Name, s.IfExists, s.HasArgs, s.Args, false, session)
+	case *parser.DropAggregate:
+		return e.dropFunction(s.Name, s.IfExists, s.HasArgs, s.Args, true, session)
 	case *parser.DropIndex:
 		ks, err := keyspaceOf(s.Name, session)
 		return orError(&schema.DropIndex{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists},

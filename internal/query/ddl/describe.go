@@ -60,7 +60,8 @@ type describer struct {
 }
 
 // Describe answers DESCRIBE; keyspace is the session's, empty if it has none. The order of rows is Cassandra's:
-// keyspaces by name, in each types (those a type needs first), tables with their indexes; names regardless of case.
+// keyspaces by name, in each types (those a type needs first), functions, aggregates, tables with their indexes;
+// names regardless of case.
 func (e *Executor) Describe(stmt *parser.Describe, keyspace string) (*Rows, error) {
 	d := &describer{release: e.opts.Release, schema: e.catalog.Snapshot(), session: keyspace,
 		internals: stmt.Internals}
@@ -156,6 +157,11 @@ func (d *describer) list(kind parser.DescribeKind) error {
 			for _, t := range byName(ks.SortedTypes(), func(t *cqltype.Type) string { return t.Name }) {
 				d.add(quote(ks.Name), "type", quote(t.Name))
 			}
+		case parser.DescribeFunctions, parser.DescribeAggregates:
+			all := slices.Collect(ks.Scalars(kind == parser.DescribeAggregates))
+			for _, f := range byName(all, functionOrder) {
+				d.add(quote(ks.Name), functionKind(f), functionName(f))
+			}
 		}
 	}
 	return nil
@@ -232,10 +238,8 @@ func (d *describer) element(stmt *parser.Describe) error {
 			return nil
 		}
 		return dberr.Invalidf("Materialized view '%s' not found in '%s'", name, in)
-	case parser.DescribeFunction:
-		return dberr.Invalidf("User defined function '%s' not found in '%s'", name, in)
 	}
-	return dberr.Invalidf("User defined aggregate '%s' not found in '%s'", name, in)
+	return d.functions(ks, name, stmt.Kind == parser.DescribeAggregate)
 }
 
 func errNoCurrentKeyspace() error {
@@ -280,6 +284,11 @@ func (d *describer) keyspace(ks *schema.Keyspace, only bool) {
 	done := map[string]bool{}
 	for _, t := range byName(ks.SortedTypes(), func(t *cqltype.Type) string { return t.Name }) {
 		d.typeAfterItsParts(ks, t, done)
+	}
+	for _, aggregates := range []bool{false, true} {
+		for _, f := range byName(slices.Collect(ks.Scalars(aggregates)), functionOrder) {
+			d.function(f)
+		}
 	}
 	for _, t := range byName(ks.SortedTables(), func(t *schema.Table) string { return t.Name }) {
 		if t.View == nil {

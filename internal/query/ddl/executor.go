@@ -42,6 +42,17 @@ type Options struct {
 	UUID    func() schema.UUID
 	// MaskingOff refuses to put masks on columns.
 	MaskingOff bool
+	// Functions compiles the bodies of functions; nil: there are none.
+	Functions Functions
+}
+
+// Functions says whether a function can be called.
+type Functions interface {
+	// Check returns why a function cannot be made: functions are switched off, its language is not known, or its body
+	// is wrong. The errors are *dberr.Invalid.
+	Check(ctx context.Context, f *schema.Function) error
+	// Enabled returns why no function of a language can be made, nil if they can.
+	Enabled(language string) error
 }
 
 func (o Options) withDefaults() Options {
@@ -71,6 +82,8 @@ func New(c *catalog.Catalog, store Store, opts Options) *Executor {
 type Result struct {
 	// Change is what changed, nil if nothing did: the object was there (or gone) already, or has these options already.
 	Change *schema.Event
+	// Args are the argument types of a function or aggregate that changed, as the client is told.
+	Args []string
 	// Warnings are for the client. They may be there beside an error.
 	Warnings []string
 }
@@ -81,7 +94,8 @@ func Handles(stmt parser.Statement) bool {
 	case *parser.CreateKeyspace, *parser.AlterKeyspace, *parser.DropKeyspace, *parser.CreateTable, *parser.AlterTable,
 		*parser.DropTable,
 		*parser.CreateType, *parser.AlterType, *parser.DropType, *parser.CreateIndex, *parser.DropIndex,
-		*parser.CreateView, *parser.AlterView, *parser.DropView:
+		*parser.CreateView, *parser.AlterView, *parser.DropView,
+		*parser.CreateFunction, *parser.DropFunction, *parser.CreateAggregate, *parser.DropAggregate:
 		return true
 	}
 	return outside(stmt)
@@ -102,11 +116,7 @@ func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
 func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, actor Actor,
 	g *guardrail.Check) (Result, error) {
 	if outside(stmt) {
-		err := actor.outside(stmt, keyspace, e.catalog.Snapshot())
-		if err == nil {
-			err = refuse(stmt, keyspace, e.catalog.Snapshot())
-		}
-		return Result{}, err
+		return Result{}, refuse(stmt, keyspace, e.catalog.Snapshot())
 	}
 	change, err := e.change(stmt, keyspace)
 	if err == nil {
@@ -127,6 +137,9 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	if err := e.mask(stmt, change, e.catalog.Snapshot()); err != nil {
 		return Result{}, err
 	}
+	if err := e.compile(ctx, change); err != nil {
+		return Result{}, err
+	}
 	s, events, err := e.store.Apply(ctx, change, actor.Role)
 	if err != nil {
 		return Result{Warnings: unknownOrder(change)}, err
@@ -134,5 +147,9 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	if len(events) == 0 {
 		return Result{}, nil
 	}
-	return Result{Change: &events[0], Warnings: e.warnings(change, s)}, nil
+	args := events[0].ArgList()
+	if created := argTexts(change); created != nil {
+		args = created
+	}
+	return Result{Change: &events[0], Args: args, Warnings: e.warnings(change, s)}, nil
 }

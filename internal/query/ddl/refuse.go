@@ -4,7 +4,6 @@ package ddl
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -15,16 +14,13 @@ import (
 // what alters or drops one is told that it does not exist, which is true.
 
 const (
-	noFunctions  = "User-defined functions are not supported"
-	noAggregates = "User-defined aggregates are not supported"
-	noTriggers   = "Triggers are not supported"
+	noTriggers = "Triggers are not supported"
 )
 
 // outside reports whether a statement is not supported.
 func outside(stmt parser.Statement) bool {
 	switch stmt.(type) {
-	case *parser.CreateFunction, *parser.DropFunction, *parser.CreateAggregate, *parser.DropAggregate,
-		*parser.CreateTrigger, *parser.DropTrigger:
+	case *parser.CreateTrigger, *parser.DropTrigger:
 		return true
 	}
 	return false
@@ -33,19 +29,11 @@ func outside(stmt parser.Statement) bool {
 // refuse is the error of a statement that is not supported; nil for DROP .. IF EXISTS, which has nothing to drop.
 func refuse(stmt parser.Statement, session string, s *schema.Schema) error {
 	switch st := stmt.(type) {
-	case *parser.CreateFunction:
-		return refuseCreate(st.Name, session, s, noFunctions)
-	case *parser.CreateAggregate:
-		return refuseCreate(st.Name, session, s, noAggregates)
 	case *parser.CreateTrigger:
 		return refuseCreate(st.Table, session, s, noTriggers)
-	case *parser.DropFunction:
-		return missing("Function", st.Name, session, st.IfExists, arguments(st.HasArgs, st.Args))
-	case *parser.DropAggregate:
-		return missing("Aggregate", st.Name, session, st.IfExists, arguments(st.HasArgs, st.Args))
 	case *parser.DropTrigger:
 		return missing("Trigger", parser.QualifiedName{Keyspace: st.Table.Keyspace, Name: st.Name}, session,
-			st.IfExists, "")
+			st.IfExists)
 	}
 	return errors.New("not a DDL statement")
 }
@@ -65,21 +53,10 @@ func refuseCreate(name parser.QualifiedName, session string, s *schema.Schema, t
 	return &dberr.Invalid{Message: text}
 }
 
-func missing(what string, name parser.QualifiedName, session string, ifExists bool, args string) error {
+func missing(what string, name parser.QualifiedName, session string, ifExists bool) error {
 	ks, err := keyspaceOf(name, session)
 	if err != nil || ifExists {
 		return err
 	}
-	return dberr.Invalidf("%s '%s.%s%s' doesn't exist", what, ks, name.Name.Name, args)
-}
-
-func arguments(given bool, types []*parser.TypeName) string {
-	if !given {
-		return ""
-	}
-	texts := make([]string, len(types))
-	for i, t := range types {
-		texts[i] = t.String()
-	}
-	return "(" + strings.Join(texts, ", ") + ")"
+	return dberr.Invalidf("%s '%s.%s' doesn't exist", what, ks, name.Name.Name)
 }

@@ -7,6 +7,7 @@ import (
 	"math/big"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
 // Aggregate is an aggregate call of a selection. It is immutable; the state of a group is an Accumulator.
@@ -31,6 +32,9 @@ type Accumulator struct {
 
 // Add takes in the row in b.Row. Nothing of the row is kept.
 func (a *Accumulator) Add(b *Bindings) error {
+	if f, ok := a.state.(*folding); ok {
+		return a.addAll(f, b)
+	}
 	var v []byte
 	for _, t := range a.aggregate.args {
 		var state State
@@ -43,6 +47,23 @@ func (a *Accumulator) Add(b *Bindings) error {
 		}
 	}
 	return a.state.add(v)
+}
+
+// addAll takes in a row for a user-defined aggregate, for which nulls count.
+func (a *Accumulator) addAll(f *folding, b *Bindings) error {
+	var room [4][]byte
+	values := room[:0]
+	for _, t := range a.aggregate.args {
+		v, state, err := t.Eval(b)
+		if err != nil {
+			return err
+		}
+		if state == Unset {
+			return dberr.Invalidf("Invalid unset value for argument in call to function %s", a.aggregate.fn.name)
+		}
+		values = append(values, v)
+	}
+	return f.addAll(values)
 }
 
 // Result is the value so far; nil is null. The bytes are the caller's.

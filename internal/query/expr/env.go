@@ -76,22 +76,27 @@ type Env struct {
 	Table *schema.Table
 	// References says what names with a dot stand for outside of SELECT clauses; nil: nothing.
 	References References
+	// Functions is where user-defined functions are found; nil: there are none.
+	Functions Functions
 	// Aggregates are the aggregate calls that BindSelector met, in order.
 	Aggregates []*Aggregate
 
-	vars *[]Variable
+	vars   *[]Variable
+	called *[]*schema.Function
 }
 
 // NewEnv makes an environment for a statement with that many bind markers.
 func NewEnv(rel *release.Release, ks *schema.Keyspace, table *schema.Table, markers int) *Env {
 	vars := make([]Variable, markers)
-	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars}
+	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars,
+		called: new([]*schema.Function)}
 }
 
 // For is an environment for another statement of the same batch or transaction: it shares the bind markers and what may
 // be referred to.
 func (e *Env) For(ks *schema.Keyspace, table *schema.Table) *Env {
-	return &Env{Release: e.Release, Keyspace: ks, Table: table, References: e.References, vars: e.vars}
+	return &Env{Release: e.Release, Keyspace: ks, Table: table, References: e.References,
+		Functions: e.Functions, vars: e.vars, called: e.called}
 }
 
 // Variables describes the bind markers that have been bound so far, by index. A marker that no term used has a nil

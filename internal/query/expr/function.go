@@ -8,6 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
@@ -25,17 +26,25 @@ type function struct {
 	call  func(b *Bindings, args [][]byte) ([]byte, error)
 	// state makes the accumulator of an aggregate; nil for the others.
 	state func(f *function) accumulator
+	// user is not nil for a user-defined function or aggregate, of the keyspace within. fold carries out an aggregate.
+	user   *schema.Function
+	within *schema.Keyspace
+	fold   *userFold
 }
 
-func (f *function) qualified() string { return "system." + f.name }
+func (f *function) qualified() string {
+	if f.user != nil {
+		return f.user.Qualified()
+	}
+	return "system." + f.name
+}
 
 // signature is the form as error texts show it.
 func (f *function) signature() string {
-	args := make([]string, len(f.args))
-	for i, a := range f.args {
-		args[i] = a.String()
+	if f.user != nil {
+		return signatureOf(f.qualified(), f.args, f.result)
 	}
-	return "system." + cqltype.QuoteName(f.name) + " : (" + strings.Join(args, ", ") + ") -> " + f.result.String()
+	return signatureOf("system."+cqltype.QuoteName(f.name), f.args, f.result)
 }
 
 func signatures(fs []*function) string {
@@ -54,7 +63,22 @@ type callee struct {
 	args  []parser.Term
 }
 
-// native finds the forms of a function by name; a keyspace other than system has none.
+// formsOf finds the forms of a function by name, user-defined ones first.
+func (b *binder) formsOf(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
+	user := b.userForms(t)
+	if len(user) == 0 {
+		return b.native(t, to)
+	}
+	if t.Name.HasKeyspace() {
+		return user, nil
+	}
+	if forms, err := b.native(t, to); err == nil {
+		user = append(user, forms...)
+	}
+	return user, nil
+}
+
+// native finds the native forms of a function by name; a keyspace other than system has none.
 func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
 	if t.Name.HasKeyspace() && t.Name.Keyspace.Name != "system" {
 		return nil, nil
@@ -119,7 +143,7 @@ func (b *binder) resolveCall(t parser.Term, to *cqltype.Type) (*function, error)
 	var c callee
 	switch t := t.(type) {
 	case *parser.FunctionCall:
-		forms, err := b.native(t, to)
+		forms, err := b.formsOf(t, to)
 		if err != nil || len(forms) == 0 {
 			return nil, err
 		}
@@ -271,6 +295,9 @@ func (b *binder) bindCall(t parser.Term, r Receiver) (Term, error) {
 		return Receiver{Name: "arg" + itoa(i) + "(" + strings.ToLower(f.qualified()) + ")", Type: f.args[i]}
 	})
 	if err != nil {
+		return nil, err
+	}
+	if f, err = b.compile(f); err != nil {
 		return nil, err
 	}
 	return newCall(f, args)

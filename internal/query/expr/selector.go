@@ -105,6 +105,9 @@ func (b *binder) selectCall(t parser.Term) (Term, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f, err = b.compile(f); err != nil {
+		return nil, err
+	}
 	terms := argsOf(t)
 	if f.state == nil {
 		args, err := b.selectArgs(f, terms)

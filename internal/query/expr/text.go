@@ -109,6 +109,9 @@ func (p *printer) list(terms []parser.Term) string {
 // functionName is the name as written in messages; in the names of result columns it is that of the function found.
 func (p *printer) functionName(t *parser.FunctionCall) string {
 	if p.binder != nil && !t.Name.HasKeyspace() {
+		if f, err := p.binder.resolveCall(t, nil); err == nil && f != nil && f.user != nil {
+			return f.qualified()
+		}
 		return "system." + t.Name.Name.Name
 	}
 	if t.Name.HasKeyspace() {

@@ -52,6 +52,8 @@ type Plan struct {
 	jsonNames                   []string
 	// masks are the slots that are masked for those who may not see them.
 	masks []maskedSlot
+	// calls says that user-defined functions are called.
+	calls bool
 }
 
 // Prepare binds a SELECT on a table of a keyspace. markers is the number of bind markers of the whole statement.
@@ -118,7 +120,7 @@ func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 // logical partition, so that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
 func (p *Plan) Short(pageSize, rowsMax int) bool {
 	w := &p.where
-	if w.changes != nil || w.keyRange || w.index != nil || w.token != nil || w.pk.Has(relation.In) {
+	if p.calls || w.changes != nil || w.keyRange || w.index != nil || w.token != nil || w.pk.Has(relation.In) {
 		return false
 	}
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
@@ -186,6 +188,6 @@ func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 		}
 	}
 	p.describeChanges()
-	p.variables = env.Variables()
+	p.variables, p.calls = env.Variables(), len(env.Called()) > 0
 	p.pkIndexes = relation.PartitionMarkers(stmt.Where, p.table)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
@@ -208,7 +209,10 @@ func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
 		if !p.Name.HasKeyspace() {
 			return on, dberr.Invalidf("In this context function name must be explictly qualified by a keyspace")
 		}
-		// There are no functions that it could name. This is what Cassandra says then.
+		if f := r.function(p); f != nil {
+			return access.OfFunction(f.Keyspace, f.Name, f.ArgTypes()), nil
+		}
+		// This is what Cassandra says of a function that it does not have.
 		return on, dberr.Syntaxf("Failed parsing statement: [%s] reason: NoSuchElementException No value present",
 			r.Text)
 	case access.MBean:
@@ -236,6 +240,23 @@ func (r *Request) procedure(p *parser.Resource) (access.Resource, error) {
 	}
 	return access.Resource{}, dberr.Invalidf("container %s has the procedures %s: give the name in double quotes, as it is",
 		t, strings.Join(ids, ", "))
+}
+
+// function finds the function that a resource names, nil if there is none.
+func (r *Request) function(p *parser.Resource) *schema.Function {
+	ks := r.Schema.Keyspace(p.Name.Keyspace.Name)
+	if ks == nil {
+		return nil
+	}
+	var args []*cqltype.Type
+	for _, name := range p.Args {
+		t, err := catalog.ResolveType(name, ks)
+		if err != nil {
+			return nil
+		}
+		args = append(args, t)
+	}
+	return ks.Function(p.Name.Name.Name, args)
 }
 
 // mbean reports whether a text is the name of an MBean or a pattern: a domain, a colon, and properties or a star.

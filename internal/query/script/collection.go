@@ -60,7 +60,7 @@ func (r *realm) operation(name string, own int, read func(a *arguments)) {
 		}
 		a := &arguments{realm: r, own: c.Arguments[:own]}
 		a.split(c.Arguments[own:])
-		if r.run.role == function {
+		if r.run.role == function || r.run.role == cqlFunction {
 			panic(r.failed(refused("A user-defined function cannot use items.")))
 		}
 		if !r.run.accepts() {

@@ -50,6 +50,11 @@ func compile(name, body string) (*Program, error) {
 	if err != nil {
 		return nil, refused("The script %s cannot be compiled: %v", name, err)
 	}
+	return finish(name, prg)
+}
+
+// finish hardens a parsed script and makes a program of it.
+func finish(name string, prg *ast.Program) (*Program, error) {
 	if err := harden(prg); err != nil {
 		return nil, refused("The script %s cannot be compiled: %v.", name, err)
 	}

@@ -64,6 +64,10 @@ type Call struct {
 	Headers map[string]string
 	// Log keeps what the script writes to the console.
 	Log bool
+
+	// cql is the function of CQL that is called with wire values, nil for scripts of containers.
+	cql  *Body
+	wire [][]byte
 }
 
 // Outcome is what a script returned.

@@ -35,6 +35,11 @@ func (e *Engine) Program(ctx context.Context, name, body string) (*Program, erro
 	if len(body) > BodyBytesMax {
 		return nil, refused("The script %s has %d bytes; at most %d are allowed.", name, len(body), BodyBytesMax)
 	}
+	return e.compiled(ctx, name, body, func() (*Program, error) { return compile(name, body) })
+}
+
+// compiled finds what was compiled of a text, or compiles it.
+func (e *Engine) compiled(ctx context.Context, name, body string, compile func() (*Program, error)) (*Program, error) {
 	if c := e.programs.find(body); c != nil {
 		return c.program, c.err
 	}
@@ -55,7 +60,7 @@ func (e *Engine) Program(ctx context.Context, name, body string) (*Program, erro
 		c := e.programs.find(body)
 		if c == nil {
 			c = &compiled{body: body}
-			c.program, c.err = safely(name, body)
+			c.program, c.err = safely(name, compile)
 			e.programs.keep(c, e.bounds)
 		}
 		done <- c
@@ -69,13 +74,13 @@ func (e *Engine) Program(ctx context.Context, name, body string) (*Program, erro
 }
 
 // safely compiles, and makes an error of what the compiler panics with.
-func safely(name, body string) (p *Program, err error) {
+func safely(name string, compile func() (*Program, error)) (p *Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p, err = nil, refused("The script %s cannot be compiled: %v", name, r)
 		}
 	}()
-	return compile(name, body)
+	return compile()
 }
 
 func (p *programs) find(body string) *compiled {

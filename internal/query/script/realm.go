@@ -16,11 +16,15 @@ var preludeText string
 //go:embed query.js
 var queryText string
 
+//go:embed cql.js
+var cqlText string
+
 // preludes are the programs of the prelude, compiled once in the life of a process that runs scripts.
-var preludes = sync.OnceValue(func() [2]*goja.Program {
-	return [2]*goja.Program{
+var preludes = sync.OnceValue(func() [3]*goja.Program {
+	return [3]*goja.Program{
 		goja.MustCompile("prelude.js", preludeText, true),
 		goja.MustCompile("query.js", queryText, true),
+		goja.MustCompile("cql.js", cqlText, true),
 	}
 })
 
@@ -49,6 +53,9 @@ type realm struct {
 	scratch []byte
 	// within calls carryAll from a function of the language; see drain.
 	within goja.Callable
+	// lists, maps and records are the prototypes of the values of CQL.
+	lists, maps, records *goja.Object
+	newDate              goja.Value
 }
 
 // newRealm makes a realm: some milliseconds, so realms are used again.
@@ -58,7 +65,7 @@ func newRealm(depth int) *realm {
 	vm.SetMaxCallStackSize(depth)
 	vm.SetPromiseRejectionTracker(r.rejected)
 	r.base = vm.GlobalObject()
-	r.newError = r.base.Get("Error")
+	r.newError, r.newDate = r.base.Get("Error"), r.base.Get("Date")
 	r.guard = vm.ToValue(r.guarded)
 	r.makeObjects()
 	for _, name := range absent {
@@ -102,6 +109,9 @@ func newRealm(depth int) *realm {
 	must(bounds.Set("argumentsMax", argumentsMax))
 	must(bounds.Set("searchMax", searchMax))
 	r.mustCall(r.mustRun(programs[0]), native, bounds)
+	prototypes := r.mustRun(programs[2]).(*goja.Object)
+	r.lists, r.maps, r.records = prototypes.Get("lists").(*goja.Object), prototypes.Get("maps").(*goja.Object),
+		prototypes.Get("records").(*goja.Object)
 	return r
 }
 

@@ -58,6 +58,7 @@ const (
 	preTrigger
 	postTrigger
 	function
+	cqlFunction
 )
 
 // watchEvery is how often a script that runs for longer is looked at.
@@ -66,8 +67,10 @@ const watchEvery = 2 * time.Millisecond
 // result is what a run leaves.
 type result struct {
 	body, requestBody []byte
-	log               string
-	failure           *Failure
+	// wire is what a function of CQL returns, nil for null.
+	wire    []byte
+	log     string
+	failure *Failure
 }
 
 // do runs a script within its bounds, in a realm of the pool.
@@ -79,6 +82,9 @@ func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
 	within := &sync.WaitGroup{}
 	r := &run{engine: e, ctx: context.WithValue(ctx, inner{}, within), call: c, role: role,
 		begun: now, accept: now.Add(e.bounds.AcceptTime), end: now.Add(e.bounds.Time)}
+	if role == cqlFunction {
+		r.end = now.Add(e.bounds.FunctionTime)
+	}
 	if d, ok := ctx.Deadline(); ok && d.Before(r.end.Add(e.bounds.Grace)) {
 		r.end = d.Add(-e.bounds.Grace)
 		r.accept = now.Add(r.end.Sub(now) * 2 / 3)
@@ -213,6 +219,11 @@ func (r *run) script(out *result) *Failure {
 			args = append(args, r.realm.value(a))
 		}
 	}
+	if r.role == cqlFunction {
+		if args, err = r.realm.cqlArguments(r.call); err != nil {
+			return err.(*Failure)
+		}
+	}
 	r.requestBody = r.realm.value(r.call.Request)
 	r.body = r.realm.value(r.call.Response)
 	returned, err := call(goja.Undefined(), args...)
@@ -226,6 +237,9 @@ func (r *run) script(out *result) *Failure {
 	}
 	if f := r.unhandled(returned); f != nil {
 		return f
+	}
+	if r.role == cqlFunction {
+		return r.cqlResult(out, returned)
 	}
 	if r.role == function {
 		r.body = returned

@@ -20,9 +20,10 @@ type Service struct {
 	containers *container.Engine
 }
 
-// NewService makes a service, which runs what other nodes ask for, too, once it is the runner of the containers.
-func NewService(c *container.Engine, b Bounds) *Service {
-	s := &Service{New(b), c}
+// NewService makes a service that runs scripts in an engine: what other nodes ask for, too, as the runner of the
+// containers.
+func NewService(c *container.Engine, e *Engine) *Service {
+	s := &Service{e, c}
 	c.SetRunner(s)
 	return s
 }

@@ -59,6 +59,8 @@ type Options struct {
 	// is large; see write.Options.
 	RowBytesMax int
 	Large       func(table uint32, at token.Token) string
+	// Functions runs user-defined functions; nil: there are none.
+	Functions Functions
 	// Announce tells other clients of a schema change before the client that made it has its answer; nil tells nobody.
 	Announce func(SchemaChange)
 	// ReadTimeout is how long a SELECT is repeated because what was read could not be confirmed; 5 s if 0.

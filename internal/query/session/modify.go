@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/write"
@@ -38,6 +39,9 @@ type tableNames struct {
 // Release is whose answers the node gives.
 func (n tableNames) Release() *release.Release { return n.engine.opts.Release }
 
+// Functions is where the node finds user-defined functions.
+func (n tableNames) Functions() expr.Functions { return n.engine.functions(n.snapshot) }
+
 // Table finds a table, in the session's keyspace if the name has none.
 func (n tableNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	return n.engine.findTable(n.snapshot, keyspaceOf(name, n.keyspace), name.Name.Name)
@@ -53,7 +57,8 @@ func (e *Engine) bindWrite(st *statement) error {
 	if err != nil {
 		return err
 	}
-	if st.write, err = write.Prepare(e.opts.Release, st.parsed, ks, t, len(st.markers)); err != nil {
+	env := e.env(names.snapshot, ks, t, len(st.markers))
+	if st.write, err = write.PrepareIn(st.parsed, env, len(st.markers)); err != nil {
 		return err
 	}
 	st.variables, st.pkIndexes, st.tables = st.write.Variables(), st.write.PKIndexes(), []*schema.Table{t}
@@ -62,6 +67,7 @@ func (e *Engine) bindWrite(st *statement) error {
 	}
 	st.needsWrite(t, st.write.Conditional())
 	st.chooses(t, st.write.RestrictedMasks())
+	st.needsFunctions(env.Called())
 	if isGroups(t) {
 		st.groups, st.locked = true, nil
 	}
@@ -79,6 +85,7 @@ func (e *Engine) bindBatch(st *statement, b *parser.Batch, names tableNames) (er
 		st.needsWrite(p.Table(), p.Conditional())
 		st.chooses(p.Table(), p.RestrictedMasks())
 	}
+	st.needsFunctions(st.batch.Called())
 	return nil
 }
 

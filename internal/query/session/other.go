@@ -95,7 +95,7 @@ func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status 
 		return Done
 	}
 	change := SchemaChange{Change: r.Change.Change, Target: r.Change.Target, Keyspace: r.Change.Keyspace,
-		Name: r.Change.Name}
+		Name: r.Change.Name, Args: r.Args}
 	s.engine.opts.Announce(change)
 	c.Result.Kind, c.Result.Change = SchemaChanged, change
 	return Done

@@ -49,6 +49,8 @@ type statement struct {
 	pkIndexes []uint16
 	// tables are the revisions the statement is bound to.
 	tables []*schema.Table
+	// functions are the user-defined functions that it calls, as they were then.
+	functions []*schema.Function
 	// held is the memory that was reserved for a large statement of QUERY, which its request gives back.
 	held int64
 	// needs are the permissions that it takes; locked says why nobody may execute it, as it writes to what is the
@@ -139,8 +141,10 @@ func allQualified(s parser.Statement) bool {
 	return false
 }
 
-// current reports whether the tables that a statement is bound to are those of a schema.
-func (st *statement) current(s *schema.Schema) bool { return currentTables(st.tables, s) }
+// current reports whether the tables and functions that a statement is bound to are those of a schema.
+func (st *statement) current(s *schema.Schema) bool {
+	return currentTables(st.tables, s) && currentFunctions(st.functions, s)
+}
 
 func currentTables(tables []*schema.Table, s *schema.Schema) bool {
 	for _, t := range tables {
@@ -152,11 +156,13 @@ func currentTables(tables []*schema.Table, s *schema.Schema) bool {
 }
 
 func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
-	ks, t, err := e.findTable(e.catalog.Snapshot(), keyspaceOf(s.Table, st.keyspace), s.Table.Name.Name)
+	snapshot := e.catalog.Snapshot()
+	ks, t, err := e.findTable(snapshot, keyspaceOf(s.Table, st.keyspace), s.Table.Name.Name)
 	if err != nil {
 		return err
 	}
-	if st.read, err = read.Prepare(e.opts.Release, s, ks, t, len(st.markers)); err != nil {
+	env := e.env(snapshot, ks, t, len(st.markers))
+	if st.read, err = read.Bind(s, env); err != nil {
 		return err
 	}
 	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
@@ -164,6 +170,7 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 	if st.needsRead(t); (st.read.FansOut() || st.read.Filters()) && !t.Virtual {
 		st.scans = e.scans.of(t.ID, st.read.Shape())
 	}
+	st.needsFunctions(env.Called())
 	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()
 	columns := make([]Column, len(st.read.Columns()))
 	for i, c := range st.read.Columns() {

@@ -32,6 +32,7 @@ func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
 	if p.Writes() {
 		st.needs = append(st.needs, need{access.Modify, access.OfTable(t.Keyspace, t.Name)})
 	}
+	st.needsFunctions(p.Called())
 	if len(p.Columns()) > 0 {
 		columns := make([]Column, len(p.Columns()))
 		for i, c := range p.Columns() {

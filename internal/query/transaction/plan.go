@@ -22,6 +22,7 @@ type Plan struct {
 	ks             *schema.Keyspace
 	table          *schema.Table
 	variables      []expr.Variable
+	called         []*schema.Function
 	pkIndexes      []uint16
 	writes         bool
 
@@ -62,6 +63,7 @@ type condition struct {
 func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names, markers int) (*Plan, error) {
 	b := &binder{p: &Plan{text: text, keyspace: keyspace}, names: names}
 	b.env = expr.NewEnv(names.Release(), nil, nil, markers)
+	b.env.Functions = names.Functions()
 	if err := b.bind(stmt); err != nil {
 		return nil, err
 	}
@@ -69,9 +71,12 @@ func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names,
 	if p.table == nil {
 		return nil, dberr.Invalidf("A transaction must contain at least one statement")
 	}
-	p.variables = b.env.Variables()
+	p.variables, p.called = b.env.Variables(), b.env.Called()
 	return p, nil
 }
+
+// Called lists the user-defined functions that the transaction calls.
+func (p *Plan) Called() []*schema.Function { return p.called }
 
 // Table is the table at the revision that the plan was made for.
 func (p *Plan) Table() *schema.Table { return p.table }

@@ -23,6 +23,8 @@ type BatchKind = parser.BatchKind
 type Names interface {
 	// Release is whose answers are given.
 	Release() *release.Release
+	// Functions is where user-defined functions are found, nil if there are none.
+	Functions() expr.Functions
 	// Table finds a table, in the session's keyspace if the name has none; the errors are Cassandra's.
 	Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error)
 }
@@ -35,6 +37,7 @@ type Batch struct {
 	variables []expr.Variable
 	pkIndexes []uint16
 	result    batchResult
+	called    []*schema.Function
 }
 
 // batchResult describes the result of a conditional batch.
@@ -52,6 +55,7 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 		return nil, dberr.Invalidf("Global TTL on the BATCH statement is not supported.")
 	}
 	shared := expr.NewEnv(names.Release(), nil, nil, markers)
+	shared.Functions = names.Functions()
 	tables := map[*schema.Table]bool{}
 	for _, s := range stmt.Statements {
 		ks, t, err := names.Table(parser.ModifiedTable(s))
@@ -80,7 +84,7 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 	if b.result, err = checkBatch(b.kind, b.plans, b.timestamp != nil); err != nil {
 		return nil, err
 	}
-	b.variables = shared.Variables()
+	b.variables, b.called = shared.Variables(), shared.Called()
 	if len(tables) == 1 {
 		for _, p := range b.plans { // as in Cassandra, the last one counts
 			if p.pkIndexes != nil {
@@ -96,6 +100,9 @@ func (b *Batch) Variables() []expr.Variable { return b.variables }
 
 // PKIndexes are the markers that give a partition key, nil if the batch is over several tables or not all are bound.
 func (b *Batch) PKIndexes() []uint16 { return b.pkIndexes }
+
+// Called lists the user-defined functions that the statements call.
+func (b *Batch) Called() []*schema.Function { return b.called }
 
 // Plans are the bound statements.
 func (b *Batch) Plans() []*Plan { return b.plans }

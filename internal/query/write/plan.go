@@ -83,7 +83,11 @@ const (
 // statement. Whether the table may be written to at all (catalog.CheckWritable) is for the caller to find out.
 func Prepare(rel *release.Release, stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (
 	*Plan, error) {
-	env := expr.NewEnv(rel, ks, table, markers)
+	return PrepareIn(stmt, expr.NewEnv(rel, ks, table, markers), markers)
+}
+
+// PrepareIn is Prepare in an environment that has the table.
+func PrepareIn(stmt parser.Statement, env *expr.Env, markers int) (*Plan, error) {
 	p, err := bind(stmt, env)
 	if err != nil {
 		return nil, err

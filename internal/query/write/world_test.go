@@ -78,6 +78,8 @@ func (w *world) mustDDL(t testing.TB, text string) {
 // Table makes the world Names.
 func (w *world) Release() *release.Release { return release.Cassandra40 }
 
+func (w *world) Functions() expr.Functions { return nil }
+
 func (w *world) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	ks := "ks"
 	if name.HasKeyspace() {

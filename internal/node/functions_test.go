@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestFunctions proves user-defined functions and aggregates end to end, on two nodes of a cluster: what one node makes
+// is called through the other, in all places where values stand, with paging, in both languages; a function that was
+// replaced is the new one for statements that were prepared before, and one that was dropped is gone; a hostile body
+// ends its statement only; and the functions are there after a restart.
+func TestFunctions(t *testing.T) {
+	dir := t.TempDir()
+	users := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}
+	a := clusterNode(t, nil, Options{Data: dir, Auth: users})
+	b := clusterNode(t, a, Options{Auth: users})
+	one, two := driver(t, a, "boss", "b"), driver(t, b, "boss", "b")
+	exec := func(s *gocql.Session, text string, args ...any) {
+		t.Helper()
+		if err := s.Query(text, args...).Exec(); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	one.Query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").Exec()
+	for _, text := range []string{
+		"CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))",
+		"CREATE FUNCTION ks.twice (x int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE java AS 'return x * 2;'",
+		"CREATE FUNCTION ks.half (x int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE javascript AS 'x / 2'",
+		"CREATE FUNCTION ks.plus (s bigint, x int) CALLED ON NULL INPUT RETURNS bigint LANGUAGE java " +
+			"AS 'return x == null ? s : s + x;'",
+		"CREATE AGGREGATE ks.total (int) SFUNC plus STYPE bigint INITCOND 0",
+		"CREATE FUNCTION ks.endless (x int) CALLED ON NULL INPUT RETURNS int LANGUAGE javascript AS 'while (true) { }'",
+		"CREATE FUNCTION ks.large (x int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS " +
+			"'String s = \"ab\"; while (true) { s += s; }'",
+	} {
+		exec(one, text)
+	}
+	for k := range 3 {
+		for c := range 10 {
+			exec(two, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ks.twice(?))", k, c, c)
+		}
+	}
+	exec(two, "UPDATE ks.t SET v = ks.half(200) WHERE k = ks.half(4) AND c = 9 IF v = ks.twice(9)")
+	exec(two, "BEGIN BATCH UPDATE ks.t SET v = ks.twice(50) WHERE k = 1 AND c = 9 APPLY BATCH")
+	var total int64
+	if err := two.Query("SELECT ks.total(ks.half(v)) FROM ks.t WHERE k = 0").Scan(&total); err != nil || total != 45 {
+		t.Errorf("the total is %d, %v", total, err)
+	}
+	iter := two.Query("SELECT k, ks.total(v) FROM ks.t GROUP BY k").PageSize(1).Iter()
+	var k int
+	var sum int64
+	for iter.Scan(&k, &total) {
+		sum += total
+	}
+	if err := iter.Close(); err != nil || sum != 3*90+2*82 {
+		t.Errorf("the totals of the groups come to %d, %v", sum, err)
+	}
+	for _, f := range []string{"endless", "large"} {
+		err := two.Query("SELECT ks." + f + "(v) FROM ks.t WHERE k = 0").Exec()
+		var failure *gocql.RequestErrFunctionFailure
+		if !errors.As(err, &failure) || failure.Function != f || failure.Keyspace != "ks" ||
+			strings.Join(failure.ArgTypes, ",") != "int" {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+	value := func() (v int) {
+		if err := two.Query("SELECT ks.twice(v) FROM ks.t WHERE k = 0 AND c = ?", 1).Scan(&v); err != nil {
+			return -1
+		}
+		return v
+	}
+	if v := value(); v != 4 {
+		t.Errorf("twice 2 is %d", v)
+	}
+	exec(one, "CREATE OR REPLACE FUNCTION ks.twice (x int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE java "+
+		"AS 'return x * 2 + 1;'")
+	poll.Until(t, "the function is the new one", func() bool { return value() == 5 })
+	exec(one, "DROP FUNCTION ks.twice")
+	poll.Until(t, "the function is gone", func() bool { return value() == -1 })
+	two.Close()
+	one.Close()
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFunctionsStay proves that functions are there after a restart, and that those who may not execute one do not.
+func TestFunctionsStay(t *testing.T) {
+	o := Options{Data: t.TempDir(), Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}}
+	n := startNode(t, o)
+	s := driver(t, n, "boss", "b")
+	for _, text := range []string{
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TYPE ks.u (a int)",
+		"CREATE TABLE ks.t (k int PRIMARY KEY, v frozen<u>)",
+		"CREATE FUNCTION ks.a (x u) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return x.getInt(\"a\");'",
+		"INSERT INTO ks.t (k, v) VALUES (1, {a: 7})",
+		"CREATE ROLE guest WITH LOGIN = true AND PASSWORD = 'g'",
+		"GRANT SELECT ON ks.t TO guest",
+	} {
+		if err := s.Query(text).Exec(); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	s.Close()
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = startNode(t, o)
+	s, guest := driver(t, n, "boss", "b"), driver(t, n, "guest", "g")
+	const query = "SELECT ks.a(v) FROM ks.t"
+	var v int
+	if err := s.Query(query).Scan(&v); err != nil || v != 7 {
+		t.Errorf("after a restart: %d, %v", v, err)
+	}
+	err := guest.Query(query).Scan(&v)
+	if want := "User guest has no EXECUTE permission on <function ks.a(u)> or any of its parents"; err == nil ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("a guest gets %v", err)
+	}
+	if err := s.Query("GRANT EXECUTE ON FUNCTION ks.a(u) TO guest").Exec(); err != nil {
+		t.Fatal(err)
+	}
+	if err := guest.Query(query).Scan(&v); err != nil || v != 7 {
+		t.Errorf("a guest that may: %d, %v", v, err)
+	}
+	off := false
+	s.Close()
+	guest.Close()
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.UserFunctions = &off
+	n = startNode(t, o)
+	s = driver(t, n, "boss", "b")
+	if err := s.Query(query).Scan(&v); err == nil || !strings.Contains(err.Error(), "enable_user_defined_functions") {
+		t.Errorf("switched off: %v", err)
+	}
+	s.Close()
+}

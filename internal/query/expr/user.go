@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// Functions is where terms find the user-defined functions that they call.
+type Functions interface {
+	// Keyspace finds a keyspace, nil if there is none.
+	Keyspace(name string) *schema.Keyspace
+	// Compile makes a function callable. Errors are *dberr.Invalid.
+	Compile(f *schema.Function) (Invoke, error)
+}
+
+// Invoke calls a function with values of the types of its arguments, nil for null, and returns one of its result's
+// type. It is safe for concurrent use. Errors are *dberr.FunctionFailure.
+type Invoke func(args [][]byte) ([]byte, error)
+
+// Called lists the user-defined functions and aggregates that the terms bound so far call, each once, an aggregate
+// before its functions.
+func (e *Env) Called() []*schema.Function { return *e.called }
+
+func (e *Env) note(f *schema.Function) {
+	if !slices.Contains(*e.called, f) {
+		*e.called = append(*e.called, f)
+	}
+}
+
+// functionsIn finds the keyspace whose functions a call may mean: the one that is named, else that of the statement.
+func (e *Env) functionsIn(name parser.QualifiedName) *schema.Keyspace {
+	switch {
+	case e.Functions == nil:
+		return nil
+	case !name.HasKeyspace() || e.Keyspace != nil && e.Keyspace.Name == name.Keyspace.Name:
+		return e.Keyspace
+	}
+	return e.Functions.Keyspace(name.Keyspace.Name)
+}
+
+// userForms lists the user-defined forms of a function, in the order in which Cassandra's messages mostly have them.
+func (b *binder) userForms(t *parser.FunctionCall) []*function {
+	ks := b.env.functionsIn(t.Name)
+	if ks == nil {
+		return nil
+	}
+	var forms []*function
+	for _, f := range ks.FunctionsNamed(t.Name.Name.Name) {
+		forms = append(forms, b.userForm(ks, f))
+	}
+	slices.SortStableFunc(forms, func(x, y *function) int {
+		return slices.Compare(y.user.ArgTypes(), x.user.ArgTypes())
+	})
+	return forms
+}
+
+func (b *binder) userForm(ks *schema.Keyspace, f *schema.Function) *function {
+	form := &function{name: f.Name, args: f.Args, result: f.Returns, nulls: f.Nulls, user: f, within: ks}
+	if f.Aggregate != nil {
+		form.state = func(form *function) accumulator { return &folding{fold: form.fold, state: f.Aggregate.Initial} }
+	}
+	return form
+}
+
+// compile makes a user-defined function callable, once it is known to be the one that is meant.
+func (b *binder) compile(f *function) (*function, error) {
+	if f.user == nil {
+		return f, nil
+	}
+	b.env.note(f.user)
+	compiled := *f
+	var err error
+	if f.user.Aggregate != nil {
+		compiled.fold, err = b.compileAggregate(f)
+		return &compiled, err
+	}
+	invoke, err := b.env.Functions.Compile(f.user)
+	compiled.call = func(_ *Bindings, args [][]byte) ([]byte, error) { return invoke(args) }
+	return &compiled, err
+}
+
+func (b *binder) compileAggregate(f *function) (*userFold, error) {
+	step, final := f.within.StateFunction(f.user), f.within.FinalFunction(f.user)
+	if step == nil || final == nil && f.user.Aggregate.FinalFunc != "" {
+		return nil, dberr.Invalidf("Aggregate '%s' lacks its functions", f.user.Qualified())
+	}
+	fold := &userFold{strict: !step.Nulls}
+	b.env.note(step)
+	var err error
+	if fold.step, err = b.env.Functions.Compile(step); err != nil || final == nil {
+		return fold, err
+	}
+	b.env.note(final)
+	fold.strictFinal = !final.Nulls
+	fold.final, err = b.env.Functions.Compile(final)
+	return fold, err
+}
+
+// userFold is a user-defined aggregate as it is carried out.
+type userFold struct {
+	step, final Invoke // final may be nil
+	// The functions are not called where they are strict and what they would get is null.
+	strict, strictFinal bool
+}
+
+// folding is the state of a user-defined aggregate.
+type folding struct {
+	fold  *userFold
+	state []byte
+	args  [][]byte
+}
+
+// addAll takes in a row's arguments, which may be null.
+func (s *folding) addAll(args [][]byte) error {
+	null := func(v []byte) bool { return v == nil }
+	if s.fold.strict && slices.ContainsFunc(args, null) {
+		return nil
+	}
+	if s.fold.strict && s.state == nil {
+		return nil
+	}
+	s.args = append(append(s.args[:0], s.state), args...)
+	next, err := s.fold.step(s.args)
+	if err != nil {
+		return err
+	}
+	s.state = next
+	return nil
+}
+
+func (s *folding) add(v []byte) error { return s.addAll([][]byte{v}) }
+
+func (s *folding) result() ([]byte, error) {
+	if s.fold.final == nil {
+		return bytes.Clone(s.state), nil
+	}
+	if s.fold.strictFinal && s.state == nil {
+		return nil, nil
+	}
+	return s.fold.final([][]byte{s.state})
+}
+
+// signatureOf is a form as error texts show it.
+func signatureOf(qualified string, args []*cqltype.Type, result *cqltype.Type) string {
+	texts := make([]string, len(args))
+	for i, a := range args {
+		texts[i] = a.String()
+	}
+	return qualified + " : (" + strings.Join(texts, ", ") + ") -> " + result.String()
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/java"
+	"github.com/ilion-db/ilion/internal/query/script"
+)
+
+// The languages of functions.
+const (
+	Java       = "java"
+	JavaScript = "javascript"
+)
+
+// Functions runs functions. It is safe for concurrent use.
+type Functions struct {
+	engine  *script.Engine
+	release *release.Release
+	enabled bool
+	cache   cache
+}
+
+// New makes what runs functions: those in JavaScript in an engine of scripts. Where they are not enabled none can be
+// made, and none is called.
+func New(engine *script.Engine, rel *release.Release, enabled bool) *Functions {
+	return &Functions{engine: engine, release: rel, enabled: enabled}
+}
+
+// Enabled implements ddl.Functions.
+func (f *Functions) Enabled(language string) error {
+	switch {
+	case !f.enabled:
+		return &dberr.Invalid{Message: f.release.FunctionsDisabled}
+	case language != Java && language != JavaScript:
+		return &dberr.Invalid{Message: f.release.UnknownLanguage}
+	}
+	return nil
+}
+
+// Check implements ddl.Functions.
+func (f *Functions) Check(ctx context.Context, fn *schema.Function) error {
+	_, err := f.compile(ctx, fn)
+	return err
+}
+
+// Compile implements session.Functions.
+func (f *Functions) Compile(fn *schema.Function) (expr.Invoke, error) {
+	if err := f.Enabled(fn.Language); err != nil {
+		return nil, err
+	}
+	if call := f.cache.get(fn); call != nil {
+		return call, nil
+	}
+	call, err := f.compile(context.Background(), fn)
+	if err == nil {
+		f.cache.put(fn, call)
+	}
+	return call, err
+}
+
+func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invoke, error) {
+	if fn.Language == JavaScript {
+		body, err := f.engine.Body(ctx, fn.Qualified(), fn.ArgNames, fn.Args, fn.Returns, fn.Body)
+		if err != nil {
+			return nil, &dberr.Invalid{Message: err.Error()}
+		}
+		return func(args [][]byte) ([]byte, error) {
+			out, err := f.engine.Call(context.Background(), body, args)
+			return out, f.failed(fn, err)
+		}, nil
+	}
+	program, err := java.Compile(java.Signature{ArgNames: fn.ArgNames, Args: fn.Args, Returns: fn.Returns,
+		Nulls: fn.Nulls, Body: fn.Body})
+	if err != nil {
+		return nil, &dberr.Invalid{Message: err.Error()}
+	}
+	return func(args [][]byte) ([]byte, error) {
+		out, err := program.Call(args)
+		return out, f.failed(fn, err)
+	}, nil
+}
+
+// failed is what a client is told of a call that failed.
+func (f *Functions) failed(fn *schema.Function, err error) error {
+	if err == nil {
+		return nil
+	}
+	if failure, ok := errors.AsType[*script.Failure](err); ok && failure.Status == 429 {
+		return &dberr.Overloaded{Message: failure.Message}
+	}
+	message := err.Error()
+	if f.release.ExecutionOf {
+		message = "execution of '" + fn.Qualified() + "[" + strings.Join(fn.ArgTypes(), ", ") + "]' failed: " + message
+	}
+	return &dberr.FunctionFailure{Keyspace: fn.Keyspace, Function: fn.Name, ArgTypes: fn.ArgTypes(), Message: message}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package java
+
+import "slices"
+
+func newDict(isSet bool) *dict { return &dict{index: map[any]int{}, isSet: isSet} }
+
+// place finds a key, -1 if it is not there.
+func (d *dict) place(f *frame, key any) int {
+	f.step(1)
+	if i, ok := d.index[f.keyOf(key)]; ok {
+		return i
+	}
+	return -1
+}
+
+// put sets the value of a key, and returns the one that it had.
+func (d *dict) put(f *frame, key, v any) any {
+	f.writable(d.fixed)
+	if i := d.place(f, key); i >= 0 {
+		if d.isSet {
+			return nil
+		}
+		old := d.values[i]
+		d.values[i] = v
+		return old
+	}
+	f.alloc(64)
+	d.index[f.keyOf(key)] = len(d.keys)
+	d.keys = append(d.keys, key)
+	if !d.isSet {
+		d.values = append(d.values, v)
+	}
+	return nil
+}
+
+// remove removes a key, and returns whether it was there and the value that it had.
+func (d *dict) remove(f *frame, key any) (old any, was bool) {
+	f.writable(d.fixed)
+	i := d.place(f, key)
+	if i < 0 {
+		return nil, false
+	}
+	f.step(len(d.keys) - i)
+	delete(d.index, f.keyOf(key))
+	d.keys = slices.Delete(slices.Clone(d.keys), i, i+1)
+	if !d.isSet {
+		old = d.values[i]
+		d.values = slices.Delete(slices.Clone(d.values), i, i+1)
+	}
+	f.alloc(32 * len(d.keys))
+	for j := i; j < len(d.keys); j++ {
+		d.index[f.keyOf(d.keys[j])] = j
+	}
+	return old, true
+}
+
+func (d *dict) clear(f *frame) {
+	f.writable(d.fixed)
+	d.keys, d.values, d.index = nil, nil, map[any]int{}
+}
+
+// writable throws where a collection cannot be changed.
+func (f *frame) writable(fixed bool) {
+	if fixed {
+		panic(&Thrown{Class: "java.lang.UnsupportedOperationException"})
+	}
+}

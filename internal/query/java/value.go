@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package java
+
+import (
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf16"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+)
+
+// value is a value at run time: n holds a primitive (a float's or double's bits as a float64), r a reference, nil for
+// null.
+type value struct {
+	n int64
+	r any
+}
+
+// What references hold. Strings are Go strings; boxes, dates, UUIDs and addresses are values that can be compared.
+type (
+	box struct {
+		kind kind
+		n    int64
+	}
+	date      int64 // milliseconds since the epoch
+	localDate int64 // days since the epoch
+	uuidValue [16]byte
+	inet      string // 4 or 16 bytes
+	list      struct {
+		elems []any
+		fixed bool
+	}
+	// dict is a map, or with nil values a set, in the order of insertion.
+	dict struct {
+		keys, values []any
+		index        map[any]int
+		fixed, isSet bool
+	}
+	entry struct {
+		of         *dict
+		key, value any
+	}
+	record struct {
+		typ    *cqltype.Type
+		fields []any
+	}
+	buffer struct {
+		bytes []byte
+		pos   int
+	}
+	array struct {
+		elem *jtype
+		of   []value
+	}
+	builder  struct{ b []byte }
+	iterator struct {
+		next func() (any, bool)
+		head any
+		more bool
+	}
+	// context is udfContext; it makes values of the types of the function.
+	context struct{ program *Program }
+)
+
+func ofInt(n int64) value      { return value{n: n} }
+func ofRef(r any) value        { return value{r: r} }
+func ofFloat(f float64) value  { return value{n: int64(math.Float64bits(f))} }
+func (v value) float() float64 { return math.Float64frombits(uint64(v.n)) }
+
+func ofBool(b bool) value {
+	if b {
+		return value{n: 1}
+	}
+	return value{}
+}
+
+func (v value) str() string { return v.r.(string) }
+
+// boxing makes a reference of a primitive.
+func (v value) boxing(k kind) value { return value{r: box{k, v.n}} }
+
+// convert makes a primitive of one kind of another, as Java's conversions do.
+func convert(v value, from, to kind) value {
+	if from == to || to == kBoolean {
+		return v
+	}
+	if from == kFloat || from == kDouble {
+		f := v.float()
+		switch to {
+		case kDouble:
+			return v
+		case kFloat:
+			return ofFloat(float64(float32(f)))
+		case kLong:
+			return ofInt(saturate(f, math.MinInt64, math.MaxInt64))
+		}
+		return narrow(saturate(f, math.MinInt32, math.MaxInt32), to)
+	}
+	switch to {
+	case kFloat:
+		return ofFloat(float64(float32(v.n)))
+	case kDouble:
+		return ofFloat(float64(v.n))
+	}
+	return narrow(v.n, to)
+}
+
+// narrow takes the low bits of an integer.
+func narrow(n int64, to kind) value {
+	switch to {
+	case kByte:
+		return ofInt(int64(int8(n)))
+	case kShort:
+		return ofInt(int64(int16(n)))
+	case kChar:
+		return ofInt(int64(uint16(n)))
+	case kInt:
+		return ofInt(int64(int32(n)))
+	}
+	return ofInt(n)
+}
+
+func saturate(f float64, least, most int64) int64 {
+	switch {
+	case f != f:
+		return 0
+	case f >= float64(most):
+		return most
+	case f <= float64(least):
+		return least
+	}
+	return int64(f)
+}
+
+// units is how many UTF-16 units a string has.
+func units(s string) int {
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// units is how many UTF-16 units a string has, for what goes through it.
+func (f *frame) units(s string) int64 {
+	f.step(len(s) / 64)
+	return int64(units(s))
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// slice is the part of a string between two UTF-16 units, which must be in it.
+func slice(s string, begin, end int) string {
+	if isASCII(s) {
+		return s[begin:end]
+	}
+	return string(utf16.Decode(utf16.Encode([]rune(s))[begin:end]))
+}
+
+// text is what Java prints of a primitive.
+func text(v value, k kind) string {
+	t := cqltype.Native(cqltype.Bigint)
+	switch k {
+	case kBoolean:
+		if v.n != 0 {
+			return "true"
+		}
+		return "false"
+	case kChar:
+		return string(utf16.Decode([]uint16{uint16(v.n)}))
+	case kFloat:
+		t = cqltype.Native(cqltype.Float)
+		return javaFloat(t, v.float())
+	case kDouble:
+		t = cqltype.Native(cqltype.Double)
+		return javaFloat(t, v.float())
+	}
+	return big.NewInt(v.n).String()
+}
+
+func javaFloat(t *cqltype.Type, f float64) string {
+	switch {
+	case f != f:
+		return "NaN"
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	}
+	return t.Text(t.FromFloat64(f))
+}
+
+// deeper bounds how deep what goes through a value calls itself, and counts it as a step.
+func (f *frame) deeper() func() {
+	f.step(1)
+	if f.deep++; f.deep > depthMax {
+		panic(exhausted{"values that lie more than 100 deep in each other"})
+	}
+	return func() { f.deep-- }
+}
+
+// string is what toString of a reference returns, "null" for null.
+func (f *frame) string(r any) string {
+	if s, ok := r.(string); ok {
+		return s
+	}
+	defer f.deeper()()
+	var s string
+	switch r := r.(type) {
+	case nil:
+		return "null"
+	case box:
+		return text(value{n: r.n}, r.kind)
+	case *list:
+		s = f.join(r.elems, "[", "]")
+	case *dict:
+		if r.isSet {
+			s = f.join(r.keys, "[", "]")
+			break
+		}
+		parts := make([]string, len(r.keys))
+		for i, k := range r.keys {
+			parts[i] = f.string(k) + "=" + f.string(r.values[i])
+		}
+		s = "{" + strings.Join(parts, ", ") + "}"
+	case *entry:
+		s = f.string(r.key) + "=" + f.string(r.value)
+	case date:
+		return time.UnixMilli(int64(r)).UTC().Format("Mon Jan 02 15:04:05 UTC 2006")
+	case localDate:
+		return cqltype.Native(cqltype.Date).Text(dayBytes(int64(r)))
+	case uuidValue:
+		return cqltype.Native(cqltype.UUID).Text(r[:])
+	case inet:
+		return "/" + cqltype.Native(cqltype.Inet).Text([]byte(r))
+	case *big.Int:
+		return r.String()
+	case cqltype.DecimalValue:
+		return r.String()
+	case cqltype.DurationValue:
+		return r.String()
+	case *record:
+		s = r.typ.Format(f.program.toWire(f, r.typ, r))
+	case *builder:
+		s = string(r.b)
+	case *Thrown:
+		return r.Error()
+	case *buffer:
+		s = "java.nio.HeapByteBuffer[pos=0 lim=" + itoa(len(r.bytes)) + " cap=" + itoa(len(r.bytes)) + "]"
+	default:
+		return "java.lang.Object@0"
+	}
+	f.alloc(len(s))
+	return s
+}
+
+func (f *frame) join(elems []any, open, end string) string {
+	parts := make([]string, len(elems))
+	for i, e := range elems {
+		parts[i] = f.string(e)
+	}
+	return open + strings.Join(parts, ", ") + end
+}
+
+func itoa(n int) string { return big.NewInt(int64(n)).String() }
+
+// keyOf is what two references have in common exactly if they are equal.
+func (f *frame) keyOf(r any) any {
+	switch r := r.(type) {
+	case nil, string, box, date, localDate, uuidValue, inet:
+		return r
+	case *big.Int:
+		return [2]string{"BigInteger", r.String()}
+	case cqltype.DecimalValue:
+		return [2]string{"BigDecimal", r.Unscaled.String() + "/" + itoa(int(r.Scale))}
+	case cqltype.DurationValue:
+		return [2]string{"Duration", r.String()}
+	case *list:
+		return [2]string{"List", f.keys(r.elems)}
+	case *dict: // equal whatever their order
+		parts := make([]any, len(r.keys))
+		for i, k := range r.keys {
+			parts[i] = f.string(k)
+			if !r.isSet {
+				parts[i] = f.keys([]any{k, r.values[i]})
+			}
+		}
+		slices.SortFunc(parts, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		return [2]string{"Map", f.keys(parts)}
+	case *record:
+		return [2]string{"record", f.string(r)}
+	case *buffer:
+		return [2]string{"ByteBuffer", string(r.bytes)}
+	case *entry:
+		return [2]string{"Entry", f.string(r)}
+	}
+	return r // by identity
+}
+
+func (f *frame) keys(elems []any) string {
+	var b strings.Builder
+	for _, e := range elems {
+		s := f.string(e)
+		b.WriteString(itoa(len(s)) + ":" + s)
+	}
+	return b.String()
+}
+
+// same reports whether two references are equal by equals.
+func (f *frame) same(a, b any) bool {
+	f.step(1)
+	return f.keyOf(a) == f.keyOf(b)
+}
