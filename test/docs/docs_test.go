@@ -4,6 +4,7 @@
 package docs
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -238,6 +239,24 @@ func anchors(text string) (out []string) {
 		out = append(out, strings.ReplaceAll(notSlug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
 	}
 	return out
+}
+
+// TestDecisionsAreNumbered proves that decisions are numbered from 1 on without gaps, each number once, as their file
+// and their heading have it.
+func TestDecisionsAreNumbered(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "docs/rfcs/*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d decisions, %v", len(files), err)
+	}
+	for i, file := range files {
+		number := fmt.Sprintf("%04d", i+1)
+		if !strings.HasPrefix(filepath.Base(file), number+"-") {
+			t.Errorf("%s: %s is expected here", filepath.Base(file), number)
+		}
+		if first, _, _ := strings.Cut(read(t, file), "\n"); !strings.Contains(first, number) {
+			t.Errorf("%s: its heading is %q", filepath.Base(file), first)
+		}
+	}
 }
 
 // TestHouseIsDrawn proves that the picture and the table of ARCHITECTURE.md show the packages that there are, no more

@@ -30,7 +30,7 @@
 // In an ordered index a zero byte of a value is followed by 0xff, so its entries are in the order of their values, as
 // bytes; in others they are in order of length first.
 //
-// Entries of hints (RFC 0028) are the only ones of an index that have a value, a stamp.
+// Entries of hints (RFC 0030) are the only ones of an index that have a value, a stamp.
 //
 // All integers are big-endian. A position is the token with its sign flipped, 8 bytes; in an id with bit 31 it is 16
 // bytes of a wider hash. It stands before the partition key, so a range of tokens is a range of keys, and a split moves

@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 )
 
-// HintSpace marks the indexes of hints that a table has, one for each of its materialized views (RFC 0028). Their
+// HintSpace marks the indexes of hints that a table has, one for each of its materialized views (RFC 0030). Their
 // entries have a value, 8 bytes: the stamp of the mutation that wrote them last.
 const HintSpace uint32 = 1 << 27
 

@@ -12,7 +12,7 @@ import (
 )
 
 // View makes a table a materialized view: a table of its own, whose rows follow those of a base table in its keyspace
-// (RFC 0028). Its columns have the names and types of the base's.
+// (RFC 0030). Its columns have the names and types of the base's.
 type View struct {
 	// Base is the name of the base table.
 	Base string `json:"base"`

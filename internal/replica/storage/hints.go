@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Hints for materialized views (RFC 0028) are entries of an index with a value: the stamp of the mutation that wrote
+// Hints for materialized views (RFC 0030) are entries of an index with a value: the stamp of the mutation that wrote
 // them last. So whoever has brought the view in step with the row as it was at a stamp can have them removed, and what
 // was written meanwhile stays.
 
