@@ -58,7 +58,9 @@ type Keeper struct {
 	o       Options
 	queue   chan *task
 	flights chan struct{}
-	known   atomic.Pointer[known]
+	// stir has a message when something has begun to wait, or to be removed, since Run last found nothing.
+	stir  chan struct{}
+	known atomic.Pointer[known]
 
 	mu      sync.Mutex
 	closed  bool
@@ -77,7 +79,7 @@ type Stats struct {
 // New returns a Keeper; Run has it work.
 func New(o Options) *Keeper {
 	return &Keeper{o: o, queue: make(chan *task, queueMax), flights: make(chan struct{}, flightsMax),
-		settled: map[*partition.Replica][][]byte{}}
+		stir: make(chan struct{}, 1), settled: map[*partition.Replica][][]byte{}}
 }
 
 // task is a write whose views are to follow.
@@ -111,6 +113,7 @@ func (k *Keeper) Follow(r *partition.Replica, hints [][]byte, then func()) {
 	case k.queue <- t:
 		k.waiting = append(k.waiting, t)
 		k.mu.Unlock()
+		k.wake()
 	default:
 		k.stats.Unawaited++
 		k.mu.Unlock()
@@ -132,18 +135,46 @@ func (k *Keeper) Run(ctx context.Context) {
 		all.Go(func() { k.work(ctx) })
 	}
 	all.Go(func() { k.rounds(ctx) })
+	for ctx.Err() == nil {
+		select {
+		case <-k.stir:
+			k.beats(ctx)
+		case <-ctx.Done():
+		}
+	}
+	k.release(true)
+	k.settle(0)
+	all.Wait()
+	k.release(true)
+}
+
+// wake has Run beat. A node without views sleeps.
+func (k *Keeper) wake() {
+	select {
+	case k.stir <- struct{}{}:
+	default:
+	}
+}
+
+// beats releases and settles until nothing is left to do.
+func (k *Keeper) beats(ctx context.Context) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			return
 		}
-		k.release(ctx.Err() != nil)
+		k.release(false)
 		k.settle(0)
+		k.mu.Lock()
+		rests := len(k.waiting) == 0 && len(k.settled) == 0
+		k.mu.Unlock()
+		if rests {
+			return
+		}
 	}
-	all.Wait()
-	k.release(true)
 }
 
 // release tells those who have waited long enough, or all.
@@ -193,6 +224,7 @@ func (k *Keeper) done(r *partition.Replica, rows int, hints [][]byte) {
 	k.settled[r] = append(k.settled[r], hints...)
 	full := len(k.settled[r]) >= settleMax
 	k.mu.Unlock()
+	k.wake()
 	if full {
 		k.settle(settleMax)
 	}
