@@ -72,8 +72,8 @@ type Options struct {
 	newest feature.Level
 	// usage stands in tests for a disk with room, whatever the disk of the tests has.
 	usage func(dir string) (vfs.DiskUsage, error)
-	// now stands in tests for the clock by which replicas stamp and note what they have spent: one that stands still
-	// has no minute end while a test looks.
+	// now stands in tests for the clock by which replicas stamp and note what they have spent, and by which items get
+	// their time and expire: where one stands still no minute ends, and nothing expires, while a test looks.
 	now func() time.Time
 }
 

@@ -186,6 +186,9 @@ func (n *Node) inBackground(f func(ctx context.Context)) {
 // clock is the wall clock as far as the clocks of a quorum allow it. It says when what a client writes now is to
 // expire, and what has expired for one that reads.
 func (n *Node) clock() func() time.Time {
+	if n.opts.now != nil {
+		return n.opts.now
+	}
 	if n.cluster != nil {
 		return n.cluster.peers.Now
 	}
