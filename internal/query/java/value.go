@@ -170,7 +170,6 @@ func slice(s string, begin, end int) string {
 
 // text is what Java prints of a primitive.
 func text(v value, k kind) string {
-	t := cqltype.Native(cqltype.Bigint)
 	switch k {
 	case kBoolean:
 		if v.n != 0 {
@@ -180,11 +179,9 @@ func text(v value, k kind) string {
 	case kChar:
 		return string(utf16.Decode([]uint16{uint16(v.n)}))
 	case kFloat:
-		t = cqltype.Native(cqltype.Float)
-		return javaFloat(t, v.float())
+		return javaFloat(cqltype.Native(cqltype.Float), v.float())
 	case kDouble:
-		t = cqltype.Native(cqltype.Double)
-		return javaFloat(t, v.float())
+		return javaFloat(cqltype.Native(cqltype.Double), v.float())
 	}
 	return big.NewInt(v.n).String()
 }

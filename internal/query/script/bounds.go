@@ -15,7 +15,8 @@ type Bounds struct {
 	// Time is how long a script may run, 750 ms: less than a transaction may hold its logical partition. After
 	// AcceptTime, 500 ms, operations are no longer accepted, and the script is expected to return what it has.
 	Time, AcceptTime time.Duration
-	// FunctionTime is how long one call of a user-defined function may take, 100 ms.
+	// FunctionTime is how long one call of a user-defined function may take, 500 ms: work of a few, on a
+	// node that is busy.
 	FunctionTime time.Duration
 	// Grace is how long a script that was told to end is waited for, 50 ms.
 	Grace time.Duration
@@ -40,7 +41,7 @@ type Bounds struct {
 func (b Bounds) withDefaults() Bounds {
 	orElse(&b.Time, 750*time.Millisecond)
 	orElse(&b.AcceptTime, b.Time*2/3)
-	orElse(&b.FunctionTime, 100*time.Millisecond)
+	orElse(&b.FunctionTime, 500*time.Millisecond)
 	orElse(&b.Grace, 50*time.Millisecond)
 	orElse(&b.MemoryBytes, 256<<20)
 	orElse(&b.Depth, 1000)

@@ -97,8 +97,6 @@ func (e *Engine) After(ctx context.Context, c *Call) (*Outcome, error) {
 
 // Function calls a user-defined function. What it returns is undefined where JSON has no word for it.
 func (e *Engine) Function(ctx context.Context, p *Program, args []document.Value) (document.Value, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.bounds.FunctionTime)
-	defer cancel()
 	out, err := e.outcome(ctx, function, &Call{Program: p, Arguments: document.ArrayValue(args)})
 	if err != nil || out.Body == nil {
 		return document.Value{}, err

@@ -82,7 +82,7 @@ func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
 	within := &sync.WaitGroup{}
 	r := &run{engine: e, ctx: context.WithValue(ctx, inner{}, within), call: c, role: role,
 		begun: now, accept: now.Add(e.bounds.AcceptTime), end: now.Add(e.bounds.Time)}
-	if role == cqlFunction {
+	if role == cqlFunction || role == function {
 		r.end = now.Add(e.bounds.FunctionTime)
 	}
 	if d, ok := ctx.Deadline(); ok && d.Before(r.end.Add(e.bounds.Grace)) {
