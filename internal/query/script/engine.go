@@ -130,32 +130,32 @@ func placeOf(ctx context.Context) *sync.WaitGroup {
 	return w
 }
 
-// enter waits for a place among the scripts that run.
-func (e *Engine) enter(ctx context.Context) error {
-	if of := placeOf(ctx); of != nil {
+// enter waits for a place among the scripts that run. of is whose place it is, for leave.
+func (e *Engine) enter(ctx context.Context) (of *sync.WaitGroup, err error) {
+	if of = placeOf(ctx); of != nil {
 		of.Add(1)
-		return nil
+		return of, nil
 	}
 	select {
 	case e.places <- struct{}{}:
-		return nil
+		return nil, nil
 	default:
 	}
 	limit := time.NewTimer(e.bounds.Time)
 	defer limit.Stop()
 	select {
 	case e.places <- struct{}{}:
-		return nil
+		return nil, nil
 	case <-limit.C:
 	case <-ctx.Done():
 	}
-	return &Failure{Status: 429, Fatal: true, Message: fmt.Sprintf(
+	return nil, &Failure{Status: 429, Fatal: true, Message: fmt.Sprintf(
 		"%d scripts run on this node, as many as may run at once. Nothing was done: try again", e.bounds.Scripts)}
 }
 
-// leave is the inverse of enter.
-func (e *Engine) leave(ctx context.Context) {
-	if of := placeOf(ctx); of != nil {
+// leave is the inverse of enter. It asks no context: the request may have ended, and its context be another one's.
+func (e *Engine) leave(of *sync.WaitGroup) {
+	if of != nil {
 		of.Done()
 		return
 	}

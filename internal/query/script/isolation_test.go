@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,4 +178,39 @@ func TestFunctionsWithin(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// request is a context whose memory is another request's once it has ended.
+type request struct {
+	context.Context
+	ended atomic.Bool
+}
+
+func (c *request) use() {
+	if c.ended.Load() {
+		panic("the context of a request that has ended was asked")
+	}
+}
+
+func (c *request) Value(key any) any { c.use(); return c.Context.Value(key) }
+func (c *request) Err() error        { c.use(); return c.Context.Err() }
+
+// TestContextOfRequest proves that nothing of a script asks the context of its request when that has been answered: not
+// when it gives back its place, nor when it was given up on and is still looked at.
+func TestContextOfRequest(t *testing.T) {
+	e := New(Bounds{Time: 10 * time.Millisecond, Grace: time.Nanosecond, Scripts: 2})
+	for _, body := range []string{`() => 1`, `() => { for (;;) {} }`} {
+		p, err := e.Program(t.Context(), "p", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			ctx := &request{Context: t.Context()}
+			_, _ = e.Procedure(ctx, &Call{Program: p, Items: newFake(), SelfLink: self, AltLink: alt})
+			ctx.ended.Store(true)
+		}
+	}
+	for range cap(e.places) { // all have given back their places
+		e.places <- struct{}{}
+	}
 }

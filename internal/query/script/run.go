@@ -75,9 +75,14 @@ type result struct {
 
 // do runs a script within its bounds, in a realm of the pool.
 func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
-	if err := e.enter(ctx); err != nil {
+	of, err := e.enter(ctx)
+	if err != nil {
 		return nil, err
 	}
+	// A script may end after its request, whose context is another one's then: it has a context that asks no other
+	// once it is cancelled.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	now := time.Now()
 	within := &sync.WaitGroup{}
 	r := &run{engine: e, ctx: context.WithValue(ctx, inner{}, within), call: c, role: role,
@@ -91,7 +96,7 @@ func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
 	}
 	done := make(chan *result, 1)
 	go func() {
-		defer e.leave(ctx)
+		defer e.leave(of)
 		defer within.Wait()
 		out := r.run()
 		done <- out
