@@ -17,17 +17,7 @@ func TestMasksSurvive(t *testing.T) {
 	auth := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}
 	run := func(masking bool, role, password string, f func(s *gocql.Session)) {
 		t.Helper()
-		n, err := Start(t.Context(), Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off", Auth: auth, Masking: &masking})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer n.Close()
-		s, err := as(n.CQLAddr().String(), role, password)
-		if err != nil {
-			t.Fatalf("%s: %v", role, err)
-		}
-		defer s.Close()
-		f(s)
+		withRole(t, Options{Data: dir, Auth: auth, Masking: &masking}, role, password, f)
 	}
 	const (
 		transaction = "BEGIN TRANSACTION SELECT v FROM ks.t WHERE k = 1; COMMIT TRANSACTION"

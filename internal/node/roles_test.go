@@ -10,6 +10,23 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
+// withRole starts a node without HTTP on a port of its own, calls f with a session of a role, and ends both.
+func withRole(t *testing.T, o Options, role, password string, f func(s *gocql.Session)) {
+	t.Helper()
+	o.CQL, o.HTTP = "127.0.0.1:0", "off"
+	n, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	s, err := as(n.CQLAddr().String(), role, password)
+	if err != nil {
+		t.Fatalf("%s: %v", role, err)
+	}
+	defer s.Close()
+	f(s)
+}
+
 // as connects as a role, or fails to.
 func as(addr, role, password string) (*gocql.Session, error) {
 	cluster := gocql.NewCluster(addr)
@@ -26,17 +43,7 @@ func TestRolesSurvive(t *testing.T) {
 	boss := map[string]string{"boss": hash(t, "b")}
 	run := func(o AuthOptions, role, password string, f func(s *gocql.Session)) {
 		t.Helper()
-		n, err := Start(t.Context(), Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off", Auth: o})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer n.Close()
-		s, err := as(n.CQLAddr().String(), role, password)
-		if err != nil {
-			t.Fatalf("%s: %v", role, err)
-		}
-		defer s.Close()
-		f(s)
+		withRole(t, Options{Data: dir, Auth: o}, role, password, f)
 	}
 	must := func(s *gocql.Session, text string) {
 		t.Helper()

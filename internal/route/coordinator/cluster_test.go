@@ -412,6 +412,17 @@ func TestTruthOfErrors(t *testing.T) {
 				return &verdict{err: partition.ErrStaleSchema}
 			}
 		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 0},
+		"nobody knows, then invalid": {func(f *fleet) {
+			f.script = func(a *asked) *verdict {
+				if a.n == 0 {
+					return &verdict{err: transport.ErrLost, async: true, applied: true}
+				}
+				return &verdict{err: &dberr.Invalid{Message: "too little is left"}}
+			}
+		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 0},
+		"invalid": {func(f *fleet) {
+			f.script = func(a *asked) *verdict { return &verdict{err: &dberr.Invalid{Message: "x"}, async: true} }
+		}, dberr.Quorum, false, &dberr.Invalid{Message: "x"}, 0},
 		"stale": {func(f *fleet) {
 			f.script = func(a *asked) *verdict { return &verdict{err: partition.ErrStaleSchema, async: true} }
 		}, dberr.Quorum, false, ErrStaleSchema, 0},

@@ -31,6 +31,16 @@ func isAnswer(err error) bool {
 	return false
 }
 
+// refuses reports whether an answer says that nothing was done. It knows of the attempt that it ends only: one before,
+// of which nothing was heard, may have been carried out, or may be when it comes.
+func refuses(err error) bool {
+	switch err.(type) { //nolint:errorlint // as in isAnswer
+	case *dberr.Invalid, *dberr.Unavailable, *dberr.FunctionFailure, *dberr.Unauthorized, *dberr.Config:
+		return true
+	}
+	return false
+}
+
 func timedOut(err error) bool {
 	var latch *partition.LatchTimeout
 	return errors.As(err, &latch) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
@@ -60,6 +70,9 @@ func (e *errand) writeAnswer(err error, kind string) error {
 		}
 		return ErrStaleSchema
 	case isAnswer(err):
+		if e.maybe && refuses(err) {
+			return late
+		}
 		return err
 	case gone(err) && !e.maybe:
 		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
