@@ -45,6 +45,9 @@ func (c Consistency) IsSerial() bool { return c == Serial || c == LocalSerial }
 // OneReplica reports whether a read at the level is content with what one replica knows, which may be a little old.
 func (c Consistency) OneReplica() bool { return c == One || c == LocalOne }
 
+// Local reports whether the level is one within a data centre.
+func (c Consistency) Local() bool { return c == LocalOne || c == LocalQuorum || c == LocalSerial }
+
 type (
 	// Server is a defect or an internal failure: nothing the client did.
 	Server struct{ Message string }

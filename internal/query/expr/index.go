@@ -30,7 +30,7 @@ func AppendEntryValue(dst, key, value []byte) []byte {
 func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error) {
 	c := t.ByName[ix.Column]
 	switch {
-	case c == nil:
+	case c == nil, ix.Near(c):
 		return nil, nil
 	case c.Kind == schema.PartitionKey:
 		v, err := PartitionKeyValue(t, key, c.Position)

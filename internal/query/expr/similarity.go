@@ -3,16 +3,16 @@
 package expr
 
 import (
-	"math"
-
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
 // similarityFactories makes the functions that say how near two vectors are, from 0 (or below, for dot products of
 // vectors longer than 1) to 1.
 func similarityFactories() []*factory {
-	similarity := func(name string, of func(a, b []float32) float32) *factory {
+	similarity := func(of vector.Similarity) *factory {
+		name := "similarity_" + of.String()
 		param := func(other int) parameter {
 			return parameter{text: "vector<float, n>", like: other, vector: true, wants: "a float vector argument",
 				takes: func(t *cqltype.Type) bool {
@@ -32,49 +32,12 @@ func similarityFactories() []*factory {
 						if !okA || !okB {
 							return nil, nil
 						}
-						if name == similarityCosine && (zero(a) || zero(b)) {
+						if of == vector.Cosine && (vector.Zero(a) || vector.Zero(b)) {
 							return nil, dberr.Invalidf("Function system.%s doesn't support all-zero vectors.", name)
 						}
-						return fromFloat32(of(a, b)), nil
+						return fromFloat32(of.Of(a, b)), nil
 					}}, nil
 			}}
 	}
-	return []*factory{
-		similarity(similarityCosine, cosine),
-		similarity("similarity_euclidean", func(a, b []float32) float32 { return 1 / (1 + squaredDistance(a, b)) }),
-		similarity("similarity_dot_product", func(a, b []float32) float32 { return (1 + dot(a, b)) / 2 }),
-	}
-}
-
-const similarityCosine = "similarity_cosine"
-
-func zero(v []float32) bool {
-	for _, x := range v {
-		if x != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func dot(a, b []float32) float32 {
-	var sum float32
-	for i, x := range a {
-		sum += x * b[i]
-	}
-	return sum
-}
-
-func squaredDistance(a, b []float32) float32 {
-	var sum float32
-	for i, x := range a {
-		d := x - b[i]
-		sum += d * d
-	}
-	return sum
-}
-
-func cosine(a, b []float32) float32 {
-	c := float32(float64(dot(a, b)) / math.Sqrt(float64(dot(a, a))*float64(dot(b, b))))
-	return (1 + c) / 2
+	return []*factory{similarity(vector.Cosine), similarity(vector.Euclidean), similarity(vector.DotProduct)}
 }

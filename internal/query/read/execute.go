@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
@@ -72,13 +73,17 @@ func (s *scan) begin(p *Plan, b *expr.Bindings, o Options, page *Page) error {
 	default:
 		s.trim, s.remaining = unlimited, limit
 	}
-	if o.PageSize > 0 {
+	if p.near != nil {
+		if err := s.beginNear(limit); err != nil {
+			return err
+		}
+	} else if o.PageSize > 0 {
 		s.paged = !p.aggregated || p.grouped && !p.distinct
 		if s.paged && (p.aggregated || limit > int64(o.PageSize) || len(o.PagingState) > 0) {
 			s.pageLeft = int64(o.PageSize) // a LIMIT that fits into one page is reached before the page is full
 		}
 	}
-	if len(o.PagingState) > 0 && p.where.changes == nil {
+	if len(o.PagingState) > 0 && p.where.changes == nil && p.near == nil {
 		if s.from, err = readState(o.PagingState, p.table); err != nil {
 			return err
 		}
@@ -193,14 +198,19 @@ func (s *scan) bounds() (none bool, err error) {
 	return false, nil
 }
 
+// notAvailable is the answer of an index that is being built.
+func notAvailable(ix *schema.Index, level dberr.Consistency) error {
+	return &dberr.ReadFailure{
+		Level: level, BlockFor: 1, Failures: 1,
+		Message: "The secondary index '" + ix.Name + "' is not yet available",
+	}
+}
+
 // lookup evaluates what is looked up in the index.
 func (s *scan) lookup() error {
 	w := &s.plan.where
 	if s.options.Building != nil && s.options.Building(w.index) {
-		return &dberr.ReadFailure{
-			Level: s.options.Level, BlockFor: 1, Failures: 1,
-			Message: "The secondary index '" + w.index.Name + "' is not yet available",
-		}
+		return notAvailable(w.index, s.options.Level)
 	}
 	v, _, err := w.lookup.Eval(&s.bind)
 	if err != nil {
@@ -353,7 +363,8 @@ func (s *scan) ended() error {
 // usable is the number of rows that can be used at most, 0 = not known.
 func (s *scan) usable() int {
 	p := s.plan
-	if p.aggregated || p.distinct || len(s.partitionFilters)+len(s.rowFilters) > 0 || s.cmd.Index != nil {
+	if p.aggregated || p.distinct || p.near != nil || len(s.partitionFilters)+len(s.rowFilters) > 0 ||
+		s.cmd.Index != nil {
 		return 0
 	}
 	n := min(s.pageLeft, s.remaining)
@@ -381,6 +392,8 @@ func (s *scan) finish(more bool, err error) error {
 		}
 	} else if len(s.plan.sort) > 0 {
 		s.sortRows()
+	} else if s.plan.near != nil {
+		return s.emitNearest()
 	}
 	if more {
 		s.page.PagingState, err = appendState(s.page.PagingState[:0], s.plan.table, &s.at)

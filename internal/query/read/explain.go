@@ -55,6 +55,9 @@ func (p *Plan) Explain() string {
 	if p.distinct {
 		line("distinct")
 	}
+	if p.near != nil {
+		line("order by", p.near.String())
+	}
 	if p.reversed {
 		line("reversed")
 	}
@@ -100,6 +103,9 @@ func (p *Plan) Words() string {
 	}
 	if p.distinct {
 		parts = append(parts, "one row for each partition")
+	}
+	if p.near != nil {
+		parts = append(parts, "ordered by "+p.near.String())
 	}
 	if p.reversed {
 		parts = append(parts, "backwards")
@@ -159,7 +165,7 @@ func (p *Plan) Index() string {
 
 // Wanted is how many rows a page gives at most, 0 if there is no bound or they are not those that are read.
 func (p *Plan) Wanted(b *expr.Bindings, pageSize int) (int64, error) {
-	if p.aggregated || p.distinct || len(p.sort) > 0 {
+	if p.aggregated || p.distinct || p.near != nil || len(p.sort) > 0 {
 		return 0, nil
 	}
 	n, err := evalLimit(p.limit, b)

@@ -30,6 +30,9 @@ func (w *where) supporting(r *relation.Restriction) *schema.Index {
 }
 
 func supports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
+	if i.Near(c) {
+		return false
+	}
 	switch i.Target {
 	case schema.IndexValue, schema.IndexFull:
 		return r.Kind == relation.Equal

@@ -33,7 +33,8 @@ func (p *Plan) MaskedOutput(i int) bool { return p.sel.outputs[i].masked }
 func (p *Plan) RestrictedMasks() (names []string) {
 	w := &p.where
 	for c := range p.table.Columns() {
-		if c.Mask != nil && (w.restricts(c) || w.token != nil && c.Kind == schema.PartitionKey) {
+		if c.Mask != nil && (w.restricts(c) || p.near != nil && p.near.column == c ||
+			w.token != nil && c.Kind == schema.PartitionKey) {
 			names = append(names, c.Name)
 		}
 	}

@@ -23,7 +23,7 @@ func orderingColumns(stmt *parser.Select, table *schema.Table) ([]ordering, erro
 	var out []ordering
 	for _, o := range stmt.OrderBy {
 		if o.ANN != nil {
-			return nil, dberr.Invalidf("ANN ordering is not supported")
+			return nil, nil // see near
 		}
 		c, err := expr.FindColumn(table, o.Column)
 		if err != nil {

@@ -33,6 +33,8 @@ type Plan struct {
 	groupBy   expr.Term
 	groupText string
 	reversed  bool
+	// near is what the result is nearest to, nil without ANN OF.
+	near *near
 	// sort lists the clustering positions to order by after the read, for ORDER BY over several partitions.
 	sort []int
 
@@ -69,7 +71,11 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindSelection(stmt, env); err != nil {
 		return nil, err
 	}
-	w, err := bindWhere(stmt, table, env, p.sel.onlyStatics())
+	var err error
+	if p.near, err = p.bindNear(stmt, env); err != nil {
+		return nil, err
+	}
+	w, err := bindWhere(stmt, table, env, p.sel.onlyStatics(), p.near != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +93,12 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindOrder(ordering); err != nil {
 		return nil, err
 	}
-	if err := p.where.checkFiltering(stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual); err != nil {
+	if p.near != nil {
+		err = p.checkNear(stmt)
+	} else {
+		err = p.where.checkFiltering(stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := p.bindLimits(stmt, env); err != nil {
@@ -120,7 +131,8 @@ func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 // logical partition, so that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
 func (p *Plan) Short(pageSize, rowsMax int) bool {
 	w := &p.where
-	if p.calls || w.changes != nil || w.keyRange || w.index != nil || w.token != nil || w.pk.Has(relation.In) {
+	if p.calls || p.near != nil || w.changes != nil || w.keyRange || w.index != nil || w.token != nil ||
+		w.pk.Has(relation.In) {
 		return false
 	}
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
@@ -136,6 +148,9 @@ func (p *Plan) Indexed() bool { return p.where.index != nil }
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.where.changes != nil {
 		return nil, dberr.Invalidf("A SELECT within a transaction reads rows, and not the change feed")
+	}
+	if p.near != nil {
+		return nil, dberr.Invalidf("A SELECT within a transaction cannot order by ANN")
 	}
 	if p.where.keyRange || p.where.token != nil {
 		return nil, dberr.Invalidf("A SELECT within a transaction must give the whole partition key")
@@ -166,6 +181,9 @@ func (p *Plan) prepare() {
 		for _, c := range r.Columns {
 			p.filterSlots[c] = p.sel.slotOf(slot{c, cellValue})
 		}
+	}
+	if p.near != nil {
+		p.near.slot = p.sel.slotOf(slot{p.near.column, cellValue})
 	}
 	p.bindMasks()
 	p.sel.sortSlots()

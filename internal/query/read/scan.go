@@ -63,6 +63,8 @@ type scan struct {
 	// Rows to be sorted.
 	sorted   []sortedRow
 	sortKeys []byte
+
+	nearest nearest
 }
 
 // keptMax bounds the memory that a pooled scan keeps.
@@ -88,6 +90,7 @@ func (s *scan) release() {
 		values: s.values[:0], shown: s.shown[:0],
 		staticBuf: s.staticBuf[:0], clusteringBuf: s.clusteringBuf[:0], rowBuf: s.rowBuf[:0],
 		json: s.json[:0], group: s.group.released(), sorted: s.sorted[:0], sortKeys: s.sortKeys[:0],
+		nearest: nearest{target: s.nearest.target[:0], room: s.nearest.room[:0]},
 	}
 }
 
@@ -207,6 +210,9 @@ func (s *scan) take(clustering []byte, alone bool) (command.Step, error) {
 	}
 	if s.plan.aggregated {
 		return s.fold(clustering, alone)
+	}
+	if s.plan.near != nil {
+		return command.More, s.offer()
 	}
 	if len(s.plan.sort) > 0 {
 		if err := s.noteSorted(clustering); err != nil {

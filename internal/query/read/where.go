@@ -26,6 +26,8 @@ type where struct {
 	changes expr.Term
 	// mode says that cosmos_changefeed_mode() was there, kept that it asks for all versions.
 	mode, kept bool
+	// near says that rows are ordered by how near their vectors are.
+	near bool
 
 	// keyRange is true if partitions are found by scanning a range of tokens (through an index or not), not by their
 	// keys.
@@ -48,9 +50,9 @@ type where struct {
 }
 
 // bindWhere binds and checks a WHERE clause. onlyStatics says that nothing but static (and partition key) columns is
-// selected.
-func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics bool) (*where, error) {
-	w := &where{table: table}
+// selected, near that the result is ordered by nearness.
+func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics, near bool) (*where, error) {
+	w := &where{table: table, near: near}
 	allowed := stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual
 	for i := range stmt.Where {
 		if err := w.add(&stmt.Where[i], env, allowed); err != nil {
@@ -60,7 +62,10 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 	if err := w.checkChanges(); err != nil {
 		return nil, err
 	}
-	indexed := w.hasIndex(&w.clustering) || w.hasIndex(&w.pk) || w.hasIndex(&w.others)
+	if err := w.refuseNear(); err != nil {
+		return nil, err
+	}
+	indexed := near || w.hasIndex(&w.clustering) || w.hasIndex(&w.pk) || w.hasIndex(&w.others)
 	if err := w.restrictPartitionKey(indexed, allowed); err != nil {
 		return nil, err
 	}
@@ -78,7 +83,7 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 		}
 		w.filter(&w.others, w.others.List)
 	}
-	if w.indexed {
+	if w.indexed = w.indexed || near; w.indexed {
 		if w.pk.Has(relation.In) {
 			return nil, dberr.Invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 		}
@@ -244,7 +249,7 @@ func (w *where) fixed(c *schema.Column) bool {
 // wholePartitions reports whether partitions are read without choosing among their rows, so that one without rows still
 // shows its static columns.
 func (w *where) wholePartitions() bool {
-	if !w.clustering.Empty() {
+	if !w.clustering.Empty() || w.near {
 		return false
 	}
 	for _, r := range w.others.List {

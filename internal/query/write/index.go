@@ -36,6 +36,9 @@ func indexesOf(t *schema.Table) []*index {
 
 // enter adds an index entry for a value that the execution keeps alive.
 func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
+	if ix.Near(ix.column) {
+		return x.enterVector(g, ix, clustering, value)
+	}
 	if len(value) >= indexedBytesMax {
 		t := g.table
 		return dberr.Invalidf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)",
@@ -89,6 +92,19 @@ func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// enterVector checks a vector that can be searched for by nearness.
+func (x *Execution) enterVector(_ *group, ix *index, _, value []byte) error {
+	v, ok := ix.column.Type.Floats(nil, value)
+	if !ok {
+		return nil
+	}
+	if err := ix.Nearness().Check(v); err != nil {
+		return &dberr.WriteFailure{Level: dberr.One, BlockFor: 1, Failures: 1, WriteType: "SIMPLE",
+			Message: "index " + ix.Name + ": " + err.Error()}
 	}
 	return nil
 }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vector
+
+import (
+	"errors"
+	"math"
+	"strings"
+)
+
+// Similarity says how near two vectors are to each other.
+type Similarity uint8
+
+// The similarities, as the option similarity_function names them.
+const (
+	Cosine Similarity = iota
+	DotProduct
+	Euclidean
+)
+
+var similarityNames = [...]string{"cosine", "dot_product", "euclidean"}
+
+// String is the name in lower case.
+func (s Similarity) String() string { return similarityNames[s] }
+
+// Parse finds a similarity by its name, in letters of either case; ok is false if there is none.
+func Parse(name string) (s Similarity, ok bool) {
+	for i, known := range similarityNames {
+		if strings.EqualFold(name, known) {
+			return Similarity(i), true
+		}
+	}
+	return 0, false
+}
+
+// Of is how near two vectors of one length are: at most 1, but for dot products of vectors that are longer than 1, and
+// at least 0, but for those again. The cosine with a vector of zeros is no number.
+func (s Similarity) Of(a, b []float32) float32 {
+	switch s {
+	case DotProduct:
+		return (1 + dot(a, b)) / 2
+	case Euclidean:
+		return 1 / (1 + squaredDistance(a, b))
+	}
+	c := float32(float64(dot(a, b)) / math.Sqrt(float64(dot(a, a))*float64(dot(b, b))))
+	return (1 + c) / 2
+}
+
+// What Check finds wrong with a vector.
+var (
+	ErrInfinite = errors.New("a vector with an element that is not a finite number cannot be indexed or searched for")
+	ErrZero     = errors.New("a vector of zeros has no cosine: it cannot be indexed or searched for")
+)
+
+// Check returns why a vector cannot be indexed by the similarity, or be searched for, nil if it can.
+func (s Similarity) Check(v []float32) error {
+	for _, x := range v {
+		if x-x != 0 {
+			return ErrInfinite
+		}
+	}
+	if s == Cosine && Zero(v) {
+		return ErrZero
+	}
+	return nil
+}
+
+// Zero reports whether all elements are zero.
+func Zero(v []float32) bool {
+	for _, x := range v {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func dot(a, b []float32) float32 {
+	var sum float32
+	for i, x := range a {
+		sum += x * b[i]
+	}
+	return sum
+}
+
+func squaredDistance(a, b []float32) float32 {
+	var sum float32
+	for i, x := range a {
+		d := x - b[i]
+		sum += d * d
+	}
+	return sum
+}

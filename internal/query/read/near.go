@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/vector"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// nearMax is the largest LIMIT of a query for the nearest vectors.
+const nearMax = 1000
+
+const nearNeedsLimit = "Top-K queries must have a limit specified and the limit must be less than the query page size"
+
+// near is ORDER BY column ANN OF target.
+type near struct {
+	column *schema.Column
+	index  *schema.Index
+	target expr.Term
+	// text is the target as written, slot where the values of the column stand.
+	text string
+	slot int
+}
+
+// bindNear binds ORDER BY .. ANN OF; nil if the statement has none.
+func (p *Plan) bindNear(stmt *parser.Select, env *expr.Env) (*near, error) {
+	i := slices.IndexFunc(stmt.OrderBy, func(o parser.Ordering) bool { return o.ANN != nil })
+	if i < 0 {
+		return nil, nil
+	}
+	o := &stmt.OrderBy[i]
+	c, err := expr.FindColumn(p.table, o.Column)
+	if err != nil {
+		return nil, err
+	}
+	n := &near{column: c, text: expr.Text(o.ANN)}
+	if n.target, err = expr.Bind(o.ANN, expr.Receiver{Name: c.Name, Type: c.Type}, env); err != nil {
+		return nil, err
+	}
+	switch {
+	case o.Descending:
+		return nil, dberr.Invalidf("Descending ANN ordering is not supported")
+	case len(stmt.OrderBy) > 1:
+		return nil, dberr.Invalidf("ANN ordering does not support any other ordering")
+	case !c.IsFloatVector():
+		return nil, dberr.Invalidf("ANN ordering is only supported on float vector indexes")
+	}
+	if n.index = p.table.NearIndex(c); n.index != nil {
+		return n, nil
+	}
+	for _, ix := range p.table.Indexes {
+		if ix.Column == c.Name {
+			return nil, dberr.Invalidf(requiresFiltering) // it finds equal vectors only
+		}
+	}
+	return nil, dberr.Invalidf("ANN ordering by vector requires the column to be indexed")
+}
+
+// checkNear checks what a query for the nearest vectors has beside them.
+func (p *Plan) checkNear(stmt *parser.Select) error {
+	switch {
+	case p.aggregated:
+		return dberr.Invalidf("Top-K queries can not be run with aggregation")
+	case stmt.PerPartitionLimit != nil:
+		return dberr.Invalidf("Top-K queries do not support per-partition limits")
+	}
+	w := &p.where
+	restricted := w.others.List
+	if w.keyRange {
+		restricted = slices.Concat(w.pk.List, w.clustering.List, restricted)
+	} else {
+		for _, r := range w.clustering.List {
+			if !slices.Contains(w.sliced, r) {
+				restricted = append(slices.Clip(restricted), r)
+			}
+		}
+	}
+	for _, r := range restricted {
+		if w.supporting(r) == nil {
+			return dberr.Invalidf("ANN ordering by vector requires all restricted column(s) to be indexed")
+		}
+	}
+	return nil
+}
+
+// refuseNear refuses restrictions on columns whose index finds vectors that are near.
+func (w *where) refuseNear() error {
+	for _, r := range w.others.List {
+		for _, c := range r.Columns {
+			if w.table.NearIndex(c) != nil {
+				return dberr.Invalidf("Vector indexes only support ANN queries")
+			}
+		}
+	}
+	return nil
+}
+
+// nearest collects the rows of a result that are the nearest to a vector.
+type nearest struct {
+	target, room []float32
+	similarity   vector.Similarity
+	limit        int
+	// rows are the best so far, the worst of them at the front once there are limit of them. bytes is what their cells
+	// take, seen counts rows, by which those that are equally near are in order.
+	rows  []nearRow
+	bytes int
+	seen  int
+}
+
+// nearRow is a row of the result.
+type nearRow struct {
+	similarity float32
+	seen       int
+	cells      []byte
+}
+
+// compare orders rows of a result.
+func (a *nearRow) compare(b *nearRow) int {
+	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.seen, b.seen))
+}
+
+// beginNear evaluates what is looked for, and how many rows.
+func (s *scan) beginNear(limit int64) error {
+	n := s.plan.near
+	s.trim, s.remaining, s.paged, s.pageLeft = limit, unlimited, false, unlimited
+	s.options.PagingState = nil
+	if l := s.options.Level; !l.OneReplica() {
+		s.options.Level = dberr.One
+		if l.Local() {
+			s.options.Level = dberr.LocalOne
+		}
+		s.page.Warnings = append(s.page.Warnings, fmt.Sprintf("Top-K queries can only be run with consistency level "+
+			"ONE / LOCAL_ONE / NODE_LOCAL. Consistency level %s was requested. Downgrading the consistency level to %s.", l,
+			s.options.Level))
+	}
+	switch {
+	case limit == unlimited:
+		return dberr.Invalidf(nearNeedsLimit)
+	case limit > nearMax:
+		return dberr.Invalidf("Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than %d. "+
+			"LIMIT was %d", nearMax, limit)
+	}
+	v, err := evalFilter(n.target, &s.bind, "value", n.column)
+	if err != nil {
+		return err
+	}
+	if err := n.column.Type.Validate(v); err != nil {
+		return err
+	}
+	if size := s.options.PageSize; size > 0 && int64(size) < limit {
+		s.page.Warnings = append(s.page.Warnings, fmt.Sprintf("Top-K queries do not support paging and the page size "+
+			"is set to %d, which is less than LIMIT %d. The page size has been set to %d to match the LIMIT.", size, limit,
+			limit))
+	}
+	target, _ := n.column.Type.Floats(s.nearest.target[:0], v)
+	s.nearest = nearest{target: target, room: s.nearest.room[:0], similarity: n.index.Nearness(), limit: int(limit)}
+	if err := s.nearest.similarity.Check(target); err != nil {
+		return &dberr.ReadFailure{Level: s.options.Level, BlockFor: 1, Failures: 1, Message: err.Error()}
+	}
+	if s.options.Building != nil && s.options.Building(n.index) {
+		return notAvailable(n.index, s.options.Level)
+	}
+	return nil
+}
+
+// offer takes the row at hand if it is among the nearest so far.
+func (s *scan) offer() error {
+	n := &s.nearest
+	v, ok := s.plan.near.column.Type.Floats(n.room[:0], s.values[s.plan.near.slot])
+	if n.room = v; !ok || n.similarity.Check(v) != nil {
+		return nil // it has no vector, or one from before the index
+	}
+	r := nearRow{similarity: n.similarity.Of(n.target, v), seen: n.seen}
+	n.seen++
+	full := len(n.rows) == n.limit
+	if full && r.compare(&n.rows[0]) >= 0 {
+		return nil
+	}
+	before := s.page.Cells
+	s.page.Cells = nil
+	if full {
+		s.page.Cells = n.rows[0].cells[:0]
+		n.bytes -= len(n.rows[0].cells)
+	}
+	err := s.emit()
+	s.page.Rows--
+	r.cells, s.page.Cells = s.page.Cells, before
+	if err != nil {
+		return err
+	}
+	if n.bytes += len(r.cells); n.bytes > s.options.SortBytesMax {
+		return dberr.Invalidf("The nearest rows take more than %d bytes; select fewer columns or set a lower LIMIT",
+			s.options.SortBytesMax)
+	}
+	n.add(r, full)
+	return nil
+}
+
+// add adds a row, in the place of the worst one where there are enough.
+func (n *nearest) add(r nearRow, full bool) {
+	if !full {
+		if n.rows = append(n.rows, r); len(n.rows) == n.limit {
+			for i := len(n.rows)/2 - 1; i >= 0; i-- {
+				n.sink(i)
+			}
+		}
+		return
+	}
+	n.rows[0] = r
+	n.sink(0)
+}
+
+// sink moves a row behind those that are worse: each is worse than the two behind it, as in a heap.
+func (n *nearest) sink(i int) {
+	for {
+		worst := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(n.rows); c++ {
+			if n.rows[c].compare(&n.rows[worst]) > 0 {
+				worst = c
+			}
+		}
+		if worst == i {
+			return
+		}
+		n.rows[i], n.rows[worst] = n.rows[worst], n.rows[i]
+		i = worst
+	}
+}
+
+// emitNearest makes the page of the rows that are the nearest.
+func (s *scan) emitNearest() error {
+	n := &s.nearest
+	slices.SortFunc(n.rows, func(a, b nearRow) int { return a.compare(&b) })
+	for i := range n.rows {
+		s.page.Cells = append(s.page.Cells, n.rows[i].cells...)
+	}
+	s.page.Rows = len(n.rows)
+	if len(s.page.Cells) <= min(s.page.Held+memoryStep, s.options.ResultBytesMax) {
+		return nil
+	}
+	return s.holdMore()
+}
+
+// String is what Explain prints.
+func (n *near) String() string {
+	return n.column.Name + " nearest to " + n.text + " by " + n.index.Nearness().String()
+}
