@@ -20,6 +20,7 @@ import (
 type Installer struct {
 	Store interface {
 		InstallTable(storage.Table)
+		KnowIDs(next uint32)
 		ForgetTable(id uint32)
 		DropIndex(id uint32) error
 		Indexes() ([]uint32, error)
@@ -49,7 +50,8 @@ type Installer struct {
 
 // Begin tells the store of the tables that are part of every schema: no change brings them.
 func (i *Installer) Begin() {
-	i.installTables(tableChanges(schema.New(), i.Whole(schema.New())))
+	whole := i.Whole(schema.New())
+	i.installTables(whole, tableChanges(schema.New(), whole))
 }
 
 // Install carries out what follows on this node from one state to the next, in the order that SC1 to SC3 ask for.
@@ -58,7 +60,8 @@ func (i *Installer) Install(old, next *meta.State) {
 	if old.Schema != next.Schema {
 		tables = tableChanges(i.Whole(old.Schema), i.Whole(next.Schema))
 	}
-	i.installTables(tables)
+	i.installTables(next.Schema, tables)
+	i.Store.KnowIDs(next.Schema.NextID)
 	i.check("make new replicas", i.Replicas.Make(old.Map, next.Map))
 	i.Route(next.Map)
 	if old.Schema != next.Schema {
@@ -99,16 +102,16 @@ func (i *Installer) require(tables []tableChange, m *topology.Snapshot) {
 }
 
 // installTables tells the store about the tables that are new or changed.
-func (i *Installer) installTables(tables []tableChange) {
+func (i *Installer) installTables(s *schema.Schema, tables []tableChange) {
 	for _, t := range tables {
 		if t.is != nil {
-			i.Store.InstallTable(i.storedTable(t.is))
+			i.Store.InstallTable(i.storedTable(s, t.is))
 		}
 	}
 }
 
 // storedTable is what the store has to know of a table.
-func (i *Installer) storedTable(t *schema.Table) storage.Table {
+func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table {
 	st := storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace),
 		Dropped: t.DroppedIDs()}
 	if t.View != nil {
@@ -120,7 +123,7 @@ func (i *Installer) storedTable(t *schema.Table) storage.Table {
 			st.Indexes = append(st.Indexes, i.Items(t, ix))
 			continue
 		case schema.ViewKind:
-			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true})
+			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true, Holds: hasPlace(s, t, ix)})
 			continue
 		}
 		st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Holds: i.holds(t, ix)})
@@ -140,6 +143,23 @@ func (i *Installer) holds(t *schema.Table, ix *schema.Index) func(r *row.Row, va
 	return func(r *row.Row, value []byte) bool {
 		values, err := i.Values(t, ix, nil, nil, r)
 		return err != nil || slices.ContainsFunc(values, func(v []byte) bool { return bytes.Equal(v, value) })
+	}
+}
+
+// hasPlace returns what tells a sweep whether a view may have a row where an entry of its hints says: whether the row
+// has the value in the column of the view's key that is no key column of the base table, or is there at all.
+func hasPlace(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {
+	ks := s.Keyspaces[base.Keyspace]
+	if ks == nil || ks.Tables[ix.View()] == nil {
+		return func(*row.Row, []byte) bool { return true }
+	}
+	column := base.ViewKey(ks.Tables[ix.View()])
+	return func(r *row.Row, value []byte) bool {
+		if column == nil {
+			return true
+		}
+		cell := r.Cell(column.ID)
+		return cell != nil && bytes.Equal(cell.Value, value)
 	}
 }
 

@@ -79,6 +79,16 @@ func (t *Table) Guarded() string {
 	return t.Name
 }
 
+// ViewKey is the column in the key of a view of the table that is no key column of the table; nil if there is none.
+func (t *Table) ViewKey(view *Table) *Column {
+	for c := range view.Columns() {
+		if from := t.ByName[c.Name]; c.Kind.IsKey() && from != nil && from.Kind == Regular {
+			return from
+		}
+	}
+	return nil
+}
+
 // Hints is the index of hints for a view of the table, nil if there is none.
 func (t *Table) Hints(view string) *Index { return t.Indexes[hintsName(view)] }
 

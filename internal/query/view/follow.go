@@ -4,6 +4,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -51,7 +53,7 @@ func (d *delivery) Done(err error) {
 	} else {
 		d.keeper.failed(d.rows, err)
 	}
-	<-d.keeper.flights
+	d.keeper.flights <- struct{}{}
 	if d.told != nil {
 		d.told <- err
 		return
@@ -83,7 +85,9 @@ func (k *Keeper) follow(ctx context.Context, t *task) {
 
 // send sends a delivery, which ends with its Done.
 func (k *Keeper) send(ctx context.Context, d *delivery) {
-	k.flights <- struct{}{}
+	if _, err := sched.Await(k.o.Sched, context.WithoutCancel(ctx), k.flights, 0); err != nil {
+		return // the process has ended
+	}
 	if len(d.mutations) == 0 {
 		d.Done(nil)
 		return
@@ -96,7 +100,13 @@ func (k *Keeper) send(ctx context.Context, d *delivery) {
 func (k *Keeper) deliver(ctx context.Context, d *delivery) error {
 	d.told = make(chan error, 1)
 	k.send(ctx, d)
-	return <-d.told // the coordinator's own deadline bounds it
+	return k.answer(d.told)
+}
+
+// answer waits for how a delivery ended. The coordinator's own deadline bounds it.
+func (k *Keeper) answer(told chan error) error {
+	err, ended := sched.Await(k.o.Sched, context.Background(), told, 0)
+	return cmp.Or(err, ended)
 }
 
 // wantedRange is a range of rows that a view is to follow.
@@ -110,33 +120,34 @@ type wantedRange struct {
 }
 
 // sort looks up hints: rows together with all views that are to follow them, and ranges. Hints that are gone were
-// followed.
+// followed. Those that cannot be followed here are passed over, with an error that says why of one of them.
 func (k *Keeper) sort(r *partition.Replica, hints [][]byte) (rows []wanted, ranges []wantedRange, err error) {
 	views := k.views()
 	for _, hint := range hints {
-		stamp, ok, err := r.HintAt(hint)
-		if err != nil {
-			return nil, nil, err
+		stamp, ok, failed := r.HintAt(hint)
+		if failed != nil {
+			return nil, nil, failed
 		}
 		if !ok {
 			continue
 		}
 		e, ok := keys.ParseIndex(hint)
 		due, sound := keys.ParseDue(e.Clustering)
-		if !ok || !sound {
-			return nil, nil, fmt.Errorf("hint %x is damaged", hint)
-		}
 		v := views.byIndex[e.Index]
 		switch {
+		case !ok || !sound:
+			err = fmt.Errorf("hint %x is damaged", hint)
+			continue
 		case v == nil:
-			return nil, nil, errBehind // or the view was dropped, and its hints are on their way out
+			err = errBehind // or the view was dropped, and its hints are on their way out
+			continue
 		case due.Range:
 			ranges = append(ranges, wantedRange{v, stamp, hint, e.Token, e.Key, due})
 			continue
 		}
 		rows = add(rows, &e, due.Clustering, wantedView{v, stamp})
 	}
-	return rows, ranges, nil
+	return rows, ranges, err
 }
 
 // add adds a row, or a view of one that is wanted already.
@@ -160,7 +171,8 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 		return err
 	}
 	now := k.o.Now().Unix()
-	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: now, Dropped: base.DroppedIDs()}
+	// As if nothing had expired: what has is expired in the view, too, whatever this node's clock shows.
+	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: 0, Dropped: base.DroppedIDs()}
 	if len(base.Clustering) > 0 {
 		read.Slices = []command.Slice{{Start: w.clustering, End: append(bytes.Clone(w.clustering), 0)}}
 	}

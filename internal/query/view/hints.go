@@ -86,13 +86,6 @@ func Entries(ks *schema.Keyspace, base *schema.Table, ix *schema.Index, clusteri
 	if t == nil || t.View == nil {
 		return nil, nil
 	}
-	for c := range base.Columns() {
-		if c.Kind != schema.Regular || t.ByName[c.Name] == nil || !t.ByName[c.Name].Kind.IsKey() {
-			continue
-		}
-		v := View{Index: ix.ID, key: c}
-		return v.Ops(clustering, r), nil
-	}
-	v := View{Index: ix.ID}
+	v := View{Index: ix.ID, key: base.ViewKey(t)}
 	return v.Ops(clustering, r), nil
 }

@@ -3,14 +3,17 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -40,7 +43,7 @@ type Coordinator interface {
 	Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion)
 }
 
-// Options are the parts that a Keeper works with. All are needed.
+// Options are the parts that a Keeper works with. All but Workers and Sched are needed.
 type Options struct {
 	Coordinator Coordinator
 	// Schema is the schema by which statements are planned on this node now.
@@ -50,13 +53,18 @@ type Options struct {
 	// Now is the clock of expiry and of stamps.
 	Now func() time.Time
 	Log *slog.Logger
+	// Workers is how many writes are followed at a time, twice the number of processors if 0.
+	Workers int
+	// Sched is what the keeper tells time and waits by, nil outside simulations.
+	Sched *sched.Scheduler
 }
 
 // Keeper has the views of tables follow what is written to partitions that this node leads. It is a partition.Views,
 // and safe for concurrent use.
 type Keeper struct {
-	o       Options
-	queue   chan *task
+	o     Options
+	queue chan *task
+	// flights holds a token for each delivery that may begin.
 	flights chan struct{}
 	// stir has a message when something has begun to wait, or to be removed, since Run last found nothing.
 	stir  chan struct{}
@@ -78,8 +86,15 @@ type Stats struct {
 
 // New returns a Keeper; Run has it work.
 func New(o Options) *Keeper {
-	return &Keeper{o: o, queue: make(chan *task, queueMax), flights: make(chan struct{}, flightsMax),
+	if o.Workers == 0 {
+		o.Workers = 2 * runtime.GOMAXPROCS(0)
+	}
+	k := &Keeper{o: o, queue: make(chan *task, queueMax), flights: make(chan struct{}, flightsMax),
 		stir: make(chan struct{}, 1), settled: map[*partition.Replica][][]byte{}}
+	for range flightsMax {
+		k.flights <- struct{}{}
+	}
+	return k
 }
 
 // task is a write whose views are to follow.
@@ -102,7 +117,7 @@ func (t *task) tell() (first bool) {
 
 // Follow implements partition.Views.
 func (k *Keeper) Follow(r *partition.Replica, hints [][]byte, then func()) {
-	t := &task{replica: r, hints: hints, then: then, since: time.Now()}
+	t := &task{replica: r, hints: hints, then: then, since: k.o.Sched.Now()}
 	k.mu.Lock()
 	if k.closed {
 		k.mu.Unlock()
@@ -130,17 +145,16 @@ func (k *Keeper) Stats() Stats {
 
 // Run works until ctx ends. Then nobody waits any more.
 func (k *Keeper) Run(ctx context.Context) {
-	var all sync.WaitGroup
-	for range 2 * runtime.GOMAXPROCS(0) {
+	all := sched.Group{Scheduler: k.o.Sched}
+	for range k.o.Workers {
 		all.Go(func() { k.work(ctx) })
 	}
 	all.Go(func() { k.rounds(ctx) })
 	for ctx.Err() == nil {
-		select {
-		case <-k.stir:
-			k.beats(ctx)
-		case <-ctx.Done():
+		if _, err := sched.Await(k.o.Sched, ctx, k.stir, 0); err != nil {
+			break
 		}
+		k.beats(ctx)
 	}
 	k.release(true)
 	k.settle(0)
@@ -158,14 +172,7 @@ func (k *Keeper) wake() {
 
 // beats releases and settles until nothing is left to do.
 func (k *Keeper) beats(ctx context.Context) {
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for k.o.Sched.Sleep(ctx, beat) == nil {
 		k.release(false)
 		k.settle(0)
 		k.mu.Lock()
@@ -183,7 +190,7 @@ func (k *Keeper) release(all bool) {
 	k.closed = k.closed || all
 	var late []*task
 	n := 0
-	now := time.Now()
+	now := k.o.Sched.Now()
 	for _, t := range k.waiting {
 		switch {
 		case t.told.Load():
@@ -208,12 +215,11 @@ func (k *Keeper) release(all bool) {
 
 func (k *Keeper) work(ctx context.Context) {
 	for {
-		select {
-		case t := <-k.queue:
-			k.follow(ctx, t)
-		case <-ctx.Done():
+		t, err := sched.Await(k.o.Sched, ctx, k.queue, 0)
+		if err != nil {
 			return
 		}
+		k.follow(ctx, t)
 	}
 }
 
@@ -251,6 +257,7 @@ func (k *Keeper) settle(least int) {
 		}
 	}
 	k.mu.Unlock()
+	slices.SortFunc(all, func(a, b *partition.Replica) int { return cmp.Compare(a.ID(), b.ID()) })
 	for _, r := range all {
 		for list := lists[r]; len(list) > 0; {
 			n := min(len(list), settleMax)

@@ -61,14 +61,11 @@ func Of(ks *schema.Keyspace, base *schema.Table) ([]*View, error) {
 
 // bind makes the view of its descriptor.
 func bind(ks *schema.Keyspace, base, t *schema.Table, index uint32) (*View, error) {
-	v := &View{Base: base, Table: t, Index: index}
+	v := &View{Base: base, Table: t, Index: index, key: base.ViewKey(t)}
 	for c := range t.Columns() {
 		from := base.ByName[c.Name]
 		if from == nil {
 			return nil, fmt.Errorf("column %s is not in %s", c.Name, base)
-		}
-		if from.Kind == schema.Regular && c.Kind.IsKey() {
-			v.key = from
 		}
 		switch c.Kind {
 		case schema.PartitionKey:
@@ -177,8 +174,8 @@ type Image struct {
 	Operand []byte
 }
 
-// image is what a row of the base makes of the view's, at a stamp. r is nil where there is no row. now is the second at
-// which it was read.
+// image is what a row of the base makes of the view's, at a stamp. r is nil where there is no row. What has expired
+// in r is in the image, and has expired there: now, the second at which r was read, says only how long there is left.
 func (v *View) image(b *row.Builder, w *values, r *row.Row, stamp, now int64) Image {
 	var out Image
 	if r == nil || !r.Exists() {

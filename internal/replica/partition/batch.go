@@ -42,11 +42,7 @@ func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Compl
 			return r.wrongRange()
 		}
 	}
-	all := make([]*command.Mutation, len(parts))
-	for i := range parts {
-		all[i] = parts[i].Mutation
-	}
-	done = r.follows(done, all...)
+	done = r.followsAll(done, parts)
 	latches, err := r.latchAll(ctx, parts)
 	var proposed bool
 	if err == nil {

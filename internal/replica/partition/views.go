@@ -13,7 +13,7 @@ import (
 )
 
 // Views follows what is written to tables with materialized views. Writes leave hints in the same entry of the log (RFC
-// 0027); whoever leads the partition brings the views in step, and removes the hints then.
+// 0030); whoever leads the partition brings the views in step, and removes the hints then.
 type Views interface {
 	// Follow is told of the hints that writes have left here, as keys of entries that it may keep: they are applied. It
 	// calls then once, when the views have followed or when the client has waited long enough for them. It does not
@@ -24,18 +24,16 @@ type Views interface {
 // SetViews has all writes from now on followed by v.
 func (h *Host) SetViews(v Views) { h.views.Store(&v) }
 
-// hintsOf are the keys of what mutations leave under keys.HintDue, nil for nothing: for nearly all writes.
-func (h *Host) hintsOf(ms ...*command.Mutation) (hints [][]byte) {
+// hintsOf adds the keys of what a mutation leaves under keys.HintDue: nothing for nearly all writes.
+func (h *Host) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
 	if h.views.Load() == nil {
-		return nil
+		return hints
 	}
-	for _, m := range ms {
-		for i := range m.Ops {
-			if o := &m.Ops[i]; o.Kind == command.OpIndex && o.Index&keys.HintSpace != 0 && len(o.Value) == 0 {
-				key := keys.AppendIndex(nil, o.Index, o.Value, m.Token, m.Key, o.Clustering)
-				if len(hints) == 0 || !bytes.Equal(hints[len(hints)-1], key) {
-					hints = append(hints, key)
-				}
+	for i := range m.Ops {
+		if o := &m.Ops[i]; o.Kind == command.OpIndex && o.Index&keys.HintSpace != 0 && len(o.Value) == 0 {
+			key := keys.AppendIndex(nil, o.Index, o.Value, m.Token, m.Key, o.Clustering)
+			if len(hints) == 0 || !bytes.Equal(hints[len(hints)-1], key) {
+				hints = append(hints, key)
 			}
 		}
 	}
@@ -43,11 +41,24 @@ func (h *Host) hintsOf(ms ...*command.Mutation) (hints [][]byte) {
 }
 
 // follows returns the completion of a write: done, or one that waits for the views first.
-func (r *Replica) follows(done command.Completion, ms ...*command.Mutation) command.Completion {
-	if hints := r.host.hintsOf(ms...); hints != nil {
-		return &followed{replica: r, hints: hints, done: done}
+func (r *Replica) follows(done command.Completion, m *command.Mutation) command.Completion {
+	return r.waitsFor(done, r.host.hintsOf(nil, m))
+}
+
+// followsAll is follows for several mutations as one.
+func (r *Replica) followsAll(done command.Completion, parts []Part) command.Completion {
+	var hints [][]byte
+	for i := range parts {
+		hints = r.host.hintsOf(hints, parts[i].Mutation)
 	}
-	return done
+	return r.waitsFor(done, hints)
+}
+
+func (r *Replica) waitsFor(done command.Completion, hints [][]byte) command.Completion {
+	if hints == nil {
+		return done
+	}
+	return &followed{replica: r, hints: hints, done: done}
 }
 
 // followed is the completion of a write to a table with views.
@@ -74,7 +85,7 @@ func (f *followed) Charge(u ru.Units) { ru.Tell(f.done, u) }
 
 // followsDecision is follows for a conditional.
 func (r *Replica) followsDecision(done command.DecisionCompletion, m *command.Mutation) command.DecisionCompletion {
-	if hints := r.host.hintsOf(m); hints != nil {
+	if hints := r.host.hintsOf(nil, m); hints != nil {
 		return &followedDecision{r, hints, done}
 	}
 	return done

@@ -113,7 +113,7 @@ func (e *entrySweep) good(w *sweep, spans []keys.Span, key []byte) (bool, error)
 	for i := range spans {
 		if spans[i].Holds(entry.Position()) {
 			if e.index.Hints {
-				return w.holdsPlace(&entry)
+				return w.holdsPlace(e.index, &entry)
 			}
 			return w.holds(e.index, &entry)
 		}

@@ -39,9 +39,10 @@ func hintStamp(value []byte) int64 {
 }
 
 // holdsPlace reports whether an entry of hints is still of use here: what is due always is, a place as long as its row
-// is there or anything is due in its logical partition. A row that has expired takes what the view has of it with it.
-func (w *sweep) holdsPlace(e *keys.Entry) (bool, error) {
-	clustering, _, ok := keys.ParsePlaceOf(e.Clustering)
+// has its value or anything is due in its logical partition. A row or a value that has expired takes what the view has
+// of it with it.
+func (w *sweep) holdsPlace(index *Index, e *keys.Entry) (bool, error) {
+	clustering, place, ok := keys.ParsePlaceOf(e.Clustering)
 	if !bytes.Equal(e.Value, keys.HintPlace) || !ok {
 		return true, nil
 	}
@@ -66,7 +67,8 @@ func (w *sweep) holdsPlace(e *keys.Entry) (bool, error) {
 	if err != nil || value == nil {
 		return false, err
 	}
-	return w.row.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)
+	exists, err := w.row.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)
+	return exists && index.Holds(&w.row, place), err
 }
 
 // HintAt returns the stamp of an entry of hints; ok is false if there is none.

@@ -3,12 +3,7 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
-
-	"github.com/cockroachdb/pebble/v2"
-
-	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
 // DropIndex removes all entries of an index.
@@ -23,17 +18,4 @@ func (s *Writer) DropIndex(index uint32) error {
 }
 
 // Indexes lists the indexes that have entries, in ascending order.
-func (s *Statistics) Indexes() ([]uint32, error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keys.AppendTable(nil, keys.IndexSpace),
-		UpperBound: keys.AppendTable(nil, 2*keys.IndexSpace)})
-	if err != nil {
-		return nil, s.check(err)
-	}
-	var out []uint32
-	for valid := it.First(); valid; {
-		id := keys.ID(it.Key())
-		out = append(out, id&^keys.IndexSpace)
-		valid = it.SeekGE(keys.AppendTable(nil, id+1))
-	}
-	return out, s.check(errors.Join(it.Error(), it.Close()))
-}
+func (s *Statistics) Indexes() ([]uint32, error) { return s.indexes() }

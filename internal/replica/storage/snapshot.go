@@ -157,6 +157,7 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 			{Start: progressKey, End: append(bytes.Clone(progressKey), 0)},
 			{Start: st.lower, End: st.upper},
 		}
+		next := s.next.Load() // before the indexes, which are installed before it is told
 		if t := s.table(m.Span.Table).installed.Load(); t != nil && partition != keys.MetaPartition {
 			for i := range t.Indexes {
 				st.indexes = append(st.indexes, t.Indexes[i].ID)
@@ -168,6 +169,9 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		st.snap = s.db.NewEventuallyFileOnlySnapshot(ranges)
 		if st.meta, ok, err = readMeta(st.snap, partition); err == nil && !ok {
 			err = ErrNoPartition
+		}
+		if err == nil && partition != keys.MetaPartition {
+			err = s.knowsIndexes(next) // after the state was taken: it has no others
 		}
 		if err != nil {
 			return nil, s.check(errors.Join(err, st.snap.Close()))
@@ -226,9 +230,10 @@ func (st *state) rows(fn func(key, value []byte) error) error {
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers and dedupe records, the
-// index entries that lead to it, and for keys.MetaPartition everything under keys.MetaID. The partition's table must
-// be installed. It takes seconds per gigabyte, and ends with its context. The partition may be written to meanwhile.
+// CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers and dedupe records,
+// the index entries that lead to it, and for keys.MetaPartition everything under keys.MetaID. The partition's table
+// must be installed, and its indexes known, or it is ErrBehind. It takes seconds per gigabyte, and ends with its
+// context. The partition may be written to meanwhile.
 func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*Snapshot, error) {
 	if s.o.ReadOnly {
 		return nil, ErrReadOnly

@@ -634,3 +634,48 @@ func TestOpenEmptiesSnapshots(t *testing.T) {
 		t.Errorf("left behind: %v", rest)
 	}
 }
+
+// TestSnapshotKnowsIndexes proves that no snapshot is made while the store has entries of an index that it was not told
+// of, which the snapshot would leave out: a node may apply what was written by a newer schema than its own. Entries of
+// an index that was dropped hold up nothing.
+func TestSnapshotKnowsIndexes(t *testing.T) {
+	for name, space := range map[string]uint32{"index": 0, "ordered": keys.OrderedIndex, "hints": keys.HintSpace} {
+		t.Run(name, func(t *testing.T) {
+			s := openParts(t, vfs.NewMem(), Options{})
+			defer closeStore(t, s)
+			const newer = testIndex + 1
+			s.KnowIDs(newer)
+			birth(t, s, 1, quarters[1])
+			write(t, s, 1, 3, 1)
+			pk := keyIn(quarters[1], 0)
+			capture := func() error {
+				p, err := s.CaptureSnapshot(context.Background(), 1)
+				if err == nil {
+					err = p.Close()
+				}
+				return err
+			}
+			if err := capture(); err != nil {
+				t.Fatal(err)
+			}
+			m := insert(pk, "c", 1)
+			m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: newer | space, Value: []byte("v"),
+				Clustering: m.Ops[0].Clustering})
+			apply(t, s, m)
+			if err := capture(); !errors.Is(err, ErrBehind) {
+				t.Fatalf("a snapshot without entries of a newer index: %v", err)
+			}
+			in := testTableInfo()
+			in.Indexes = append(in.Indexes, Index{ID: newer | space})
+			s.InstallTable(in)
+			s.KnowIDs(newer + 1)
+			if err := capture(); err != nil {
+				t.Fatal(err)
+			}
+			s.InstallTable(testTableInfo())
+			if err := capture(); err != nil {
+				t.Fatalf("the index was dropped: %v", err)
+			}
+		})
+	}
+}

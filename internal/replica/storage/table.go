@@ -36,7 +36,8 @@ type Index struct {
 	ID uint32
 	// Hints says that the entries are hints for a view: they go when the view has followed, through the log.
 	Hints bool
-	// Holds reports whether the row (or the static row) has the value.
+	// Holds reports whether the row (or the static row) has the value. Of hints it is asked about places: whether the
+	// row has the value in the view's key.
 	Holds func(r *row.Row, value []byte) bool
 	// Value, of an index that is read in the order of its values, returns the value by which the row is found among
 	// those of the same kind as like, nil if it has none.
@@ -70,6 +71,8 @@ type Tables struct {
 	*engine
 	byID atomic.Pointer[map[uint32]*table]
 	mu   sync.Mutex // serializes changes
+	// next is what KnowIDs was told.
+	next atomic.Uint32
 }
 
 // table returns what is known about a table, adding it where needed.
@@ -95,6 +98,45 @@ func (s *Tables) InstallTable(t Table) { s.table(t.ID).installed.Store(&t) }
 
 // ForgetTable undoes InstallTable when a table is dropped.
 func (s *Tables) ForgetTable(id uint32) { s.table(id).installed.Store(nil) }
+
+// KnowIDs tells the store, after InstallTable, that all tables and indexes with ids below next were installed, but for
+// those that were dropped. A store that was told nothing takes all for known.
+func (s *Tables) KnowIDs(next uint32) { s.next.Store(next) }
+
+// ErrBehind refuses a snapshot while the store has entries of an index that it was not told of, of any table: a node
+// may apply what was written by a newer schema than its own. Such a snapshot would leave the entries out, and a node
+// that took it would miss rows for ever. The node hears of the schema soon.
+var ErrBehind = errors.New("there are entries of an index that this node does not know yet")
+
+// knowsIndexes returns ErrBehind if the store has entries of an index from the id next on.
+func (s *engine) knowsIndexes(next uint32) error {
+	if next == 0 {
+		return nil
+	}
+	ids, err := s.indexes()
+	for _, id := range ids {
+		if id&^(keys.OrderedIndex|keys.HintSpace) >= next {
+			return ErrBehind
+		}
+	}
+	return err
+}
+
+// indexes lists the ids of all indexes that have entries.
+func (s *engine) indexes() ([]uint32, error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keys.AppendTable(nil, keys.IndexSpace),
+		UpperBound: keys.AppendTable(nil, 2*keys.IndexSpace)})
+	if err != nil {
+		return nil, s.check(err)
+	}
+	var out []uint32
+	for valid := it.First(); valid; {
+		id := keys.ID(it.Key())
+		out = append(out, id&^keys.IndexSpace)
+		valid = it.SeekGE(keys.AppendTable(nil, id+1))
+	}
+	return out, s.check(errors.Join(it.Error(), it.Close()))
+}
 
 // loadTables reads the flags of all tables.
 func (s *Tables) loadTables(records *Records) error {
