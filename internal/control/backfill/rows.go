@@ -4,6 +4,7 @@ package backfill
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -35,7 +36,7 @@ func (v *visitor) Partition(tok token.Token, key []byte, static *row.Row) (comma
 	}
 	v.token, v.key, v.clustering = tok, append([]byte(nil), key...), nil
 	m := command.Mutation{Table: v.table.ID, Token: tok, Key: v.key, SchemaVersion: v.table.Revision}
-	if static != nil && v.static() {
+	if static != nil && v.kind(schema.Static, schema.PartitionKey) {
 		if err := v.enter(&m, nil, static); err != nil {
 			return command.Stop, err
 		}
@@ -57,7 +58,7 @@ func (v *visitor) Passed(tok token.Token, key []byte, looked int) (command.Step,
 func (v *visitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	m := &v.mutations[len(v.mutations)-1]
 	v.clustering = append([]byte(nil), clustering...)
-	if !v.static() {
+	if !v.kind(schema.Static) {
 		if err := v.enter(m, v.clustering, r); err != nil {
 			return command.Stop, err
 		}
@@ -69,10 +70,10 @@ func (v *visitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// static reports whether the index is on a static column. Some are on none.
-func (v *visitor) static() bool {
+// kind reports whether the index is on a column of one of some kinds. Some are on none.
+func (v *visitor) kind(of ...schema.ColumnKind) bool {
 	c := v.table.Column(v.index.Column)
-	return c != nil && c.Kind == schema.Static
+	return c != nil && slices.Contains(of, c.Kind)
 }
 
 func (v *visitor) enter(m *command.Mutation, clustering []byte, r *row.Row) error {

@@ -87,8 +87,8 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	return c.Schema(), events, nil
 }
 
-// The feature levels from which on there are containers, vectors, change logs, masks, change logs of CQL tables, and
-// views and user-defined functions: older builds do not know them in the records.
+// The feature levels from which on there are containers, vectors, change logs, masks, change logs of CQL tables, views,
+// user-defined functions and storage-attached indexes: older builds do not know them in the records.
 const (
 	containersLevel = 3
 	vectorsLevel    = 4
@@ -97,6 +97,7 @@ const (
 	tableFeedsLevel = 5
 	viewsLevel      = 5
 	functionsLevel  = 5
+	attachedLevel   = 5
 )
 
 // allowed refuses what nodes of an older build could not follow.
@@ -125,8 +126,8 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		"with \"ilion upgrade\"", containersLevel)
 }
 
-// understood refuses a schema with vectors or functions, which nodes of an older build could not read, and one with
-// masks, which they would not heed.
+// understood refuses a schema with vectors or functions, which nodes of an older build could not read, one with masks,
+// which they would not heed, and one with storage-attached indexes, whose entries they would write in another form.
 func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 	what, least := "", feature.Level(0)
 	switch {
@@ -137,6 +138,8 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		what, least = "Masked columns", masksLevel
 	case c.Level(s) < functionsLevel && next.HasFunctions():
 		what, least = "User-defined functions", functionsLevel
+	case c.Level(s) < attachedLevel && next.HasAttached():
+		what, least = "Storage-attached indexes", attachedLevel
 	}
 	if what == "" {
 		return nil

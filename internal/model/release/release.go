@@ -55,6 +55,8 @@ type Release struct {
 	FiltersVirtual bool
 	// WarnsOfUse: the first PREPARE of a connection after USE that names a table without its keyspace has a warning.
 	WarnsOfUse bool
+	// CustomByWord: an index is a custom one if CUSTOM says so, and then has to have a class; else if it has a class.
+	CustomByWord bool
 	// ExecutionOf: the text about a user-defined function that failed names it, else it is what was thrown alone.
 	ExecutionOf bool
 	// FunctionsDisabled and UnknownLanguage are the texts where user-defined functions are switched off, and about a
@@ -82,6 +84,7 @@ var (
 		VirtualTexts:        true,
 		Misspells:           true,
 		OldJSON:             true,
+		CustomByWord:        true,
 		ExecutionOf:         true,
 		FunctionsDisabled: "User-defined functions are disabled in cassandra.yaml - set " +
 			"enable_user_defined_functions=true to enable",

@@ -5,11 +5,13 @@ package schema
 import (
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
 // TargetSpec is a target as it was written.
@@ -32,6 +34,9 @@ type CreateIndex struct {
 	Class      string
 	HasClass   bool
 	Properties []Property
+	// Examined is set by Apply: how many storage-attached indexes on vectors were found well, the new one among them,
+	// until one was refused. Cassandra warns of each.
+	Examined int
 }
 
 // DropIndex is DROP INDEX.
@@ -43,6 +48,7 @@ type DropIndex struct {
 }
 
 func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
+	c.Examined = 0
 	if err := checkUserKeyspace(c.Keyspace); err != nil {
 		return nil, nil, err
 	}
@@ -84,10 +90,25 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 			return nil, nil, dberr.Invalidf("Index %s is a duplicate of existing index %s", index.Name, other.Name)
 		}
 	}
+	c.Examined = t.VectorIndexes()
+	if nonWord.MatchString(index.Name) {
+		return nil, nil, dberr.Configf("Illegal index name %s", index.Name)
+	}
 	if c.Custom {
-		return nil, nil, c.refuseCustom()
+		if !IsAttachedClass(c.Class) {
+			return nil, nil, c.refuseCustom()
+		}
+		if err := c.checkAttached(t, index); err != nil {
+			return nil, nil, err
+		}
+		if t.OfVectors(index) {
+			c.Examined++
+		}
 	}
 	index.ID = s.NextID
+	if index.Attached() {
+		index.ID |= keys.OrderedIndex
+	}
 	changed := t.clone()
 	if changed.Indexes == nil {
 		changed.Indexes = map[string]*Index{}
@@ -112,14 +133,31 @@ func (c *CreateIndex) checkOptions() error {
 	case !c.Custom && len(c.Properties) > 0:
 		return dberr.Invalidf("Cannot specify options for a non-CUSTOM index")
 	}
+	for i := range c.Properties {
+		if !c.Properties[i].IsMap {
+			return dberr.Syntaxf("Invalid value for property 'options'. It should be a map.")
+		}
+	}
+	for _, e := range c.options() {
+		if e.Key == classOption || e.Key == targetOption {
+			return dberr.Invalidf("Cannot specify %s as a CUSTOM option", e.Key)
+		}
+	}
 	return nil
 }
 
-// refuseCustom names what is not there: the known classes as not supported, others as not found.
+// options are those of WITH OPTIONS.
+func (c *CreateIndex) options() (out []Entry) {
+	for i := range c.Properties {
+		out = append(out, c.Properties[i].Map...)
+	}
+	return out
+}
+
+// refuseCustom names what is not there: SASI, as Cassandra has it unless it is switched on, others as not found.
 func (c *CreateIndex) refuseCustom() error {
-	lower := strings.ToLower(c.Class)
-	if strings.Contains(lower, "sasi") || strings.Contains(lower, "storageattachedindex") || lower == "sai" {
-		return dberr.Invalidf("CUSTOM index class '%s' is not supported; use CREATE INDEX without CUSTOM", c.Class)
+	if c.Class == "org.apache.cassandra.index.sasi.SASIIndex" {
+		return dberr.Invalidf("SASI indexes are disabled. Enable in cassandra.yaml to use.")
 	}
 	return dberr.Configf("Unable to find custom indexer class '%s'", c.Class)
 }
@@ -139,24 +177,54 @@ func (c *CreateIndex) build(ks *Keyspace, t *Table) (*Index, error) {
 		}
 		targets[i] = target
 	}
-	if len(targets) == 0 {
-		return nil, dberr.Invalidf("Only CUSTOM indexes can be created without specifying a target column")
-	}
-	if len(targets) > 1 {
-		return nil, dberr.Invalidf("Only CUSTOM indexes support multiple columns")
-	}
-	target := targets[0]
-	if err := checkTarget(t, t.ByName[target.Column], target.Target); err != nil {
+	if err := c.checkTargets(t, targets); err != nil {
 		return nil, err
 	}
+	target := targets[0]
 	index := &Index{Name: c.Name, Column: target.Column, Target: target.Target, Kind: "COMPOSITES"}
 	if c.Custom {
-		index.Kind = "CUSTOM"
+		index.Kind = CustomKind
+		index.Options = map[string]string{classOption: c.Class}
+		for _, e := range c.options() {
+			index.Options[e.Key] = e.Value
+		}
 	}
 	if index.Name == "" {
 		index.Name = freeIndexName(ks, c.Table, target.Column)
 	}
 	return index, nil
+}
+
+// checkTargets wants one target that can be indexed. Custom indexes may have another number of them, but no class has.
+func (c *CreateIndex) checkTargets(t *Table, targets []TargetSpec) error {
+	switch {
+	case len(targets) == 0 && !c.Custom:
+		return dberr.Invalidf("Only CUSTOM indexes can be created without specifying a target column")
+	case len(targets) > 1 && !c.Custom:
+		return dberr.Invalidf("Only CUSTOM indexes support multiple columns")
+	}
+	var names []string
+	for i, target := range targets {
+		if slices.ContainsFunc(targets[:i], func(o TargetSpec) bool { return o.Column == target.Column }) {
+			return dberr.Invalidf("Duplicate column '%s' in index target list", target.Column)
+		}
+	}
+	for _, target := range targets {
+		if err := checkTarget(t, t.ByName[target.Column], target.Target); err != nil {
+			return err
+		}
+		names = append(names, (&Index{Column: target.Column, Target: target.Target}).TargetText())
+	}
+	switch {
+	case len(targets) == 1:
+		return nil
+	case !IsAttachedClass(c.Class):
+		return c.refuseCustom()
+	case len(targets) == 0:
+		return dberr.Invalidf("Failed to retrieve target column for: ")
+	}
+	return dberr.Invalidf("A storage-attached index cannot be created over multiple columns: %s",
+		strings.Join(names, ", "))
 }
 
 func checkTarget(t *Table, col *Column, target IndexTarget) error {

@@ -277,3 +277,17 @@ func (s *Schema) HasVectors() bool {
 	}
 	return false
 }
+
+// HasAttached reports whether any table has a storage-attached index.
+func (s *Schema) HasAttached() bool {
+	for _, ks := range s.Keyspaces {
+		for _, t := range ks.Tables {
+			for _, ix := range t.Indexes {
+				if ix.Attached() {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -3,8 +3,6 @@
 package schema
 
 import (
-	"strings"
-
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
@@ -14,18 +12,12 @@ func (c *Column) IsFloatVector() bool {
 	return c.Type.Kind == cqltype.Vector && c.Type.Elems[0].Kind == cqltype.Float
 }
 
-// attached reports whether it is a storage-attached index.
-func (ix *Index) attached() bool {
-	class := strings.ToLower(ix.Options["class_name"])
-	return class == "sai" || strings.HasSuffix(class, "storageattachedindex")
-}
-
 // Near reports whether an index of a column is one by which vectors that are near to another are found.
-func (ix *Index) Near(c *Column) bool { return c != nil && c.IsFloatVector() && ix.attached() }
+func (ix *Index) Near(c *Column) bool { return c != nil && c.IsFloatVector() && ix.Attached() }
 
 // Nearness is by what an index finds vectors that are near.
 func (ix *Index) Nearness() vector.Similarity {
-	s, _ := vector.Parse(ix.Options["similarity_function"]) // cosine if there is none
+	s, _ := vector.Parse(ix.Options[similarityOption]) // cosine if there is none
 	return s
 }
 

@@ -168,6 +168,7 @@ var fillers = map[string]func(*builder){
 	"system_views.coordinator_scan_latency":      func(b *builder) { fillLatency(b, Scans) },
 	"system_views.coordinator_write_latency":     func(b *builder) { fillLatency(b, Writes) },
 	"system_views.disk_usage":                    fillDiskUsage,
+	"system_views.sai_column_indexes":            fillAttached,
 	"system_views.settings":                      fillSettings,
 	"ilion.advice":                               fillAdvice,
 	"ilion.index_builds":                         fillIndexBuilds,

@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"encoding/hex"
+	"fmt"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -176,6 +177,39 @@ func fillIndexes(b *builder) {
 				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "index_name": text(ix.Name),
 				"kind":    text(ix.Kind),
 				"options": mapOf(options),
+			})
+		}
+	})
+}
+
+// fillAttached shows the storage-attached indexes.
+func fillAttached(b *builder) {
+	var building map[uint32]bool
+	if b.info.Records != nil {
+		building = b.info.Records().Building
+	}
+	b.stored(func(t *schema.Table) {
+		for _, ix := range t.ShownIndexes() {
+			if !ix.Attached() {
+				continue
+			}
+			analyzer := "NoOpAnalyzer"
+			if ix.Analyzed() {
+				a := ix.Analysis()
+				analyzer = fmt.Sprintf("NonTokenizingAnalyzer{caseSensitive=%v, normalized=%v, ascii=%v}", !a.Lower,
+					a.Normalize, a.ASCII)
+			}
+			types := ix.Indexed(t.ByName[ix.Column])
+			literal := len(types) > 1
+			switch types[0].Kind {
+			case cqltype.Text, cqltype.Ascii, cqltype.Boolean, cqltype.List, cqltype.Set, cqltype.Map, cqltype.Tuple,
+				cqltype.UDT, cqltype.Vector:
+				literal = true
+			}
+			b.add(values{
+				"keyspace_name": text(t.Keyspace), "index_name": text(ix.Name), "table_name": text(t.Name),
+				"column_name": text(ix.Column), "analyzer": text(analyzer), "is_building": boolean(building[ix.ID]),
+				"is_queryable": boolean(!building[ix.ID]), "is_string": boolean(literal),
 			})
 		}
 	})

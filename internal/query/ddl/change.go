@@ -4,6 +4,7 @@ package ddl
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -276,6 +277,23 @@ var indexTargets = map[parser.IndexTargetKind]schema.IndexTarget{
 	parser.IndexEntries: schema.IndexEntries, parser.IndexFull: schema.IndexFull,
 }
 
+// indexClass decides which kind of index is meant. A class makes it a custom one, except that of legacy indexes, and
+// without a class it is that; in 4.0 this held for what it did not know.
+func (e *Executor) indexClass(c *schema.CreateIndex) {
+	if e.opts.Release.CustomByWord {
+		c.Custom = c.Custom || schema.IsAttachedClass(c.Class)
+		return
+	}
+	if c.Custom && !c.HasClass {
+		c.Class, c.HasClass = schema.LegacyClass, true
+		return
+	}
+	if !c.Custom && c.HasClass {
+		c.Custom = !strings.EqualFold(c.Class, schema.LegacyClass)
+		c.HasClass = c.Custom
+	}
+}
+
 func (e *Executor) createIndex(s *parser.CreateIndex, session string) (schema.Change, error) {
 	name := s.Table
 	if !name.HasKeyspace() && s.Name.HasKeyspace() {
@@ -292,6 +310,7 @@ func (e *Executor) createIndex(s *parser.CreateIndex, session string) (schema.Ch
 		Stamp: e.stamp(), Keyspace: ks, Table: s.Table.Name.Name, IfNotExists: s.IfNotExists, Name: s.Name.Name.Name,
 		Custom: s.Custom, Class: s.Class, HasClass: s.HasClass, Properties: properties(s.Properties),
 	}
+	e.indexClass(c)
 	for _, t := range s.Targets {
 		c.Targets = append(c.Targets, schema.TargetSpec{Column: t.Column.Name, Target: indexTargets[t.Kind]})
 	}

@@ -142,7 +142,7 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	}
 	s, events, err := e.store.Apply(ctx, change, actor.Role)
 	if err != nil {
-		return Result{Warnings: unknownOrder(change)}, err
+		return Result{Warnings: append(unknownOrder(change), ofVectors(change)...)}, err
 	}
 	if len(events) == 0 {
 		return Result{}, nil

@@ -25,7 +25,29 @@ func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	case *schema.CreateTable:
 		return append(withoutEffect(c.Properties), withoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))...)
 	case *schema.AlterTable:
-		return append(withoutEffect(c.Properties), withoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))...)
+		t := s.Table(c.Keyspace, c.Name)
+		warnings := append(withoutEffect(c.Properties), withoutFeed(c.Properties, t)...)
+		if t == nil || c.Op == schema.SetOptions {
+			return warnings
+		}
+		return append(warnings, slices.Repeat([]string{vectorsAreNew}, t.VectorIndexes())...)
+	case *schema.CreateIndex:
+		return ofVectors(change)
+	}
+	return nil
+}
+
+// vectorsAreNew is what Cassandra says of each index on vectors that a table has, whenever it gets a further index or
+// other columns.
+const vectorsAreNew = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
+	"They don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n" +
+	" * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n" +
+	" * Filters on columns without a SAI index."
+
+// ofVectors are the warnings of a new index, whether it was made or refused, about those on vectors.
+func ofVectors(change schema.Change) []string {
+	if c, ok := change.(*schema.CreateIndex); ok && c.Examined > 0 {
+		return slices.Repeat([]string{vectorsAreNew}, c.Examined)
 	}
 	return nil
 }

@@ -24,49 +24,57 @@ func AppendEntryValue(dst, key, value []byte) []byte {
 	return append(append(dst, key...), value...)
 }
 
-// IndexValues returns the values under which an index holds a row, in wire form: those that an entry must have to be
-// true. key is the serialized partition key, clustering the row's clustering key, r the row; for an index on a static
-// column they are no clustering key and the static row. It serves whoever builds an index and whoever checks an entry.
+// IndexValues returns the values under which an index holds a row, in the index's form: those that an entry must have
+// to be true. Indexes on vectors hold none. key is the serialized partition key, clustering the row's clustering key, r
+// the row; for an index on a static column they are no clustering key and the static row. It serves whoever builds an
+// index and whoever checks an entry.
 func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error) {
 	c := t.ByName[ix.Column]
-	switch {
-	case c == nil, ix.Near(c):
-		return nil, nil
-	case c.Kind == schema.PartitionKey:
-		v, err := PartitionKeyValue(t, key, c.Position)
-		return [][]byte{v}, err
-	case c.Kind == schema.Clustering:
-		v, err := ClusteringValue(t, clustering, c.Position)
-		if v == nil || err != nil {
-			return nil, err
-		}
-		return [][]byte{v}, nil
-	case !c.Type.MultiCell():
-		if cell := r.Cell(c.ID); cell != nil {
-			return [][]byte{cell.Value}, nil
-		}
+	if c == nil || t.OfVectors(ix) {
 		return nil, nil
 	}
-	var out [][]byte
-	for _, cell := range r.Column(c.ID) {
-		v, err := indexedElement(c.Type, ix.Target, &cell)
-		if err != nil {
-			return nil, err
+	form := FormOf(c, ix)
+	var v []byte
+	var err error
+	switch {
+	case c.Kind == schema.PartitionKey:
+		v, err = PartitionKeyValue(t, key, c.Position)
+	case c.Kind == schema.Clustering:
+		v, err = ClusteringValue(t, clustering, c.Position)
+	case c.Type.MultiCell():
+		return indexedElements(c, ix, &form, r.Column(c.ID))
+	default:
+		if cell := r.Cell(c.ID); cell != nil {
+			v = cell.Value
+		}
+	}
+	if v == nil || err != nil {
+		return nil, err
+	}
+	if form.Ordered() {
+		v = form.Append(nil, v)
+	}
+	return [][]byte{v}, nil
+}
+
+func indexedElements(c *schema.Column, ix *schema.Index, form *IndexForm, cells []row.Cell) (out [][]byte, err error) {
+	for i := range cells {
+		cell := &cells[i]
+		v := cell.Value
+		if ix.Target != schema.IndexValues && c.Type.Kind != cqltype.List || c.Type.Kind == cqltype.Set {
+			if v, err = pathKey(c.Type, cell.Path); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case ix.Target == schema.IndexEntries:
+			v = form.AppendEntry(nil, v, cell.Value)
+		case form.Ordered():
+			v = form.Append(nil, v)
 		}
 		out = append(out, v)
 	}
 	return out, nil
-}
-
-func indexedElement(t *cqltype.Type, target schema.IndexTarget, cell *row.Cell) ([]byte, error) {
-	if target == schema.IndexValues && t.Kind != cqltype.Set || t.Kind == cqltype.List {
-		return cell.Value, nil
-	}
-	key, err := pathKey(t, cell.Path)
-	if err == nil && target == schema.IndexEntries {
-		return EntryValue(key, cell.Value), nil
-	}
-	return key, err
 }
 
 // IndexOps returns the operands that enter a row into an index; the arguments are those of IndexValues.

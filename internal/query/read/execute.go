@@ -221,7 +221,9 @@ func (s *scan) lookup() error {
 		if err != nil {
 			return err
 		}
-		v = expr.EntryValue(v, value)
+		v = w.form.AppendEntry(nil, v, value)
+	} else if w.form.Ordered() {
+		v = w.form.Append(nil, v)
 	}
 	if len(v) > keyBytesMax {
 		return dberr.Invalidf("Index expression values may not be larger than 64K")

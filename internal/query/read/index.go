@@ -5,6 +5,7 @@ package read
 import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
@@ -30,7 +31,7 @@ func (w *where) supporting(r *relation.Restriction) *schema.Index {
 }
 
 func supports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
-	if i.Near(c) {
+	if i.Near(c) || i.Attached() && i.Indexed(c)[0].Kind == cqltype.Vector {
 		return false
 	}
 	switch i.Target {
@@ -68,6 +69,7 @@ func (w *where) chooseIndex() {
 	if best == nil {
 		return // the index is on a column whose value is known anyhow
 	}
+	w.form = expr.FormOf(w.table.ByName[w.index.Column], w.index)
 	switch w.index.Target {
 	case schema.IndexValues:
 		w.lookup = best.Elements[0]

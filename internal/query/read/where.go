@@ -36,6 +36,7 @@ type where struct {
 	// what. It may be nil all the same.
 	indexed bool
 	index   *schema.Index
+	form    expr.IndexForm
 	lookup  expr.Term
 	// lookupEntry is the value of a lookup among the entries of a map; lookup is then the key.
 	lookupEntry expr.Term

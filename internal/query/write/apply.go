@@ -120,7 +120,7 @@ func (x *Execution) setCell(o *operation, t *target, into *row.Builder) error {
 		x.keyed = append(x.keyed, keyedValue{o.column, x.hold(v)})
 	}
 	for _, ix := range o.indexes {
-		if err := x.enter(t.group, ix, t.clustering, x.hold(v)); err != nil {
+		if err := x.enterValue(t.group, ix, t.clustering, v); err != nil {
 			return err
 		}
 	}

@@ -313,8 +313,8 @@ func (x *Execution) change(p *Plan, t *target) error {
 			return err
 		}
 	}
-	if p.rows && p.kind != remove && len(p.indexes) > 0 && !x.row.Empty() {
-		if err := x.enterKeys(p, t.group, t.clustering); err != nil {
+	if p.kind != remove && len(p.indexes) > 0 {
+		if err := x.enterBothKeys(p, t); err != nil {
 			return err
 		}
 	}

@@ -17,24 +17,32 @@ const indexedBytesMax = 65535
 type index struct {
 	*schema.Index
 	column *schema.Column
+	form   expr.IndexForm
 }
 
-// indexesOf lists the indexes of a table in the order of their ids.
+// indexesOf lists the indexes of a table, those on collections of vectors aside, in the order of their ids.
 func indexesOf(t *schema.Table) []*index {
 	var out []*index
 	for _, ix := range t.Indexes {
-		if c := t.ByName[ix.Column]; c != nil {
+		if c := t.ByName[ix.Column]; c != nil && (ix.Near(c) || !t.OfVectors(ix)) {
 			i := len(out)
 			for i > 0 && out[i-1].ID > ix.ID {
 				i--
 			}
-			out = append(out[:i], append([]*index{{ix, c}}, out[i:]...)...)
+			out = append(out[:i], append([]*index{{ix, c, expr.FormOf(c, ix)}}, out[i:]...)...)
 		}
 	}
 	return out
 }
 
-// enter adds an index entry for a value that the execution keeps alive.
+// enterValue adds an index entry for a value, of which it keeps a copy.
+func (x *Execution) enterValue(g *group, ix *index, clustering, value []byte) error {
+	begin := len(x.arena)
+	x.arena = ix.form.Append(x.arena, value)
+	return x.enter(g, ix, clustering, x.tail(begin))
+}
+
+// enter adds an index entry for the form of a value that the execution keeps alive.
 func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
 	if ix.Near(ix.column) {
 		return x.enterVector(g, ix, clustering, value)
@@ -55,25 +63,37 @@ func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
 // enterElement adds the entries for an element of a multi-cell column: key is nil for a list.
 func (x *Execution) enterElement(g *group, o *operation, clustering, key, value []byte) error {
 	for _, ix := range o.indexes {
-		var v []byte
+		begin := len(x.arena)
 		switch {
 		case ix.Target == schema.IndexEntries:
-			begin := len(x.arena)
-			x.arena = expr.AppendEntryValue(x.arena, key, value)
-			v = x.tail(begin)
+			x.arena = ix.form.AppendEntry(x.arena, key, value)
 		case ix.Target == schema.IndexKeys || o.column.Type.Kind == cqltype.Set:
-			v = x.hold(key)
+			x.arena = ix.form.Append(x.arena, key)
 		default:
-			v = x.hold(value)
+			x.arena = ix.form.Append(x.arena, value)
 		}
-		if err := x.enter(g, ix, clustering, v); err != nil {
+		if err := x.enter(g, ix, clustering, x.tail(begin)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// enterKeys adds the entries of indexes on key columns for a row that is written.
+// enterBothKeys adds the entries of indexes on key columns for what is written of a row and of the static row.
+func (x *Execution) enterBothKeys(p *Plan, t *target) error {
+	if p.rows && !x.row.Empty() {
+		if err := x.enterKeys(p, t.group, t.clustering); err != nil {
+			return err
+		}
+	}
+	if len(p.table.Statics) > 0 && !x.header.Empty() {
+		return x.enterKeys(p, t.group, nil)
+	}
+	return nil
+}
+
+// enterKeys adds the entries of indexes on key columns for a row that is written; on those of the partition key alone
+// for the static row, whose clustering key is nil.
 func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
 	for _, ix := range p.indexes {
 		var v []byte
@@ -82,12 +102,15 @@ func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
 		case schema.PartitionKey:
 			v, err = expr.PartitionKeyValue(p.table, g.key, ix.column.Position)
 		case schema.Clustering:
+			if clustering == nil {
+				continue
+			}
 			v, err = expr.ClusteringValue(p.table, clustering, ix.column.Position)
 		default:
 			continue
 		}
 		if err == nil && v != nil {
-			err = x.enter(g, ix, clustering, v)
+			err = x.enterValue(g, ix, clustering, v)
 		}
 		if err != nil {
 			return err

@@ -55,8 +55,8 @@ const stampForLook = 1 << 40
 
 // entriesOf are the entries of one index for what an operand writes.
 func entriesOf(t *schema.Table, ix *index, key []byte, o *command.Op) ([]command.Op, error) {
-	static := ix.column.Kind == schema.Static
-	if static != (o.Kind == command.OpHeader) {
+	static := o.Kind == command.OpHeader
+	if static != (ix.column.Kind == schema.Static) && ix.column.Kind != schema.PartitionKey {
 		return nil, nil
 	}
 	operand := bytes.Clone(o.Operand)
@@ -65,6 +65,9 @@ func entriesOf(t *schema.Table, ix *index, key []byte, o *command.Op) ([]command
 		var h row.Header
 		if err := h.Resolve(operand, math.MinInt64, nil); err != nil {
 			return nil, err
+		}
+		if !h.Static.Exists() {
+			return nil, nil
 		}
 		return expr.IndexOps(t, ix.Index, key, nil, &h.Static)
 	}
@@ -95,7 +98,7 @@ func updateEntries(t *schema.Table, u *command.Update, rows []command.RowRef) []
 		for _, v := range values {
 			if v != nil {
 				ops = append(ops, command.Op{Kind: command.OpIndex, Clustering: rows[u.Row].Clustering, Index: ix.ID,
-					Value: v})
+					Value: ix.form.Append(nil, v)})
 			}
 		}
 	}

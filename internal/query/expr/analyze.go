@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// lower takes letters for their lower case, as Java does: a capital sigma that ends a word becomes a final one, and a
+// capital I with a dot keeps its dot.
+func lower(text []byte) []byte {
+	if isASCII(text) {
+		return bytes.ToLower(text)
+	}
+	out := make([]byte, 0, len(text)+2)
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			out = append(out, text[i])
+		case r == 'İ':
+			out = append(out, "i̇"...)
+		case r == 'Σ' && casedBefore(text[:i]) && !casedAfter(text[i+n:]):
+			out = append(out, "ς"...)
+		default:
+			out = utf8.AppendRune(out, unicode.ToLower(r))
+		}
+		i += n
+	}
+	return out
+}
+
+// casedBefore reports whether a letter with a case ends a text, and casedAfter whether one begins it; what is ignored
+// in that, such as marks and apostrophes, is passed over.
+func casedBefore(text []byte) bool {
+	for len(text) > 0 {
+		r, n := utf8.DecodeLastRune(text)
+		if !ignored(r) {
+			return hasCase(r)
+		}
+		text = text[:len(text)-n]
+	}
+	return false
+}
+
+func casedAfter(text []byte) bool {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if !ignored(r) {
+			return hasCase(r)
+		}
+		text = text[n:]
+	}
+	return false
+}
+
+func hasCase(r rune) bool { return unicode.IsUpper(r) || unicode.IsLower(r) || unicode.IsTitle(r) }
+
+func ignored(r rune) bool {
+	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk) || strings.ContainsRune("'.:·’", r)
+}
+
+func isASCII(text []byte) bool {
+	for _, b := range text {
+		if b >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// normalize composes characters.
+func normalize(text []byte) []byte { return norm.NFC.Bytes(text) }
