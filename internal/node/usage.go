@@ -162,8 +162,8 @@ func (n *Node) keyName(table uint32, at token.Token, key []byte) string {
 	return keyLiterals(t, key)
 }
 
-// keyLiterals are the columns of a partition key with their values, in CQL. Those with a mask are shown to nobody: who
-// will read this is not known.
+// keyLiterals are the columns of a partition key with their values, in CQL, and those of a container in JSON. Those
+// with a mask are shown to nobody: who will read this is not known.
 func keyLiterals(t *schema.Table, key []byte) string {
 	columns := make([]string, len(t.PartitionKey))
 	for i, c := range t.PartitionKey {
@@ -175,7 +175,11 @@ func keyLiterals(t *schema.Table, key []byte) string {
 		if err != nil {
 			return fmt.Sprintf("key 0x%x", key)
 		}
-		columns[i] = c.Name + " = " + c.Type.Format(value)
+		literal := c.Type.Format(value)
+		if t.Container != nil {
+			literal = string(value) // the text that the column holds is JSON
+		}
+		columns[i] = c.Name + " = " + literal
 	}
 	return strings.Join(columns, " AND ")
 }

@@ -3,14 +3,12 @@
 package rest
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
@@ -18,16 +16,7 @@ import (
 // and the port that it serves CQL at.
 func startWithCalls(t *testing.T) (host, port string) {
 	t.Helper()
-	n, err := node.Start(context.Background(), node.Options{CQL: "127.0.0.1:0", HTTP: "off",
-		REST: node.RESTOptions{Address: "127.0.0.1:0", PrimaryKey: restclient.Key}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	n := startNode(t)
 	c := restclient.New(n.RESTAddr().String(), time.Minute)
 	defer c.Close()
 	for _, made := range [][2]any{
@@ -45,7 +34,7 @@ func startWithCalls(t *testing.T) (host, port string) {
 			t.Fatalf("%s: %d %v", made[0], status, err)
 		}
 	}
-	host, port, err = net.SplitHostPort(n.CQLAddr().String())
+	host, port, err := net.SplitHostPort(n.CQLAddr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ package rest
 
 import (
 	"context"
-	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/restclient"
 )
 
 // The SDKs, in the versions that the sessions were written for.
@@ -24,10 +28,13 @@ const (
 )
 
 // key is the primary key of the nodes of these tests.
-var key = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("not a secret key", 4)))
+var key = restclient.Key
 
 // start starts a node in memory and returns its endpoint.
-func start(t *testing.T) string {
+func start(t *testing.T) string { return endpoint(startNode(t)) }
+
+// startNode starts a node in memory that serves CQL and REST with key, and nothing else, until the test ends.
+func startNode(t *testing.T) *node.Node {
 	t.Helper()
 	n, err := node.Start(context.Background(), node.Options{CQL: "127.0.0.1:0", HTTP: "off",
 		REST: node.RESTOptions{Address: "127.0.0.1:0", PrimaryKey: key}})
@@ -39,8 +46,10 @@ func start(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	return "http://" + n.RESTAddr().String()
+	return n
 }
+
+func endpoint(n *node.Node) string { return "http://" + n.RESTAddr().String() }
 
 // install runs a command that fetches an SDK, and skips the test if there is no such command or no registry.
 func install(t *testing.T, dir, name string, args ...string) {
@@ -149,7 +158,8 @@ func TestWalkThrough(t *testing.T) {
 	install(t, dir, "go", "mod", "download")
 	write(t, filepath.Join(dir, "foods.js"), block("js", 0))
 	write(t, filepath.Join(dir, "main.go"), block("go", 0))
-	env := []string{"ENDPOINT=" + start(t), "KEY=" + key, "NODE_PATH=" + filepath.Join(dir, "node_modules")}
+	n := startNode(t)
+	env := []string{"ENDPOINT=" + endpoint(n), "KEY=" + key, "NODE_PATH=" + filepath.Join(dir, "node_modules")}
 	js := regexp.MustCompile(`(?m)^wrote .*\n`).ReplaceAllString(run(t, dir, env, "node", "foods.js"), "")
 	if want := block("text", 0); js != want {
 		t.Errorf("JavaScript prints\n%s\nnot\n%s", js, want)
@@ -161,6 +171,37 @@ func TestWalkThrough(t *testing.T) {
 	if got, want := run(t, dir, env, "node", "move.js"), block("text", 2); got != want {
 		t.Errorf("the procedure prints\n%s\nnot\n%s", got, want)
 	}
+	var got string
+	if _, missing := poll.Try(poll.Limit, func() string {
+		if got = largest(t, n, block("cql", 0)); got != block("text", 3) {
+			return "no" // sizes are taken in the background
+		}
+		return ""
+	}); missing != "" {
+		t.Errorf("the largest logical partitions are\n%s\nnot\n%s", got, block("text", 3))
+	}
+}
+
+// largest is what a statement selects from the places and names of logical partitions, a line each.
+func largest(t *testing.T, n *node.Node, statement string) string {
+	t.Helper()
+	cluster := gocql.NewCluster(n.CQLAddr().String())
+	s, err := cluster.CreateSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var text strings.Builder
+	var place int
+	var name string
+	rows := s.Query(statement).Iter()
+	for rows.Scan(&place, &name) {
+		fmt.Fprintln(&text, place, name)
+	}
+	if err := rows.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
 }
 
 func write(t *testing.T, path, text string) {
