@@ -97,6 +97,12 @@ func TestChangeFeed(t *testing.T) {
 		if docs != nil {
 			t.Errorf("at the end there is %v", docs)
 		}
+		for _, other := range []container.Scope{{}, {Key: key("b")}, {MinEPK: "", MaxEPK: "80"}} {
+			_, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{Continuation: end, Scope: other})
+			if container.StatusOf(err) != 400 || !strings.Contains(err.Error(), "another partition key") {
+				t.Errorf("the continuation of a key, used for %+v: %v", other, err)
+			}
+		}
 		docs, _ = s.changes(container.ChangesRequest{MaxItems: size})
 		if len(docs) != 6 {
 			t.Errorf("pages of %d of all: %v", size, docs)

@@ -63,8 +63,12 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 	if x.more { // otherwise nothing can be in the scope
 		var entries []feed.Entry
 		entries, page.Ended, err = f.Page(ctx)
-		if errors.Is(err, feed.ErrUnknown) {
+		switch {
+		case errors.Is(err, feed.ErrUnknown):
 			err = Errorf(503, 0, "The physical partitions of the container are not known to this node. Try again.")
+		case errors.Is(err, feed.ErrScope):
+			err = Errorf(400, 0, "The continuation of the change feed is that of another partition key, or of another range "+
+				"of them. Use it for its own, or for a part of it; or begin without one.")
 		}
 		if err != nil {
 			return nil, e.failed(err, x)

@@ -63,9 +63,14 @@ const (
 
 // Page reads the next page, and moves At on. ended says that there were no more changes when it was read; a page may be
 // empty though it has not ended. After an error At is as it was, or further by pages that were not returned: then the
-// feed has to go on from the token of the page before.
+// feed has to go on from the token of the page before. ErrScope refuses a token of another part of the table.
 func (f *Reader) Page(ctx context.Context) (page []Entry, ended bool, err error) {
 	f.entries, f.size = nil, 0
+	scope := f.scope()
+	if !f.At.scope.holds(scope) {
+		return nil, false, ErrScope
+	}
+	f.At.scope = scope
 	goesOn := f.At.until != nil
 	if page, ended, err = f.round(ctx); ended && goesOn && err == nil {
 		// The round had begun before: there may be more by now.
@@ -124,6 +129,14 @@ func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error
 
 // interval is a part of the ring. A zero limit is its end.
 type interval struct{ begin, limit keys.Position }
+
+// whole reports whether it is the whole ring.
+func (i *interval) whole() bool { return i.begin.IsZero() && i.limit.IsZero() }
+
+// holds reports whether another interval is a part of it.
+func (i *interval) holds(o interval) bool {
+	return i.begin.Compare(o.begin) <= 0 && (i.limit.IsZero() || !o.limit.IsZero() && o.limit.Compare(i.limit) <= 0)
+}
 
 // scope is the part of the ring that is read.
 func (f *Reader) scope() interval {

@@ -15,6 +15,10 @@ import (
 // ErrToken is returned for bytes that Token.Append did not write.
 var ErrToken = errors.New("not a token of a change feed")
 
+// ErrScope is returned for a token of which a part of the scope that it is used for knows nothing: what was changed
+// there would be left out.
+var ErrScope = errors.New("a token of another part of the table")
+
 // errMalformed is for answers that cannot be.
 var errMalformed = errors.New("malformed entry of a change log")
 
@@ -29,6 +33,8 @@ type Token struct {
 	AsOf int64
 
 	since marks
+	// scope is the part of the ring that the marks know of: that of the last page. The zero interval is all of it.
+	scope interval
 	// until is where the round under way ends and roundAt when it began; nil if none is. place is the last change of
 	// the round that was read, nil if none was.
 	until   marks
@@ -97,13 +103,15 @@ const (
 	tokenKept = 1 << iota
 	tokenRound
 	tokenPlace
+	tokenScope // was unknown to builds before feature level 5, whose tokens are taken for those of the whole ring
 	tokenFlagsEnd
 )
 
 // Append appends the encoded token.
 func (t *Token) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, tokenFormat))
-	w.Byte(codec.Bit(t.Kept)*tokenKept | codec.Bit(t.until != nil)*tokenRound | codec.Bit(t.place != nil)*tokenPlace)
+	w.Byte(codec.Bit(t.Kept)*tokenKept | codec.Bit(t.until != nil)*tokenRound | codec.Bit(t.place != nil)*tokenPlace |
+		codec.Bit(!t.scope.whole())*tokenScope)
 	w.Uint(uint64(t.Table))
 	w.Int(t.AsOf)
 	t.since.append(&w)
@@ -115,6 +123,12 @@ func (t *Token) Append(dst []byte) []byte {
 		w.Uint(t.place.ring)
 		w.Bytes(t.place.key)
 		w.Null(t.place.clustering)
+	}
+	if !t.scope.whole() {
+		for _, p := range []*keys.Position{&t.scope.begin, &t.scope.limit} {
+			w.Uint(p.Ring)
+			w.Bytes(p.Key)
+		}
 	}
 	return w
 }
@@ -129,6 +143,11 @@ func DecodeToken(b []byte) (Token, error) {
 	}
 	if flags&tokenPlace != 0 {
 		t.place = &place{ring: r.Uint(), key: append([]byte{}, r.Bytes()...), clustering: slices.Clone(r.Null())}
+	}
+	if flags&tokenScope != 0 {
+		for _, p := range []*keys.Position{&t.scope.begin, &t.scope.limit} {
+			p.Ring, p.Key = r.Uint(), slices.Clone(r.Bytes())
+		}
 	}
 	if r.End() != nil || format != tokenFormat || flags >= tokenFlagsEnd || t.place != nil && t.until == nil {
 		return Token{}, ErrToken

@@ -78,8 +78,8 @@ func (w *where) bindMode(value parser.Term) error {
 
 // notOfChanges is the refusal of what a change feed cannot be asked for.
 func notOfChanges(what string) error {
-	return dberr.Invalidf("A SELECT of the change feed takes the whole partition key or nothing, and pages: %s cannot be "+
-		"combined with %s()", what, parser.ChangeFeedStart)
+	return dberr.Invalidf("A SELECT of the change feed takes the whole partition key, a range of tokens or nothing, and "+
+		"pages: %s cannot be combined with %s()", what, parser.ChangeFeedStart)
 }
 
 // checkChanges refuses what else a change feed cannot be restricted by.
@@ -89,8 +89,10 @@ func (w *where) checkChanges() error {
 		return dberr.Invalidf("%s() goes with %s(), which says where the change feed begins", parser.ChangeFeedMode,
 			parser.ChangeFeedStart)
 	case w.changes == nil:
-	case w.token != nil || w.pk.Has(relation.In) || w.pkNeedsFiltering():
-		return notOfChanges("a part of the partition key, an IN or a token")
+	case w.pk.Has(relation.In) || w.pkNeedsFiltering():
+		return notOfChanges("a part of the partition key, or an IN,")
+	case w.token != nil && !w.pk.Empty():
+		return notOfChanges("the partition key together with its token")
 	case !w.clustering.Empty() || !w.others.Empty():
 		return notOfChanges("other columns")
 	}
@@ -127,19 +129,32 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 	if f.Query.Level.OneReplica() {
 		f.Query.Level = dberr.LocalQuorum // what is known to be applied has to be seen
 	}
-	if !s.plan.where.keyRange {
-		key, _, err := s.singleKey()
-		if err != nil {
-			return err
+	none := false
+	if s.plan.where.keyRange {
+		f.Query.Range, none, err = s.plan.where.tokens(&s.bind)
+	} else {
+		var key []partitionKey
+		if key, _, err = s.singleKey(); err == nil {
+			f.Query.Key, f.Query.Token = key[0].bytes, key[0].token
 		}
-		f.Query.Key, f.Query.Token = key[0].bytes, key[0].token
+	}
+	if err != nil {
+		return err
 	}
 	paged := s.options.PageSize > 0
 	if !paged {
 		f.Max = unpagedMax
 	}
-	entries, ended, err := f.Page(ctx)
+	var entries []feed.Entry
+	ended := true
+	if !none {
+		entries, ended, err = f.Page(ctx)
+	}
 	switch {
+	case errors.Is(err, feed.ErrScope):
+		return dberr.Invalidf("The paging state is that of the change feed of another partition key, or of another range " +
+			"of tokens, and knows nothing of this one. Go on with the statement that it was given for, or a part of its " +
+			"range; or begin without it")
 	case errors.Is(err, feed.ErrUnknown):
 		return &dberr.Overloaded{Message: "The physical partitions of the table are not known to this node yet"}
 	case err != nil:
@@ -188,11 +203,22 @@ func (s *scan) emitChanges(entries []feed.Entry) error {
 
 // emitImages makes one row of a change: what was done when, the row after it, and the row before.
 func (s *scan) emitImages(e *feed.Entry) error {
-	s.page.Cells = appendCell(s.page.Cells, []byte(e.Changed().String()))
-	s.page.Cells = appendCell(s.page.Cells, binary.BigEndian.AppendUint64(nil, uint64(e.Stamp/1000)))
+	s.operation(e, e.Changed().String())
 	before := e.Before()
-	for _, image := range []*row.Row{&e.Row, &before} {
-		if err := s.fillRow(e.Clustering, image); err != nil {
+	return s.emitBoth(&e.Row, &before, func(image *row.Row) error { return s.fillRow(e.Clustering, image) })
+}
+
+// operation emits what every row of all changes begins with: what was done, and when.
+func (s *scan) operation(e *feed.Entry, name string) {
+	s.page.Cells = appendCell(s.page.Cells, []byte(name))
+	s.page.Cells = appendCell(s.page.Cells, binary.BigEndian.AppendUint64(nil, uint64(e.Stamp/1000)))
+}
+
+// emitBoth ends the row of a change with the selected columns after it and before; fill makes the slots those of an
+// image.
+func (s *scan) emitBoth(after, before *row.Row, fill func(image *row.Row) error) error {
+	for _, image := range []*row.Row{after, before} {
+		if err := fill(image); err != nil {
 			return err
 		}
 		if err := s.show(); err != nil {

@@ -135,32 +135,22 @@ func (s *scan) emitVersion(e *feed.Entry, operation string, deleted, timestamp [
 	if err != nil {
 		return err
 	}
-	s.page.Cells = appendCell(s.page.Cells, []byte(operation))
-	s.page.Cells = appendCell(s.page.Cells, binary.BigEndian.AppendUint64(nil, uint64(e.Stamp/1000)))
+	s.operation(e, operation)
 	s.page.Cells = appendCell(appendCell(s.page.Cells, deleted), timestamp)
-	for _, image := range []*row.Row{after, before} {
-		var static *row.Row
-		if s.isStatic(key) {
-			static = image
+	static := s.isStatic(key)
+	return s.emitBoth(after, before, func(image *row.Row) error {
+		var of *row.Row
+		if static {
+			of = image
 		}
 		s.rowsSeen = true // nothing is emitted for the partition before
-		if _, err := s.partition(e.Token, e.Key, static); err != nil {
+		if _, err := s.partition(e.Token, e.Key, of); err != nil {
 			return err
 		}
-		if image == nil || s.isStatic(key) {
+		if image == nil || static {
 			s.fillNoRow()
-		} else if err := s.fillRow(key, image); err != nil {
-			return err
+			return nil
 		}
-		if err := s.show(); err != nil {
-			return err
-		}
-		if err := s.emitCells(); err != nil {
-			return err
-		}
-	}
-	s.rowsSeen = true
-	s.page.Visited++
-	s.page.Rows++
-	return nil
+		return s.fillRow(key, image)
+	})
 }

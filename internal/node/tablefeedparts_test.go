@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// part is a consumer of a part of a table, with its paging state.
+type part struct {
+	where string
+	state []byte
+}
+
+// TestTableFeedOfParts proves that consumers of ranges of tokens, and of a key, which begin at the beginning, at a time
+// or now, are told together of every change once, in order for each key, over splits and where a consumer hands its
+// range and its paging state to two: and that a paging state is refused where it knows nothing of what it would leave
+// out.
+func TestTableFeedOfParts(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{InitialPartitions: 2})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c)) WITH cdc = true")
+	const start = "cosmos_changefeed_start_time() = %s AND cosmos_changefeed_mode() = 'all'"
+	text := func(where, from string) string {
+		return "SELECT k, c, v FROM ks.t WHERE " + where + fmt.Sprintf(start, from)
+	}
+	written := 0
+	write := func() {
+		for range 40 {
+			written++
+			c.query(fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (%d, %d, %d)", written%23, written%3, written))
+		}
+	}
+	write()
+	rng := rand.New(rand.NewPCG(1, 2))
+	seen, newest := map[string]int{}, map[string]int{}
+	read := func(p *part, pages int) {
+		for range pages {
+			c.call.Request.PageSize, c.call.Request.PagingState = int32(1+rng.IntN(5)), p.state
+			r := c.query(text(p.where, "0"))
+			c.call.Request.PageSize, c.call.Request.PagingState = 0, nil
+			p.state = slices.Clone(r.PagingState)
+			for _, row := range texts(r) {
+				var v int
+				if _, err := fmt.Sscan(row["v"], &v); err != nil || v <= newest[row["k"]] {
+					t.Errorf("%s: %v comes after %d", p.where, row, newest[row["k"]])
+				}
+				seen[row["v"]]++
+				newest[row["k"]] = v
+			}
+		}
+	}
+	parts := []*part{{where: "token(k) <= -4000000000000000000 AND "},
+		{where: "token(k) > -4000000000000000000 AND token(k) <= 3000000000000000000 AND "},
+		{where: "token(k) > 3000000000000000000 AND "}}
+	for round := range 6 {
+		for _, p := range parts {
+			read(p, 2+rng.IntN(3))
+		}
+		write()
+		for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("ks", "t").ID) {
+			if round < 2 {
+				_, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Wait: true, Now: true,
+					At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<(61-round))})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if round == 2 {
+			p := parts[1]
+			parts[1] = &part{where: "token(k) > -4000000000000000000 AND token(k) <= 0 AND ", state: p.state}
+			parts = append(parts, &part{where: "token(k) > 0 AND token(k) <= 3000000000000000000 AND ", state: p.state})
+		}
+	}
+	for _, p := range parts {
+		read(p, 200)
+	}
+	for v := range written {
+		if seen[fmt.Sprint(v+1)] != 1 {
+			t.Errorf("change %d came %d times", v+1, seen[fmt.Sprint(v+1)])
+		}
+	}
+	_, ofKey := c.follow(text("k = 5 AND ", "0"), 3, nil)
+	for _, where := range []string{"", "k = 6 AND ", parts[0].where, parts[2].where, "token(k) <= 1 AND "} {
+		for _, state := range [][]byte{ofKey, parts[1].state} {
+			c.call.Request.PageSize, c.call.Request.PagingState = 3, state
+			if err := attempt(c, text(where, "0")); err == nil || !strings.Contains(err.Error(), "another partition key") {
+				t.Errorf("a paging state of another part, with %q: %v", where, err)
+			}
+		}
+	}
+	c.call.Request.PageSize, c.call.Request.PagingState = 0, nil
+	if rows, _ := c.follow(text("token(k) > 10 AND token(k) < 10 AND ", "0"), 3, nil); rows != nil {
+		t.Errorf("nothing has the changes %v", rows)
+	}
+	for _, where := range []string{"k = 1 AND token(k) > 5 AND ", "k IN (1, 2) AND ", "c = 1 AND "} {
+		if err := attempt(c, text(where, "0")); err == nil || !strings.Contains(err.Error(), "cannot be combined") {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+	// From a time on: nothing of before it, everything of it and later.
+	time.Sleep(2 * time.Millisecond) // commits have microseconds, times that clients name milliseconds
+	from := fmt.Sprint(time.Now().UnixMilli())
+	last := written
+	write()
+	for _, p := range append(parts, &part{where: "k = 3 AND "}, &part{}) {
+		rows, _ := c.follow(text(p.where, from), 7, nil)
+		for _, r := range rows {
+			var v int
+			if _, err := fmt.Sscan(r["v"], &v); err != nil || v <= last {
+				t.Errorf("%q from %s: %v", p.where, from, r)
+			}
+		}
+		if p.where == "" && len(rows) != written-last {
+			t.Errorf("from %s: %d of %d changes", from, len(rows), written-last)
+		}
+	}
+}
+
+// TestTableFeedTampered proves that no byte of a paging state of a change feed can be changed, none be left out and none
+// added without a clear refusal; and that one whose checksum fits all the same breaks nothing.
+func TestTableFeedTampered(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{InitialPartitions: 3})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c)) WITH cdc = true")
+	for i := range 30 {
+		c.query(fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (%d, %d, %[2]d)", i%5, i))
+	}
+	for _, where := range []string{"", "k = 3 AND ", "token(k) > 0 AND "} {
+		text := "SELECT k, c, v FROM ks.t WHERE " + where + "cosmos_changefeed_start_time() = 0"
+		c.call.Request.PageSize, c.call.Request.PagingState = 2, nil
+		state := slices.Clone(c.query(text).PagingState)
+		refused := func(b []byte, what string, of ...any) {
+			c.call.Request.PagingState = b
+			if err := attempt(c, text); err == nil || !strings.Contains(err.Error(), "paging state") {
+				t.Errorf("%s%s: %v", where, fmt.Sprintf(what, of...), err)
+			}
+		}
+		for i := range state {
+			if i > 0 {
+				refused(state[:i], "the first %d bytes", i)
+			}
+			for bit := range 8 {
+				b := slices.Clone(state)
+				b[i] ^= 1 << bit
+				refused(b, "byte %d with another bit %d", i, bit)
+				if i >= len(state)-4 {
+					continue
+				}
+				body := b[:len(b)-4]
+				forged := binary.BigEndian.AppendUint32(body, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+				c.call.Request.PagingState = forged
+				if err := attempt(c, text); err != nil && strings.Contains(err.Error(), "panic") {
+					t.Errorf("%sbyte %d with another bit %d, forged: %v", where, i, bit, err)
+				}
+			}
+		}
+		refused(append(slices.Clone(state), 0), "a byte more")
+		refused([]byte{0}, "one byte")
+		refused([]byte{1, 2, 3, 4, 5, 6, 7, 8}, "eight bytes")
+		c.call.Request.PagingState = state
+		if err := attempt(c, strings.Replace(text, "= 0", "= 0 AND cosmos_changefeed_mode() = 'all'", 1)); err == nil {
+			t.Errorf("%sof the other mode", where)
+		}
+	}
+	c.query("CREATE TABLE ks.u (k int, c int, v int, PRIMARY KEY (k, c)) WITH cdc = true")
+	if err := attempt(c, "SELECT k, c, v FROM ks.u WHERE cosmos_changefeed_start_time() = 0"); err == nil {
+		t.Error("of another table")
+	}
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// readerOf reads pages of a world.
+func readerOf(w *world, at Token, q command.Read) *Reader {
+	return &Reader{At: at, Query: q, Max: 3, BytesMax: 1 << 20, Late: func() bool { return false },
+		Read: func(_ context.Context, q *command.Read, visitor func() command.Visitor) error {
+			w.read(q, visitor())
+			return nil
+		}}
+}
+
+// TestScopes proves that a token goes on in a part of what it was given for, in the middle of a round, too, and is
+// refused anywhere else, also after it was encoded.
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	w := &world{begins: []uint64{0, 1 << 62}, clocks: []int64{0, 0}}
+	for i := range 9 {
+		w.commit(uint64(i)<<60, "k", 1)
+	}
+	scope := func(begin, limit uint64) command.Read {
+		return command.Read{Range: token.Range{Begin: begin, Limit: limit}}
+	}
+	for _, max := range []int{1, 100} {
+		f := readerOf(w, Beginning(0, false), scope(1<<60, 1<<63))
+		f.Max = max
+		if _, _, err := f.Page(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		at, err := DecodeToken(f.At.Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tc := range []struct {
+			q  command.Read
+			ok bool
+		}{
+			{scope(1<<60, 1<<63), true}, {scope(1<<60, 1<<61), true}, {scope(1<<62, 1<<63), true},
+			{command.Read{Token: token.AtPosition(1 << 61), Key: []byte("k")}, true},
+			{command.Read{Token: token.AtPosition(1 << 63), Key: []byte("k")}, false},
+			{scope(0, 1<<63), false}, {scope(1<<60, 0), false}, {scope(1<<60, 1<<63+1), false}, {scope(0, 0), false},
+			{scope(0, 1<<60), false}, {scope(1<<63, 0), false},
+		} {
+			if _, _, err := readerOf(w, at, tc.q).Page(t.Context()); tc.ok != (err == nil) || !tc.ok && !errors.Is(err, ErrScope) {
+				t.Errorf("%v, %q: %v", tc.q.Range, tc.q.Key, err)
+			}
+		}
+	}
+	var old Token = Beginning(0, false) // as builds before have given them: without a scope
+	if _, _, err := readerOf(w, old, scope(1<<60, 0)).Page(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzToken proves that whatever is given out as a token is refused, or read to an end without damage, and that what is
+// read is encoded to something that can be read again.
+func FuzzToken(f *testing.F) {
+	w := &world{begins: []uint64{0, 1 << 62, 1 << 63}, clocks: []int64{0, 0, 0}}
+	for i := range 12 {
+		w.commit(uint64(i)<<60, "k", 1)
+	}
+	for _, q := range []command.Read{{Range: token.Full}, {Range: token.Range{Begin: 5, Limit: 1 << 63}},
+		{Token: token.AtPosition(1 << 61), Key: []byte("k")}} {
+		for _, at := range []Token{Beginning(0, false), Beginning(0, true), Now(0, false, 9)} {
+			f.Add(at.Append(nil))
+			r := readerOf(w, at, q)
+			for range 3 {
+				if _, _, err := r.Page(context.Background()); err != nil {
+					f.Fatal(err)
+				}
+				f.Add(r.At.Append(nil))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		at, err := DecodeToken(b)
+		if err != nil {
+			return
+		}
+		if len(at.since) > 50 || len(at.until) > 50 {
+			return // it would only take longer
+		}
+		for _, q := range []command.Read{{Range: token.Full}, {Range: token.Range{Begin: 1 << 60, Limit: 1 << 63}},
+			{Token: token.AtPosition(1 << 61), Key: []byte("k")}} {
+			r := readerOf(w, at, q)
+			for n := 0; ; n++ {
+				page, ended, err := r.Page(t.Context())
+				if err != nil {
+					if !errors.Is(err, ErrScope) {
+						t.Fatal(err)
+					}
+					break
+				}
+				if n > 100 {
+					t.Fatalf("%x never ends", b)
+				}
+				for _, e := range page {
+					if e.Stamp <= 0 || e.Stamp == math.MaxInt64 {
+						t.Fatalf("%x gives %+v", b, e)
+					}
+				}
+				again, err := DecodeToken(r.At.Append(nil))
+				if err != nil {
+					t.Fatalf("%x is followed by %+v: %v", b, r.At, err)
+				}
+				if r.At = again; ended && len(page) == 0 {
+					break
+				}
+			}
+		}
+	})
+}
