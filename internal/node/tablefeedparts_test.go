@@ -182,3 +182,26 @@ func TestTableFeedTampered(t *testing.T) {
 		t.Error("of another table")
 	}
 }
+
+// TestTableFeedByServerClock proves that a client which names a second of its own (now_in_seconds of protocol 5) neither
+// has a change expire before anybody has read it, nor is told that there is none because all have expired.
+func TestTableFeedByServerClock(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int) WITH cdc = true")
+	const all = "SELECT k, v FROM ks.t WHERE cosmos_changefeed_start_time() = 0 AND cosmos_changefeed_mode() = 'all'"
+	for i, now := range []int32{1, 2_000_000_000, 0} {
+		c.call.Request.HasNow, c.call.Request.Now = now != 0, now
+		c.query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (1, %d)", i))
+		c.query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t (k, v) VALUES (2, %d); INSERT INTO ks.t (k, v) VALUES (3, %[1]d); "+
+			"APPLY BATCH", i))
+	}
+	for _, now := range []int32{1, 2_000_000_000, 0} {
+		c.call.Request.HasNow, c.call.Request.Now = now != 0, now
+		if rows, _ := c.follow(all, 4, nil); len(rows) != 9 {
+			t.Errorf("at %d there are the changes %v", now, rows)
+		}
+	}
+}

@@ -35,6 +35,7 @@ func (w *simulation) housekeeping() {
 		if n.Host != nil && n.Paused <= w.Now {
 			n.sweep()
 			n.sweepItems()
+			n.sweepFeeds()
 		}
 	}
 }

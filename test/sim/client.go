@@ -129,6 +129,9 @@ func (n *node) startClients() {
 	if w.plan.With.Containers {
 		n.startItems()
 	}
+	if w.plan.With.Feeds {
+		n.startFeeds()
+	}
 	n.Spawn(n.readHere)
 	n.startSetter()
 	n.startSchema()

@@ -53,6 +53,8 @@ type control struct {
 	stock       *container.Engine
 	scripts     *script.Service
 	definitions *container.Definitions
+	// writes executes the modifications of CQL.
+	writes *write.Executor
 	// making is set while replicas are made or removed, returning while the node takes its new place in the meta
 	// partition.
 	making, returning bool
@@ -136,6 +138,7 @@ func (n *node) run(*world.Task) {
 		Agree: n.member.Agree,
 	}
 	n.serveItems()
+	n.writes = write.NewExecutor(n.coord, write.Options{Find: n.coord.Find})
 	replicas := exclusive{n, n.local()}
 	n.installer = &schemachange.Installer{
 		Store: n.store, Replicas: replicas, Whole: catalog.WithSystem,
@@ -414,6 +417,12 @@ func (w *simulation) firstRecords() (err error) {
 	}
 	if w.plan.With.Containers {
 		if s, err = w.firstContainer(s); err != nil {
+			return err
+		}
+		w.born = s.Map
+	}
+	if w.plan.With.Feeds {
+		if s, err = w.firstFeeds(s); err != nil {
 			return err
 		}
 		w.born = s.Map

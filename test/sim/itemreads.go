@@ -248,19 +248,27 @@ func (w *simulation) itemsNotRead(what string, n *node, err error) {
 // sweepItems has a node remove what nobody can see of items, of their changes and of the entries of their index.
 func (n *node) sweepItems() {
 	w := n.w
-	if w.items.table == nil || !w.OneIn(3) {
+	if w.items.table == nil || !w.OneIn(3) || !n.sweepTable(w.items.table.ID) {
 		return
 	}
-	ctx, table, past := context.Background(), w.items.table.ID, n.plantPast().Unix()-1
+	if err := n.store.SweepEntries(context.Background(), n.plantPast().Unix()-1, func(int) {}); err != nil {
+		w.Note("node %d: entries are not swept: %v", n.ID, err)
+	}
+	w.counts.ItemSweeps++
+}
+
+// sweepTable has a node remove what nobody can see of the partitions of a table that it leads.
+func (n *node) sweepTable(table uint32) bool {
+	w, past := n.w, n.plantPast().Unix()-1
 	for _, r := range n.parts.Replicas() {
 		if r.Table() != table || !r.Leading() {
 			continue
 		}
 		span, _ := r.Span()
-		g, err := n.store.FindGarbage(ctx, span.Keys(table), nil, past, 120, 1000)
+		g, err := n.store.FindGarbage(context.Background(), span.Keys(table), nil, past, 120, 1000)
 		if err != nil {
 			w.Note("node %d: nothing to sweep: %v", n.ID, err)
-			return
+			return false
 		}
 		for i := range g.Sweeps {
 			if err := r.Sweep(&g.Sweeps[i], ending(func(*command.Decision, error) {})); err == nil {
@@ -268,10 +276,7 @@ func (n *node) sweepItems() {
 			}
 		}
 	}
-	if err := n.store.SweepEntries(ctx, past, func(int) {}); err != nil {
-		w.Note("node %d: entries are not swept: %v", n.ID, err)
-	}
-	w.counts.ItemSweeps++
+	return true
 }
 
 // lastPages has followers read all there is when all is calm, and searches give what a scan does.

@@ -29,7 +29,8 @@ func edits() []planted.Edit {
 			New: "stripeOf(m.Table, m.Token), r, func() []byte {\nif mutated(`latch`) { return " +
 				"append([]byte{byte(m.Dedupe.Sequence)}, m.Key...) }\nreturn m.Key }(), oneKey)"},
 		{File: partition + "decide.go", Old: "if d, err := r.repeated(m); d != nil || err != nil {",
-			New: "if d, err := r.repeated(m); (c.Program == nil || !mutated(`repeats`)) && (d != nil || err != nil) {"},
+			New: "if d, err := r.repeated(m); (c.Program == nil && c.Log == nil || !mutated(`repeats`)) && " +
+				"(d != nil || err != nil) {"},
 		{File: partition + "transaction.go", Old: "v.write(c, t.ops, ",
 			New: "if mutated(`changes`) { t.ops = t.ops[:max(1, len(t.ops)-1)] }\nv.write(c, t.ops, "},
 		{File: items + "run.go", Old: "if err == nil && r.answer.failed < 0 {",
@@ -58,6 +59,18 @@ func edits() []planted.Edit {
 		{File: storage + "entries.go", Old: "err == nil && !good {",
 			New: "err == nil && (!good || mutated(`swept`) && seen%5 == 0) {"},
 		{File: storage + "entries.go", Old: "if good {", New: "if good && !mutated(`swept`) {"},
+		{File: partition + "changelog.go", Old: "if i.Changed() {",
+			New: "if i.Changed() && !(mutated(`unlogged deletions`) && !i.After.Exists()) {"},
+		{File: partition + "changelog.go", Old: "if some {\n\t\tx.begin", New: "if some && !mutated(`ranges`) {\n\t\tx.begin"},
+		{File: partition + "changelog.go", Old: "whole.Ops = stampedOps(whole.Ops, stamp); is(parts[i])",
+			New: "whole.Ops = stampedOps(whole.Ops, stamp); is(parts[i]) && !mutated(`parts`)"},
+		{File: storage + "images.go", Old: "x.image.Clustering, x.image.Entry = clustering, 0",
+			New: "x.image.Clustering, x.image.Entry = clustering, 0\nif mutated(`covered`) { covered = row.NotDeleted }"},
+		{File: storage + "changes.go", Old: "if len(op.Value) == 8 {\n\t\tkey = keys.AppendChange(",
+			New: "if len(op.Value) == 8 && !mutated(`old entries`) {\n\t\tkey = keys.AppendChange("},
+		{File: storage + "changes.go", Old: "static := pointed && len", New: "static := !mutated(`statics`) && pointed && len"},
+		{File: storage + "changes.go", Old: "gone = !good", New: "gone = !good || mutated(`swept changes`)"},
+		{File: storage + "changes.go", Old: "case good:", New: "case good && !mutated(`swept changes`):"},
 	}
 }
 
@@ -92,6 +105,17 @@ func TestMutationsAreFound(t *testing.T) {
 		{"items with a time to live stay", "lives", "Containers"},
 		{"the deletion of a key leaves its items", "clears", "Containers"},
 		{"what a trigger makes of an item is not stored", "triggers", "Containers"},
+		{"writes to a key with a feed do not wait for each other", "latch", "Feeds"},
+		{"a write to a table with a feed that is sent again is carried out again", "repeats", "Feeds,Rough,Refusals"},
+		{"a round of the feed of a table ends above the horizon", "horizon", "Feeds"},
+		{"a page of the feed of a table goes on at the beginning of its key", "places", "Feeds"},
+		{"deletions of rows are not among all changes", "unlogged deletions", "Feeds"},
+		{"deletions of ranges are not among all changes", "ranges", "Feeds"},
+		{"parts of batches are not among all changes", "parts", "Feeds"},
+		{"an image before has what a range deletion hides", "covered", "Feeds"},
+		{"a row keeps its earlier entry in the change log", "old entries", "Feeds"},
+		{"the latest versions leave out static rows", "statics", "Feeds"},
+		{"a sweep removes entries of the change log that are good", "swept changes", "Feeds"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			seeds.Find(t, m.name, func(seed uint64) bool {
@@ -104,7 +128,7 @@ func TestMutationsAreFound(t *testing.T) {
 			})
 		})
 	}
-	for _, only := range []string{merges + ",Jumps", "Transactions,Containers"} {
+	for _, only := range []string{merges + ",Jumps", "Transactions,Containers", "Feeds,Splits,Merges"} {
 		if out, failed := bin.Seeds("", 1, 2, "-sim.only="+only); failed {
 			t.Errorf("without a mistake, %s: %s", only, out)
 		}

@@ -60,6 +60,8 @@ type Hardships struct {
 	Throughput bool
 	// Transactions are of several rows of a logical partition.
 	Transactions bool
+	// Feeds are those of CQL tables with cdc = true, which are written to by statements of all kinds.
+	Feeds bool
 	// Containers are of items, one by one, in batches and in stored procedures.
 	Containers bool
 }
@@ -129,6 +131,9 @@ type Counts struct {
 	// ChangePages are pages of the change feed, Rereads those that a reader forgot, FeedSplits readers that became two;
 	// Searches are pages of queries by the index, IndexHits what it found, ItemSweeps walks over its entries.
 	ChangePages, Rereads, FeedSplits, Searches, IndexHits, ItemSweeps int
+	// FeedWrites are statements to tables with a feed that were answered, FeedPages pages of the feeds, FeedRereads those
+	// that a reader forgot, FeedDivisions readers that became two, FeedSweeps rounds over what nobody can see.
+	FeedWrites, FeedPages, FeedRereads, FeedDivisions, FeedSweeps int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -189,6 +194,7 @@ type simulation struct {
 	// pressed are the partitions whose merges are or were pressed.
 	pressed map[spanAt]bool
 	items   itemsRun
+	feeds   feedRun
 }
 
 type stateAt struct{ partition, applied, epoch, frozen uint64 }
@@ -231,6 +237,10 @@ func Run(p Plan) *Report {
 		w.beginItemReads()
 		w.After(p.Length+17*time.Second, w.lastItemReads)
 	}
+	if p.With.Feeds {
+		w.beginFollowing()
+		w.After(p.Length+17*time.Second, w.lastFeeds)
+	}
 	end := p.Length + 20*time.Second
 	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {
 		end += 100 * time.Millisecond // an entry is on its way: a change of the records, or a new leader's first
@@ -239,6 +249,7 @@ func Run(p Plan) *Report {
 	if len(w.Failures) == 0 {
 		w.checkConverged()
 		r.Unchecked = w.checkHistories() + w.checkTransactions() + w.checkItems()
+		w.checkFeeds()
 	}
 	for _, n := range w.nodes {
 		w.counts.Discards += n.Discards

@@ -3,10 +3,12 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/test/sim/world"
@@ -61,6 +63,10 @@ func (w *simulation) splitPoint(p *topology.Partition) topology.Position {
 	table := tableOf(key)
 	if t := w.items.table; t != nil && t.ID == p.Table {
 		table, at = t.ID, t.Token(stockBytes(stockKeys[w.Rand.IntN(len(stockKeys))])).Position()+at&1
+	}
+	if slices.ContainsFunc(w.feeds.tables, func(t *schema.Table) bool { return t.ID == p.Table }) {
+		table = p.Table
+		at = token.Hash([]byte(loggedKeys[w.Rand.IntN(len(loggedKeys))])).Position() + at&1
 	}
 	if tokens := p.Span.Tokens(); table != p.Table || !tokens.Contains(token.AtPosition(at)) {
 		size := tokens.Limit - tokens.Begin - 1

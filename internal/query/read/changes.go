@@ -114,6 +114,10 @@ const unpagedMax = 10_000
 // runChanges reads a page of the change feed. Its paging state is never empty: it is where the feed goes on, at once or
 // later.
 func (s *scan) runChanges(ctx context.Context, r Reader) error {
+	if s.options.Clock != nil {
+		// What is kept expires by the server's clock. By that of a client it could have expired already, unread.
+		s.options.Now = s.options.Clock().Unix()
+	}
 	at, err := s.changesFrom()
 	if err != nil {
 		return err

@@ -17,11 +17,14 @@ import (
 // latch the leader knows the rows as they are, gives the operands their stamp, so it also knows what they make of the
 // rows, and adds the entries of the log to the same mutation.
 
-// logged stamps the operands of a verdict, and adds the entries of the change log.
+// logged stamps the operands of a verdict, and adds the entries of the change log. What has expired, and for how long
+// the change is kept, goes by the stamp, not by the second that the client or its coordinator has named: so an image
+// never has again what was gone from the one before, and no change is gone at once.
 func (r *Replica) logged(v *verdict, c *command.Conditional) (err error) {
-	_, v.stamp = r.stamps.over(r.stamps.next(r.host.stampTime(v.whole.Timestamp)), v.above)
+	var at int64
+	at, v.stamp = r.stamps.over(r.stamps.next(r.host.stampTime(v.whole.Timestamp)), v.above)
 	v.whole.Ops = stampedOps(v.whole.Ops, v.stamp)
-	v.whole.Ops, err = r.entries(v.whole, v.log, c.Now, c.Dropped)
+	v.whole.Ops, err = r.entries(v.whole, v.log, seconds(at), c.Dropped)
 	_, v.written = ru.Write(v.whole)
 	return err
 }
@@ -41,7 +44,7 @@ func (r *Replica) loggedAll(parts []Part, ms []*command.Mutation) (err error) {
 		whole := *m
 		if whole.Ops = stampedOps(whole.Ops, stamp); is(parts[i]) {
 			c := parts[i].Updates
-			if whole.Ops, err = r.entries(&whole, c.Log, c.Now, c.Dropped); err != nil {
+			if whole.Ops, err = r.entries(&whole, c.Log, seconds(stamp), c.Dropped); err != nil {
 				return err
 			}
 		}
@@ -49,6 +52,9 @@ func (r *Replica) loggedAll(parts []Part, ms []*command.Mutation) (err error) {
 	}
 	return nil
 }
+
+// seconds is the second of a stamp.
+func seconds(stamp int64) int64 { return stamp / 1e6 }
 
 // stampedOps is a copy of operands in which none is Unstamped. Those that came stay as they are, to be sent again.
 func stampedOps(ops []command.Op, stamp int64) []command.Op {

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// Followers of the feeds of tables: each page is asked of whichever node is at hand, with the paging state of the page
+// before, and now and then a follower goes back to its last checkpoint or becomes two.
+
+// rowFollower reads the feed of a table, or of a part of it, of all changes or of latest versions.
+type rowFollower struct {
+	table string
+	all   bool
+	// scope is what its statement is restricted by, holds what that means; split says that it may become two.
+	scope string
+	holds func(key string) bool
+	split bool
+
+	holder *world.Task
+	rowsRead
+	saved rowsRead
+}
+
+// rowsRead is what was read, and the paging state with which it goes on.
+type rowsRead struct {
+	at    []byte
+	pages []rowPage
+}
+
+// rowPage is a page: when it was asked for and answered, and what it had. One without rows says that there are no more.
+type rowPage struct {
+	called, ended time.Duration
+	lines         []feedLine
+	last          bool
+}
+
+// only leaves out what the pages have of keys that are followed elsewhere.
+func (r rowsRead) only(holds func(key string) bool) rowsRead {
+	r.pages = slices.Clone(r.pages)
+	for i := range r.pages {
+		p := &r.pages[i]
+		p.lines = slices.DeleteFunc(slices.Clone(p.lines), func(l feedLine) bool { return !holds(keyOfLine(l)) })
+	}
+	return r
+}
+
+func keyOfLine(l feedLine) string { return strings.Trim(l["k"], "'") }
+
+func (f *rowFollower) String() string {
+	mode := "latest versions"
+	if f.all {
+		mode = "all changes"
+	}
+	return fmt.Sprintf("the feed of %s of log.%s %s", mode, f.table, f.scope)
+}
+
+// statement is the SELECT.
+func (f *rowFollower) statement() string {
+	columns := "k, c, s, v, w, writetime(s), writetime(v), writetime(w), ttl(v), ttl(w)"
+	if f.table == "n" {
+		columns = "k, n"
+	}
+	text := fmt.Sprintf("SELECT %s FROM log.%s WHERE %scosmos_changefeed_start_time() = 0", columns, f.table, f.scope)
+	if f.all {
+		text += " AND cosmos_changefeed_mode() = 'all'"
+	}
+	return text
+}
+
+// rowFollowersMax bounds the followers.
+const rowFollowersMax = 12
+
+// beginFollowing makes the followers: of both modes, of everything and of one key.
+func (w *simulation) beginFollowing() {
+	everything := func(string) bool { return true }
+	add := func(f rowFollower) { w.feeds.followers = append(w.feeds.followers, &f) }
+	for _, all := range []bool{false, true} {
+		for range 2 {
+			add(rowFollower{table: "t", all: all, holds: everything, split: true})
+		}
+		add(rowFollower{table: "t", all: all, scope: "k = 'q1' AND ", holds: func(k string) bool { return k == "q1" }})
+		add(rowFollower{table: "n", all: all, holds: everything})
+	}
+}
+
+// startFollowing starts what asks a node for pages.
+func (n *node) startFollowing() {
+	w := n.w
+	for range 2 {
+		n.Spawn(func(t *world.Task) {
+			for t.Sleep(w.Between(time.Millisecond, 200*time.Millisecond)) && !w.finished {
+				f := w.feeds.followers[w.Rand.IntN(len(w.feeds.followers))]
+				if n.state().Version > 0 && (f.holder == nil || f.holder.Dead()) {
+					w.followRows(n, t, f)
+				}
+			}
+		})
+	}
+}
+
+// followRows reads a page of a follower, and sometimes has it keep a checkpoint, forget what it has read since, or
+// become two followers of a range of tokens each.
+func (w *simulation) followRows(n *node, t *world.Task, f *rowFollower) {
+	if !w.feedPage(n, t, f, 1+w.Rand.IntN(9)) {
+		return
+	}
+	switch d := w.Rand.IntN(30); {
+	case d < 6:
+		f.saved = f.rowsRead
+	case d < 8: // to the beginning, if there is none
+		w.counts.FeedRereads += len(f.pages) - len(f.saved.pages)
+		f.rowsRead = f.saved
+	case d == 8 && f.split && len(w.feeds.followers) < rowFollowersMax:
+		at := token.Hash([]byte(loggedKeys[w.Rand.IntN(len(loggedKeys))]))
+		other, before := *f, f.holds
+		f.split, other.split = false, false
+		f.scope, other.scope = fmt.Sprintf("token(k) <= %d AND ", at), fmt.Sprintf("token(k) > %d AND ", at)
+		f.holds = func(k string) bool { return before(k) && token.Hash([]byte(k)) <= at }
+		other.holds = func(k string) bool { return before(k) && token.Hash([]byte(k)) > at }
+		f.rowsRead, other.rowsRead = f.only(f.holds), other.only(other.holds)
+		f.saved, other.saved = f.rowsRead, other.rowsRead // from before it would read the other part again
+		w.feeds.followers = append(w.feeds.followers, &other)
+		w.counts.FeedDivisions++
+	}
+}
+
+// feedPage reads a page of a follower by a node; false if there is none.
+func (w *simulation) feedPage(n *node, t *world.Task, f *rowFollower, size int) bool {
+	f.holder = t
+	p := rowPage{called: w.Now}
+	lines, next, err := n.query(f.statement(), size, f.at)
+	if t.Dead() {
+		return false
+	}
+	if f.holder = nil; err != nil {
+		w.notRead(n, f.String(), err)
+		return false
+	}
+	p.ended, p.lines, p.last = w.Now, lines, len(lines) == 0
+	f.at, f.pages = append([]byte(nil), next...), append(f.pages[:len(f.pages):len(f.pages)], p)
+	w.counts.FeedPages++
+	return true
+}
+
+// notRead takes an error of a read, which is asked for again.
+func (w *simulation) notRead(n *node, what string, err error) {
+	var (
+		late        *dberr.ReadTimeout
+		unavailable *dberr.Unavailable
+		overloaded  *dberr.Overloaded
+	)
+	if !errors.As(err, &late) && !errors.As(err, &unavailable) && !errors.As(err, &overloaded) &&
+		!errors.Is(err, sched.ErrEnded) && !errors.Is(err, coordinator.ErrRepeat) {
+		w.Fail("node %d: %s: %v", n.ID, what, err)
+		return
+	}
+	w.Note("node %d: %s: %v", n.ID, what, err)
+}
+
+// lastFeeds has followers read all there is when all is calm, and then reads the tables.
+func (w *simulation) lastFeeds() {
+	for _, f := range w.feeds.followers {
+		n := w.nodes[w.Rand.IntN(nodeCount)]
+		n.Spawn(func(t *world.Task) {
+			for {
+				free := f.holder == nil || f.holder.Dead()
+				if free && w.feedPage(n, t, f, 50) && f.pages[len(f.pages)-1].last {
+					return
+				}
+				if !t.Sleep(time.Millisecond) {
+					return
+				}
+			}
+		})
+	}
+	w.feeds.last = map[string][]feedLine{}
+	for _, name := range []string{"t", "n"} {
+		n := w.nodes[w.Rand.IntN(nodeCount)]
+		f := rowFollower{table: name}
+		text := f.statement()
+		text = text[:len(text)-len(" WHERE cosmos_changefeed_start_time() = 0")]
+		n.Spawn(func(t *world.Task) {
+			for {
+				lines, _, err := n.query(text, 0, nil)
+				if err == nil {
+					w.feeds.last[name] = lines
+					return
+				}
+				w.notRead(n, text, err)
+				if !t.Sleep(10 * time.Millisecond) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// sweepFeeds has a node remove what nobody can see of the tables and of their changes.
+func (n *node) sweepFeeds() {
+	w := n.w
+	for _, t := range w.feeds.tables {
+		if w.OneIn(3) && n.sweepTable(t.ID) {
+			w.counts.FeedSweeps++
+		}
+	}
+}

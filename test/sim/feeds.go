@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/read"
+	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// A CQL table with cdc = true, which clients write to by CQL statements of every kind, parsed, bound and executed as a
+// session does. No value is ever written twice, so a write is known by its value.
+
+const feedSchema = `CREATE TABLE log.t (k text, c int, s bigint static, v bigint, w bigint, PRIMARY KEY (k, c))
+	WITH cdc = true AND gc_grace_seconds = 1;
+CREATE TABLE log.n (k text PRIMARY KEY, n counter) WITH cdc = true`
+
+// fleeting is the key whose cells expire, the others' do not.
+const fleeting = "q3"
+
+var loggedKeys = []string{"q0", "q1", "q2", fleeting}
+
+// loggedRows is how many rows each key has.
+const loggedRows = 4
+
+// feedRun is what a run knows of the tables.
+type feedRun struct {
+	tables    []*schema.Table
+	writes    []*feedWrite
+	followers []*rowFollower
+	uuids     *cqltype.TimeUUIDs
+	// last is what the tables have in the end, by table, in the order of the rows.
+	last map[string][]feedLine
+}
+
+// loggedRow is a row by its keys as the feed shows them; the static row has no c.
+type loggedRow struct{ k, c string }
+
+// feedWrite is a statement, with the values that it leaves in rows, which a feed has to tell once if it was carried
+// out.
+type feedWrite struct {
+	client        int
+	text          string
+	wrote         map[loggedRow]uint64
+	adds          string // the counter that it adds one to
+	done, applied bool
+	called, ended time.Duration
+}
+
+func (f *feedWrite) String() string {
+	return fmt.Sprintf("client %d %s [%v %v] done %v applied %v", f.client, f.text, f.called, f.ended, f.done, f.applied)
+}
+
+// firstFeeds has the tables there from the beginning, each in two partitions.
+func (w *simulation) firstFeeds(s *meta.State) (*meta.State, error) {
+	out := *s
+	out.Schema = catalog.WithSystem(out.Schema)
+	replication := []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}
+	at := &drafting{schema: out.Schema}
+	if _, _, err := at.Apply(context.Background(), &schema.CreateKeyspace{Name: "log",
+		Properties: []schema.Property{{Name: "replication", IsMap: true, Map: replication}}}, ""); err != nil {
+		return nil, err
+	}
+	executor := ddl.New(catalog.New(at.schema, func() catalog.NodeInfo { return catalog.NodeInfo{} }), at, ddl.Options{
+		Release: release.Cassandra50, Now: w.Time, UUID: func() (id schema.UUID) {
+			binary.BigEndian.PutUint64(id[:], w.Rand.Uint64())
+			return id
+		}})
+	for _, text := range splitStatements(feedSchema) {
+		stmt, _, err := parser.Parse(text)
+		if err == nil {
+			_, err = executor.Execute(context.Background(), stmt, "", ddl.Actor{}, nil)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	out.Schema = at.schema
+	for i, name := range []string{"t", "n"} {
+		t := out.Schema.Table("log", name)
+		m, err := out.Map.CutTable(t.ID, w.pieces(i))
+		if err != nil {
+			return nil, err
+		}
+		out.Map, w.feeds.tables = m, append(w.feeds.tables, t)
+	}
+	w.feeds.uuids = cqltype.NewTimeUUIDs([6]byte{1}, 1)
+	return &out, nil
+}
+
+func splitStatements(text string) (out []string) {
+	for begin, i := 0, 0; i <= len(text); i++ {
+		if i == len(text) || text[i] == ';' {
+			out, begin = append(out, text[begin:i]), i+1
+		}
+	}
+	return out
+}
+
+// drafting is where DDL goes before there is a cluster.
+type drafting struct{ schema *schema.Schema }
+
+// Apply implements ddl.Store.
+func (d *drafting) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
+	next, events, err := schema.Apply(d.schema, c)
+	if err == nil {
+		d.schema = next
+	}
+	return d.schema, events, err
+}
+
+// startFeeds starts clients of the tables on a node, and what reads their feeds.
+func (n *node) startFeeds() {
+	w := n.w
+	for i := range 2 {
+		n.Spawn(func(t *world.Task) {
+			c := &feedClient{n: n, t: t, id: 500 + 2*n.ID + i, last: map[loggedRow]uint64{}}
+			for t.Sleep(w.Between(time.Millisecond, 150*time.Millisecond)) && !w.finished {
+				if n.state().Version > 0 {
+					c.carryOut(c.draw())
+				}
+			}
+		})
+	}
+	n.startFollowing()
+}
+
+// feedClient is a client of the tables; last is what it wrote.
+type feedClient struct {
+	n    *node
+	t    *world.Task
+	id   int
+	last map[loggedRow]uint64
+}
+
+// draw chooses a statement.
+func (c *feedClient) draw() *feedWrite {
+	w := c.n.w
+	f := &feedWrite{client: c.id, wrote: map[loggedRow]uint64{}}
+	switch key := loggedKeys[w.Rand.IntN(len(loggedKeys))]; w.Rand.IntN(12) {
+	case 0:
+		f.adds = key
+		f.text = fmt.Sprintf("UPDATE log.n SET n = n + 1 WHERE k = '%s'", key)
+	case 1, 2:
+		f.text = c.conditional(f, key)
+	case 3, 4:
+		f.text = "BEGIN " + []string{"", "UNLOGGED "}[w.Rand.IntN(2)] + "BATCH "
+		other := loggedKeys[w.Rand.IntN(len(loggedKeys))]
+		first := w.Rand.IntN(loggedRows)
+		f.text += c.one(f, key, first, w.Rand.IntN(4)) + "; " +
+			c.one(f, other, (first+1)%loggedRows, w.Rand.IntN(4)) + "; APPLY BATCH"
+	default:
+		f.text = c.one(f, key, w.Rand.IntN(loggedRows), w.Rand.IntN(11))
+	}
+	return f
+}
+
+// one is a statement about one key; those of the first four kinds write to one row.
+func (c *feedClient) one(f *feedWrite, k string, row, kind int) string {
+	w := c.n.w
+	id, value := loggedRow{k, fmt.Sprint(row)}, w.hist.newValue()
+	using, old := "", w.OneIn(3)
+	if old {
+		using = fmt.Sprintf(" USING TIMESTAMP %d", 1+w.Rand.IntN(1000))
+	}
+	if kind < 4 && !old {
+		f.wrote[id] = value
+	}
+	live := ""
+	if k == fleeting && w.OneIn(2) {
+		delete(f.wrote, id) // it may have expired by the clock of its leader when that is asked
+		live = fmt.Sprintf(" USING TTL %d", 1+w.Rand.IntN(5))
+		if old {
+			live = fmt.Sprintf("%s AND TTL %d", using, 1+w.Rand.IntN(5))
+		}
+	} else if old {
+		live = using
+	}
+	switch kind {
+	case 0, 1:
+		if old { // the marker of a row is to be as new as its cells
+			delete(f.wrote, id)
+			return fmt.Sprintf("UPDATE log.t%s SET v = %d WHERE k = '%s' AND c = %d", live, value, k, row)
+		}
+		return fmt.Sprintf("INSERT INTO log.t (k, c, v, w) VALUES ('%s', %d, %d, %[3]d)%s", k, row, value, live)
+	case 2:
+		return fmt.Sprintf("UPDATE log.t%s SET v = %d WHERE k = '%s' AND c = %d", live, value, k, row)
+	case 3:
+		delete(f.wrote, id)
+		return fmt.Sprintf("UPDATE log.t%s SET v = null, w = %d WHERE k = '%s' AND c = %d", live, value, k, row)
+	case 4:
+		return fmt.Sprintf("DELETE v FROM log.t%s WHERE k = '%s' AND c = %d", using, k, row)
+	case 5:
+		return fmt.Sprintf("DELETE FROM log.t%s WHERE k = '%s' AND c = %d", using, k, row)
+	case 6:
+		return fmt.Sprintf("DELETE FROM log.t%s WHERE k = '%s' AND c >= %d AND c < %d", using, k, row, row+1+w.Rand.IntN(3))
+	case 7:
+		if using == "" {
+			f.wrote[loggedRow{k, "-"}] = value
+		}
+		return fmt.Sprintf("UPDATE log.t%s SET s = %d WHERE k = '%s'", using, value, k)
+	case 8:
+		return fmt.Sprintf("DELETE FROM log.t%s WHERE k = '%s'", using, k)
+	case 9:
+		return fmt.Sprintf("DELETE s FROM log.t%s WHERE k = '%s'", using, k)
+	}
+	f.wrote[id], f.wrote[loggedRow{k, "-"}] = value, value
+	return fmt.Sprintf("INSERT INTO log.t (k, c, s, v, w) VALUES ('%s', %d, %d, %[3]d, %[3]d)", k, row, value)
+}
+
+// conditional is a statement with a condition about one row.
+func (c *feedClient) conditional(f *feedWrite, k string) string {
+	w := c.n.w
+	row := w.Rand.IntN(loggedRows)
+	id, value := loggedRow{k, fmt.Sprint(row)}, w.hist.newValue()
+	if w.OneIn(4) {
+		return fmt.Sprintf("DELETE FROM log.t WHERE k = '%s' AND c = %d IF EXISTS", k, row)
+	}
+	f.wrote[id] = value
+	if old := c.last[id]; old != 0 && w.OneIn(2) {
+		return fmt.Sprintf("UPDATE log.t SET v = %d WHERE k = '%s' AND c = %d IF v = %d", value, k, row, old)
+	}
+	return fmt.Sprintf("INSERT INTO log.t (k, c, v, w) VALUES ('%s', %d, %d, %[3]d) IF NOT EXISTS", k, row, value)
+}
+
+// carryOut has the node carry out a statement, and notes how it ended.
+func (c *feedClient) carryOut(f *feedWrite) {
+	w := c.n.w
+	f.called = w.Now
+	w.feeds.writes = append(w.feeds.writes, f)
+	o, err := c.n.modify(c.t, f.text)
+	if f.ended = w.Now; c.t.Dead() {
+		w.counts.Unknown++
+		return
+	}
+	if err == nil {
+		f.done, f.applied = true, o.columns == nil || o.applied
+		w.counts.FeedWrites++
+		for id, value := range f.wrote {
+			if f.applied {
+				c.last[id] = value
+			}
+		}
+		w.Note("%v", f)
+		return
+	}
+	var (
+		late        *dberr.WriteTimeout
+		unavailable *dberr.Unavailable
+		overloaded  *dberr.Overloaded
+	)
+	switch {
+	case errors.As(err, &unavailable), errors.As(err, &overloaded):
+		f.done = !strings.Contains(f.text, "UNLOGGED") // and not applied, where it is not one key after the other
+	case errors.As(err, &late), errors.Is(err, sched.ErrEnded):
+		w.counts.Unknown++
+		f.done = w.plan.Bugs.HastyFate
+	default:
+		w.Fail("%v: %v", f, err)
+	}
+}
+
+// statementEnd is how a statement ended.
+type statementEnd struct {
+	told    bool
+	err     error
+	applied bool
+	columns []write.Column
+}
+
+// Written implements write.Completion.
+func (e *statementEnd) Written(o *write.Outcome) {
+	e.told, e.err, e.applied, e.columns = true, o.Err, o.Applied, o.Columns
+}
+
+// inSchema finds the tables of statements in the schema as a node knows it.
+type inSchema struct{ schema *schema.Schema }
+
+// Release implements write.Names.
+func (inSchema) Release() *release.Release { return release.Cassandra50 }
+
+// Functions implements write.Names.
+func (inSchema) Functions() expr.Functions { return nil }
+
+// Table implements write.Names.
+func (s inSchema) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
+	if t := s.schema.Table(name.Keyspace.Name, name.Name.Name); t != nil {
+		return s.schema.Keyspace(name.Keyspace.Name), t, nil
+	}
+	return nil, nil, coordinator.ErrUnknownTable
+}
+
+// modify carries out a modification, planned anew while the schema changes.
+func (n *node) modify(t *world.Task, text string) (o *statementEnd, err error) {
+	for range replanMax {
+		if o, err = n.modifyOnce(t, text); !errors.Is(err, coordinator.ErrStaleSchema) ||
+			!t.Sleep(20*time.Millisecond) {
+			return o, err
+		}
+		n.w.counts.Stale++
+	}
+	return o, &dberr.WriteTimeout{} // a part of a batch may have been done
+}
+
+func (n *node) modifyOnce(t *world.Task, text string) (*statementEnd, error) {
+	ctx, names := context.Background(), inSchema{n.cat.Snapshot()}
+	stmt, _, err := parser.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	r := &write.Request{Bindings: expr.Bindings{Now: n.peers.Now(), UUIDs: n.w.feeds.uuids}, Level: dberr.Quorum,
+		Serial: dberr.Serial}
+	end := &statementEnd{}
+	if b, ok := stmt.(*parser.Batch); ok {
+		plan, err := write.PrepareBatch(b, names, 0)
+		if err != nil {
+			return nil, err
+		}
+		n.writes.ExecuteBatch(ctx, plan, r, end)
+	} else {
+		ks, table, err := names.Table(parser.ModifiedTable(stmt))
+		if err != nil {
+			return nil, err
+		}
+		plan, err := write.Prepare(release.Cassandra50, stmt, ks, table, 0)
+		if err != nil {
+			return nil, err
+		}
+		n.writes.Execute(ctx, plan, r, end)
+	}
+	if err := t.Wait(func() bool { return end.told }, patience); err != nil && !end.told {
+		if !t.Dead() {
+			n.w.Fail("%s has no answer: %v", text, err)
+		}
+		return nil, err
+	}
+	return end, end.err
+}
+
+// feedLine is a row of a result, by the names of its columns; null is a dash.
+type feedLine map[string]string
+
+// query reads a page of a SELECT.
+func (n *node) query(text string, size int, state []byte) (rows []feedLine, next []byte, err error) {
+	stmt, _, err := parser.Parse(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	sel := stmt.(*parser.Select)
+	ks, table, err := inSchema{n.cat.Snapshot()}.Table(sel.Table)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := read.Prepare(release.Cassandra50, sel, ks, table, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	now, page := n.peers.Now(), &read.Page{}
+	err = plan.Execute(context.Background(), n.coord, &expr.Bindings{Now: now}, read.Options{Level: dberr.Quorum,
+		PageSize: size, PagingState: state, Now: now.Unix(), Clock: n.peers.Now, Deadline: now.Add(time.Minute)}, page)
+	if err != nil {
+		return nil, nil, err
+	}
+	cells := page.Cells
+	for range page.Rows {
+		line := feedLine{}
+		for _, c := range plan.Columns() {
+			size := int32(binary.BigEndian.Uint32(cells))
+			if cells = cells[4:]; size < 0 {
+				line[c.Name] = "-"
+				continue
+			}
+			line[c.Name], cells = c.Type.Format(cells[:size]), cells[size:]
+		}
+		rows = append(rows, line)
+	}
+	return rows, page.PagingState, nil
+}
