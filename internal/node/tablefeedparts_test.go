@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // part is a consumer of a part of a table, with its paging state.
@@ -71,8 +72,8 @@ func TestTableFeedOfParts(t *testing.T) {
 		write()
 		for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("ks", "t").ID) {
 			if round < 2 {
-				_, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Wait: true, Now: true,
-					At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<(61-round))})
+				_, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Wait: true,
+					Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<(61-round))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -96,7 +97,8 @@ func TestTableFeedOfParts(t *testing.T) {
 	for _, where := range []string{"", "k = 6 AND ", parts[0].where, parts[2].where, "token(k) <= 1 AND "} {
 		for _, state := range [][]byte{ofKey, parts[1].state} {
 			c.call.Request.PageSize, c.call.Request.PagingState = 3, state
-			if err := attempt(c, text(where, "0")); err == nil || !strings.Contains(err.Error(), "another partition key") {
+			err := attempt(c, text(where, "0"))
+			if err == nil || !strings.Contains(err.Error(), "another partition key") {
 				t.Errorf("a paging state of another part, with %q: %v", where, err)
 			}
 		}
@@ -129,8 +131,8 @@ func TestTableFeedOfParts(t *testing.T) {
 	}
 }
 
-// TestTableFeedTampered proves that no byte of a paging state of a change feed can be changed, none be left out and none
-// added without a clear refusal; and that one whose checksum fits all the same breaks nothing.
+// TestTableFeedTampered proves that no byte of a paging state of a change feed can be changed, none be left out and
+// none added without a clear refusal; and that one whose checksum fits all the same breaks nothing.
 func TestTableFeedTampered(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -183,8 +185,8 @@ func TestTableFeedTampered(t *testing.T) {
 	}
 }
 
-// TestTableFeedByServerClock proves that a client which names a second of its own (now_in_seconds of protocol 5) neither
-// has a change expire before anybody has read it, nor is told that there is none because all have expired.
+// TestTableFeedByServerClock proves that a client which names a second of its own (now_in_seconds of protocol 5)
+// neither has a change expire before anybody has read it, nor is told that there is none because all have expired.
 func TestTableFeedByServerClock(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -202,6 +204,55 @@ func TestTableFeedByServerClock(t *testing.T) {
 		c.call.Request.HasNow, c.call.Request.Now = now != 0, now
 		if rows, _ := c.follow(all, 4, nil); len(rows) != 9 {
 			t.Errorf("at %d there are the changes %v", now, rows)
+		}
+	}
+}
+
+// TestTableFeedBesideViews proves that a table with a materialized view has its feed, whichever was there first, that
+// the view has none and that this is said.
+func TestTableFeedBesideViews(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	c.query("INSERT INTO ks.t (k, v) VALUES (1, 5)")
+	said := func(text string) string {
+		return strings.Join(c.query(text).Warnings, " ")
+	}
+	const view = "CREATE MATERIALIZED VIEW ks.%s AS SELECT k, v FROM ks.t WHERE v IS NOT NULL AND k IS NOT NULL " +
+		"PRIMARY KEY (v, k)%s"
+	c.query(fmt.Sprintf(view, "a", ""))
+	c.query("ALTER TABLE ks.t WITH cdc = true")
+	if got := said(fmt.Sprintf(view, "b", " WITH cdc = true")); !strings.Contains(got, "base table ks.t") {
+		t.Errorf("a view with cdc = true: %q", got)
+	}
+	if got := said("ALTER MATERIALIZED VIEW ks.a WITH cdc = true"); !strings.Contains(got, "base table ks.t") {
+		t.Errorf("a view that is given cdc = true: %q", got)
+	}
+	for _, text := range []string{"INSERT INTO ks.t (k, v) VALUES (1, 6)", "UPDATE ks.t SET v = 7 WHERE k = 1",
+		"INSERT INTO ks.t (k, v) VALUES (2, 8)", "DELETE FROM ks.t WHERE k = 1"} {
+		c.query(text)
+	}
+	const feed = " WHERE cosmos_changefeed_start_time() = 0 AND cosmos_changefeed_mode() = 'all'"
+	rows, _ := c.follow("SELECT k, v FROM ks.t"+feed, 3, nil)
+	var got []string
+	for _, r := range rows {
+		got = append(got, r.brief([]string{"k"}, "v"))
+	}
+	slices.Sort(got) // keys have no order among each other
+	want := []string{"create 2 8 < -", "delete 1 - < 7", "replace 1 6 < 5", "replace 1 7 < 6"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the feed has %q", got)
+	}
+	for _, name := range []string{"a", "b"} {
+		poll.Until(t, "the view to follow", func() bool {
+			r := texts(c.query("SELECT k, v FROM ks." + name))
+			return len(r) == 1 && r[0]["v"] == "8"
+		})
+		err := attempt(c, "SELECT k, v FROM ks."+name+feed)
+		if err == nil || !strings.Contains(err.Error(), "follow that of its base table ks.t") {
+			t.Errorf("the feed of a view: %v", err)
 		}
 	}
 }

@@ -66,7 +66,8 @@ type feedWrite struct {
 }
 
 func (f *feedWrite) String() string {
-	return fmt.Sprintf("client %d %s [%v %v] done %v applied %v", f.client, f.text, f.called, f.ended, f.done, f.applied)
+	return fmt.Sprintf("client %d %s [%v %v] done %v applied %v", f.client, f.text, f.called, f.ended, f.done,
+		f.applied)
 }
 
 // firstFeeds has the tables there from the beginning, each in two partitions.
@@ -79,7 +80,8 @@ func (w *simulation) firstFeeds(s *meta.State) (*meta.State, error) {
 		Properties: []schema.Property{{Name: "replication", IsMap: true, Map: replication}}}, ""); err != nil {
 		return nil, err
 	}
-	executor := ddl.New(catalog.New(at.schema, func() catalog.NodeInfo { return catalog.NodeInfo{} }), at, ddl.Options{
+	cat := catalog.New(at.schema, func() catalog.NodeInfo { return catalog.NodeInfo{} })
+	executor := ddl.New(cat, at, ddl.Options{
 		Release: release.Cassandra50, Now: w.Time, UUID: func() (id schema.UUID) {
 			binary.BigEndian.PutUint64(id[:], w.Rand.Uint64())
 			return id
@@ -211,7 +213,8 @@ func (c *feedClient) one(f *feedWrite, k string, row, kind int) string {
 	case 5:
 		return fmt.Sprintf("DELETE FROM log.t%s WHERE k = '%s' AND c = %d", using, k, row)
 	case 6:
-		return fmt.Sprintf("DELETE FROM log.t%s WHERE k = '%s' AND c >= %d AND c < %d", using, k, row, row+1+w.Rand.IntN(3))
+		return fmt.Sprintf("DELETE FROM log.t%s WHERE k = '%s' AND c >= %d AND c < %d", using, k, row,
+			row+1+w.Rand.IntN(3))
 	case 7:
 		if using == "" {
 			f.wrote[loggedRow{k, "-"}] = value

@@ -31,6 +31,10 @@ func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 			return warnings
 		}
 		return append(warnings, slices.Repeat([]string{vectorsAreNew}, t.VectorIndexes())...)
+	case *schema.CreateView:
+		return viewWithoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))
+	case *schema.AlterView:
+		return viewWithoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))
 	case *schema.CreateIndex:
 		return ofVectors(change)
 	}
@@ -61,6 +65,16 @@ func withoutFeed(properties []schema.Property, t *schema.Table) []string {
 	return []string{fmt.Sprintf("The changes of %s are not logged: cdc = true needs a feature level that some node does "+
 		"not understand. When all nodes run a build that has it, raise the level with \"ilion upgrade\" and repeat "+
 		"ALTER TABLE %[1]s WITH cdc = true", t)}
+}
+
+// viewWithoutFeed warns of cdc = true for a view: what it has is that of its base, at other places.
+func viewWithoutFeed(properties []schema.Property, t *schema.Table) []string {
+	asked := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "cdc" })
+	if t == nil || t.View == nil || !asked || !t.Options.CDC {
+		return nil
+	}
+	return []string{fmt.Sprintf("The changes of %s are not logged: a materialized view has no change feed. Follow that "+
+		"of its base table %s.%s", t, t.Keyspace, t.View.Base)}
 }
 
 func withoutEffect(properties []schema.Property) []string {

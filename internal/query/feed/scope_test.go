@@ -52,7 +52,8 @@ func TestScopes(t *testing.T) {
 			{scope(0, 1<<63), false}, {scope(1<<60, 0), false}, {scope(1<<60, 1<<63+1), false}, {scope(0, 0), false},
 			{scope(0, 1<<60), false}, {scope(1<<63, 0), false},
 		} {
-			if _, _, err := readerOf(w, at, tc.q).Page(t.Context()); tc.ok != (err == nil) || !tc.ok && !errors.Is(err, ErrScope) {
+			_, _, err := readerOf(w, at, tc.q).Page(t.Context())
+			if tc.ok != (err == nil) || !tc.ok && !errors.Is(err, ErrScope) {
 				t.Errorf("%v, %q: %v", tc.q.Range, tc.q.Key, err)
 			}
 		}

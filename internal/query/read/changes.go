@@ -43,6 +43,9 @@ func (w *where) bindChanges(r *parser.Relation, env *expr.Env) (err error) {
 		return dberr.Invalidf("%s() can only be restricted by an equality", name)
 	case again:
 		return dberr.Invalidf("%s() cannot be restricted by more than one relation", name)
+	case w.table.View != nil:
+		return dberr.Invalidf("%s is a materialized view, which has no change feed: follow that of its base table %s.%s",
+			w.table, w.table.Keyspace, w.table.View.Base)
 	case w.table.Container == nil && !w.table.Logged():
 		return dberr.Invalidf("Table %s has no change feed: its changes are logged after ALTER TABLE %[1]s WITH cdc = true",
 			w.table)
