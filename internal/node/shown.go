@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"time"
@@ -145,7 +146,34 @@ func (n *Node) settings() map[string]string {
 			true: "PasswordAuthenticator"}[o.Auth.on()],
 		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),
 	}
+	maps.Copy(shown, n.settingsByCassandra())
 	maps.Copy(shown, o.Guardrails.Settings())
 	maps.Copy(shown, o.Audit.Settings())
 	return shown
+}
+
+// settingsByCassandra are what is in force of what Cassandra has a setting for, too, by its name and in its form. What
+// has no meaning here has no setting.
+func (n *Node) settingsByCassandra() map[string]string {
+	o := &n.opts
+	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
+	kib := func(n int64) string { return strconv.FormatInt(n>>10, 10) + "KiB" }
+	_, port, _ := net.SplitHostPort(n.CQLAddr().String())
+	authorizer := map[bool]string{false: "AllowAllAuthorizer", true: "CassandraAuthorizer"}[o.Auth.on()]
+	return map[string]string{
+		"authorizer":                      authorizer,
+		"batch_size_fail_threshold":       kib(int64(o.Limits.BatchBytes)),
+		"batch_size_warn_threshold":       kib(int64(o.Limits.BatchBytes) / 10),
+		"cdc_enabled":                     "true",
+		"dynamic_data_masking_enabled":    strconv.FormatBool(o.Masking == nil || *o.Masking),
+		"materialized_views_enabled":      "true",
+		"native_transport_max_frame_size": kib(int64(o.Limits.FrameBytes)),
+		"native_transport_port":           port,
+		"num_tokens":                      strconv.Itoa(tokensPerNode),
+		"partitioner":                     "org.apache.cassandra.dht.Murmur3Partitioner",
+		"range_request_timeout":           ms(o.Limits.ScanTimeout),
+		"read_request_timeout":            ms(o.Limits.ReadTimeout),
+		"write_request_timeout":           ms(o.Limits.WriteTimeout),
+		"counter_write_request_timeout":   ms(o.Limits.WriteTimeout),
+	}
 }

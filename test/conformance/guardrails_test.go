@@ -15,8 +15,8 @@ import (
 )
 
 // guarded are the guardrails that the recordings were made with, by what they need; the texts of guardrails are tested
-// with those in files, too. Those of views and vectors are missing as these are; Cassandra 5.0 warns of tables without
-// a TTL under TimeWindowCompactionStrategy by default.
+// with those in files, too. Cassandra 5.0 warns of tables without a TTL under TimeWindowCompactionStrategy
+// by default.
 var guarded = map[string]struct{ file, more string }{
 	"guardrails": {"recorded.yaml", `
 read_consistency_levels_warned: [ONE]

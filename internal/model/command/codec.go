@@ -271,8 +271,8 @@ func DecodeConditional(c *Conditional, src []byte) error {
 			Type: r.maybeType(), Args: r.nulls(nil),
 			Timestamp: r.Int(), TTL: r.Int32(), Expiry: r.Int(),
 		}
-		if u.Kind > ListPut {
-			r.newer("an update", "kind", uint64(u.Kind), uint64(ListPut))
+		if u.Kind > SumAdd {
+			r.newer("an update", "kind", uint64(u.Kind), uint64(SumAdd))
 		}
 		if u.Type == nil {
 			r.Fail()

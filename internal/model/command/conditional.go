@@ -108,6 +108,10 @@ const (
 	// ListPut adds elements whose paths are known: Args = path, value, path, value, ... It depends on nothing stored,
 	// but the updates after it count places with them.
 	ListPut
+	// SumAdd adds to a number, or appends to a text, that is not null: Args[0] = what is added, the others = the ids of
+	// the indexes that the sum is entered in, as ints. An id with another int after it has the ordered form of the sum
+	// (cqltype.AppendKey), cut off at that many bytes.
+	SumAdd
 )
 
 // Update is resolved by the leader into operands stamped like the rest of the mutation.

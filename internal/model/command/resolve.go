@@ -37,6 +37,9 @@ func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, err
 			}
 		}
 		r.putCounters()
+		if err := r.putSums(c.Rows[n].Clustering); err != nil {
+			return nil, err
+		}
 		for _, b := range []*row.Builder{&r.b, &r.own} {
 			if b.Empty() {
 				continue
@@ -47,6 +50,7 @@ func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, err
 			}
 			ops = append(ops, op)
 		}
+		ops = append(ops, r.indexed...)
 	}
 	return ops, nil
 }
@@ -62,6 +66,9 @@ type resolver struct {
 	// counters are this region's totals of the counters that the row's updates add to.
 	counters []counter
 	lists    []*listState
+	// sums are the new values of the columns that the row's updates add to, indexed the entries for them.
+	sums    []sum
+	indexed []Op
 }
 
 type counter struct {
@@ -73,7 +80,7 @@ func (r *resolver) begin(stamp int64) {
 	r.stamp = stamp
 	r.b.Reset(stamp)
 	r.own.Reset(stamp)
-	r.counters, r.lists = r.counters[:0], r.lists[:0]
+	r.counters, r.lists, r.sums, r.indexed = r.counters[:0], r.lists[:0], r.sums[:0], nil
 }
 
 func (r *resolver) resolve(u *Update, found *row.Row) error {
@@ -81,8 +88,11 @@ func (r *resolver) resolve(u *Update, found *row.Row) error {
 	if found != nil {
 		cells = found.Column(u.Column)
 	}
-	if u.Kind == CounterAdd {
+	switch u.Kind {
+	case CounterAdd:
 		return r.add(u, cells)
+	case SumAdd:
+		return r.sum(u, cells)
 	}
 	l := r.list(u, cells)
 	switch u.Kind {

@@ -53,6 +53,15 @@ type Release struct {
 	LaterTables bool
 	// FiltersVirtual: computed tables are filtered without ALLOW FILTERING.
 	FiltersVirtual bool
+	// DateTiered: there is DateTieredCompactionStrategy.
+	DateTiered bool
+	// LocalIsConfiguration: LocalStrategy is refused as a bad configuration, else as an invalid request.
+	LocalIsConfiguration bool
+	// OneDefinition: the text about a property that is given twice says Multiple definition, else definitions.
+	OneDefinition bool
+	// NoEntryLists: the text about restricting the element of a list says that it is no map, else that such elements
+	// are not indexed.
+	NoEntryLists bool
 	// WarnsOfUse: the first PREPARE of a connection after USE that names a table without its keyspace has a warning.
 	WarnsOfUse bool
 	// CustomByWord: an index is a custom one if CUSTOM says so, and then has to have a class; else if it has a class.
@@ -67,25 +76,29 @@ type Release struct {
 // The releases.
 var (
 	Cassandra40 = &Release{
-		Name:                "4.0",
-		Version:             "4.0.11",
-		CQLVersion:          "3.4.5",
-		OldTimeFunctions:    true,
-		CamelCasts:          true,
-		CastsToDisambiguate: true,
-		CamelCellMeta:       true,
-		LiteralTexts:        true,
-		RefusesIn:           true,
-		OneCellMeta:         true,
-		BlobExtremes:        true,
-		OldCompression:      true,
-		FactorRequired:      true,
-		OldOrderTexts:       true,
-		VirtualTexts:        true,
-		Misspells:           true,
-		OldJSON:             true,
-		CustomByWord:        true,
-		ExecutionOf:         true,
+		Name:                 "4.0",
+		Version:              "4.0.11",
+		CQLVersion:           "3.4.5",
+		OldTimeFunctions:     true,
+		CamelCasts:           true,
+		CastsToDisambiguate:  true,
+		CamelCellMeta:        true,
+		LiteralTexts:         true,
+		RefusesIn:            true,
+		OneCellMeta:          true,
+		BlobExtremes:         true,
+		OldCompression:       true,
+		FactorRequired:       true,
+		OldOrderTexts:        true,
+		VirtualTexts:         true,
+		Misspells:            true,
+		OldJSON:              true,
+		CustomByWord:         true,
+		ExecutionOf:          true,
+		DateTiered:           true,
+		LocalIsConfiguration: true,
+		OneDefinition:        true,
+		NoEntryLists:         true,
 		FunctionsDisabled: "User-defined functions are disabled in cassandra.yaml - set " +
 			"enable_user_defined_functions=true to enable",
 		UnknownLanguage: "Functions are written in the languages java and javascript",

@@ -162,7 +162,7 @@ func (o *TableOptions) setMap(p *Property, r *release.Release) (err error) {
 	case "caching":
 		o.Caching, err = caching(m)
 	case "compaction":
-		o.Compaction, err = compaction(m)
+		o.Compaction, err = compaction(m, r)
 	case "compression":
 		o.Compression, err = compression(m, r)
 	default:

@@ -55,7 +55,10 @@ func prepareReplication(r *release.Release, keyspace string, given, old map[stri
 			err = checkTopology(options)
 		}
 	case localStrategy:
-		err = dberr.Configf("Unable to use given strategy class: LocalStrategy is reserved for internal use.")
+		const reserved = "Unable to use given strategy class: LocalStrategy is reserved for internal use."
+		if err = dberr.Invalidf(reserved); r.LocalIsConfiguration {
+			err = dberr.Configf(reserved)
+		}
 	default:
 		err = dberr.Configf("Unable to find replication strategy class '%s'", class)
 	}
@@ -114,8 +117,14 @@ func spreadFactor(options, old map[string]string, datacenters []string) (map[str
 	return options, nil
 }
 
-// checkFactor checks the text of a replication factor; the transient form "3/1" is not for us.
+// checkFactor checks the text of a replication factor; the transient form "3/1" is not for us, as it is not for
+// Cassandra where that is not switched on.
 func checkFactor(text string) error {
+	if all, transient, ok := strings.Cut(text, "/"); ok {
+		if _, err := strconv.ParseUint(all+transient, 10, 31); err == nil {
+			return dberr.Configf("Transient replication is not enabled on this node")
+		}
+	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
 		return dberr.Configf("For input string: \"%s\"", text)

@@ -22,6 +22,8 @@ const (
 	compressionPackage = "org.apache.cassandra.io.compress."
 	sizeTiered         = "SizeTieredCompactionStrategy"
 	leveled            = "LeveledCompactionStrategy"
+	dateTiered         = "DateTieredCompactionStrategy"
+	unified            = "UnifiedCompactionStrategy"
 )
 
 var commonCompaction = []string{
@@ -38,11 +40,18 @@ var compactionOptions = map[string][]string{
 		"compaction_window_size", "compaction_window_unit", "expired_sstable_check_frequency_seconds",
 		"timestamp_resolution", "unsafe_aggressive_sstable_expiration",
 	},
-	"DateTieredCompactionStrategy": {"base_time_seconds", "max_sstable_age_days", "max_window_size_seconds",
-		"timestamp_resolution"},
+	dateTiered: {"base_time_seconds", "max_sstable_age_days", "max_window_size_seconds", "timestamp_resolution"},
+	unified: {
+		"base_shard_count", "expired_sstable_check_frequency_seconds", "flush_size_override", "max_sstables_to_compact",
+		"overlap_inclusion_method", "parallelize_output_shards", "scaling_parameters", "sstable_growth",
+		"target_sstable_size", "unsafe_aggressive_sstable_expiration",
+	},
 }
 
-func compaction(given map[string]string) (map[string]string, error) {
+// scalingParameter is one of the levels of UnifiedCompactionStrategy.
+var scalingParameter = regexp.MustCompile(`^(N|L[0-9]+|T[0-9]+|[+-]?[0-9]+)$`)
+
+func compaction(given map[string]string, r *release.Release) (map[string]string, error) {
 	class, ok := given["class"]
 	if !ok {
 		return nil, dberr.Configf("Missing sub-option 'class' for the 'compaction' option.")
@@ -52,17 +61,12 @@ func compaction(given map[string]string) (map[string]string, error) {
 	}
 	name := strings.TrimPrefix(class, compactionPackage)
 	own, ok := compactionOptions[name]
-	if !ok {
+	if !ok || name == dateTiered && !r.DateTiered {
 		return nil, dberr.Configf("Unable to find compaction strategy class '%s'", class)
 	}
 	m := maps.Clone(given)
 	m["class"] = class
-	for k, v := range map[string]string{"min_threshold": "4", "max_threshold": "32"} {
-		if _, given := m[k]; !given {
-			m[k] = v
-		}
-	}
-	if err := checkThresholds(m); err != nil {
+	if err := checkSizes(name, m); err != nil {
 		return nil, err
 	}
 	if size, ok := m["sstable_size_in_mb"]; ok && name == leveled {
@@ -79,6 +83,24 @@ func compaction(given map[string]string) (map[string]string, error) {
 			name)
 	}
 	return m, nil
+}
+
+// checkSizes checks what strategies say about how many tables are compacted, and adds what they say by default.
+func checkSizes(strategy string, m map[string]string) error {
+	if strategy == unified {
+		for _, p := range strings.Split(m["scaling_parameters"], ",") {
+			if p = strings.TrimSpace(p); p != "" && !scalingParameter.MatchString(p) {
+				return dberr.Configf("Scaling parameter %s must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+", p)
+			}
+		}
+		return nil
+	}
+	for k, v := range map[string]string{"min_threshold": "4", "max_threshold": "32"} {
+		if _, given := m[k]; !given {
+			m[k] = v
+		}
+	}
+	return checkThresholds(m)
 }
 
 func checkThresholds(m map[string]string) error {
@@ -112,6 +134,9 @@ var compressors = map[string][]string{
 	"ZstdCompressor":    {"compression_level"},
 	"NoopCompressor":    nil,
 }
+
+// The levels of ZstdCompressor.
+const zstdLevelMin, zstdLevelMax = -131072, 22
 
 // compressionOff is how disabled compression is kept.
 var compressionOff = map[string]string{"enabled": "false"}
@@ -171,6 +196,12 @@ func compression(given map[string]string, r *release.Release) (map[string]string
 	}
 	if chunk&(chunk-1) != 0 {
 		return nil, dberr.Configf("chunk_length_in_kb must be a power of 2")
+	}
+	if level, ok := m["compression_level"]; ok {
+		if n, err := strconv.Atoi(level); err != nil || n < zstdLevelMin || n > zstdLevelMax {
+			return nil, dberr.Configf("ZstdCompressor.create() threw an error: java.lang.IllegalArgumentException "+
+				"compression_level=%s is invalid", level)
+		}
 	}
 	m["class"] = class
 	m["chunk_length_in_kb"] = strconv.Itoa(chunk)

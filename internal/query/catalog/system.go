@@ -109,7 +109,7 @@ network_permissions(role text) dcs frozen<set<text>>
 resource_role_permissons_index(resource text | role text)
 role_members(role text | member text)
 role_permissions(role text | resource text) permissions set<text>
-roles(role text) can_login boolean; is_superuser boolean; member_of set<text>; salted_hash text
+roles(role text) can_login boolean; is_superuser boolean; member_of set<text>; salted_hash text -- role definitions
 `
 
 const distributedTables = `
@@ -306,10 +306,27 @@ func declare(keyspace, line string) *schema.Table {
 		Indexes: map[string]*schema.Index{}, Options: schema.DefaultTableOptions(),
 	}
 	t.Options.Comment = comment
+	t.Options.GCGrace, t.Options.MemtableFlushPeriod = graceOf(keyspace)
 	t.PartitionKey = declareColumns(t, partition, schema.PartitionKey)
 	t.Clustering = declareColumns(t, clustering, schema.Clustering)
 	t.Regulars = declareColumns(t, columns, schema.Regular)
 	return t
+}
+
+// graceOf is the gc_grace_seconds and the memtable_flush_period_in_ms that Cassandra gives the tables of a keyspace.
+func graceOf(keyspace string) (seconds, flush int32) {
+	const hour, day = 3600, 86400
+	switch keyspace {
+	case "system":
+		return 0, hour * 1000
+	case "system_schema":
+		return 7 * day, hour * 1000
+	case "system_auth":
+		return 90 * day, 0
+	case "system_traces":
+		return 0, 0
+	}
+	return 10 * day, 0
 }
 
 func declareColumns(t *schema.Table, text string, kind schema.ColumnKind) []*schema.Column {

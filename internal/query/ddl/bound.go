@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
@@ -35,7 +36,18 @@ func bound(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
 		return boundAlter(c, s, g)
 	case *schema.DropTable:
 		return g.DropTable()
+	case *schema.CreateView:
+		n := 1
+		if ks := s.Keyspace(c.BaseKeyspace); ks != nil {
+			n += len(ks.ViewsOf(c.Base))
+		}
+		return g.NewView(c.Name, c.Base, n)
 	case *schema.CreateType:
+		for _, f := range c.Fields {
+			if err := boundVectors(f.Name, f.Type, g); err != nil {
+				return err
+			}
+		}
 		return g.Fields(c.Name, len(c.Fields))
 	case *schema.AlterType:
 		if ks := s.Keyspace(c.Keyspace); c.Add != nil && ks != nil && ks.Types[c.Name] != nil {
@@ -87,6 +99,9 @@ func boundTable(c *schema.CreateTable, s *schema.Schema, g *guardrail.Check) err
 	if err := g.Columns(c.Name, len(c.Columns)); err != nil {
 		return err
 	}
+	if err := boundColumns(c.Columns, g); err != nil {
+		return err
+	}
 	return boundProperties(&c.Properties, "0", g)
 }
 
@@ -105,8 +120,36 @@ func boundAlter(c *schema.AlterTable, s *schema.Schema, g *guardrail.Check) erro
 	if err := g.AlterColumns(); err != nil {
 		return err
 	}
+	if err := boundColumns(c.Add, g); err != nil {
+		return err
+	}
 	if c.Op == schema.AddColumns && t != nil {
 		return g.Columns(c.Name, len(t.ByName)+len(c.Add))
+	}
+	return nil
+}
+
+// boundColumns checks the types of new columns.
+func boundColumns(columns []schema.ColumnSpec, g *guardrail.Check) error {
+	for i := range columns {
+		if err := boundVectors(columns[i].Name, columns[i].Type, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundVectors checks the vectors that a type is or holds.
+func boundVectors(name string, t *schema.TypeSpec, g *guardrail.Check) error {
+	if t.Kind == cqltype.Vector {
+		if err := g.Dimensions(name, t.Dimension); err != nil {
+			return err
+		}
+	}
+	for _, p := range t.Params {
+		if err := boundVectors(name, p, g); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -212,8 +212,8 @@ func (b *binder) exactType(t parser.Term) *cqltype.Type {
 		return cqltype.Native(cqltype.Bigint)
 	case *parser.CellMeta:
 		if b.scope != nil {
-			if _, typ, err := b.scope.CellMeta(t.Kind, t.Arg); err == nil {
-				return typ
+			if m, err := b.cellMeta(t); err == nil {
+				return m.Type()
 			}
 		}
 	case *parser.Cast:

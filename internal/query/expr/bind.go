@@ -51,6 +51,9 @@ func (b *binder) bind(t parser.Term, r Receiver) (Term, error) {
 	if b.scope != nil {
 		return b.selector(t, r.Type)
 	}
+	if c, ok := t.(*parser.Cast); ok {
+		return b.bindCastFor(c, r)
+	}
 	return b.bindReference(t, r)
 }
 

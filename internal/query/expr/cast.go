@@ -174,6 +174,7 @@ func (b *binder) castIsNoop(t *parser.Cast) bool {
 	return err == nil && from != nil && sameValues(from, to)
 }
 
+// bindCast binds a cast of a SELECT clause.
 func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 	to, err := b.env.ResolveType(t.Type)
 	if err != nil {
@@ -188,16 +189,44 @@ func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 			return nil, err
 		}
 	}
-	name := castName(b.env.Release, to)
-	forms := natives[name]
-	if len(forms) == 0 {
-		return nil, dberr.Invalidf("%s cannot be cast to %s", Text(t.Term), typeText(t.Type))
-	}
-	f, err := b.best(&callee{name: "system." + name, forms: forms, args: []parser.Term{t.Term}}, nil)
+	f, err := b.castForm(t, to)
 	if err != nil {
 		return nil, err
 	}
 	arg, err := b.selector(t.Term, f.args[0])
+	if err != nil {
+		return nil, err
+	}
+	return newCall(f, []Term{arg})
+}
+
+// castForm finds the function that casts a term to a type.
+func (b *binder) castForm(t *parser.Cast, to *cqltype.Type) (*function, error) {
+	name := castName(b.env.Release, to)
+	forms := natives[name]
+	if len(forms) > 0 {
+		return b.best(&callee{name: "system." + name, forms: forms, args: []parser.Term{t.Term}}, nil)
+	}
+	return nil, dberr.Invalidf("%s cannot be cast to %s", Text(t.Term), typeText(t.Type))
+}
+
+// bindCastFor binds a cast outside of a SELECT clause.
+func (b *binder) bindCastFor(t *parser.Cast, r Receiver) (Term, error) {
+	to, err := b.env.ResolveType(t.Type)
+	switch {
+	case err != nil:
+		return nil, err
+	case assign(r.Type, to) == cqltype.NoFit:
+		return nil, dberr.Invalidf("Type error: cannot assign result of function system.%s (type %s) to %s (type %s)",
+			castName(b.env.Release, to), to, r.Name, r.Type)
+	case b.castIsNoop(t):
+		return b.bind(t.Term, Receiver{Name: r.Name, Type: to})
+	}
+	f, err := b.castForm(t, to)
+	if err != nil {
+		return nil, err
+	}
+	arg, err := b.bind(t.Term, Receiver{Name: "arg0(" + strings.ToLower(f.qualified()) + ")", Type: f.args[0]})
 	if err != nil {
 		return nil, err
 	}

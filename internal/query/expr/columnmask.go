@@ -75,8 +75,13 @@ type maskedColumn struct{ typ *cqltype.Type }
 func (m maskedColumn) Column(parser.Ident) (int, *cqltype.Type, error) { return 0, m.typ, nil }
 
 // CellMeta implements Scope.
-func (m maskedColumn) CellMeta(parser.CellMetaKind, parser.Term) (int, *cqltype.Type, error) {
+func (m maskedColumn) CellMeta(parser.CellMetaKind, parser.Ident) (int, *cqltype.Type, error) {
 	return 0, nil, dberr.Invalidf("Invalid argument of a masking function")
+}
+
+// CellMetas implements Scope.
+func (m maskedColumn) CellMetas(parser.CellMetaKind, parser.Ident) (CellMetas, error) {
+	return CellMetas{}, dberr.Invalidf("Invalid argument of a masking function")
 }
 
 // BindMask binds MASKED WITH for a column of a table. Errors are *dberr.Invalid with Cassandra's texts.

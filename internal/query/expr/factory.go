@@ -28,6 +28,8 @@ type parameter struct {
 	text string
 	// fixed is the type of every argument; nil: it is that of the argument.
 	fixed *cqltype.Type
+	// otherwise is the type of an argument that says nothing of its own; nil: that is refused.
+	otherwise *cqltype.Type
 	// like is 1 + the place of the argument whose type this one has; 0: of none.
 	like int
 	// vector reads a list literal as a vector of floats.
@@ -78,6 +80,9 @@ func (b *binder) make(f *factory, args []parser.Term, wanted *cqltype.Type) (*fu
 		}
 		if types[i] == nil && p.fixed == nil && p.takes == nil {
 			types[i] = wanted
+		}
+		if types[i] == nil {
+			types[i] = p.otherwise
 		}
 		if types[i] == nil {
 			return nil, dberr.Invalidf("Cannot infer type of argument %s in call to function %s: use type casts to disambiguate",

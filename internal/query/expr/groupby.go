@@ -3,6 +3,8 @@
 package expr
 
 import (
+	"strings"
+
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -20,7 +22,7 @@ func BindGroup(t parser.Term, scope Scope, env *Env) (Term, error) {
 			f.qualified())
 	case !f.monotonic:
 		return nil, dberr.Invalidf("Only monotonic functions are supported in the GROUP BY clause. Got: %s ",
-			f.signature())
+			groupSignature(f, argsOf(t)))
 	}
 	for _, a := range argsOf(t) {
 		switch a.(type) {
@@ -31,6 +33,36 @@ func BindGroup(t parser.Term, scope Scope, env *Env) (Term, error) {
 		}
 	}
 	return b.selector(t, nil)
+}
+
+// operatorFunctions are the functions behind operators, as texts name them.
+var operatorFunctions = map[byte]string{
+	'+': "_add", '-': "_substract", '*': "_multiply", '/': "_divide", '%': "_modulo", 'n': "_negate",
+}
+
+// groupSignature is the form of a function or operator that rows cannot be grouped by, as the error text shows it.
+func groupSignature(f *function, args []parser.Term) string {
+	named := *f
+	if len(f.name) == 1 {
+		op := f.name[0]
+		if op == '-' && len(args) == 1 {
+			op = 'n'
+		}
+		named.name = operatorFunctions[op]
+	}
+	text, types := named.signature(), make([]string, len(args))
+	for i, a := range args {
+		if types[i] = f.args[i].String(); isConstant(a) {
+			types[i] += "(constant)"
+		}
+	}
+	name, _, _ := strings.Cut(text, " : ")
+	return name + " : (" + strings.Join(types, ", ") + ") -> " + f.result.String()
+}
+
+func isConstant(t parser.Term) bool {
+	_, is := t.(*parser.Constant)
+	return is
 }
 
 // ColumnsIn lists the columns that a term names, in its order.

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// indexFormMax bounds the bytes that a storage-attached index has of a value. What begins alike is told apart by rows.
-const indexFormMax = 1024
+// IndexFormMax bounds the bytes that a storage-attached index has of a value. What begins alike is told apart by rows.
+const IndexFormMax = 1024
 
 // IndexForm is how an index has values: as they are, or those of storage-attached indexes analyzed and then in the form
 // whose bytes are in their order, of which there are the first 1,024.
@@ -51,7 +51,7 @@ func (f *IndexForm) AppendEntry(dst, key, value []byte) []byte {
 	return f.cut(f.types[1].AppendKey(f.types[0].AppendKey(dst, key, false), value, false), begin)
 }
 
-func (f *IndexForm) cut(dst []byte, begin int) []byte { return dst[:min(len(dst), begin+indexFormMax)] }
+func (f *IndexForm) cut(dst []byte, begin int) []byte { return dst[:min(len(dst), begin+IndexFormMax)] }
 
 // Analyze does to a text what an index does before it compares it. Bytes that are no UTF-8 stay as they are.
 func Analyze(a schema.Analysis, text []byte) []byte {

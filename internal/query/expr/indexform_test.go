@@ -54,9 +54,9 @@ func TestIndexForms(t *testing.T) {
 	}
 	column.Type = cqltype.Native(cqltype.Text)
 	form = FormOf(column, ix)
-	long := strings.Repeat("x", 2*indexFormMax)
+	long := strings.Repeat("x", 2*IndexFormMax)
 	a, b, c := form.Append(nil, []byte(long)), form.Append(nil, []byte(long+"y")), form.Append(nil, []byte("y"))
-	if len(a) != indexFormMax || !bytes.Equal(a, b) || bytes.Compare(b, c) >= 0 {
+	if len(a) != IndexFormMax || !bytes.Equal(a, b) || bytes.Compare(b, c) >= 0 {
 		t.Errorf("long texts have forms of %d and %d bytes", len(a), len(b))
 	}
 	if legacy := FormOf(column, &schema.Index{Column: "c", Kind: "COMPOSITES"}); legacy.Ordered() ||

@@ -19,7 +19,7 @@ import (
 // maskFactories makes the functions that hide values: what masks of columns are made of.
 func maskFactories() []*factory {
 	whole := parameter{text: "any"}
-	texts := parameter{text: "[text|varchar|ascii]", takes: anyOf(cqltype.Text, cqltype.Ascii),
+	texts := parameter{text: "[text|varchar|ascii]", takes: anyOf(cqltype.Text, cqltype.Ascii), otherwise: tText,
 		wants: "an argument of type [text|varchar|ascii]"}
 	number := parameter{text: "int", fixed: tInt, takes: fits(tInt), wants: "an argument of type int"}
 	text := parameter{text: "text", fixed: tText, takes: fits(tText), wants: "an argument of type text"}

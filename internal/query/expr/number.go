@@ -16,9 +16,9 @@ import (
 // The bounds of arithmetic on varint and decimal: beyond them an operation is refused, so that a short statement cannot
 // make a number of gigabytes. What it makes is no longer than cqltype.NumberBytesMax.
 const (
-	maxScaleGap    = 20_000 // between the scales of two decimals that are brought to one
-	decimalDigits  = 32     // significant digits and places of a quotient
-	maxQuotientLen = 1000   // places of a quotient at most
+	maxScaleGap    = cqltype.ScaleGapMax
+	decimalDigits  = 32   // significant digits and places of a quotient
+	maxQuotientLen = 1000 // places of a quotient at most
 )
 
 var (
@@ -106,21 +106,13 @@ func decimalOfFloat(f float64) (cqltype.DecimalValue, error) {
 
 func pow10(n int) *big.Int { return new(big.Int).Exp(bigTen, big.NewInt(int64(n)), nil) }
 
-// rescale brings a decimal to a scale that is not smaller than its own.
-func rescale(d cqltype.DecimalValue, scale int32) *big.Int {
-	if d.Scale == scale {
-		return d.Unscaled
-	}
-	return new(big.Int).Mul(d.Unscaled, pow10(int(scale-d.Scale)))
-}
-
 // align brings two decimals to one scale.
 func align(x, y cqltype.DecimalValue) (a, b *big.Int, scale int32, err error) {
-	if gap := int64(x.Scale) - int64(y.Scale); gap > maxScaleGap || gap < -maxScaleGap {
-		return nil, nil, 0, dberr.Invalidf("decimals with scales %d and %d are too far apart", x.Scale, y.Scale)
+	a, b, scale, ok := cqltype.AlignDecimals(x, y)
+	if !ok {
+		err = dberr.Invalidf("decimals with scales %d and %d are too far apart", x.Scale, y.Scale)
 	}
-	scale = max(x.Scale, y.Scale)
-	return rescale(x, scale), rescale(y, scale), scale, nil
+	return a, b, scale, err
 }
 
 // checkLength refuses a number that is longer than values may be.

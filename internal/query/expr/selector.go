@@ -15,8 +15,10 @@ import (
 type Scope interface {
 	// Column returns the slot and the type of a column.
 	Column(name parser.Ident) (slot int, t *cqltype.Type, err error)
-	// CellMeta returns the slot and the type of writetime(arg), maxwritetime(arg) or ttl(arg).
-	CellMeta(kind parser.CellMetaKind, arg parser.Term) (slot int, t *cqltype.Type, err error)
+	// CellMeta returns the slot and the type of writetime(name), maxwritetime(name) or ttl(name).
+	CellMeta(kind parser.CellMetaKind, name parser.Ident) (slot int, t *cqltype.Type, err error)
+	// CellMetas is the same of each cell of a column, for selections of its parts.
+	CellMetas(kind parser.CellMetaKind, name parser.Ident) (CellMetas, error)
 }
 
 // BindSelector binds a term of a SELECT clause. Aggregate calls are added to env.Aggregates, and their results are
@@ -62,11 +64,7 @@ func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 		}
 		return &slot{typ, i}, nil
 	case *parser.CellMeta:
-		i, typ, err := b.scope.CellMeta(t.Kind, t.Arg)
-		if err != nil {
-			return nil, err
-		}
-		return &slot{typ, i}, nil
+		return b.cellMeta(t)
 	case *parser.Paren:
 		return b.selector(t.Term, expected)
 	case *parser.FunctionCall, *parser.Arithmetic, *parser.Negate, *parser.CountRows:

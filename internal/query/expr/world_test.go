@@ -76,8 +76,12 @@ func (s *testScope) Column(name parser.Ident) (int, *cqltype.Type, error) {
 	return len(s.slots) - 1, c.Type, nil
 }
 
-func (s *testScope) CellMeta(parser.CellMetaKind, parser.Term) (int, *cqltype.Type, error) {
+func (s *testScope) CellMeta(parser.CellMetaKind, parser.Ident) (int, *cqltype.Type, error) {
 	return 0, nil, dberr.Invalidf("no writetime here")
+}
+
+func (s *testScope) CellMetas(parser.CellMetaKind, parser.Ident) (CellMetas, error) {
+	return CellMetas{}, dberr.Invalidf("no writetime here")
 }
 
 func (s *testScope) row(t *testing.T) [][]byte {

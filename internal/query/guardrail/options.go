@@ -26,6 +26,7 @@ func (v *Values) none() bool { return len(v.Warned)+len(v.Ignored)+len(v.Disallo
 // Options are the guardrails of a node. The zero value bounds nothing.
 type Options struct {
 	Keyspaces, Tables, ColumnsPerTable, SecondaryIndexesPerTable, FieldsPerUDT Threshold
+	MaterializedViewsPerTable, VectorDimensions                                Threshold
 	PartitionKeysInSelect, InSelectCartesianProduct, PageSize                  Threshold
 	ItemsPerCollection                                                         Threshold
 	// CollectionSize and ColumnValueSize are in bytes.
@@ -106,6 +107,7 @@ func (o *Options) thresholds() []struct {
 		{"in_select_cartesian_product", count, &o.InSelectCartesianProduct},
 		{"items_per_collection", count, &o.ItemsPerCollection},
 		{"keyspaces", count, &o.Keyspaces},
+		{"materialized_views_per_table", count, &o.MaterializedViewsPerTable},
 		{"maximum_replication_factor", count, &o.MaximumReplicationFactor},
 		{"maximum_timestamp", duration, &o.MaximumTimestamp},
 		{"minimum_replication_factor", count, &o.MinimumReplicationFactor},
@@ -114,6 +116,7 @@ func (o *Options) thresholds() []struct {
 		{"partition_keys_in_select", count, &o.PartitionKeysInSelect},
 		{"secondary_indexes_per_table", count, &o.SecondaryIndexesPerTable},
 		{"tables", count, &o.Tables},
+		{"vector_dimensions", count, &o.VectorDimensions},
 	}
 }
 

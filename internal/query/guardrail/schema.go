@@ -60,6 +60,29 @@ func (c *Check) NewIndex(name, table string, n int) error {
 	})
 }
 
+// NewView checks that a table may have another materialized view; n counts them, with it.
+func (c *Check) NewView(name, table string, n int) error {
+	what := name + " on table " + table
+	return c.over("materialized_views_per_table", c.MaterializedViewsPerTable, int64(n), func(bound int64) string {
+		return fmt.Sprintf("Creating materialized view %s, current number of views %d exceeds warning threshold of %d.",
+			what, n, bound)
+	}, func(bound int64) string {
+		return fmt.Sprintf("Tables cannot have more than %d materialized views, aborting the creation of materialized "+
+			"view %s", bound, what)
+	})
+}
+
+// Dimensions checks how many dimensions the vectors of a column, or of a field of a type, are to have.
+func (c *Check) Dimensions(column string, n int) error {
+	text := func(kind string) func(int64) string {
+		return func(bound int64) string {
+			return fmt.Sprintf("Column %s has a vector of %d dimensions, this exceeds the %s threshold of %d.", column, n,
+				kind, bound)
+		}
+	}
+	return c.over("vector_dimensions", c.VectorDimensions, int64(n), text("warning"), text("failure"))
+}
+
 // ReplicationFactor checks the factor of a keyspace, in one data centre or in all.
 func (c *Check) ReplicationFactor(keyspace string, n int64) error {
 	text := func(side, kind string) func(int64) string {

@@ -42,7 +42,7 @@ func (p *parser) property(list []Property) []Property {
 	}
 	for i := range list {
 		if list[i].Name.Name == prop.Name.Name {
-			p.refuse("Multiple definition for property '%s'", prop.Name.Name)
+			p.refuse("Multiple %s for property '%s'", p.definitions, prop.Name.Name)
 			break
 		}
 	}

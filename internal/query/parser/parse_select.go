@@ -139,7 +139,7 @@ func (p *parser) columnOrCall() Term {
 		case kwTTL:
 			return p.cellMeta(TTL)
 		case kwCast:
-			return p.cast()
+			return p.cast(true)
 		}
 		return p.call(true)
 	}
@@ -158,10 +158,10 @@ func (p *parser) cellMeta(kind CellMetaKind) Term {
 	return m
 }
 
-func (p *parser) cast() Term {
+func (p *parser) cast(selecting bool) Term {
 	p.advance()
 	p.expect(tOpen)
-	c := &Cast{Term: p.selection()}
+	c := &Cast{Term: p.sum(selecting)}
 	p.expect(kwAs)
 	if !p.tok.kind.isNativeType() {
 		p.fail()
@@ -175,11 +175,7 @@ func (p *parser) cast() Term {
 func (p *parser) groupBy() []Term {
 	list := make([]Term, 0, 2)
 	for {
-		if p.peek(1) == tOpen || p.peek(1) == tDot {
-			list = append(list, p.call(true))
-		} else {
-			list = append(list, &Column{Name: p.columnName()})
-		}
+		list = append(list, p.selection())
 		if !p.accept(tComma) {
 			return list
 		}

@@ -98,6 +98,8 @@ func (p *parser) simple(selecting bool) Term {
 	switch {
 	case selecting:
 		return p.columnOrCall()
+	case p.is(kwCast) && p.peek(1) == tOpen:
+		return p.cast(false)
 	case p.isReference():
 		return p.reference()
 	}

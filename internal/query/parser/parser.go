@@ -3,6 +3,7 @@
 package parser
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -14,6 +15,8 @@ type Options struct {
 	TextBytesMax int
 	// MarkersMax bounds the number of bind markers; default and at most 65535, what the wire protocol can number.
 	MarkersMax int
+	// Definitions is how texts call what a property may have one of: definition, the default, or definitions.
+	Definitions string
 }
 
 const (
@@ -34,6 +37,7 @@ func (o Options) withDefaults() Options {
 		o.MarkersMax = limitMarkersMax
 	}
 	o.MarkersMax = min(o.MarkersMax, limitMarkersMax)
+	o.Definitions = cmp.Or(o.Definitions, "definition")
 	return o
 }
 
@@ -48,7 +52,7 @@ func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 	if err := checkLength(text, o.TextBytesMax); err != nil {
 		return nil, nil, err
 	}
-	p := parser{lex: lexer{text: text}, markersMax: o.MarkersMax}
+	p := parser{lex: lexer{text: text}, markersMax: o.MarkersMax, definitions: o.Definitions}
 	p.advance()
 	st := p.statement()
 	for p.accept(tSemicolon) {
@@ -111,8 +115,10 @@ func checkLength(text string, limit int) error {
 // parser holds the state of one parse. Errors stick: after the first, the current token is tEOF, every accept is false
 // and every list ends, so that the parsing functions need not check.
 type parser struct {
-	lex lexer
-	tok token
+	// definitions is Options.Definitions.
+	definitions string
+	lex         lexer
+	tok         token
 	// ahead holds the tokens after tok that were peeked at, aheadLen of them.
 	ahead    [4]token
 	aheadLen int

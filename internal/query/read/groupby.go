@@ -60,6 +60,11 @@ func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
 // groupColumn finds the column of a term of GROUP BY, and binds the term if it is a function, which must be the last.
 func (p *Plan) groupColumn(t parser.Term, env *expr.Env) (*schema.Column, error) {
 	names := expr.ColumnsIn(t)
+	switch t.(type) {
+	case *parser.Column, *parser.FunctionCall, *parser.Arithmetic, *parser.Negate:
+	default:
+		names = nil
+	}
 	if len(names) != 1 {
 		return nil, dberr.Invalidf("GROUP BY functions must have one and only one column as parameter: %s", expr.Text(t))
 	}

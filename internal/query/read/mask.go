@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// maskedSlot is a slot whose values are masked for those who may not see them.
+// maskedSlot is a slot whose values are masked for those who may not see them: null without a mask.
 type maskedSlot struct {
 	slot int
 	mask *expr.Mask
@@ -19,8 +19,13 @@ type maskedSlot struct {
 // bindMasks finds the slots to be masked, once all have been given out.
 func (p *Plan) bindMasks() {
 	for i, v := range p.sel.slots {
-		if v.part == cellValue && v.column.Mask != nil {
+		switch {
+		case v.column.Mask == nil:
+		case v.part == cellValue:
 			p.masks = append(p.masks, maskedSlot{i, expr.MaskOf(v.column, p.keyspace)})
+		case v.part == cellWriteTimesByKey, v.part == cellTTLsByKey:
+			// which keys have a time says which there are
+			p.masks = append(p.masks, maskedSlot{slot: i})
 		}
 	}
 }
@@ -59,6 +64,10 @@ func (s *scan) show() error {
 	}
 	s.shown = append(s.shown[:0], s.values...)
 	for _, m := range s.plan.masks {
+		if m.mask == nil {
+			s.shown[m.slot] = nil
+			continue
+		}
 		var err error
 		if s.shown[m.slot], err = m.mask.Apply(s.values[m.slot]); err != nil {
 			return err

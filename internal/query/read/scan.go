@@ -388,6 +388,8 @@ func (s *scan) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, er
 		return binary.BigEndian.AppendUint64(buf, uint64(newest)), nil
 	case cellWriteTimes, cellTTLs:
 		return s.appendTimes(buf, w, cells), nil
+	case cellWriteTimesByKey, cellTTLsByKey:
+		return s.appendTimesByKey(buf, w, cells)
 	case cellTTL:
 		if w.multiCell || cells[0].TTL == 0 {
 			return buf, nil

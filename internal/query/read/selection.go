@@ -26,6 +26,9 @@ const (
 	// The times of all cells, as lists.
 	cellWriteTimes
 	cellTTLs
+	// The times of all cells by key or field, as expr.TimesOf has them.
+	cellWriteTimesByKey
+	cellTTLsByKey
 )
 
 // slot is a value that is taken from each row: of a column, or when it was written.
@@ -87,33 +90,15 @@ func (s *selection) Column(name parser.Ident) (int, *cqltype.Type, error) {
 }
 
 // CellMeta implements expr.Scope.
-func (s *selection) CellMeta(kind parser.CellMetaKind, arg parser.Term) (int, *cqltype.Type, error) {
-	name, part, typ := "writeTime", cellWriteTime, cqltype.Native(cqltype.Bigint)
-	switch kind {
-	case parser.TTL:
-		name, part, typ = "ttl", cellTTL, cqltype.Native(cqltype.Int)
-	case parser.MaxWriteTime:
-		name, part = "maxWriteTime", cellMaxWriteTime
-	}
-	if !s.release.CamelCellMeta {
-		name = strings.ToLower(name)
-	}
-	column, ok := arg.(*parser.Column)
-	if !ok {
-		return 0, nil, dberr.Invalidf("%s of an element or field of a column is not supported: %s", name,
-			expr.Text(arg))
-	}
-	c, err := expr.FindColumn(s.table, column.Name)
+func (s *selection) CellMeta(kind parser.CellMetaKind, name parser.Ident) (int, *cqltype.Type, error) {
+	c, part, typ, err := s.cellMeta(kind, name)
 	if err != nil {
 		return 0, nil, err
-	}
-	if c.Kind == schema.PartitionKey || c.Kind == schema.Clustering {
-		return 0, nil, dberr.Invalidf("Cannot use selection function %s on PRIMARY KEY part %s", name, c.Name)
 	}
 	switch {
 	case kind == parser.MaxWriteTime:
 	case s.release.OneCellMeta && c.Type.IsCollection():
-		return 0, nil, dberr.Invalidf("Cannot use selection function %s on collections", name)
+		return 0, nil, dberr.Invalidf("Cannot use selection function %s on collections", s.metaName(kind))
 	case !s.release.OneCellMeta && c.Type.MultiCell():
 		typ = cqltype.ListOf(typ)
 		if part = cellWriteTimes; kind == parser.TTL {
@@ -121,6 +106,50 @@ func (s *selection) CellMeta(kind parser.CellMetaKind, arg parser.Term) (int, *c
 		}
 	}
 	return s.use(slot{c, part}), typ, nil
+}
+
+// CellMetas implements expr.Scope.
+func (s *selection) CellMetas(kind parser.CellMetaKind, name parser.Ident) (m expr.CellMetas, err error) {
+	c, part, typ, err := s.cellMeta(kind, name)
+	if err != nil {
+		return m, err
+	}
+	if c.Type.MultiCell() {
+		typ = expr.TimesOf(c.Type, typ)
+		if part = cellWriteTimesByKey; kind == parser.TTL {
+			part = cellTTLsByKey
+		}
+	}
+	return expr.CellMetas{Slot: s.use(slot{c, part}), Type: typ, Column: c.Type}, nil
+}
+
+// cellMeta finds the column of writetime, maxwritetime or ttl, and what they are of one cell.
+func (s *selection) cellMeta(kind parser.CellMetaKind, name parser.Ident) (c *schema.Column, part cellPart,
+	typ *cqltype.Type, err error) {
+	if c, err = expr.FindColumn(s.table, name); err != nil {
+		return nil, 0, nil, err
+	}
+	if c.Kind == schema.PartitionKey || c.Kind == schema.Clustering {
+		return nil, 0, nil, dberr.Invalidf("Cannot use selection function %s on PRIMARY KEY part %s", s.metaName(kind),
+			c.Name)
+	}
+	switch kind {
+	case parser.TTL:
+		return c, cellTTL, cqltype.Native(cqltype.Int), nil
+	case parser.MaxWriteTime:
+		return c, cellMaxWriteTime, cqltype.Native(cqltype.Bigint), nil
+	}
+	return c, cellWriteTime, cqltype.Native(cqltype.Bigint), nil
+}
+
+// metaName is the name of writetime, maxwritetime or ttl in texts.
+func (s *selection) metaName(kind parser.CellMetaKind) string {
+	name := map[parser.CellMetaKind]string{parser.TTL: "ttl", parser.MaxWriteTime: "maxWriteTime",
+		parser.WriteTime: "writeTime"}[kind]
+	if s.release.CamelCellMeta {
+		return name
+	}
+	return strings.ToLower(name)
 }
 
 // use gives the slot of a selected column.

@@ -24,18 +24,51 @@ func (s *scan) appendTimes(buf []byte, w *cellSlot, cells []row.Cell) []byte {
 				continue
 			}
 		}
-		switch {
-		case w.part == cellWriteTimes:
-			times[at] = binary.BigEndian.AppendUint64(nil, uint64(c.Timestamp))
-		case c.TTL != 0:
-			times[at] = binary.BigEndian.AppendUint32(nil, uint32(c.Expiry-s.options.Now))
-		}
+		times[at] = s.timeOf(c, w.part == cellTTLs)
 	}
 	buf = binary.BigEndian.AppendUint32(buf, uint32(len(times)))
 	for _, t := range times {
 		buf = cqltype.AppendValue(buf, t)
 	}
 	return buf
+}
+
+// timeOf is the write time of a cell, or what is left of its time to live, nil if it has none.
+func (s *scan) timeOf(c *row.Cell, ttl bool) []byte {
+	switch {
+	case !ttl:
+		return binary.BigEndian.AppendUint64(nil, uint64(c.Timestamp))
+	case c.TTL != 0:
+		return binary.BigEndian.AppendUint32(nil, uint32(c.Expiry-s.options.Now))
+	}
+	return nil
+}
+
+// appendTimesByKey appends the write times, or the remaining times to live, of all cells of a column in the form of
+// expr.TimesOf: by the keys of a map or set, or as the fields of a user-defined type.
+func (s *scan) appendTimesByKey(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
+	ttl := w.part == cellTTLsByKey
+	if w.typ.Kind == cqltype.UDT {
+		for i := range w.typ.Elems {
+			var at []byte
+			for j := range cells {
+				if fieldOf(w.typ, cells[j].Path) == i {
+					at = s.timeOf(&cells[j], ttl)
+				}
+			}
+			buf = cqltype.AppendValue(buf, at)
+		}
+		return buf, nil
+	}
+	buf = binary.BigEndian.AppendUint32(buf, uint32(len(cells)))
+	for i := range cells {
+		key, _, err := w.typ.Elems[0].ReadKey(nil, cells[i].Path, false)
+		if err != nil {
+			return buf, err
+		}
+		buf = cqltype.AppendValue(cqltype.AppendValue(buf, key), s.timeOf(&cells[i], ttl))
+	}
+	return buf, nil
 }
 
 // fieldOf is the field of a user-defined type that a cell holds, -1 for none that it has.

@@ -131,6 +131,8 @@ func checkColumn(r *parser.Relation, c *schema.Column, rel *release.Release) err
 		switch {
 		case r.Op == parser.Like:
 			return dberr.Invalidf("%s can't be used with collections.", r.Op)
+		case c.Type.Kind == cqltype.List && !rel.NoEntryLists:
+			return dberr.Invalidf("Indexes on list entries (%s[index] = value) are not currently supported.", c.Name)
 		case c.Type.Kind != cqltype.Map:
 			return dberr.Invalidf("Column %s cannot be used as a map", c.Name)
 		case !c.Type.MultiCell():

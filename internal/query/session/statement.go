@@ -76,7 +76,11 @@ func (st *statement) modifies() bool {
 func (e *Engine) parse(text []byte, keyspace string) (*statement, error) {
 	st := &statement{text: string(text), keyspace: keyspace}
 	var err error
-	if st.parsed, st.markers, err = parser.Parse(st.text); err != nil {
+	o := parser.Options{Definitions: "definitions"}
+	if e.opts.Release.OneDefinition {
+		o.Definitions = "definition"
+	}
+	if st.parsed, st.markers, err = o.Parse(st.text); err != nil {
 		return nil, err
 	}
 	st.qualified = allQualified(st.parsed)

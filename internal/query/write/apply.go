@@ -307,6 +307,9 @@ func (x *Execution) applyStored(o *operation, t *target, v []byte) error {
 		}
 		return nil
 	}
+	if o.kind == addSum {
+		return x.applySum(o, t, v)
+	}
 	delta, ok := cqltype.Native(cqltype.Bigint).Int64(v)
 	if !ok {
 		return dberr.Invalidf("Invalid null value for counter increment")
@@ -320,5 +323,25 @@ func (x *Execution) applyStored(o *operation, t *target, v []byte) error {
 	}
 	wire, _ := cqltype.Native(cqltype.Bigint).FromInt64(delta)
 	x.update(o, t, command.CounterAdd, wire)
+	return nil
+}
+
+// applySum has the leader add to a number or text.
+func (x *Execution) applySum(o *operation, t *target, v []byte) error {
+	if v == nil && (o.column.Type.Kind == cqltype.Text || o.column.Type.Kind == cqltype.Ascii) {
+		return dberr.Invalidf("Invalid null value for string append")
+	}
+	if v == nil {
+		return dberr.Invalidf("Invalid null value for number increment")
+	}
+	args := [][]byte{v}
+	for _, ix := range o.indexes {
+		arg := binary.BigEndian.AppendUint32(nil, ix.ID)
+		if ix.form.Ordered() {
+			arg = binary.BigEndian.AppendUint32(arg, expr.IndexFormMax)
+		}
+		args = append(args, arg)
+	}
+	x.update(o, t, command.SumAdd, args...)
 	return nil
 }

@@ -193,6 +193,8 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 		switch {
 		case err != nil:
 			return c, err
+		case state == expr.Unset && contains(b.operator):
+			continue // nothing contains it
 		case state == expr.Unset:
 			return c, dberr.Invalidf("Invalid 'unset' value in condition")
 		case state == expr.Null && (ordering(b.operator) || contains(b.operator)):

@@ -31,6 +31,7 @@ const (
 	setPlace                      // c[index] = value, of a list
 	discardElements               // c = c - value, of a list
 	deletePlace                   // DELETE c[index], of a list
+	addSum                        // c = c + value, of a number or text
 )
 
 // stored reports whether the effect depends on the stored row.
@@ -96,9 +97,13 @@ func setOperation(c *schema.Column, v expr.Term) operation {
 	return o
 }
 
-// bindAssignment binds an assignment of UPDATE.
-func bindAssignment(a *parser.Assignment, c *schema.Column, env *expr.Env) (operation, error) {
+// bindAssignment binds an assignment of UPDATE; conditional is whether that has an IF clause.
+func bindAssignment(a *parser.Assignment, c *schema.Column, conditional bool, env *expr.Env) (operation, error) {
 	value := expr.Text(a.Value)
+	if t := c.Type; conditional && a.Kind == parser.AddTo && !t.IsCollection() && t.Kind != cqltype.Counter &&
+		t.Kind != cqltype.Tuple {
+		return bindSum(a, c, value, env)
+	}
 	switch a.Kind {
 	case parser.AddTo:
 		return bindAdd(a, c, c.Name+" = "+c.Name+" + "+value, env)
@@ -167,6 +172,28 @@ func bindSubtract(a *parser.Assignment, c *schema.Column, text string, env *expr
 		err = dberr.Invalidf("Value for a map substraction has to be a set, but was: '%s'", expr.Text(a.Value))
 	}
 	return o, err
+}
+
+// bindSum binds c = c + value of an UPDATE that reads the row anyway, for its conditions.
+func bindSum(a *parser.Assignment, c *schema.Column, value string, env *expr.Env) (o operation, err error) {
+	if !c.Type.Sums() {
+		return o, dberr.Invalidf("Invalid operation (%s = %s + %s) for non-numeric and non-text type %s", c.Name, c.Name,
+			value, c.Name)
+	}
+	o = operation{kind: addSum, column: c}
+	o.value, err = expr.Bind(a.Value, expr.ForColumn(c), env)
+	return o, err
+}
+
+// checkSum refuses to add to a text that an index has analyzed: the leader makes the entry, and does not analyze.
+func (o *operation) checkSum() error {
+	for _, ix := range o.indexes {
+		if o.kind == addSum && ix.Analysis().Any() {
+			return dberr.Invalidf("Index %s has its own form of column %s, which can be set to a value, and not added to",
+				ix.Name, o.column.Name)
+		}
+	}
+	return nil
 }
 
 func bindPrepend(a *parser.Assignment, c *schema.Column, text string, env *expr.Env) (o operation, err error) {

@@ -176,6 +176,9 @@ func (p *Plan) finish() error {
 	for i := range p.ops {
 		o := &p.ops[i]
 		p.stored = p.stored || o.kind.stored()
+		if err := o.checkSum(); err != nil {
+			return err
+		}
 		o.put = (o.kind == appendElements || o.kind == prependElements) && p.storedList(o.column)
 	}
 	p.finishResult()

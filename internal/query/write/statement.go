@@ -133,7 +133,7 @@ func (p *Plan) bindUpdate(s *parser.Update, env *expr.Env) error {
 		if c.Kind <= schema.Clustering {
 			return dberr.Invalidf("PRIMARY KEY part %s found in SET part", c.Name)
 		}
-		o, err := bindAssignment(a, c, env)
+		o, err := bindAssignment(a, c, p.conditional, env)
 		if err != nil {
 			return err
 		}

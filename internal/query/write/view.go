@@ -43,7 +43,12 @@ func (p *Plan) bindViews() error {
 		})
 		p.views = append(p.views, &viewOf{v, skip})
 		for i := range p.ops {
-			p.ops[i].keyed = p.ops[i].keyed || p.ops[i].column == v.Key()
+			o := &p.ops[i]
+			o.keyed = o.keyed || o.column == v.Key()
+			if o.keyed && o.kind == addSum {
+				return dberr.Invalidf("Column %s is in the key of a materialized view: it can be set to a value, and not "+
+					"added to", o.column.Name)
+			}
 		}
 	}
 	return nil

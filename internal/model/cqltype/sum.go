@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+)
+
+// ScaleGapMax bounds the difference between the scales of two decimals that are brought to one, so that a short number
+// cannot make one of gigabytes.
+const ScaleGapMax = 20_000
+
+// Sums reports whether Sum knows the type: a number that is no counter, or a text.
+func (t *Type) Sums() bool {
+	switch t.Kind {
+	case Tinyint, Smallint, Int, Bigint, Varint, Float, Double, Decimal, Text, Ascii:
+		return true
+	}
+	return false
+}
+
+// Sum adds two numbers of the type, integers modulo their width, or puts two texts together. An empty number is null,
+// and so is a sum with it: nil. ok is false if the sum would be too long for the type, or there are no sums of it.
+func (t *Type) Sum(a, b []byte) (sum []byte, ok bool) {
+	switch t.Kind {
+	case Text, Ascii:
+		return append(append([]byte{}, a...), b...), true
+	case Varint:
+		x, y := DecodeVarint(a), DecodeVarint(b)
+		if x == nil || y == nil {
+			return nil, true
+		}
+		return sumFits(new(big.Int).Add(x, y), EncodeVarint)
+	case Decimal:
+		x, okX := DecodeDecimal(a)
+		y, okY := DecodeDecimal(b)
+		if !okX || !okY {
+			return nil, true
+		}
+		u, v, scale, ok := AlignDecimals(x, y)
+		if !ok {
+			return nil, false
+		}
+		return sumFits(u.Add(u, v), func(n *big.Int) []byte { return EncodeDecimal(DecimalValue{n, scale}) })
+	case Float, Double:
+		x, okX := t.Float64(a)
+		y, okY := t.Float64(b)
+		if !okX || !okY {
+			return nil, true
+		}
+		if t.Kind == Float {
+			return binary.BigEndian.AppendUint32(nil, math.Float32bits(float32(x)+float32(y))), true
+		}
+		return binary.BigEndian.AppendUint64(nil, math.Float64bits(x+y)), true
+	case Tinyint, Smallint, Int, Bigint:
+		x, okX := t.Int64(a)
+		y, okY := t.Int64(b)
+		if !okX || !okY {
+			return nil, true
+		}
+		wire := binary.BigEndian.AppendUint64(nil, uint64(x+y))
+		return wire[8-len(a):], true
+	}
+	return nil, false
+}
+
+// sumFits writes a number unless it is too long.
+func sumFits(n *big.Int, encode func(*big.Int) []byte) ([]byte, bool) {
+	if n.BitLen()/8 >= NumberBytesMax {
+		return nil, false
+	}
+	return encode(n), true
+}
+
+// AlignDecimals brings two decimals to the larger of their scales: a and b are their digits then, and the caller's. ok
+// is false if the scales are more than ScaleGapMax apart.
+func AlignDecimals(x, y DecimalValue) (a, b *big.Int, scale int32, ok bool) {
+	if gap := int64(x.Scale) - int64(y.Scale); gap > ScaleGapMax || gap < -ScaleGapMax {
+		return nil, nil, 0, false
+	}
+	scale = max(x.Scale, y.Scale)
+	return rescaled(x, scale), rescaled(y, scale), scale, true
+}
+
+// rescaled is the digits of a decimal at a scale that is not smaller than its own.
+func rescaled(d DecimalValue, scale int32) *big.Int {
+	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale-d.Scale)), nil)
+	return power.Mul(power, d.Unscaled)
+}
