@@ -215,7 +215,7 @@ func (r *Replica) resolveAll(ctx context.Context, parts []Part) (ms []*command.M
 // resolve returns the mutation of a conditional without conditions, with its updates turned into operands. The caller
 // holds the latch.
 func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command.Mutation, ru.Units, error) {
-	f, price, err := r.find(ctx, c)
+	f, price, err := r.find(ctx, c, r.host.store.Read)
 	if err != nil {
 		return nil, 0, err
 	}

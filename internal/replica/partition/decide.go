@@ -92,11 +92,6 @@ func (r *Replica) judge(
 		}))
 	}
 	latch.keepKey()
-	if len(c.Conditions) > 0 || p != nil {
-		if v.above, err = r.host.store.Newest(v.whole); err != nil {
-			return false, err
-		}
-	}
 	if v.log != nil {
 		if err := r.logged(&v, c); err != nil {
 			return false, err
@@ -172,10 +167,16 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 			return verdict{decision: d, told: true}, err
 		}
 	}
+	at := r.host.store.Pin(m.Table, m.Token, m.Key)
+	defer func() {
+		if bad := at.Close(); err == nil {
+			err = bad
+		}
+	}()
 	if p != nil {
-		return r.transact(ctx, c, p)
+		return r.transact(ctx, c, p, at)
 	}
-	f, price, err := r.find(ctx, c)
+	f, price, err := r.find(ctx, c, at.Read)
 	if err != nil {
 		return v, err
 	}
@@ -184,10 +185,12 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 	switch {
 	case err != nil:
 	case ok:
-		err = v.apply(c, once)
+		if err = v.apply(c, once); err == nil && len(c.Conditions) > 0 {
+			v.above, err = at.Newest(v.whole)
+		}
 	case c.First != command.NoFirst:
 		var more ru.Units
-		v.decision.First, more, err = r.first(ctx, c)
+		v.decision.First, more, err = r.first(ctx, c, at.Read)
 		price += more
 		v.decision.Charge = int64(price)
 	}
@@ -252,11 +255,14 @@ func (v *verdict) keep(c *command.Conditional) error {
 	return nil
 }
 
+// reading is how rows are read under a latch.
+type reading func(ctx context.Context, q *command.Read, v command.Visitor) error
+
 // find reads the rows that a conditional refers to, and says what that costs: a point read for each, there or not.
-func (r *Replica) find(ctx context.Context, c *command.Conditional) (*finder, ru.Units, error) {
+func (r *Replica) find(ctx context.Context, c *command.Conditional, read reading) (*finder, ru.Units, error) {
 	f := &finder{refs: c.Rows, found: make([]*row.Row, len(c.Rows)), serial: len(c.Conditions) > 0}
 	if len(c.Rows) > 0 {
-		if err := r.host.store.Read(ctx, f.read(c), f); err != nil {
+		if err := read(ctx, f.read(c), f); err != nil {
 			return nil, 0, err
 		}
 	}

@@ -17,7 +17,8 @@ import (
 const firstRowsMax = 100
 
 // first finds the row that c.First asks for, and says what that costs.
-func (r *Replica) first(ctx context.Context, c *command.Conditional) (*command.FoundRow, ru.Units, error) {
+func (r *Replica) first(ctx context.Context, c *command.Conditional, read reading) (*command.FoundRow, ru.Units,
+	error) {
 	m := &c.Mutation
 	q := command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped,
 		Level: dberr.Serial}
@@ -28,7 +29,7 @@ func (r *Replica) first(ctx context.Context, c *command.Conditional) (*command.F
 	if !v.marked {
 		q.Limit = 1
 	}
-	err := r.host.store.Read(ctx, &q, &v)
+	err := read(ctx, &q, &v)
 	return v.found, v.Price(&q), err
 }
 

@@ -29,7 +29,7 @@ type rowStore interface {
 	NewBatch() *storage.Batch
 	Admit(m *command.Mutation, crowded bool) error
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
-	Newest(m *command.Mutation) (int64, error)
+	Pin(table uint32, tok token.Token, key []byte) *storage.Pinned
 	Images(m *command.Mutation, now int64, dropped []uint32, visit func(i *storage.Image) error) error
 	HintAt(key []byte) (stamp int64, ok bool, err error)
 	Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error

@@ -34,7 +34,7 @@ type testStore struct {
 	syncs atomic.Int64
 	// syncing, if set, is called by Sync before it does anything.
 	syncing func() error
-	// reading, if set, is called by Read before it does anything.
+	// reading, if set, is called by Read and Pin before they do anything.
 	reading func()
 }
 
@@ -69,6 +69,13 @@ func (s *testStore) Read(ctx context.Context, c *command.Read, v command.Visitor
 		s.reading()
 	}
 	return s.Store.Read(ctx, c, v)
+}
+
+func (s *testStore) Pin(table uint32, tok token.Token, key []byte) *storage.Pinned {
+	if s.reading != nil {
+		s.reading()
+	}
+	return s.Store.Pin(table, tok, key)
 }
 
 func (s *testStore) Sync() error {

@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -84,13 +85,17 @@ func (b TransactionBounds) withDefaults() TransactionBounds {
 type Txn struct {
 	replica *Replica
 	c       *command.Conditional
-	ops     []command.Op
+	// pinned is the logical partition as it is stored.
+	pinned *storage.Pinned
+	ops    []command.Op
 	// log says how what is staged is logged, nil if it is not.
 	log *command.ChangeLog
 	// price is that of what was read.
 	price       ru.Units
 	rows, bytes int64
-	failed      error
+	// reading is the visitor of the read at hand.
+	reading bounded
+	failed  error
 }
 
 // ResultBytesMax is how large a result may be.
@@ -111,13 +116,14 @@ func (t *Txn) read(ctx context.Context, q *command.Read, v command.Visitor) erro
 	}
 	r := t.replica
 	m := r.host.readers.Get().(*meter)
-	m.begin(&bounded{v, t, m}, q)
+	t.reading = bounded{v, t, m}
+	m.begin(&t.reading, q)
 	defer func() {
 		m.begin(nil, nil)
 		r.host.readers.Put(m)
 	}()
 	q.Level = dberr.Serial
-	err := r.host.store.Read(ctx, q, m)
+	err := t.pinned.Read(ctx, q, m)
 	price := m.Price(q)
 	t.rows += m.Rows
 	t.bytes += m.Bytes
@@ -142,7 +148,7 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 	if err := t.within(c.Mutation.Table, c.Mutation.Key); err != nil {
 		return err
 	}
-	f, price, err := t.replica.find(ctx, c)
+	f, price, err := t.replica.find(ctx, c, t.pinned.Read)
 	if err != nil {
 		return err
 	}
@@ -222,13 +228,14 @@ func (b *bounded) Row(clustering []byte, r *row.Row) (command.Step, error) {
 }
 
 // transact is evaluate for a transaction: it runs its program under the latch.
-func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Program) (v verdict, err error) {
-	t := &Txn{replica: r, c: c}
+func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Program, at *storage.Pinned) (v verdict,
+	err error) {
+	m := &c.Mutation
+	t := &Txn{replica: r, c: c, pinned: at}
 	result, err := r.host.limited(ctx, func(ctx context.Context) ([]byte, error) { return p.Run(ctx, t) })
 	if t.price == 0 && len(t.ops) == 0 {
 		t.price = ru.PointRead // it had its turn at the leader all the same
 	}
-	m := &c.Mutation
 	r.hasRead(m.Claimant, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
 	if t.failed != nil && err == nil {
 		err = t.failed
@@ -244,6 +251,9 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 	if len(t.ops) > 0 {
 		v.write(c, t.ops, m.Dedupe != command.DedupeID{})
 		v.log = t.log
+		if v.above, err = at.Newest(v.whole); err != nil {
+			return v, err
+		}
 	}
 	if c.Dry {
 		v.decision.Applied, v.whole = false, nil

@@ -309,7 +309,8 @@ func spreadAll(s *Store, table uint32) error {
 }
 
 // TestStoreAgainstModel: random mutations with random timestamps, deletions and expiries, with flushes, compactions,
-// spread ranges and reopening between them, read in every way a Read can ask for, whole and page by page.
+// spread ranges and reopening between them, read in every way a Read can ask for, whole and page by page, and many
+// times by one Pinned.
 func TestStoreAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs := vfs.NewMem()
@@ -364,6 +365,8 @@ func TestStoreAgainstModel(t *testing.T) {
 					t.Fatal(err)
 				}
 				m.apply(t, &mu)
+			case 13, 14, 15:
+				checkPinned(t, s, &m, id)
 			default:
 				checkRead(t, s, &m, id)
 			}
@@ -407,5 +410,47 @@ func checkRead(t *rapid.T, s *Store, m *model, table uint32) {
 	}
 	if d := gocmp.Diff(want.lines, paged); d != "" {
 		t.Fatalf("in pages of %d: %+v\n%s", limit, r, d)
+	}
+}
+
+// checkPinned reads one partition again and again, and finds the newest timestamps of what a mutation writes to.
+func checkPinned(t *rapid.T, s *Store, m *model, table uint32) {
+	pk := rapid.SampledFrom(testPartitions).Draw(t, "pinned")
+	pin := func() *Pinned { return s.Pin(table, testTokens[pk], []byte(pk)) }
+	p := pin()
+	defer func() {
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	now := rapid.Int64Range(0, 10).Draw(t, "now")
+	for range rapid.IntRange(1, 6).Draw(t, "reads") {
+		r := drawRead(t)
+		r.Table, r.Key, r.Token = table, []byte(pk), testTokens[pk]
+		if rapid.IntRange(0, 3).Draw(t, "at another time") > 0 {
+			r.Now, r.Dropped = now, nil
+		}
+		if rapid.Bool().Draw(t, "one row") {
+			ck := rapid.SampledFrom(clusterings).Draw(t, "ck")
+			r.Slices = []command.Slice{{Start: []byte(ck), End: []byte(ck + "\x00")}}
+		}
+		perPart := rapid.IntRange(0, 2).Draw(t, "per partition")
+		want, got := collector{perPart: perPart}, collector{perPart: perPart}
+		m.read(t, &r, &want)
+		if err := p.Read(context.Background(), &r, &got); err != nil {
+			t.Fatal(err)
+		}
+		if d := gocmp.Diff(want.lines, got.lines); d != "" {
+			t.Fatalf("pinned: %+v\n%s", r, d)
+		}
+	}
+	mu := drawMutation(t)
+	mu.Table, mu.Key, mu.Token = table, []byte(pk), testTokens[pk]
+	got, err := p.Newest(&mu)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := pin().Newest(&mu); err != nil || got != want {
+		t.Fatalf("the newest is %d, after reading %d (%v)", want, got, err)
 	}
 }

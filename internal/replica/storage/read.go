@@ -60,6 +60,8 @@ type reader struct {
 	laws  laws
 	// found, if not nil, reports whether the row at hand is still where an entry has led to it.
 	found func() bool
+	// pinned, if not nil, is what the reader serves for more than one read.
+	pinned *Pinned
 }
 
 // contextEvery is how many keys are read between two looks at the context.
@@ -94,17 +96,16 @@ func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) e
 	default:
 		err = rd.readRange()
 	}
-	for _, it := range []*pebble.Iterator{rd.it, rd.apart} {
-		if it != nil {
-			err = errors.Join(err, it.Close())
-		}
-	}
-	rd.release()
+	return s.told(r.Table, errors.Join(err, rd.close()))
+}
+
+// told is the error of a read as its caller is told.
+func (s *Reader) told(table uint32, err error) error {
 	if answer, ok := errors.AsType[*refusal](err); ok {
 		return answer.error
 	}
 	if err != nil {
-		return s.check(fmt.Errorf("read table %d: %w", r.Table, err))
+		return s.check(fmt.Errorf("read table %d: %w", table, err))
 	}
 	return nil
 }
@@ -120,15 +121,26 @@ func refused(step command.Step, err error) (command.Step, error) {
 	return step, nil
 }
 
-// release gives the reader back, without references to anything that is not its own.
-func (rd *reader) release() {
+// closeIterators closes the iterators.
+func (rd *reader) closeIterators() (err error) {
+	for _, it := range []*pebble.Iterator{rd.it, rd.apart} {
+		if it != nil {
+			err = errors.Join(err, it.Close())
+		}
+	}
+	rd.it, rd.apart = nil, nil
+	return err
+}
+
+// close closes the iterators and gives the reader back, without references to anything that is not its own.
+func (rd *reader) close() error {
+	err := rd.closeIterators()
 	if rd.visited > 0 {
 		rd.s.m.rows.Add(uint64(rd.visited))
 	}
 	rd.s.large.leave(rd.large)
 	rd.large = 0
-	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.it, rd.apart, rd.runs, rd.pk = nil, nil, nil, nil, nil, nil, nil, nil, nil
-	rd.found = nil
+	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.runs, rd.pk, rd.found, rd.pinned = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	rd.opts = pebble.IterOptions{}
 	rd.header.Clear()
 	clear(rd.header.Ranges[:cap(rd.header.Ranges)])
@@ -137,6 +149,7 @@ func (rd *reader) release() {
 	if cap(rd.headerBuf)+cap(rd.staticBuf)+cap(rd.row.Cells)*96 <= keptMax {
 		readers.Put(rd)
 	}
+	return err
 }
 
 // open makes the iterator over [rd.lower, rd.upper).
@@ -178,8 +191,7 @@ func (rd *reader) look(value []byte) {
 // cells alone.
 func (rd *reader) statics() bool { return (rd.r.Statics || rd.r.NoRows) && rd.t.may(flagStatics) }
 
-// readPartition reads one logical partition. What it has to look for before the rows is known for certain only after
-// the iterator was made: the table may get its first deletion meanwhile, in one batch with rows that the iterator sees.
+// readPartition reads one logical partition.
 func (rd *reader) readPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
 	rd.version = 0 // find nothing yet: there is no iterator
@@ -190,9 +202,20 @@ func (rd *reader) readPartition() error {
 		if done, err := rd.get(); done || err != nil {
 			return err
 		}
-		deletions, statics = rd.t.may(flagDeletions), rd.statics()
 	}
 	rd.resume = rd.r.AfterKey != nil && rd.r.AfterToken == rd.r.Token && bytes.Equal(rd.r.AfterKey, rd.r.Key)
+	if err := rd.openPartition(); err != nil {
+		return err
+	}
+	_, err := rd.partition()
+	return err
+}
+
+// openPartition makes the iterator over the current partition, and reads what stands before the rows. What that is is
+// known for certain only after the iterator was made: the table may get its first deletion meanwhile, in one batch with
+// rows that the iterator sees.
+func (rd *reader) openPartition() error {
+	deletions, statics := rd.t.may(flagDeletions), rd.statics()
 	rd.opts.UseL6Filters = true
 	rd.bound(deletions, statics)
 	if err := rd.open(); err != nil {
@@ -209,19 +232,20 @@ func (rd *reader) readPartition() error {
 		}
 	}
 	rd.runs = rd.s.dead.find(rd.prefix, rd.version, rd.r.Now)
-	if deletions || statics {
-		rd.s.m.headerSeeks.Add(1)
-		rd.seekTo(rd.lower)
-		if err := rd.load(); err != nil {
-			return err
-		}
+	if !deletions && !statics {
+		return nil
 	}
-	_, err := rd.partition()
-	return err
+	rd.s.m.headerSeeks.Add(1)
+	rd.seekTo(rd.lower)
+	return rd.load()
 }
 
 // bound makes lower and upper the bounds of what is read of the current partition.
 func (rd *reader) bound(deletions, statics bool) {
+	slices := rd.r.Slices
+	if rd.pinned != nil {
+		slices = nil // the next read may be of others
+	}
 	rd.lower = append(rd.lower[:0], rd.prefix...)
 	rd.upper = append(rd.upper[:0], rd.prefix...)
 	switch {
@@ -230,12 +254,12 @@ func (rd *reader) bound(deletions, statics bool) {
 	case statics:
 		rd.lower = append(rd.lower, keys.Static)
 	default:
-		if rd.lower = append(rd.lower, keys.Row); len(rd.r.Slices) > 0 {
-			rd.lower = append(rd.lower, rd.r.Slices[0].Start...)
+		if rd.lower = append(rd.lower, keys.Row); len(slices) > 0 {
+			rd.lower = append(rd.lower, slices[0].Start...)
 		}
 	}
-	if n := len(rd.r.Slices); n > 0 && rd.r.Slices[n-1].End != nil {
-		rd.upper = append(append(rd.upper, keys.Row), rd.r.Slices[n-1].End...)
+	if n := len(slices); n > 0 && slices[n-1].End != nil {
+		rd.upper = append(append(rd.upper, keys.Row), slices[n-1].End...)
 	} else {
 		rd.upper = append(rd.upper, keys.Dedupe)
 	}

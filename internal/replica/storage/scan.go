@@ -86,6 +86,8 @@ func (rd *reader) forward() (command.Step, error) {
 			return command.Stop, err
 		}
 		valid = rd.seekTo(rd.lo)
+	case rd.pinned != nil:
+		valid = rd.near()
 	default:
 		valid = rd.seekTo(rd.lo)
 	}
@@ -113,9 +115,32 @@ func (rd *reader) forward() (command.Step, error) {
 		if step, err := rd.visit(key[base:]); err != nil || step != command.More {
 			return step, err
 		}
+		if rd.single() {
+			return command.More, nil
+		}
 		valid = rd.next()
 	}
 	return command.More, it.Error()
+}
+
+// near moves a pinned iterator to the first key at or after rd.lo, without a seek where it stands there or just before:
+// a transaction often reads its rows in their order.
+func (rd *reader) near() bool {
+	it := rd.it
+	if !it.Valid() {
+		return rd.seekTo(rd.lo)
+	}
+	order := bytes.Compare(it.Key(), rd.lo)
+	if order == 0 || order < 0 && !rd.s.hot.leaves(it.Key()) && it.Next() && bytes.Compare(it.Key(), rd.lo) >= 0 {
+		return true
+	}
+	return rd.seekTo(rd.lo)
+}
+
+// single reports whether no other key is in the slice than the one that it begins with.
+func (rd *reader) single() bool {
+	n := len(rd.lo)
+	return len(rd.hi) == n+1 && rd.hi[n] == 0 && bytes.Equal(rd.hi[:n], rd.lo)
 }
 
 // next moves to the next key, in one leap over the versions of a key that has been written often.
@@ -170,6 +195,11 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 	deleted, err := rd.deleted(clustering)
 	if err != nil {
 		return command.Stop, err
+	}
+	if rd.pinned != nil {
+		if err := rd.pinned.note(clustering, value, deleted); err != nil {
+			return command.Stop, err
+		}
 	}
 	exists, err := rd.row.Resolve(value, deleted, rd.r.Now, rd.r.Dropped)
 	rd.look(value)
