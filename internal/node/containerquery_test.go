@@ -210,7 +210,7 @@ func TestRunner(t *testing.T) {
 			return nil, fmt.Errorf("made elsewhere: %v", bad)
 		}
 		read, bad := tx.Do(ctx, &container.Operation{Kind: container.Read, ID: "2"})
-		if bad != nil || read.Etag != made.Etag {
+		if bad != nil || read.Item().Etag != made.Item().Etag {
 			return nil, fmt.Errorf("%+v, %v", read, bad)
 		}
 		page, bad := tx.Query(ctx, &container.QueryRequest{Text: "SELECT VALUE SUM(c.n) FROM c"})

@@ -14,6 +14,26 @@ type System struct {
 	LSN             int64  // of the write, for feeds; 0 leaves _lsn out
 }
 
+// Member is a member of an item that the database gives it, by its name; Undefined for other names, and for _lsn.
+func (s *System) Member(name string) Value {
+	switch name {
+	case "_rid":
+		return StringValue(s.RID)
+	case "_self":
+		return StringValue(s.Self)
+	case "_etag":
+		return StringValue(s.ETag)
+	case "_attachments":
+		return StringValue(attachments)
+	case TimeMember:
+		return NumberValue(float64(s.Timestamp))
+	}
+	return Value{}
+}
+
+// attachments is the link to what no item has.
+const attachments = "attachments/"
+
 // AppendItem appends a body, which has to be an object without system members, with those of s at its end. The body's
 // own text is copied byte for byte.
 func AppendItem(dst, body []byte, s *System) []byte {
@@ -35,7 +55,7 @@ func AppendItem(dst, body []byte, s *System) []byte {
 	dst = AppendString(append(dst, `"_rid":`...), s.RID)
 	dst = AppendString(append(dst, `,"_self":`...), s.Self)
 	dst = AppendString(append(dst, `,"_etag":`...), s.ETag)
-	dst = append(dst, `,"_attachments":"attachments/"`...)
+	dst = append(dst, `,"_attachments":"`+attachments+`"`...)
 	dst = AppendNumber(append(dst, `,"_ts":`...), float64(s.Timestamp))
 	if s.LSN != 0 {
 		dst = AppendNumber(append(dst, `,"_lsn":`...), float64(s.LSN))

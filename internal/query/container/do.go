@@ -85,32 +85,45 @@ func (c *Container) prepare(op *Operation, key *epk.Key) *Error {
 			return Errorf(400, 0, "%v", err)
 		}
 	case Create, Upsert, Replace:
-		if bad := c.prepareBody(op, key); bad != nil {
+		v, bad := ParseItem(op.Body)
+		if bad == nil {
+			bad = c.take(op, v, key)
+		}
+		if bad != nil {
 			return bad
 		}
 	default:
 		return Errorf(400, 0, "An item cannot be changed by an operation of kind %d.", op.Kind)
 	}
+	return checkID(op.ID)
+}
+
+// ParseItem reads the JSON of an item that a client sends, and leaves its system properties out: 400 or 413 for what
+// cannot be one.
+func ParseItem(body []byte) (document.Value, *Error) {
+	v, err := document.Parse(body, document.Limits{})
+	if err != nil {
+		return v, bodyError(err)
+	}
+	return document.WithoutSystem(v), nil
+}
+
+func checkID(id string) *Error {
 	switch {
-	case op.ID == "":
+	case id == "":
 		return Errorf(400, 0, "The operation needs the id of an item.")
-	case len(op.ID) > IDBytesMax:
-		return Errorf(400, 0, "The id of an item may have %d bytes, not %d.", IDBytesMax, len(op.ID))
+	case len(id) > IDBytesMax:
+		return Errorf(400, 0, "The id of an item may have %d bytes, not %d.", IDBytesMax, len(id))
 	}
 	return nil
 }
 
-func (c *Container) prepareBody(op *Operation, key *epk.Key) *Error {
-	v, err := document.Parse(op.Body, document.Limits{})
-	if err != nil {
-		return bodyError(err)
-	}
-	if v.Kind() != document.Object {
-		return Errorf(400, 0, "An item has to be a JSON object.")
-	}
-	v = document.WithoutSystem(v)
+// take makes an item without system properties the body of an operation, and checks its id and its key.
+func (c *Container) take(op *Operation, v document.Value, key *epk.Key) *Error {
 	id := v.Get("id")
 	switch {
+	case v.Kind() != document.Object:
+		return Errorf(400, 0, "An item has to be a JSON object.")
 	case !id.IsDefined():
 		return Errorf(400, 0, "The input content is invalid because the required properties - 'id; ' - are missing.")
 	case id.Kind() != document.String:

@@ -78,8 +78,14 @@ func (i *Item) AppendResource(dst []byte) []byte { return i.appendResource(dst, 
 
 // appendResource is AppendResource with a stamp as _lsn, if it is not 0.
 func (i *Item) appendResource(dst []byte, stamp int64) []byte {
-	return document.AppendItem(dst, i.Body, &document.System{RID: i.RID, Self: i.Self(), ETag: i.Etag,
-		Timestamp: i.TS, LSN: stamp})
+	s := i.System()
+	s.LSN = stamp
+	return document.AppendItem(dst, i.Body, &s)
+}
+
+// System is what the database knows about the item besides its body.
+func (i *Item) System() document.System {
+	return document.System{RID: i.RID, Self: i.Self(), ETag: i.Etag, Timestamp: i.TS}
 }
 
 // item is what is stored of a key and an id as clients see it.

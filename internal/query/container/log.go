@@ -64,7 +64,7 @@ func (t *Transaction) kept(s *state) []byte {
 	expiry := t.now + t.c.Definition.Keep
 	var b row.Builder
 	b.Reset(row.Unstamped)
-	columns := t.c.columns()
+	columns := &t.c.columns
 	image := func(s *stored, bit uint32) {
 		if s != nil {
 			b.Cell(columns.body|bit, nil, s.body, ttl, expiry)

@@ -34,8 +34,9 @@ type Container struct {
 	// Definition is what it was made with, with defaults, and what this build knows of it.
 	Definition *Definition
 
-	table *schema.Table
-	rid   []byte
+	table   *schema.Table
+	columns columns
+	rid     []byte
 	// self, if not empty, is what Self returns.
 	self string
 }
@@ -130,7 +131,7 @@ func (e *Engine) container(d *Database, t *schema.Table) *Container {
 	rid := ridOfContainer(d.keyspace.Database.Number, t.ID)
 	c := &Container{Database: d, ID: t.Container.ID, RID: encodeRID(rid), Etag: etagOf(t.Revision),
 		TS:         t.Container.At,
-		Definition: e.opts.Definitions.of(t), table: t, rid: rid}
+		Definition: e.opts.Definitions.of(t), table: t, columns: columnsOf(t), rid: rid}
 	c.self = c.Self()
 	s.containers.Store(t, c)
 	return c

@@ -15,15 +15,18 @@ import (
 // columns are the ids of a container's columns.
 type columns struct{ body, etag, ts uint32 }
 
-func (c *Container) columns() columns {
-	of := func(name string) uint32 { return c.table.ByName[name].ID }
+func columnsOf(t *schema.Table) columns {
+	of := func(name string) uint32 { return t.ByName[name].ID }
 	return columns{of(schema.ItemBody), of(schema.ItemEtag), of(schema.ItemTime)}
 }
+
+// keySlack is about what the clustering key of an item, and the end of its slice, take beside the id.
+const keySlack = 4
 
 // clustering is the clustering key of an item.
 func (c *Container) clustering(id string) []byte {
 	col := c.table.Clustering[0]
-	return col.Type.AppendKey(nil, []byte(id), col.Desc)
+	return col.Type.AppendKey(make([]byte, 0, len(id)+keySlack), []byte(id), col.Desc)
 }
 
 // idOf is the inverse of clustering.
@@ -41,13 +44,14 @@ func (c *Container) pointRead(key []byte, tok token.Token, id string) *command.R
 
 // sliceOf is the slice of one item.
 func (c *Container) sliceOf(id string) command.Slice {
-	start := c.clustering(id)
-	return command.Slice{Start: start, End: append(start[:len(start):len(start)], 0)}
+	end := append(c.clustering(id), 0)
+	n := len(end) - 1
+	return command.Slice{Start: end[:n:n], End: end}
 }
 
 // read takes an item out of its row. Its body is a view.
 func (c *Container) read(r *row.Row) (s stored) {
-	columns := c.columns()
+	columns := &c.columns
 	if cell := r.Cell(columns.body); cell != nil {
 		s.body = cell.Value
 	}

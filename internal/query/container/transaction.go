@@ -66,14 +66,38 @@ func (t *Transaction) Key() epk.Key { return t.key }
 // Now is when the transaction takes place, in seconds since the epoch.
 func (t *Transaction) Now() int64 { return t.now }
 
+// Current is an item as it is after an operation of a transaction. What clients see of it beside its body is made when
+// it is asked for.
+type Current struct {
+	ID string
+	// Body is its JSON without system properties. It must not be changed.
+	Body []byte
+	t    *Transaction
+	s    stored
+}
+
+// Item is the item as clients see it.
+func (c *Current) Item() *Item { return c.t.c.item(c.t.keyBytes, c.ID, &c.s) }
+
 // Do carries out one operation. The item of the result is as it is after the operation; nil after Delete and where
-// If-None-Match holds. The id and the key of bodies are checked. A body must not be changed afterwards.
-func (t *Transaction) Do(ctx context.Context, op *Operation) (*Item, *Error) {
+// If-None-Match holds. A body is a JSON object without system properties, is kept, and must not be changed afterwards;
+// its id and its key are checked.
+func (t *Transaction) Do(ctx context.Context, op *Operation) (*Current, *Error) {
 	if t.fatal != nil {
 		return nil, refused(t.fatal)
 	}
 	sent := *op
-	if e := t.c.prepare(&sent, &t.key); e != nil {
+	switch sent.Kind {
+	case Create, Upsert, Replace:
+		if e := t.c.take(&sent, document.View(sent.Body), &t.key); e != nil {
+			return nil, e
+		}
+	case Read, Delete:
+		sent.Body = nil
+	default:
+		return nil, Errorf(400, 0, "Scripts carry out no operation of kind %d.", sent.Kind)
+	}
+	if e := checkID(sent.ID); e != nil {
 		return nil, e
 	}
 	o, err := t.do(ctx, &sent)
@@ -87,7 +111,7 @@ func (t *Transaction) Do(ctx context.Context, op *Operation) (*Item, *Error) {
 	if !o.there {
 		return nil, nil
 	}
-	return t.c.item(t.keyBytes, o.id, &o.stored), nil
+	return &Current{ID: o.id, Body: o.stored.body, t: t, s: o.stored}, nil
 }
 
 // do carries out an operation that was prepared. Errors end the transaction.
@@ -156,6 +180,9 @@ func (t *Transaction) condition(op *Operation, s *state) *Error {
 		return Errorf(404, 0, "Entity with the specified id does not exist in the system.")
 	case op.Kind == Create:
 		return Errorf(409, 0, "Entity with the specified id already exists in the system.")
+	}
+	if op.IfMatch == "" && op.IfNoneMatch == "" {
+		return nil
 	}
 	etag := s.is.quoted()
 	switch {
@@ -251,12 +278,13 @@ func (t *Transaction) ttl(s *stored) (int32, *Error) {
 // stage has what was changed written. Items are in the order of their ids, so that the same changes are the same bytes.
 func (t *Transaction) stage(ctx context.Context) error {
 	var ops []command.Op
+	var b row.Builder
 	for _, id := range slices.Sorted(maps.Keys(t.items)) {
 		s := t.items[id]
 		if !s.changed || s.is == nil && s.was == nil {
 			continue
 		}
-		ops = t.appendChange(t.appendOps(ops, id, s), id, s)
+		ops = t.appendChange(t.appendOps(ops, &b, id, s), id, s)
 	}
 	if len(ops) == 0 {
 		return nil
@@ -268,9 +296,9 @@ func (t *Transaction) stage(ctx context.Context) error {
 // rowSlack is about what the row of an item takes beside its body.
 const rowSlack = 96
 
-// appendOps appends the operands of one item. All its columns are written, so that nothing older is left of it.
-func (t *Transaction) appendOps(ops []command.Op, id string, s *state) []command.Op {
-	var b row.Builder
+// appendOps appends the operands of one item, made by b. All its columns are written, so that nothing older is left of
+// it.
+func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *state) []command.Op {
 	b.Reset(row.Unstamped)
 	clustering := t.c.clustering(id)
 	if s.is == nil {
@@ -283,7 +311,7 @@ func (t *Transaction) appendOps(ops []command.Op, id string, s *state) []command
 		expiry = t.now + int64(ttl)
 	}
 	b.Live(ttl, expiry)
-	columns := t.c.columns()
+	columns := &t.c.columns
 	b.Cell(columns.body, nil, s.is.body, ttl, expiry)
 	b.Cell(columns.etag, nil, s.is.etag[:], ttl, expiry)
 	b.Cell(columns.ts, nil, timestampValue(s.is.ts), ttl, expiry)

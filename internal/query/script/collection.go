@@ -3,7 +3,6 @@
 package script
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -132,28 +131,28 @@ func (a *arguments) write(kind Kind) {
 	} else {
 		a.collectionLink()
 	}
-	v := a.document(a.own[1])
-	if v.Kind() != document.Object {
+	body := a.document(a.own[1])
+	if body.Kind() != document.Object {
 		panic(a.realm.failed(refused("The document has to be an object, or the JSON of one.")))
 	}
-	body := document.WithoutSystem(v)
+	op.Body = body.JSON()
 	if !body.Get("id").IsDefined() && kind != Replace && !a.option("disableAutomaticIdGeneration").ToBoolean() {
 		op.Body = withID(body, uuid.NewString())
-	} else if op.Body = body.JSON(); len(op.Body) == len(v.JSON()) {
-		op.Body = bytes.Clone(op.Body) // it is in the realm's buffer
 	}
 	a.pending.operation = op
 }
 
-// document is what a script gives as an item: an object, or its JSON. It lasts until the next JSON is written.
+// document is what a script gives as an item, an object or its JSON, without system members.
 func (a *arguments) document(given goja.Value) document.Value {
 	var err error
 	var v document.Value
 	if goja.IsString(given) {
 		v, err = document.Parse([]byte(given.String()), document.Limits{})
+		v = document.WithoutSystem(v)
 	} else {
 		// What was written here is JSON and need not be looked at again.
-		text := a.realm.jsonView(given, 2*document.SizeMax, document.DepthMax)
+		text := a.realm.written(given, &writer{realm: a.realm, bytesMax: 2 * document.SizeMax,
+			depthMax: document.DepthMax, bare: true})
 		if v = document.View(text); len(text) > document.SizeMax {
 			_, err = document.Parse(text, document.Limits{})
 		}
@@ -263,7 +262,7 @@ func (p *pending) carryOut(r *run) error {
 			if failure == nil {
 				documents := make([]any, len(page.Documents))
 				for i, d := range page.Documents {
-					documents[i] = r.realm.parsed(d)
+					documents[i] = r.realm.part(document.View(d))
 				}
 				resource = vm.NewArray(documents...)
 				if page.Continuation != "" {
@@ -272,9 +271,9 @@ func (p *pending) carryOut(r *run) error {
 			}
 			return failure
 		}
-		text, failure := i.Do(r.ctx, p.operation)
-		if failure == nil && text != nil {
-			resource = r.realm.parsed(text)
+		item, failure := i.Do(r.ctx, p.operation)
+		if failure == nil && item != nil {
+			resource = r.realm.item(item)
 		} else if failure == nil && p.operation.Kind == Read {
 			must(info.Set("notModified", true))
 		}

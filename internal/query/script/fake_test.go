@@ -46,17 +46,31 @@ func (f *fake) begin() *fake {
 
 const self, alt = "dbs/gAAKAA==/colls/gAAKAIxkAAA=/", "dbs/shop/colls/carts"
 
+func (f *fake) system(id string) document.System {
+	return document.System{RID: "r-" + id, Self: self + "docs/r-" + id + "/", ETag: f.etag(id), Timestamp: 7}
+}
+
 func (f *fake) resource(id string) []byte {
-	return document.AppendItem(nil, []byte(f.bodies[id]), &document.System{RID: "r-" + id, Self: self + "docs/r-" +
-		id + "/",
-		ETag: f.etag(id), Timestamp: 7})
+	system := f.system(id)
+	return document.AppendItem(nil, []byte(f.bodies[id]), &system)
 }
 
 func (f *fake) etag(id string) string { return `"` + strconv.Itoa(f.etags[id]) + `"` }
 
 func (f *fake) Accepts() bool { return f.most == 0 || f.done < f.most }
 
-func (f *fake) Do(_ context.Context, op *Operation) ([]byte, *Failure) {
+// fakeItem is an item of a fake.
+type fakeItem struct {
+	text   string
+	system document.System
+}
+
+func (i *fakeItem) JSON() []byte            { return []byte(i.text) }
+func (i *fakeItem) System() document.System { return i.system }
+
+func (f *fake) item(id string) *fakeItem { return &fakeItem{f.bodies[id], f.system(id)} }
+
+func (f *fake) Do(_ context.Context, op *Operation) (Item, *Failure) {
 	f.done++
 	id := op.ID
 	if op.RID != "" {
@@ -78,16 +92,16 @@ func (f *fake) Do(_ context.Context, op *Operation) ([]byte, *Failure) {
 	case op.Kind == Read && op.IfNoneMatch == f.etag(id):
 		return nil, nil
 	case op.Kind == Read:
-		return f.resource(id), nil
+		return f.item(id), nil
 	}
 	f.wrote++
 	if op.Kind == Delete {
 		delete(f.bodies, id)
 		return nil, nil
 	}
-	f.bodies[id] = string(document.WithoutSystem(document.View(op.Body)).Append(nil))
+	f.bodies[id] = string(op.Body)
 	f.etags[id]++
-	return f.resource(id), nil
+	return f.item(id), nil
 }
 
 func (f *fake) Query(_ context.Context, q *Query) (*Page, *Failure) {

@@ -5,6 +5,8 @@ package script
 import (
 	"context"
 	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/document"
 )
 
 // Kind is what an operation does to an item.
@@ -24,7 +26,7 @@ type Operation struct {
 	Kind Kind
 	// ID names the item, or RID does, its resource id: one of them for all but Create and Upsert, which have neither.
 	ID, RID string
-	// Body is the JSON of the item without system members.
+	// Body is the JSON of the item without system members. It stays as it is.
 	Body []byte
 	// IfMatch and IfNoneMatch are etags; empty for no condition.
 	IfMatch, IfNoneMatch string
@@ -52,12 +54,20 @@ type Page struct {
 	Continuation string
 }
 
+// Item is an item as it is after an operation. It is used as Items are.
+type Item interface {
+	// JSON is the item without system members. It stays as it is.
+	JSON() []byte
+	// System are its system members. It is asked once a script looks at one of them.
+	System() document.System
+}
+
 // Items are the items of one logical partition within a transaction, which sees its own writes. It is used by one
 // goroutine at a time, and never after the call of the Engine that it was given to has returned.
 type Items interface {
-	// Do carries out an operation and returns the item as it is then, with its system properties; nothing after a
-	// Delete and where Read finds that IfNoneMatch holds.
-	Do(ctx context.Context, op *Operation) (resource []byte, failure *Failure)
+	// Do carries out an operation and returns the item as it is then; nil after a Delete and where Read finds that
+	// IfNoneMatch holds.
+	Do(ctx context.Context, op *Operation) (item Item, failure *Failure)
 	// Query runs a page of a query.
 	Query(ctx context.Context, q *Query) (*Page, *Failure)
 	// Accepts reports whether another operation fits what a transaction may take.

@@ -17,6 +17,13 @@ import (
 // cannot be frozen and has plain properties alone. It is a goja.DynamicObject.
 type lazy struct {
 	realm *realm
+	// of is the item that the object is made of, nil if it is a part of one or a result of a query. Then text is its
+	// JSON. looked says that the members are there.
+	of     Item
+	text   string
+	looked bool
+	// system is what the database knows of the item, nil until a script asks.
+	system *document.System
 	// members are in their order.
 	members []member
 	// index finds members where there are many; nil where they are few.
@@ -24,7 +31,7 @@ type lazy struct {
 }
 
 // member is one of a lazy object: the JSON that was read, and what was made of it or set; nil if nobody has looked at
-// it.
+// it. The text of a system member of an item is empty.
 type member struct {
 	name, text string
 	value      goja.Value
@@ -44,29 +51,72 @@ func lazyOf(o *goja.Object) *lazy {
 	return l
 }
 
-// item makes a value of JavaScript of the JSON of an item, or of a part of it.
-func (r *realm) item(v document.Value) goja.Value {
+// item makes an object of an item.
+func (r *realm) item(i Item) goja.Value { return r.vm.NewDynamicObject(&lazy{realm: r, of: i}) }
+
+// part makes a value of JavaScript of a part of an item, or of a result of a query.
+func (r *realm) part(v document.Value) goja.Value {
 	switch v.Kind() {
 	case document.Array:
 		r.heed()
 		var elements []any
 		for e := range v.Elements() {
-			elements = append(elements, r.item(e))
+			elements = append(elements, r.part(e))
 		}
 		return r.vm.NewArray(elements...)
 	case document.Object:
-		r.heed()
-		l := &lazy{realm: r, members: make([]member, 0, fewMembers/2)}
-		for name, member := range v.Members() {
-			l.put(name, member.Text(), nil)
-		}
-		return r.vm.NewDynamicObject(l)
+		return r.vm.NewDynamicObject(&lazy{realm: r, text: v.Text()})
 	}
 	return r.value(v)
 }
 
+// look finds the members of an object that nobody has looked at.
+func (l *lazy) look() {
+	if l.looked {
+		return
+	}
+	l.realm.heed()
+	l.looked = true
+	v := document.ViewText(l.text)
+	if l.of != nil {
+		v = document.View(l.of.JSON())
+	}
+	l.members = make([]member, 0, fewMembers/2)
+	for name, m := range v.Members() { // names are different: the text was parsed once
+		l.members = append(l.members, member{name: name, text: m.Text()})
+	}
+	if l.of != nil {
+		for _, name := range document.SystemNames {
+			l.members = append(l.members, member{name: name})
+		}
+	}
+	if len(l.members) > fewMembers {
+		l.count()
+	}
+}
+
+// made is what is made of a member when a script looks at it.
+func (l *lazy) made(m *member) goja.Value {
+	if m.text != "" {
+		return l.realm.part(document.ViewText(m.text))
+	}
+	if l.system == nil {
+		run := l.realm.run
+		if failure := run.use(func(Items) *Failure {
+			system := l.of.System()
+			l.system = &system
+			return nil
+		}); failure != nil {
+			run.stop(failure)
+			l.realm.heed()
+		}
+	}
+	return l.realm.value(l.system.Member(m.name))
+}
+
 // find is the place of a member, -1 if there is none.
 func (l *lazy) find(name string) int {
+	l.look()
 	if l.index == nil {
 		return slices.IndexFunc(l.members, func(m member) bool { return m.name == name })
 	}
@@ -74,21 +124,6 @@ func (l *lazy) find(name string) int {
 		return i
 	}
 	return -1
-}
-
-// put sets a member to a text, or to a value if that is not nil.
-func (l *lazy) put(name, text string, v goja.Value) {
-	if i := l.find(name); i >= 0 {
-		l.members[i].text, l.members[i].value = text, v
-		return
-	}
-	if l.index != nil {
-		l.index[name] = len(l.members)
-	}
-	l.members = append(l.members, member{name, text, v})
-	if l.index == nil && len(l.members) > fewMembers {
-		l.count()
-	}
 }
 
 // count makes the index anew.
@@ -107,7 +142,7 @@ func (l *lazy) Get(name string) goja.Value {
 	}
 	m := &l.members[i]
 	if m.value == nil {
-		m.value = l.realm.item(document.ViewText(m.text))
+		m.value = l.made(m)
 	}
 	return m.value
 }
@@ -117,7 +152,17 @@ func (l *lazy) Set(name string, v goja.Value) bool {
 	if v == nil {
 		v = goja.Undefined()
 	}
-	l.put(name, "", v)
+	if i := l.find(name); i >= 0 {
+		l.members[i].value = v
+		return true
+	}
+	if l.index != nil {
+		l.index[name] = len(l.members)
+	}
+	l.members = append(l.members, member{name: name, value: v})
+	if l.index == nil && len(l.members) > fewMembers {
+		l.count()
+	}
 	return true
 }
 
@@ -142,6 +187,7 @@ func (l *lazy) Delete(name string) bool {
 
 // Keys implements goja.DynamicObject.
 func (l *lazy) Keys() []string {
+	l.look()
 	keys := make([]string, len(l.members))
 	for i := range l.members {
 		keys[i] = l.members[i].name
@@ -149,18 +195,24 @@ func (l *lazy) Keys() []string {
 	return keys
 }
 
-// lazy writes an object of an item: what the script has not looked at as it was read.
-func (w *writer) lazy(o *goja.Object, l *lazy, depth int) {
-	empty := true
+// lazy writes the members of an object of an item, what the script has not looked at as it was read, and reports
+// whether there are none.
+func (w *writer) lazy(o *goja.Object, l *lazy, depth int) (empty bool) {
+	empty = true
+	l.look()
 	// A toJSON of a member may change the object.
 	for i := 0; i < len(l.members); i++ {
 		m := &l.members[i]
-		if m.value != nil {
+		if m.value != nil || m.text == "" {
 			w.member(o, m.name, depth, &empty)
+			continue
+		}
+		if w.bare && depth == 1 && document.IsSystem(m.name) {
 			continue
 		}
 		w.separate(&empty)
 		w.out = append(document.AppendString(w.out, m.name), ':')
 		w.out = append(w.out, m.text...)
 	}
+	return empty
 }

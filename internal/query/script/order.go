@@ -101,7 +101,7 @@ type leader struct {
 	order   order
 	call    Call
 	out     Executed
-	// ids are those of the items that the scripts have seen, by their resource ids.
+	// ids are those of the items whose resource ids the scripts have seen, by these.
 	ids map[string]string
 	// writes and bytes are what the scripts have written and read.
 	writes, writesMax, bytes int
@@ -120,8 +120,27 @@ func (l *leader) Accepts() bool { return l.writes < l.writesMax && l.bytes < rea
 var kinds = map[Kind]container.Kind{Create: container.Create, Read: container.Read, Replace: container.Replace,
 	Upsert: container.Upsert, Delete: container.Delete}
 
+// seen is an item that a script has got. It is an Item.
+type seen struct {
+	*container.Current
+	leader *leader
+}
+
+// JSON implements Item.
+func (s *seen) JSON() []byte { return s.Body }
+
+// System implements Item. A script that knows the resource id of an item may name it by that.
+func (s *seen) System() document.System {
+	system := s.Item().System()
+	s.leader.ids[system.RID] = s.ID
+	return system
+}
+
+// systemBytes is about what the system members of an item take.
+const systemBytes = 256
+
 // Do implements Items.
-func (l *leader) Do(ctx context.Context, op *Operation) ([]byte, *Failure) {
+func (l *leader) Do(ctx context.Context, op *Operation) (Item, *Failure) {
 	o := container.Operation{Kind: kinds[op.Kind], ID: op.ID, Body: op.Body, IfMatch: op.IfMatch,
 		IfNoneMatch: op.IfNoneMatch}
 	if op.RID != "" {
@@ -144,10 +163,8 @@ func (l *leader) Do(ctx context.Context, op *Operation) ([]byte, *Failure) {
 	if item == nil {
 		return nil, nil
 	}
-	l.ids[item.RID] = item.ID
-	resource := item.Resource()
-	l.bytes += len(resource)
-	return resource, nil
+	l.bytes += len(item.Body) + systemBytes
+	return &seen{item, l}, nil
 }
 
 // failure translates an error: what is not about the item ends the transaction.

@@ -49,7 +49,7 @@ type realm struct {
 	// context, collection and underscore are getContext(), its collection and __; request and response those of runs.
 	context, collection, underscore, request, response *goja.Object
 	newError                                           goja.Value
-	// scratch is the buffer of jsonView.
+	// scratch is the buffer of written.
 	scratch []byte
 	// within calls carryAll from a function of the language; see drain.
 	within goja.Callable

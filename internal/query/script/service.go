@@ -173,14 +173,18 @@ func (l *leader) operation(ctx context.Context) error {
 		request, l.out.Log = out.Request, l.out.Log+out.Log
 	}
 	if op.Body != nil {
-		op.Body = document.WithoutSystem(document.View(request)).Append(nil)
+		v, bad := container.ParseItem(request)
+		if bad != nil {
+			return bad
+		}
+		op.Body = v.Append(nil)
 	}
 	there := false
 	if op.Kind == container.Upsert {
 		_, bad := l.t.Do(ctx, &container.Operation{Kind: container.Read, ID: document.View(op.Body).Get("id").Str()})
 		there = bad == nil
 	}
-	item, bad := l.t.Do(ctx, &op)
+	current, bad := l.t.Do(ctx, &op)
 	if bad != nil {
 		return bad
 	}
@@ -192,7 +196,8 @@ func (l *leader) operation(ctx context.Context) error {
 	default:
 		l.out.Status = 200
 	}
-	if item != nil {
+	if current != nil {
+		item := current.Item()
 		l.out.Body, l.out.Etag = item.Resource(), item.Etag
 	}
 	for _, id := range l.order.after {

@@ -55,9 +55,6 @@ func (r *realm) put(o *goja.Object, name string, v goja.Value) {
 	must(o.Set(name, v))
 }
 
-// parsed makes a value of the text of an item or a result of a query, which is known to be JSON.
-func (r *realm) parsed(text []byte) goja.Value { return r.item(document.View(text)) }
-
 // heed ends what a built-in does that goes through much, once the script has to end: it throws, and the engine ends the
 // script before anything of it can catch that.
 func (r *realm) heed() {
@@ -140,6 +137,8 @@ type writer struct {
 	only               map[string]bool
 	indent             string
 	level              int
+	// bare leaves the system members of the object out: it is an item.
+	bare bool
 }
 
 // value writes v, and reports false for what has no JSON, such as undefined.
@@ -234,8 +233,7 @@ func (w *writer) object(o *goja.Object, depth int) bool {
 			}
 		}
 	} else if l := lazyOf(o); l != nil && w.replace == nil && w.only == nil && w.indent == "" {
-		w.lazy(o, l, depth)
-		empty = len(l.members) == 0
+		empty = w.lazy(o, l, depth)
 	} else {
 		for _, name := range o.Keys() {
 			if w.only == nil || w.only[name] {
@@ -253,6 +251,9 @@ func (w *writer) object(o *goja.Object, depth int) bool {
 
 // member writes a member of an object, and nothing if its value has no JSON.
 func (w *writer) member(o *goja.Object, name string, depth int, empty *bool) {
+	if w.bare && depth == 1 && document.IsSystem(name) {
+		return
+	}
 	begin, was := len(w.out), *empty
 	w.separate(empty)
 	w.out = append(document.AppendString(w.out, name), ':')
@@ -283,17 +284,16 @@ func (w *writer) line() {
 	}
 }
 
-// json writes v for an item, a parameter or a result; nil for what has no JSON.
+// json writes v for a parameter or a result; nil for what has no JSON.
 func (r *realm) json(v goja.Value, bytesMax, depthMax int) []byte {
-	return bytes.Clone(r.jsonView(v, bytesMax, depthMax))
+	return r.written(v, &writer{realm: r, bytesMax: bytesMax, depthMax: depthMax})
 }
 
 // scratchMax is how large a buffer for JSON a realm keeps.
 const scratchMax = 64 << 10
 
-// jsonView is json in a buffer of the realm's, which is used again.
-func (r *realm) jsonView(v goja.Value, bytesMax, depthMax int) []byte {
-	w := &writer{realm: r, bytesMax: bytesMax, depthMax: depthMax}
+// written is what w writes of v.
+func (r *realm) written(v goja.Value, w *writer) []byte {
 	// What is written may be an object with a toJSON that has JSON written itself.
 	w.out, r.scratch = r.scratch[:0], nil
 	there := w.value(nil, "", v, 1)
@@ -303,5 +303,5 @@ func (r *realm) jsonView(v goja.Value, bytesMax, depthMax int) []byte {
 	if !there {
 		return nil
 	}
-	return w.out
+	return bytes.Clone(w.out)
 }
