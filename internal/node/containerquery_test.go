@@ -245,6 +245,68 @@ func TestRunner(t *testing.T) {
 	}
 }
 
+// TestRunnerPages proves that a program reads many items page by page, each page from where the one before has ended:
+// it sees every item once, with what it changes meanwhile, and reads hardly more than there is.
+func TestRunnerPages(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	k := key("a")
+	item := func(id string, n int) container.Operation {
+		return create(fmt.Sprintf(`{"id":"%s","k":"a","n":%d}`, id, n))
+	}
+	const items, page = 3000, 20 // if each page read all, more than a transaction may read
+	var want []string
+	for i := 0; i < items; i += container.OperationsMax {
+		var batch []container.Operation
+		for j := i; j < i+container.OperationsMax; j++ {
+			batch = append(batch, item(fmt.Sprintf("%04d", j), j))
+			want = append(want, fmt.Sprintf("%04d", j))
+		}
+		r, err := n.containers.Do(t.Context(), s.c, k, batch, container.RequestOptions{})
+		if err != nil || r.Failed >= 0 {
+			t.Fatal(r, err)
+		}
+	}
+	var got []string
+	n.containers.SetRunner(runner(func(ctx context.Context, tx *container.Transaction, _ []byte) ([]byte, error) {
+		got = nil
+		do := func(op container.Operation) {
+			if _, bad := tx.Do(ctx, &op); bad != nil {
+				t.Errorf("%+v: %v", op, bad)
+			}
+		}
+		do(item("0100a", 1)) // after the first pages
+		do(container.Operation{Kind: container.Delete, ID: "0200"})
+		q := container.QueryRequest{Text: "SELECT c.id FROM c WHERE c.n >= 0", MaxItems: page}
+		for {
+			p, bad := tx.Query(ctx, &q)
+			if bad != nil {
+				return nil, bad
+			}
+			for _, d := range p.Documents {
+				got = append(got, document.View(d).Get("id").Str())
+			}
+			if q.Continuation = p.Continuation; q.Continuation == "" {
+				return nil, nil
+			}
+			last := got[len(got)-1]
+			if len(got)%(10*page) == 0 {
+				do(container.Operation{Kind: container.Delete, ID: last})
+				do(item(last[:3], 1)) // before what comes
+			}
+		}
+	}))
+	if _, _, err := n.containers.Run(t.Context(), s.c, k, []byte("p"), container.RequestOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want = slices.DeleteFunc(append(want, "0100a"), func(id string) bool { return id == "0200" })
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d items were seen, want %d: %v", len(got), len(want), got)
+	}
+}
+
 // TestTimeToLive proves which items expire and when, and that what has expired is gone from reads, feeds, queries and
 // unique keys, and its id free. The clock is the test's.
 func TestTimeToLive(t *testing.T) {

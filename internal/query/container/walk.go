@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/query/sql"
+)
+
+// everything is the query that an empty text stands for.
+const everything = "SELECT * FROM c"
+
+// Query runs a page of a query within the logical partition; of the scope nothing counts. An empty text reads all
+// items. It reads items in their order until the page is full, from where the page before has ended; those that sort
+// and aggregate read all, within the bounds of a transaction.
+func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error) {
+	if t.fatal != nil {
+		return nil, refused(t.fatal)
+	}
+	request := *r
+	if request.Text == "" {
+		request.Text = everything
+	}
+	q, bad := request.compile()
+	if bad != nil {
+		return nil, bad
+	}
+	if bad := t.engine.checkOrder(t.c, q); bad != nil {
+		return nil, bad
+	}
+	run, bad := request.run(t.engine)
+	if bad != nil {
+		return nil, bad
+	}
+	run.Now = time.Unix(t.now, 0)
+	page := &Page{Documents: [][]byte{}}
+	next, err := q.Run(ctx, t.walk(run.After.Start(), run.Page).source(ctx, page), run, page.take)
+	if t.fatal != nil {
+		return nil, refused(t.fatal)
+	}
+	if err != nil {
+		return nil, queryError(err)
+	}
+	if next != nil {
+		page.Continuation = next.String()
+	}
+	return page, nil
+}
+
+// walk goes through the items of the logical partition as the transaction sees them, in pieces.
+type walk struct {
+	t *Transaction
+	// place is what the places of all items begin with.
+	place []byte
+	// from is the clustering key before which nothing is wanted, or nothing is left; more says that there may be more.
+	from []byte
+	more bool
+	// changed are the items that the transaction has changed, from there on, in order.
+	changed []walked
+	// max is how many items the next piece has.
+	max int
+	q   command.Read
+}
+
+// walked is an item with its clustering key.
+type walked struct {
+	found
+	clustering []byte
+}
+
+// walk begins at the place of an item, that included, or at the beginning; first is how many items are wanted first.
+func (t *Transaction) walk(from string, first int) *walk {
+	p := place{ring: t.token.Position(), key: t.keyBytes}
+	w := &walk{t: t, place: p.append(nil), max: min(max(first+1, chunkRowsLeast), chunkRowsMax),
+		q: command.Read{Table: t.c.table.ID, Key: t.keyBytes, Token: t.token, Now: t.now}}
+	clustering, within := strings.CutPrefix(from, string(w.place))
+	if w.more = within || from < string(w.place); within {
+		w.from = []byte(clustering)
+	}
+	for id, s := range t.items {
+		if at := t.c.clustering(id); s.changed && s.is != nil && bytes.Compare(at, w.from) >= 0 {
+			w.changed = append(w.changed, walked{found{id: id, stored: *s.is}, at})
+		}
+	}
+	slices.SortFunc(w.changed, compareWalked)
+	return w
+}
+
+func compareWalked(a, b walked) int { return bytes.Compare(a.clustering, b.clustering) }
+
+// piece reads the next items.
+func (w *walk) piece(ctx context.Context) ([]walked, error) {
+	l := &collector{t: w.t, max: w.max}
+	w.q.Slices = []command.Slice{{Start: w.from}}
+	if err := w.t.txn.Read(ctx, &w.q, l); err != nil {
+		return nil, err
+	}
+	w.q.Continued = true
+	items := make([]walked, 0, len(l.items))
+	for _, f := range l.items {
+		at := w.t.c.clustering(f.id)
+		if w.from = append(at[:len(at):len(at)], 0); w.t.items[f.id] == nil || !w.t.items[f.id].changed {
+			items = append(items, walked{f, at})
+		}
+	}
+	n := len(w.changed)
+	if w.more = len(l.items) == w.max; w.more {
+		n, _ = slices.BinarySearchFunc(w.changed, w.from, func(c walked, from []byte) int {
+			return bytes.Compare(c.clustering, from)
+		})
+	}
+	w.max = min(2*w.max, chunkRowsMax)
+	items = append(items, w.changed[:n]...)
+	w.changed = w.changed[n:]
+	slices.SortFunc(items, compareWalked)
+	return items, nil
+}
+
+// source yields the items. A read that fails ends the transaction.
+func (w *walk) source(ctx context.Context, page *Page) sql.Source {
+	return func(yield func(sql.Row, error) bool) {
+		for w.more {
+			items, err := w.piece(ctx)
+			if err != nil {
+				w.t.fatal = err
+				yield(sql.Row{}, err)
+				return
+			}
+			for i := range items {
+				page.Metrics.RetrievedCount++
+				at := append(w.place[:len(w.place):len(w.place)], items[i].clustering...)
+				item := document.View(w.t.c.item(w.t.keyBytes, items[i].id, &items[i].stored).Resource())
+				if !yield(sql.Row{Place: string(at), Item: item}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
