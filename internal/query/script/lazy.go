@@ -22,6 +22,8 @@ type lazy struct {
 	of     Item
 	text   string
 	looked bool
+	// glances is how often a script has looked at a member before that.
+	glances int
 	// system is what the database knows of the item, nil until a script asks.
 	system *document.System
 	// members are in their order.
@@ -77,10 +79,7 @@ func (l *lazy) look() {
 	}
 	l.realm.heed()
 	l.looked = true
-	v := document.ViewText(l.text)
-	if l.of != nil {
-		v = document.View(l.of.JSON())
-	}
+	v := l.json()
 	l.members = make([]member, 0, fewMembers/2)
 	for name, m := range v.Members() { // names are different: the text was parsed once
 		l.members = append(l.members, member{name: name, text: m.Text()})
@@ -93,6 +92,33 @@ func (l *lazy) look() {
 	if len(l.members) > fewMembers {
 		l.count()
 	}
+}
+
+// json is what the object is made of, but for the system members of an item.
+func (l *lazy) json() document.Value {
+	if l.of != nil {
+		return document.View(l.of.JSON())
+	}
+	return document.ViewText(l.text)
+}
+
+// glancesMax is how often a text is looked through for one member before all of them are found.
+const glancesMax = 4
+
+// glance makes the value of a member without finding the others; nil where that does not do: what is no object has no
+// identity that it had to keep.
+func (l *lazy) glance(name string) goja.Value {
+	if l.looked || l.glances == glancesMax {
+		return nil
+	}
+	l.glances++
+	if l.of != nil && document.IsSystem(name) {
+		return nil
+	}
+	if v := l.json().Get(name); v.IsDefined() && v.Kind() < document.Array {
+		return l.realm.value(v)
+	}
+	return nil
 }
 
 // made is what is made of a member when a script looks at it.
@@ -136,6 +162,9 @@ func (l *lazy) count() {
 
 // Get implements goja.DynamicObject.
 func (l *lazy) Get(name string) goja.Value {
+	if v := l.glance(name); v != nil {
+		return v
+	}
 	i := l.find(name)
 	if i < 0 {
 		return nil

@@ -65,6 +65,27 @@ func TestItemsAreObjects(t *testing.T) {
 	}
 }
 
+// TestFirstLook proves that a member is the same whether it is the first or the last that a script looks at, and that
+// one that is an object stays the one it is.
+func TestFirstLook(t *testing.T) {
+	item := `{"id":"a","n":1,"s":"x\u00e9","t":true,"z":null,"o":{"n":2},"l":[1],` +
+		`"__proto__":5,"toString":"own","7":"seven"}`
+	for _, expr := range []string{"d.n", "d.s", "d.t", "d.z", "d.o.n", "d.l", "d['__proto__']", "d.toString", "d[7]",
+		"d.missing", "d.valueOf === Object.prototype.valueOf", "d._ts", "d._self", "d._etag", "d._rid",
+		"d._attachments", "d.o === d.o", "(d.l.push(2), d.l)", "(d.n++, d.n++, d.n)", "(delete d.n, d.n)",
+		"(d._etag = 1, d._etag)", "(delete d._ts, '_ts' in d)", "d.n + d.n + d.n + d.n + d.n + d.n"} {
+		body := `() => { var link = __.getAltLink() + '/docs/a';
+			__.readDocument(link, (err, d) => { __.readDocument(link, (err, e) => {
+				var first = JSON.stringify([` + expr + `]);
+				d = e; Object.keys(d);
+				__.response.setBody(first === JSON.stringify([` + expr + `]) ? 'same' : first);
+			}) }) }`
+		if got, err := call(t, patient(), newFake(item), body); err != nil || got != `"same"` {
+			t.Errorf("%s: %s %v", expr, got, err)
+		}
+	}
+}
+
 // manyMembers are the texts of so many members.
 func manyMembers(n int) string {
 	var b strings.Builder

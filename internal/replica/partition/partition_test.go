@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,21 +205,22 @@ func TestStampsFollowCommits(t *testing.T) {
 // them.
 func TestStampsAfterCrash(t *testing.T) {
 	s := newStore(t)
-	now := time.UnixMicro(10_000_000_000)
-	o := Options{Durability: Synced, Now: func() time.Time { return now }}
+	var now atomic.Int64 // in microseconds; a host asks once a second
+	now.Store(10_000_000_000)
+	o := Options{Durability: Synced, Now: func() time.Time { return time.UnixMicro(now.Load()) }}
 	h := open(t, s, 1, o)
 	for i := range 100 {
 		if err := write(t.Context(), h.Replicas()[0], put("k", int64(i))); err != nil {
 			t.Fatal(err)
 		}
-		if _, stamp := read(t, h.Replicas()[0], "k"); s.metas()[0].MaxTimestamp != stamp || stamp != now.UnixMicro() {
+		if _, stamp := read(t, h.Replicas()[0], "k"); s.metas()[0].MaxTimestamp != stamp || stamp != now.Load() {
 			t.Fatalf("stamp %d, the meta has %d", stamp, s.metas()[0].MaxTimestamp)
 		}
-		now = now.Add(50 * time.Millisecond)
+		now.Add((50 * time.Millisecond).Microseconds())
 	}
 	after := s.crash()
 	closeHost(t, h)
-	now = now.Add(-time.Hour)
+	now.Add(-time.Hour.Microseconds())
 	h = open(t, after, 1, o)
 	defer closeHost(t, h)
 	if err := write(t.Context(), h.Replicas()[0], put("k", 1000)); err != nil {
