@@ -354,6 +354,9 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Index != nil && (len(c.Index.Any) > 0 || c.Index.Ordered()) {
 		a.Field(readValues, true, c.Index.appendValues(nil))
 	}
+	if c.Index != nil && len(c.Index.All) > 0 {
+		a.Field(readTerms, true, c.Index.appendTerms(nil))
+	}
 	a.EndFields()
 	return a.Writer
 }
@@ -371,6 +374,7 @@ const (
 	readClaimant         = 4
 	readChanges          = 5
 	readValues           = 6
+	readTerms            = 7
 	decisionCharge       = 1
 	decisionResult       = 2
 )
@@ -459,8 +463,10 @@ func DecodeRead(c *Read, src []byte) error {
 			c.Changes = r.changes(f)
 		case readValues:
 			r.values(f, c.Index)
+		case readTerms:
+			r.terms(f, c.Index)
 		default:
-			r.unknown("a read", f, readValues)
+			r.unknown("a read", f, readTerms)
 		}
 	}
 	return r.end()

@@ -158,6 +158,9 @@ func (p pick) read() Read {
 		if p.bool() {
 			c.Index.End, c.Index.First, c.Index.After = p.bytes(), p.null(), p.null()
 		}
+		if p.bool() {
+			c.Index.All = list(p, func() IndexTerm { return IndexTerm{p.u32(), p.bytes(), p.null(), p.bool()} })
+		}
 	}
 	return c
 }

@@ -217,6 +217,18 @@ type IndexLookup struct {
 	End, First []byte
 	// After is the value of the row that Read.AfterKey and Read.AfterClustering name, in a read of such a range.
 	After []byte
+	// All, if not empty, are conditions of one or several indexes, those of equal values first: rows that meet all of
+	// them, each row once, in the order of the table. Others may come, too: the caller checks rows in any case.
+	All []IndexTerm
+}
+
+// IndexTerm is that a row has an entry in an index, with Value or, if End is not nil, with one from Value on that is
+// below End. It is for indexes in whose entries values are in order.
+type IndexTerm struct {
+	Index      uint32
+	Value, End []byte
+	// Whole says that entries stand for all rows of their logical partitions.
+	Whole bool
 }
 
 // Ordered reports whether rows come in the order of their values.

@@ -39,3 +39,34 @@ func (r *reader) values(f codec.Field, l *IndexLookup) {
 		r.Fail()
 	}
 }
+
+// appendTerms appends the conditions of several indexes.
+func (l *IndexLookup) appendTerms(dst []byte) []byte {
+	w := codec.Writer(dst)
+	w.Uint(uint64(len(l.All)))
+	for i := range l.All {
+		t := &l.All[i]
+		w.Uint(uint64(t.Index))
+		w.Bytes(t.Value)
+		w.Null(t.End)
+		w.Flag(t.Whole)
+	}
+	return w
+}
+
+// terms reads what appendTerms wrote.
+func (r *reader) terms(f codec.Field, l *IndexLookup) {
+	if l == nil {
+		r.Fail()
+		return
+	}
+	v := codec.NewReader(f.Value, ErrMalformed)
+	for range v.Count(4) {
+		t := IndexTerm{Index: v.Uint32()}
+		t.Value, t.End, t.Whole = v.Bytes(), v.Null(), v.Flag()
+		l.All = append(l.All, t)
+	}
+	if v.End() != nil {
+		r.Fail()
+	}
+}

@@ -66,6 +66,8 @@ type Release struct {
 	WarnsOfUse bool
 	// CustomByWord: an index is a custom one if CUSTOM says so, and then has to have a class; else if it has a class.
 	CustomByWord bool
+	// PlainOrderText: the text about ORDER BY beside an index does not speak of nearest vectors.
+	PlainOrderText bool
 	// ExecutionOf: the text about a user-defined function that failed names it, else it is what was thrown alone.
 	ExecutionOf bool
 	// FunctionsDisabled and UnknownLanguage are the texts where user-defined functions are switched off, and about a
@@ -94,6 +96,7 @@ var (
 		Misspells:            true,
 		OldJSON:              true,
 		CustomByWord:         true,
+		PlainOrderText:       true,
 		ExecutionOf:          true,
 		DateTiered:           true,
 		LocalIsConfiguration: true,

@@ -51,6 +51,9 @@ func (f *IndexForm) AppendEntry(dst, key, value []byte) []byte {
 	return f.cut(f.types[1].AppendKey(f.types[0].AppendKey(dst, key, false), value, false), begin)
 }
 
+// Cut reports whether a form may be that of longer values, too.
+func (f *IndexForm) Cut(form []byte) bool { return len(form) >= IndexFormMax }
+
 func (f *IndexForm) cut(dst []byte, begin int) []byte { return dst[:min(len(dst), begin+IndexFormMax)] }
 
 // Analyze does to a text what an index does before it compares it. Bytes that are no UTF-8 stay as they are.

@@ -209,8 +209,11 @@ func notAvailable(ix *schema.Index, level dberr.Consistency) error {
 // lookup evaluates what is looked up in the index.
 func (s *scan) lookup() error {
 	w := &s.plan.where
-	if s.options.Building != nil && s.options.Building(w.index) {
-		return notAvailable(w.index, s.options.Level)
+	if len(w.terms) > 0 {
+		return s.lookupTerms()
+	}
+	if err := s.available(w.index); err != nil {
+		return err
 	}
 	v, _, err := w.lookup.Eval(&s.bind)
 	if err != nil {
@@ -221,9 +224,7 @@ func (s *scan) lookup() error {
 		if err != nil {
 			return err
 		}
-		v = w.form.AppendEntry(nil, v, value)
-	} else if w.form.Ordered() {
-		v = w.form.Append(nil, v)
+		v = expr.EntryValue(v, value)
 	}
 	if len(v) > keyBytesMax {
 		return dberr.Invalidf("Index expression values may not be larger than 64K")

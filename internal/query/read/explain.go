@@ -36,7 +36,7 @@ func (p *Plan) Explain() string {
 		line("rows", restrictionsText(w.sliced))
 	}
 	if w.index != nil {
-		line("index", w.index.Name)
+		line("index", w.indexNames())
 	}
 	if len(w.filtered) > 0 {
 		line("filter", restrictionsText(w.filtered))
@@ -136,9 +136,9 @@ func (p *Plan) accessText() string {
 	}
 	switch {
 	case w.index != nil && !w.keyRange:
-		return "index " + w.index.Name + " of " + table + " in one partition: " + w.partitionsText()
+		return "index " + w.indexNames() + " of " + table + " in one partition: " + w.partitionsText()
 	case w.index != nil:
-		return "index " + w.index.Name + " of " + table + " in all physical partitions"
+		return "index " + w.indexNames() + " of " + table + " in all physical partitions"
 	case p.oneRow && !w.keyRange:
 		return "one row of " + table + ": " + join(w.partitionsText(), rows)
 	case w.keyRange && w.token != nil:
@@ -160,7 +160,7 @@ func (p *Plan) Index() string {
 	if p.where.index == nil {
 		return ""
 	}
-	return p.where.index.Name
+	return p.where.indexNames()
 }
 
 // Wanted is how many rows a page gives at most, 0 if there is no bound or they are not those that are read.

@@ -32,13 +32,15 @@ type filter struct {
 	// value is what is compared with; key is for filterEntry and values for filterIn.
 	value, key []byte
 	values     [][]byte
+	// analysis is what an index does to texts before it compares them.
+	analysis schema.Analysis
 }
 
 // filters evaluates the restrictions that rows are checked against: those on partition key and static columns, and
 // those on clustering and regular ones. slots gives the slot of a column.
 func (w *where) filters(b *expr.Bindings, slots map[*schema.Column]int) (partition, rows []filter, err error) {
 	for _, r := range w.filtered {
-		list, err := newFilters(r, b, slots)
+		list, err := w.newFilters(r, b, slots)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -51,10 +53,10 @@ func (w *where) filters(b *expr.Bindings, slots map[*schema.Column]int) (partiti
 	return partition, rows, nil
 }
 
-func newFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+func (w *where) newFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
 	switch r.Kind {
 	case relation.Equal:
-		return equalFilters(r, b, slots)
+		return w.equalFilters(r, b, slots)
 	case relation.In:
 		if len(r.Columns) > 1 {
 			return nil, dberr.Invalidf("Multicolumn IN filters are not supported")
@@ -74,7 +76,7 @@ func newFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Col
 		}
 		return []filter{f}, nil
 	case relation.Contains:
-		return containsFilters(r, b, slots)
+		return w.containsFilters(r, b, slots)
 	}
 	if len(r.Columns) > 1 || r.Multi {
 		return nil, dberr.Invalidf("Multi-column slice restrictions cannot be used for filtering.")
@@ -104,7 +106,7 @@ func newFilter(op filterOp, c *schema.Column, slots map[*schema.Column]int) filt
 	return filter{op: op, slot: slots[c], typ: c.Type}
 }
 
-func equalFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+func (w *where) equalFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
 	var out []filter
 	var values [][]byte
 	if r.Value.Tuple != nil {
@@ -115,6 +117,9 @@ func equalFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.C
 	}
 	for i, c := range r.Columns {
 		f := newFilter(filterEqual, c, slots)
+		if isText(c.Type) {
+			f.analysis = w.analysisOf(r, c, schema.IndexValue)
+		}
 		if values != nil {
 			f.value = values[i]
 		} else {
@@ -128,13 +133,19 @@ func equalFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.C
 	return out, nil
 }
 
-func containsFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+func (w *where) containsFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
 	var out []filter
 	c := r.First()
 	add := func(op filterOp, t expr.Term) error {
 		f := newFilter(op, c, slots)
 		var err error
 		f.value, err = evalFilter(t, b, "value", c)
+		switch {
+		case op == filterContains && isText(c.Type.Elems[len(c.Type.Elems)-1]):
+			f.analysis = w.analysisOf(r, c, schema.IndexValues)
+		case op == filterContainsKey && isText(c.Type.Elems[0]):
+			f.analysis = w.analysisOf(r, c, schema.IndexKeys)
+		}
 		out = append(out, f)
 		return err
 	}
@@ -162,6 +173,8 @@ func containsFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schem
 	return out, nil
 }
 
+func isText(t *cqltype.Type) bool { return t.Kind == cqltype.Text || t.Kind == cqltype.Ascii }
+
 // evalFilter evaluates what a row is checked against; noun is for the text.
 func evalFilter(t expr.Term, b *expr.Bindings, noun string, c *schema.Column) ([]byte, error) {
 	v, state, err := t.Eval(b)
@@ -180,6 +193,9 @@ func evalFilter(t expr.Term, b *expr.Bindings, noun string, c *schema.Column) ([
 func (f *filter) matches(v []byte) bool {
 	if v == nil {
 		return false
+	}
+	if f.analysis.Any() {
+		return f.matchesAnalyzed(v)
 	}
 	switch f.op {
 	case filterIn:
@@ -224,6 +240,28 @@ func (f *filter) contains(v []byte) bool {
 	}
 	for _, value := range f.typ.Elements(v) {
 		if elem.Compare(value, f.value) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// matchesAnalyzed is matches for texts that are compared as an index compares them.
+func (f *filter) matchesAnalyzed(v []byte) bool {
+	equal := func(text []byte) bool { return expr.AnalyzedEqual(f.analysis, text, f.value) }
+	switch {
+	case f.op == filterEqual:
+		return equal(v)
+	case f.typ.Kind == cqltype.Map:
+		for key, value := range f.typ.Entries(v) {
+			if f.op == filterContainsKey && equal(key) || f.op == filterContains && equal(value) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, element := range f.typ.Elements(v) {
+		if equal(element) {
 			return true
 		}
 	}

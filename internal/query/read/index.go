@@ -5,7 +5,6 @@ package read
 import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
@@ -20,9 +19,17 @@ func (w *where) hasIndex(set *relation.Set) bool {
 
 // supporting finds an index that answers a restriction, the first by name.
 func (w *where) supporting(r *relation.Restriction) *schema.Index {
+	if i := w.legacy(r); i != nil {
+		return i
+	}
+	return w.attached(r)
+}
+
+// legacy finds an index that answers a restriction and is not storage-attached, the first by name.
+func (w *where) legacy(r *relation.Restriction) *schema.Index {
 	for _, i := range w.table.SortedIndexes() {
 		for _, c := range r.Columns {
-			if c.Name == i.Column && supports(i, c, r) {
+			if !i.Attached() && c.Name == i.Column && supports(i, c, r) {
 				return i
 			}
 		}
@@ -31,9 +38,6 @@ func (w *where) supporting(r *relation.Restriction) *schema.Index {
 }
 
 func supports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
-	if i.Near(c) || i.Attached() && i.Indexed(c)[0].Kind == cqltype.Vector {
-		return false
-	}
 	switch i.Target {
 	case schema.IndexValue, schema.IndexFull:
 		return r.Kind == relation.Equal
@@ -49,6 +53,10 @@ func supports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
 
 // chooseIndex picks the index to read through: of a regular column before that of a static one, of those before keys.
 func (w *where) chooseIndex() {
+	if w.chooseTerms(); len(w.terms) > 0 {
+		w.index = w.terms[0].index
+		return
+	}
 	var best *relation.Restriction
 	rank := func(r *relation.Restriction) int {
 		switch r.First().Kind {
@@ -62,14 +70,13 @@ func (w *where) chooseIndex() {
 		return 3
 	}
 	for _, r := range w.filtered {
-		if i := w.supporting(r); i != nil && (best == nil || rank(r) < rank(best)) {
+		if i := w.legacy(r); i != nil && (best == nil || rank(r) < rank(best)) {
 			best, w.index = r, i
 		}
 	}
 	if best == nil {
 		return // the index is on a column whose value is known anyhow
 	}
-	w.form = expr.FormOf(w.table.ByName[w.index.Column], w.index)
 	switch w.index.Target {
 	case schema.IndexValues:
 		w.lookup = best.Elements[0]

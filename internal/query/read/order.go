@@ -67,12 +67,15 @@ func notDistinct(c *schema.Column) error {
 }
 
 // bindOrder checks ORDER BY: clustering columns in their order or, all of them, in the opposite one.
-func (p *Plan) bindOrder(by []ordering) error {
+func (p *Plan) bindOrder(by []ordering, plainText bool) error {
 	if len(by) == 0 {
 		return nil
 	}
 	if p.where.indexed {
-		return dberr.Invalidf("ORDER BY with 2ndary indexes is not supported.")
+		if plainText {
+			return dberr.Invalidf("ORDER BY with 2ndary indexes is not supported.")
+		}
+		return dberr.Invalidf("ORDER BY with 2ndary indexes is not supported, except for ANN queries.")
 	}
 	if p.where.keyRange {
 		return dberr.Invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")

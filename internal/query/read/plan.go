@@ -90,7 +90,7 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindGroups(stmt, env); err != nil {
 		return nil, err
 	}
-	if err := p.bindOrder(ordering); err != nil {
+	if err := p.bindOrder(ordering, env.Release.PlainOrderText); err != nil {
 		return nil, err
 	}
 	if p.near != nil {

@@ -24,6 +24,7 @@ type scan struct {
 	// What the commands are made of.
 	cmd                          command.Read
 	index                        command.IndexLookup
+	terms                        []command.IndexTerm
 	slices                       []command.Slice
 	start, end, keyBytes         []byte
 	components                   [][]byte
@@ -81,9 +82,10 @@ func (s *scan) release() {
 	clear(s.shown)
 	clear(s.components)
 	clear(s.slices)
+	clear(s.terms)
 	clear(s.sorted)
 	*s = scan{
-		slices: s.slices[:0], start: s.start[:0], end: s.end[:0], keyBytes: s.keyBytes[:0],
+		slices: s.slices[:0], terms: s.terms[:0], start: s.start[:0], end: s.end[:0], keyBytes: s.keyBytes[:0],
 		components: s.components[:0],
 		afterKey:   s.afterKey[:0], afterClustering: s.afterClustering[:0], atClustering: s.atClustering[:0],
 		key:    s.key[:0],

@@ -36,10 +36,13 @@ type where struct {
 	// what. It may be nil all the same.
 	indexed bool
 	index   *schema.Index
-	form    expr.IndexForm
 	lookup  expr.Term
 	// lookupEntry is the value of a lookup among the entries of a map; lookup is then the key.
 	lookupEntry expr.Term
+	// terms are what is looked up instead in storage-attached indexes; index is then that of the first.
+	terms []term
+	// checked are the sets of restrictions that rows are checked against, as Cassandra sees it.
+	checked []*relation.Set
 
 	// sliced are the clustering restrictions that become intervals of clustering keys, in order; the last may be a
 	// slice.
@@ -119,7 +122,7 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 	case schema.PartitionKey:
 		return w.pk.Add(bound)
 	case schema.Clustering:
-		if !allowFiltering {
+		if !allowFiltering && w.attached(bound) == nil {
 			return w.clustering.AddClustering(bound)
 		}
 		return w.clustering.Add(bound)
@@ -222,12 +225,13 @@ func (w *where) unrestrictedBefore() error {
 
 func (w *where) filter(set *relation.Set, list []*relation.Restriction) {
 	w.filtered = append(w.filtered, list...)
+	w.checked = append(w.checked, set)
 	w.filteredColumns += set.Size()
 }
 
 // checkFiltering refuses what would filter without having been allowed to.
 func (w *where) checkFiltering(allowed bool) error {
-	if allowed || !w.keyRange && !w.indexed {
+	if allowed || !w.keyRange && !w.indexed || w.allAttached() {
 		return nil
 	}
 	if w.filteredColumns > 1 || w.filteredColumns == 0 && !w.clustering.Empty() || w.filteredColumns != 0 &&

@@ -76,7 +76,7 @@ func (w *entryWalk) iterator(lower, upper []byte) (*pebble.Iterator, error) {
 func (w *entryWalk) open(values [][]byte) error {
 	a := &allOf{}
 	for _, v := range values {
-		lower, upper := w.rd.entryBounds(v)
+		lower, upper := w.rd.entryBounds(w.rd.r.Index.Index, v)
 		if lower == nil || upper != nil && bytes.Compare(lower, upper) >= 0 {
 			return nil
 		}

@@ -24,11 +24,14 @@ type entries struct {
 // readIndex reads the rows that have an entry: for each partition with entries its deletions and statics, then the rows
 // they name.
 func (rd *reader) readIndex() error {
+	if len(rd.r.Index.All) > 0 {
+		return rd.readTerms()
+	}
 	if len(rd.r.Index.Any) > 0 || rd.r.Index.Ordered() {
 		return rd.readEntries()
 	}
 	var e entries
-	lower, upper := rd.entryBounds(rd.r.Index.Value)
+	lower, upper := rd.entryBounds(rd.r.Index.Index, rd.r.Index.Value)
 	if upper != nil && bytes.Compare(lower, upper) >= 0 {
 		return nil
 	}
@@ -50,10 +53,10 @@ func (rd *reader) openTable() error {
 	return rd.open()
 }
 
-// entryBounds returns the stretch of entries of a value that the read may need.
-func (rd *reader) entryBounds(value []byte) (lower, upper []byte) {
+// entryBounds returns the stretch of entries of a value of an index that the read may need.
+func (rd *reader) entryBounds(index uint32, value []byte) (lower, upper []byte) {
 	r := rd.r
-	prefix := keys.AppendIndexValue(nil, r.Index.Index, value)
+	prefix := keys.AppendIndexValue(nil, index, value)
 	n := len(prefix)
 	if r.Key != nil {
 		lower = keys.AppendPosition(prefix, r.Token, r.Key)

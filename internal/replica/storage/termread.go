@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// termFew is how many places the terms of equal values may have in common for those of ranges not to be looked at: so
+// many rows are read faster.
+const termFew = 256
+
+// termRead reads the rows that several terms have in common, in the order of the table. What a term stands for is a
+// list of places: rows, or whole partitions. A term may be left out, as the caller checks rows: then there are more.
+type termRead struct {
+	*entryWalk
+	// rows and parts are the terms of rows, and of whole partitions.
+	rows, parts []*termPlaces
+	// at is where all terms agree: a row or, if there are only terms of partitions, a partition. next is scratch.
+	at, next []byte
+}
+
+// readTerms reads what the terms of an index lookup have in common.
+func (rd *reader) readTerms() error {
+	w := &termRead{entryWalk: &entryWalk{rd: rd}}
+	defer w.close()
+	if rd.r.Reversed {
+		return rd.readAll()
+	}
+	// Iterators over entries are made before the one over rows: what they lead to is then seen, too.
+	for i := range rd.r.Index.All {
+		if t := &rd.r.Index.All[i]; t.End == nil && (rd.r.Key == nil || !t.Whole) {
+			if none, err := w.equal(t); none || err != nil {
+				return err
+			}
+		}
+	}
+	few, err := w.few()
+	if err != nil {
+		return err
+	}
+	for i := range rd.r.Index.All {
+		if t := &rd.r.Index.All[i]; t.End != nil && rd.r.Key == nil && !few {
+			if none, err := w.ranged(t); none || err != nil {
+				return err
+			}
+		}
+	}
+	if len(w.rows)+len(w.parts) == 0 {
+		return rd.readAll()
+	}
+	if err := rd.openTable(); err != nil {
+		return err
+	}
+	return w.join()
+}
+
+// readAll reads as if there were no index.
+func (rd *reader) readAll() error {
+	if rd.r.Key != nil {
+		return rd.readPartition()
+	}
+	return rd.readRange()
+}
+
+// few reports whether the terms of equal values have few places in common, and begins them anew.
+func (w *termRead) few() (bool, error) {
+	if len(w.rows)+len(w.parts) == 0 {
+		return false, nil
+	}
+	n := 0
+	ok, err := w.first()
+	for ; ok && err == nil && n <= termFew; n++ {
+		w.rd.visited++
+		ok, err = w.behind(w.at)
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, t := range append(w.rows[:len(w.rows):len(w.rows)], w.parts...) {
+		if err := t.begin(); err != nil {
+			return false, err
+		}
+	}
+	return n <= termFew, nil
+}
+
+// add takes in a term.
+func (w *termRead) add(whole bool, t *termPlaces) {
+	if whole {
+		w.parts = append(w.parts, t)
+	} else {
+		w.rows = append(w.rows, t)
+	}
+}
+
+// join visits what the terms have in common.
+func (w *termRead) join() error {
+	rd := w.rd
+	ok, err := w.first()
+	for ok && err == nil {
+		step, failed := w.visitAt()
+		if failed != nil || step == command.Stop {
+			return failed
+		}
+		if step == command.NextPartition || len(w.rows) == 0 {
+			if w.next = keys.After(append(w.next[:0], w.at[:partLen(w.at)]...)); w.next == nil {
+				return nil
+			}
+			ok, err = w.from(w.next)
+		} else {
+			ok, err = w.behind(w.at)
+		}
+		if ok && err == nil && rd.r.Key == nil && !bytes.HasPrefix(w.at, w.place[:w.part]) {
+			if step, err = rd.passed(); step == command.Stop {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// visitAt visits the row, or the rows of the partition, where the terms agree.
+func (w *termRead) visitAt() (command.Step, error) {
+	if len(w.rows) > 0 {
+		return w.visit(w.at)
+	}
+	rd := w.rd
+	rd.visited++
+	if err := rd.tick(); err != nil {
+		return command.Stop, err
+	}
+	if _, err := w.enter(w.at); err != nil {
+		return command.Stop, err
+	}
+	return rd.partition()
+}
+
+// first finds the first place where the terms agree; it is false at the end.
+func (w *termRead) first() (bool, error) { return w.from(nil) }
+
+// behind finds the next place behind one.
+func (w *termRead) behind(place []byte) (bool, error) {
+	w.next = append(append(w.next[:0], place...), 0)
+	return w.from(w.next)
+}
+
+// from finds the first place that is not before to where all terms agree.
+func (w *termRead) from(to []byte) (bool, error) {
+	target := append(w.at[:0], to...)
+	for agreed := false; !agreed; {
+		agreed = true
+		for _, t := range w.rows {
+			place, err := t.reach(target)
+			if place == nil || err != nil {
+				return false, err
+			}
+			if !bytes.Equal(place, target) {
+				target, agreed = append(target[:0], place...), false
+			}
+		}
+		for _, t := range w.parts {
+			place, err := t.reach(target[:min(len(target), partLen(target))])
+			if place == nil || err != nil {
+				return false, err
+			}
+			if part := place[:partLen(place)]; !bytes.HasPrefix(target, part) {
+				target, agreed = append(target[:0], part...), false
+			}
+		}
+	}
+	w.at = target
+	return true, nil
+}
+
+// partLen is the length of what is the partition's in a place, that of all of it if it is none.
+func partLen(place []byte) int {
+	if len(place) < positionAndLen {
+		return len(place)
+	}
+	return min(len(place), positionAndLen+int(place[positionAndLen-2])<<8+int(place[positionAndLen-1]))
+}
+
+// positionAndLen is what stands before the partition key in a place: its position, and its length.
+const positionAndLen = 10
