@@ -106,7 +106,8 @@ func newFilter(op filterOp, c *schema.Column, slots map[*schema.Column]int) filt
 	return filter{op: op, slot: slots[c], typ: c.Type}
 }
 
-func (w *where) equalFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+func (w *where) equalFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) (
+	[]filter, error) {
 	var out []filter
 	var values [][]byte
 	if r.Value.Tuple != nil {
@@ -133,7 +134,8 @@ func (w *where) equalFilters(r *relation.Restriction, b *expr.Bindings, slots ma
 	return out, nil
 }
 
-func (w *where) containsFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+func (w *where) containsFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) (
+	[]filter, error) {
 	var out []filter
 	c := r.First()
 	add := func(op filterOp, t expr.Term) error {

@@ -143,6 +143,9 @@ func (w *termRead) placesLeft() (begin, limit []byte) {
 	begin, limit = w.span()
 	if q := w.rd.r; q.AfterKey != nil {
 		after := keys.AppendPosition(nil, q.AfterToken, q.AfterKey)
+		if q.AfterPartition {
+			after = keys.After(after)
+		}
 		if bytes.Compare(after, begin) > 0 {
 			begin = after
 		}
