@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+var (
+	tableWrites = flag.Int64("table-writes", 1200, "statements of TestTableChangesOverKills that are to be acknowledged")
+	tableKills  = flag.Int("table-kills", 1, "kills of nodes while TestTableChangesOverKills writes")
+)
+
+// Of TestTableChangesOverKills: logical partitions and their rows.
+const (
+	tableKeys = 40
+	tableRows = 6
+	tableName = "shop.rows"
+)
+
+// rowAt is a row; that of the static column has c -1.
+type rowAt struct{ k, c int32 }
+
+// tableLoad are clients that write rows.
+type tableLoad struct {
+	f     *fleet
+	stop  chan struct{}
+	value atomic.Int32
+	acked atomic.Int64
+	mu    sync.Mutex
+	// wrote has the values of statements that were acknowledged: each has to be told once.
+	wrote map[int32]rowAt
+}
+
+// statement draws a statement, and the values that it leaves in rows if it is carried out.
+func (l *tableLoad) statement(dice *rand.Rand) (text string, wrote map[int32]rowAt) {
+	k, c, v := dice.Int32N(tableKeys), dice.Int32N(tableRows), l.value.Add(1)
+	insert := func(k, c, v int32) string {
+		return fmt.Sprintf("INSERT INTO shop.rows (k, c, v) VALUES (%d, %d, %d)", k, c, v)
+	}
+	switch dice.IntN(14) {
+	case 0:
+		return fmt.Sprintf("DELETE FROM shop.rows WHERE k = %d AND c = %d", k, c), nil
+	case 1:
+		return fmt.Sprintf("DELETE FROM shop.rows WHERE k = %d AND c >= %d AND c < %d", k, c, c+2), nil
+	case 2:
+		return fmt.Sprintf("DELETE FROM shop.rows WHERE k = %d", k), nil
+	case 3:
+		return fmt.Sprintf("DELETE v FROM shop.rows WHERE k = %d AND c = %d", k, c), nil
+	case 4:
+		return fmt.Sprintf("UPDATE shop.rows SET s = %d WHERE k = %d", v, k), map[int32]rowAt{v: {k, -1}}
+	case 5:
+		return insert(k, c, v) + " IF NOT EXISTS", nil
+	case 6:
+		return fmt.Sprintf("UPDATE shop.rows SET v = %d WHERE k = %d AND c = %d IF v > 100", v, k, c), nil
+	case 7, 8:
+		other, w := (k+1+dice.Int32N(tableKeys-1))%tableKeys, l.value.Add(1)
+		return "BEGIN BATCH " + insert(k, c, v) + "; " + insert(other, c, w) + "; APPLY BATCH",
+			map[int32]rowAt{v: {k, c}, w: {other, c}}
+	case 9, 10:
+		return fmt.Sprintf("UPDATE shop.rows SET v = %d WHERE k = %d AND c = %d", v, k, c), map[int32]rowAt{v: {k, c}}
+	}
+	return insert(k, c, v), map[int32]rowAt{v: {k, c}}
+}
+
+// run writes until the load ends, at one node after the other.
+func (l *tableLoad) run(number int) {
+	dice := rand.New(rand.NewPCG(uint64(number), 23))
+	var conn *rawclient.Conn
+	for node := number; ; {
+		select {
+		case <-l.stop:
+			if conn != nil {
+				conn.Close()
+			}
+			return
+		default:
+		}
+		if conn == nil {
+			var err error
+			node++
+			conn, err = rawclient.Dial(l.f.t.Context(), l.f.nodes[node%len(l.f.nodes)].cql(),
+				rawclient.Options{Timeout: restTime})
+			if err != nil {
+				conn = nil
+				time.Sleep(20 * time.Millisecond) // the node is down
+				continue
+			}
+		}
+		text, wrote := l.statement(dice)
+		if _, err := process.Query(conn, dberr.Quorum, text); err != nil {
+			if strings.Contains(err.Error(), "Invalid") {
+				l.f.t.Errorf("%s: %v", text, err)
+			}
+			conn.Close() // what became of it is not known
+			conn = nil
+			continue
+		}
+		l.mu.Lock()
+		maps.Copy(l.wrote, wrote)
+		l.mu.Unlock()
+		l.acked.Add(1)
+	}
+}
+
+// until waits for so many acknowledged statements.
+func (l *tableLoad) until(n int64) {
+	l.f.t.Helper()
+	last, since := int64(0), time.Now()
+	for l.acked.Load() < n {
+		if now := l.acked.Load(); now != last {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) > 10*time.Minute { // on a machine that others use
+			l.f.t.Fatalf("no statement was acknowledged for ten minutes, at %d", last)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// changedRow is a row of the feed, or of the table: numbers are -1 where there is none.
+type changedRow struct {
+	operation, deleted string
+	row                rowAt
+	value, before      int32
+}
+
+// tableReader follows the feed of the table, or of a range of its tokens, and goes back to its last checkpoint now and
+// then.
+type tableReader struct {
+	l    *tableLoad
+	all  bool
+	text string
+	dice *rand.Rand
+
+	// state is that of the checkpoint, rows are the values by then, came how often each was told.
+	state []byte
+	rows  map[rowAt]int32
+	came  map[int32]int
+
+	changes, pages, again int
+	done                  chan struct{}
+	finished              chan struct{}
+}
+
+func (l *tableLoad) reader(where string, all bool, seed uint64) *tableReader {
+	text := "SELECT k, c, s, v FROM shop.rows WHERE " + where + "cosmos_changefeed_start_time() = 0"
+	if all {
+		text += " AND cosmos_changefeed_mode() = 'all'"
+	}
+	r := &tableReader{l: l, all: all, text: text, dice: rand.New(rand.NewPCG(seed, 29)), rows: map[rowAt]int32{},
+		came: map[int32]int{}, done: make(chan struct{}), finished: make(chan struct{})}
+	go r.run()
+	return r
+}
+
+// page reads a page by a node; ok is false if it gave none.
+func (r *tableReader) page(m *member, state []byte) (page []changedRow, next []byte, ok bool) {
+	c, err := rawclient.Dial(r.l.f.t.Context(), m.cql(), rawclient.Options{Timeout: restTime})
+	if err != nil {
+		return nil, nil, false
+	}
+	defer c.Close()
+	q := cqlwire.Query{Text: []byte(r.text)}
+	q.Consistency, q.PageSize, q.PagingState = dberr.Quorum, int32(1+r.dice.IntN(200)), state
+	_, body, err := c.Call(cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
+	if err != nil {
+		var e *cqlwire.Error
+		if errors.As(err, &e) && (e.Code == cqlwire.CodeInvalid || e.Code == cqlwire.CodeProtocol) {
+			r.l.f.t.Errorf("%s: %v", r.text, err)
+		}
+		return nil, nil, false
+	}
+	result, err := cqlwire.DecodeResult(body, cqlwire.V4)
+	if err != nil {
+		r.l.f.t.Error(err)
+		return nil, nil, false
+	}
+	return changedRows(result, r.all), result.PagingState, true
+}
+
+// changedRows decodes k, c, s and v, of all changes with what stands around them.
+func changedRows(result *cqlwire.Result, all bool) (out []changedRow) {
+	cells := result.Cells
+	text := func() (b []byte) {
+		n := int(int32(binary.BigEndian.Uint32(cells)))
+		if cells = cells[4:]; n >= 0 {
+			b, cells = cells[:n:n], cells[n:]
+		}
+		return b
+	}
+	number := func() int32 {
+		if b := text(); len(b) == 4 {
+			return int32(binary.BigEndian.Uint32(b))
+		}
+		return -1
+	}
+	image := func() (at rowAt, value int32) {
+		at = rowAt{number(), number()}
+		s, v := number(), number()
+		if at.c == -1 {
+			return at, s
+		}
+		return at, v
+	}
+	for range result.RowCount {
+		var c changedRow
+		if all {
+			c.operation, _, c.deleted, _ = string(text()), text(), string(text()), text()
+		}
+		if c.row, c.value = image(); all {
+			_, c.before = image()
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// run reads until it has read everything that there was when the clients had ended.
+func (r *tableReader) run() {
+	defer close(r.finished)
+	nodes := r.l.f.nodes
+	state, node := r.state, r.dice.IntN(len(nodes))
+	var pages [][]changedRow
+	for {
+		last := false
+		select {
+		case <-r.done:
+			last = true
+		default:
+		}
+		page, next, ok := r.page(nodes[node], state)
+		if !ok {
+			node = (node + 1) % len(nodes)
+			time.Sleep(20 * time.Millisecond) // it is down, or leads nothing
+			continue
+		}
+		r.pages++
+		pages, state = append(pages, page), next
+		switch d := r.dice.IntN(12); {
+		case last && len(page) == 0 || d < 3:
+			for _, p := range pages {
+				for i := range p {
+					r.take(&p[i])
+				}
+			}
+			r.state, pages = state, nil
+		case d == 3:
+			state, pages, node = r.state, nil, r.dice.IntN(len(nodes))
+			r.again++
+		}
+		if last && len(page) == 0 {
+			return
+		}
+		if len(page) == 0 {
+			time.Sleep(100 * time.Millisecond) // as clients poll
+		}
+	}
+}
+
+// take checks a change against those before it, and takes it in. A write time is always above those before it, so a
+// deletion deletes all that there is.
+func (r *tableReader) take(c *changedRow) {
+	r.changes++
+	was, there := r.rows[c.row]
+	if !r.all {
+		if there && was == c.value && c.value >= 0 {
+			r.l.f.t.Errorf("%s: %+v comes twice", r.text, *c)
+		}
+		r.rows[c.row] = c.value
+		return
+	}
+	switch c.operation {
+	case "create", "replace", "delete":
+		if there != (c.operation != "create") || there && was != c.before {
+			r.l.f.t.Errorf("%s: %+v comes after %d (%v)", r.text, *c, was, there)
+		}
+		if c.value != c.before && c.value >= 0 {
+			r.came[c.value]++
+		}
+		if r.rows[c.row] = c.value; c.operation == "delete" {
+			delete(r.rows, c.row)
+		}
+	case "delete_partition":
+		maps.DeleteFunc(r.rows, func(at rowAt, _ int32) bool { return at.k == c.row.k })
+	case "delete_range":
+		var from, to int32
+		if n, err := fmt.Sscanf(c.deleted, "c >= %d AND c <= %d", &from, &to); n != 2 || err != nil {
+			r.l.f.t.Errorf("%s: the range is %q", r.text, c.deleted)
+		}
+		maps.DeleteFunc(r.rows, func(at rowAt, _ int32) bool { return at.k == c.row.k && at.c >= from && at.c <= to })
+	default:
+		r.l.f.t.Errorf("%s: %+v", r.text, *c)
+	}
+}
+
+// finish has the reader read the rest.
+func (r *tableReader) finish() {
+	close(r.done)
+	select {
+	case <-r.finished:
+	case <-time.After(20 * time.Minute):
+		r.l.f.t.Fatalf("%s has not ended after 20 minutes", r.text)
+	}
+	r.l.f.t.Logf("%s: %d changes, %d rows in the end, %d pages, went back %d times", r.text, r.changes, len(r.rows),
+		r.pages, r.again)
+}
+
+// TestTableChangesOverKills proves that what is written to a CQL table with cdc = true - rows, cells, ranges, whole
+// keys, static columns, with conditions and in batches - comes out of its feed complete, in order and once for each
+// sequence of paging states, to readers of the whole table and of ranges of tokens that forget what they have read
+// since their last checkpoint now and then, while nodes are killed and partitions split, merge and move; in the end the
+// copies that they have made of all changes are the table, and so is its materialized view.
+func TestTableChangesOverKills(t *testing.T) {
+	f := startFleet(t, 5, "") // replica sets have four, and there is to be somewhere to move to
+	f.nodes[0].do("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+		"CREATE TABLE shop.rows (k int, c int, s int static, v int, PRIMARY KEY (k, c)) WITH cdc = true",
+		"CREATE MATERIALIZED VIEW shop.by_value AS SELECT k, c, v FROM shop.rows WHERE k IS NOT NULL AND "+
+			"c IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, k, c)")
+	f.settle()
+	l := &tableLoad{f: f, stop: make(chan struct{}), wrote: map[int32]rowAt{}}
+	readers := []*tableReader{l.reader("", false, 1), l.reader("", true, 2)}
+	parts := []*tableReader{l.reader("token(k) <= -3000000000000000000 AND ", true, 3),
+		l.reader("token(k) > -3000000000000000000 AND token(k) <= 4000000000000000000 AND ", true, 4),
+		l.reader("token(k) > 4000000000000000000 AND ", true, 5)}
+	var clients sync.WaitGroup
+	for i := range 4 {
+		clients.Go(func() { l.run(i) })
+	}
+	var ids []string
+	for _, m := range f.nodes {
+		ids = append(ids, m.id())
+	}
+	began, dice := time.Now(), rand.New(rand.NewPCG(uint64(*tableWrites), uint64(*tableKills)))
+	each := *tableWrites / int64(max(1, *tableKills))
+	for kill := range *tableKills {
+		l.until(int64(kill)*each + each/4)
+		victim := f.nodes[dice.IntN(len(f.nodes))]
+		by := f.without(victim)[0]
+		t.Logf("%v, %d statements: %s; then %s is killed", time.Since(began).Round(time.Second), l.acked.Load(),
+			stirTable(dice, by, tableName, ids), victim.name())
+		victim.kill()
+		t.Log(stirTable(dice, by, tableName, ids))
+		l.until(int64(kill)*each + each/2)
+		victim.start()
+		victim.isKnown()
+		t.Log(stirTable(dice, by, tableName, ids))
+	}
+	l.until(*tableWrites)
+	close(l.stop)
+	clients.Wait()
+	f.settle()
+	for _, r := range append(readers, parts...) {
+		r.finish()
+	}
+	together := &tableReader{text: "all ranges together", rows: map[rowAt]int32{}, came: map[int32]int{}}
+	for _, p := range parts {
+		maps.Copy(together.rows, p.rows)
+		for v, n := range p.came {
+			together.came[v] += n
+		}
+	}
+	is, view := l.contents(), map[rowAt]int32{}
+	for at, v := range is {
+		if latest, there := readers[0].rows[at]; !there || latest != v {
+			t.Errorf("in the end %+v is %d, and the latest version is %d (%v)", at, v, latest, there)
+		}
+		if at.c >= 0 && v >= 0 {
+			view[at] = v
+		}
+	}
+	for _, r := range []*tableReader{readers[1], together} {
+		if !maps.Equal(r.rows, is) {
+			t.Errorf("%s: the copy is\n%v\nthe table\n%v", r.text, r.rows, is)
+		}
+		for v, at := range l.wrote {
+			if n := r.came[v]; n != 1 {
+				t.Errorf("%s: %d was written to %+v, and comes %d times", r.text, v, at, n)
+			}
+		}
+	}
+	conn := f.nodes[1].dial()
+	f.until("the view agrees", settleTime, func() string {
+		r, err := process.Query(conn, dberr.Quorum, "SELECT k, c, v, v FROM shop.by_value")
+		if err != nil {
+			return err.Error()
+		}
+		got := map[rowAt]int32{}
+		for _, c := range changedRows(r, false) {
+			got[c.row] = c.value
+		}
+		if maps.Equal(got, view) {
+			return ""
+		}
+		return fmt.Sprintf("the view is\n%v\nthe table\n%v", got, view)
+	})
+	t.Logf("%d statements acknowledged in %v, %d values, %d partitions in the end", l.acked.Load(),
+		time.Since(began).Round(time.Second), l.value.Load(), len(f.nodes[0].partitionsOf(tableName)))
+}
+
+// contents are the rows of the table, and the static ones.
+func (l *tableLoad) contents() map[rowAt]int32 {
+	conn := l.f.nodes[0].dial()
+	out := map[rowAt]int32{}
+	query := func(text string) *cqlwire.Result {
+		r, err := process.Query(conn, dberr.Quorum, text)
+		if err != nil {
+			l.f.t.Fatal(err)
+		}
+		return r
+	}
+	for _, c := range changedRows(query("SELECT k, c, s, v FROM shop.rows"), false) {
+		if c.row.c >= 0 {
+			out[c.row] = c.value
+		}
+	}
+	for k, s := range staticsOf(query("SELECT k, s FROM shop.rows")) {
+		out[rowAt{k, -1}] = s
+	}
+	return out
+}
+
+// staticsOf are the second columns of rows by the first; those that are null are left out.
+func staticsOf(r *cqlwire.Result) map[int32]int32 {
+	out := map[int32]int32{}
+	for cells := r.Cells; len(cells) > 0; {
+		var k, s []byte
+		k, cells = next(cells)
+		if s, cells = next(cells); len(s) == 4 {
+			out[int32(binary.BigEndian.Uint32(k))] = int32(binary.BigEndian.Uint32(s))
+		}
+	}
+	return out
+}
