@@ -219,7 +219,10 @@ func (n *Node) sweep(ctx context.Context) {
 		DuePerSecond: n.opts.Storage.SweepKeys, KeysPerSecond: n.opts.Storage.SweepKeys / 5,
 		DedupeSeconds: max(120, int64(10*n.opts.Limits.WriteTimeout/time.Second)),
 		Pressed:       n.short,
-		Propose:       func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
+		Propose: func(ctx context.Context, sw command.Sweep) error {
+			t := n.catalog.Snapshot().TableByID(sw.Table)
+			return n.host.Sweep(ctx, &sw, t != nil && t.Logged())
+		},
 		Error: func(err error) {
 			level := slog.LevelWarn
 			if _, ok := errors.AsType[*partition.WrongRange](err); ok {

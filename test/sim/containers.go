@@ -20,12 +20,14 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// The container: items of a few logical partitions, which are indexed, with a unique key, a stored procedure, which
-// changes, and two triggers.
+// The container: items of a few logical partitions, which are indexed, by one composite index, too, with a unique
+// key, a stored procedure, which changes, and two triggers.
 const (
 	shop       = "shop"
 	stock      = "stock"
 	stockShape = `{"id":"stock","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},` +
+		`"indexingPolicy":{"indexingMode":"consistent","includedPaths":[{"path":"/*"}],"compositeIndexes":[[` +
+		`{"path":"/c","order":"ascending"},{"path":"/v","order":"descending"}]]},` +
 		`"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},"defaultTtl":-1,` +
 		`"changeFeedPolicy":{"retentionDuration":%d}}`
 	mixing, stamping, adding = "mix", "stamp", "also"

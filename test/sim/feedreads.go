@@ -3,15 +3,18 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
@@ -211,8 +214,15 @@ func (w *simulation) lastFeeds() {
 func (n *node) sweepFeeds() {
 	w := n.w
 	for _, t := range w.feeds.tables {
-		if w.OneIn(3) && n.sweepTable(t.ID) {
-			w.counts.FeedSweeps++
+		if !w.OneIn(3) {
+			continue
 		}
+		n.Spawn(func(*world.Task) {
+			if n.sweepTable(t.ID, func(r *partition.Replica, s *command.Sweep, done command.Completion) error {
+				return r.SweepAlone(context.Background(), s, done)
+			}) {
+				w.counts.FeedSweeps++
+			}
+		})
 	}
 }

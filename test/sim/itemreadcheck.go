@@ -154,10 +154,10 @@ func (w *simulation) checkSearch(s *search, settled map[itemVersion]time.Duratio
 	places := map[itemAt]bool{}
 	for _, p := range s.pages {
 		for _, i := range p.items {
-			if times[itemVersion{i.itemAt, i.value}]++; places[i.itemAt] && !s.sorted {
+			if times[itemVersion{i.itemAt, i.value}]++; places[i.itemAt] && s.before == nil {
 				w.Fail("%s gives %v twice", s.text, i.itemAt)
 			}
-			if places[i.itemAt] = true; s.sorted && i.value < last {
+			if places[i.itemAt] = true; s.before != nil && last != 0 && s.before(i.value, last) {
 				w.Fail("%s gives %d after %d", s.text, i.value, last)
 			}
 			last = i.value

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
@@ -52,12 +53,14 @@ type follower struct {
 	saved   paged
 }
 
-// search is a query over the whole container that the index serves: by colour, by a range of values, or in their order.
+// search is a query over the whole container that the index serves: by colour, by a range of values, in their order, or
+// in that of the composite index.
 type search struct {
 	paged
 	text    string
 	matches func(value uint64) bool
-	sorted  bool
+	// before reports whether one value has to come before another; nil where there is no order.
+	before func(a, b uint64) bool
 }
 
 // followersMax bounds the followers, which become two now and then.
@@ -75,10 +78,13 @@ func (w *simulation) beginItemReads() {
 				Since: since, Scope: container.Scope{Key: key}}})
 		}
 	}
-	for range 3 {
-		w.items.searches = append(w.items.searches, w.newSearch(w.Rand.IntN(3)))
+	for range searchKinds {
+		w.items.searches = append(w.items.searches, w.newSearch(w.Rand.IntN(searchKinds)))
 	}
 }
+
+// searchKinds is how many kinds of searches there are.
+const searchKinds = 4
 
 // newSearch draws a search of a kind.
 func (w *simulation) newSearch(kind int) *search {
@@ -92,9 +98,14 @@ func (w *simulation) newSearch(kind int) *search {
 			from = 0
 		}
 		return &search{text: fmt.Sprint(fields, "c.v >= ", from), matches: func(v uint64) bool { return v >= from }}
-	default:
+	case 2:
 		return &search{text: fmt.Sprint(fields, "c.v > 0 ORDER BY c.v"), matches: func(v uint64) bool { return v > 0 },
-			sorted: true}
+			before: func(a, b uint64) bool { return a < b }}
+	default: // by the composite index
+		return &search{text: fmt.Sprint(fields, "c.v > 0 ORDER BY c.c, c.v DESC"),
+			matches: func(v uint64) bool { return v > 0 }, before: func(a, b uint64) bool {
+				return a%colours < b%colours || a%colours == b%colours && a > b
+			}}
 	}
 }
 
@@ -197,7 +208,7 @@ func (w *simulation) search(n *node, t *world.Task, s *search) {
 		w.items.found = append(w.items.found, s)
 		for i := range w.items.searches {
 			if w.items.searches[i] == s {
-				w.items.searches[i] = w.newSearch(w.Rand.IntN(3))
+				w.items.searches[i] = w.newSearch(w.Rand.IntN(searchKinds))
 			}
 		}
 	}
@@ -248,7 +259,7 @@ func (w *simulation) itemsNotRead(what string, n *node, err error) {
 // sweepItems has a node remove what nobody can see of items, of their changes and of the entries of their index.
 func (n *node) sweepItems() {
 	w := n.w
-	if w.items.table == nil || !w.OneIn(3) || !n.sweepTable(w.items.table.ID) {
+	if w.items.table == nil || !w.OneIn(3) || !n.sweepTable(w.items.table.ID, (*partition.Replica).Sweep) {
 		return
 	}
 	if err := n.store.SweepEntries(context.Background(), n.plantPast().Unix()-1, func(int) {}); err != nil {
@@ -258,7 +269,8 @@ func (n *node) sweepItems() {
 }
 
 // sweepTable has a node remove what nobody can see of the partitions of a table that it leads.
-func (n *node) sweepTable(table uint32) bool {
+func (n *node) sweepTable(table uint32, sweep func(r *partition.Replica, s *command.Sweep,
+	done command.Completion) error) bool {
 	w, past := n.w, n.plantPast().Unix()-1
 	for _, r := range n.parts.Replicas() {
 		if r.Table() != table || !r.Leading() {
@@ -271,7 +283,7 @@ func (n *node) sweepTable(table uint32) bool {
 			return false
 		}
 		for i := range g.Sweeps {
-			if err := r.Sweep(&g.Sweeps[i], ending(func(*command.Decision, error) {})); err == nil {
+			if err := sweep(r, &g.Sweeps[i], ending(func(*command.Decision, error) {})); err == nil {
 				w.counts.Sweeps++
 			}
 		}
@@ -295,7 +307,7 @@ func (w *simulation) lastPages() {
 			}
 		})
 	}
-	for kind := range 3 {
+	for kind := range searchKinds {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
 		n.Spawn(func(t *world.Task) { w.compareSearch(n, t, w.newSearch(kind)) })
 	}

@@ -5,10 +5,13 @@ package partition
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestImagesAreBounded proves that the images of one mutation are kept as long as they have no more than imagesMax
@@ -31,5 +34,46 @@ func TestImagesAreBounded(t *testing.T) {
 	}
 	if _, due, err := row.Check(x.ops[0].Operand); err != nil || due != 100+60+command.ChangeGrace {
 		t.Errorf("it expires at %d, %v", due, err)
+	}
+}
+
+// TestSweepAlone proves that a sweep of a table with a change log waits for who has looked at rows and has not written,
+// and that others wait for it: what it removes may be what hides a write.
+func TestSweepAlone(t *testing.T) {
+	w := newWorld(t, 1)
+	p := w.newTable(0)
+	if err := w.write(p.ID, "k", 1); err != nil {
+		t.Fatal(err)
+	}
+	r, m := w.replica(0, p.ID), put("k", 1)
+	latches, stripe := r.host.latches, stripeOf(m.Table, m.Token)
+	g, err := latches.acquire(t.Context(), stripe, r, m.Key, oneKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep := &command.Sweep{Table: testTable, Horizon: time.Now().Unix(),
+		Keys: [][]byte{keys.AppendDeletions(nil, testTable, m.Token, m.Key)}}
+	ended := make(chan error, 1)
+	go func() { ended <- w.nodes[0].host.Load().Sweep(t.Context(), sweep, true) }()
+	poll.Until(t, "the sweep to wait", func() bool {
+		s := &latches.stripes[stripe]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.entries) == 2
+	})
+	select {
+	case err := <-ended:
+		t.Fatalf("the sweep has ended: %v", err)
+	default:
+	}
+	if err := w.nodes[0].host.Load().Sweep(t.Context(), sweep, false); err != nil {
+		t.Errorf("a sweep that waits for nobody: %v", err)
+	}
+	latches.leave(g)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := w.add(p.ID, "counter"); err != nil {
+		t.Errorf("latches are held after the sweep: %v", err)
 	}
 }

@@ -164,7 +164,7 @@ func TestStored(t *testing.T) {
 		t.Fatal("an old dedupe record is no garbage")
 	}
 	for i := range g.Sweeps {
-		if err := h.Sweep(&g.Sweeps[i]); err != nil {
+		if err := h.Sweep(t.Context(), &g.Sweeps[i], i%2 == 1); err != nil {
 			t.Fatal(err)
 		}
 	}

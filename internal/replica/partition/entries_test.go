@@ -269,7 +269,7 @@ func TestTruncateRequireSweep(t *testing.T) {
 		Horizon: time.Now().Unix(),
 		Keys:    [][]byte{keys.AppendDeletions(nil, testTable, old.Token, old.Key)},
 	}
-	if err := w.nodes[w.leader(p.ID)].host.Load().Sweep(sweep); err != nil {
+	if err := w.nodes[w.leader(p.ID)].host.Load().Sweep(t.Context(), sweep, false); err != nil {
 		t.Error(err)
 	}
 	stop.Store(true)

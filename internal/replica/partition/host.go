@@ -337,8 +337,8 @@ func (h *Host) Spans() []keys.Span {
 }
 
 // Sweep has the replica that holds the sweep's keys carry it out, and waits for it. The keys belong to one replica, as
-// those that were found in one of Spans do.
-func (h *Host) Sweep(sw *command.Sweep) error {
+// those that were found in one of Spans do. logged says that their table has a change log.
+func (h *Host) Sweep(ctx context.Context, sw *command.Sweep, logged bool) error {
 	if len(sw.Keys) == 0 {
 		return nil
 	}
@@ -351,7 +351,13 @@ func (h *Host) Sweep(sw *command.Sweep) error {
 			continue
 		}
 		done := make(signal, 1)
-		if err := r.Sweep(sw, done); err != nil {
+		var err error
+		if logged {
+			err = r.SweepAlone(ctx, sw, done)
+		} else {
+			err = r.Sweep(sw, done)
+		}
+		if err != nil {
 			return err
 		}
 		ended, err := await(h.drive, patience{ctx: context.Background()}, done)

@@ -153,7 +153,8 @@ func TestPriceIsTheSameEverywhere(t *testing.T) {
 	same("compacted", p.ID)
 	if err := w.request(p.ID, func(r *Replica, _ func(*command.Mutation)) error {
 		done := make(result, 1)
-		if err := r.Sweep(&command.Sweep{Table: testTable, Keys: stored, Horizon: 1000}, done); err != nil {
+		s := &command.Sweep{Table: testTable, Keys: stored, Horizon: 1000}
+		if err := r.SweepAlone(t.Context(), s, done); err != nil {
 			return err
 		}
 		return <-done

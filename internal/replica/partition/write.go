@@ -198,7 +198,7 @@ func (r *Replica) completing(e *command.Entry, done command.Completion, release 
 }
 
 // Sweep removes what nobody can see any more, and completes done or returns an error as Write does. It needs no latch:
-// what readers see does not change.
+// what readers see does not change. In a table with a change log use SweepAlone.
 func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
@@ -208,6 +208,29 @@ func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
 		return r.wrongRange()
 	}
 	return r.completing(&command.Entry{Kind: command.EntrySweep, Sweep: *s}, done, nil)
+}
+
+// SweepAlone is Sweep for a table with a change log: it latches all keys until it is applied. A deletion that is swept
+// may have hidden a write of an older timestamp from who made the images of that write, and hides it no more when the
+// write is applied after the sweep: then the row would change without an entry in the log.
+func (r *Replica) SweepAlone(ctx context.Context, s *command.Sweep, done command.Completion) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	release, err := r.freeze(ctx)
+	if err != nil {
+		return err
+	}
+	if !r.holdsAll(s) {
+		err = r.wrongRange()
+	} else {
+		err = r.completing(&command.Entry{Kind: command.EntrySweep, Sweep: *s}, done, release)
+	}
+	if err != nil {
+		release()
+	}
+	return err
 }
 
 // Truncate removes all rows, and their entries in the given indexes of the table, and completes done or returns an
