@@ -135,6 +135,7 @@ func (n *node) startClients() {
 	n.Spawn(n.readHere)
 	n.startSetter()
 	n.startSchema()
+	n.startViews()
 }
 
 // draw chooses what to do.

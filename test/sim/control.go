@@ -27,8 +27,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/script"
+	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -55,6 +55,8 @@ type control struct {
 	definitions *container.Definitions
 	// writes executes the modifications of CQL.
 	writes *write.Executor
+	// views has views follow.
+	views *view.Keeper
 	// making is set while replicas are made or removed, returning while the node takes its new place in the meta
 	// partition.
 	making, returning bool
@@ -129,7 +131,7 @@ func (n *node) run(*world.Task) {
 	n.keeper, n.member.Records = keeper, keeper
 	n.builder = backfill.New(backfill.Options{
 		Records: keeper, Table: n.plantTable(write.BackfillTable{Coordinator: n.coord, Sched: s}),
-		Entries: expr.IndexOps, Schema: n.cat.Snapshot, Sched: s,
+		Entries: n.entries, Schema: n.cat.Snapshot, Sched: s,
 		Mine: n.member.LeadsMeta, Log: n.log(),
 	})
 	n.changer = &schemachange.Changer{
@@ -177,6 +179,7 @@ func (n *node) run(*world.Task) {
 		n.startGrowth(ctx)
 	}
 	n.startSpending(ctx)
+	n.keepViews()
 	n.startClients()
 	if err := n.firstBoot(); n.Life != life {
 		return // the process is gone
@@ -423,6 +426,12 @@ func (w *simulation) firstRecords() (err error) {
 	}
 	if w.plan.With.Feeds {
 		if s, err = w.firstFeeds(s); err != nil {
+			return err
+		}
+		w.born = s.Map
+	}
+	if w.plan.With.Views {
+		if s, err = w.firstViews(s); err != nil {
 			return err
 		}
 		w.born = s.Map

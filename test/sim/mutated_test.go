@@ -76,6 +76,9 @@ func edits() []planted.Edit {
 	}
 }
 
+// mistake is a mistake by its name in the product, and the hardships in which it is looked for. name says what it is.
+type mistake struct{ name, mistake, only string }
+
 // TestMutationsAreFound proves that mistakes within the product, which cannot be planted around it, are found within
 // 200 seeds: the simulator is built with changed source files, once for all mistakes, which the environment chooses
 // from. It takes a compilation, so it is for runs with the laws.
@@ -85,8 +88,8 @@ func TestMutationsAreFound(t *testing.T) {
 	}
 	const merges = "Splits,Merges,Growth,Presses"
 	seeds := planted.Read(t)
-	bin := planted.Build(t, edits()...)
-	for _, m := range []struct{ name, mistake, only string }{
+	bin := planted.Build(t, append(edits(), viewEdits()...)...)
+	for _, m := range append([]mistake{
 		{"stamps do not come over with a merge", "merged stamps", merges + ",Jumps"},
 		{"ids do not come over with a merge", "merged ids", merges},
 		{"the next epoch is taken for a split", "epoch", "Splits"},
@@ -118,7 +121,7 @@ func TestMutationsAreFound(t *testing.T) {
 		{"a row keeps its earlier entry in the change log", "old entries", "Feeds"},
 		{"the latest versions leave out static rows", "statics", "Feeds"},
 		{"a sweep removes entries of the change log that are good", "swept changes", "Feeds"},
-	} {
+	}, viewMistakes()...) {
 		t.Run(m.name, func(t *testing.T) {
 			seeds.Find(t, m.name, func(seed uint64) bool {
 				out, failed := bin.Seeds(m.mistake, seed, 1, "-sim.only="+m.only)
@@ -130,7 +133,8 @@ func TestMutationsAreFound(t *testing.T) {
 			})
 		})
 	}
-	for _, only := range []string{merges + ",Jumps", "Transactions,Containers", "Feeds,Splits,Merges"} {
+	for _, only := range []string{merges + ",Jumps", "Transactions,Containers", "Feeds,Splits,Merges",
+		"Views,Splits,Merges"} {
 		if out, failed := bin.Seeds("", 1, 2, "-sim.only="+only); failed {
 			t.Errorf("without a mistake, %s: %s", only, out)
 		}

@@ -64,6 +64,8 @@ type Hardships struct {
 	Feeds bool
 	// Containers are of items, one by one, in batches and in stored procedures.
 	Containers bool
+	// Views are of a table that is written to with statements of every kind.
+	Views bool
 }
 
 // Usual is what every seed has.
@@ -134,6 +136,8 @@ type Counts struct {
 	// FeedWrites are statements to tables with a feed that were answered, FeedPages pages of the feeds, FeedRereads
 	// those that a reader forgot, FeedDivisions readers that became two, FeedSweeps rounds over what nobody can see.
 	FeedWrites, FeedPages, FeedRereads, FeedDivisions, FeedSweeps int
+	// BaseWrites are statements about the base of views that were carried out, ViewRows what the views had in the end.
+	BaseWrites, ViewRows int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -240,6 +244,9 @@ func Run(p Plan) *Report {
 	if p.With.Feeds {
 		w.beginFollowing()
 		w.After(p.Length+17*time.Second, w.lastFeeds)
+	}
+	if p.With.Views {
+		w.After(p.Length+17*time.Second, w.lastViewReads)
 	}
 	end := p.Length + 20*time.Second
 	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {

@@ -37,6 +37,9 @@ func AppendDueRange(dst, start, end []byte) []byte {
 	return append(append(dst, 1), end...)
 }
 
+// DueRanges are the bounds of the rests of all hints that ranges are out of step.
+func DueRanges() (lower, upper []byte) { return []byte{dueRange}, []byte{dueRange + 1} }
+
 // Due is the rest of a hint under HintDue taken apart: a row, or the rows of [Start, End).
 type Due struct {
 	Range bool

@@ -218,28 +218,31 @@ func (l *looker) Row(_ []byte, r *row.Row) (command.Step, error) { return comman
 // changes adds what brings the view in step with a row of the base at a stamp: the image at its place, and deletions at
 // all others where the row may have left something. Those places are settled, unless the row has its value still: it
 // may be shown there later without being written there again.
+//
+// Nothing is put where no place leads. There is none if the row was there before the view, and its build has not come
+// to the row: then the place is entered now, and with it that the row is due.
 func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, stamp, now int64) error {
-	if image.Shown {
-		d.add(v, &image.Place, image.Operand)
-	}
 	var b row.Builder
+	var left [][]byte
 	if v.key == nil {
 		if image.Shown {
+			d.add(v, &image.Place, image.Operand) // each hint that a row is due comes with its place
 			return nil
 		}
 		if p, ok := v.place(values, nil); ok {
 			d.add(v, &p, gone(&b, stamp, now))
 		}
-		place := keys.AppendIndex(nil, v.Index, keys.HintPlace, w.token, w.key,
-			keys.AppendPlace(nil, w.clustering, nil))
-		d.settled = append(d.settled, keys.AppendSettled(nil, place, stamp)) // whatever makes the row enters it again
-		return nil
+		left = append(left, keys.AppendIndex(nil, v.Index, keys.HintPlace, w.token, w.key,
+			keys.AppendPlace(nil, w.clustering, nil))) // whatever makes the row enters it again
+		return v.settle(d, w, left, stamp)
 	}
+	known := false
 	lower, upper := keys.PlacesOf(w.clustering)
-	return d.replica.ViewPlaces(v.Index, w.token, w.key, lower, upper, func(place []byte, _ int64) bool {
+	err := d.replica.ViewPlaces(v.Index, w.token, w.key, lower, upper, func(place []byte, _ int64) bool {
 		e, _ := keys.ParseIndex(place)
 		_, value, ok := keys.ParsePlaceOf(e.Clustering)
-		same := image.Value != nil && bytes.Equal(value, image.Value)
+		same := ok && image.Value != nil && bytes.Equal(value, image.Value)
+		known = known || same
 		if !ok || same && image.Shown {
 			return true
 		}
@@ -247,10 +250,37 @@ func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, sta
 			d.add(v, &p, gone(&b, stamp, now))
 		}
 		if !same {
-			d.settled = append(d.settled, keys.AppendSettled(nil, place, stamp))
+			left = append(left, bytes.Clone(place))
 		}
 		return true
 	})
+	switch {
+	case err != nil:
+		return err
+	case image.Shown && known:
+		d.add(v, &image.Place, image.Operand)
+	case image.Shown:
+		d.mutations = append(d.mutations, command.Mutation{Table: v.Base.ID, Token: w.token, Key: w.key,
+			SchemaVersion: v.Base.Revision, Ops: v.Row(nil, w.clustering, image.Value, true)})
+	}
+	return v.settle(d, w, left, stamp)
+}
+
+// settle settles places that a row of the base was seen to have left, unless it is due since after the stamp: then the
+// view may have the row there with a higher stamp, of a delivery that read an older row than this one, and what is due
+// has to find the place.
+func (v *View) settle(d *delivery, w *wanted, places [][]byte, stamp int64) error {
+	if len(places) == 0 {
+		return nil
+	}
+	since, err := d.replica.DueSince(v.Index, w.token, w.key, w.clustering, stamp)
+	if since || err != nil {
+		return err
+	}
+	for _, place := range places {
+		d.settled = append(d.settled, keys.AppendSettled(nil, place, stamp))
+	}
+	return nil
 }
 
 // add adds an operand for a row of a view.

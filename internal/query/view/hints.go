@@ -14,10 +14,11 @@ import (
 
 // Row appends the hints that a write of a row leaves for the view: that the row may be out of step and, where it may
 // get a place in the view, which. value is what is written to the column of the view's key that is none of the base,
-// nil for none; insert says that the row may appear.
+// nil for none; insert says that the row may appear. Where the view has no such column the place is always entered: the
+// row may have been there before the view.
 func (v *View) Row(dst []command.Op, clustering, value []byte, insert bool) []command.Op {
 	n := len(clustering)
-	if insert && (v.key == nil || value != nil) {
+	if v.key == nil || insert && value != nil {
 		rest := keys.AppendPlace(make([]byte, 0, 2*n+len(value)+8), clustering, value)
 		dst = append(dst, v.op(keys.HintPlace, rest))
 	}

@@ -130,6 +130,23 @@ func (r *Replica) Due(index uint32, from []byte, fn func(key []byte, stamp int64
 	return r.host.store.Hints(lower, upper, fn)
 }
 
+// DueSince reports whether a row is due for the view of an index of hints since after a stamp, by itself or as part
+// of a range of its logical partition.
+func (r *Replica) DueSince(index uint32, tok token.Token, key, clustering []byte, stamp int64) (since bool, err error) {
+	row := keys.AppendIndex(nil, index, keys.HintDue, tok, key, keys.AppendDueRow(nil, clustering))
+	if at, ok, err := r.HintAt(row); err != nil || ok && at > stamp {
+		return true, err
+	}
+	lower, upper := keys.DueRanges()
+	prefix := keys.AppendIndex(nil, index, keys.HintDue, tok, key, nil)
+	err = r.host.store.Hints(append(bytes.Clone(prefix), lower...), append(prefix, upper...),
+		func(_ []byte, at int64) bool {
+			since = since || at > stamp
+			return !since
+		})
+	return since, err
+}
+
 // ViewPlaces passes on the places, of rows of a logical partition, whose rests are in [lower, upper); a nil upper is
 // unbounded. fn is as of Due.
 func (r *Replica) ViewPlaces(index uint32, tok token.Token, key, lower, upper []byte,

@@ -123,9 +123,10 @@ func (s *Snapshots) createTemp(name string) (vfs.File, error) {
 type state struct {
 	snap *pebble.EventuallyFileOnlySnapshot
 	meta keys.Meta
-	// lower and upper bound its rows; indexes are those of its table.
+	// lower and upper bound its rows; indexes are those of its table, if that has none from the id known on.
 	lower, upper []byte
 	indexes      []uint32
+	known        uint32
 }
 
 // rowBounds returns the bounds of what a partition owns alone.
@@ -149,7 +150,7 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		if !ok {
 			return nil, ErrNoPartition
 		}
-		st := &state{}
+		st := &state{known: s.next.Load()} // before the indexes, which are installed before it is told
 		st.lower, st.upper = rowBounds(partition, m.Span)
 		key := keys.AppendMeta(nil, keys.PartitionID, partition)
 		ranges := []pebble.KeyRange{
@@ -157,7 +158,6 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 			{Start: progressKey, End: append(bytes.Clone(progressKey), 0)},
 			{Start: st.lower, End: st.upper},
 		}
-		next := s.next.Load() // before the indexes, which are installed before it is told
 		if t := s.table(m.Span.Table).installed.Load(); t != nil && partition != keys.MetaPartition {
 			for i := range t.Indexes {
 				st.indexes = append(st.indexes, t.Indexes[i].ID)
@@ -169,9 +169,6 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		st.snap = s.db.NewEventuallyFileOnlySnapshot(ranges)
 		if st.meta, ok, err = readMeta(st.snap, partition); err == nil && !ok {
 			err = ErrNoPartition
-		}
-		if err == nil && partition != keys.MetaPartition {
-			err = s.knowsIndexes(next) // after the state was taken: it has no others
 		}
 		if err != nil {
 			return nil, s.check(errors.Join(err, st.snap.Close()))
@@ -244,6 +241,11 @@ func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*Sna
 	st, err := s.pin(partition)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of partition %d: %w", partition, err)
+	}
+	if partition != keys.MetaPartition {
+		if err := s.knowsIndexes(st.known); err != nil { // after the state was taken: it has no others
+			return nil, fmt.Errorf("snapshot of partition %d: %w", partition, errors.Join(err, st.snap.Close()))
+		}
 	}
 	p, err := s.spool(ctx, st)
 	if cerr := st.snap.Close(); cerr != nil && err == nil {
