@@ -32,6 +32,7 @@ type commands struct {
 	History      historyCommand      `cmd:"" help:"Show the splits, merges and moves of physical partitions that have ended."`
 	Top          topCommand          `cmd:"" help:"Show live what is spent at tables, physical partitions and keys."`
 	Advise       adviseCommand       `cmd:"" help:"Say what is wrong with the design of tables, and what else would come to."`
+	Verify       verifyCommand       `cmd:"" help:"Compare views and indexes with their tables, and repair them."`
 	Keys         keysCommand         `cmd:"" help:"Show the keys that clients of containers sign their requests with."`
 	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what the build that all its nodes run brings: no way back."`
 	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`

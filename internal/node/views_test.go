@@ -274,10 +274,30 @@ func TestViewsFollow(t *testing.T) {
 	c.query(create[3])
 	phase(n, 3)
 	agree("after a view was built", views)
+	verifyAll(t, n, "view", "v.by_v")
+	verifyAll(t, n, "view", "v.by_c")
 	c.query("TRUNCATE v.t")
 	agree("after TRUNCATE", views)
 	if rows, _ := rowsIn(c, "v.t", "k, c"); len(rows) > 0 {
 		t.Errorf("%d rows are left", len(rows))
+	}
+}
+
+// verifyAll fails the test if a view, or an index, differs from its table.
+func verifyAll(t *testing.T, n *Node, kind, name string) {
+	t.Helper()
+	o := admin.VerifyOrder{Kind: kind, Name: name, Rows: 3}
+	for pages := 0; ; pages++ {
+		page, err := n.orderVerify(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Differences) > 0 || pages > 1000 {
+			t.Fatalf("page %d of %s: %+v", pages, name, page.Differences)
+		}
+		if o.From = page.Next; o.From == "" {
+			return
+		}
 	}
 }
 

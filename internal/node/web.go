@@ -47,6 +47,7 @@ func (n *Node) serveHTTP() error {
 		Advise:  func(ctx context.Context, table string) (any, error) { return n.adviseNamed(ctx, table) },
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
 		Split: n.orderSplit, Move: n.orderMove, Merge: n.orderMerge, Cancel: n.orderCancel,
+		Verify:  n.orderVerify,
 		Profile: true,
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.OpenPages, Log: n.log}

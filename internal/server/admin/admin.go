@@ -56,6 +56,8 @@ type Options struct {
 	Merge func(ctx context.Context, o MergeOrder) (string, error)
 	// Cancel takes back a merge or a move of a physical partition; POST /partition/cancel.
 	Cancel func(ctx context.Context, o CancelOrder) (string, error)
+	// Verify compares a page of a view or an index with its table; POST /verify, answered as JSON.
+	Verify func(ctx context.Context, o VerifyOrder) (*VerifyPage, error)
 	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade.
 	Upgrade func(ctx context.Context) (string, error)
 	// Keys are the keys of the REST surface, shown at /keys as JSON; nil: there is no such page. It is for the owner of
@@ -168,6 +170,7 @@ func Handler(o Options, gate *Gate) http.Handler {
 			write(w, answer, err)
 		}))
 	}
+	mux.HandleFunc("POST /verify", gate.wrap("verify", order, verifyPage(&o)))
 	if o.Keys != nil {
 		mux.HandleFunc("GET /keys", gate.wrap("keys", order, func(w http.ResponseWriter, _ *http.Request) {
 			writeJSON(w, o.Keys())

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/view"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// orderVerify compares a page of a view or an index with its table.
+func (n *Node) orderVerify(ctx context.Context, o admin.VerifyOrder) (*admin.VerifyPage, error) {
+	keyspace, name, ok := strings.Cut(o.Name, ".")
+	ks := n.catalog.Snapshot().Keyspaces[keyspace]
+	if !ok || ks == nil || schema.IsSystem(keyspace) {
+		return nil, fmt.Errorf("there is no %s %s: give its keyspace, too, as in ks.name", o.Kind, o.Name)
+	}
+	from, err := decodeAt(o.From)
+	if err != nil {
+		return nil, err
+	}
+	v := &view.Verifier{Rows: n.coordinator, Now: n.clock(), Repair: o.Repair}
+	var page *view.Page
+	if o.Kind == "view" {
+		page, err = v.View(ctx, ks, name, from, o.Rows)
+	} else {
+		t, ix := ks.Index(name)
+		switch {
+		case ix == nil:
+			return nil, fmt.Errorf("there is no index %s", o.Name)
+		case n.builder.Building(ix):
+			return nil, fmt.Errorf("index %s is being built: try again when it is", o.Name)
+		}
+		page, err = v.Index(ctx, t, ix, n.definitions.IndexOps, from, o.Rows)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &admin.VerifyPage{Rows: page.Rows, Busy: page.Busy, View: from.Back, Next: encodeAt(page.Next),
+		Differences: []admin.VerifyDifference{}}
+	for _, d := range page.Differences {
+		out.Differences = append(out.Differences, admin.VerifyDifference(d))
+	}
+	return out, nil
+}
+
+// encodeAt is a place between two pages as text.
+func encodeAt(at *view.At) string {
+	if at == nil {
+		return ""
+	}
+	b := []byte{0}
+	if at.Back {
+		b[0] |= 1
+	}
+	if at.Key == nil {
+		return hex.EncodeToString(b)
+	}
+	b[0] |= 2
+	b = binary.BigEndian.AppendUint64(b, uint64(at.Token))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(at.Key)))
+	return hex.EncodeToString(append(append(b, at.Key...), at.Clustering...))
+}
+
+// decodeAt reads what encodeAt wrote.
+func decodeAt(text string) (at view.At, err error) {
+	b, err := hex.DecodeString(text)
+	if err != nil || text == "" {
+		if err != nil {
+			err = errPlace
+		}
+		return at, err
+	}
+	at.Back = b[0]&1 != 0
+	if b[0]&2 == 0 {
+		return at, nil
+	}
+	const head = 1 + 8 + 4
+	if len(b) < head || uint64(len(b)-head) < uint64(binary.BigEndian.Uint32(b[9:])) {
+		return at, errPlace
+	}
+	end := head + int(binary.BigEndian.Uint32(b[9:]))
+	at.Token = token.Token(binary.BigEndian.Uint64(b[1:]))
+	at.Key, at.Clustering = b[head:end], b[end:]
+	return at, nil
+}
+
+var errPlace = errors.New("this is no place to go on from: begin without one")

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"bytes"
+	"context"
+	"math"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// EntriesOf are the operands that enter a row into an index.
+type EntriesOf func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
+
+// Index looks whether the rows of a page of a table are found by an index of it. Entries that lead nowhere do no harm,
+// and are not looked for: who follows one looks at the row.
+func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, from At,
+	limit int) (*Page, error) {
+	if ix.Kind == schema.ViewKind || ix.Kind == schema.DocumentKind || t.OfVectors(ix) {
+		return nil, dberr.Invalidf("Index %s.%s has no entries that can be compared", t.Keyspace, ix.Name)
+	}
+	c := t.Column(ix.Column)
+	now := f.Now().Unix()
+	static := c != nil && c.Kind == schema.Static
+	rows, next, err := f.rows(ctx, t, from, &rowsOf{limit: limit, statics: static}, now)
+	if err != nil {
+		return nil, err
+	}
+	agrees := func(ctx context.Context, s *suspect) (bool, error) {
+		ops, err := f.entriesOf(ctx, t, ix, entries, s, now)
+		if err != nil {
+			return false, err
+		}
+		s.image = nil
+		found := true
+		for i := range ops {
+			s.image = append(append(s.image, byte(len(ops[i].Value))), ops[i].Value...)
+			ok, err := f.finds(ctx, t, &ops[i], s, now)
+			if err != nil {
+				return false, err
+			}
+			found = found && ok
+		}
+		if s.what = ""; !found {
+			s.what = "the index does not find the row"
+		}
+		return found, nil
+	}
+	out := &Page{Rows: len(rows), Next: next}
+	var suspects []*suspect
+	for i := range rows {
+		s := &suspect{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
+		if ok, err := agrees(ctx, s); err != nil {
+			return nil, err
+		} else if !ok {
+			suspects = append(suspects, s)
+		}
+	}
+	return out, f.judge(ctx, t, out, suspects, agrees, func(s *suspect) command.Mutation {
+		m := command.Mutation{Table: t.ID, Token: s.token, Key: s.key, SchemaVersion: t.Revision}
+		m.Ops, err = f.entriesOf(ctx, t, ix, entries, s, now)
+		return m
+	})
+}
+
+// entriesOf are the entries that a row, as it is now, has to have.
+func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, s *suspect,
+	now int64) (ops []command.Op, err error) {
+	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,
+		Dropped: t.DroppedIDs()}
+	v := &rowsOf{limit: math.MaxInt, each: func(clustering []byte, r *row.Row) error {
+		list, err := entries(t, ix, s.key, bytes.Clone(clustering), r)
+		for i := range list {
+			list[i].Value = bytes.Clone(list[i].Value) // a view over the row
+		}
+		ops = list
+		return err
+	}}
+	if len(s.clustering) > 0 {
+		read.Slices = []command.Slice{{Start: s.clustering, End: append(bytes.Clone(s.clustering), 0)}}
+	} else if len(t.Clustering) > 0 {
+		v.statics, read.Statics = true, true
+	}
+	return ops, f.Rows.Read(ctx, &read, v)
+}
+
+// finds reports whether a row is found by an entry.
+func (f *Verifier) finds(ctx context.Context, t *schema.Table, op *command.Op, s *suspect, now int64) (bool, error) {
+	look := &command.IndexLookup{Index: op.Index, Value: op.Value}
+	if op.Index&keys.OrderedIndex != 0 {
+		look = &command.IndexLookup{Index: op.Index, Any: [][][]byte{{op.Value}}}
+	}
+	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,
+		Dropped: t.DroppedIDs(), Index: look, Statics: len(s.clustering) == 0 && len(t.Clustering) > 0}
+	if len(op.Clustering) > 0 {
+		read.Slices = []command.Slice{{Start: op.Clustering, End: append(bytes.Clone(op.Clustering), 0)}}
+	}
+	v := &rowsOf{limit: math.MaxInt, statics: read.Statics}
+	err := f.Rows.Read(ctx, &read, v)
+	return len(v.rows) > 0, err
+}
