@@ -56,7 +56,7 @@ func bound(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
 	case *schema.CreateIndex:
 		n := 1
 		if t := s.Table(c.Keyspace, c.Table); t != nil {
-			n += len(t.Indexes)
+			n += len(t.ShownIndexes())
 		}
 		return g.NewIndex(c.Name, c.Table, n)
 	}

@@ -298,7 +298,7 @@ var (
 
 // Describe lists the metrics.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range slices.Concat(figures, restFigures) {
+	for _, f := range slices.Concat(figures, restFigures, viewFigures) {
 		ch <- f.desc
 	}
 	for _, f := range clusterFigures {
@@ -317,7 +317,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect reads them.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	for _, f := range slices.Concat(figures, restFigures) {
+	for _, f := range slices.Concat(figures, restFigures, viewFigures) {
 		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(c.n))
 	}
 	if c.n.Cluster != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -42,6 +43,8 @@ type Node struct {
 	CQL         *cql.Server
 	// REST counts what containers are asked for over HTTP; nil where they are not served.
 	REST *rest.Stats
+	// Views has views follow; nil in tests that have none.
+	Views *view.Keeper
 	// Logins counts those that came in, failed and were refused; nil where nobody has to log in.
 	Logins func() (succeeded, failed, refused uint64)
 	// AuditDropped counts the entries of the audit log that were not written; nil where there is none.

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/query/view"
+)
+
+// viewLag sums up how far the views are behind, of the partitions that the node leads.
+func (n *Node) viewLag() (due int, oldest time.Duration) {
+	if n.Views == nil {
+		return 0, 0
+	}
+	first := int64(0)
+	for _, l := range n.Views.Lags() {
+		due += l.Due
+		if l.Oldest != 0 && (first == 0 || l.Oldest < first) {
+			first = l.Oldest
+		}
+	}
+	if first == 0 {
+		return due, 0
+	}
+	return due, max(0, time.Since(time.UnixMicro(first)))
+}
+
+// viewStats are the counts of what has views follow; all is 0 in tests that have none.
+func (n *Node) viewStats() view.Stats {
+	if n.Views == nil {
+		return view.Stats{}
+	}
+	return n.Views.Stats()
+}
+
+// viewFigures are those of materialized views.
+var viewFigures = []figure{
+	level("view_hints", "Rows and ranges that views have yet to follow, of the partitions that this node leads.",
+		func(n *Node) float64 { due, _ := n.viewLag(); return float64(due) }),
+	level("view_oldest_hint_seconds", "Since when the oldest of them waits.",
+		func(n *Node) float64 { _, oldest := n.viewLag(); return oldest.Seconds() }),
+	count("view_rows_followed_total", "Rows that were brought in step with a view.",
+		func(n *Node) float64 { return float64(n.viewStats().Followed) }),
+	count("view_rows_failed_total", "Rows that could not be brought in step with a view, and are tried again.",
+		func(n *Node) float64 { return float64(n.viewStats().Failed) }),
+	count("view_writes_unawaited_total", "Writes that were acknowledged before their views had followed.",
+		func(n *Node) float64 { return float64(n.viewStats().Unawaited) }),
+}
