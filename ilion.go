@@ -32,6 +32,9 @@ type Options struct {
 	// MemoryBytes bounds caches, memtables and requests together; 0 takes half of the machine's memory. The process's
 	// memory limit and garbage collector settings are left alone: they belong to the program.
 	MemoryBytes int64
+	// Compatibility is whose answers are given where releases of Cassandra answer otherwise: "4.0", the default, or
+	// "5.0".
+	Compatibility string
 	// Users switches on password authentication; it maps names to bcrypt hashes.
 	Users map[string]string
 	// Log receives what happens; nil discards it.
@@ -50,6 +53,7 @@ func Start(ctx context.Context, o Options) (*DB, error) {
 		HTTP:              o.HTTPAddr,
 		InitialPartitions: o.InitialPartitions,
 		Memory:            node.MemoryOptions{Budget: node.Bytes(o.MemoryBytes)},
+		Compatibility:     o.Compatibility,
 		Auth:              node.AuthOptions{Users: o.Users},
 		Log:               o.Log,
 	}

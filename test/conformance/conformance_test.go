@@ -122,7 +122,7 @@ func TestCluster(t *testing.T) {
 // machine.
 func startCluster(t *testing.T, n int) []string {
 	c := nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *node.Options) {
-		o.InitialPartitions = *pieces
+		o.InitialPartitions, o.Compatibility = *pieces, "4.0"
 		o.Limits.ReadTimeout, o.Limits.WriteTimeout = 20*time.Second, 20*time.Second
 	}})
 	startStirrer(t, c.Webs()...)
@@ -146,7 +146,8 @@ func servers(t *testing.T) []string {
 	case *cluster > 1:
 		return startCluster(t, *cluster)
 	}
-	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces, HTTPAddr: "127.0.0.1:0"})
+	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces, HTTPAddr: "127.0.0.1:0",
+		Compatibility: "4.0"})
 	if err != nil {
 		t.Fatal(err)
 	}

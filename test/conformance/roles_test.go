@@ -28,7 +28,8 @@ func TestRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := ilion.Start(t.Context(), ilion.Options{Users: map[string]string{superuser: string(hash)}})
+	db, err := ilion.Start(t.Context(), ilion.Options{Users: map[string]string{superuser: string(hash)},
+		Compatibility: "4.0"})
 	if err != nil {
 		t.Fatal(err)
 	}

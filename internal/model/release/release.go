@@ -108,7 +108,7 @@ var (
 	}
 	Cassandra50 = &Release{
 		Name:            "5.0",
-		Version:         "5.0.5",
+		Version:         "5.0.0", // what cqlsh 6.2 was built against: it warns of all others
 		CQLVersion:      "3.4.7",
 		RefusesContains: true,
 		LaterTables:     true,
