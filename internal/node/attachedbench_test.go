@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+)
+
+// BenchmarkAttachedIndex measures what a storage-attached index costs a write, and queries by one: rows of one of 1,000
+// values of 50,000, and pages of 100 of a range that has a hundredth.
+func BenchmarkAttachedIndex(b *testing.B) {
+	n := startTestNode(b, Options{})
+	c := newClient(b, n)
+	c.query("CREATE KEYSPACE v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	insert := map[string][16]byte{}
+	for _, name := range []string{"plain", "indexed"} {
+		c.query("CREATE TABLE v." + name + " (k int PRIMARY KEY, a int, b int, c text, d text)")
+	}
+	prepare := func(name string) {
+		insert[name] = c.prepare("INSERT INTO v." + name + " (k, a, b, c, d) VALUES (?, ?, ?, 'some text', 'some other text')")
+	}
+	c.query("CREATE INDEX ia ON v.indexed (a) USING 'sai'")
+	prepare("plain")
+	prepare("indexed")
+	for name, id := range insert {
+		b.Run("write="+name, func(b *testing.B) {
+			i := 0
+			for b.Loop() {
+				c.execute(id, number(i%50_000), number(i%1000), number(i))
+				i++
+			}
+		})
+	}
+	c.query("CREATE INDEX ib ON v.indexed (b) USING 'sai'")
+	prepare("indexed")
+	for i := range 50_000 {
+		c.execute(insert["indexed"], number(i), number(i%1000), number(i))
+	}
+	for _, q := range []struct {
+		name, where string
+		values      func(i int) [][]byte
+	}{
+		{"equal", "a = ?", func(i int) [][]byte { return [][]byte{number(i % 1000)} }},
+		{"both", "a = ? AND b >= ?", func(i int) [][]byte { return [][]byte{number(i % 1000), number(25_000)} }},
+		{"range", "b >= ? AND b < ?", func(i int) [][]byte {
+			return [][]byte{number(i % 49_000), number(i%49_000 + 500)}
+		}},
+	} {
+		id := c.prepare(fmt.Sprintf("SELECT k, b FROM v.indexed WHERE %s LIMIT 100", q.where))
+		b.Run("query="+q.name, func(b *testing.B) {
+			i, rows := 0, 0
+			for b.Loop() {
+				rows += c.execute(id, q.values(i)...).RowCount
+				i++
+			}
+			b.ReportMetric(float64(rows)/float64(i), "rows/op")
+		})
+	}
+}
