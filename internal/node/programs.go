@@ -21,3 +21,14 @@ func (p programs) Program(ctx context.Context, c *command.Conditional) (partitio
 	}
 	return p.cql.Program(ctx, c)
 }
+
+// folds gives the programs of folds to those who know what they mean, by their first bytes.
+type folds struct{ items partition.Folds }
+
+// Fold implements partition.Folds.
+func (f folds) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
+	if first := c.Fold.Program; len(first) > 0 && first[0] >= container.FirstFold && first[0] <= container.LastFold {
+		return f.items.Fold(ctx, c)
+	}
+	return nil, partition.ErrNoFold
+}

@@ -357,6 +357,9 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Index != nil && len(c.Index.All) > 0 {
 		a.Field(readTerms, true, c.Index.appendTerms(nil))
 	}
+	if c.Fold != nil {
+		a.fold(c.Fold)
+	}
 	a.EndFields()
 	return a.Writer
 }
@@ -375,6 +378,7 @@ const (
 	readChanges          = 5
 	readValues           = 6
 	readTerms            = 7
+	readFold             = 8
 	decisionCharge       = 1
 	decisionResult       = 2
 )
@@ -465,8 +469,10 @@ func DecodeRead(c *Read, src []byte) error {
 			r.values(f, c.Index)
 		case readTerms:
 			r.terms(f, c.Index)
+		case readFold:
+			c.Fold = r.fold(f)
 		default:
-			r.unknown("a read", f, readTerms)
+			r.unknown("a read", f, readFold)
 		}
 	}
 	return r.end()

@@ -162,6 +162,9 @@ type Read struct {
 	// Changes, if not nil, reads the change log instead of rows. Clustering keys of what is found, and AfterClustering,
 	// have the 8 bytes of the stamp before them.
 	Changes *ChangesRead
+	// Fold, if not nil, asks for something to be made of the rows: the visitor is a Folder, and may be given that
+	// instead.
+	Fold *Fold
 	// Limit bounds how many rows the caller can use at most, 0 = not known. A hint: the visitor decides.
 	Limit int
 	// Now is the second since the epoch at which expiry is judged.

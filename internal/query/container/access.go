@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
-	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
@@ -170,6 +169,5 @@ func (x *pageScan) give(s *scanned, ordered bool, yield func(sql.Row, error) boo
 	m := &x.page.Metrics
 	m.RetrievedCount, m.IndexHits = m.RetrievedCount+1, m.IndexHits+1
 	m.RetrievedBytes += int64(len(s.body))
-	x.buffer = x.c.item(s.key, s.id, &s.stored).AppendResource(x.buffer[:0])
-	return yield(sql.Row{Place: string(s.append(nil)), Item: document.View(x.buffer), Ordered: ordered}, nil)
+	return yield(sql.Row{Place: string(s.append(nil)), Item: x.itemOf(s), Ordered: ordered}, nil)
 }

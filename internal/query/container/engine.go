@@ -52,6 +52,8 @@ type Options struct {
 	// QueryTime is how long one page of a query may take, 5 s if 0, PageBytesMax how large it may be, 4 MiB if 0.
 	QueryTime    time.Duration
 	PageBytesMax int
+	// FoldsNever has queries evaluated by the node that is asked alone, over items that the replicas pass on.
+	FoldsNever bool
 	// SortFreely allows queries to sort by several properties without a composite index of them.
 	SortFreely bool
 }
@@ -66,6 +68,8 @@ type Engine struct {
 	runner atomic.Pointer[Runner]
 	shown  atomic.Pointer[shown]
 	lsns   sequences
+	// queries are those of folds.
+	queries queries
 	// names are those of tableByID, of tableName by uint32, so many.
 	names     sync.Map
 	nameCount atomic.Int64

@@ -64,8 +64,9 @@ type Page struct {
 // QueryMetrics say what a page took.
 type QueryMetrics struct {
 	RetrievedCount, RetrievedBytes, OutputCount, OutputBytes int64
-	// IndexHits counts what was found by an index.
-	IndexHits int64
+	// IndexHits counts what was found by an index, FoldedCount those items of which replicas have passed on what was
+	// made of them.
+	IndexHits, FoldedCount int64
 }
 
 // queryError is what a client is told of an error of a query.
@@ -202,7 +203,10 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 		return nil, bad
 	}
 	x := &pageScan{e: e, c: c, scopes: scopes, request: r, streams: q.Streams(), start: run.After.Start(),
-		page: &Page{Documents: [][]byte{}}}
+		page: &Page{Documents: [][]byte{}}, bare: q.Bare()}
+	if !e.opts.FoldsNever {
+		x.folder = newFolder(c, q, r, &run)
+	}
 	x.plan(q, &run)
 	var cancel context.CancelFunc
 	ctx, cancel = e.opts.Sched.WithTimeout(ctx, queryTimes*e.opts.QueryTime)
@@ -248,8 +252,11 @@ type pageScan struct {
 	last   *scan
 	before Where
 	read   bool
-	// buffer is what clients see of the item at hand, where it was found by a range of values.
+	// buffer is what clients see of the item at hand; bare says that the query does not look at that.
 	buffer []byte
+	bare   bool
+	// folder offers folds with the reads of scans, nil: none.
+	folder *folder
 }
 
 // source yields the items.
@@ -270,6 +277,9 @@ func (x *pageScan) source(ctx context.Context) sql.Source {
 			if x.index != nil && !x.scopes[i].hasID {
 				x.last.by(x.index, x.first)
 			}
+			if !x.scopes[i].hasID {
+				x.last.folder, x.last.page = x.folder, x.page
+			}
 			if !x.yieldAll(ctx, i, yield) {
 				return
 			}
@@ -280,7 +290,7 @@ func (x *pageScan) source(ctx context.Context) sql.Source {
 // yieldAll yields the items of the scan at hand, that of a scope by its number; false if no more are wanted. What
 // streams ends its page early where the budget is spent for longer than a page may take.
 func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, error) bool) bool {
-	var buffer, at []byte
+	var at []byte
 	until := x.last.until
 	if deadline, ok := ctx.Deadline(); ok && !x.streams {
 		until = deadline
@@ -305,21 +315,40 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 			return false
 		}
 		x.read = true
+		folds := x.last.folds
 		for i := range x.last.rows {
+			var ok bool
+			if folds, ok = x.yieldFolds(folds, i, yield); !ok {
+				return false
+			}
 			row := &x.last.rows[i]
-			buffer = x.last.item(row).AppendResource(buffer[:0])
 			at = row.append(at[:0])
 			x.page.Metrics.RetrievedCount++
 			if x.last.q.Index != nil {
 				x.page.Metrics.IndexHits++
 			}
 			x.page.Metrics.RetrievedBytes += int64(len(row.body))
-			if !yield(sql.Row{Place: string(at), Item: document.View(buffer)}, nil) {
+			if !yield(sql.Row{Place: string(at), Item: x.itemOf(row)}, nil) {
 				return false
 			}
 		}
+		if _, ok := x.yieldFolds(folds, len(x.last.rows), yield); !ok {
+			return false
+		}
 	}
 	return true
+}
+
+// yieldFolds yields those folds that are before a row of the scan at hand, and returns the others; false if no more are
+// wanted.
+func (x *pageScan) yieldFolds(folds []folded, before int, yield func(sql.Row, error) bool) ([]folded, bool) {
+	for len(folds) > 0 && folds[0].before <= before {
+		if !yield(folds[0].row(&x.page.Metrics, x.last.q.Index != nil), nil) {
+			return nil, false
+		}
+		folds = folds[1:]
+	}
+	return folds, true
 }
 
 // where says where the page was read, and for how much.

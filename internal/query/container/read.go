@@ -28,6 +28,14 @@ func (v charged) Passed(t token.Token, key []byte, looked int) (command.Step, er
 	return command.Passed(v.Visitor, t, key, looked)
 }
 
+// Folded implements command.Folder.
+func (v charged) Folded(f *command.Folded) (command.Step, error) {
+	if to, ok := v.Visitor.(command.Folder); ok {
+		return to.Folded(f)
+	}
+	return command.Stop, errMalformed
+}
+
 // read sends a read, and again while what it found could not be confirmed; each time visitor makes what hears of it.
 func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, visitor func() command.Visitor) error {
 	s := e.opts.Sched

@@ -12,7 +12,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/epk"
-	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -66,8 +65,8 @@ type scan struct {
 	e *Engine
 	c *Container
 	q command.Read
-	// holds reports whether a logical partition is in the scope.
-	holds func(tok token.Token, key []byte) bool
+	// within says which logical partitions are in the scope.
+	within within
 	// from is the place to begin with, that item included, if it is set.
 	from   *place
 	charge ru.Units
@@ -76,6 +75,12 @@ type scan struct {
 
 	rows  []scanned
 	bytes int
+	// folder offers folds, for a page; nil: none. folds are those of the last read, and failed says that one was not
+	// carried out.
+	folder *folder
+	page   *Page
+	folds  []folded
+	failed bool
 	// at is the logical partition at hand; more says that there may be more behind the rows.
 	at   place
 	more bool
@@ -111,7 +116,6 @@ func (x *scan) by(l *command.IndexLookup, first int) {
 // narrow turns a scope into a read and a condition on logical partitions.
 func (x *scan) narrow(s *Scope) error {
 	d := x.c.Definition
-	x.holds = func(token.Token, []byte) bool { return true }
 	if len(s.Key) == len(d.Paths) {
 		x.q.Key = epk.AppendKey(nil, s.Key)
 		x.q.Token = x.c.table.Token(x.q.Key)
@@ -126,7 +130,7 @@ func (x *scan) narrow(s *Scope) error {
 			return err
 		}
 		tokens = p.Span.Tokens()
-		x.holds = func(tok token.Token, key []byte) bool { return p.Span.Holds(keys.At(tok, key)) }
+		x.within.spans = append(x.within.spans, p.Span)
 	}
 	ranges := []epk.Range{}
 	if len(s.Key) > 0 && len(s.Key) < len(d.Paths) {
@@ -148,11 +152,7 @@ func (x *scan) narrow(s *Scope) error {
 			x.more = false
 			return nil
 		}
-		before := x.holds
-		x.holds = func(tok token.Token, key []byte) bool {
-			k, err := epk.ParseKey(key, len(d.Paths))
-			return before(tok, key) && err == nil && r.Holds(d.Hash.Hash(nil, k))
-		}
+		x.within.ranges = append(x.within.ranges, r)
 	}
 	if x.q.Key == nil {
 		x.q.Range = tokens
@@ -160,6 +160,11 @@ func (x *scan) narrow(s *Scope) error {
 		x.more = false
 	}
 	return nil
+}
+
+// holds reports whether a logical partition is in the scope.
+func (x *scan) holds(tok token.Token, key []byte) bool {
+	return x.within.holds(x.c.Definition, tok, key)
 }
 
 // resume begins at from. Every clustering key ends with a byte below which there is none, so what is strictly behind
@@ -193,14 +198,16 @@ func (x *scan) resume() bool {
 	return true
 }
 
-// next reads the next items into x.rows, which may be none though there are more.
+// next reads the next items into x.rows, or what was made of them into x.folds, which may be none though there are
+// more.
 func (x *scan) next(ctx context.Context) error {
-	x.rows, x.bytes, x.more = x.rows[:0], 0, false
+	x.offered()
+	x.begin()
 	var charge ru.Units
-	err := x.e.read(ctx, &x.q, &charge, func() command.Visitor {
-		x.rows, x.bytes, x.more = x.rows[:0], 0, false
-		return x
-	})
+	err := x.e.read(ctx, &x.q, &charge, x.begin)
+	if err == nil && !x.heed() {
+		return x.next(ctx) // as rows; what was done in vain costs nothing
+	}
 	x.charge += charge
 	if len(x.q.Slices) > 0 && x.q.Slices[0].End != nil {
 		x.more = false // it was one item
@@ -218,6 +225,12 @@ func (x *scan) next(ctx context.Context) error {
 	x.q.AfterKey, x.q.AfterToken = after.key, token.AtPosition(after.ring)
 	x.q.AfterClustering, x.q.AfterPartition = after.clustering, after.clustering == nil
 	return nil
+}
+
+// begin forgets what was read.
+func (x *scan) begin() command.Visitor {
+	x.rows, x.folds, x.bytes, x.more, x.failed = x.rows[:0], x.folds[:0], 0, false, false
+	return x
 }
 
 // Partition implements command.Visitor.

@@ -15,6 +15,11 @@ type binder struct {
 	parameters map[string]document.Value
 	slots      int
 	scope      *scope
+	// roots are the slots that are the whole item. whole counts where one is used and not a property of it, system says
+	// that a property is one of those that the database appends, and calls that there are user-defined functions.
+	roots         map[int]bool
+	whole         int
+	system, calls bool
 }
 
 // scope is the inputs of a query, inside of those of the query around it.
@@ -216,8 +221,12 @@ func (b *binder) name(x *Name) (node, error) {
 		return nil, b.fail(x.span, codeAggregate, "Property reference '%s' is invalid here because it is not contained in either an "+
 			"aggregate function or the GROUP BY clause.", x.Name)
 	case ok:
+		if b.roots[slot] {
+			b.whole++
+		}
 		return slotNode{slot}, nil
 	case b.isContainer(x.Name):
+		b.whole++
 		return rootNode{}, nil
 	}
 	return nil, b.fail(x.span, codeIdentifier, "Identifier '%s' could not be resolved.", x.Name)
@@ -241,11 +250,24 @@ func (b *binder) member(x *Member) (node, error) {
 		}
 		e = m.Of
 	}
+	before := b.whole
 	of, err := b.expr(e)
 	if err != nil {
 		return nil, err
 	}
+	if b.isItem(of) && len(names) > 0 {
+		b.whole = before
+		b.system = b.system || strings.HasPrefix(names[len(names)-1], "_")
+	}
 	return steps(of, names), nil
+}
+
+// isItem reports whether a node is the whole item.
+func (b *binder) isItem(n node) bool {
+	if s, ok := n.(slotNode); ok {
+		return b.roots[s.slot]
+	}
+	return n == node(rootNode{})
 }
 
 // steps goes from a value by names, the first of which is the last of the list.
@@ -268,6 +290,7 @@ func steps(of node, names []string) node {
 
 func (b *binder) call(x *Call) (node, error) {
 	if x.UDF {
+		b.calls = true
 		args, err := b.all(x.Args)
 		if err != nil {
 			return nil, err

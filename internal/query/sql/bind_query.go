@@ -94,6 +94,13 @@ func (b *binder) from(s *Select, q *boundQuery, top bool) (err error) {
 			return err
 		}
 		bound.slot = b.slot()
+		if bound.of == (rootNode{}) && !in.Each {
+			if b.roots == nil {
+				b.roots = map[int]bool{}
+			}
+			b.roots[bound.slot] = true
+			b.whole--
+		}
 		if _, ok := b.scope.slots[name]; ok && name != "" {
 			return b.fail(in.span, codeIdentifier, "The input alias '%s' is specified more than once in the FROM clause.", name)
 		}
@@ -205,6 +212,9 @@ func (b *binder) projection(s *Select, q *boundQuery) (node, error) {
 	if s.Star {
 		if len(q.inputs) != 1 {
 			return nil, b.fail(s.span, codeStar, "'SELECT *' is only valid with a single input set.")
+		}
+		if b.roots[q.inputs[0].slot] {
+			b.whole++
 		}
 		return slotNode{q.inputs[0].slot}, nil
 	}

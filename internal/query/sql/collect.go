@@ -118,11 +118,15 @@ func (c *collector) row(place string, row int) bool {
 
 // stream gives a row away as the result that it is.
 func (c *collector) stream(place string, row int) bool {
+	return c.streamed(position{place: place, row: row}, func() document.Value { return c.q.project.eval(c.e) })
+}
+
+// streamed is stream for the row at a position.
+func (c *collector) streamed(p position, project func() document.Value) bool {
 	if c.left == 0 {
 		c.done = true
 		return false
 	}
-	p := position{place: place, row: row}
 	old := c.after != nil && c.compare(&p, c.after) <= 0
 	if old && !c.q.distinct {
 		return true
@@ -131,7 +135,7 @@ func (c *collector) stream(place string, row int) bool {
 		c.full = true
 		return false
 	}
-	v := c.q.project.eval(c.e)
+	v := project()
 	if c.q.distinct {
 		c.scratch = appendKey(c.scratch[:0], v)
 		if _, ok := c.seen[string(c.scratch)]; ok {
@@ -349,6 +353,12 @@ func (c *collector) results() {
 	}
 }
 
+// sorted are the entries in the order of results.
+func (c *collector) sorted() []entry {
+	slices.SortFunc(c.entries, func(a, b entry) int { return c.compare(&a.position, &b.position) })
+	return c.entries
+}
+
 // finish gives away what was kept. It returns false where results were not asked for to the end.
 func (c *collector) finish() bool {
 	if c.streams() {
@@ -360,7 +370,7 @@ func (c *collector) finish() bool {
 	if c.e.err != nil {
 		return false
 	}
-	slices.SortFunc(c.entries, func(a, b entry) int { return c.compare(&a.position, &b.position) })
+	c.sorted()
 	for i := range c.entries {
 		x := &c.entries[i]
 		if c.after != nil && c.compare(&x.position, c.after) <= 0 {

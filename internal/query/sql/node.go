@@ -28,6 +28,9 @@ type env struct {
 	now       time.Time
 	err       error // the first that a function or bound has raised; evaluation goes on, its results count for nothing
 	ticks     int
+	// ticksMax is how many rows may be evaluated, 0 for any number. bounds are those of sub-queries.
+	ticksMax int
+	bounds   Bounds
 }
 
 // set gives a slot its value.
@@ -53,6 +56,9 @@ func (e *env) tick() bool {
 		if err := e.ctx.Err(); err != nil {
 			e.fail(err)
 		}
+	}
+	if e.ticksMax > 0 && e.ticks > e.ticksMax {
+		e.fail(errTicks)
 	}
 	return e.err == nil
 }

@@ -28,6 +28,8 @@ type Query struct {
 	// parameters are the values by name.
 	parameters map[string]document.Value
 	items      bool   // it looks at items at all
+	bare       bool   // see Bare
+	calls      bool   // it has user-defined functions
 	id         string // of the text and the parameters, for continuations
 }
 
@@ -48,7 +50,7 @@ func Compile(text string, parameters []Parameter) (*Query, error) {
 	if q.bound, err = b.query(tree, true); err != nil {
 		return nil, err
 	}
-	q.slots = b.slots
+	q.slots, q.bare, q.calls = b.slots, b.whole == 0 && !b.system, b.calls
 	return q, nil
 }
 
@@ -60,8 +62,12 @@ type Row struct {
 	// Place tells the item from all others of the container, and is not above, as bytes, that of any later one. It is
 	// made by whoever makes the Source, and comes back in Continuation.Start.
 	Place string
-	// Item is the whole item. It has to stay as it is until the next row is asked for.
+	// Item is the whole item. It has to stay as it is until the next row is asked for. Properties that the database
+	// appends may be left out where the query is Bare.
 	Item document.Value
+	// Partial, if not nil, is not an item, but what a Part of the same query has made of several: those behind the row
+	// before, up to Place.
+	Partial []byte
 	// Ordered says that all items that come after it are behind it in the order of results too: by what the query sorts
 	// by, and by their places where that is the same.
 	Ordered bool
@@ -97,6 +103,10 @@ type Run struct {
 // look at all items again for each page.
 func (q *Query) Streams() bool { return q.bound.plain() }
 
+// Bare reports whether the query looks at no property that the database appends to items, whose names begin with _, and
+// at no item as a whole: it finds the same in the items as they were sent.
+func (q *Query) Bare() bool { return q.bare }
+
 // UsesItems reports whether the query looks at items at all; SELECT 1 does not.
 func (q *Query) UsesItems() bool { return q.items }
 
@@ -113,7 +123,7 @@ func (q *Query) CountsOnly() bool {
 
 func (q *Query) newEnv(ctx context.Context, r *Run) *env {
 	return &env{ctx: ctx, slots: make([]document.Value, q.slots), cursors: make([]document.Cursor, q.slots),
-		functions: r.Functions, now: r.Now}
+		functions: r.Functions, now: r.Now, bounds: r.Bounds}
 }
 
 // Collector evaluates a query over items that are added one by one. It is used by one goroutine.
@@ -160,8 +170,12 @@ func (q *Query) begin(ctx context.Context, run *Run) (*Collector, error) {
 	return c, nil
 }
 
-// Add takes an item in. It returns false when no more are needed.
+// Add takes an item in, or what has been made of several. It returns false when no more are needed.
 func (c *Collector) Add(r Row) (more bool, err error) {
+	if r.Partial != nil {
+		c.at = r.Place
+		return c.merge(r.Partial)
+	}
 	c.at, c.row, c.e.root, c.c.ordered = r.Place, 0, r.Item, r.Ordered
 	more = c.q.bound.rows(c.e, 0, c.visit)
 	return more, c.e.err

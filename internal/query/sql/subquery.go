@@ -50,7 +50,7 @@ func (q *boundQuery) results(e *env, visit func(document.Value) bool) bool {
 			return e.err == nil && visit(v)
 		})
 	}
-	c := newCollector(q, e, DefaultBounds, func(v document.Value) document.Value { return v })
+	c := newCollector(q, e, e.bounds, func(v document.Value) document.Value { return v })
 	c.emit = visit
 	q.rows(e, 0, func() bool { return c.row("", 0) })
 	if e.err != nil {

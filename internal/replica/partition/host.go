@@ -82,6 +82,8 @@ type Host struct {
 	budgetClock func() budget.Instant
 	throughputs atomic.Pointer[Throughputs]
 	programs    atomic.Pointer[Programs]
+	folds       atomic.Pointer[Folds]
+	folding     atomic.Int64 // folds under way
 	views       atomic.Pointer[Views]
 	// drive is nil but in simulations.
 	drive *Drive

@@ -42,6 +42,11 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	p := r.host.readers.Get().(*meter)
 	p.begin(v, c)
+	f := r.folded(ctx, c, v)
+	if f != nil {
+		defer r.host.folding.Add(-1)
+		p.v = f
+	}
 	horizon := r.horizon.Load() // before the store is read: what is applied later is above it
 	switch {
 	case c.Key == nil && !p.narrow(s):
@@ -50,7 +55,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	default:
 		err = r.host.store.Read(ctx, p.c, p)
 	}
-	price, passed := p.Price(c), p.passed
+	price, passed := p.Price(c), p.passed && f == nil
 	r.hasRead(c.Claimant, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
 		err = r.seq.confirm(ctx, t, p.c)
@@ -62,6 +67,9 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		if err = r.wrongRange(); passed {
 			err = ErrUnconfirmed
 		}
+	}
+	if err == nil && f != nil {
+		err = f.tell(p)
 	}
 	if err == nil {
 		ru.Tell(v, price)

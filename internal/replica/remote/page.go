@@ -19,7 +19,8 @@ const PageBytes = 64 << 10
 // A page is version and flags, as every answer, and then items: a partition (token, key, static row or none) or a row
 // (clustering key, cells), or how far the read has come without finding any (token, key, number of keys). The last page
 // ends with itemEnd, the number of the items of all pages, and the trace; a failed one with itemFailed, the error and
-// the trace. Before itemEnd there may be what is lent to the follower that has asked for it in the read.
+// the trace. Before itemEnd there may be what is lent to the follower that has asked for it in the read. A read with a
+// fold may be given what was made of the rows instead of them; no other is.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic
@@ -28,6 +29,7 @@ const (
 	itemFailed
 	itemPassed
 	itemLent
+	itemFolded
 )
 
 // The flags of an encoded row.
@@ -177,6 +179,12 @@ func (p *pages) take(r *reader) (last bool, err error) {
 			if r.Err() == nil && !p.over {
 				p.heed(command.Passed(p.v, tok, key, int(min(looked, math.MaxInt32))))
 			}
+		case itemFolded:
+			f := command.TakeFolded(&r.Reader)
+			p.items++
+			if r.Err() == nil && !p.over {
+				p.folded(&f)
+			}
 		case itemLent:
 			p.lent = ru.Units(r.UpTo(math.MaxInt64))
 		case itemEnd:
@@ -191,6 +199,17 @@ func (p *pages) take(r *reader) (last bool, err error) {
 		}
 	}
 	return false, r.Err()
+}
+
+// folded passes on what was made of rows.
+func (p *pages) folded(f *command.Folded) {
+	to, ok := p.v.(command.Folder)
+	if !ok || p.c.Fold == nil {
+		p.over, p.failure = true, ErrMalformed
+		return
+	}
+	p.Rows, p.Bytes = p.Rows+f.Rows, p.Bytes+f.Bytes
+	p.heed(to.Folded(f))
 }
 
 func (p *pages) heed(s command.Step, err error) {

@@ -53,6 +53,13 @@ func (p *reading) Passed(t token.Token, key []byte, looked int) (command.Step, e
 	return p.sent(true)
 }
 
+// Folded implements command.Folder. The last page follows.
+func (p *reading) Folded(f *command.Folded) (command.Step, error) {
+	p.page = command.AppendFolded(append(p.page, itemFolded), f)
+	p.items++
+	return command.Stop, nil
+}
+
 // Lent implements partition.Borrower. It is called after all else.
 func (p *reading) Lent(u ru.Units) {
 	if u > 0 {

@@ -156,6 +156,10 @@ func (c *counting) Passed(tok token.Token, key []byte, looked int) (command.Step
 	return command.Passed(c.Visitor, tok, key, looked)
 }
 
+func (c *counting) Folded(f *command.Folded) (command.Step, error) {
+	return c.Visitor.(command.Folder).Folded(f)
+}
+
 func (c *counting) Lent(u ru.Units) { c.Visitor.(partition.Borrower).Lent(u) }
 
 // world is two nodes: the fake is at node 1, node 2 asks.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
@@ -61,7 +62,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 	tr := trace.From(ctx)
 	sub := &r.sub
 	*sub = *q
-	cursor := rangeBegin(q)
+	cursor, exact := rangeBegin(q), true
 	touched := 0
 	for {
 		v := c.view.Load()
@@ -76,6 +77,9 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		if err == nil {
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			r.lent, sub.Owed, sub.Wanted = 0, 0, 0
+			if sub.Fold = q.Fold; !exact {
+				sub.Fold = nil // should a merge have brought in what was read before, the rows of that are left out
+			}
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
 			}
@@ -89,6 +93,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 			noteCharge(tr, p.ID, r.price)
 			sub.Continued = false // of the next physical partition nothing was read
 			cursor = p.Span.Limit
+			exact = len(cursor.Key) == 0 && cursor.Low == 0
 			if q.Key != nil || r.stopped || cursor.IsZero() || q.Range.Limit != 0 &&
 				cursor.Compare(topology.Position{Ring: q.Range.Limit}) >= 0 {
 				if tr != nil && q.Key == nil {
@@ -211,6 +216,19 @@ func (r *relay) Passed(t token.Token, key []byte, looked int) (command.Step, err
 	if step == command.Stop {
 		r.seen, r.inPartition = true, true
 	}
+	return step, err
+}
+
+// Folded implements command.Folder. Where there is more of a physical partition the read does not go on to the next.
+func (r *relay) Folded(f *command.Folded) (command.Step, error) {
+	r.heard.Store(true)
+	r.seen, r.inPartition = true, true
+	to, ok := r.v.(command.Folder)
+	if !ok {
+		return command.Stop, dberr.Serverf("rows were folded for somebody who did not ask for it")
+	}
+	step, err := r.pass(to.Folded(f))
+	r.stopped = r.stopped || f.More || f.Failed
 	return step, err
 }
 

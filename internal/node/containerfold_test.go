@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// foldWorld makes items and queries of a seed.
+type foldWorld struct{ *rand.Rand }
+
+func (w foldWorld) pick(of ...string) string { return of[w.IntN(len(of))] }
+
+// item is an item whose properties are often missing, of several types, and of numbers that add up exactly.
+func (w foldWorld) item(i int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"id":"%04d","k":"k%d"`, i, i%37)
+	for _, name := range []string{"a", "b"} {
+		if v := w.pick("", "null", "true", "false", "0", "1", "1.0", "2", "3.25", `"1"`, `"x"`, `"é\n"`, "[1]",
+			"[1,2]", `{"k":1}`); v != "" {
+			fmt.Fprintf(&b, `,"%s":%s`, name, v)
+		}
+	}
+	fmt.Fprintf(&b, `,"n":%d.25,"m":%d,"t":%s,"text":"%s"}`, w.IntN(2000)-1000, w.IntN(20),
+		w.pick("[]", "[1]", "[2,1]", "[1,1,3]"), strings.Repeat("x", w.IntN(300)))
+	return b.String()
+}
+
+// query is a query of any shape, its scope and the size of its pages.
+func (w foldWorld) query(keys int) container.QueryRequest {
+	q := container.QueryRequest{CrossPartition: true, MaxItems: []int{0, 0, 0, 0, 40, 120}[w.IntN(6)]}
+	where := w.pick("", "", " WHERE c.m = @m", " WHERE c.m > @m AND c.n < 500", " WHERE c.a = 1 OR c.b = 'x'",
+		" WHERE IS_DEFINED(c.a)", " WHERE STARTSWITH(c.id, '00')", " WHERE c.text LIKE '%xxx' AND c.m != @m",
+		" WHERE c._ts > 0 AND c.m < @m", " WHERE EXISTS(SELECT VALUE t FROM t IN c.t WHERE t = 3)",
+		" WHERE c.m IN (1, 2, @m)", " WHERE c.m = -1")
+	q.Text = w.pick("SELECT VALUE COUNT(1) FROM c", "SELECT VALUE SUM(c.n) FROM c", "SELECT VALUE AVG(c.m) FROM c",
+		"SELECT MIN(c.a) AS lo, MAX(c.b) AS hi, COUNT(c.a) AS n, SUM(c.a) AS s, COUNTIF(c.m > 3) AS i FROM c",
+		"SELECT c.a, COUNT(1) AS n, SUM(c.n) AS s, AVG(c.m) AS v FROM c#GROUP BY c.a",
+		"SELECT c.m, c.b, MAX(c.id) AS m FROM c#GROUP BY c.m, c.b", "SELECT COUNT(1) AS n FROM c#GROUP BY c.k",
+		"SELECT c.id, COUNT(1) AS n FROM c#GROUP BY c.id", "SELECT DISTINCT VALUE c.m FROM c",
+		"SELECT DISTINCT c.a, c.b FROM c", "SELECT DISTINCT VALUE t FROM c JOIN t IN c.t",
+		"SELECT VALUE c.id FROM c#ORDER BY c.n", "SELECT TOP 7 VALUE [c.id, c.n] FROM c#ORDER BY c.n DESC",
+		"SELECT DISTINCT VALUE c.m FROM c#ORDER BY c.m", "SELECT * FROM c#ORDER BY c.m DESC OFFSET 3 LIMIT 9",
+		"SELECT VALUE c.id FROM c", "SELECT TOP 5 c.id, c.a FROM c", "SELECT * FROM c",
+		"SELECT VALUE c.n FROM c#OFFSET 4 LIMIT 11", "SELECT c.id, t FROM c JOIN t IN c.t",
+		"SELECT VALUE MAX(c._etag) != null FROM c", "SELECT VALUE [SUM(t), COUNT(t)] FROM c JOIN t IN c.t",
+		"SELECT VALUE c.a FROM c", "SELECT DISTINCT VALUE COUNT(1) FROM c#GROUP BY c.a")
+	text, rest, _ := strings.Cut(q.Text, "#")
+	q.Text = text + where
+	if rest != "" {
+		q.Text += " " + rest
+	}
+	if w.IntN(40) == 0 {
+		q.MaxItems = 3
+	}
+	q.Parameters = []container.Parameter{{Name: "@m", Value: fmt.Append(nil, w.IntN(20))}}
+	switch w.IntN(4) {
+	case 0:
+		q.Key = key(fmt.Sprint("k", w.IntN(keys)))
+	case 1:
+		q.MinEPK, q.MaxEPK = fmt.Sprintf("%02X", w.IntN(32)), fmt.Sprintf("%02X", 32+w.IntN(32))
+	}
+	return q
+}
+
+// foldAnswer are all pages of a query, and what they have cost.
+type foldAnswer struct {
+	documents []string
+	pages     []int
+	charge    string
+	folded    int64
+}
+
+// ask reads all pages of a query. A page is asked for again that could not be read in time.
+func ask(ctx context.Context, e *container.Engine, c *container.Container, q container.QueryRequest) (a foldAnswer,
+	err error) {
+	for late := 0; ; {
+		p, err := e.Query(ctx, c, &q)
+		if status := container.StatusOf(err); (status == 408 || status == 503) && late < 20 {
+			late++
+			continue
+		}
+		if err != nil {
+			return a, err
+		}
+		for _, d := range p.Documents {
+			a.documents = append(a.documents, string(d))
+		}
+		a.pages = append(a.pages, len(p.Documents))
+		a.charge += p.Charge.String() + " "
+		a.folded += p.Metrics.FoldedCount
+		if q.Continuation = p.Continuation; q.Continuation == "" {
+			return a, nil
+		}
+		if len(a.pages) > 2000 {
+			return a, errors.New("it has no end")
+		}
+	}
+}
+
+// unreliable are folds that are declined now and then, end early, or fail in their middle or at their end.
+type unreliable struct {
+	partition.Folds
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (u *unreliable) draw(n int) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.random.IntN(n)
+}
+
+var errFold = errors.New("a fold that fails")
+
+// Fold implements partition.Folds.
+func (u *unreliable) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
+	if u.draw(5) == 0 {
+		return nil, partition.ErrNoFold
+	}
+	f, err := u.Folds.Fold(ctx, c)
+	return &unreliableFold{f, u}, err
+}
+
+type unreliableFold struct {
+	partition.Fold
+	u *unreliable
+}
+
+func (f *unreliableFold) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	return f.Fold.Partition(t, key, static)
+}
+
+func (f *unreliableFold) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	step, err := f.Fold.Row(clustering, r)
+	switch f.u.draw(400) {
+	case 0:
+		return step, errFold
+	case 1, 2, 3, 4, 5:
+		step = command.Stop
+	}
+	return step, err
+}
+
+func (f *unreliableFold) Result() ([]byte, error) {
+	if f.u.draw(50) == 0 {
+		return nil, errFold
+	}
+	return f.Fold.Result()
+}
+
+// unfolded is an engine over a node that evaluates all queries by itself.
+func unfolded(n *Node) *container.Engine {
+	return container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+		Definitions: &n.definitions, FoldsNever: true, SortFreely: true})
+}
+
+// splitOne splits a physical partition of the container c that can be split.
+func splitOne(t *testing.T, n *Node) {
+	t.Helper()
+	var err error
+	for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
+		o := admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Now: true}
+		if _, err = n.orderSplit(t.Context(), o); err == nil {
+			return
+		}
+	}
+	t.Fatal(err)
+}
+
+// differ asks random queries with folds and without: the answers have to be the same, document for document and page
+// for page. Where a query is read whole, and folds do not end early, they cost the same.
+func differ(t *testing.T, w foldWorld, s *items, queries int, costs bool) (folded int64) {
+	t.Helper()
+	plain := unfolded(s.n)
+	for range queries {
+		q := w.query(37)
+		want, err := ask(t.Context(), plain, s.c, q)
+		got, err2 := ask(t.Context(), s.n.containers, s.c, q)
+		if err != nil || err2 != nil {
+			t.Fatalf("%s: %v with folds, %v without", q.Text, err2, err)
+		}
+		if !slices.Equal(got.documents, want.documents) || !slices.Equal(got.pages, want.pages) {
+			t.Fatalf("%s of %+v by %d:\n%v\n%v\nwithout folds\n%v\n%v", q.Text, q.Scope, q.MaxItems, got.documents,
+				got.pages, want.documents, want.pages)
+		}
+		if costs && strings.Contains(q.Text, "COUNT") && got.charge != want.charge {
+			t.Fatalf("%s of %+v by %d: %s with folds, %s without", q.Text, q.Scope, q.MaxItems, got.charge, want.charge)
+		}
+		folded += got.folded
+	}
+	return folded
+}
+
+const foldContainer = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
+	"excludedPaths":[{"path":"/n/?"},{"path":"/text/?"},{"path":"/a/*"}]}}`
+
+// TestFoldsChangeNothing proves that queries which replicas evaluate for the node that is asked have the answers of
+// queries that it evaluates by itself, over splits, and whatever becomes of the folds: declined, ended early, failed.
+func TestFoldsChangeNothing(t *testing.T) {
+	t.Parallel()
+	w := foldWorld{rand.New(rand.NewPCG(3, 1))}
+	n := startNode(t, Options{InitialPartitions: 3})
+	s := newContainer(t, n, foldContainer)
+	for i := range 600 {
+		s.want(201, nil, create(w.item(i)))
+	}
+	rounds, each := 6, 400
+	if raceEnabled || testing.Short() {
+		each = 60
+	}
+	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+		Definitions: &n.definitions, SortFreely: true})
+	faulty := &unreliable{Folds: n.containers, random: rand.New(rand.NewPCG(5, 8))}
+	for round := range rounds {
+		var known partition.Folds = folds{n.containers}
+		if round%2 == 1 {
+			known = faulty
+		}
+		n.host.SetFolds(known)
+		if folded := differ(t, w, s, each, round%2 == 0); folded == 0 {
+			t.Error("nothing is folded")
+		}
+		splitOne(t, n)
+	}
+}
+
+// foldCluster is a cluster of five nodes, of which the last has no replica of a container that exists, or not of all.
+func foldCluster(t *testing.T, fill func(s *items)) (nodes []*Node) {
+	t.Helper()
+	nodes = []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
+	for range 3 {
+		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
+	}
+	poll.Until(t, "four voters", func() bool { return voters(nodes[3]) == 4 })
+	fill(newContainer(t, nodes[0], foldContainer))
+	nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
+	poll.Until(t, "five nodes have the container", func() bool {
+		return !slices.ContainsFunc(nodes, func(n *Node) bool { return n.catalog.Snapshot().Table("d", "c") == nil })
+	})
+	return nodes
+}
+
+// elsewhere is how many physical partitions of the container c have no replica on a node.
+func elsewhere(n *Node) (count int) {
+	for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
+		if n.host.Replica(p.ID) == nil {
+			count++
+		}
+	}
+	return count
+}
+
+// TestFoldsInCluster proves the same of a cluster of four nodes and a fifth, which has to ask others, while partitions
+// split.
+func TestFoldsInCluster(t *testing.T) {
+	t.Parallel()
+	w := foldWorld{rand.New(rand.NewPCG(7, 2))}
+	nodes := foldCluster(t, func(s *items) {
+		for i := range 300 {
+			s.want(201, nil, create(w.item(i)))
+		}
+	})
+	each := 150
+	if raceEnabled || testing.Short() {
+		each = 25
+	}
+	first := nodes[0]
+	slices.Reverse(nodes)
+	if elsewhere(nodes[0]) == 0 {
+		t.Error("the fifth node has all replicas")
+	}
+	for _, n := range nodes {
+		before := len(n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID))
+		splitOne(t, first)
+		n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+			Definitions: &n.definitions, SortFreely: true})
+		if folded := differ(t, w, itemsOf(t, n), each, false); folded == 0 {
+			t.Error("nothing is folded")
+		}
+		poll.Until(t, "the split is done", func() bool {
+			return len(n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID)) > before
+		})
+	}
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package node
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+var foldItems = flag.Int("container.folds", 0, "measure queries over so many items with folds and without")
+
+// TestFoldCosts measures the processor time of queries which replicas evaluate, beside those for which they pass items
+// on, in a cluster of two nodes.
+func TestFoldCosts(t *testing.T) {
+	if *foldItems == 0 {
+		t.Skip("without -container.folds")
+	}
+	a := clusterNode(t, nil, Options{InitialPartitions: 2})
+	b := clusterNode(t, a, Options{})
+	poll.Until(t, "two nodes know each other", func() bool { return len(b.records.State().Nodes) == 2 })
+	s := newContainer(t, a, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
+		"includedPaths":[{"path":"/city/?"}],"excludedPaths":[{"path":"/*"}]}}`)
+	for i := range *foldItems {
+		s.want(201, nil, create(benchItem(i)))
+	}
+	poll.Until(t, "the second node has the container", func() bool {
+		return b.catalog.Snapshot().Table("d", "c") != nil
+	})
+	t.Logf("%d and %d physical partitions are elsewhere", elsewhere(a), elsewhere(b))
+	for _, text := range []string{
+		`SELECT VALUE COUNT(1) FROM c`, `SELECT VALUE COUNT(1) FROM c WHERE c.city = "c17"`,
+		`SELECT VALUE SUM(c.price) FROM c WHERE c.active`,
+		`SELECT c.state, COUNT(1) AS n, AVG(c.price) AS p FROM c GROUP BY c.state`,
+		`SELECT DISTINCT VALUE c.state FROM c`, `SELECT TOP 10 c.id, c.price FROM c ORDER BY c.price DESC`,
+		`SELECT c.id FROM c WHERE c.n < 200`, `SELECT * FROM c WHERE c.n < 200`, `SELECT c.id FROM c`,
+	} {
+		for name, n := range map[string]*Node{"at the first node": a, "at the second": b} {
+			var took [2][]time.Duration
+			var charge [2]string
+			for range 7 {
+				for i, e := range []*container.Engine{unfolded(n), n.containers} {
+					c := itemsOf(t, n).c
+					began := processorTime()
+					answer, err := ask(t.Context(), e, c, container.QueryRequest{Text: text, CrossPartition: true})
+					if err != nil {
+						t.Fatal(text, err)
+					}
+					took[i] = append(took[i], processorTime()-began)
+					charge[i] = answer.charge
+				}
+			}
+			slices.Sort(took[0])
+			slices.Sort(took[1])
+			t.Logf("%s, %s: %v without folds, %v with", text, name, took[0][3], took[1][3])
+			if charge[0] != charge[1] {
+				t.Log(fmt.Sprint("    for ", charge[0], "RU, and ", charge[1], "RU"))
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"context"
+	"sync"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// queries are compiled queries by their texts and parameters: one page takes several folds.
+type queries struct {
+	mu sync.Mutex
+	of map[string]*sql.Query
+}
+
+// queriesMax is how many queries are kept, of texts of up to queryTextMax bytes; then all are compiled anew.
+const (
+	queriesMax   = 200
+	queryTextMax = 8 << 10
+)
+
+// find returns the query of a fold, compiled.
+func (s *queries) find(r *foldRequest) (*sql.Query, error) {
+	s.mu.Lock()
+	q := s.of[r.query]
+	s.mu.Unlock()
+	if q != nil {
+		return q, nil
+	}
+	q, bad := (&QueryRequest{Text: r.text, Parameters: r.parameters}).compile()
+	if bad != nil {
+		return nil, bad
+	}
+	if len(r.query) > queryTextMax {
+		return q, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil || len(s.of) >= queriesMax {
+		s.of = map[string]*sql.Query{}
+	}
+	s.of[r.query] = q
+	return q, nil
+}
+
+// fold evaluates a part of a query over the rows of a read. It is a partition.Fold.
+type fold struct {
+	c       *Container
+	request foldRequest
+	q       *sql.Query
+	part    *sql.Collector
+	columns columns
+	// sorted says that items come in the order of results, and bare that the query needs them as they were sent.
+	sorted, bare bool
+	// placed says that places are of interest.
+	placed bool
+
+	at           place
+	items, bytes int64
+	buffer       []byte
+	text         []byte // of the place
+}
+
+// Fold implements partition.Folds.
+func (e *Engine) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
+	r, err := decodeFold(c.Fold.Program)
+	if err != nil {
+		return nil, err
+	}
+	t := e.tableByID(c.Table)
+	if t == nil || t.Revision != r.revision || t.Container == nil {
+		return nil, partition.ErrNoFold
+	}
+	ks := e.schema().Keyspace(t.Keyspace)
+	if ks == nil || ks.Database == nil {
+		return nil, partition.ErrNoFold
+	}
+	f := &fold{c: e.container(e.database(ks), t), request: r}
+	f.columns = f.c.columns
+	if f.q, err = e.queries.find(&r); err != nil || !f.q.Parts() {
+		return nil, partition.ErrNoFold
+	}
+	run := sql.Run{Page: r.page, Now: r.now}
+	if r.continuation != "" {
+		if run.After, err = sql.ParseContinuation(r.continuation); err != nil {
+			return nil, err
+		}
+	}
+	f.sorted, f.bare, f.placed = !f.q.Sorts(), f.q.Bare(), !f.q.Groups()
+	f.part, err = f.q.Part(ctx, run)
+	return f, err
+}
+
+// Partition implements command.Visitor.
+func (f *fold) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
+	if !f.request.within.holds(f.c.Definition, tok, key) {
+		return command.NextPartition, nil
+	}
+	f.at.ring, f.at.key = tok.Position(), append(f.at.key[:0], key...)
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (f *fold) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	item := sql.Row{Ordered: f.sorted}
+	if f.placed {
+		f.at.clustering = clustering
+		f.text = f.at.append(f.text[:0])
+		item.Place = string(f.text)
+	}
+	if f.bare {
+		cell := r.Cell(f.columns.body)
+		if cell == nil {
+			cell = &row.Cell{}
+		}
+		item.Item = document.View(cell.Value)
+		f.bytes += int64(len(cell.Value))
+	} else {
+		id, err := f.c.idOf(clustering)
+		if err != nil {
+			return command.Stop, err
+		}
+		s := f.c.read(r)
+		f.buffer = f.c.item(f.at.key, id, &s).AppendResource(f.buffer[:0])
+		item.Item = document.View(f.buffer)
+		f.bytes += int64(len(s.body))
+	}
+	f.items++
+	more, err := f.part.Add(item)
+	if err != nil || !more || f.part.Enough() {
+		return command.Stop, err
+	}
+	return command.More, nil
+}
+
+// Result implements partition.Fold.
+func (f *fold) Result() ([]byte, error) {
+	if f.items == 0 {
+		return appendFolded(0, 0, nil), nil
+	}
+	return appendFolded(f.items, f.bytes, f.part.Partial()), nil
+}
+
+// itemOf is the item of a row as a query needs it: as clients see it, in buffer, or as it was sent.
+func (x *pageScan) itemOf(s *scanned) document.Value {
+	if x.bare {
+		return document.View(s.body)
+	}
+	x.buffer = x.c.item(s.key, s.id, &s.stored).AppendResource(x.buffer[:0])
+	return document.View(x.buffer)
+}
+
+var _ partition.Folds = (*Engine)(nil)

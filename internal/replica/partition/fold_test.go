@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// counts are folds that count rows. enough is after how many they end, fails whether they fail there.
+type counts struct {
+	enough int
+	fails  bool
+}
+
+func (f counts) Fold(_ context.Context, c *command.Read) (Fold, error) {
+	if string(c.Fold.Program) != "count" {
+		return nil, ErrNoFold
+	}
+	return &count{counts: f}, nil
+}
+
+type count struct {
+	counts
+	rows int
+}
+
+func (f *count) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+func (f *count) Row([]byte, *row.Row) (command.Step, error) {
+	switch f.rows++; {
+	case f.rows != f.enough:
+		return command.More, nil
+	case f.fails:
+		return command.Stop, errors.New("it fails")
+	}
+	return command.Stop, nil
+}
+
+func (f *count) Result() ([]byte, error) { return fmt.Append(nil, f.rows), nil }
+
+// asker is a visitor that offers a fold.
+type asker struct {
+	rows    int
+	got     []command.Folded
+	charged ru.Units
+}
+
+func (a *asker) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+func (a *asker) Row([]byte, *row.Row) (command.Step, error) {
+	a.rows++
+	return command.More, nil
+}
+
+func (a *asker) Charge(u ru.Units) { a.charged += u }
+
+func (a *asker) Folded(f *command.Folded) (command.Step, error) {
+	own := *f
+	own.Key, own.Result = append([]byte(nil), f.Key...), append([]byte(nil), f.Result...)
+	a.got = append(a.got, own)
+	return command.More, nil
+}
+
+// TestFolds proves that a replica makes of rows what it is offered to, for the price of the rows, that it ends at its
+// bounds and at the reader's, from where the next read goes on, and that it passes rows on where it does not know the
+// program, nobody can do with an answer, or there are too many folds; and that one which fails says so.
+func TestFolds(t *testing.T) {
+	h := open(t, newStore(t), 1, Options{})
+	defer closeHost(t, h)
+	r := h.Replicas()[0]
+	const rows = 1200
+	for i := range rows {
+		if err := write(t.Context(), r, put(fmt.Sprint("k", i), 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(c command.Read) *asker {
+		t.Helper()
+		a := &asker{}
+		c.Table = testTable
+		if err := r.Read(t.Context(), &c, a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	offer := &command.Fold{Program: []byte("count")}
+	plain := ask(command.Read{})
+	if plain.rows != rows {
+		t.Fatalf("%d rows", plain.rows)
+	}
+	passed := func(what string, a *asker) {
+		t.Helper()
+		if a.rows != rows || len(a.got) != 0 || a.charged != plain.charged {
+			t.Errorf("%s: %d rows, %d answers, for %v", what, a.rows, len(a.got), a.charged)
+		}
+	}
+	passed("before folds are known", ask(command.Read{Fold: offer}))
+	h.SetFolds(counts{})
+	passed("of another program", ask(command.Read{Fold: &command.Fold{Program: []byte("x")}}))
+	h.folding.Store(foldsMax)
+	passed("beside too many", ask(command.Read{Fold: offer}))
+	h.folding.Store(0)
+
+	whole := ask(command.Read{Fold: offer})
+	if whole.rows != 0 || len(whole.got) != 1 || string(whole.got[0].Result) != fmt.Sprint(rows) ||
+		whole.got[0].More || whole.got[0].Rows != rows || whole.charged != plain.charged {
+		t.Errorf("all rows: %+v for %v, want %v", whole.got, whole.charged, plain.charged)
+	}
+	through := func(what string, c command.Read, reads int) {
+		t.Helper()
+		sum, n, charged := 0, 0, ru.Units(0)
+		for more := true; more; n++ {
+			a := ask(c)
+			if len(a.got) != 1 || a.got[0].Failed || n > rows {
+				t.Fatalf("%s: %+v", what, a.got)
+			}
+			f := &a.got[0]
+			var part int
+			_, _ = fmt.Sscan(string(f.Result), &part)
+			sum, charged, more = sum+part, charged+a.charged, f.More
+			c.Continued, c.AfterKey, c.AfterToken, c.AfterClustering = true, f.Key, f.Token, f.Clustering
+			c.AfterPartition = f.AfterPartition || len(f.Clustering) == 0
+		}
+		if sum != rows || n != reads || charged != plain.charged {
+			t.Errorf("%s: %d rows by %d reads for %v, want %d by %d for %v", what, sum, n, charged, rows, reads,
+				plain.charged)
+		}
+	}
+	through("by 500 rows", command.Read{Fold: &command.Fold{Program: offer.Program, Rows: 500}}, 3)
+	h.SetFolds(counts{enough: 300})
+	through("as it has enough", command.Read{Fold: offer}, 5)
+	h.SetFolds(counts{})
+	h.SetThroughputs(Throughputs{PerSecond: map[topology.PartitionID]int64{r.ID(): 1_000_000}})
+	through("where the throughput is bounded", command.Read{Fold: offer}, 3)
+	h.SetThroughputs(Throughputs{})
+	h.SetFolds(counts{enough: 10, fails: true})
+	if a := ask(command.Read{Fold: offer}); len(a.got) != 1 || !a.got[0].Failed || a.rows != 0 {
+		t.Errorf("a fold that fails: %+v", a.got)
+	}
+	if n := h.folding.Load(); n != 0 {
+		t.Errorf("%d folds are still counted", n)
+	}
+}
