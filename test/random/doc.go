@@ -10,6 +10,13 @@
 // writes (with few distinct timestamps, so that there are ties), batches, conditions, lifetimes that end, a look at the
 // whole tables, and selects with all kinds of restrictions, in pages. Every answer must be the same: rows, their pages
 // and columns, or the code of the error. With -nodes, Ilion's nodes are processes: one that is killed between
-// statements, or four of which one at a time is killed while they are under way. Without -against there is nothing to
+// statements, or four of which one at a time is killed while they are under way.
+//
+//	../shared/cassandra/start.sh DIR 127.0.0.61:9042
+//	go test ./test/random -run Types -against=127.0.0.61:9042 -seed=1 -rounds=40
+//
+// TestTypesAgainstCassandra has each round make a table of random types, and asks with expressions, functions and
+// conditions of all kinds, as in Cassandra 5.0; it goes on after a difference in an answer, and lists them. Some are
+// Cassandra's own (docs/compatibility.md). Without -against there is nothing to
 // compare with, and the test is skipped.
 package random

@@ -120,6 +120,9 @@ type pair struct {
 	// staticIndex says that the index is on a static column.
 	staticIndex bool
 	history     []string // since the tables were last seen to be equal
+	// differences are those that same has found. apart is set once the tables may differ.
+	differences []string
+	apart       bool
 }
 
 // conns are connections to Ilion and to Cassandra.

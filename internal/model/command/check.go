@@ -61,7 +61,8 @@ func (k *Condition) holds(r *row.Row) (bool, error) {
 }
 
 // subject is the type and the value that the condition compares, nil for null. A non-frozen list, set or map without
-// elements compares as an empty one with everything but null, as in Cassandra; satisfies knows it by isCollection.
+// elements equals an empty one, but is neither less nor greater than any, as in Cassandra 5.0; satisfies knows it by
+// isCollection.
 func (k *Condition) subject(cells []row.Cell) (*cqltype.Type, []byte, error) {
 	if k.Element != nil {
 		return k.element(cells)
@@ -156,7 +157,7 @@ func satisfies(op Operator, t *cqltype.Type, have, want []byte) (bool, error) {
 			return have != nil, nil
 		}
 		return false, dberr.Invalidf("Invalid comparison with null for operator %q", op.String())
-	case have == nil && isCollection(t):
+	case have == nil && isCollection(t) && (op == Equal || op == NotEqual):
 		have = t.AppendCollection(nil)
 	case have == nil:
 		return op == NotEqual, nil

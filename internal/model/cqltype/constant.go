@@ -59,8 +59,8 @@ func (c Constant) Preferred(text string) *Type {
 	case FloatConst:
 		v, ok := parseJavaFloat(floatText(text), 64)
 		if d, decimal := ParseDecimal(text); ok && decimal {
-			if back, _ := ParseDecimal(string(appendJavaFloat(nil, v, 64))); back.Unscaled == nil ||
-				back.Scale != d.Scale || back.Unscaled.Cmp(d.Unscaled) != 0 {
+			back, finite := ParseDecimal(string(appendJavaFloat(nil, v, 64)))
+			if !finite || compareDecimals(EncodeDecimal(back), EncodeDecimal(d)) != 0 {
 				return Native(Decimal)
 			}
 		}

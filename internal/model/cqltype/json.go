@@ -8,9 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON form of a value as toJson() and SELECT JSON give it. Null, and an empty value of a type
-// other than text and blob, are null; so are NaN and the infinities.
+// AppendJSON appends the JSON form of a value as toJson() and SELECT JSON give it. Null is null, and so are NaN, the
+// infinities and an empty value, but those of texts, blobs, UUIDs and addresses, which are empty strings.
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
+	if wire != nil && len(wire) == 0 && (t.Kind == UUID || t.Kind == Timeuuid || t.Kind == Inet) {
+		return append(dst, `""`...)
+	}
 	if wire == nil || len(wire) == 0 && t.Kind != Text && t.Kind != Ascii && t.Kind != Blob && t.Kind != Tuple &&
 		t.Kind != UDT {
 		return append(dst, "null"...)

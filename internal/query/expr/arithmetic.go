@@ -206,11 +206,11 @@ func bigOp(op byte, a, b *big.Int) (*big.Int, error) {
 }
 
 func decimalOp(op byte, l, r *cqltype.Type, x, y []byte) ([]byte, error) {
-	a, okA, err := toDecimal(l, x)
+	a, okA, err := toOperand(l, x)
 	if err != nil {
 		return nil, err
 	}
-	b, okB, err := toDecimal(r, y)
+	b, okB, err := toOperand(r, y)
 	if err != nil || !okA || !okB {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 type composite struct {
 	typ   *cqltype.Type
 	elems []Term // a nil element of a UDT is a field not given
+	// selected says that it stands in a SELECT clause, where lists and the values of maps may be null.
+	selected bool
 }
 
 func (c *composite) Type() *cqltype.Type { return c.typ }
@@ -50,6 +52,8 @@ func (c *composite) Eval(b *Bindings) ([]byte, State, error) {
 // refuse says what is wrong with a null or unset element; nothing for a null in a tuple.
 func (c *composite) refuse(s State, i int) error {
 	switch {
+	case c.selected && s == Null && (c.typ.Kind == cqltype.List || c.typ.Kind == cqltype.Map && i%2 == 1):
+		return nil
 	case c.typ.IsCollection() && s == Unset:
 		return dberr.Invalidf("unset value is not supported inside collections")
 	case c.typ.IsCollection():
@@ -84,7 +88,7 @@ func fold(t Term, elems []Term) (Term, error) {
 }
 
 func (b *binder) bindComposite(r Receiver, elems []Term) (Term, error) {
-	return fold(&composite{typ: r.Type, elems: elems}, elems)
+	return fold(&composite{typ: r.Type, elems: elems, selected: b.scope != nil}, elems)
 }
 
 func (b *binder) bindList(t *parser.ListLiteral, r Receiver) (Term, error) {

@@ -91,6 +91,19 @@ func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err 
 	return d, false, nil
 }
 
+// toOperand is toDecimal for an operation, where Cassandra takes all but varints for doubles: 2 has one place there.
+func toOperand(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err error) {
+	if !isInteger(t.Kind) {
+		return toDecimal(t, v)
+	}
+	f, ok := toFloat64(t, v)
+	if !ok {
+		return d, false, nil
+	}
+	d, err = decimalOfFloat(f)
+	return d, true, err
+}
+
 // decimalOfFloat is BigDecimal.valueOf: the decimal that the double's text stands for, 1.0 with one place.
 func decimalOfFloat(f float64) (cqltype.DecimalValue, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {

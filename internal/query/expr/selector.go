@@ -85,7 +85,11 @@ func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 		if b.fit(t.Term, hint) == cqltype.NoFit {
 			return nil, dberr.Invalidf("Cannot assign value %s to %s of type %s", Text(t), Text(t), hint)
 		}
-		return b.selector(t.Term, hint)
+		of, err := b.selector(t.Term, hint)
+		if err != nil || of.Type().Equal(hint) {
+			return of, err
+		}
+		return &hinted{of, hint}, nil
 	}
 	typ := b.exactType(t)
 	if typ == nil {
@@ -96,6 +100,14 @@ func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 	}
 	return b.bind(t, Receiver{Name: "[selection]", Type: typ})
 }
+
+// hinted is a term whose values another type can have, shown as that.
+type hinted struct {
+	Term
+	typ *cqltype.Type
+}
+
+func (h *hinted) Type() *cqltype.Type { return h.typ }
 
 // selectCall binds a function, operation or aggregate.
 func (b *binder) selectCall(t parser.Term) (Term, error) {
