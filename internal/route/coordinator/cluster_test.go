@@ -420,6 +420,14 @@ func TestTruthOfErrors(t *testing.T) {
 				return &verdict{err: &dberr.Invalid{Message: "too little is left"}}
 			}
 		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 0},
+		"nobody knows, then dropped": {func(f *fleet) {
+			f.script = func(a *asked) *verdict {
+				if a.n == 0 {
+					return &verdict{err: transport.ErrLost, async: true, applied: true}
+				}
+				return &verdict{err: ErrUnknownTable}
+			}
+		}, dberr.Quorum, false, ErrUnknownTable, 0},
 		"invalid": {func(f *fleet) {
 			f.script = func(a *asked) *verdict { return &verdict{err: &dberr.Invalid{Message: "x"}, async: true} }
 		}, dberr.Quorum, false, &dberr.Invalid{Message: "x"}, 0},

@@ -32,8 +32,12 @@ func isAnswer(err error) bool {
 }
 
 // refuses reports whether an answer says that nothing was done. It knows of the attempt that it ends only: one before,
-// of which nothing was heard, may have been carried out, or may be when it comes.
+// of which nothing was heard, may have been carried out, or may be when it comes. A table that is gone has taken along
+// what any attempt has written, and clients are to know.
 func refuses(err error) bool {
+	if errors.Is(err, ErrUnknownTable) {
+		return false
+	}
 	switch err.(type) { //nolint:errorlint // as in isAnswer
 	case *dberr.Invalid, *dberr.Unavailable, *dberr.FunctionFailure, *dberr.Unauthorized, *dberr.Config:
 		return true
