@@ -1,10 +1,13 @@
-.PHONY: build release check test race lint sim fuzz bench compat conformance
+.PHONY: build release dist check test race lint sim fuzz bench compat conformance
 
 build:            ## the binary
 	CGO_ENABLED=0 go build -o ilion ./cmd/ilion
 
 release:          ## the binary to ship: the same on every machine, and a third smaller without its symbols
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o ilion ./cmd/ilion
+
+dist:             ## what is shipped, into dist/: archives, Debian packages, a bill of materials, checksums
+	deploy/release.sh
 
 check:            ## what continuous integration runs
 	.ci/run

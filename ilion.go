@@ -32,8 +32,8 @@ type Options struct {
 	// MemoryBytes bounds caches, memtables and requests together; 0 takes half of the machine's memory. The process's
 	// memory limit and garbage collector settings are left alone: they belong to the program.
 	MemoryBytes int64
-	// Compatibility is whose answers are given where releases of Cassandra answer otherwise: "4.0", the default, or
-	// "5.0".
+	// Compatibility is whose answers are given where releases of Cassandra answer otherwise: "4.0", or "5.0", the
+	// default.
 	Compatibility string
 	// Users switches on password authentication; it maps names to bcrypt hashes.
 	Users map[string]string

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -40,7 +39,7 @@ type benchCommand struct {
 
 // Run loads the server and prints the report.
 func (c *benchCommand) Run(out io.Writer) error {
-	level, ok := consistency(c.Consistency)
+	level, ok := dberr.ParseConsistency(c.Consistency)
 	if !ok {
 		return &usageError{fmt.Sprintf("unknown consistency level %q", c.Consistency)}
 	}
@@ -73,13 +72,4 @@ func (c *benchCommand) Run(out io.Writer) error {
 		err = fmt.Errorf("%d answers were wrong, the first: %s", rep.Wrong, rep.FirstWrong)
 	}
 	return err
-}
-
-func consistency(name string) (dberr.Consistency, bool) {
-	for l := dberr.Any; l <= dberr.LocalOne; l++ {
-		if strings.EqualFold(l.String(), name) {
-			return l, true
-		}
-	}
-	return 0, false
 }

@@ -50,8 +50,8 @@ func (o clientTLS) config() (*tls.Config, error) {
 
 // credentials are the name and the password by which a tool logs in.
 type credentials struct {
-	User     string `env:"ILION_USER" help:"User, if the node asks for one."`
-	Password string `env:"ILION_PASSWORD" help:"Password; better given by the environment, where other users of the machine cannot see it."`
+	User     string `short:"u" aliases:"username" env:"ILION_USER" help:"User, if the node asks for one."`
+	Password string `short:"p" env:"ILION_PASSWORD" help:"Password; in the environment nobody else can see it."`
 }
 
 func (c credentials) check() error {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -26,6 +27,12 @@ type door struct {
 	Data string `env:"ILION_DATA" placeholder:"DIR" help:"Data directory of a node on this machine: its owner needs no password."`
 	credentials
 	clientTLS
+	// socket is where the node takes what it did not take at its address: it is not asked there again, and again notes
+	// a refusal.
+	socket string
+	// content is what a request comes with, and ctx what it ends with, nil if nothing.
+	content []byte
+	ctx     context.Context
 }
 
 const (
@@ -72,39 +79,59 @@ func (d *door) preferFlags() {
 
 // ask sends a request to the node and returns what it answers. Where the node takes it only from the owner of its data
 // directory, and tells where the socket for that is, it is asked there.
-func (d door) ask(method, path string) ([]byte, error) {
+func (d *door) ask(method, path string) ([]byte, error) {
+	return d.askWith(context.Background(), method, path, nil)
+}
+
+// askWith is ask with a body, and ends with a context.
+func (d *door) askWith(ctx context.Context, method, path string, content []byte) ([]byte, error) {
+	d.content, d.ctx = content, ctx
+	if d.socket == "" {
+		var body []byte
+		var err error
+		if body, d.socket, err = d.askAddress(method, path); d.socket == "" {
+			return body, err
+		}
+	}
+	return d.askSocket(d.socket, method, path)
+}
+
+// askAddress is ask at the address that the options say. Where the node takes the request at a socket only it returns
+// that.
+func (d door) askAddress(method, path string) (body []byte, socket string, err error) {
 	d.preferFlags()
 	if d.HTTP != "" && d.Data != "" {
-		return nil, &usageError{"--http and --data are two ways to a node: give one of them"}
+		return nil, "", &usageError{"--http and --data are two ways to a node: give one of them"}
 	}
 	if d.HTTP == "" {
 		d.HTTP = defaultHTTP
 	}
 	if err := d.check(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if d.Data != "" {
-		return d.askSocket(filepath.Join(d.Data, node.AdminSocket), method, path)
+		return nil, filepath.Join(d.Data, node.AdminSocket), nil
 	}
 	config, err := d.config()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	address, err := d.address(config != nil)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	resp, err := d.send(&http.Transport{TLSClientConfig: config}, method, address+path)
 	if err != nil {
-		return nil, d.unanswered(err)
+		return nil, "", d.unanswered(err)
 	}
-	socket := resp.Header.Get(admin.SocketHeader)
+	socket = resp.Header.Get(admin.SocketHeader)
 	if code := resp.StatusCode; d.User == "" && socket != "" && isOwn(socket) &&
 		(code == http.StatusUnauthorized || code == http.StatusForbidden) {
 		_ = resp.Body.Close()
-		return d.askSocket(socket, method, path)
+		return nil, socket, nil
 	}
-	return d.read(resp)
+	body, err = d.read(resp)
+	return body, "", err
 }
 
 // askSocket asks the node whose socket that is.
@@ -131,7 +158,11 @@ func isOwn(socket string) bool {
 }
 
 func (d door) send(t *http.Transport, method, url string) (*http.Response, error) {
-	req, err := http.NewRequest(method, url, nil)
+	ctx := d.ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(d.content))
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ const (
 type commands struct {
 	Start        startCommand        `cmd:"" help:"Run a database node."`
 	Demo         demoCommand         `cmd:"" help:"Run a cluster of processes on this machine, with sample data, and say what to try."`
+	Shell        shellCommand        `cmd:"" help:"Type statements of CQL and see what they answer."`
 	Status       statusCommand       `cmd:"" help:"Show the nodes of a cluster, and what is wrong."`
 	Node         nodeCommand         `cmd:"" help:"Take a node out of service or out of the cluster."`
 	Partitions   partitionsCommand   `cmd:"" help:"Show the physical partitions of tables."`
@@ -33,11 +34,17 @@ type commands struct {
 	Top          topCommand          `cmd:"" help:"Show live what is spent at tables, physical partitions and keys."`
 	Advise       adviseCommand       `cmd:"" help:"Say what is wrong with the design of tables, and what else would come to."`
 	Verify       verifyCommand       `cmd:"" help:"Compare views and indexes with their tables, and repair them."`
+	Backup       backupCommand       `cmd:"" help:"Make, list and verify backups of a cluster."`
+	Restore      restoreCommand      `cmd:"" help:"Restore a backup, or a keyspace or a table of it."`
 	Keys         keysCommand         `cmd:"" help:"Show the keys that clients of containers sign their requests with."`
 	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what the build that all its nodes run brings: no way back."`
 	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`
+	Load         loadCommand         `cmd:"" help:"Load files of CSV or JSON lines into a table."`
+	Unload       unloadCommand       `cmd:"" help:"Write a table, or what a query answers, to files of CSV or JSON lines."`
 	Bench        benchCommand        `cmd:"" help:"Load a CQL server and measure it."`
 	HashPassword hashPasswordCommand `cmd:"" name:"hash-password" help:"Read a password from stdin and print its hash for auth.users."`
+	Completion   completionCommand   `cmd:"" help:"Print the script by which a shell completes commands and options."`
+	Manual       manualCommand       `cmd:"" help:"Print the page of the manual (man)."`
 	Version      versionCommand      `cmd:"" help:"Print the version."`
 	Help         helpCommand         `cmd:"" help:"Print the help of a command, or this one."`
 }
@@ -54,6 +61,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exited = code }),
 		kong.UsageOnError(),
+		kong.DefaultEnvars("ILION"),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {

@@ -21,12 +21,13 @@ type startCommand struct {
 	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)."`
 	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)."`
 	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for health and metrics, or off (default 127.0.0.1:8080)."`
-	REST           *string  `name:"rest" env:"ILION_REST" placeholder:"HOST:PORT" help:"Address for containers (default 127.0.0.1:8081)."`
+	REST           *string  `name:"rest" placeholder:"HOST:PORT" help:"Address for containers, or off (default 127.0.0.1:8081)."`
 	Commit         *string  `placeholder:"batch|periodic" help:"When a write is acknowledged: on disk (batch, default), or 10 ms before."`
-	Internal       *string  `placeholder:"HOST:PORT" help:"Address for the other nodes of a cluster; without it the node stands alone."`
-	Bootstrap      bool     `help:"Found a cluster, of the data in the directory if there are any."`
+	Internal       *string  `placeholder:"HOST:PORT" help:"Address for other nodes; without it the node stands alone."`
+	Advertise      *string  `placeholder:"HOST:PORT" help:"Address that the others are told, where that is another."`
+	Bootstrap      bool     `help:"Found a cluster, of the data that are there; with --join, on the first node."`
 	Join           []string `placeholder:"HOST:PORT,..." help:"Join the cluster of these nodes."`
-	JoinSecretFile *string  `env:"ILION_JOIN_SECRET_FILE" placeholder:"FILE" help:"Secret of a cluster without certificates."`
+	JoinSecretFile *string  `placeholder:"FILE" help:"Secret of a cluster without certificates."`
 	Region         *string  `placeholder:"NAME" help:"Region of the node; clients see it as its data centre (default datacenter1)."`
 	Zone           *string  `placeholder:"NAME" help:"Zone of the node; clients see it as its rack (default rack1)."`
 	Config         string   `placeholder:"FILE" help:"Configuration file (YAML); options on the command line win over it."`
@@ -49,7 +50,7 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 		to   *string
 		from *string
 	}{{&o.Data, c.Data}, {&o.CQL, c.CQL}, {&o.HTTP, c.HTTP}, {&o.REST.Address, c.REST}, {&o.Commit, c.Commit},
-		{&o.Cluster.Internal, c.Internal},
+		{&o.Cluster.Internal, c.Internal}, {&o.Cluster.Advertise, c.Advertise},
 		{&o.Cluster.JoinSecretFile, c.JoinSecretFile},
 		{&o.DataCenter, c.Region}, {&o.Rack, c.Zone}} {
 		if s.from != nil {

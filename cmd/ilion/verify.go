@@ -45,7 +45,7 @@ func (c *verifyIndexCommand) Run(out io.Writer) error { return c.verify(out, "in
 const (
 	// verifyPageRows is how many rows are looked at by one request.
 	verifyPageRows = 200
-	// verifyShown is how many differences are shown.
+	// verifyShown is how many differences are shown; more are counted.
 	verifyShown = 100
 )
 
@@ -68,7 +68,10 @@ func (c *verifying) verify(out io.Writer, kind, name string) error {
 			return fmt.Errorf("the node's answer cannot be read: %w", err)
 		}
 		for _, d := range page.Differences {
-			if differ++; differ <= verifyShown {
+			switch differ++; {
+			case differ == verifyShown+1:
+				fmt.Fprintf(out, "more rows differ: they are counted, and not shown\n")
+			case differ <= verifyShown:
 				fmt.Fprintf(out, "%s: %s%s\n", d.Row, d.What, map[bool]string{true: "; repaired"}[d.Repaired])
 			}
 			if d.Repaired {
@@ -90,11 +93,14 @@ func (c *verifying) verify(out io.Writer, kind, name string) error {
 	if kind == "view" {
 		looked += fmt.Sprintf(" and %d of the view", back)
 	}
-	fmt.Fprintf(out, "%s %s: looked at %s: %d differ, %d repaired, %d changed all the time\n", kind, name, looked, differ,
+	fmt.Fprintf(out, "%s %s: looked at %s: %d differ, %d repaired, %d changed while looked at\n", kind, name, looked, differ,
 		repaired, busy)
-	if differ > repaired {
-		return fmt.Errorf("%s %s differs from its table in %d rows: see ilion verify %s --help", kind, name, differ-repaired,
-			kind)
+	if differ == repaired {
+		return nil
 	}
-	return nil
+	advice := "--repair makes that good"
+	if c.Repair {
+		advice = "they could not be repaired: try again"
+	}
+	return fmt.Errorf("%s %s differs from its table in %d rows: %s", kind, name, differ-repaired, advice)
 }

@@ -172,7 +172,7 @@ func TestJoinRefusals(t *testing.T) {
 		o          Options
 	}{
 		{"neither", "give --bootstrap to found one", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0"}}},
-		{"both", "give one of them",
+		{"no secret", "give --join-secret-file",
 			Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true, Join: []string{"127.0.0.1:1"}}}},
 		{"no address", "give --internal", Options{Cluster: ClusterOptions{Bootstrap: true}}},
 		{"periodic", "commit periodic is for a node that stands alone",

@@ -140,7 +140,7 @@ func TestFunctionsStay(t *testing.T) {
 	o.UserFunctions = &off
 	n = startNode(t, o)
 	s = driver(t, n, "boss", "b")
-	if err := s.Query(query).Scan(&v); err == nil || !strings.Contains(err.Error(), "enable_user_defined_functions") {
+	if err := s.Query(query).Scan(&v); err == nil || !strings.Contains(err.Error(), "user_defined_functions_enabled") {
 		t.Errorf("switched off: %v", err)
 	}
 	s.Close()

@@ -52,19 +52,48 @@ func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 	case len(c.Join) == 0:
 		return id, nil
 	}
-	id.Level = n.levels.Oldest // the cluster's own follows with its records
 	if err := n.checkJoinSecret(); err != nil {
 		return id, err
 	}
+	if founds, err := n.decideFounding(ctx); err != nil || founds {
+		return id, err
+	}
+	id.Level = n.levels.Oldest // the cluster's own follows with its records
 	seeker := n.seeker()
 	id.Cluster, err = seeker.Seek(ctx)
 	return id, err
 }
 
+// decideFounding is for a node that is told to found a cluster and to join it, as are the others: the first of the list
+// founds it, unless it is there. From then on the node goes one of the two ways.
+func (n *Node) decideFounding(ctx context.Context) (founds bool, err error) {
+	c := &n.opts.Cluster
+	if !c.Bootstrap || len(c.Join) == 0 {
+		return false, nil
+	}
+	if first := c.Join[0]; first == c.Advertise || first == n.internalAddr() {
+		seeker := n.seeker()
+		if founds, err = seeker.Unfounded(ctx); err != nil {
+			return false, err
+		}
+	}
+	if c.Bootstrap = founds; founds {
+		c.Join = nil
+	}
+	return founds, nil
+}
+
 // checkMembership founds a cluster if that is to be done, and refuses what cannot be.
-func (n *Node) checkMembership() error {
+func (n *Node) checkMembership(ctx context.Context) error {
 	if id := n.store.Identity().Node; n.nodeID != nil && *n.nodeID != id {
 		return fmt.Errorf("the certificate in cluster.tls is for node %x, the data are those of node %x", *n.nodeID, id)
+	}
+	if known, err := membership.IsMember(n.store.Records); err != nil {
+		return err
+	} else if !known {
+		if _, err := n.decideFounding(ctx); err != nil {
+			return err
+		}
 	}
 	c := &n.opts.Cluster
 	found, err := membership.Check(n.store, membership.Wanted{Internal: c.Internal != "", Bootstrap: c.Bootstrap,

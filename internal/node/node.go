@@ -36,6 +36,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/guard"
+	"github.com/ilion-db/ilion/internal/replica/moment"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -62,8 +63,10 @@ type Node struct {
 	// answers is the release of Cassandra whose answers are given.
 	answers *release.Release
 
-	store       *storage.Store
-	host        *partition.Host
+	store *storage.Store
+	host  *partition.Host
+	// moments are what backups read.
+	moments     moment.Keeper
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
 	// scales measure what the replicas here take.

@@ -52,6 +52,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		Identity:      identity,
 		Levels:        n.levels,
 		CacheBytes:    int64(n.opts.Memory.BlockCache),
+		NearBytes:     int64(n.opts.Memory.Budget / 8),
 		MemtableBytes: int64(n.opts.Memory.Memtable),
 		LargeRowBytes: int64(n.opts.Memory.Budget / 8),
 		LargeRowWait:  n.opts.Limits.ReadTimeout,
@@ -79,7 +80,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.closers = append(n.closers, n.store.Close)
+	n.closers = append(n.closers, n.store.Close, n.moments.Close)
 	return nil
 }
 
@@ -120,7 +121,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}
-	if err := n.checkMembership(); err != nil {
+	if err := n.checkMembership(ctx); err != nil {
 		return err
 	}
 	if err := n.makeJoinSecret(); err != nil {
@@ -149,7 +150,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			BytesSlack: float64(n.opts.Cluster.BalanceSlackMB << 20),
 			Answers: map[string]func(context.Context, []byte) ([]byte, error){
 				adviseSubject: c.adviseOthers, usageSubject: c.answerUsage, asideSubject: c.hearAside,
-				usersSubject: c.answerUsers, lendSubject: c.answerLend,
+				usersSubject: c.answerUsers, lendSubject: c.answerLend, backupSubject: c.answerBackup,
 			},
 		}
 	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
@@ -246,7 +247,7 @@ func (n *Node) openRecords(ctx context.Context) error {
 		n.log.LogAttrs(context.Background(), slog.LevelError, "records not loaded", slog.String("error", err.Error()))
 	}}
 	if n.cluster != nil {
-		o.Line = n.cluster.member.Turn
+		o.Line, o.Newest = n.cluster.member.Turn, n.cluster.member.Newest
 	}
 	n.records, err = meta.New(scan, change, o)
 	if err != nil {

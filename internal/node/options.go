@@ -33,7 +33,8 @@ type Options struct {
 	CQL string `yaml:"cql"`
 	// HTTP is the address of health and metrics, host:port; "off" listens nowhere.
 	HTTP string `yaml:"http"`
-	// Compatibility is the release of Cassandra whose answers are given: 4.0 or 5.0, the same on all nodes.
+	// Compatibility is the release of Cassandra whose answers are given: 4.0, or 5.0, the default. It is the same on
+	// all nodes.
 	Compatibility string `yaml:"compatibility"`
 	// Masking is whether columns can be masked, and masks are heeded; nil is true. It has to be the same on all nodes.
 	Masking *bool `yaml:"dynamic_data_masking_enabled"`
@@ -55,6 +56,10 @@ type Options struct {
 	Merges  MergeOptions   `yaml:"merges"`
 	// UserFunctions lets clients make and call user-defined functions, by Cassandra's name; nil: they may.
 	UserFunctions *bool `yaml:"user_defined_functions_enabled"`
+	// VectorListsRows is from how many rows on an index of vectors has lists, and VectorListsPause how often it is
+	// looked whether its table has as many; 0: 2,500, and 20 s.
+	VectorListsRows  int64         `yaml:"-"`
+	VectorListsPause time.Duration `yaml:"-"`
 	// Guardrails bound what statements may ask for, by Cassandra's names.
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       AuthOptions       `yaml:"auth"`
@@ -150,7 +155,8 @@ type ClusterOptions struct {
 	Internal  string `yaml:"internal"`
 	Advertise string `yaml:"advertise"`
 	// Bootstrap founds a cluster, of the data that are in the directory if there are any. It does nothing where that
-	// was done before.
+	// was done before. With Join, all nodes can be told the same: the first of the list founds the cluster, unless one
+	// of the others answers as a member of it.
 	Bootstrap bool `yaml:"bootstrap"`
 	// Join lists internal addresses of nodes of the cluster to join; one that answers is enough.
 	Join []string `yaml:"join"`
@@ -410,9 +416,6 @@ func (c ClusterOptions) validate(insecure bool, commit string) error {
 			return errors.New("a node of a cluster needs an address for the others: give --internal HOST:PORT")
 		}
 		return nil
-	}
-	if c.Bootstrap && len(c.Join) > 0 {
-		return errors.New("--bootstrap founds a cluster and --join joins one: give one of them")
 	}
 	if commit == "periodic" {
 		return errors.New("commit periodic is for a node that stands alone: in a cluster every acknowledged write " +

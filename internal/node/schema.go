@@ -6,6 +6,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -26,6 +29,8 @@ func (n *Node) newSchema() {
 		Schema: n.catalog.Snapshot, Past: n.past, Log: n.log,
 		Pressed: n.short,
 		Mine:    func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
+		Listed:  func() bool { return n.levelOf(n.records.State()) >= schemachange.ListsLevel },
+		Change:  n.setLists, ListsRows: n.opts.VectorListsRows, ListsPause: n.opts.VectorListsPause,
 	})
 	n.views = view.New(view.Options{Coordinator: n.coordinator, Schema: n.catalog.Snapshot, Replicas: n.host.Replicas,
 		Now: n.clock(), Log: n.log})
@@ -61,6 +66,19 @@ func (n *Node) newSchema() {
 			_ = r.Require(context.Background(), r.Extent(), revision)
 		}
 	}
+}
+
+// setLists gives an index of vectors other lists.
+func (n *Node) setLists(ctx context.Context, c *schema.SetLists) error {
+	c.Stamp = schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.answers}
+	_, _, err := n.changer.Apply(ctx, c, "")
+	return err
+}
+
+// newest returns when this node has carried out every change of the records that was acknowledged before.
+func (n *Node) newest(ctx context.Context) error {
+	_, err := n.records.Refresh(ctx)
+	return err
 }
 
 // levelOf is the feature level by which the nodes of a state write.

@@ -66,6 +66,9 @@ func (n *Node) serve() error {
 		Roles:            n.changer,
 		Functions:        functions,
 	}
+	if n.cluster != nil {
+		options.Newest = n.newest
+	}
 	if n.audit != nil {
 		options.Audit = n.auditRequest
 	}
@@ -79,7 +82,8 @@ func (n *Node) serve() error {
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.SortFreely,
 		Sizes:   n.containerSizes,
-		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel }})
+		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel },
+		Newest:  options.Newest})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
 	var err error

@@ -19,9 +19,12 @@ import (
 // orderVerify compares a page of a view or an index with its table.
 func (n *Node) orderVerify(ctx context.Context, o admin.VerifyOrder) (*admin.VerifyPage, error) {
 	keyspace, name, ok := strings.Cut(o.Name, ".")
+	if !ok {
+		return nil, fmt.Errorf("%s names no %s: give its keyspace, too, as in ks.name", o.Name, o.Kind)
+	}
 	ks := n.catalog.Snapshot().Keyspaces[keyspace]
-	if !ok || ks == nil || schema.IsSystem(keyspace) {
-		return nil, fmt.Errorf("there is no %s %s: give its keyspace, too, as in ks.name", o.Kind, o.Name)
+	if ks == nil || schema.IsSystem(keyspace) {
+		return nil, fmt.Errorf("there is no keyspace %s whose views and indexes can be verified", keyspace)
 	}
 	from, err := decodeAt(o.From)
 	if err != nil {
@@ -29,16 +32,13 @@ func (n *Node) orderVerify(ctx context.Context, o admin.VerifyOrder) (*admin.Ver
 	}
 	v := &view.Verifier{Rows: n.coordinator, Now: n.clock(), Repair: o.Repair}
 	var page *view.Page
-	if o.Kind == "view" {
+	t, ix, err := verifiable(ks, o.Kind, name, n.builder.Building)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.Kind == "view":
 		page, err = v.View(ctx, ks, name, from, o.Rows)
-	} else {
-		t, ix := ks.Index(name)
-		switch {
-		case ix == nil:
-			return nil, fmt.Errorf("there is no index %s", o.Name)
-		case n.builder.Building(ix):
-			return nil, fmt.Errorf("index %s is being built: try again when it is", o.Name)
-		}
+	default:
 		page, err = v.Index(ctx, t, ix, n.definitions.IndexOps, from, o.Rows)
 	}
 	if err != nil {
@@ -50,6 +50,26 @@ func (n *Node) orderVerify(ctx context.Context, o admin.VerifyOrder) (*admin.Ver
 		out.Differences = append(out.Differences, admin.VerifyDifference(d))
 	}
 	return out, nil
+}
+
+// verifiable is what can be verified: an index with its table or, for a view, the index of its hints with its base.
+// What is being built cannot: each row that the build has not come to would seem to differ.
+func verifiable(ks *schema.Keyspace, kind, name string, building func(*schema.Index) bool) (t *schema.Table,
+	ix *schema.Index, err error) {
+	if kind != "view" {
+		t, ix = ks.Index(name)
+	} else if v := ks.Tables[name]; v != nil && v.View != nil {
+		if t = ks.Tables[v.View.Base]; t != nil {
+			ix = t.Hints(name)
+		}
+	}
+	switch {
+	case ix == nil:
+		return nil, nil, fmt.Errorf("there is no %s %s.%s", kind, ks.Name, name)
+	case building(ix):
+		return nil, nil, fmt.Errorf("%s %s.%s is being built: try again when it is built", kind, ks.Name, name)
+	}
+	return t, ix, nil
 }
 
 // encodeAt is a place between two pages as text.

@@ -48,6 +48,7 @@ func (n *Node) serveHTTP() error {
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
 		Split: n.orderSplit, Move: n.orderMove, Merge: n.orderMerge, Cancel: n.orderCancel,
 		Verify:  n.orderVerify,
+		Archive: n.orderArchive,
 		Profile: true,
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.OpenPages, Log: n.log}

@@ -303,3 +303,30 @@ func TestSchemaThroughKills(t *testing.T) {
 		}
 	}
 }
+
+// TestSchemaAfterAbsence proves that a node which was away while the schema was changed refuses nothing by the schema
+// that it had: what is asked of it first names what was made meanwhile, and what it is asked to make or drop only if
+// that is needed is judged by what there is now.
+func TestSchemaAfterAbsence(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 4, "")
+	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+	f.nodes[0].do("CREATE TABLE ks.old (k int PRIMARY KEY)")
+	away := f.nodes[3]
+	for round := range 3 {
+		away.kill()
+		f.nodes[0].do("DROP TABLE ks.old")
+		for i := range 10 { // so that it takes the node a while to follow
+			f.nodes[0].do(fmt.Sprintf("CREATE TABLE ks.t%d_%d (k int PRIMARY KEY, v int)", round, i))
+		}
+		away.start()
+		away.do(fmt.Sprintf("INSERT INTO ks.t%d_9 (k, v) VALUES (1, 1)", round))
+		away.do("CREATE TABLE IF NOT EXISTS ks.old (k int PRIMARY KEY)")
+		f.nodes[1].do("INSERT INTO ks.old (k) VALUES (1)")
+		away.do(fmt.Sprintf("DROP TABLE IF EXISTS ks.t%d_8", round))
+		if _, err := process.Query(f.nodes[1].dial(), dberr.Quorum,
+			fmt.Sprintf("SELECT * FROM ks.t%d_8", round)); err == nil {
+			t.Errorf("round %d: the dropped table is there", round)
+		}
+	}
+}

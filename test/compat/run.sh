@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs real clients against a fresh node, or with NODES=4 against a fresh cluster of four of which they are told one: the Python, Node.js and
-# Java drivers and cqlsh, each installed from its registry into a scratch folder (COMPAT_DIR, or a temporary one; PORT, or 19042). What is
-# not to be had is reported as skipped. (The Go driver is part of `go test ./...`.)
+# Java drivers with their object mappers, web frameworks on top of them, and cqlsh, each installed from its registry into a scratch folder
+# (COMPAT_DIR, or a temporary one; PORT, or 19042). RELEASE=4.0 or 5.0 has a single node answer as that release of Cassandra. With COPY=1
+# cqlsh copies 100,000 rows, too. What is not to be had is reported as skipped. (The Go driver is part of `go test ./...`.)
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 work=${COMPAT_DIR:-$(mktemp -d)}
@@ -10,8 +11,10 @@ nodes=${NODES:-1}
 mkdir -p "$work"
 go build -o "$work/ilion" ./cmd/ilion || exit 1
 rm -rf "$work/data"
+: >"$work/ilion.yaml"
+[ -z "${RELEASE:-}" ] || echo "compatibility: \"$RELEASE\"" >"$work/ilion.yaml"
 if [ "$nodes" = 1 ]; then
-  "$work/ilion" start --data "$work/data" --cql "127.0.0.1:$port" --http off --rest off >"$work/server.out" 2>"$work/server.log" &
+  "$work/ilion" start --config "$work/ilion.yaml" --data "$work/data" --cql "127.0.0.1:$port" --http off --rest off >"$work/server.out" 2>"$work/server.log" &
   ready=.
 else
   "$work/ilion" demo --nodes "$nodes" --data "$work/data" --port "$port" >"$work/server.out" 2>"$work/server.log" &
@@ -40,18 +43,43 @@ else
 fi
 if "$work/venv/bin/pip" install -q cqlsh >>"$work/venv.log" 2>&1; then
   check cqlsh bash test/compat/cqlsh.sh "$work/venv/bin/cqlsh" "127.0.0.$nodes" "$port"
+  [ -z "${COPY:-}" ] || check copy bash test/compat/apps/copy.sh "$work/venv/bin/cqlsh" "127.0.0.$nodes" "$port"
 else
   skip cqlsh "it could not be installed, see $work/venv.log"
 fi
+if "$work/venv/bin/pip" install -q django-cassandra-engine flask >>"$work/venv.log" 2>&1 &&
+  "$work/venv/bin/pip" install -q --no-deps Flask-CQLAlchemy >>"$work/venv.log" 2>&1; then
+  for app in cqlengine django flask; do
+    check "$app" "$work/venv/bin/python" "test/compat/apps/${app}_app.py" 127.0.0.1 "$port"
+  done
+else
+  skip cqlengine-django-flask "the frameworks could not be installed, see $work/venv.log"
+fi
 if command -v npm >/dev/null && npm install --silent --prefix "$work/node" cassandra-driver >"$work/npm.log" 2>&1; then
   check node env NODE_PATH="$work/node/node_modules" node test/compat/node_driver.js 127.0.0.1 "$port" "$nodes"
+  npm install --silent --prefix "$work/node" express-cassandra >>"$work/npm.log" 2>&1
+  check node-mapper env NODE_PATH="$work/node/node_modules" node test/compat/apps/mapper_app.js 127.0.0.1 "$port"
 else
   skip node "npm or cassandra-driver is missing, see $work/npm.log"
 fi
-if command -v mvn >/dev/null && mvn -q -B -f test/compat/java dependency:copy-dependencies -DoutputDirectory="$work/java" >"$work/mvn.log" 2>&1; then
+jars() { # name, pom
+  command -v mvn >/dev/null && mvn -q -B -f "test/compat/java/$2" dependency:copy-dependencies -DoutputDirectory="$work/$1" >"$work/mvn-$1.log" 2>&1
+}
+compiled() { # name, class
+  mkdir -p "$work/$1-classes"
+  javac -nowarn -parameters -cp "$work/$1/*" -d "$work/$1-classes" "test/compat/java/$2.java" &&
+    java -cp "$work/$1/*:$work/$1-classes" "compat.$2" 127.0.0.1 "$port"
+}
+if jars java pom.xml; then
   check java java -cp "$work/java/*" test/compat/java/JavaDriver.java 127.0.0.1 "$port"
+  check java-mapper compiled java MapperApp
 else
-  skip java "mvn or java-driver-core is missing, see $work/mvn.log"
+  skip java "mvn or java-driver-core is missing, see $work/mvn-java.log"
+fi
+if jars spring spring.xml; then
+  check spring compiled spring SpringApp
+else
+  skip spring "mvn or spring-data-cassandra is missing, see $work/mvn-spring.log"
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

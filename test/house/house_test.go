@@ -32,11 +32,19 @@ var wings = [][]string{
 // sameWing lists, for wings whose packages have floors of their own, what each package may import of its neighbours.
 // A package of these wings that is not listed may import none.
 var sameWing = map[string]string{
-	"internal/server/cql":     "internal/server/cqlwire internal/server/gate",
-	"internal/tool/bench":     "internal/tool/rawclient",
-	"internal/query/catalog":  "internal/query/parser",
-	"internal/query/expr":     "internal/query/parser internal/query/catalog",
-	"internal/query/relation": "internal/query/parser internal/query/expr",
+	"internal/server/cql":         "internal/server/cqlwire internal/server/gate",
+	"internal/tool/bench":         "internal/tool/rawclient",
+	"internal/tool/backup":        "",
+	"internal/model/archive":      "internal/model/feature",
+	"internal/replica/moment":     "internal/replica/partition",
+	"internal/tool/bulk":          "internal/tool/rawclient internal/tool/bulk/pipeline internal/tool/bulk/text",
+	"internal/tool/bulk/pipeline": "internal/tool/rawclient",
+	"internal/tool/shell": "internal/tool/rawclient internal/tool/shell/statement internal/tool/shell/display " +
+		"internal/tool/shell/completion",
+	"internal/tool/shell/completion": "internal/tool/shell/statement",
+	"internal/query/catalog":         "internal/query/parser",
+	"internal/query/expr":            "internal/query/parser internal/query/catalog",
+	"internal/query/relation":        "internal/query/parser internal/query/expr",
 	"internal/query/read": "internal/query/parser internal/query/catalog internal/query/expr " +
 		"internal/query/relation internal/query/guardrail internal/query/feed",
 	"internal/query/write": "internal/query/parser internal/query/catalog internal/query/expr " +
@@ -94,7 +102,7 @@ var sameWing = map[string]string{
 	"internal/model/command": "internal/model/codec internal/model/cqltype internal/model/dberr " +
 		"internal/model/feature internal/model/keys internal/model/row internal/model/share internal/model/token",
 	"internal/model/topology":    "internal/model/codec internal/model/feature internal/model/token internal/model/keys",
-	"internal/model/ru":          "internal/model/command internal/model/dberr internal/model/row",
+	"internal/model/ru":          "internal/model/command internal/model/dberr internal/model/row internal/model/vector",
 	"internal/model/cqltype":     "internal/model/dberr",
 	"internal/model/codec":       "",
 	"internal/model/token":       "",
@@ -105,7 +113,7 @@ var sameWing = map[string]string{
 	"internal/model/release":     "",
 	"internal/model/sched":       "",
 	"internal/model/trace":       "",
-	"internal/model/vector":      "",
+	"internal/model/vector":      "internal/model/codec",
 	"internal/server/cqlwire":    "",
 	"internal/server/gate":       "",
 	"internal/server/login":      "",
@@ -120,8 +128,9 @@ var sameWing = map[string]string{
 }
 
 // modelLibraries are the only packages outside the standard library that the model may import: leaves for numbers and
-// ids, and the boot clock of model/sched.
-var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix"}
+// ids, the compression of model/archive, and the boot clock of model/sched.
+var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix",
+	"golang.org/x/sys/cpu", "github.com/klauspost/compress/zstd"}
 
 func wingOf(pkg string) int {
 	for i, names := range wings {

@@ -60,8 +60,6 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"no cluster given", "new", []string{"--internal", "127.0.0.1:0"}, []string{"--bootstrap", "--join"}},
 		{"no address for others", "new", []string{"--join", one}, []string{"--internal HOST:PORT"}},
-		{"found and join", "new", []string{"--internal", "127.0.0.1:0", "--bootstrap", "--join", one},
-			[]string{"--bootstrap", "--join", "give one"}},
 		{"beyond loopback without TLS", "new", []string{"--internal", "0.0.0.0:0", "--bootstrap"},
 			[]string{"mutual TLS", "--insecure"}},
 		{"an address in use", "new", []string{"--internal", one, "--join", two},

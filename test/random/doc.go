@@ -19,4 +19,11 @@
 // conditions of all kinds, as in Cassandra 5.0; it goes on after a difference in an answer, and lists them. Some are
 // Cassandra's own (docs/compatibility.md). Without -against there is nothing to
 // compare with, and the test is skipped.
+//
+//	go test ./test/random -run TablesAgainst -against=127.0.0.61:9042 -seed=1 -rounds=40
+//
+// TestTablesAgainstCassandra has each round make a table with clustering and static columns, collections and user
+// types of few values, with indexes of both kinds and a view, and asks for it in all ways after writes of all kinds.
+// The texts of errors are compared, too, and a view is waited for. TestTablesWithoutCassandra runs kept seeds without
+// a Cassandra if -alone is given.
 package random

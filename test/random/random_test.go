@@ -28,6 +28,7 @@ var (
 	partitions = flag.Int("partitions", 16, "physical partitions that the node cuts the table into")
 	processes  = flag.Int("nodes", 0,
 		"processes that are killed while they are asked, 1 or 4; 0: one node in this process")
+	alone = flag.Bool("alone", false, "compare two nodes of Ilion over the kept seeds")
 	kills = flag.Float64("kills", 0.05, "chance of a kill before a statement")
 )
 
@@ -123,6 +124,10 @@ type pair struct {
 	// differences are those that same has found. apart is set once the tables may differ.
 	differences []string
 	apart       bool
+	// texts says that the texts of errors are compared, too. plain says that the second one has no indexes.
+	texts, plain bool
+	// statements counts those of same.
+	statements int
 }
 
 // conns are connections to Ilion and to Cassandra.

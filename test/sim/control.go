@@ -121,7 +121,7 @@ func (n *node) run(*world.Task) {
 	w, s, ctx, life := n.w, n.Scheduler(), context.Background(), n.Life
 	n.connect()
 	keeper, err := meta.New(n.parts.Records, n.change, meta.Options{
-		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Line: n.member.Turn,
+		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Line: n.member.Turn, Newest: n.member.Newest,
 		LoadFailed: func(err error) { w.Fail("node %d: records not loaded: %v", n.ID, err) },
 	})
 	if err != nil {
@@ -313,6 +313,7 @@ func (n *node) snapshot() *topology.Snapshot { return n.coord.Topology() }
 func (n *node) firstBoot() error {
 	w := n.w
 	if n.state().Version > 0 || n.parts.Replica(topology.MetaPartition) != nil {
+		n.born = true // a crash may take the replica away before another one of the node takes its place
 		return nil
 	}
 	if n.wipes == 0 && !n.born {

@@ -3,6 +3,7 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -78,6 +79,14 @@ type Options struct {
 	Past func() int64
 	// SavePause is how often it is noted how far a build has come, 2 s if 0.
 	SavePause time.Duration
+	// Change makes a change of the schema, by which indexes of vectors get lists; nil: none do. Listed reports whether
+	// all nodes know them.
+	Change func(ctx context.Context, c *schema.SetLists) error
+	Listed func() bool
+	// ListsPause is how often it is looked whether they need others, 20 s if 0; ListsRows from how many rows of a table
+	// on they have any, 2,500 if 0.
+	ListsPause time.Duration
+	ListsRows  int64
 	// Sched is what the builder tells time and waits by, nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -92,6 +101,8 @@ type Builder struct {
 	// built is the index under construction here, and at how far it has come.
 	built uint32
 	at    *meta.Build
+
+	trained time.Time // by Run, when it looked for lists
 }
 
 // New returns a Builder; Run has it build.
@@ -99,6 +110,7 @@ func New(o Options) *Builder {
 	if o.SavePause == 0 {
 		o.SavePause = savePause
 	}
+	o.ListsPause, o.ListsRows = cmp.Or(o.ListsPause, listsPause), cmp.Or(o.ListsRows, listsRows)
 	if o.Past == nil {
 		o.Past = func() int64 { return o.Sched.Wall().Unix() }
 	}
@@ -183,8 +195,12 @@ func (b *Builder) Run(ctx context.Context) {
 	for {
 		for _, id := range slices.Sorted(maps.Keys(b.Records.State().Building)) {
 			if ctx.Err() == nil && b.Mine() {
+				b.trainFirst(ctx, id)
 				b.Build(ctx, id)
 			}
+		}
+		if b.Mine() {
+			b.trainDue(ctx)
 		}
 		if b.Sched.Sleep(ctx, retryPause, b.wake) != nil {
 			return

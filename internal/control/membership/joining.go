@@ -21,6 +21,9 @@ const (
 	// attempts.
 	askTimeout = 5 * time.Second
 	joinPause  = 500 * time.Millisecond
+	// askSoon is that bound in the first round: one that is itself looking for the cluster does not answer, and others
+	// may.
+	askSoon = 500 * time.Millisecond
 	// joinAttempts is how often a cluster is asked that answers with errors, twinAttempts how often one that knows the
 	// node from another process.
 	joinAttempts = 20
@@ -58,10 +61,10 @@ func (k *Seeker) Seek(ctx context.Context) (transport.ClusterID, error) {
 		return transport.ClusterID{}, errOnlySelf
 	}
 	said := quiet{sched: k.Sched}
-	for {
+	for patience := askSoon; ; patience = min(2*patience, askTimeout) {
 		var errs []error
 		for _, address := range k.Addresses {
-			ask, cancel := k.Sched.WithTimeout(ctx, askTimeout)
+			ask, cancel := k.Sched.WithTimeout(ctx, patience)
 			id, err := k.Ask(ask, address)
 			cancel()
 			if err == nil {

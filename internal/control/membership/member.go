@@ -130,6 +130,16 @@ func (m *Member) Turn(ctx context.Context) (version uint64, err error) {
 	return peers.Turn(ctx, m.Network, leader)
 }
 
+// Newest returns a version of the records that has every change which was acknowledged before the call: that of the
+// replica here, once it has applied what its leader has. See meta.Options.
+func (m *Member) Newest(ctx context.Context) (version uint64, err error) {
+	r := m.Host.Replica(topology.MetaPartition)
+	if r == nil {
+		return 0, partition.ErrClosed
+	}
+	return r.NewestRecords(ctx)
+}
+
 // View is what this node sees of the others, for placement.
 func (m *Member) View() placement.View {
 	v := placement.View{

@@ -25,7 +25,8 @@
 // Guarantees: (MT1) a State never changes; (MT2) a State that is loaded shares with the one before what has not
 // changed, down to the single table; (MT3) an Update happens once or not at all, whatever its proposal was answered,
 // unless it says ErrUncertain; (MT4) when Update returns, this node's own records are at its version and all
-// subscribers have seen them; (MT5) subscribers see versions in ascending order. The package decides nothing: what the
-// next state is, is the business of pure functions of others (schema.Apply, topology's transitions, control/placement).
+// subscribers have seen them; (MT5) subscribers see versions in ascending order; (MT6) what Refresh returns has
+// every change that was acknowledged before the call, on whatever node. The package decides nothing: what the next
+// state is, is the business of pure functions of others (schema.Apply, topology's transitions, control/placement).
 // Start at State, then Keeper.Update.
 package meta

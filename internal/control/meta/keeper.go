@@ -40,6 +40,9 @@ type Options struct {
 	// Line asks whoever leads the meta partition for the turn of this keeper: see Enter. Its errors do not matter. nil:
 	// nobody is asked.
 	Line func(ctx context.Context) (version uint64, err error)
+	// Newest asks for the version that the records have at least when every change is in them that was acknowledged
+	// before the call, on whatever node: see Refresh. Errors are tried again. nil: the records here are the newest.
+	Newest func(ctx context.Context) (version uint64, err error)
 	// LoadFailed hears why the records could not be loaded; they are tried again.
 	LoadFailed func(err error)
 	// Sched is what the keeper's goroutine and its waits go by, nil outside simulations. Nonce tells this keeper from
@@ -75,6 +78,12 @@ type Keeper struct {
 	line    lock
 	granted uint64
 	ends    time.Time
+
+	// asking is held by the one who asks Options.Newest. asked numbers the questions, answered is that of the last
+	// answer; both, and the answer, are guarded by mu.
+	asking          lock
+	asked, answered uint64
+	answer          uint64
 
 	state   atomic.Pointer[State]
 	wake    chan struct{}
@@ -133,6 +142,7 @@ func New(scan Scan, change Change, opts Options) (*Keeper, error) {
 	}
 	k := &Keeper{
 		scan: scan, change: change, opts: opts, sched: opts.Sched, nonce: opts.Nonce, turn: newLock(), line: newLock(),
+		asking:     newLock(),
 		publishing: newLock(),
 		wake:       make(chan struct{}, 1), closing: make(chan struct{}), loaded: make(chan struct{}),
 		wanted:  state.Version,

@@ -46,8 +46,9 @@ type Changer struct {
 }
 
 // Apply makes a schema change for a role, empty if nobody had to log in: what is made is granted to the role, and what
-// is dropped is granted to nobody any more. When Apply returns, the change is durable and every later statement sees
-// it, on all nodes that answer.
+// is dropped is granted to nobody any more. What it refuses, or finds done already, is judged by a schema that has
+// every change which was acknowledged before (SC4). When Apply returns, the change is durable and every later statement
+// sees it, on all nodes that answer.
 func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event,
 	error) {
 	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
@@ -55,6 +56,9 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	var events []schema.Event
 	var fresh []*schema.Index
 	var logged []*schema.Table
+	if _, err := c.Records.Refresh(ctx); err != nil {
+		return nil, nil, changeError("schema was", err)
+	}
 	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		old := c.Whole(s.Schema)
 		if err := c.allowed(s, change); err != nil {
@@ -88,7 +92,7 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 }
 
 // The feature levels from which on there are containers, vectors, change logs, masks, change logs of CQL tables, views,
-// user-defined functions and storage-attached indexes: older builds do not know them in the records.
+// user-defined functions, storage-attached indexes and lists of vectors: older builds do not know them in the records.
 const (
 	containersLevel = 3
 	vectorsLevel    = 4
@@ -98,6 +102,9 @@ const (
 	viewsLevel      = 5
 	functionsLevel  = 5
 	attachedLevel   = 5
+
+	// ListsLevel is that of lists of vectors.
+	ListsLevel = 6
 )
 
 // allowed refuses what nodes of an older build could not follow.
@@ -127,7 +134,8 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 }
 
 // understood refuses a schema with vectors or functions, which nodes of an older build could not read, one with masks,
-// which they would not heed, and one with storage-attached indexes, whose entries they would write in another form.
+// which they would not heed, one with storage-attached indexes, whose entries they would write in another form, and one
+// with lists of vectors, for which they would write no entries.
 func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 	what, least := "", feature.Level(0)
 	switch {
@@ -140,6 +148,8 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		what, least = "User-defined functions", functionsLevel
 	case c.Level(s) < attachedLevel && next.HasAttached():
 		what, least = "Storage-attached indexes", attachedLevel
+	case c.Level(s) < ListsLevel && next.HasLists():
+		what, least = "Lists of vectors", ListsLevel
 	}
 	if what == "" {
 		return nil

@@ -11,6 +11,7 @@
 //
 // Guarantees: (SC1) the replicas of a new table are here before anybody can name it; (SC2) mutations planned for an
 // older revision of a table are refused before statements can be planned for the new one; (SC3) a dropped table is gone
-// from schema and map before its rows are. A crash at any point is made good at the next start, which installs
-// everything from nothing (Orphans, Install). Start at Changer.Apply.
+// from schema and map before its rows are; (SC4) a change is refused, or is none because there is nothing to do, by a
+// state that has every change acknowledged before it was asked for, wherever that was. A crash at any point is made
+// good at the next start, which installs everything from nothing (Orphans, Install). Start at Changer.Apply.
 package schemachange

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/vector"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
@@ -126,6 +127,10 @@ func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table
 			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true, Holds: hasPlace(s, t, ix)})
 			continue
 		}
+		if c := t.ByName[ix.Column]; c != nil && ix.Near(c) {
+			st.Indexes = append(st.Indexes, ofVectors(ix, c))
+			continue
+		}
 		st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Holds: i.holds(t, ix)})
 	}
 	return st
@@ -161,6 +166,19 @@ func hasPlace(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *ro
 		cell := r.Cell(column.ID)
 		return cell != nil && bytes.Equal(cell.Value, value)
 	}
+}
+
+// ofVectors is what the store has to know of an index of vectors.
+func ofVectors(ix *schema.Index, c *schema.Column) storage.Index {
+	lists := ix.ListsOf(c)
+	return storage.Index{ID: ix.ID, Lists: lists, Column: c.ID, Holds: func(r *row.Row, value []byte) bool {
+		cell := r.Cell(c.ID)
+		if cell == nil {
+			return false
+		}
+		v, ok := c.Type.Floats(nil, cell.Value)
+		return ok && slices.ContainsFunc(lists, func(l *vector.Lists) bool { return !l.None() && l.Holds(value, v) })
+	}}
 }
 
 // clear forgets dropped tables and removes the entries of dropped indexes.

@@ -28,6 +28,21 @@ func TestContainersNeedTheirLevel(t *testing.T) {
 	}
 }
 
+// TestListsNeedTheirLevel proves that no index gets lists of vectors while nodes may be of a build that would write no
+// entries for them.
+func TestListsNeedTheirLevel(t *testing.T) {
+	ix := &schema.Index{Kind: schema.CustomKind, Lists: schema.Lists{{Generation: 1}}}
+	ks := &schema.Keyspace{Tables: map[string]*schema.Table{"t": {Indexes: map[string]*schema.Index{"ix": ix}}}}
+	with := &schema.Schema{Keyspaces: map[string]*schema.Keyspace{"k": ks}}
+	for level := feature.Oldest; level <= feature.Newest; level++ {
+		c := Changer{Level: func(*meta.State) feature.Level { return level }}
+		err := c.understood(meta.Empty(), with)
+		if refused := err != nil && strings.Contains(err.Error(), "ilion upgrade"); refused != (level < 6) {
+			t.Errorf("level %d: %v", level, err)
+		}
+	}
+}
+
 // TestVectorsNeedTheirLevel proves that no schema has vectors while nodes may be of a build that cannot read them, as
 // columns or inside user-defined types.
 func TestVectorsNeedTheirLevel(t *testing.T) {

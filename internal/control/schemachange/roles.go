@@ -16,6 +16,9 @@ import (
 func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor string) ([]string, error) {
 	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
 	defer cancel()
+	if _, err := c.Records.Refresh(ctx); err != nil { // (SC4)
+		return nil, changeError("roles were", err)
+	}
 	var warnings []string
 	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		roles, told, err := access.Apply(s.Roles, change, c.world(s, actor))

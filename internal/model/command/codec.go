@@ -360,6 +360,9 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Fold != nil {
 		a.fold(c.Fold)
 	}
+	if c.Index != nil && c.Index.Near != nil {
+		a.Field(readNear, true, c.Index.appendNear(nil))
+	}
 	a.EndFields()
 	return a.Writer
 }
@@ -379,6 +382,7 @@ const (
 	readValues           = 6
 	readTerms            = 7
 	readFold             = 8
+	readNear             = 9
 	decisionCharge       = 1
 	decisionResult       = 2
 )
@@ -471,8 +475,10 @@ func DecodeRead(c *Read, src []byte) error {
 			r.terms(f, c.Index)
 		case readFold:
 			c.Fold = r.fold(f)
+		case readNear:
+			r.near(f, c.Index)
 		default:
-			r.unknown("a read", f, readFold)
+			r.unknown("a read", f, readNear)
 		}
 	}
 	return r.end()

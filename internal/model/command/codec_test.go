@@ -161,6 +161,10 @@ func (p pick) read() Read {
 		if p.bool() {
 			c.Index.All = list(p, func() IndexTerm { return IndexTerm{p.u32(), p.bytes(), p.null(), p.bool()} })
 		}
+		if p.bool() {
+			c.Index.Near, c.Index.Generation = make([]byte, 4*(1+p.upTo(5))), p.u32()
+			copy(c.Index.Near, p.bytes())
+		}
 	}
 	return c
 }

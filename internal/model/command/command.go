@@ -223,6 +223,11 @@ type IndexLookup struct {
 	// All, if not empty, are conditions of one or several indexes, those of equal values first: rows that meet all of
 	// them, each row once, in the order of the table. Others may come, too: the caller checks rows in any case.
 	All []IndexTerm
+	// Near, if not nil, is a vector in wire form: rows come that are near to it, in the order of what their entries
+	// tell, those that may be the nearest first. When all of the lists are looked at that are looked at first, those of
+	// the next lists follow in the same way. Generation is that of the lists.
+	Near       []byte
+	Generation uint32
 }
 
 // IndexTerm is that a row has an entry in an index, with Value or, if End is not nil, with one from Value on that is
@@ -245,6 +250,8 @@ const (
 	More Step = iota
 	NextPartition
 	Stop
+	// Enough is the end of what is wanted of the physical partition at hand, in a read of what is near to a vector.
+	Enough
 )
 
 // Visitor receives what a Read finds. Everything passed is valid only during the call.

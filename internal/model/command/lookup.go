@@ -70,3 +70,24 @@ func (r *reader) terms(f codec.Field, l *IndexLookup) {
 		r.Fail()
 	}
 }
+
+// appendNear appends what is looked for among vectors.
+func (l *IndexLookup) appendNear(dst []byte) []byte {
+	w := codec.Writer(dst)
+	w.Uint(uint64(l.Generation))
+	w.Bytes(l.Near)
+	return w
+}
+
+// near reads what appendNear wrote.
+func (r *reader) near(f codec.Field, l *IndexLookup) {
+	if l == nil {
+		r.Fail()
+		return
+	}
+	v := codec.NewReader(f.Value, ErrMalformed)
+	l.Generation, l.Near = v.Uint32(), v.Bytes()
+	if v.End() != nil || len(l.Near) == 0 || len(l.Near)%4 != 0 {
+		r.Fail()
+	}
+}

@@ -18,13 +18,16 @@ import (
 
 // JSONValueError is JSON that is not a value of the type: what Cassandra throws as a MarshalException. INSERT JSON puts
 // "Error decoding JSON value for c: " before the message, fromJson() "execution of .. failed:
-// org.apache...MarshalException: ".
-type JSONValueError struct{ Message string }
+// org.apache...MarshalException: ". Older is the message in 4.0, "" where it is the same.
+type JSONValueError struct{ Message, Older string }
 
 func (e *JSONValueError) Error() string { return e.Message }
 
+// Text is the message, in 4.0 if old.
+func (e *JSONValueError) Text(old bool) string { return jsonText(e.Message, e.Older, old) }
+
 func jsonErrorf(format string, args ...any) error {
-	return &JSONValueError{fmt.Sprintf(format, args...)}
+	return &JSONValueError{Message: fmt.Sprintf(format, args...)}
 }
 
 // FromJSON encodes a parsed JSON value: what ParseJSON returns, or encoding/json with UseNumber. JSON's null is null.
@@ -96,7 +99,7 @@ func (t *Type) jsonExpects() string {
 func (t *Type) stringFromJSON(s string) ([]byte, error) {
 	wire, err := t.FromText(s)
 	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && t.Kind != Duration {
-		return nil, &JSONValueError{bad.Message}
+		return nil, &JSONValueError{Message: bad.Message}
 	}
 	return wire, err
 }
@@ -153,8 +156,11 @@ func (t *Type) numberFromJSON(v any) ([]byte, error) {
 func (t *Type) composedFromJSON(v any) ([]byte, error) {
 	if s, ok := v.(string); ok {
 		inner, err := ParseJSON(s)
-		if err != nil {
-			return nil, jsonErrorf("Error decoding JSON string: %s", err)
+		if bad, ok := errors.AsType[*JSONError](err); ok {
+			const what = "Error decoding JSON string: "
+			return nil, &JSONValueError{Message: what + bad.Text(false), Older: what + bad.Text(true)}
+		} else if err != nil {
+			return nil, err
 		}
 		if v = inner; v == nil {
 			return nil, nil

@@ -33,10 +33,20 @@ func (o *JSONObject) Get(name string) (v any, ok bool) {
 }
 
 // JSONError is a text that is not JSON, in the words of Cassandra's parser, position included; Class is its Java
-// exception.
-type JSONError struct{ Class, Message string }
+// exception. Older is the message in 4.0, "" where it is the same.
+type JSONError struct{ Class, Message, Older string }
 
 func (e *JSONError) Error() string { return e.Message }
+
+// Text is the message, in 4.0 if old.
+func (e *JSONError) Text(old bool) string { return jsonText(e.Message, e.Older, old) }
+
+func jsonText(message, older string, old bool) string {
+	if old && older != "" {
+		return older
+	}
+	return message
+}
 
 // The Java exceptions of a JSONError.
 const (
@@ -54,7 +64,8 @@ func ParseJSON(text string) (any, error) {
 	p := jsonParser{text: text}
 	p.space()
 	if p.pos == len(text) {
-		return nil, &JSONError{jsonMismatch, "No content to map due to end-of-input" + p.at(len(text)-1)}
+		return nil, &JSONError{Class: jsonMismatch,
+			Message: "No content to map due to end-of-input" + p.at(len(text)-1)}
 	}
 	v, err := p.value(0)
 	if err != nil {
@@ -67,36 +78,41 @@ func ParseJSON(text string) (any, error) {
 	return v, nil
 }
 
-// ParseJSONMap reads the object of INSERT .. JSON; nil for JSON's null. Errors are *dberr.Invalid.
-func ParseJSONMap(text string) (*JSONObject, error) {
+// ParseJSONMap reads the object of INSERT .. JSON; nil for JSON's null. Errors are *dberr.Invalid, in the words of 4.0
+// if old.
+func ParseJSONMap(text string, old bool) (*JSONObject, error) {
 	v, err := ParseJSON(text)
 	if err == nil {
-		token := "VALUE_STRING"
+		shape, token := "String", "VALUE_STRING"
 		switch v := v.(type) {
 		case nil:
 			return nil, nil
 		case *JSONObject:
 			return v, nil
 		case []any:
-			token = "START_ARRAY"
+			shape, token = "Array", "START_ARRAY"
 		case bool:
-			token = "VALUE_" + strings.ToUpper(strconv.FormatBool(v))
+			shape, token = "Boolean", "VALUE_"+strings.ToUpper(strconv.FormatBool(v))
 		case json.Number:
-			token = "VALUE_NUMBER_INT"
+			shape, token = "Integer", "VALUE_NUMBER_INT"
 			if javaClass(v) == "Double" {
-				token = "VALUE_NUMBER_FLOAT"
+				shape, token = "Floating-point", "VALUE_NUMBER_FLOAT"
 			}
 		}
 		p := jsonParser{text: text}
-		err = &JSONError{jsonMismatch, "Cannot deserialize instance of `java.util.LinkedHashMap` out of " + token +
-			" token" + p.at(0)}
+		err = &JSONError{
+			Class: jsonMismatch,
+			Message: "Cannot deserialize value of type `java.util.LinkedHashMap<java.lang.Object,java.lang.Object>` from " +
+				shape + " value (token `JsonToken." + token + "`)" + p.at(0),
+			Older: "Cannot deserialize instance of `java.util.LinkedHashMap` out of " + token + " token" + p.at(0),
+		}
 	}
 	bad, ok := errors.AsType[*JSONError](err)
 	if !ok {
 		return nil, err
 	}
 	return nil, dberr.Invalidf("Could not decode JSON string as a map: %s: %s. (String was: %s)", bad.Class,
-		bad.Message, text)
+		bad.Text(old), text)
 }
 
 // JSONName is the column or field that a member of a JSON object names: in double quotes as it is, else in lower case.
@@ -147,13 +163,18 @@ func (p *jsonParser) peek() byte {
 // unexpected refuses the character at the position.
 func (p *jsonParser) unexpected(expecting string) error {
 	r, n := utf8.DecodeRuneInString(p.text[p.pos:])
-	return &JSONError{jsonParse, fmt.Sprintf("Unexpected character ('%c' (code %d)): %s%s", r, r, expecting,
-		p.at(p.pos+n))}
+	return jsonErrorAt("Unexpected character ('%c' (code %d)): %s%s", r, r, expecting, p.at(p.pos+n))
 }
 
-// eof refuses the end of the text. Jackson counts the text three times over once it has looked for more.
+// jsonErrorAt is a mistake in the text itself.
+func jsonErrorAt(format string, args ...any) error {
+	return &JSONError{Class: jsonParse, Message: fmt.Sprintf(format, args...)}
+}
+
+// eof refuses the end of the text. The Jackson of 4.0 counts the text three times over once it has looked for more.
 func (p *jsonParser) eof(where string) error {
-	return &JSONError{jsonEOF, "Unexpected end-of-input" + where + p.at(3*len(p.text))}
+	what := "Unexpected end-of-input" + where
+	return &JSONError{Class: jsonEOF, Message: what + p.at(len(p.text)), Older: what + p.at(3*len(p.text))}
 }
 
 func (p *jsonParser) eofInside(kind string, start int) error {
@@ -163,7 +184,7 @@ func (p *jsonParser) eofInside(kind string, start int) error {
 
 func (p *jsonParser) value(depth int) (any, error) {
 	if depth > jsonDepthMax {
-		return nil, &JSONError{jsonParse, "Values are nested too deep" + p.at(p.pos)}
+		return nil, jsonErrorAt("Values are nested too deep%s", p.at(p.pos))
 	}
 	switch c := p.peek(); {
 	case c == '{':
@@ -199,12 +220,16 @@ func (p *jsonParser) word() (any, error) {
 		}
 		return word == "true", nil
 	}
-	at := p.at(end)
+	older := p.at(end)
 	if end == len(p.text) {
-		at = p.at(2 * len(p.text))
+		older = p.at(2 * len(p.text))
 	}
-	return nil, &JSONError{jsonParse,
-		fmt.Sprintf("Unrecognized token '%s': was expecting ('true', 'false' or 'null')%s", word, at)}
+	return nil, &JSONError{
+		Class: jsonParse,
+		Message: fmt.Sprintf("Unrecognized token '%s': was expecting (JSON String, Number, Array, Object or token "+
+			"'null', 'true' or 'false')%s", word, p.at(end)),
+		Older: fmt.Sprintf("Unrecognized token '%s': was expecting ('true', 'false' or 'null')%s", word, older),
+	}
 }
 
 func (p *jsonParser) number() (any, error) {
@@ -222,7 +247,7 @@ func (p *jsonParser) number() (any, error) {
 	leading := p.pos
 	ok := digits()
 	if ok && p.text[leading] == '0' && p.pos > leading+1 {
-		return nil, &JSONError{jsonParse, "Invalid numeric value: Leading zeroes not allowed" + p.at(leading+1)}
+		return nil, jsonErrorAt("Invalid numeric value: Leading zeroes not allowed%s", p.at(leading+1))
 	}
 	if ok && p.peek() == '.' {
 		p.pos++
@@ -242,7 +267,7 @@ func (p *jsonParser) number() (any, error) {
 		return nil, p.unexpected("in numeric value, a digit must follow")
 	}
 	if p.pos-start > digitsMax {
-		return nil, &JSONError{jsonParse, "Numeric value is too long" + p.at(start)}
+		return nil, jsonErrorAt("Numeric value is too long%s", p.at(start))
 	}
 	return json.Number(p.text[start:p.pos]), nil
 }
@@ -346,9 +371,8 @@ func (p *jsonParser) string() (string, error) {
 			p.pos++
 			return b.String(), nil
 		case c < 0x20:
-			return "", &JSONError{jsonParse,
-				fmt.Sprintf("Illegal unquoted character ((CTRL-CHAR, code %d)): has to be escaped using backslash "+
-					"to be included in string value%s", c, p.at(p.pos+1))}
+			return "", jsonErrorAt("Illegal unquoted character ((CTRL-CHAR, code %d)): has to be escaped using "+
+				"backslash to be included in string value%s", c, p.at(p.pos+1))
 		case c != '\\':
 			from := p.pos
 			for p.pos < len(p.text) && p.text[p.pos] != '"' && p.text[p.pos] != '\\' && p.text[p.pos] >= 0x20 {
@@ -365,8 +389,7 @@ func (p *jsonParser) string() (string, error) {
 		switch {
 		case i < 0:
 			r, n := utf8.DecodeRuneInString(p.text[p.pos:])
-			return "", &JSONError{jsonParse, fmt.Sprintf("Unrecognized character escape '%c' (code %d)%s", r, r,
-				p.at(p.pos+n))}
+			return "", jsonErrorAt("Unrecognized character escape '%c' (code %d)%s", r, r, p.at(p.pos+n))
 		case i < 8:
 			b.WriteByte("\"\\/\b\f\n\r\t"[i])
 			p.pos++

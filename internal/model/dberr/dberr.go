@@ -7,6 +7,7 @@ package dberr
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -37,6 +38,16 @@ func (c Consistency) String() string {
 		return consistencyNames[c]
 	}
 	return fmt.Sprintf("CONSISTENCY(%d)", uint16(c))
+}
+
+// ParseConsistency finds a level by its name, in any case.
+func ParseConsistency(name string) (Consistency, bool) {
+	for l := Any; l <= LocalOne; l++ {
+		if strings.EqualFold(l.String(), name) {
+			return l, true
+		}
+	}
+	return 0, false
 }
 
 // IsSerial reports whether the level is one of the two serial ones.

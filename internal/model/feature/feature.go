@@ -19,10 +19,11 @@ type Level uint32
 // The levels that this build understands. Level 1 is that of the formats of version 2 (RFC 0006), from level 2 on
 // partitions split (RFC 0012), from level 3 on there are containers (RFC 0021), from level 4 on change logs (RFC
 // 0024), indexes of items (RFC 0025) and vectors (RFC 0026), and from level 5 on masks of columns (RFC 0027), change
-// logs of CQL tables (RFC 0024), user-defined functions (RFC 0029) and materialized views (RFC 0030).
+// logs of CQL tables (RFC 0024), user-defined functions (RFC 0029), materialized views (RFC 0030) and storage-attached
+// indexes (RFC 0031). From level 6 on indexes of vectors have lists (RFC 0033).
 const (
 	Oldest Level = 1
-	Newest Level = 5
+	Newest Level = 6
 )
 
 // Range is the levels that a build understands, both ends included.

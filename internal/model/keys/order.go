@@ -3,6 +3,7 @@
 package keys
 
 import (
+	"bytes"
 	"encoding/binary"
 )
 
@@ -76,3 +77,16 @@ func Successor(dst, a []byte) []byte {
 	}
 	return append(dst, a...)
 }
+
+// SplitOrdered parts the key of an entry of an ordered index whose values have no zero bytes: its value, and the place
+// of its row. ok is false for any other bytes.
+func SplitOrdered(key []byte) (value, place []byte, ok bool) {
+	n := bytes.IndexByte(key[min(idLen, len(key)):], 0) + idLen
+	if n < idLen || n+1 >= len(key) || key[n+1] != valueEnd {
+		return nil, nil, false
+	}
+	return key[idLen:n:n], key[n+2:], true
+}
+
+// RingOf is where on the ring the row of a place stands, of at least 8 bytes.
+func RingOf(place []byte) uint64 { return binary.BigEndian.Uint64(place) }

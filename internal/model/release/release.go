@@ -122,12 +122,12 @@ var (
 	}
 )
 
-// Parse finds a release by its name; the empty name is 4.0. The error says which there are.
+// Parse finds a release by its name; the empty name is 5.0. The error says which there are.
 func Parse(name string) (*Release, error) {
 	switch name {
-	case "", Cassandra40.Name:
+	case Cassandra40.Name:
 		return Cassandra40, nil
-	case Cassandra50.Name:
+	case "", Cassandra50.Name:
 		return Cassandra50, nil
 	}
 	return nil, fmt.Errorf(`compatibility %q is none of "4.0" and "5.0"`, name)

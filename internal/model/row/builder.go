@@ -36,8 +36,11 @@ func (b *Builder) Live(ttl int32, expiry int64) {
 
 // DeleteRow deletes the row, or in a header the whole partition, with the operand's timestamp. at is the second it is
 // made.
-func (b *Builder) DeleteRow(at int64) {
-	b.h.dead, b.h.deleted = true, deletion{b.h.base, at}
+func (b *Builder) DeleteRow(at int64) { b.DeleteRowBefore(0, at) }
+
+// DeleteRowBefore is DeleteRow with the operand's timestamp plus delta, 0 or -1.
+func (b *Builder) DeleteRowBefore(delta int, at int64) {
+	b.h.dead, b.h.deleted = true, deletion{b.h.base + int64(delta), at} // wraps for Unstamped, as in DeleteColumn
 }
 
 // Cell sets a value: of a single-cell column if path is nil, else of one element. ttl and expiry as for Live.
@@ -72,8 +75,11 @@ func (b *Builder) DeleteColumn(col uint32, delta int, at int64) {
 
 // DeleteRange deletes the rows whose clustering key is in [start, end), with the operand's timestamp; a nil end is
 // unbounded. It belongs in header operands. An empty interval does nothing.
-func (b *Builder) DeleteRange(start, end []byte, at int64) {
-	b.ranges = append(b.ranges, Range{Start: start, End: end, Timestamp: b.h.base, At: at})
+func (b *Builder) DeleteRange(start, end []byte, at int64) { b.DeleteRangeBefore(start, end, 0, at) }
+
+// DeleteRangeBefore is DeleteRange with the operand's timestamp plus delta, 0 or -1.
+func (b *Builder) DeleteRangeBefore(start, end []byte, delta int, at int64) {
+	b.ranges = append(b.ranges, Range{Start: start, End: end, Timestamp: b.h.base + int64(delta), At: at})
 }
 
 // Empty reports whether the operand would change nothing.

@@ -21,6 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
 // Units is an amount of request units, in parts of Unit.
@@ -138,6 +139,13 @@ func (m *Meter) Partition(c *command.Read, key []byte, static *row.Row) {
 func (m *Meter) Row(clustering []byte, r *row.Row) {
 	m.Rows++
 	m.Bytes += int64(m.key + len(clustering) + r.Size())
+}
+
+// Entries notes entries of an index of vectors that were looked at: each costs its bytes.
+func (m *Meter) Entries(c *command.Read, n int) {
+	if c.Index != nil && c.Index.Near != nil {
+		m.Bytes += int64(n) * int64(vector.EntryLen(len(c.Index.Near)/4))
+	}
 }
 
 // Price is what c costs that has examined so much. A peek costs a point read and its rows but the first, at any level:

@@ -128,8 +128,14 @@ const compositesOption = "composites"
 // DocumentIndex is the index of a container's items, nil if there is none.
 func (t *Table) DocumentIndex() *Index { return t.Indexes[documentName(t.Name)] }
 
-// Policy is the number of the policy by which the index is built; "" for indexes that have none.
-func (ix *Index) Policy() string { return ix.Options[policyOption] }
+// Policy is the number of the policy by which the index is built, or of its newest lists; "" for indexes that have
+// none.
+func (ix *Index) Policy() string {
+	if len(ix.Lists) > 0 && ix.Lists[0].Generation > 0 {
+		return strconv.FormatUint(uint64(ix.Lists[0].Generation), 10)
+	}
+	return ix.Options[policyOption]
+}
 
 // Composites reports whether an index of items has entries for the composite indexes of its policy.
 func (ix *Index) Composites() bool { return ix.Options[compositesOption] != "" }

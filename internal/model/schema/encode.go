@@ -97,6 +97,7 @@ type indexJSON struct {
 	Target  IndexTarget       `json:"target"`
 	Kind    string            `json:"kind"`
 	Options map[string]string `json:"options,omitempty"`
+	Lists   Lists             `json:"lists,omitempty"`
 
 	rest rest
 }

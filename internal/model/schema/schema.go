@@ -116,6 +116,8 @@ type Index struct {
 	// Kind is COMPOSITES or CUSTOM, as system_schema.indexes shows it, or one of those that are not shown.
 	Kind    string
 	Options map[string]string
+	// Lists are those of an index of vectors, the newest first. Where there are none its vectors have no entries.
+	Lists Lists
 
 	rest rest
 }

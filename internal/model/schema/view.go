@@ -223,7 +223,7 @@ func (c *CreateView) build(ks *Keyspace, base *Table) (*Table, error) {
 				Mask: col.Mask})
 		}
 	}
-	if err := c.order(t); err != nil {
+	if err := c.order(t, base); err != nil {
 		return nil, err
 	}
 	if err := c.options(t); err != nil {
@@ -339,9 +339,12 @@ func (c *CreateView) restricted(t, base *Table) error {
 	return nil
 }
 
-// order sets the directions of clustering columns.
-func (c *CreateView) order(t *Table) error {
+// order sets the directions of clustering columns: those of the base where none are given.
+func (c *CreateView) order(t, base *Table) error {
 	if len(c.Order) == 0 {
+		for _, col := range t.Clustering {
+			col.Desc = base.ByName[col.Name].Desc
+		}
 		return nil
 	}
 	wrong := len(c.Order) != len(t.Clustering)

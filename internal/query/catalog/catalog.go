@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -94,8 +95,17 @@ func CheckWritable(t *schema.Table) error {
 	return t.CheckWritable()
 }
 
-// CheckTruncatable refuses TRUNCATE of computed tables.
+// KeysOfCache reports whether a computed table shows the keys of one of Cassandra's caches. There they are deleted to
+// have a change of roles or permissions noticed at once, as it always is here: a deletion has nothing to do.
+func KeysOfCache(t *schema.Table) bool {
+	return schema.IsVirtualSystem(t.Keyspace) && strings.HasSuffix(t.Name, "_cache_keys")
+}
+
+// CheckTruncatable refuses TRUNCATE of computed tables, but for the keys of caches.
 func CheckTruncatable(t *schema.Table) error {
+	if KeysOfCache(t) {
+		return nil
+	}
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return dberr.Invalidf("Truncation is not supported by table %s", t)
 	}

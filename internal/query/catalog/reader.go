@@ -163,6 +163,7 @@ var fillers = map[string]func(*builder){
 	"system_virtual_schema.keyspaces":            fillVirtualKeyspaces,
 	"system_virtual_schema.tables":               fillVirtualTables,
 	"system_virtual_schema.columns":              fillColumns,
+	"system_views.caches":                        fillCaches,
 	"system_views.clients":                       fillClients,
 	"system_views.coordinator_read_latency":      func(b *builder) { fillLatency(b, Reads) },
 	"system_views.coordinator_scan_latency":      func(b *builder) { fillLatency(b, Scans) },

@@ -212,6 +212,17 @@ func fillDiskUsage(b *builder) {
 	})
 }
 
+// fillCaches shows the caches that Cassandra can have as it shows those that are switched off: their capacity is 0.
+func fillCaches(b *builder) {
+	for _, name := range []string{"counters", "keys", "rows"} {
+		b.add(values{
+			"name": text(name), "capacity_bytes": bigint(0), "size_bytes": bigint(0), "entry_count": int32Value(0),
+			"request_count": bigint(0), "recent_request_rate_per_second": bigint(0), "hit_count": bigint(0),
+			"recent_hit_rate_per_second": bigint(0),
+		})
+	}
+}
+
 func fillSettings(b *builder) {
 	if b.info.Settings == nil {
 		return

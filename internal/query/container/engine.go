@@ -43,6 +43,9 @@ type Options struct {
 	Indexes  func() bool
 	// Progress is how far an index is built that is not complete, in percent, as far as this node knows; nil: 0.
 	Progress func(*schema.Index) int
+	// Newest returns when the schema of this node has every change that was acknowledged before the call, on whatever
+	// node, or an error; nil: it always has.
+	Newest func(ctx context.Context) error
 	// Sizes are those of the physical partitions of a table, by id; nil: none are known.
 	Sizes func(ctx context.Context, table uint32) map[topology.PartitionID]Size
 	// Now is the clock; Sched.Wall if nil.
@@ -102,4 +105,18 @@ func New(o Options) *Engine {
 		o.PageBytesMax = 4 << 20
 	}
 	return &Engine{opts: o}
+}
+
+// newestWait bounds the wait for the newest schema before a client is told that something is not there.
+const newestWait = time.Second
+
+// Renewed waits until this node knows every database and container whose creation was acknowledged before the call. It
+// reports false where none can be new: nothing was to be waited for, or nobody answered within a second.
+func (e *Engine) Renewed(ctx context.Context) bool {
+	if e.opts.Newest == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, newestWait)
+	defer cancel()
+	return e.opts.Newest(ctx) == nil
 }

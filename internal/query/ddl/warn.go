@@ -91,26 +91,27 @@ func withoutEffect(properties []schema.Property) []string {
 }
 
 // factors warns of a replication that is not the one that holds here. Stand-alone, factors that the nodes cannot give
-// are told in Cassandra's words.
+// are told in Cassandra's words, with every change of the keyspace; the rest if the replication was given.
 func (e *Executor) factors(keyspace string, properties []schema.Property, s *schema.Schema) []string {
 	ks := s.Keyspace(keyspace)
-	if ks == nil || !slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "replication" }) {
+	if ks == nil {
 		return nil
 	}
+	given := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "replication" })
 	info := e.catalog.Info()
 	absent := absentDatacenters(ks, info.Datacenters())
 	var warnings []string
 	if replicas := info.Replicas(); replicas == 0 {
 		warnings = shortFactors(ks, &info, absent)
-		if len(absent) > 0 {
+		if given && len(absent) > 0 {
 			warnings = append(warnings, fmt.Sprintf("Keyspace %s has one copy of everything, on this node in %s, "+
 				"whatever replication is declared. DESCRIBE shows what was declared", keyspace, info.Datacenters()[0]))
 		}
-	} else if !info.Declares(ks) {
+	} else if given && !info.Declares(ks) {
 		warnings = []string{fmt.Sprintf("Keyspace %s has %d replicas of everything, and %d of them confirm every "+
 			"write, whatever replication is declared. DESCRIBE shows what was declared", keyspace, replicas, topology.Quorum(replicas))}
 	}
-	if len(absent) > 0 {
+	if given && len(absent) > 0 {
 		them := "them"
 		if len(absent) == 1 {
 			them = "it"

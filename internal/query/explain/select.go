@@ -92,6 +92,7 @@ func (l *looker) Charge(u ru.Units) {
 		l.passed++
 	}
 	l.meter, l.c.Continued = ru.Meter{}, false
+	ru.Tell(l.v, 0) // a search for the nearest vectors begins anew
 }
 
 // Partition implements command.Visitor.
@@ -125,6 +126,10 @@ func (l *looker) counted(before *ru.Meter, pass func() (command.Step, error)) (c
 
 // Passed implements command.Walker.
 func (l *looker) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	if l.c.Index != nil && l.c.Index.Near != nil {
+		l.meter.Entries(&l.c, looked)
+		return command.Passed(l.v, t, key, looked)
+	}
 	l.walked += int64(looked)
 	step, err := command.Passed(l.v, t, key, looked)
 	if err == nil && step != command.Stop && l.walked >= lookWalk {

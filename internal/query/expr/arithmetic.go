@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -247,9 +248,26 @@ func decimalResult(op byte, a, b cqltype.DecimalValue) (cqltype.DecimalValue, er
 	case '-':
 		v.Sub(x, y)
 	default:
-		v.Rem(x, y)
+		return remainder(a, b, x, y, scale)
 	}
 	return cqltype.DecimalValue{Unscaled: v, Scale: scale}, checkLength(v)
+}
+
+// remainder is the remainder of a and b, which at a common scale are x and y, with the scale that BigDecimal.remainder
+// gives: that of a, or, where b has more places, that of a less the whole quotient, without its zeros at the end, times
+// b.
+func remainder(a, b cqltype.DecimalValue, x, y *big.Int, scale int32) (cqltype.DecimalValue, error) {
+	q, r := new(big.Int).QuoRem(x, y, new(big.Int))
+	places := a.Scale
+	if q.Sign() != 0 && a.Scale < b.Scale {
+		digits := q.String()
+		zeros := len(digits) - len(strings.TrimRight(digits, "0"))
+		places = int32(max(int64(a.Scale), int64(b.Scale)-int64(zeros)))
+	}
+	if places < scale { // the digits that go are zeros
+		r.Quo(r, pow10(int(scale)-int(places)))
+	}
+	return cqltype.DecimalValue{Unscaled: r, Scale: places}, checkLength(r)
 }
 
 func negate(t *cqltype.Type, x []byte) ([]byte, error) {

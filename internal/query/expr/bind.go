@@ -76,10 +76,11 @@ func (b *binder) bindHint(t *parser.TypeHint, r Receiver) (Term, error) {
 		return nil, err
 	}
 	if b.fit(t.Term, hint) == cqltype.NoFit {
-		return nil, dberr.Invalidf("Cannot cast value %s to type %s", Text(t.Term), typeText(t.Type))
+		return nil, dberr.Invalidf("Cannot cast value %s to type %s", b.message(t.Term),
+			typeText(t.Type, b.env.keyspaceName()))
 	}
 	if assign(r.Type, hint) == cqltype.NoFit {
-		return nil, dberr.Invalidf("Cannot assign value %s to %s of type %s", Text(t), r.Name, r.Type)
+		return nil, dberr.Invalidf("Cannot assign value %s to %s of type %s", b.message(t), r.Name, r.Type)
 	}
 	return b.bind(t.Term, r)
 }

@@ -64,7 +64,7 @@ func castFunctions() []*function {
 				return nil, nil
 			}
 			if c[1] == tDate {
-				return fromInt64(tDate, floorDiv(ms, dayMillis)), nil
+				return dateOf(ms), nil
 			}
 			return fromInt64(tTimestamp, ms), nil
 		})
@@ -207,7 +207,11 @@ func (b *binder) castForm(t *parser.Cast, to *cqltype.Type) (*function, error) {
 	if len(forms) > 0 {
 		return b.best(&callee{name: "system." + name, forms: forms, args: []parser.Term{t.Term}}, nil)
 	}
-	return nil, dberr.Invalidf("%s cannot be cast to %s", Text(t.Term), typeText(t.Type))
+	of := t.Term
+	for inner, ok := of.(*parser.Cast); ok; inner, ok = of.(*parser.Cast) {
+		of = inner.Term // as in Cassandra, which names the column
+	}
+	return nil, dberr.Invalidf("%s cannot be cast to %s", Text(of), typeText(t.Type, ""))
 }
 
 // bindCastFor binds a cast outside of a SELECT clause.

@@ -25,12 +25,15 @@ func AppendEntryValue(dst, key, value []byte) []byte {
 }
 
 // IndexValues returns the values under which an index holds a row, in the index's form: those that an entry must have
-// to be true. Indexes on vectors hold none. key is the serialized partition key, clustering the row's clustering key, r
-// the row; for an index on a static column they are no clustering key and the static row. It serves whoever builds an
-// index and whoever checks an entry.
+// to be true. Indexes on collections of vectors hold none. key is the serialized partition key, clustering the row's
+// clustering key, r the row; for an index on a static column they are no clustering key and the static row. It serves
+// whoever builds an index and whoever checks an entry.
 func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error) {
 	c := t.ByName[ix.Column]
-	if c == nil || t.OfVectors(ix) {
+	switch {
+	case ix.Near(c):
+		return vectorEntries(t, ix.ListsOf(c), c, key, r), nil
+	case c == nil || t.OfVectors(ix):
 		return nil, nil
 	}
 	form := FormOf(c, ix)
@@ -55,6 +58,25 @@ func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *r
 		v = form.Append(nil, v)
 	}
 	return [][]byte{v}, nil
+}
+
+// vectorEntries returns the values of the entries of a row's vector, one for each of some lists.
+func vectorEntries(t *schema.Table, lists schema.Lists, c *schema.Column, key []byte, r *row.Row) (out [][]byte) {
+	cell := r.Cell(c.ID)
+	if len(lists) == 0 || cell == nil {
+		return nil
+	}
+	v, ok := c.Type.Floats(nil, cell.Value)
+	if !ok || lists[0].Similarity.Check(v) != nil {
+		return nil // it was written before there was an index
+	}
+	for _, l := range lists {
+		if l.None() {
+			continue
+		}
+		out = append(out, l.AppendEntry(nil, v, t.Token(key).Position()))
+	}
+	return out
 }
 
 func indexedElements(c *schema.Column, ix *schema.Index, form *IndexForm, cells []row.Cell) (out [][]byte, err error) {
@@ -82,6 +104,9 @@ func IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.
 	values, err := IndexValues(t, ix, key, clustering, r)
 	if err != nil {
 		return nil, err
+	}
+	if len(ix.Lists) > 1 {
+		values = values[:min(1, len(values))] // the newest: those before are complete
 	}
 	ops := make([]command.Op, len(values))
 	for i, v := range values {

@@ -21,9 +21,9 @@ func mathFunctions() []*function {
 			}, name)...)
 		}
 	}
-	add("exp", math.Exp, decimalExp)
+	add("exp", doubleExp, decimalExp)
 	add("log", doubleLog, decimalLog)
-	add("log10", math.Log10, decimalLog10)
+	add("log10", doubleLog10, decimalLog10)
 	for _, t := range types(tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tVarint, tCounter) {
 		fs = append(fs, scalar(true, t, types(t), func(_ *Bindings, args [][]byte) ([]byte, error) {
 			return absolute(t, args[0])
@@ -33,15 +33,6 @@ func mathFunctions() []*function {
 		}, "round")...)
 	}
 	return fs
-}
-
-// doubleLog is math.Log, which is wrong for subnormal numbers on some processors.
-func doubleLog(f float64) float64 {
-	const normal, bits = 0x1p-1022, 54
-	if f > 0 && f < normal {
-		return math.Log(f*(1<<bits)) - bits*math.Ln2
-	}
-	return math.Log(f)
 }
 
 // calculate applies a function to a number: to varints and decimals with 32 significant digits.

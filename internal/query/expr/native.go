@@ -3,9 +3,9 @@
 package expr
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -97,7 +97,7 @@ func timeFunctions() []*function {
 	from := map[*cqltype.Type]func(ms int64) []byte{
 		tTimestamp: func(ms int64) []byte { return fromInt64(tTimestamp, ms) },
 		tBigint:    func(ms int64) []byte { return fromInt64(tBigint, ms) },
-		tDate:      func(ms int64) []byte { return fromInt64(tDate, floorDiv(ms, dayMillis)) },
+		tDate:      func(ms int64) []byte { return dateOf(ms) },
 	}
 	convert := func(arg, result *cqltype.Type, names ...string) {
 		forms := scalar(true, result, types(arg), func(_ *Bindings, args [][]byte) ([]byte, error) {
@@ -153,6 +153,13 @@ func millis(t *cqltype.Type, v []byte) (ms int64, ok bool) {
 		return days * dayMillis, ok
 	}
 	return t.Int64(v)
+}
+
+// dateOf is the date of a time in milliseconds as Cassandra converts it: before 1970 a day begins a second late, for
+// the whole seconds are divided towards 1970, and days too far off wrap around.
+func dateOf(ms int64) []byte {
+	days := int32(floorDiv(ms, 1000) / (dayMillis / 1000))
+	return binary.BigEndian.AppendUint32(nil, uint32(days)^1<<31)
 }
 
 func floorDiv(a, b int64) int64 {
@@ -230,22 +237,18 @@ func fromJSONFunction(name string, result *cqltype.Type, r *release.Release) *fu
 			of := "execution of 'system." + name + "[text]' failed: "
 			parsed, err := cqltype.ParseJSON(string(args[0]))
 			if syntax, ok := errors.AsType[*cqltype.JSONError](err); ok {
-				if !r.OldJSON {
-					syntax.Message = strings.Replace(syntax.Message, "('true', 'false' or 'null')",
-						"(JSON String, Number, Array, Object or token 'null', 'true' or 'false')", 1)
-				}
 				return nil, fail(of + "Could not decode JSON string '" + string(args[0]) + "': " + syntax.Class + ": " +
-					syntax.Message)
+					syntax.Text(r.OldJSON))
 			}
 			if err != nil || parsed == nil {
 				return nil, err
 			}
 			v, err := result.FromJSON(parsed)
-			if _, ok := errors.AsType[*cqltype.JSONValueError](err); ok {
+			if bad, ok := errors.AsType[*cqltype.JSONValueError](err); ok {
 				if !r.OldJSON {
 					of = ""
 				}
-				return nil, fail(of + "org.apache.cassandra.serializers.MarshalException: " + err.Error())
+				return nil, fail(of + "org.apache.cassandra.serializers.MarshalException: " + bad.Text(r.OldJSON))
 			}
 			return v, err
 		}}

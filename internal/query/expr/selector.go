@@ -30,7 +30,7 @@ func BindSelector(t parser.Term, scope Scope, env *Env) (Term, error) {
 // SelectorName is the name that Cassandra gives to the column of a selector without alias, such as system.token(k) or
 // cast(a as text).
 func SelectorName(t parser.Term, scope Scope, env *Env) string {
-	return (&printer{&binder{env: env, scope: scope}}).text(t)
+	return (&printer{binder: &binder{env: env, scope: scope}, keyspace: env.keyspaceName()}).text(t)
 }
 
 // slot is a column of the row at hand, or its time of writing.
@@ -82,8 +82,8 @@ func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.fit(t.Term, hint) == cqltype.NoFit {
-			return nil, dberr.Invalidf("Cannot assign value %s to %s of type %s", Text(t), Text(t), hint)
+		if hint, err = b.frozenHint(t, hint); err != nil {
+			return nil, err
 		}
 		of, err := b.selector(t.Term, hint)
 		if err != nil || of.Type().Equal(hint) {
@@ -99,6 +99,37 @@ func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 		return nil, dberr.Invalidf("Cannot infer type for term %s in selection clause (try using a cast to force a type)", Text(t))
 	}
 	return b.bind(t, Receiver{Name: "[selection]", Type: typ})
+}
+
+// frozenHint is the type that a hint gives to a term of a SELECT clause, which is frozen there: so what is a column of
+// many cells does not have it.
+func (b *binder) frozenHint(t *parser.TypeHint, hint *cqltype.Type) (*cqltype.Type, error) {
+	if hint.IsCollection() && !hint.Frozen {
+		for _, e := range hint.Elems {
+			if e.MultiCell() && e.IsCollection() {
+				return nil, dberr.Invalidf("Non-frozen collections are not allowed inside collections: %s",
+					typeText(t.Type, ""))
+			}
+		}
+	}
+	hint = hint.Freeze()
+	of := b.exactType(t.Term)
+	if b.fit(t.Term, hint) == cqltype.NoFit || of != nil && of.MultiCell() && hint.Frozen && isStored(t.Term) {
+		name := (&printer{binder: b, keyspace: b.env.keyspaceName()}).text(t)
+		return nil, dberr.Invalidf("Cannot assign value %s to %s of type %s", name, name, hint)
+	}
+	return hint, nil
+}
+
+// isStored tells a column, or what is made of one without a change, from literals, which have no form of their own.
+func isStored(t parser.Term) bool {
+	switch t := t.(type) {
+	case *parser.Column, *parser.FunctionCall, *parser.Slice:
+		return true
+	case *parser.Paren:
+		return isStored(t.Term)
+	}
+	return false
 }
 
 // hinted is a term whose values another type can have, shown as that.
@@ -231,7 +262,7 @@ func (b *binder) collectionFor(t parser.Term, what string) (Term, Receiver, erro
 	}
 	typ := of.Type()
 	if !typ.IsCollection() {
-		return nil, Receiver{}, dberr.Invalidf("Invalid %s selection: %s of type %s is not a collection",
+		return nil, Receiver{}, dberr.Invalidf("Invalid %s selection: %s is of type %s is not a collection",
 			strings.ToLower(what), Text(t), typ)
 	}
 	if typ.Kind == cqltype.List {

@@ -13,9 +13,16 @@ import (
 // in lower case, and strings in quotes that are not doubled inside.
 func Text(t parser.Term) string { return (&printer{}).text(t) }
 
+// message is Text of a term whose user types have been looked up: they are shown with their keyspace.
+func (b *binder) message(t parser.Term) string {
+	return (&printer{keyspace: b.env.keyspaceName()}).text(t)
+}
+
 // printer prints terms; with a namer it prints the names of result columns.
 type printer struct {
 	binder *binder // nil in messages
+	// keyspace is that of user types that are named without one; "" leaves them so.
+	keyspace string
 }
 
 func (p *printer) text(t parser.Term) string {
@@ -38,7 +45,7 @@ func (p *printer) text(t parser.Term) string {
 		}
 		return p.functionName(t) + "(" + p.list(t.Args) + ")"
 	case *parser.TypeHint:
-		return "(" + typeText(t.Type) + ")" + p.text(t.Term)
+		return "(" + typeText(t.Type, p.keyspace) + ")" + p.text(t.Term)
 	case *parser.Arithmetic:
 		return p.text(t.Left) + " " + string(t.Op) + " " + p.text(t.Right)
 	case *parser.Negate:
@@ -80,7 +87,7 @@ func (p *printer) selector(t parser.Term) string {
 		if p.binder != nil && p.binder.castIsNoop(t) {
 			return p.text(t.Term)
 		}
-		return "cast(" + p.text(t.Term) + " as " + typeText(t.Type) + ")"
+		return "cast(" + p.text(t.Term) + " as " + typeText(t.Type, p.keyspace) + ")"
 	case *parser.Field:
 		return p.text(t.Term) + "." + t.Name.Name
 	case *parser.Element:
@@ -130,13 +137,17 @@ func cellMetaName(k parser.CellMetaKind) string {
 	return "ttl"
 }
 
-// typeText prints a type as it was written, in lower case.
-func typeText(n *parser.TypeName) string {
+// typeText prints a type as it was written, in lower case, user types with their keyspace or with the given one. What
+// is frozen inside of a frozen type is shown so, tuples and vectors are not, though they always are.
+func typeText(n *parser.TypeName, keyspace string) string { return typeTextIn(n, keyspace, false) }
+
+func typeTextIn(n *parser.TypeName, keyspace string, frozen bool) string {
+	frozen = frozen || n.Frozen
 	var s string
 	params := func(name string) string {
 		parts := make([]string, len(n.Params))
 		for i, p := range n.Params {
-			parts[i] = typeText(p)
+			parts[i] = typeTextIn(p, keyspace, frozen || n.Kind == parser.TupleType)
 		}
 		return name + "<" + strings.Join(parts, ", ") + ">"
 	}
@@ -148,22 +159,26 @@ func typeText(n *parser.TypeName) string {
 	case parser.MapType:
 		s = params("map")
 	case parser.TupleType:
-		s = params("tuple")
+		return params("tuple")
 	case parser.VectorType:
-		s = "vector<" + typeText(n.Params[0]) + ", " + itoa(n.Dimension) + ">"
+		return "vector<" + typeTextIn(n.Params[0], keyspace, false) + ", " + itoa(n.Dimension) + ">"
 	case parser.UserType:
 		s = cqltype.QuoteName(n.User.Name.Name)
 		if n.User.HasKeyspace() {
-			s = cqltype.QuoteName(n.User.Keyspace.Name) + "." + s
+			keyspace = n.User.Keyspace.Name
+		}
+		if keyspace != "" {
+			s = cqltype.QuoteName(keyspace) + "." + s
 		}
 	case parser.CustomType:
-		s = "'" + n.Name + "'"
+		return "'" + n.Name + "'"
 	default:
 		if s = n.Name; s == "varchar" {
 			s = "text"
 		}
+		return s
 	}
-	if n.Frozen {
+	if frozen {
 		return "frozen<" + s + ">"
 	}
 	return s

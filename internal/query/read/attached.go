@@ -179,9 +179,14 @@ func (s *scan) lookupTerms() error {
 	return nil
 }
 
+// building reports whether an index is not complete.
+func (s *scan) building(ix *schema.Index) bool {
+	return s.options.Building != nil && s.options.Building(ix)
+}
+
 // available refuses to read by an index that is not complete.
 func (s *scan) available(ix *schema.Index) error {
-	if s.options.Building == nil || !s.options.Building(ix) {
+	if !s.building(ix) {
 		return nil
 	}
 	return &dberr.ReadFailure{

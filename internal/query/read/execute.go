@@ -11,7 +11,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
@@ -198,14 +197,6 @@ func (s *scan) bounds() (none bool, err error) {
 	return false, nil
 }
 
-// notAvailable is the answer of an index that is being built.
-func notAvailable(ix *schema.Index, level dberr.Consistency) error {
-	return &dberr.ReadFailure{
-		Level: level, BlockFor: 1, Failures: 1,
-		Message: "The secondary index '" + ix.Name + "' is not yet available",
-	}
-}
-
 // lookup evaluates what is looked up in the index.
 func (s *scan) lookup() error {
 	w := &s.plan.where
@@ -244,6 +235,9 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 		return s.finish(false, err)
 	}
 	s.cmd.Slices = s.slices
+	if s.plan.near != nil {
+		return s.runNear(ctx, r)
+	}
 	if s.resumed {
 		s.rangeBehind(&s.from)
 	}

@@ -105,8 +105,14 @@ func (w *where) refuseNear() error {
 // nearest collects the rows of a result that are the nearest to a vector.
 type nearest struct {
 	target, room []float32
-	similarity   vector.Similarity
-	limit        int
+	// wire is the target in wire form.
+	wire []byte
+	// search judges the entries of a walk by nearness, nil in any other read; previous is what it said of the row
+	// before, in the physical partition at hand.
+	search     *vector.Search
+	previous   float32
+	similarity vector.Similarity
+	limit      int
 	// rows are the best so far, the worst of them at the front once there are limit of them. bytes is what their cells
 	// take, seen counts rows, by which those that are equally near are in order.
 	rows  []nearRow
@@ -160,14 +166,15 @@ func (s *scan) beginNear(limit int64) error {
 			limit))
 	}
 	target, _ := n.column.Type.Floats(s.nearest.target[:0], v)
-	s.nearest = nearest{target: target, room: s.nearest.room[:0], similarity: n.index.Nearness(), limit: int(limit)}
+	s.nearest = nearest{target: target, room: s.nearest.room[:0], wire: v, similarity: n.index.Nearness(),
+		limit: int(limit)}
 	if err := s.nearest.similarity.Check(target); err != nil {
 		return &dberr.ReadFailure{Level: s.options.Level, BlockFor: 1, Failures: 1, Message: err.Error()}
 	}
-	if s.options.Building != nil && s.options.Building(n.index) {
-		return notAvailable(n.index, s.options.Level)
+	if len(n.index.ListsOf(n.column)) > 1 {
+		return nil // the older lists are complete
 	}
-	return nil
+	return s.available(n.index)
 }
 
 // offer takes the row at hand if it is among the nearest so far.

@@ -35,6 +35,9 @@ type Plan struct {
 	reversed  bool
 	// near is what the result is nearest to, nil without ANN OF.
 	near *near
+	// walks says that rows can be looked at in the order of their nearness: they are stored, and neither in the key nor
+	// static.
+	walks bool
 	// sort lists the clustering positions to order by after the read, for ORDER BY over several partitions.
 	sort []int
 
@@ -183,6 +186,7 @@ func (p *Plan) prepare() {
 		}
 	}
 	if p.near != nil {
+		p.walks = !p.table.Virtual
 		p.near.slot = p.sel.slotOf(slot{p.near.column, cellValue})
 	}
 	p.bindMasks()

@@ -5,6 +5,7 @@ package read
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -115,7 +116,10 @@ func (s *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
 }
 
 // Charge implements ru.Charged.
-func (s *scan) Charge(u ru.Units) { s.page.Charge += u }
+func (s *scan) Charge(u ru.Units) {
+	s.page.Charge += u
+	s.nearest.previous = math.MaxFloat32 // the next physical partition begins anew
+}
 
 func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
 	goesOn := s.continuing && bytes.Equal(key, s.key)
@@ -151,6 +155,11 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, err
 	}
 	step := command.More
+	if s.nearest.search != nil {
+		if step = s.nearStep(); step == command.Enough {
+			return step, nil
+		}
+	}
 	if passes(s.rowFilters, s.values) {
 		var err error
 		if step, err = s.take(clustering, false); err != nil {
@@ -162,6 +171,9 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 
 // Passed implements command.Walker.
 func (s *scan) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
+	if s.nearest.search != nil {
+		return command.More, nil // entries that were looked at: it does not pause
+	}
 	step, err := s.passed(tok, key, looked)
 	if err != nil {
 		s.err = err
@@ -188,7 +200,7 @@ func (s *scan) passed(tok token.Token, key []byte, looked int) (command.Step, er
 func (s *scan) visited(step command.Step, clustering []byte, afterPartition bool) command.Step {
 	s.visits++
 	s.looked++
-	if s.visits < s.options.VisitsMax || step == command.Stop {
+	if s.visits < s.options.VisitsMax || step == command.Stop || s.nearest.search != nil {
 		return step
 	}
 	s.paused = true
@@ -292,7 +304,9 @@ func (s *scan) fillPartition(static *row.Row) error {
 	if len(sel.statics) == 0 {
 		return nil
 	}
-	s.staticBuf = s.staticBuf[:0]
+	if s.staticBuf = s.staticBuf[:0]; s.staticBuf == nil {
+		s.staticBuf = []byte{} // a part of it that is empty must not be nil, which is null
+	}
 	var cells []row.Cell
 	if static != nil {
 		cells = static.Cells

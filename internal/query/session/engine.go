@@ -61,6 +61,9 @@ type Options struct {
 	Large       func(table uint32, at token.Token) string
 	// Functions runs user-defined functions; nil: there are none.
 	Functions Functions
+	// Newest returns when the schema and the roles of this node have every change that was acknowledged before the
+	// call, on whatever node, or an error; nil: they always have.
+	Newest func(ctx context.Context) error
 	// Announce tells other clients of a schema change before the client that made it has its answer; nil tells nobody.
 	Announce func(SchemaChange)
 	// ReadTimeout is how long a SELECT is repeated because what was read could not be confirmed; 5 s if 0.
@@ -118,6 +121,9 @@ type Engine struct {
 	cancel         func()
 	// metered are the tables that have a throughput now.
 	metered atomic.Pointer[metered]
+
+	// unanswered is until when the newest schema is not asked for before a refusal, in Unix nanoseconds; see judge.
+	unanswered atomic.Int64
 
 	// publication is closed at the next publication of a schema, and replaced.
 	publication atomic.Pointer[chan struct{}]

@@ -71,6 +71,9 @@ func (e *Engine) bindWrite(st *statement) error {
 	if isGroups(t) {
 		st.groups, st.locked = true, nil
 	}
+	if _, deletes := st.parsed.(*parser.Delete); deletes && catalog.KeysOfCache(t) && !st.write.Conditional() {
+		st.forgets, st.locked = true, nil
+	}
 	return nil
 }
 
@@ -194,9 +197,19 @@ func (m *modification) forget() {
 // It returns Done with the result, or Pending; unless it is pending, m is released.
 func (m *modification) run(fresh bool) Status {
 	c := m.call
-	for ; ; fresh = true {
+	for newest := false; ; fresh = true {
 		m.both.Reset()
 		if err := m.send(fresh); err != nil {
+			if m.st == nil && !newest { // a single statement was judged when it was bound
+				newest = true
+				switch m.session.engine.judge(m.ctx, c, err) {
+				case offload:
+					m.release()
+					return Offload
+				case again:
+					continue
+				}
+			}
 			c.Result.Err = err
 			c.Result.Warnings = append(c.Result.Warnings, m.check.Warnings...)
 			break
@@ -389,7 +402,7 @@ func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.Bat
 		if err := s.check(st); err != nil {
 			return nil, nil, err
 		}
-		if st.groups {
+		if st.groups || st.forgets {
 			return nil, nil, catalog.CheckWritable(st.tables[0])
 		}
 		if guard.On() {

@@ -51,9 +51,17 @@ func (s *Session) runUse(c *Call, p *parser.Use) Status {
 }
 
 func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *parser.Truncate) Status {
+	// Indexes and views that this node has not heard of would keep what is truncated.
+	if err := s.engine.newest(ctx, newestChangeWait); err != nil {
+		return c.Result.Fail(&dberr.Server{Message: "The table was not truncated: the meta partition has no leader that " +
+			"answers, so that it is not known which indexes and views the table has."})
+	}
 	ks, t, err := s.engine.findTable(s.engine.catalog.Snapshot(), keyspaceOf(p.Table, st.keyspace), p.Table.Name.Name)
 	if err == nil {
 		err = catalog.CheckTruncatable(t)
+	}
+	if err == nil && catalog.KeysOfCache(t) {
+		return Done
 	}
 	check := guardrail.Check{Guards: s.guards()}
 	if err == nil && check.On() {

@@ -7,7 +7,9 @@
 // (SE2) the path of a prepared single-partition statement allocates nothing here; (SE3) what may wait for anything but
 // a processor is not done on a goroutine that must not block (Offload); (SE4) other clients hear of a schema change
 // before its own client has the answer; (SE5) nothing that a read found before it had to be repeated is left in its
-// result; (SE6) nothing is executed for a client whose role may not do it at the present state of the roles.
+// result; (SE6) nothing is executed for a client whose role may not do it at the present state of the roles; (SE7) a
+// statement is not refused because of a schema or roles that miss a change which was acknowledged before, on whatever
+// node, as long as the meta partition has a leader that answers.
 //
 // Start at Session.Execute.
 package session
@@ -62,6 +64,12 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 	}
 	began := s.engine.opts.Now()
 	st, err := s.query(c)
+	switch s.engine.judge(ctx, c, err) {
+	case offload:
+		return Offload
+	case again:
+		st, err = s.query(c)
+	}
 	if err != nil {
 		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
 		if s.engine.opts.Audit != nil {
@@ -104,8 +112,14 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 	return s.runPrepare(ctx, c)
 }
 
-func (s *Session) runPrepare(_ context.Context, c *Call) Status {
+func (s *Session) runPrepare(ctx context.Context, c *Call) Status {
 	st, err := s.prepare(c)
+	switch s.engine.judge(ctx, c, err) {
+	case offload:
+		return Offload
+	case again:
+		st, err = s.prepare(c)
+	}
 	if s.engine.opts.Audit != nil {
 		s.audit(st, err, "PREPARE_STATEMENT", string(c.Request.Text))
 	}
@@ -165,6 +179,14 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 	err := c.heed()
 	if err == nil {
 		err = s.check(st)
+		if v := s.engine.judge(ctx, c, err); v == again {
+			err = s.check(st)
+		} else if v == offload {
+			if st.modifies() {
+				s.engine.texts.give(st.held)
+			}
+			return Offload
+		}
 	}
 	switch {
 	case err != nil:
@@ -188,12 +210,21 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			return Offload
 		}
 		status = s.runGroups(ctx, c, st, began)
+	case st.forgets: // there is nothing to do: the result is that of a deletion
 	case st.modifies():
 		return s.runModify(ctx, c, st, began)
 	case !c.MayBlock && st.mayBlock():
 		return Offload
 	default:
 		status = s.runOther(ctx, c, st)
+		switch s.engine.judge(ctx, c, c.Result.Err) {
+		case offload:
+			c.Result.Err = nil
+			return Offload
+		case again:
+			c.Result.Err, c.Result.Warnings = nil, nil
+			status = s.runOther(ctx, c, st)
+		}
 	}
 	if status == Done {
 		took := s.finished(c, st.kind, st.tables, began)

@@ -61,6 +61,8 @@ type statement struct {
 	chosen []choice
 	// groups says that it changes CIDR groups.
 	groups bool
+	// forgets says that it deletes keys of a cache which does not exist here.
+	forgets bool
 	// explains is what an EXPLAIN is about, nil for other statements.
 	explains *statement
 
@@ -69,7 +71,7 @@ type statement struct {
 
 // modifies reports whether the statement is executed as a modification, which may be pending.
 func (st *statement) modifies() bool {
-	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.groups
+	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.groups && !st.forgets
 }
 
 // parse parses a text and binds it in a keyspace, which may be empty.

@@ -135,10 +135,7 @@ func TestPagesAreTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := randomItems(t)
 		q := mustCompile(t, rapid.SampledFrom(lawQueries).Draw(t, "query"))
-		want, _ := runAll(t, q, items, Run{})
-		var got []string
-		var after *Continuation
-		for range 200 {
+		allPages(t, q, items, func(after *Continuation) (Run, func(func(Row, error) bool)) {
 			pause := rapid.IntRange(1, 30).Draw(t, "pause")
 			source := func(yield func(Row, error) bool) {
 				n := 0
@@ -155,26 +152,38 @@ func TestPagesAreTheWhole(t *testing.T) {
 					}
 				}
 			}
-			run := Run{Page: rapid.IntRange(1, 5).Draw(t, "page"), After: after}
-			next, err := q.Run(context.Background(), source, run, func(v document.Value) error {
-				got = append(got, v.String())
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if next == nil {
-				if !slices.Equal(got, want) {
-					t.Fatalf("%s over %v\n got %v\nwant %v", q, items, got, want)
-				}
-				return
-			}
-			if after, err = ParseContinuation(next.String()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		t.Fatalf("%s does not end", q)
+			return Run{Page: rapid.IntRange(1, 5).Draw(t, "page"), After: after}, source
+		})
 	})
+}
+
+// allPages runs a query page by page, each over what page says, and fails unless the pages have the results of one run
+// over all items.
+func allPages(t *rapid.T, q *Query, items []document.Value,
+	page func(after *Continuation) (Run, func(func(Row, error) bool))) {
+	want, _ := runAll(t, q, items, Run{})
+	var got []string
+	var after *Continuation
+	for range 200 {
+		run, source := page(after)
+		next, err := q.Run(context.Background(), source, run, func(v document.Value) error {
+			got = append(got, v.String())
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next == nil {
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s over %v\n got %v\nwant %v", q, items, got, want)
+			}
+			return
+		}
+		if after, err = ParseContinuation(next.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatalf("%s does not end", q)
 }
 
 // TestOrderIsTotal proves that ORDER BY gives every item with the property once, in the order of types and values.

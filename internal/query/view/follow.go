@@ -63,7 +63,7 @@ func (d *delivery) Done(err error) {
 
 // follow brings views in step with what a write has changed.
 func (k *Keeper) follow(ctx context.Context, t *task) {
-	rows, ranges, err := k.sort(t.replica, t.hints)
+	rows, ranges, err := k.sort(t.replica, t.hints, t.stamp)
 	for i := range ranges {
 		if err == nil {
 			err = k.followRange(ctx, t.replica, &ranges[i])
@@ -120,16 +120,23 @@ type wantedRange struct {
 }
 
 // sort looks up hints: rows together with all views that are to follow them, and ranges. Hints that are gone were
-// followed. Those that cannot be followed here are passed over, with an error that says why of one of them.
-func (k *Keeper) sort(r *partition.Replica, hints [][]byte) (rows []wanted, ranges []wantedRange, err error) {
+// followed. With a stamp, which is not 0, they were written just now and are not looked up: a delivery at the stamp of
+// a hint does no harm after later ones. Those that cannot be followed here are passed over, with an error that says why
+// of one of them.
+func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows []wanted, ranges []wantedRange,
+	err error) {
 	views := k.views()
 	for _, hint := range hints {
-		stamp, ok, failed := r.HintAt(hint)
-		if failed != nil {
-			return nil, nil, failed
-		}
-		if !ok {
-			continue
+		stamp := written
+		if stamp == 0 {
+			at, ok, failed := r.HintAt(hint)
+			if failed != nil {
+				return nil, nil, failed
+			}
+			if !ok {
+				continue
+			}
+			stamp = at
 		}
 		e, ok := keys.ParseIndex(hint)
 		due, sound := keys.ParseDue(e.Clustering)

@@ -101,9 +101,11 @@ func New(o Options) *Keeper {
 type task struct {
 	replica *partition.Replica
 	hints   [][]byte
-	then    func()
-	since   time.Time
-	told    atomic.Bool
+	// stamp is that of all hints, 0 where each has to be looked up.
+	stamp int64
+	then  func()
+	since time.Time
+	told  atomic.Bool
 }
 
 // tell calls then once.
@@ -116,8 +118,8 @@ func (t *task) tell() (first bool) {
 }
 
 // Follow implements partition.Views.
-func (k *Keeper) Follow(r *partition.Replica, hints [][]byte, then func()) {
-	t := &task{replica: r, hints: hints, then: then, since: k.o.Sched.Now()}
+func (k *Keeper) Follow(r *partition.Replica, hints [][]byte, stamp int64, then func()) {
+	t := &task{replica: r, hints: hints, stamp: stamp, then: then, since: k.o.Sched.Now()}
 	k.mu.Lock()
 	if k.closed {
 		k.mu.Unlock()

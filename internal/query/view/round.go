@@ -94,7 +94,7 @@ func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, bef
 // catchUpWith follows some hints: ranges one by one, and all rows at once. Where that fails each row is followed by
 // itself, so that those go whose part of the view can be written to.
 func (k *Keeper) catchUpWith(ctx context.Context, r *partition.Replica, hints [][]byte) {
-	rows, ranges, err := k.sort(r, hints)
+	rows, ranges, err := k.sort(r, hints, 0)
 	if err != nil {
 		k.failed(len(hints)-len(rows)-len(ranges), err)
 	}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -22,17 +21,19 @@ import (
 )
 
 // Verifier compares views, and indexes, with their tables, and has them repaired, page by page while the table is
-// written to. A difference is one that stays, while its row stays as it is, for longer than a view is behind.
+// written to. A difference is one that was there each time, and whose row stayed as it was over the last of the Pauses,
+// which is longer than a view is behind that can be written to.
 type Verifier struct {
 	Rows Rows
 	Now  func() time.Time
 	// Repair has what differs made good, and looked at again.
 	Repair bool
-	// Pauses are those before a row that differs is looked at again, each time; 6 s together if nil.
+	// Pauses are those before a row that differs is looked at again, each time; 6 s together, 4 s the last, if nil.
 	Pauses []time.Duration
 }
 
-// usualPauses are longer together than a view is behind that can be written to.
+// usualPauses end with one that is longer than a view is behind that can be written to; the others are for what agrees
+// soon.
 var usualPauses = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1500 * time.Millisecond,
 	4 * time.Second}
 
@@ -48,7 +49,7 @@ type At struct {
 // Page is what came of a page.
 type Page struct {
 	// Rows are those that were looked at, Differences those that differ, and Repaired those of them that do not any
-	// more. Busy are rows that were changed each time they were looked at: nothing is said of them.
+	// more. Busy are rows that agreed at no time, and were changed in the last pause: nothing is said of them.
 	Rows, Busy, Repaired int
 	Differences          []Difference
 	// Next is where the next page begins, nil after the last one.
@@ -76,65 +77,9 @@ type suspect struct {
 	busy  bool
 }
 
-// viewPage is View's page of one side.
-type viewPage struct {
-	*Verifier
-	v   *View
-	now int64
-}
-
-// View compares a page of about limit rows of a view with its table: on the way out those of the table, then those of
-// the view.
-func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, from At, limit int) (*Page, error) {
-	t := ks.Tables[name]
-	if t == nil || t.View == nil || ks.Tables[t.View.Base] == nil {
-		return nil, dberr.Invalidf("There is no materialized view %s.%s", ks.Name, name)
-	}
-	base := ks.Tables[t.View.Base]
-	v, err := bind(ks, base, t, base.Hints(name).ID)
-	if err != nil {
-		return nil, err
-	}
-	p := &viewPage{Verifier: f, v: v, now: f.Now().Unix()}
-	table := base
-	if from.Back {
-		table = t
-	}
-	rows, next, err := f.rows(ctx, table, from, &rowsOf{limit: limit}, p.now)
-	if err != nil {
-		return nil, err
-	}
-	out := &Page{Rows: len(rows), Next: next}
-	if next == nil && !from.Back {
-		out.Next = &At{Back: true}
-	}
-	var suspects []*suspect
-	for i := range rows {
-		s := &suspect{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
-		if from.Back {
-			if s, err = p.origin(&rows[i]); err != nil {
-				return nil, err
-			}
-		}
-		if ok, err := p.agrees(ctx, s); err != nil {
-			return nil, err
-		} else if !ok {
-			suspects = append(suspects, s)
-		}
-	}
-	return out, f.judge(ctx, base, out, suspects, p.agrees, func(s *suspect) command.Mutation {
-		value := s.extra
-		if s.at == nil && v.key != nil {
-			value = nil // the delivery enters the place where there is none
-		}
-		return command.Mutation{Table: base.ID, Token: s.token, Key: s.key, SchemaVersion: base.Revision,
-			Ops: v.Row(nil, s.clustering, value, true)}
-	})
-}
-
-// judge looks at suspects again until they agree, have changed in between each time, or differ; and has them repaired.
+// judge looks at suspects again until they agree, or the pauses are over; and has those repaired that differ.
 func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspects []*suspect,
-	agrees func(context.Context, *suspect) (bool, error), repair func(*suspect) command.Mutation) error {
+	agrees func(context.Context, *suspect) (bool, error), repair func(*suspect) (command.Mutation, error)) error {
 	suspects, err := f.again(ctx, suspects, agrees)
 	if err != nil {
 		return err
@@ -150,14 +95,22 @@ func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspec
 	}
 	left := map[*suspect]bool{}
 	if f.Repair && len(differ) > 0 {
-		ms := make([]command.Mutation, len(differ))
-		for i, s := range differ {
-			ms[i] = repair(s)
+		ms := make([]command.Mutation, 0, len(differ))
+		for _, s := range differ {
+			m, err := repair(s)
+			if err != nil {
+				return err
+			}
+			if len(m.Ops) > 0 {
+				ms = append(ms, m)
+			}
 		}
-		done := make(ended, 1)
-		f.Rows.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
-		if err := <-done; err != nil { // the coordinator's own deadline bounds it
-			return err
+		if len(ms) > 0 {
+			done := make(ended, 1)
+			f.Rows.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
+			if err := <-done; err != nil { // the coordinator's own deadline bounds it
+				return err
+			}
 		}
 		still, err := f.again(ctx, differ, agrees)
 		if err != nil {
@@ -205,110 +158,6 @@ func (f *Verifier) again(ctx context.Context, suspects []*suspect,
 		suspects = still
 	}
 	return suspects, nil
-}
-
-// stamp is the one by which images are compared.
-const compareStamp = 1
-
-// agrees reports whether the view has of a row of the base what it should; else s says what differs.
-func (p *viewPage) agrees(ctx context.Context, s *suspect) (bool, error) {
-	values, err := p.v.valuesOf(s.key, s.clustering)
-	if err != nil {
-		return false, err
-	}
-	var image Image
-	if err := p.row(ctx, p.v.Base, s.token, s.key, s.clustering, func(r *row.Row) {
-		var b row.Builder
-		image = p.v.image(&b, &values, r, compareStamp, p.now)
-	}); err != nil {
-		return false, err
-	}
-	s.image = image.Operand
-	at := image.Place
-	if s.at != nil {
-		if image.Shown && bytes.Equal(at.Key, s.at.Key) && bytes.Equal(at.Clustering, s.at.Clustering) {
-			return true, nil // what it has there was compared on the way out
-		}
-		image.Shown, at = false, *s.at
-	} else if !image.Shown {
-		return true, nil
-	}
-	var want row.Row
-	if image.Shown {
-		exists, err := want.Resolve(image.Operand, row.NotDeleted, p.now, nil)
-		if err != nil {
-			return false, err
-		}
-		image.Shown = exists
-	}
-	s.what = ""
-	if image.Shown {
-		s.what = "the view has no such row"
-	}
-	err = p.row(ctx, p.v.Table, at.Token, at.Key, at.Clustering, func(r *row.Row) {
-		if !image.Shown {
-			s.what = "the view has a row that it should not have"
-			return
-		}
-		s.what = unlike(p.v.Table, &want, r)
-	})
-	return s.what == "", err
-}
-
-// unlike says what differs between the row that a view should have and the one that it has, "" for nothing.
-func unlike(t *schema.Table, want, have *row.Row) string {
-	for _, c := range t.Regulars {
-		a, b := want.Column(c.ID), have.Column(c.ID)
-		if len(a) != len(b) {
-			return fmt.Sprintf("column %s has another value in the view", c.Name)
-		}
-		for i := range a {
-			switch {
-			case !bytes.Equal(a[i].Path, b[i].Path) || !bytes.Equal(a[i].Value, b[i].Value):
-				return fmt.Sprintf("column %s has another value in the view", c.Name)
-			case expiryOf(a[i].TTL, a[i].Expiry) != expiryOf(b[i].TTL, b[i].Expiry):
-				return fmt.Sprintf("column %s ends at another time in the view", c.Name)
-			}
-		}
-	}
-	return ""
-}
-
-// origin is the row of the base that a row of the view is of.
-func (p *viewPage) origin(at *foundRow) (*suspect, error) {
-	v := p.v
-	of := map[*schema.Column][]byte{}
-	for i, s := range v.partition {
-		value, err := expr.PartitionKeyValue(v.Table, at.key, i)
-		if err != nil {
-			return nil, err
-		}
-		of[s.from] = value
-	}
-	rest := at.clustering
-	for _, s := range v.clustering {
-		value, more, err := s.to.Type.ReadKey(nil, rest, s.to.Desc)
-		if err != nil {
-			return nil, err
-		}
-		of[s.from], rest = value, more
-	}
-	out := &suspect{extra: of[v.key], at: &Place{Key: at.key, Clustering: at.clustering, Token: at.token}}
-	if v.key == nil {
-		out.extra = nil
-	}
-	for _, c := range v.Base.PartitionKey {
-		if len(v.Base.PartitionKey) == 1 {
-			out.key = bytes.Clone(of[c])
-		} else {
-			out.key = token.AppendComponent(out.key, of[c])
-		}
-	}
-	for _, c := range v.Base.Clustering {
-		out.clustering = c.Type.AppendKey(out.clustering, of[c], c.Desc)
-	}
-	out.token = v.Base.Token(out.key)
-	return out, nil
 }
 
 // rowText is a primary key as CQL has it.
@@ -403,17 +252,4 @@ func (v *rowsOf) Row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, nil
 	}
 	return command.More, nil
-}
-
-// row passes on one row of a table, if it is there.
-func (p *viewPage) row(ctx context.Context, t *schema.Table, tok token.Token, key, clustering []byte,
-	fn func(r *row.Row)) error {
-	read := command.Read{Table: t.ID, Token: tok, Key: key, Level: dberr.Quorum, Now: p.now, Dropped: t.DroppedIDs()}
-	if len(t.Clustering) > 0 {
-		read.Slices = []command.Slice{{Start: clustering, End: append(bytes.Clone(clustering), 0)}}
-	}
-	return p.Rows.Read(ctx, &read, &rowsOf{limit: math.MaxInt, each: func(_ []byte, r *row.Row) error {
-		fn(r)
-		return nil
-	}})
 }

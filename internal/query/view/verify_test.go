@@ -133,7 +133,7 @@ func TestVerifyView(t *testing.T) {
 }
 
 // TestVerifyIndex proves that rows which an index does not find are found, and entered by a repair, for indexes of each
-// kind of column.
+// kind, on each kind of column.
 func TestVerifyIndex(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -143,11 +143,18 @@ func TestVerifyIndex(t *testing.T) {
 	}
 	w.must("CREATE INDEX i_m ON t (values(m))")
 	w.must("CREATE INDEX sai ON t (v) USING 'sai'")
+	w.must("CREATE INDEX sai_s ON t (s) USING 'sai'")
+	w.must("CREATE INDEX sai_m ON t (entries(m)) USING 'sai'")
+	w.must("CREATE INDEX sai_c ON t (c) USING 'sai'")
+	w.must("CREATE TABLE u (k int PRIMARY KEY, v int)")
+	w.must("CREATE INDEX sai_u ON u (v) USING 'sai'")
 	const n = 30
 	for i := range n {
+		w.must(fmt.Sprintf("INSERT INTO u (k, v) VALUES (%d, %d)", i, i%4))
 		w.must(fmt.Sprintf("INSERT INTO t (k, c, s, v, m) VALUES (%d, %d, %d, %d, {1: %d})", i/3, i%3, i/3, i%4, i))
 	}
-	for name, rows := range map[string]int{"i_s": n / 3, "i_v": n, "i_c": n, "i_m": n, "sai": n} {
+	for name, rows := range map[string]int{"i_s": n / 3, "i_v": n, "i_c": n, "i_m": n, "sai": n, "sai_s": n / 3,
+		"sai_m": n, "sai_c": n, "sai_u": n} {
 		table, ix := w.catalog.Snapshot().Keyspaces["ks"].Index(name)
 		f := &view.Verifier{Rows: w, Now: w.now, Pauses: []time.Duration{time.Millisecond}}
 		verify := func() (found []string, rows int) {

@@ -5,6 +5,7 @@ package view
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"math"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -22,11 +23,12 @@ type EntriesOf func(t *schema.Table, ix *schema.Index, key, clustering []byte, r
 func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, from At,
 	limit int) (*Page, error) {
 	if ix.Kind == schema.ViewKind || ix.Kind == schema.DocumentKind || t.OfVectors(ix) {
-		return nil, dberr.Invalidf("Index %s.%s has no entries that can be compared", t.Keyspace, ix.Name)
+		return nil, dberr.Invalidf("Index %s.%s is of vectors, or of a container: only others can be verified", t.Keyspace,
+			ix.Name)
 	}
 	c := t.Column(ix.Column)
-	now := f.Now().Unix()
 	static := c != nil && c.Kind == schema.Static
+	now := f.Now().Unix()
 	rows, next, err := f.rows(ctx, t, from, &rowsOf{limit: limit, statics: static}, now)
 	if err != nil {
 		return nil, err
@@ -39,7 +41,8 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 		s.image = nil
 		found := true
 		for i := range ops {
-			s.image = append(append(s.image, byte(len(ops[i].Value))), ops[i].Value...)
+			s.image = binary.AppendUvarint(s.image, uint64(len(ops[i].Value)))
+			s.image = append(s.image, ops[i].Value...)
 			ok, err := f.finds(ctx, t, &ops[i], s, now)
 			if err != nil {
 				return false, err
@@ -61,10 +64,9 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 			suspects = append(suspects, s)
 		}
 	}
-	return out, f.judge(ctx, t, out, suspects, agrees, func(s *suspect) command.Mutation {
-		m := command.Mutation{Table: t.ID, Token: s.token, Key: s.key, SchemaVersion: t.Revision}
-		m.Ops, err = f.entriesOf(ctx, t, ix, entries, s, now)
-		return m
+	return out, f.judge(ctx, t, out, suspects, agrees, func(s *suspect) (command.Mutation, error) {
+		ops, err := f.entriesOf(ctx, t, ix, entries, s, now)
+		return command.Mutation{Table: t.ID, Token: s.token, Key: s.key, SchemaVersion: t.Revision, Ops: ops}, err
 	})
 }
 
@@ -92,7 +94,7 @@ func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.In
 // finds reports whether a row is found by an entry.
 func (f *Verifier) finds(ctx context.Context, t *schema.Table, op *command.Op, s *suspect, now int64) (bool, error) {
 	look := &command.IndexLookup{Index: op.Index, Value: op.Value}
-	if op.Index&keys.OrderedIndex != 0 {
+	if op.Index&keys.OrderedIndex != 0 && len(op.Clustering) > 0 { // else the entry stands for a whole partition
 		look = &command.IndexLookup{Index: op.Index, Any: [][][]byte{{op.Value}}}
 	}
 	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,

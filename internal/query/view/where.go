@@ -4,6 +4,7 @@ package view
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/release"
@@ -66,8 +67,8 @@ func CheckText(ks *schema.Keyspace, base *schema.Table, v *schema.View) error {
 
 // conditionsOf binds the relations of a view. Those that compare with null hold for no row.
 func conditionsOf(ks *schema.Keyspace, base *schema.Table, v *schema.View) ([]condition, error) {
-	if len(v.Where) == 0 {
-		return nil, nil
+	if !slices.ContainsFunc(v.Where, func(r schema.ViewRelation) bool { return !r.NotNull }) {
+		return nil, nil // nearly all: nothing to parse, which statements as text would do each time
 	}
 	stmt, _, err := parser.Parse("SELECT * FROM t WHERE " + v.WhereText())
 	if err != nil {

@@ -238,7 +238,7 @@ func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fa
 		return err
 	}
 	x.static, x.regular = result.static, result.regular
-	if result.conditional {
+	if x.decided = result.conditional; x.decided {
 		fallback = row.Unstamped // the leader stamps what it decides
 	}
 	for i := range n {

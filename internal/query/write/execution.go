@@ -178,7 +178,10 @@ type Execution struct {
 	mutations   []command.Mutation
 
 	// conditional is true if there are conditions; columns and columnsFound then describe the result.
-	conditional           bool
+	conditional bool
+	// decided is set for all statements of a batch with conditions. What such a batch writes outlasts its deletions of
+	// ranges and of the partition, which come first, as in Cassandra; of one row a deletion wins.
+	decided               bool
 	columns, columnsFound []Column
 	// static and regular tell what kinds of columns the statements write.
 	static, regular bool
@@ -205,7 +208,8 @@ func (x *Execution) begin(done Completion) {
 	x.done, x.guard = done, nil
 	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
 	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
-	x.conditional, x.static, x.regular, x.statement, x.columns, x.columnsFound = false, false, false, 0, nil, nil
+	x.conditional, x.decided, x.static, x.regular, x.statement = false, false, false, false, 0
+	x.columns, x.columnsFound = nil, nil
 	clear(x.byKey)
 	x.failure.Store(nil)
 	x.charge.Store(0)
@@ -334,8 +338,12 @@ func (x *Execution) change(p *Plan, t *target) error {
 // deleteRanges applies a DELETE of a partition or of ranges of its rows; keys is of how many partitions it does.
 func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 	x.header.Reset(t.stamp.timestamp)
+	delta := 0
+	if x.decided {
+		delta = -1
+	}
 	if p.where.clustering.Empty() {
-		x.header.DeleteRow(t.stamp.at)
+		x.header.DeleteRowBefore(delta, t.stamp.at)
 		x.hintRange(p, t, nil, nil)
 	} else {
 		list, err := p.where.intervals(p.table, t.b)
@@ -346,7 +354,7 @@ func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 			return err
 		}
 		for _, s := range list {
-			x.header.DeleteRange(s.Start, s.End, t.stamp.at)
+			x.header.DeleteRangeBefore(s.Start, s.End, delta, t.stamp.at)
 			x.hintRange(p, t, s.Start, s.End)
 		}
 	}

@@ -18,6 +18,8 @@ type index struct {
 	*schema.Index
 	column *schema.Column
 	form   expr.IndexForm
+	// lists are those of an index of vectors.
+	lists schema.Lists
 }
 
 // indexesOf lists the indexes of a table, those on collections of vectors aside, in the order of their ids.
@@ -29,7 +31,7 @@ func indexesOf(t *schema.Table) []*index {
 			for i > 0 && out[i-1].ID > ix.ID {
 				i--
 			}
-			out = append(out[:i], append([]*index{{ix, c, expr.FormOf(c, ix)}}, out[i:]...)...)
+			out = append(out[:i], append([]*index{{ix, c, expr.FormOf(c, ix), ix.ListsOf(c)}}, out[i:]...)...)
 		}
 	}
 	return out
@@ -37,6 +39,9 @@ func indexesOf(t *schema.Table) []*index {
 
 // enterValue adds an index entry for a value, of which it keeps a copy.
 func (x *Execution) enterValue(g *group, ix *index, clustering, value []byte) error {
+	if ix.Near(ix.column) {
+		return x.enterVector(g, ix, clustering, value)
+	}
 	begin := len(x.arena)
 	x.arena = ix.form.Append(x.arena, value)
 	return x.enter(g, ix, clustering, x.tail(begin))
@@ -44,9 +49,6 @@ func (x *Execution) enterValue(g *group, ix *index, clustering, value []byte) er
 
 // enter adds an index entry for the form of a value that the execution keeps alive.
 func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
-	if ix.Near(ix.column) {
-		return x.enterVector(g, ix, clustering, value)
-	}
 	if len(value) >= indexedBytesMax {
 		t := g.table
 		return dberr.Invalidf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)",
@@ -119,8 +121,8 @@ func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
 	return nil
 }
 
-// enterVector checks a vector that can be searched for by nearness.
-func (x *Execution) enterVector(_ *group, ix *index, _, value []byte) error {
+// enterVector adds the entries of a vector that can be searched for by nearness, one for each of the lists in use.
+func (x *Execution) enterVector(g *group, ix *index, clustering, value []byte) error {
 	v, ok := ix.column.Type.Floats(nil, value)
 	if !ok {
 		return nil
@@ -128,6 +130,15 @@ func (x *Execution) enterVector(_ *group, ix *index, _, value []byte) error {
 	if err := ix.Nearness().Check(v); err != nil {
 		return &dberr.WriteFailure{Level: dberr.One, BlockFor: 1, Failures: 1, WriteType: "SIMPLE",
 			Message: "index " + ix.Name + ": " + err.Error()}
+	}
+	for _, l := range ix.lists {
+		if l.None() {
+			continue
+		}
+		begin := len(x.arena)
+		x.arena = l.AppendEntry(x.arena, v, g.table.Token(g.key).Position())
+		g.ops = append(g.ops, command.Op{Kind: command.OpIndex, Clustering: clustering, Index: ix.ID,
+			Value: x.tail(begin)})
 	}
 	return nil
 }

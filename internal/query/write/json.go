@@ -20,7 +20,7 @@ func (p *Plan) bindInsertJSON(s *parser.Insert, env *expr.Env) error {
 	if p.json, err = expr.Bind(s.JSON, jsonReceiver, env); err != nil {
 		return err
 	}
-	p.jsonUnset = s.DefaultUnset
+	p.jsonUnset, p.oldJSON = s.DefaultUnset, env.Release.OldJSON
 	p.jsonColumns = allColumns(p.table)
 	values := make([]parser.Term, len(p.jsonColumns))
 	for i := range values {
@@ -38,7 +38,7 @@ func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
 	if state == expr.Null {
 		return nil, dberr.Invalidf("Got null for INSERT JSON values")
 	}
-	names, values, err := jsonMembers(string(text))
+	names, values, err := jsonMembers(string(text), p.oldJSON)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +55,8 @@ func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
 			continue
 		}
 		if out.Values[i], err = c.Type.FromJSON(v); err != nil {
-			if _, ok := errors.AsType[*cqltype.JSONValueError](err); ok {
-				err = dberr.Invalidf("Error decoding JSON value for %s: %s", c.Name, err)
+			if bad, ok := errors.AsType[*cqltype.JSONValueError](err); ok {
+				err = dberr.Invalidf("Error decoding JSON value for %s: %s", c.Name, bad.Text(p.oldJSON))
 			}
 			return nil, err
 		}
@@ -69,9 +69,10 @@ func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
 	return out, nil
 }
 
-// jsonMembers parses the document; names are as columns have them: in lower case unless they are in quotes.
-func jsonMembers(text string) (names []string, values map[string]any, err error) {
-	object, err := cqltype.ParseJSONMap(text)
+// jsonMembers parses the document; names are as columns have them: in lower case unless they are in quotes. Errors are
+// in the words of 4.0 if old.
+func jsonMembers(text string, old bool) (names []string, values map[string]any, err error) {
+	object, err := cqltype.ParseJSONMap(text, old)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -65,6 +65,7 @@ type Plan struct {
 	json        expr.Term
 	jsonColumns []*schema.Column
 	jsonUnset   bool
+	oldJSON     bool // errors are those of 4.0
 
 	indexes []*index
 	views   []*viewOf

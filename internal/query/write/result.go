@@ -50,7 +50,11 @@ func (x *Execution) fillResult() error {
 		if g.rows[c.row].Static {
 			r, static = nil, g.found(c.row)
 		}
-		if err := x.fillRow(g, g.rows[c.row].Clustering, r, static); err != nil {
+		clustering := g.rows[c.row].Clustering
+		if r == nil {
+			clustering = nil // there is only a static row to show
+		}
+		if err := x.fillRow(g, clustering, r, static); err != nil {
 			return err
 		}
 	}

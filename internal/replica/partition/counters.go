@@ -123,6 +123,7 @@ func (m *meter) Partition(t token.Token, key []byte, static *row.Row) (command.S
 
 // Passed implements command.Walker.
 func (m *meter) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	m.Entries(m.c, looked)
 	if m.span != nil && !m.span.Contains(t, key) {
 		return command.More, nil
 	}

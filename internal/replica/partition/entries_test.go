@@ -30,7 +30,8 @@ func metaPartition(on ...int) *topology.Partition {
 }
 
 // TestRecords: concurrent proposers on all nodes, while leaders change, make one history: each version is given once,
-// and each change is based on the one before. Everybody is told, and a node that joins later gets it all.
+// and each change is based on the one before. Any replica that answers which version is the newest has at least the
+// newest that was given before it was asked. Everybody is told, and a node that joins later gets it all.
 func TestRecords(t *testing.T) {
 	const meta = topology.MetaPartition
 	w := newWorld(t, 4)
@@ -45,7 +46,36 @@ func TestRecords(t *testing.T) {
 	var troubles, proposers sync.WaitGroup
 	troubles.Go(func() { w.trouble(meta, stop) })
 	var mu sync.Mutex
-	given := map[uint64]bool{}
+	given, newest := map[uint64]bool{}, uint64(0)
+	var askers sync.WaitGroup
+	var answers [3]atomic.Int32
+	for i := range answers {
+		askers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				mu.Lock()
+				least := newest
+				mu.Unlock()
+				r := w.replica(i, meta)
+				if r == nil {
+					continue
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+				version, err := r.NewestRecords(ctx)
+				cancel()
+				if err != nil {
+					continue
+				}
+				if answers[i].Add(1); version < least {
+					t.Errorf("node %d: the newest version is %d, and %d was given before", i, version, least)
+				}
+			}
+		})
+	}
 	for p := range 4 {
 		proposers.Go(func() {
 			expect := uint64(1)
@@ -70,7 +100,7 @@ func TestRecords(t *testing.T) {
 					if given[version] {
 						t.Errorf("version %d was given twice", version)
 					}
-					given[version] = true
+					given[version], newest = true, max(newest, version)
 					mu.Unlock()
 					expect = version
 					changes++
@@ -81,6 +111,12 @@ func TestRecords(t *testing.T) {
 	proposers.Wait()
 	close(stop)
 	troubles.Wait()
+	askers.Wait()
+	for i := range answers {
+		if answers[i].Load() == 0 {
+			t.Errorf("node %d never knew the newest version", i)
+		}
+	}
 	if len(given) < 80 {
 		t.Errorf("%d versions were given to 4 proposers", len(given))
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -116,4 +117,24 @@ func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64
 	}
 	version, _ = o.Result.(uint64)
 	return version, nil
+}
+
+// NewestRecords returns the version of the meta partition's records once this replica, whether it leads or follows, has
+// applied all that had succeeded when it was called: changes acknowledged before are part of what Host.Records serves.
+func (r *Replica) NewestRecords(ctx context.Context) (version uint64, err error) {
+	if !r.isMeta() {
+		return 0, r.wrongRange()
+	}
+	if err := r.begin(); err != nil {
+		return 0, err
+	}
+	defer r.end()
+	t, err := r.seq.admit(ctx, dberr.Quorum, true)
+	if err != nil {
+		return 0, err
+	}
+	if version, err = recordsVersion(r.host.store); err != nil {
+		return 0, err
+	}
+	return version, r.seq.confirm(ctx, t, nil)
 }

@@ -33,6 +33,7 @@ type rowStore interface {
 	Images(m *command.Mutation, now int64, dropped []uint32, visit func(i *storage.Image) error) error
 	HintAt(key []byte) (stamp int64, ok bool, err error)
 	Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error
+	HasDeletions(table uint32) bool
 }
 
 // recordStore reads what is kept beside rows: *storage.Records.
@@ -48,6 +49,7 @@ type recordStore interface {
 // snapshotStore moves whole partitions: *storage.Snapshots.
 type snapshotStore interface {
 	CaptureSnapshot(ctx context.Context, partition uint64) (*storage.Snapshot, error)
+	HoldMoment(partition uint64) (*storage.Moment, error)
 	ReceiveSnapshot(ctx context.Context, r io.Reader) (*storage.Snapshot, error)
 	InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error,
 		absorbed ...uint64) error

@@ -15,10 +15,10 @@ import (
 // Views follows what is written to tables with materialized views. Writes leave hints in the same entry of the log (RFC
 // 0030); whoever leads the partition brings the views in step, and removes the hints then.
 type Views interface {
-	// Follow is told of the hints that writes have left here, as keys of entries that it may keep: they are applied. It
-	// calls then once, when the views have followed or when the client has waited long enough for them. It does not
-	// block, and must be quick.
-	Follow(r *Replica, hints [][]byte, then func())
+	// Follow is told of the hints that writes have left here, as keys of entries that it may keep: they are applied.
+	// Their stamp is that of the write, 0 where it is not known. It calls then once, when the views have followed or
+	// when the client has waited long enough for them. It does not block, and must be quick.
+	Follow(r *Replica, hints [][]byte, stamp int64, then func())
 }
 
 // SetViews has all writes from now on followed by v.
@@ -65,7 +65,9 @@ func (r *Replica) waitsFor(done command.Completion, hints [][]byte) command.Comp
 type followed struct {
 	replica *Replica
 	hints   [][]byte
-	done    command.Completion
+	// stamp is that of the hints, 0 until it is known: a write that was applied before has an older one.
+	stamp int64
+	done  command.Completion
 }
 
 // Done implements command.Completion.
@@ -74,7 +76,7 @@ func (f *followed) Done(err error) {
 		f.done.Done(err)
 		return
 	}
-	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, func() { f.done.Done(nil) })
+	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, f.stamp, func() { f.done.Done(nil) })
 }
 
 // At implements Indexed.
@@ -103,7 +105,7 @@ func (f *followedDecision) Decided(d *command.Decision, err error) {
 		f.done.Decided(d, err)
 		return
 	}
-	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, func() { f.done.Decided(d, nil) })
+	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, 0, func() { f.done.Decided(d, nil) })
 }
 
 // At implements Indexed.
@@ -136,6 +138,9 @@ func (r *Replica) DueSince(index uint32, tok token.Token, key, clustering []byte
 	row := keys.AppendIndex(nil, index, keys.HintDue, tok, key, keys.AppendDueRow(nil, clustering))
 	if at, ok, err := r.HintAt(row); err != nil || ok && at > stamp {
 		return true, err
+	}
+	if !r.host.store.HasDeletions(r.Table()) {
+		return false, nil // the hint of a range comes with the deletion of one
 	}
 	lower, upper := keys.DueRanges()
 	prefix := keys.AppendIndex(nil, index, keys.HintDue, tok, key, nil)

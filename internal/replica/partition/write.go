@@ -96,6 +96,9 @@ func (r *Replica) launch(m *command.Mutation, held guard, price ru.Units, done c
 	r.stamping.Lock()
 	defer r.stamping.Unlock()
 	stamp := r.stamps.next(r.host.stampTime(m.Timestamp))
+	if f, ok := done.(*followed); ok {
+		f.stamp = stamp
+	}
 	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], r.epoch(), 1, nil), m, stamp)
 	// In the list before it is proposed: it may end at once.
 	held.stripe.takeOff(f)

@@ -177,6 +177,7 @@ func (p *pages) take(r *reader) (last bool, err error) {
 			tok, key, looked := token.Token(r.Fixed()), r.Bytes(), r.Uint()
 			p.items++
 			if r.Err() == nil && !p.over {
+				p.Entries(p.c, int(min(looked, math.MaxInt32)))
 				p.heed(command.Passed(p.v, tok, key, int(min(looked, math.MaxInt32))))
 			}
 		case itemFolded:
@@ -216,7 +217,7 @@ func (p *pages) heed(s command.Step, err error) {
 	switch {
 	case err != nil:
 		p.over, p.failure = true, err
-	case s == command.Stop:
+	case s == command.Stop, s == command.Enough:
 		p.over = true
 	case s == command.NextPartition:
 		p.skipping = true

@@ -35,6 +35,8 @@ type Batch struct {
 	sweeps bool
 	// mutates is true if there is any mutation of a table.
 	mutates bool
+	// near are the slots of nearCache of the entries.
+	near []int
 	// entry is the key of an index entry, made anew for each.
 	entry []byte
 	// touched are the live rows and deletions that the dead-run index must hear of.
@@ -52,6 +54,7 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 func (s *Writer) NewBatch() *Batch {
 	b := batches.Get().(*Batch)
 	b.s, b.b, b.grows, b.weakens, b.sweeps, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, false, false, 0
+	b.near = b.near[:0]
 	return b
 }
 
@@ -179,6 +182,10 @@ func (b *Batch) index(m *command.Mutation, op *command.Op) {
 	if op.Index&keys.HintSpace != 0 {
 		b.entry = binary.BigEndian.AppendUint64(b.entry, uint64(m.Timestamp))
 	}
+	if op.Index&keys.OrderedIndex != 0 && len(op.Value) >= packHead {
+		k := packKey{op.Index, [packHead]byte(op.Value)}
+		b.near = append(b.near, k.slot())
+	}
 	_ = b.b.Set(b.entry[:n], b.entry[n:], nil) // fails for indexed batches only
 	b.grows = true
 	b.s.m.entries.Add(1)
@@ -285,6 +292,9 @@ func (b *Batch) commit() error {
 	s.gate.RLock()
 	b.announce()
 	err := b.b.Commit(pebble.NoSync)
+	for _, slot := range b.near {
+		s.near.added(slot)
+	}
 	if b.sweeps {
 		b.s.noteSwept()
 	}

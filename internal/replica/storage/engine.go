@@ -26,6 +26,7 @@ type engine struct {
 	m   counters
 	// guard is the file system that Pebble sees.
 	guard *guard.Guard
+	near  nearCache
 	// sweptAt is when a sweep first removed something that is still in the memtable, in Unix nanoseconds; 0 if none
 	// has.
 	sweptAt atomic.Int64

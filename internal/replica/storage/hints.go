@@ -99,3 +99,7 @@ func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64)
 	}
 	return s.check(errors.Join(err, it.Error(), it.Close()))
 }
+
+// HasDeletions reports whether a logical partition of a table, or a range of one, was ever deleted here. It is true
+// before the first such deletion can be read.
+func (s *Statistics) HasDeletions(table uint32) bool { return s.table(table).may(flagDeletions) }

@@ -27,6 +27,9 @@ func (rd *reader) readIndex() error {
 	if len(rd.r.Index.All) > 0 {
 		return rd.readTerms()
 	}
+	if rd.r.Index.Near != nil {
+		return rd.readNear()
+	}
 	if len(rd.r.Index.Any) > 0 || rd.r.Index.Ordered() {
 		return rd.readEntries()
 	}

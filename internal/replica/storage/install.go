@@ -292,6 +292,7 @@ func (in *install) ingest(rest [][]byte) error {
 	if _, err := s.db.IngestAndExcise(context.Background(), in.files, nil, nil, excise); err != nil {
 		return err
 	}
+	s.near.arrive()
 	s.weakened.Add(1)
 	s.truncated.Store(true) // entries of the old state stay
 	s.disk.lookAgain()

@@ -52,6 +52,8 @@ type Metrics struct {
 	DiskAvailable uint64
 	// DiskBytes is the size of all files, MemtableBytes of the memtables, CacheBytes of the block cache.
 	DiskBytes, MemtableBytes, CacheBytes uint64
+	// NearBytes is the memory of packed lists of vectors.
+	NearBytes uint64
 	// CompactionDebt is what compactions have to do, in bytes; ReadAmp how many files a read may have to look at.
 	CompactionDebt uint64
 	ReadAmp        int
@@ -75,6 +77,7 @@ func (s *Statistics) Metrics() Metrics {
 		DiskFull:           s.disk.full.Load(), FreePercent: int(s.disk.free.Load()),
 		DiskAvailable: s.disk.available.Load(),
 		DiskBytes:     p.DiskSpaceUsage(), MemtableBytes: p.MemTable.Size, CacheBytes: uint64(p.BlockCache.Size),
+		NearBytes:      uint64(s.near.size()),
 		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), Pebble: p,
 	}
 }

@@ -45,6 +45,8 @@ type Options struct {
 	DiskUsage func(dir string) (vfs.DiskUsage, error)
 	// DeadRunBytes bounds the memory for known runs of dead rows, 16 MiB by default; negative disables them.
 	DeadRunBytes int
+	// NearBytes bounds the memory for packed lists of vectors, 32 MiB by default; negative keeps none.
+	NearBytes int64
 	// LargeRowBytes bounds the memory for reading rows of very many cells, all readers together, 256 MiB by default.
 	// LargeRowWait is how long a reader waits for its share, 5 s by default.
 	LargeRowBytes int64
@@ -84,6 +86,7 @@ func (o Options) withDefaults(fs vfs.FS) Options {
 	setDefault(&o.DiskCheckEvery, 5*time.Second)
 	setDefault(&o.ReclaimAfter, 10*time.Minute)
 	setDefault(&o.DeadRunBytes, 16<<20)
+	setDefault(&o.NearBytes, 32<<20)
 	setDefault(&o.LargeRowBytes, 256<<20)
 	setDefault(&o.LargeRowWait, 5*time.Second)
 	if o.DiskUsage == nil {

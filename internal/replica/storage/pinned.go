@@ -45,8 +45,11 @@ func (s *Reader) Pin(table uint32, tok token.Token, key []byte) *Pinned {
 // Read is Reader.Read of a command that is about the logical partition.
 func (p *Pinned) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	in := p.s.table(p.table).installed.Load()
-	if r.Index != nil || r.Changes != nil || r.AfterKey != nil || in != nil && in.Clustering == 0 {
+	switch {
+	case r.Index != nil || r.Changes != nil || r.AfterKey != nil:
 		return p.s.Read(ctx, r, v) // by another way than the rows in their order
+	case in != nil && in.Clustering == 0:
+		return p.s.readFor(ctx, r, v, p) // one row, which needs no iterator
 	}
 	if err := p.s.Err(); err != nil {
 		return err

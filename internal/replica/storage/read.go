@@ -78,11 +78,16 @@ type Reader struct {
 // Read passes what the command asks for to the visitor. It sees everything that was applied before the call. Errors of
 // the visitor are returned as they are.
 func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
+	return s.readFor(ctx, r, v, nil)
+}
+
+// readFor is Read for a Pinned, if that is not nil, which remembers the rows.
+func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor, p *Pinned) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
 	rd := readers.Get().(*reader)
-	rd.s, rd.t, rd.ctx, rd.r, rd.v = s, s.table(r.Table), ctx, r, v
+	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.pinned = s, s.table(r.Table), ctx, r, v, p
 	rd.visited, rd.silent, rd.resume = 0, 0, false
 	rd.laws.begin()
 	var err error
@@ -298,8 +303,14 @@ func (rd *reader) get() (done bool, err error) {
 		return false, err
 	}
 	rd.visited++
-	exists, err := rd.row.Resolve(value, row.NotDeleted, rd.r.Now, rd.r.Dropped)
-	rd.look(value)
+	if rd.pinned != nil {
+		err = rd.pinned.note(nil, value, row.NotDeleted)
+	}
+	exists := false
+	if err == nil {
+		exists, err = rd.row.Resolve(value, row.NotDeleted, rd.r.Now, rd.r.Dropped)
+		rd.look(value)
+	}
 	if err == nil && exists {
 		_, err = rd.deliver(rd.seek[len(rd.seek):])
 	}

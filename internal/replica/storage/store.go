@@ -35,6 +35,7 @@ type Store struct {
 // Open opens the store in dir, creating it where there is none. Its errors fit on one line.
 func Open(fs vfs.FS, dir string, o Options) (*Store, error) {
 	s := assemble(&engine{fs: fs, dir: dir, o: o.withDefaults(fs), closing: make(chan struct{})})
+	s.near.init(s.o.NearBytes)
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", dir, s.explain(err))
 	}

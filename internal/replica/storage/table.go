@@ -14,6 +14,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
 // Table tells a store what it cannot see in the rows: how long deletions are kept, and what may be swept. It says
@@ -42,6 +43,9 @@ type Index struct {
 	// Value, of an index that is read in the order of its values, returns the value by which the row is found among
 	// those of the same kind as like, nil if it has none.
 	Value func(r *row.Row, like []byte) []byte
+	// Lists, of an index of vectors, are those in use, the newest first; Column has the vectors.
+	Lists  []*vector.Lists
+	Column uint32
 }
 
 // table is what the store knows about one table.

@@ -152,6 +152,10 @@ func (w *termRead) behind(place []byte) (bool, error) {
 func (w *termRead) from(to []byte) (bool, error) {
 	target := append(w.at[:0], to...)
 	for agreed := false; !agreed; {
+		w.rd.visited++ // terms that take turns and never agree are walked to their ends
+		if err := w.rd.tick(); err != nil {
+			return false, err
+		}
 		agreed = true
 		for _, t := range w.rows {
 			place, err := t.reach(target)

@@ -60,6 +60,9 @@ type Options struct {
 	Verify func(ctx context.Context, o VerifyOrder) (*VerifyPage, error)
 	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade.
 	Upgrade func(ctx context.Context) (string, error)
+	// Archive carries out an order of a backup or a restore, such as backup/begin; POST /backup/begin and its like, for
+	// tools.
+	Archive func(ctx context.Context, what string, body []byte) ([]byte, error)
 	// Keys are the keys of the REST surface, shown at /keys as JSON; nil: there is no such page. It is for the owner of
 	// the data directory alone.
 	Keys func() *Keys
@@ -171,6 +174,9 @@ func Handler(o Options, gate *Gate) http.Handler {
 		}))
 	}
 	mux.HandleFunc("POST /verify", gate.wrap("verify", order, verifyPage(&o)))
+	for _, what := range archiveOrders {
+		mux.HandleFunc("POST /"+what, gate.wrap(what, order, archiveOrder(&o, what)))
+	}
 	if o.Keys != nil {
 		mux.HandleFunc("GET /keys", gate.wrap("keys", order, func(w http.ResponseWriter, _ *http.Request) {
 			writeJSON(w, o.Keys())

@@ -280,6 +280,9 @@ var (
 		level("store_cache_bytes", "Memory of the block cache.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().CacheBytes)
 		}),
+		level("store_vector_lists_bytes", "Memory of packed lists of vectors.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().NearBytes)
+		}),
 		level(
 			"store_compaction_debt_bytes",
 			"What compactions have to do.",

@@ -22,6 +22,8 @@ type Engine interface {
 
 // resources are databases and containers.
 type resources interface {
+	// Renewed waits until all databases and containers are known here, false if none can be new.
+	Renewed(ctx context.Context) bool
 	Databases() []*container.Database
 	Database(id string) (*container.Database, error)
 	DatabaseByRID(rid string) (*container.Database, error)

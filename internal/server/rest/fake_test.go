@@ -77,6 +77,8 @@ func (f *fake) Databases() []*container.Database {
 	})
 }
 
+func (f *fake) Renewed(context.Context) bool { return false }
+
 func (f *fake) Database(id string) (*container.Database, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

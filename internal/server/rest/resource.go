@@ -13,8 +13,17 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// database finds the database of the path, by its name, or by its resource id where there is none of that name.
+// database finds the database of the path. That there is none is said only by a node that knows all there are.
 func (x *exchange) database() (*container.Database, error) {
+	d, err := x.knownDatabase()
+	if err != nil && container.StatusOf(err) == http.StatusNotFound && x.server.engine.Renewed(x.server.ctx) {
+		return x.knownDatabase()
+	}
+	return d, err
+}
+
+// knownDatabase finds the database of the path, by its name, or by its resource id where there is none of that name.
+func (x *exchange) knownDatabase() (*container.Database, error) {
 	name := x.target.database()
 	d, err := x.server.engine.Database(name)
 	if err != nil && isRID(name) && container.StatusOf(err) == http.StatusNotFound {
@@ -33,10 +42,11 @@ func (x *exchange) container(owner bool) (*container.Container, error) {
 	if err != nil {
 		return nil, missing(err, true)
 	}
-	name := x.target.container()
-	c, err := x.server.engine.Container(d, name)
-	if err != nil && x.byRID && container.StatusOf(err) == http.StatusNotFound {
-		c, err = x.server.engine.ContainerByRID(name)
+	c, err := x.knownContainer(d)
+	if err != nil && container.StatusOf(err) == http.StatusNotFound && x.server.engine.Renewed(x.server.ctx) {
+		if d, err = x.knownDatabase(); err == nil {
+			c, err = x.knownContainer(d)
+		}
 	}
 	if err != nil {
 		return nil, missing(err, owner)
@@ -51,6 +61,16 @@ func (x *exchange) container(owner bool) (*container.Container, error) {
 	x.end(aAltPath, begin)
 	x.set(aPath, c.RID)
 	return c, nil
+}
+
+// knownContainer finds the container of the path in a database.
+func (x *exchange) knownContainer(d *container.Database) (*container.Container, error) {
+	name := x.target.container()
+	c, err := x.server.engine.Container(d, name)
+	if err != nil && x.byRID && container.StatusOf(err) == http.StatusNotFound {
+		return x.server.engine.ContainerByRID(name)
+	}
+	return c, err
 }
 
 // missing says of something that is not there whether it is the owner of what was asked for.

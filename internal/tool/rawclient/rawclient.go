@@ -34,6 +34,8 @@ type Options struct {
 	User, Password string
 	// TLS has the connection encrypted; nil does not. ServerName is that of the address unless it is set.
 	TLS *tls.Config
+	// Name is what the client calls itself; "" means ilion-raw.
+	Name string
 	// Timeout bounds each Call; 0 means 30 seconds.
 	Timeout time.Duration
 }
@@ -43,9 +45,11 @@ type Conn struct {
 	nc      net.Conn
 	timeout time.Duration
 	out     []byte
-	// Warnings and Payload came with the answer to the last Call.
+	// Warnings, Payload and TraceID, if HasTrace, came with the answer to the last Call.
 	Warnings []string
 	Payload  []cqlwire.PayloadEntry
+	HasTrace bool
+	TraceID  [16]byte
 }
 
 // Dial connects, and logs in if asked.
@@ -77,7 +81,10 @@ func encrypted(nc net.Conn, addr string, config *tls.Config) net.Conn {
 }
 
 func (c *Conn) handshake(o Options) error {
-	startup := cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0", "DRIVER_NAME": "ilion-raw"})
+	if o.Name == "" {
+		o.Name = "ilion-raw"
+	}
+	startup := cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0", "DRIVER_NAME": o.Name})
 	op, _, err := c.Call(cqlwire.OpStartup, startup)
 	if err != nil || op == cqlwire.OpReady {
 		return err
@@ -116,12 +123,17 @@ func AppendFrame(dst []byte, stream int16, op cqlwire.Opcode, body []byte) []byt
 
 // Call sends one request and returns the opcode and body of its answer. An ERROR is returned as a *cqlwire.Error.
 func (c *Conn) Call(op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, error) {
+	return c.call(0, op, body)
+}
+
+func (c *Conn) call(flags byte, op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, error) {
 	if err := c.nc.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 		return 0, nil, err
 	}
 	// A deadline left behind would end the pipeline of a caller that goes on with Write and Read.
 	defer func() { _ = c.nc.SetDeadline(time.Time{}) }() // a dead connection says so when it is used next
 	c.out = AppendFrame(c.out[:0], 0, op, body)
+	c.out[1] = flags
 	if _, err := c.nc.Write(c.out); err != nil {
 		return 0, nil, err
 	}
@@ -142,6 +154,7 @@ func (c *Conn) Call(op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, err
 		return 0, nil, err
 	}
 	c.Warnings, c.Payload = prefix.Warnings, prefix.Payload
+	c.HasTrace, c.TraceID = prefix.HasTrace, prefix.TraceID
 	if h.Opcode == cqlwire.OpError {
 		e, err := cqlwire.DecodeError(answer, version)
 		if err != nil {
@@ -152,8 +165,8 @@ func (c *Conn) Call(op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, err
 	return h.Opcode, answer, nil
 }
 
-func (c *Conn) result(op cqlwire.Opcode, body []byte) (*cqlwire.Result, error) {
-	got, answer, err := c.Call(op, body)
+func (c *Conn) result(flags byte, op cqlwire.Opcode, body []byte) (*cqlwire.Result, error) {
+	got, answer, err := c.call(flags, op, body)
 	if err != nil {
 		return nil, err
 	}
@@ -167,17 +180,26 @@ func (c *Conn) result(op cqlwire.Opcode, body []byte) (*cqlwire.Result, error) {
 func (c *Conn) Query(text string) (*cqlwire.Result, error) {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency = dberr.One
-	r, err := c.result(cqlwire.OpQuery, q.Append(nil, version))
+	r, err := c.result(0, cqlwire.OpQuery, q.Append(nil, version))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", text, err)
 	}
 	return r, nil
 }
 
+// Run runs a statement with the parameters that the query has, and has it traced if asked to.
+func (c *Conn) Run(q *cqlwire.Query, traced bool) (*cqlwire.Result, error) {
+	flags := byte(0)
+	if traced {
+		flags = cqlwire.FlagTracing
+	}
+	return c.result(flags, cqlwire.OpQuery, q.Append(nil, version))
+}
+
 // Prepare prepares a statement.
 func (c *Conn) Prepare(text string) (*cqlwire.Result, error) {
 	p := cqlwire.Prepare{Text: []byte(text)}
-	r, err := c.result(cqlwire.OpPrepare, p.Append(nil, version))
+	r, err := c.result(0, cqlwire.OpPrepare, p.Append(nil, version))
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s: %w", text, err)
 	}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/tool/backup"
+)
+
+type backupCommand struct {
+	Make   backupMakeCommand   `cmd:"" default:"withargs" name:"make" help:"Make a backup of a cluster that runs, of one moment."`
+	List   backupListCommand   `cmd:"" help:"List the backups of a place."`
+	Verify backupVerifyCommand `cmd:"" help:"Read back all of a backup, and compare it with its digests."`
+}
+
+// transfer is what says how files are moved.
+type transfer struct {
+	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Partitions or files under way at a time."`
+	RateMB   int  `name:"rate" default:"50" placeholder:"MB" help:"Megabytes of rows in a second, at most; 0 is no bound."`
+	Quiet    bool `name:"quiet" help:"Show no progress."`
+}
+
+func (t *transfer) check() error {
+	if t.Parallel < 1 || t.Parallel > 64 || t.RateMB < 0 {
+		return &usageError{"--parallel is a number from 1 to 64, --rate one from 0 on"}
+	}
+	return nil
+}
+
+type backupMakeCommand struct {
+	door
+	transfer
+	To string `name:"to" required:"" env:"ILION_BACKUP" placeholder:"DIR" help:"Where backups are kept: a directory of their own."`
+}
+
+// Run makes a backup.
+func (c *backupMakeCommand) Run(out io.Writer) error {
+	if err := c.transfer.check(); err != nil {
+		return err
+	}
+	ctx, stop := interrupted()
+	defer stop()
+	target, err := backup.Open(ctx, c.To, true)
+	if err != nil {
+		return err
+	}
+	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "read"}
+	k := &backup.Maker{Door: &orders{door: &c.door}, Target: target, Parallel: c.Parallel,
+		Rate: int64(c.RateMB) * 1e6, Told: shown.show, Now: time.Now}
+	began := time.Now()
+	m, taken, err := k.Make(ctx)
+	shown.end()
+	if err != nil {
+		return err
+	}
+	p := shown.last
+	fmt.Fprintf(out, "backup %s: the cluster as of %s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000 MST"))
+	fmt.Fprintf(out, "%s in %d files, of which %d were new (%s stored), in %s; writers waited %s\n", sizeText(p.Done),
+		p.Files, p.Sent, sizeText(p.SentBytes), time.Since(began).Round(time.Millisecond),
+		taken.Still.Round(100*time.Microsecond))
+	return nil
+}
+
+type backupListCommand struct {
+	From string `arg:"" name:"from" placeholder:"DIR" help:"Where backups are kept."`
+	JSON bool   `name:"json" help:"Print their manifests as JSON, a line each."`
+}
+
+// Run lists the backups.
+func (c *backupListCommand) Run(out io.Writer) error {
+	ctx := context.Background()
+	target, err := backup.Open(ctx, c.From, false)
+	if err != nil {
+		return err
+	}
+	ids, err := backup.List(ctx, target)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if !c.JSON {
+		fmt.Fprintln(w, "backup\tmoment\ttables\tfiles\tsize\tsoftware")
+	}
+	for _, id := range ids {
+		m, err := backup.Load(ctx, target, id)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			line, err := json.Marshal(m)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%s\n", line)
+			continue
+		}
+		files, size := 0, int64(0)
+		m.Files(func(f archive.File) { files++; size += f.Bytes })
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000"), len(m.Tables)-1,
+			files, sizeText(size), m.Software)
+	}
+	return w.Flush()
+}
+
+type backupVerifyCommand struct {
+	From  string `arg:"" name:"from" placeholder:"DIR" help:"Where backups are kept."`
+	ID    string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Which one; the newest if it is not said."`
+	Quiet bool   `name:"quiet" help:"Show no progress."`
+}
+
+// Run verifies a backup.
+func (c *backupVerifyCommand) Run(out io.Writer) error {
+	ctx, stop := interrupted()
+	defer stop()
+	target, err := backup.Open(ctx, c.From, false)
+	if err != nil {
+		return err
+	}
+	m, err := backup.Newest(ctx, target, c.ID)
+	if err != nil {
+		return err
+	}
+	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "verified"}
+	err = backup.Check(ctx, target, m, shown.show)
+	shown.end()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "backup %s: %d different files, %s: all as they were written\n", m.ID, shown.last.Files,
+		sizeText(shown.last.Done))
+	return nil
+}
+
+// orders gives orders to a node. It may be used concurrently.
+type orders struct {
+	mu   sync.Mutex
+	door *door
+	met  bool
+}
+
+// Order implements backup.Door.
+func (o *orders) Order(ctx context.Context, what string, body []byte) ([]byte, error) {
+	o.mu.Lock()
+	if !o.met { // the first finds out where the node takes orders
+		defer o.mu.Unlock()
+		answer, err := o.door.askWith(ctx, http.MethodPost, "/"+what, body)
+		o.met = err == nil
+		return answer, err
+	}
+	d := *o.door
+	o.mu.Unlock()
+	return d.askWith(ctx, http.MethodPost, "/"+what, body)
+}
+
+// interrupted is a context that ends when the user stops the program.
+func interrupted() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+// progressLine shows progress on a terminal.
+type progressLine struct {
+	out   *os.File
+	quiet bool
+	word  string
+	last  backup.Progress
+	shown time.Time
+}
+
+const progressEvery = 200 * time.Millisecond
+
+func (l *progressLine) show(p backup.Progress) {
+	l.last = p
+	if l.quiet || time.Since(l.shown) < progressEvery || !isTerminal(l.out) {
+		return
+	}
+	l.shown = time.Now()
+	of := ""
+	if p.All > 0 {
+		of = " of " + sizeText(p.All)
+	}
+	fmt.Fprintf(l.out, "\r\x1b[K%s %s%s in %d files, %d moved (%s)", l.word, sizeText(p.Done), of, p.Files, p.Sent,
+		sizeText(p.SentBytes))
+}
+
+func (l *progressLine) end() {
+	if !l.shown.IsZero() {
+		fmt.Fprint(l.out, "\r\x1b[K")
+	}
+}
+
+// sizeText is a size for people.
+func sizeText(n int64) string {
+	switch {
+	case n < 1e3:
+		return fmt.Sprintf("%d B", n)
+	case n < 1e6:
+		return fmt.Sprintf("%.1f KB", float64(n)/1e3)
+	case n < 1e9:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+}

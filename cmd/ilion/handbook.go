@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/ilion-db/ilion/internal/tool/handbook"
+)
+
+// completionCommand holds the options of `ilion completion`.
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"One of ${enum}."`
+}
+
+// Run prints the script that the shell is to read: source <(ilion completion bash).
+func (c completionCommand) Run(ctx *kong.Context, out io.Writer) error {
+	return handbook.Completion(out, ctx.Model.Node, c.Shell)
+}
+
+type manualCommand struct{}
+
+// Run prints the page of the manual: ilion manual | man -l -.
+func (manualCommand) Run(ctx *kong.Context, out io.Writer) error {
+	return handbook.Manual(out, ctx.Model.Node)
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/internal/tool/shell"
+	"github.com/ilion-db/ilion/internal/tool/shell/display"
+)
+
+type shellCommand struct {
+	Addr        string        `arg:"" optional:"" env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"The server."`
+	Execute     string        `short:"e" placeholder:"STATEMENTS" help:"Carry out these statements and end."`
+	File        string        `short:"f" placeholder:"FILE" help:"Carry out the statements of a file and end; - is the standard input."`
+	Format      string        `enum:"table,expanded,json,csv" default:"table" help:"How rows are written: ${enum}."`
+	Keyspace    string        `short:"k" help:"Keyspace to use."`
+	Consistency string        `default:"ONE" help:"Consistency level."`
+	Timeout     time.Duration `default:"1m" help:"How long a request may take."`
+	NoHistory   bool          `help:"Do not remember what is typed."`
+	credentials
+	clientTLS
+}
+
+// Run is a shell for a person at a terminal; else it carries out what it is given, to its end or the first error.
+func (c *shellCommand) Run(out io.Writer) error {
+	o, err := c.options(out)
+	if err != nil {
+		return err
+	}
+	in, name, err := c.input()
+	if err != nil {
+		return err
+	}
+	interactive := in == nil
+	if interactive && c.User != "" && c.Password == "" {
+		fmt.Fprint(os.Stderr, "Password: ")
+		password, err := term.ReadPassword(int(os.Stdin.Fd()))
+		fmt.Fprintln(os.Stderr)
+		if err != nil {
+			return fmt.Errorf("read the password: %w", err)
+		}
+		o.Client.Password = string(password)
+	}
+	ctx := context.Background()
+	s, err := shell.New(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close() // nothing is under way any more
+	if !interactive {
+		return s.Run(ctx, in, name)
+	}
+	history := shell.HistoryFile()
+	if c.NoHistory {
+		history = ""
+	}
+	t := shell.NewTerminal(history, s.Complete)
+	defer t.Close()
+	restoreWhenEnded(t)
+	return s.Interact(ctx, t)
+}
+
+// restoreWhenEnded gives the terminal back when the process is told to end.
+func restoreWhenEnded(t *shell.Terminal) {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		<-ended
+		_ = t.Close()
+		os.Exit(exitFailure)
+	}()
+}
+
+// options are those of the shell.
+func (c *shellCommand) options(out io.Writer) (o shell.Options, err error) {
+	level, ok := dberr.ParseConsistency(c.Consistency)
+	if !ok {
+		return o, &usageError{fmt.Sprintf("unknown consistency level %q", c.Consistency)}
+	}
+	if c.Timeout <= 0 {
+		return o, &usageError{fmt.Sprintf("--timeout %v leaves no time", c.Timeout)}
+	}
+	config, err := c.config()
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return o, err
+	}
+	return shell.Options{Addr: withPort(c.Addr),
+		Client: rawclient.Options{User: c.User, Password: c.Password, TLS: config, Timeout: c.Timeout,
+			Name: "ilion-shell"},
+		Keyspace: strings.Trim(c.Keyspace, `"`), Consistency: level, Format: display.Format(c.Format),
+		Color: isColorful(out), Out: out, Err: os.Stderr}, nil
+}
+
+// input is what is to be carried out and its name in errors, nil if a person types it.
+func (c *shellCommand) input() (in io.Reader, name string, err error) {
+	switch {
+	case c.Execute != "" && c.File != "":
+		return nil, "", &usageError{"-e and -f both say what is to be carried out: give one of them"}
+	case c.Execute != "":
+		return strings.NewReader(c.Execute), "", nil
+	case c.File == "-" || c.File == "" && !term.IsTerminal(int(os.Stdin.Fd())):
+		return os.Stdin, "stdin", nil
+	case c.File != "":
+		f, err := os.Open(c.File) // the end of the process closes it
+		return f, c.File, err
+	case !term.IsTerminal(int(os.Stdout.Fd())):
+		return nil, "", errors.New("the output is no terminal: say what is to be carried out by -e or -f")
+	}
+	return nil, "", nil
+}
+
+// withPort is an address with the port of CQL if it has none.
+func withPort(addr string) string {
+	if _, _, err := net.SplitHostPort(addr); err == nil {
+		return addr
+	}
+	return net.JoinHostPort(strings.Trim(addr, "[]"), "9042")
+}
+
+// isColorful reports whether colours can be seen and are wanted, see no-color.org.
+func isColorful(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// TestVerify proves that ilion verify asks a running node about views and indexes, and what it says of names that it
+// cannot verify; see testdata/verify.
+func TestVerify(t *testing.T) {
+	h := &hour{running: map[string]*exec.Cmd{}}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/verify", RequireExplicitExec: true,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"node": h.node, "end": h.end, "await": await, "cql": cql,
+		},
+	})
+}
+
+// TestVerifyPages proves, beside a server that answers what a node may, that ilion verify goes from page to page until
+// the last, which rows it counts as what, that it shows 100 differences and counts all, and with which code it ends.
+func TestVerifyPages(t *testing.T) {
+	many := make([]admin.VerifyDifference, verifyShown)
+	for i := range many {
+		many[i] = admin.VerifyDifference{Row: fmt.Sprintf("k = %d", i), What: "the view has no such row",
+			Repaired: true}
+	}
+	last := admin.VerifyDifference{Row: "k = 1000", What: "column v has another value in the view"}
+	pages := map[string]admin.VerifyPage{
+		"":   {Rows: 3, Busy: 1, Next: "a1"},
+		"a1": {Rows: 2, Differences: many, Next: "b2"},
+		"b2": {Rows: 4, View: true, Differences: []admin.VerifyDifference{last}},
+	}
+	for _, c := range []struct {
+		pages  map[string]admin.VerifyPage
+		args   []string
+		out    string // how what it prints ends
+		err    string
+		code   int
+		asked  string
+		repair string
+	}{
+		{pages, []string{"view", "ks.v", "--repair", "--rate", "100000"},
+			"k = 99: the view has no such row; repaired\n" +
+				"more rows differ: they are counted, and not shown\n" +
+				"view ks.v: looked at 5 rows of its table and 4 of the view: 101 differ, 100 repaired, " +
+				"1 changed while looked at\n",
+			"ilion: view ks.v differs from its table in 1 rows: they could not be repaired: try again\n", 1,
+			"view ks.v 200", "true"},
+		{map[string]admin.VerifyPage{"": {Rows: 1, Differences: []admin.VerifyDifference{last}}},
+			[]string{"index", "ks.i", "--rate", "7"},
+			"k = 1000: column v has another value in the view\n" +
+				"index ks.i: looked at 1 rows of its table: 1 differ, 0 repaired, 0 changed while looked at\n",
+			"ilion: index ks.i differs from its table in 1 rows: --repair makes that good\n", 1, "index ks.i 7",
+			"false"},
+		{map[string]admin.VerifyPage{"": {Rows: 1}}, []string{"index", "ks.i"},
+			"index ks.i: looked at 1 rows of its table: 0 differ, 0 repaired, 0 changed while looked at\n", "", 0,
+			"index ks.i 200", "false"},
+		{nil, []string{"view", "ks.v", "--rate", "0"}, "",
+			"ilion: --rate is a number of rows, 1 at least\n", 2, "", ""},
+	} {
+		var from []string
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			q := r.URL.Query()
+			asked := strings.Join([]string{q.Get("kind"), q.Get("name"), q.Get("rows")}, " ")
+			if r.Method+r.URL.Path != "POST/verify" || asked != c.asked || q.Get("repair") != c.repair {
+				t.Errorf("asked %s %s", r.Method, r.URL)
+			}
+			from = append(from, q.Get("from"))
+			_ = json.NewEncoder(w).Encode(c.pages[q.Get("from")])
+		}))
+		var out, errs strings.Builder
+		code := run(append(append([]string{"verify"}, c.args...), "--http", s.URL), &out, &errs)
+		s.Close()
+		if code != c.code || errs.String() != c.err || !strings.HasSuffix(out.String(), c.out) {
+			t.Errorf("%q: code %d, %q, %q", c.args, code, out.String(), errs.String())
+		}
+		if want := slices.Sorted(maps.Keys(c.pages)); !slices.Equal(from, want) {
+			t.Errorf("%q: pages %q, want %q", c.args, from, want)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Taken is what a cluster answers when a moment was taken: what there is to be read.
+type Taken struct {
+	// ID names the moment.
+	ID       string    `json:"id"`
+	Moment   time.Time `json:"moment"`
+	Cluster  string    `json:"cluster"`
+	Software string    `json:"software"`
+	// Still is for how long writers had to wait at most.
+	Still time.Duration `json:"still"`
+	// Records are plain bytes of a file: see Manifest.Records.
+	Records []byte `json:"records"`
+	// Tables have partitions without files.
+	Tables []Table `json:"tables"`
+}
+
+// Asked is what is asked for of a partition at a moment: the next file.
+type Asked struct {
+	ID        string `json:"id"`
+	Node      string `json:"node"`
+	Partition uint64 `json:"partition"`
+	// From is the key where the file begins, without the table's id; empty for the first.
+	From []byte `json:"from,omitempty"`
+	// Known are names of files that need not be sent, KnownMax at most.
+	Known []string `json:"known,omitempty"`
+}
+
+// KnownMax bounds the names of an Asked.
+const KnownMax = 4096
+
+// Page is a file that was asked for. There is no file, and File has no name, if the partition has nothing from there
+// on.
+type Page struct {
+	File File `json:"file"`
+	// Table is the id of the table whose rows it has, where it is sent to be restored.
+	Table uint32 `json:"table,omitempty"`
+	// Batches says what is to be done with a file of atomic batches.
+	Batches *Batches `json:"batches,omitempty"`
+	// Next is where the next file begins, empty after the last one.
+	Next []byte `json:"next,omitempty"`
+	// Data is the file, nil if it is known.
+	Data []byte `json:"-"`
+}
+
+// Append appends the page as it is sent: length of the head u32, the head as JSON, the file.
+func (p *Page) Append(dst []byte) ([]byte, error) {
+	head, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(head)))
+	return append(append(dst, head...), p.Data...), nil
+}
+
+// DecodePage reads what Append wrote.
+func DecodePage(b []byte) (*Page, error) {
+	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {
+		return nil, fmt.Errorf("page of a backup: %w", ErrDamaged)
+	}
+	n := 4 + int(binary.BigEndian.Uint32(b))
+	p := new(Page)
+	if err := json.Unmarshal(b[4:n], p); err != nil {
+		return nil, fmt.Errorf("page of a backup: %w: %w", ErrDamaged, err)
+	}
+	if n < len(b) {
+		p.Data = b[n:]
+	}
+	return p, nil
+}
+
+// Restore is what a cluster is told to make of a backup.
+type Restore struct {
+	// Backup is the ID of the manifest: what was begun for it may be gone on with.
+	Backup string `json:"backup"`
+	// Records are those of the backup, as plain bytes of a file.
+	Records []byte          `json:"records"`
+	Tables  []RestoredTable `json:"tables"`
+	// Roles says that roles that are not there are restored, too.
+	Roles bool `json:"roles,omitempty"`
+}
+
+// RestoredTable is a table, with the names that it is to have, and in the answer the ids that it had and has.
+type RestoredTable struct {
+	Keyspace   string `json:"keyspace"`
+	Name       string `json:"name"`
+	AsKeyspace string `json:"as_keyspace"`
+	As         string `json:"as"`
+	Was        uint32 `json:"was,omitempty"`
+	Is         uint32 `json:"is,omitempty"`
+	// Begun says that it was begun before.
+	Begun bool `json:"begun,omitempty"`
+}
+
+// Batches says what a node is to do with the atomic batches in a file: to finish what is left of them.
+type Batches struct {
+	// Tables are the ids of tables here, by those in the backup; others are passed over.
+	Tables map[uint32]uint32 `json:"tables"`
+	// Applied are the parts that are in the rows of the backup already, as PartOf names them.
+	Applied []string `json:"applied"`
+}
+
+// PartOf names a part of an atomic batch.
+func PartOf(batch [16]byte, part uint64) string { return fmt.Sprintf("%x/%d", batch, part) }

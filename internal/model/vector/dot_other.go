@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !amd64
+
+package vector
+
+// dotWhole multiplies no elements: dotPlain does.
+func dotWhole(w []int16, _ []byte) (sum int64, rest int) { return 0, len(w) }

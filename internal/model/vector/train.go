@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vector
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	// listRows is how many vectors a list is to have.
+	listRows = 120
+	// SampleRows is of how many vectors the centre of a list is made, about.
+	SampleRows = 32
+	// rounds is how often centres are moved to the middle of what is nearest to them.
+	rounds = 6
+)
+
+// ListsFor is how many lists a number of vectors is to have, 1 if they need none.
+func ListsFor(rows int64, dimension int) int {
+	n := min(rows/listRows, ListsMax, int64(CentresBytes/max(1, dimension)))
+	return int(max(1, n))
+}
+
+// Train finds lists for a number of vectors, by a sample of them, none of which Similarity.Check refuses. They are the
+// generation after l.
+func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
+	out := &Lists{Generation: l.Generation + 1, Similarity: l.Similarity, Dimension: l.Dimension, Rows: rows}
+	n := min(ListsFor(rows, l.Dimension), len(sample)/4)
+	if n < 2 {
+		return out
+	}
+	lengths := make([]float64, len(sample))
+	for i, v := range sample {
+		lengths[i] = length(v)
+	}
+	out.Most = float32(slices.Max(lengths))
+	points := make([][]float32, len(sample))
+	for i, v := range sample {
+		points[i] = l.Similarity.image(make([]float32, 0, l.Dimension+1), v)
+		points[i] = append(points[i], float32(out.lack(points[i])))
+	}
+	t := trainer{rnd: rand.New(rand.NewPCG(uint64(rows), uint64(out.Generation)))}
+	t.lists(out, points, n)
+	return out
+}
+
+// trainer finds centres by k-means. It is deterministic.
+type trainer struct{ rnd *rand.Rand }
+
+// lists finds n centres: a few first, by some of the points, and then centres among the points of each.
+func (t *trainer) lists(out *Lists, points [][]float32, n int) {
+	coarse := t.centres(t.some(points, 200*isqrt(n)), isqrt(n))
+	parts := make([][][]float32, len(coarse))
+	squares := squaresOf(coarse)
+	for _, p := range points {
+		c := closest(p, coarse, squares)
+		parts[c] = append(parts[c], p)
+	}
+	var fine [][]float32
+	given := 0
+	for i, part := range parts {
+		given += len(part)
+		k := min(n*given/len(points)-len(fine), len(part))
+		if k > 0 {
+			fine = append(fine, t.centres(t.some(part, 200*k), k)...)
+		}
+		if i == len(parts)-1 || len(fine) > out.begin(len(out.groups)) {
+			out.groups = append(out.groups, group{end: len(fine)})
+		}
+	}
+	out.keep(fine)
+}
+
+func isqrt(n int) int { return max(1, int(math.Sqrt(float64(n)))) }
+
+// keep stores centres as codes with one unit.
+func (l *Lists) keep(centres [][]float32) {
+	for _, c := range centres {
+		l.unit = max(l.unit, largest(c[:l.Dimension])/codeMax)
+	}
+	for _, c := range centres {
+		for _, x := range c[:l.Dimension] {
+			b := 0.0
+			if l.unit > 0 {
+				b = math.RoundToEven(float64(x) / float64(l.unit))
+			}
+			l.centres = append(l.centres, byte(int(max(-codeMax, min(codeMax, b)))+128))
+		}
+		l.lacks = append(l.lacks, c[l.Dimension])
+	}
+}
+
+// some chooses points.
+func (t *trainer) some(points [][]float32, most int) [][]float32 {
+	if len(points) <= most {
+		return points
+	}
+	out := make([][]float32, most)
+	for i, p := range t.rnd.Perm(len(points))[:most] {
+		out[i] = points[p]
+	}
+	return out
+}
+
+// centres finds k centres of points.
+func (t *trainer) centres(points [][]float32, k int) [][]float32 {
+	dimension := len(points[0])
+	out := make([][]float32, k)
+	for i, p := range t.rnd.Perm(len(points))[:min(k, len(points))] {
+		out[i] = slices.Clone(points[p])
+	}
+	out = out[:min(k, len(points))]
+	near := make([]int, len(points))
+	for range rounds {
+		squares := squaresOf(out)
+		sums, counts := make([][]float64, len(out)), make([]int, len(out))
+		for i, p := range points {
+			c := closest(p, out, squares)
+			near[i] = c
+			if counts[c]++; sums[c] == nil {
+				sums[c] = make([]float64, dimension)
+			}
+			for j, x := range p {
+				sums[c][j] += float64(x)
+			}
+		}
+		for c, sum := range sums {
+			if counts[c] == 0 { // nobody is near: it helps where most are
+				most := slices.MaxFunc(near, func(a, b int) int { return cmp.Compare(counts[a], counts[b]) })
+				i := slices.Index(near, most)
+				copy(out[c], points[i])
+				near[i] = c
+				continue
+			}
+			for j, x := range sum {
+				out[c][j] = float32(x / float64(counts[c]))
+			}
+		}
+	}
+	return out
+}
+
+func squaresOf(centres [][]float32) []float32 {
+	out := make([]float32, len(centres))
+	for i, c := range centres {
+		out[i] = dot(c, c)
+	}
+	return out
+}
+
+func closest(p []float32, centres [][]float32, squares []float32) int {
+	best, least := 0, float32(math.Inf(1))
+	for i, c := range centres {
+		if d := squares[i] - 2*fastDot(p, c); d < least {
+			best, least = i, d
+		}
+	}
+	return best
+}
+
+// fastDot is dot, in an order that processors like.
+func fastDot(a, b []float32) float32 {
+	var s, t, u, v float32
+	for len(a) >= 4 && len(b) >= 4 {
+		s += a[0] * b[0]
+		t += a[1] * b[1]
+		u += a[2] * b[2]
+		v += a[3] * b[3]
+		a, b = a[4:], b[4:]
+	}
+	for i := range a {
+		s += a[i] * b[i]
+	}
+	return s + t + u + v
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/moment"
+)
+
+const (
+	// backupSubject is what nodes ask each other about for backups.
+	backupSubject = "backup"
+	// momentTries is how often a moment is begun before it is given up, and momentPause the pause between.
+	momentTries = 10
+	momentPause = 200 * time.Millisecond
+)
+
+// backupWord is what one node asks of another for a backup.
+type backupWord struct {
+	// Op is begin, seal, drop or page.
+	Op string `json:"op"`
+	archive.Asked
+}
+
+// orderBackup carries out what an operator's tool asks for a backup: what is begin, page or drop.
+func (n *Node) orderBackup(ctx context.Context, what string, body []byte) ([]byte, error) {
+	var asked archive.Asked
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &asked); err != nil {
+			return nil, fmt.Errorf("malformed order of a backup: %w", err)
+		}
+	}
+	switch what {
+	case "begin":
+		taken, err := n.takeMoment(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(taken)
+	case "page":
+		node, ok := nodeNamed(asked.Node)
+		if !ok {
+			return nil, fmt.Errorf("%q is not the identity of a node", asked.Node)
+		}
+		return n.askBackup(ctx, node, &backupWord{Op: "page", Asked: asked})
+	case "drop":
+		n.dropMoment(ctx, asked.ID)
+		return []byte("{}"), nil
+	}
+	return nil, fmt.Errorf("a backup has no order %q", what)
+}
+
+func nodeNamed(text string) (id topology.NodeID, ok bool) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != len(id) {
+		return id, false
+	}
+	return topology.NodeID(b), true
+}
+
+// askBackup asks a node, this one included.
+func (n *Node) askBackup(ctx context.Context, node topology.NodeID, w *backupWord) ([]byte, error) {
+	question, err := json.Marshal(w)
+	if err != nil {
+		return nil, err
+	}
+	if node == n.store.Identity().Node {
+		return n.answerBackup(ctx, question)
+	}
+	if n.cluster == nil {
+		return nil, fmt.Errorf("there is no node %s here", node)
+	}
+	return n.cluster.peers.Ask(ctx, node, backupSubject, question)
+}
+
+// answerBackup is Node.answerBackup for a node that may not have begun yet.
+func (c *cluster) answerBackup(ctx context.Context, question []byte) ([]byte, error) {
+	select {
+	case <-c.started:
+		return c.n.answerBackup(ctx, question)
+	default:
+		return nil, errors.New("the node has not begun yet")
+	}
+}
+
+// answerBackup does what another node asks for a backup.
+func (n *Node) answerBackup(ctx context.Context, question []byte) ([]byte, error) {
+	var w backupWord
+	if err := json.Unmarshal(question, &w); err != nil {
+		return nil, fmt.Errorf("malformed question: %w", err)
+	}
+	switch w.Op {
+	case "begin":
+		parts, err := n.moments.Begin(ctx, w.ID, n.host.Replicas())
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(parts)
+	case "seal":
+		return nil, n.moments.Seal(ctx, w.ID)
+	case "drop":
+		n.moments.Drop(w.ID)
+		return nil, nil
+	case "page":
+		return n.moments.Page(ctx, &w.Asked)
+	}
+	return nil, fmt.Errorf("a build that is older than the one which asks: %q", w.Op)
+}
+
+// members are all nodes that may lead partitions.
+func (n *Node) members() []topology.NodeID {
+	out := []topology.NodeID{n.store.Identity().Node}
+	if n.cluster != nil {
+		out = append(out, n.cluster.others()...)
+	}
+	return out
+}
+
+// everyMember asks all nodes at once, and returns the first error; take is called with one answer at a time.
+func (n *Node) everyMember(ctx context.Context, w *backupWord,
+	take func(node topology.NodeID, answer []byte) error) error {
+	ctx, cancel := context.WithTimeout(ctx, moment.StillMax)
+	defer cancel()
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	var failures []error
+	for _, node := range n.members() {
+		asking.Go(func() {
+			answer, err := n.askBackup(ctx, node, w)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && take != nil {
+				err = take(node, answer)
+			}
+			if err != nil {
+				failures = append(failures, fmt.Errorf("node %s: %w", node, err))
+			}
+		})
+	}
+	asking.Wait()
+	return errors.Join(failures...)
+}
+
+func (n *Node) dropMoment(ctx context.Context, id string) {
+	_ = n.everyMember(context.WithoutCancel(ctx), &backupWord{Op: "drop", Asked: archive.Asked{ID: id}}, nil)
+	// Who did not hear it drops the moment when nobody has asked for it for a while.
+}
+
+// takeMoment takes a moment of the whole cluster: it has all leaders keep writers waiting, keeps the state of each
+// partition, and lets the writers in. It begins anew if a leader or a partition has changed meanwhile, or the schema.
+func (n *Node) takeMoment(ctx context.Context) (*archive.Taken, error) {
+	var err error
+	for range momentTries {
+		var taken *archive.Taken
+		if taken, err = n.tryMoment(ctx); err == nil {
+			return taken, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		case <-time.After(momentPause):
+		}
+	}
+	return nil, fmt.Errorf("no moment could be taken, after %d attempts: every partition needs a leader that answers: %w",
+		momentTries, err)
+}
+
+func (n *Node) tryMoment(ctx context.Context) (*archive.Taken, error) {
+	before, err := n.records.Refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &archive.Taken{ID: uuid.NewString(), Software: Software()}
+	t.Cluster = fmt.Sprintf("%x", n.store.Identity().Node)
+	if n.cluster != nil {
+		t.Cluster = fmt.Sprintf("%x", n.store.Identity().Cluster)
+	}
+	var parts []archive.Partition
+	began := time.Now()
+	err = n.everyMember(ctx, &backupWord{Op: "begin", Asked: archive.Asked{ID: t.ID}},
+		func(node topology.NodeID, answer []byte) error {
+			var own []archive.Partition
+			if err := json.Unmarshal(answer, &own); err != nil {
+				return err
+			}
+			for i := range own {
+				own[i].Node = hex.EncodeToString(node[:])
+			}
+			parts = append(parts, own...)
+			return nil
+		})
+	t.Moment = n.clock()().UTC()
+	if err == nil {
+		err = n.everyMember(ctx, &backupWord{Op: "seal", Asked: archive.Asked{ID: t.ID}}, nil)
+	}
+	t.Still = time.Since(began)
+	if err == nil {
+		err = n.describeMoment(ctx, t, before, parts)
+	}
+	if err != nil {
+		n.dropMoment(ctx, t.ID)
+		return nil, err
+	}
+	return t, nil
+}
+
+// describeMoment fills in what the cluster knows of itself, and the tables, if they have not changed since before.
+func (n *Node) describeMoment(ctx context.Context, t *archive.Taken, before *meta.State,
+	parts []archive.Partition) error {
+	after, err := n.records.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if after.Schema.Revision != before.Schema.Revision {
+		return errors.New("the schema was changed")
+	}
+	records, err := meta.Empty().Difference(after)
+	if err != nil {
+		return err
+	}
+	var b archive.Builder
+	for _, r := range sortedRecords(records) {
+		if err := b.Add([]byte(r.Key), r.Value); err != nil {
+			return err
+		}
+	}
+	t.Records = b.Plain()
+	t.Tables, err = archive.Tile(backedUp(after.Schema, n.batchTable()), parts)
+	return err
+}
+
+// backedUp lists what a backup has: the tables of users, and the atomic batches under way. Views are made of their
+// tables.
+func backedUp(s *schema.Schema, batches archive.Table) []archive.Table {
+	out := []archive.Table{batches}
+	for ks := range s.All() {
+		if schema.IsSystem(ks.Name) || ks.Virtual {
+			continue
+		}
+		for _, t := range ks.SortedTables() {
+			if !t.Virtual && t.View == nil {
+				out = append(out, archive.Table{Keyspace: ks.Name, Name: t.Name, ID: t.ID})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/vector"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// nearItems is a table of vectors, and what should be in it.
+type nearItems struct {
+	t    *testing.T
+	n    *Node
+	c    *client
+	rnd  *rand.Rand
+	dim  int
+	rows map[int]*nearItem
+	of   vector.Similarity
+}
+
+type nearItem struct {
+	v []float32
+	x int
+}
+
+func nearNumber(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+
+func newNearItems(t *testing.T, n *Node, dim int, of vector.Similarity, keyspace string) *nearItems {
+	s := &nearItems{t: t, n: n, c: newClient(t, n), rnd: rand.New(rand.NewPCG(11, uint64(of))), dim: dim,
+		rows: map[int]*nearItem{}, of: of}
+	s.c.query("CREATE KEYSPACE " + keyspace +
+		" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	s.c.query("USE " + keyspace)
+	s.c.query(fmt.Sprintf("CREATE TABLE t (k int PRIMARY KEY, v vector<float, %d>, x int)", dim))
+	return s
+}
+
+func (s *nearItems) index() {
+	s.c.query(fmt.Sprintf("CREATE INDEX near ON t (v) USING 'sai' WITH OPTIONS = {'similarity_function': '%s'}", s.of))
+	s.c.query("CREATE INDEX other ON t (x) USING 'sai'")
+}
+
+// draw draws a vector around one of some middles.
+func (s *nearItems) draw() []float32 {
+	v := make([]float32, s.dim)
+	middle := rand.New(rand.NewPCG(uint64(s.rnd.IntN(60)), 5))
+	for i := range v {
+		v[i] = float32(middle.NormFloat64() + 0.5*s.rnd.NormFloat64())
+	}
+	return v
+}
+
+func (s *nearItems) insert(k int) {
+	it := &nearItem{s.draw(), s.rnd.IntN(10)}
+	s.rows[k] = it
+	s.c.execute(s.c.prepare("INSERT INTO t (k, v, x) VALUES (?, ?, ?)"), nearNumber(k),
+		vector.AppendVector(nil, it.v), nearNumber(it.x))
+}
+
+// ask compares a search with the exact one, and returns how many of the rows found are among the nearest, and how many
+// there should be. restricted searches for those with an x.
+func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
+	s.t.Helper()
+	where := ""
+	if x >= 0 {
+		where = fmt.Sprintf("WHERE x = %d", x)
+	}
+	r := s.c.execute(s.c.prepare(fmt.Sprintf("SELECT k FROM t %s ORDER BY v ANN OF ? LIMIT %d", where, limit)),
+		vector.AppendVector(nil, target))
+	var exact []float32
+	for _, it := range s.rows {
+		if it.v != nil && (x < 0 || it.x == x) {
+			exact = append(exact, s.of.Of(target, it.v))
+		}
+	}
+	slices.SortFunc(exact, func(a, b float32) int { return cmp.Compare(b, a) })
+	want = min(limit, len(exact))
+	if r.RowCount != want {
+		s.t.Fatalf("%d rows instead of %d", r.RowCount, want)
+	}
+	seen := map[int]bool{}
+	last := float32(2e9)
+	for i := range r.RowCount {
+		k := int(binary.BigEndian.Uint32(r.Cells[8*i+4:]))
+		it := s.rows[k]
+		if it == nil || it.v == nil || x >= 0 && it.x != x || seen[k] {
+			s.t.Fatalf("found %d: %+v", k, it)
+		}
+		seen[k] = true
+		is := s.of.Of(target, it.v)
+		if is > last {
+			s.t.Fatalf("row %d is nearer than the one before", i)
+		}
+		if last = is; is >= exact[want-1] {
+			hits++
+		}
+	}
+	return hits, want
+}
+
+// exact fails where a search does not find the nearest.
+func (s *nearItems) exact(limit, x int) {
+	s.t.Helper()
+	if hits, want := s.ask(s.draw(), limit, x); hits != want {
+		s.t.Fatalf("%d of the %d nearest were found", hits, want)
+	}
+}
+
+func (s *nearItems) descriptor() (*schema.Table, *schema.Index) {
+	for _, ks := range s.n.catalog.Snapshot().Keyspaces {
+		if t := ks.Tables["t"]; t != nil && t.Indexes["near"] != nil {
+			return t, t.Indexes["near"]
+		}
+	}
+	return nil, nil
+}
+
+// change makes a random change of a row.
+func (s *nearItems) change(keys int) {
+	k := s.rnd.IntN(keys)
+	it := s.rows[k]
+	switch i := s.rnd.IntN(8); {
+	case i == 0:
+		s.c.query(fmt.Sprintf("DELETE FROM t WHERE k = %d", k))
+		delete(s.rows, k)
+	case i == 1 && it != nil:
+		s.c.query(fmt.Sprintf("DELETE v FROM t WHERE k = %d", k))
+		it.v = nil
+	case i == 2 && it != nil && it.v != nil: // what is older changes nothing
+		s.c.execute(s.c.prepare("INSERT INTO t (k, v) VALUES (?, ?) USING TIMESTAMP 5"), nearNumber(k),
+			vector.AppendVector(nil, s.draw()))
+	default:
+		s.insert(k)
+	}
+}
+
+// nearModes are how an index of vectors can be searched exactly: the rows themselves are looked at, or the entries of
+// one list, or those of as many lists as a search looks at in any case.
+var nearModes = []struct {
+	name              string
+	rows, keys, lists int
+}{{"rows", 1 << 20, 150, 0}, {"one list", 1, 150, 1}, {"several lists", 1, 1000, 2}}
+
+// TestNearExact proves that searches which look at all vectors find exactly the nearest rows, by the rows themselves,
+// by one list and by several, for each similarity, while rows come, change, expire, are overtaken and go, with and
+// without a restriction, over several physical partitions that are split meanwhile, while lists come, and after a
+// restart.
+func TestNearExact(t *testing.T) {
+	t.Parallel()
+	for i, mode := range nearModes {
+		for of := range vector.Euclidean + 1 {
+			if testing.Short() && int(of) != i {
+				continue
+			}
+			t.Run(mode.name+"/"+of.String(), func(t *testing.T) {
+				t.Parallel()
+				nearExact(t, of, mode.rows, mode.keys, mode.lists)
+			})
+		}
+	}
+}
+
+func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
+	o := Options{Data: t.TempDir(), InitialPartitions: 2, Commit: "periodic", VectorListsRows: int64(listed),
+		VectorListsPause: 50 * time.Millisecond}
+	n := startNode(t, o)
+	s := newNearItems(t, n, 6, of, "ks")
+	for k := range keys {
+		s.insert(k)
+	}
+	s.index()
+	poll.Until(t, "the index is built", func() bool { _, ix := s.descriptor(); return ix != nil && !s.building() })
+	for i := range 300 {
+		s.change(keys)
+		s.exact(1+s.rnd.IntN(12), s.rnd.IntN(14)-4)
+		if i != 150 {
+			continue
+		}
+		poll.Until(t, "the index has its lists", func() bool { return s.lists() >= lists })
+		table, _ := s.descriptor()
+		for _, p := range n.records.State().Map.Partitions(table.ID) {
+			o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
+			if _, err := n.orderSplit(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	target := s.draw()
+	if of == vector.DotProduct { // the longest is the nearest
+		for i := range target {
+			target[i] *= 9
+		}
+	}
+	s.c.execute(s.c.prepare("INSERT INTO t (k, v) VALUES (?, ?) USING TTL 1"), nearNumber(keys),
+		vector.AppendVector(nil, target))
+	poll.Until(t, "a row has expired", func() bool {
+		r := s.c.execute(s.c.prepare("SELECT k FROM t ORDER BY v ANN OF ? LIMIT 1"), vector.AppendVector(nil, target))
+		return r.RowCount == 1 && binary.BigEndian.Uint32(r.Cells[4:]) != uint32(keys)
+	})
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.n = startNode(t, o)
+	s.c = newClient(t, s.n)
+	s.c.query("USE ks")
+	for range 30 {
+		s.exact(1+s.rnd.IntN(12), s.rnd.IntN(14)-4)
+	}
+	if got := s.lists(); got < lists || lists == 0 && got > 0 || lists == 1 && got > 1 {
+		t.Errorf("%d lists", got)
+	}
+}
+
+// TestNearElsewhere proves that searches at a node that has none of the rows find the nearest ones, by the rows
+// themselves and by lists, over several physical partitions, and cost what they cost where the rows are.
+func TestNearElsewhere(t *testing.T) {
+	t.Parallel()
+	o := Options{InitialPartitions: 3, VectorListsRows: 400, VectorListsPause: 50 * time.Millisecond}
+	a := clusterNode(t, nil, o)
+	s := newNearItems(t, a, 6, vector.Cosine, "ks")
+	s.index()
+	b := clusterNode(t, a, o)
+	s.c = newClient(t, b)
+	poll.Until(t, "the other node knows the table", func() bool {
+		return b.catalog.Snapshot().Keyspaces["ks"].Tables["t"].Indexes["near"] != nil
+	})
+	s.c.query("USE ks")
+	for k := range 300 {
+		s.insert(k)
+	}
+	for range 20 {
+		s.exact(1+s.rnd.IntN(12), s.rnd.IntN(14)-4)
+	}
+	for k := range 700 {
+		s.insert(300 + k)
+	}
+	poll.Until(t, "the index has its lists", func() bool { return s.lists() > 1 })
+	for range 100 {
+		s.change(1000)
+		s.exact(1+s.rnd.IntN(12), s.rnd.IntN(14)-4)
+	}
+	s.n = b
+	s.price()
+}
+
+// price waits until a search costs what EXPLAIN has said: a sweep of entries may come between them.
+func (s *nearItems) price() {
+	search := "SELECT k FROM ks.t ORDER BY v ANN OF [" + strings.Repeat("1, ", s.dim-1) + "1] LIMIT 10"
+	session := driver(s.t, s.n, "cassandra", "cassandra")
+	poll.Until(s.t, "a search costs what EXPLAIN says", func() bool {
+		said := map[string]any{}
+		if err := session.Query("EXPLAIN " + search).MapScan(said); err != nil {
+			s.t.Fatal(err)
+		}
+		it := session.Query(search).CustomPayload(map[string][]byte{"RequestCharge": {1}}).Iter()
+		cost := math.Float64frombits(binary.BigEndian.Uint64(append(it.GetCustomPayload()["RequestCharge"],
+			make([]byte, 8)...)))
+		if err := it.Close(); err != nil || cost < 6 {
+			s.t.Fatalf("a search costs %v RU, EXPLAIN says %v; %v", cost, said, err)
+		}
+		return cost == said["expected_ru"]
+	})
+}
+
+// building reports whether the index is being built, lists is how many lists it is searched by, 0 for none.
+func (s *nearItems) building() bool { _, ix := s.descriptor(); return s.n.builder.Building(ix) }
+
+func (s *nearItems) lists() int {
+	_, ix := s.descriptor()
+	if len(ix.Lists) == 0 || s.building() {
+		return 0
+	}
+	return ix.Lists[0].Len()
+}
+
+// TestNearLists proves that an index gets lists around centres when it has grown, serves while it is built by them, and
+// finds nearly all of the nearest rows by them, also those that are written later and with a restriction; that searches
+// are exact where few rows fulfil one; and that the lists are there after a restart.
+func TestNearLists(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := Options{Data: dir, InitialPartitions: 2, Commit: "periodic", VectorListsRows: 3000,
+		VectorListsPause: 50 * time.Millisecond}
+	n := startNode(t, o)
+	s := newNearItems(t, n, 16, vector.Cosine, "ks")
+	s.index()
+	for k := range 6000 {
+		s.insert(k)
+	}
+	poll.Until(t, "the index has lists", func() bool {
+		s.ask(s.draw(), 10, -1)
+		return s.lists() > 1
+	})
+	recall := func(x int) {
+		t.Helper()
+		hits, want := 0, 0
+		for range 40 {
+			h, w := s.ask(s.draw(), 10, x)
+			hits, want = hits+h, want+w
+		}
+		if t.Logf("recall of %d lists: %d of %d", s.lists(), hits, want); 100*hits < 95*want {
+			t.Errorf("%d of %d of the nearest were found", hits, want)
+		}
+	}
+	recall(-1)
+	for k := range 2000 {
+		s.insert(k + 5000)
+	}
+	recall(-1)
+	recall(3)
+	for range 20 {
+		s.exact(10, 3) // few have it, and they are looked at whole
+	}
+	s.price()
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = startNode(t, o)
+	s.n, s.c = n, newClient(t, n)
+	s.c.query("USE ks")
+	recall(-1)
+}
+
+func (s *nearItems) column() *schema.Column {
+	t, ix := s.descriptor()
+	return t.ByName[ix.Column]
+}

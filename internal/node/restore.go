@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/schemachange"
+	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// restoreSetting begins the name of the setting that says from which backup a table is being restored.
+const restoreSetting = "restore/"
+
+// orderRestore carries out what an operator's tool asks for a restore: what is tables, rows, batches or end.
+func (n *Node) orderRestore(ctx context.Context, what string, body []byte) ([]byte, error) {
+	switch what {
+	case "rows", "batches":
+		page, err := archive.DecodePage(body)
+		if err != nil {
+			return nil, err
+		}
+		plain, err := archive.Unpack(page.File.Name, page.Data)
+		if err != nil {
+			return nil, err
+		}
+		if what == "rows" {
+			return []byte("{}"), n.restoreRows(ctx, page.Table, plain)
+		}
+		parts, err := n.restoreBatches(ctx, page.Batches, plain)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(parts)
+	}
+	var o archive.Restore
+	if err := json.Unmarshal(body, &o); err != nil {
+		return nil, fmt.Errorf("malformed order of a restore: %w", err)
+	}
+	from, err := stateOf(o.Records)
+	if err != nil {
+		return nil, err
+	}
+	switch what {
+	case "tables":
+		if o.Tables, err = n.restoreTables(ctx, from, &o); err != nil {
+			return nil, err
+		}
+		return json.Marshal(o)
+	case "end":
+		return []byte("{}"), n.endRestore(ctx, from, &o)
+	}
+	return nil, fmt.Errorf("a restore has no order %q", what)
+}
+
+// sortedRecords puts records in the order of their keys.
+func sortedRecords(records []command.Record) []command.Record {
+	slices.SortFunc(records, func(a, b command.Record) int { return bytes.Compare(a.Key, b.Key) })
+	return records
+}
+
+// stateOf is what another cluster knew of itself, by the records of its backup.
+func stateOf(plain []byte) (*meta.State, error) {
+	return meta.Load(func(fn func(key, value []byte) error) (uint64, error) {
+		return 1, archive.Each(plain, fn)
+	})
+}
+
+func (n *Node) stamp() schema.Stamp {
+	return schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.answers}
+}
+
+func settingOf(t *archive.RestoredTable) string { return restoreSetting + t.AsKeyspace + "." + t.As }
+
+func restored(t *archive.RestoredTable) schema.Restored {
+	return schema.Restored{Keyspace: t.Keyspace, Name: t.Name, AsKeyspace: t.AsKeyspace, As: t.As,
+		ID: schema.UUID(uuid.New())}
+}
+
+// restoreTables makes the tables that are not here, and returns all with their ids. One that is here is taken only if
+// it was begun for the same backup.
+func (n *Node) restoreTables(ctx context.Context, from *meta.State, o *archive.Restore) ([]archive.RestoredTable,
+	error) {
+	now, err := n.records.Refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	change := &schema.Restore{Stamp: n.stamp(), From: from.Schema}
+	for i := range o.Tables {
+		t := &o.Tables[i]
+		if now.Schema.Table(t.AsKeyspace, t.As) == nil {
+			change.Tables = append(change.Tables, restored(t))
+			continue
+		}
+		if t.Begun = now.Settings[settingOf(t)] == o.Backup; !t.Begun {
+			return nil, fmt.Errorf("there is a table %s.%s already: drop it, or restore under another name (--as)",
+				t.AsKeyspace, t.As)
+		}
+	}
+	// The settings first: a table without one would be taken for somebody else's.
+	_, err = n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		for i := range o.Tables {
+			s = s.WithSetting(settingOf(&o.Tables[i]), o.Backup)
+		}
+		return s, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(change.Tables) > 0 {
+		if _, _, err := n.changer.Apply(ctx, change, ""); err != nil {
+			return nil, err
+		}
+	}
+	if now, err = n.records.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	for i := range o.Tables {
+		t := &o.Tables[i]
+		was, is := from.Schema.Table(t.Keyspace, t.Name), now.Schema.Table(t.AsKeyspace, t.As)
+		if was == nil || is == nil {
+			return nil, fmt.Errorf("table %s.%s was dropped while it was restored", t.AsKeyspace, t.As)
+		}
+		t.Was, t.Is = was.ID, is.ID
+	}
+	return o.Tables, nil
+}
+
+// endRestore makes indexes, views and roles, which come from what is there by then.
+func (n *Node) endRestore(ctx context.Context, from *meta.State, o *archive.Restore) error {
+	indexes := &schema.RestoreIndexes{Stamp: n.stamp(), From: from.Schema}
+	for i := range o.Tables {
+		indexes.Tables = append(indexes.Tables, restored(&o.Tables[i]))
+	}
+	if _, _, err := n.changer.Apply(ctx, indexes, ""); err != nil {
+		return err
+	}
+	for i := range o.Tables {
+		t := &o.Tables[i]
+		for _, v := range from.Schema.Keyspaces[t.Keyspace].ViewsOf(t.Name) {
+			as := archive.RestoredTable{Keyspace: t.Keyspace, Name: v.Name, AsKeyspace: t.AsKeyspace, As: v.Name}
+			if t.As != t.Name {
+				as.As = t.As + "_" + v.Name
+			}
+			view := &schema.RestoreView{Stamp: n.stamp(), From: from.Schema, View: restored(&as), Base: t.As}
+			if _, _, err := n.changer.Apply(ctx, view, ""); err != nil {
+				return err
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
+	defer cancel()
+	_, err := n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		roles := s.Roles
+		for _, r := range from.Roles.Roles() {
+			if o.Roles && roles.Role(r.Name) == nil && !r.Configured {
+				roles = roles.WithRole(r)
+			}
+		}
+		if roles != s.Roles {
+			s = s.WithRoles(roles)
+		}
+		for i := range o.Tables {
+			s = s.WithSetting(settingOf(&o.Tables[i]), "")
+		}
+		return s, nil
+	})
+	return err
+}
+
+const (
+	// restoredBytes is from which size on the rows of a logical partition are written by a further mutation.
+	restoredBytes = 256 << 10
+	// restoredAtOnce bounds the mutations of a file that are under way.
+	restoredAtOnce = 32
+	// restoredTry bounds how long a mutation is tried again, restoredPause is the pause between.
+	restoredTry   = 30 * time.Second
+	restoredPause = 50 * time.Millisecond
+)
+
+// restoreRows writes the rows of a file, with the timestamps that they have.
+func (n *Node) restoreRows(ctx context.Context, table uint32, plain []byte) error {
+	w := restoring{n: n, places: make(chan struct{}, restoredAtOnce), failed: make(chan error, 1)}
+	var m command.Mutation
+	size := 0
+	err := eachRow(table, plain, func(p *parsed) error {
+		if m.Key != nil && (!bytes.Equal(m.Key, p.Key) || m.Token != p.Token || size >= restoredBytes) {
+			if err := w.write(ctx, m); err != nil {
+				return err
+			}
+			m, size = command.Mutation{}, 0
+		}
+		if m.Key == nil {
+			m = command.Mutation{Table: table, Token: p.Token, Low: p.Low, Key: append([]byte{}, p.Key...)}
+		}
+		m.Ops = append(m.Ops, p.op)
+		size += len(p.op.Operand) + len(p.op.Clustering)
+		return nil
+	})
+	if err == nil && m.Key != nil {
+		err = w.write(ctx, m)
+	}
+	if failed := w.wait(); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// restoring writes some mutations at a time.
+type restoring struct {
+	n      *Node
+	places chan struct{}
+	failed chan error
+}
+
+func (w *restoring) write(ctx context.Context, m command.Mutation) error {
+	select {
+	case err := <-w.failed:
+		w.failed <- err
+		return err
+	case w.places <- struct{}{}:
+	}
+	go func() {
+		defer func() { <-w.places }()
+		if err := w.n.writeAgain(ctx, &m); err != nil {
+			select {
+			case w.failed <- err:
+			default: // another one was first
+			}
+		}
+	}()
+	return nil
+}
+
+// wait returns when all are written, with the first error.
+func (w *restoring) wait() error {
+	for range cap(w.places) {
+		w.places <- struct{}{}
+	}
+	select {
+	case err := <-w.failed:
+		return err
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package node
+
+import (
+	"encoding/binary"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkConditionalWrite measures the processor time of prepared statements that change one column of a row that is
+// there: by itself, where the row exists, and where another column has a value.
+func BenchmarkConditionalWrite(b *testing.B) {
+	const turn, rows = 1000, 20_000
+	n := startTestNode(b, Options{})
+	c := newClient(b, n)
+	c.query("CREATE KEYSPACE v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE v.t (k int PRIMARY KEY, a int, b int, w text)")
+	insert := c.prepare("INSERT INTO v.t (k, a, b, w) VALUES (?, 0, 1, 'some text')")
+	for i := range rows {
+		c.execute(insert, number(i))
+	}
+	names := []string{"plain", "exists", "equal"}
+	var kinds [][16]byte
+	for _, condition := range []string{"", " IF EXISTS", " IF b = 1"} {
+		kinds = append(kinds, c.prepare("UPDATE v.t SET a = ? WHERE k = ?"+condition))
+	}
+	settle(b, n)
+	took := make([]time.Duration, len(kinds))
+	b.ResetTimer()
+	for from := 0; from < b.N; from += turn {
+		for t, id := range kinds {
+			before := processorTime()
+			for i := from; i < min(from+turn, b.N); i++ {
+				c.execute(id, number(i), number(i%rows))
+			}
+			took[t] += processorTime() - before
+		}
+	}
+	reportTurns(b, took, names...)
+}
+
+// reportTurns reports the processor time that an operation of each kind took, and how many times that of the first.
+func reportTurns(b *testing.B, took []time.Duration, names ...string) {
+	for i, name := range names {
+		b.ReportMetric(float64(took[i].Nanoseconds())/1000/float64(b.N), name+"-cpu-us/op")
+		if i > 0 {
+			b.ReportMetric(took[i].Seconds()/took[0].Seconds(), name+"-x")
+		}
+	}
+}
+
+// settle has the store's memtables as they are in a node that has run for a while. A new store begins with one of
+// 256 KiB and doubles it each time, and flushes none of them before they have half of a full one together: meanwhile
+// reads look into as many as eight.
+func settle(b *testing.B, n *Node) {
+	for range 9 {
+		if err := n.store.Flush(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// processorTime is what the process has used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// number is an int as drivers send it.
+func number(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// TestVerifyOrders proves that an order to verify what is not there is refused with what is wrong, and so is one for
+// views and indexes that are being built: each row that the build has not come to would seem to differ.
+func TestVerifyOrders(t *testing.T) {
+	t.Parallel()
+	n := startTestNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE vo WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE vo.t (k int PRIMARY KEY, v int)")
+	c.query("CREATE INDEX i ON vo.t (v)")
+	c.query("CREATE MATERIALIZED VIEW vo.m AS SELECT * FROM vo.t WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)")
+	for _, r := range []struct{ kind, name, want string }{
+		{"view", "m", "m names no view: give its keyspace, too, as in ks.name"},
+		{"view", "nowhere.m", "there is no keyspace nowhere whose views and indexes can be verified"},
+		{"index", "system.i", "there is no keyspace system whose views and indexes can be verified"},
+		{"view", "vo.t", "there is no view vo.t"},
+		{"view", "vo.i", "there is no view vo.i"},
+		{"index", "vo.m", "there is no index vo.m"},
+		{"index", "vo.view/m", "there is no index vo.view/m"},
+	} {
+		_, err := n.orderVerify(t.Context(), admin.VerifyOrder{Kind: r.kind, Name: r.name, Rows: 1})
+		if err == nil || err.Error() != r.want {
+			t.Errorf("%s %s: %v, want %s", r.kind, r.name, err, r.want)
+		}
+	}
+	ks := n.catalog.Snapshot().Keyspaces["vo"]
+	for kind, name := range map[string]string{"view": "m", "index": "i"} {
+		for _, building := range []bool{false, true} {
+			table, ix, err := verifiable(ks, kind, name, func(*schema.Index) bool { return building })
+			if building != (err != nil) || !building && (table.Name != "t" || ix == nil) {
+				t.Errorf("%s, being built %v: %v", kind, building, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import "math"
+
+// twofold is the exact sum of two doubles, of which low is at most half of the last place of high: some 105 bits. The
+// functions of doubles are computed with it and rounded once at the end, because Java's give the nearest double (in all
+// samples that were compared), and math.Exp and its like one of the two next to the result.
+type twofold struct{ high, low float64 }
+
+func (a twofold) value() float64 { return a.high + a.low }
+
+// exactSum is the sum of two doubles, exactSumFast that of two of which the first is not the smaller one.
+func exactSum(a, b float64) twofold {
+	s := a + b
+	t := s - a
+	return twofold{s, (a - (s - t)) + (b - t)}
+}
+
+func exactSumFast(a, b float64) twofold {
+	s := a + b
+	return twofold{s, b - (s - a)}
+}
+
+func exactProduct(a, b float64) twofold {
+	p := a * b
+	return twofold{p, math.FMA(a, b, -p)}
+}
+
+func (a twofold) plus(b twofold) twofold {
+	s, t := exactSum(a.high, b.high), exactSum(a.low, b.low)
+	s = exactSumFast(s.high, s.low+t.high)
+	return exactSumFast(s.high, s.low+t.low)
+}
+
+func (a twofold) times(b twofold) twofold {
+	p := exactProduct(a.high, b.high)
+	return exactSumFast(p.high, p.low+(a.high*b.low+a.low*b.high))
+}
+
+func (a twofold) over(b float64) twofold {
+	q := a.high / b
+	rest := math.FMA(-q, b, a.high) + a.low
+	return exactSumFast(q, rest/b)
+}
+
+var (
+	ln2Twofold     = twofold{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}
+	perLn10Twofold = twofold{0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57} // 1 / ln 10
+)
+
+// expTwofold is e^x for |x| below 746, times 2^-power.
+func expTwofold(x float64) (result twofold, power int) {
+	power = int(math.Round(x / math.Ln2))
+	k := float64(power)
+	r := exactSum(x, 0).plus(ln2Twofold.times(twofold{-k, 0}))
+	const halvings, terms = 6, 14
+	r = twofold{math.Ldexp(r.high, -halvings), math.Ldexp(r.low, -halvings)}
+	// e^r - 1, so that squaring keeps the low digits: (1 + s)^2 - 1 = 2s + s^2
+	s := r
+	power1 := r
+	for n := 2; n <= terms; n++ {
+		power1 = power1.times(r).over(float64(n))
+		s = s.plus(power1)
+	}
+	for range halvings {
+		s = twofold{2 * s.high, 2 * s.low}.plus(s.times(s))
+	}
+	return s.plus(twofold{1, 0}), power
+}
+
+// doubleExp is the double that is nearest to e^x.
+func doubleExp(x float64) float64 {
+	const finite = 746 // e^x is 0 or infinite beyond
+	if x != x || math.Abs(x) >= finite {
+		return math.Exp(x)
+	}
+	y, power := expTwofold(x)
+	return scale(y, power)
+}
+
+// scale is y * 2^power, rounded once also where the result is subnormal.
+func scale(y twofold, power int) float64 {
+	v := y.value()
+	const least = -1022
+	if power >= least+2 {
+		return math.Ldexp(v, power)
+	}
+	// Ldexp rounds v, which is rounded already: what v has lost decides where v lies in the middle of two results.
+	r := math.Ldexp(v, power)
+	rest := (y.high - v) + y.low
+	if back := math.Ldexp(r, -power); math.Abs(v-back) == math.Ldexp(1, -1075-power) && rest != 0 {
+		if rest > 0 == (back < v) {
+			return math.Ldexp(math.Nextafter(v, math.Copysign(math.Inf(1), rest)), power)
+		}
+	}
+	return r
+}
+
+// logTwofold is the natural logarithm of a finite number above 0.
+func logTwofold(x float64) twofold {
+	const near = 0x1p-6
+	if f := x - 1; math.Abs(f) < near { // 2 artanh(f / (2 + f)), as the difference below would have few digits
+		z := quotientOf(twofold{f, 0}, exactSum(2, f))
+		square, power, sum := z.times(z), z, z
+		for n := 3; n <= 17; n += 2 {
+			power = power.times(square)
+			sum = sum.plus(power.over(float64(n)))
+		}
+		return twofold{2 * sum.high, 2 * sum.low}
+	}
+	m, e := math.Frexp(x)
+	if m < math.Sqrt2/2 {
+		m, e = 2*m, e-1
+	}
+	y := twofold{}
+	if m != 1 {
+		if math.Abs(m-1) < near {
+			y = logTwofold(m)
+		} else { // a step of Newton's from the logarithm that has half of the digits
+			first := math.Log(m)
+			back, power := expTwofold(first)
+			back = twofold{math.Ldexp(back.high, power), math.Ldexp(back.low, power)}
+			difference := twofold{m, 0}.plus(twofold{-back.high, -back.low})
+			y = exactSum(first, 2*difference.value()/(m+back.value()))
+		}
+	}
+	return y.plus(ln2Twofold.times(twofold{float64(e), 0}))
+}
+
+func quotientOf(a, b twofold) twofold {
+	q := a.high / b.high
+	rest := a.plus(b.times(twofold{-q, 0}))
+	return exactSumFast(q, rest.value()/b.high)
+}
+
+// doubleLog and doubleLog10 are the doubles that are nearest to the logarithms.
+func doubleLog(x float64) float64 {
+	if !(x > 0) || math.IsInf(x, 1) {
+		return math.Log(x)
+	}
+	return logTwofold(x).value()
+}
+
+func doubleLog10(x float64) float64 {
+	if !(x > 0) || math.IsInf(x, 1) {
+		return math.Log10(x)
+	}
+	return logTwofold(x).times(perLn10Twofold).value()
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"context"
+	"math"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+)
+
+// nearFew is how many rows are looked at that another index leads to, before those that are near are looked at in their
+// order instead.
+const nearFew = 2000
+
+// runNear reads the rows of a range of tokens that are the nearest to a vector. What another index leads to is looked
+// at whole, if it is little: then the result is exact.
+func (s *scan) runNear(ctx context.Context, r Reader) error {
+	lists := s.plan.near.index.ListsOf(s.plan.near.column)
+	if len(lists) > 0 && s.building(s.plan.near.index) {
+		lists = lists[len(lists)-1:] // which are complete
+	}
+	walks := len(lists) > 0 && !lists[0].None() && s.plan.walks
+	tokens := s.cmd.Range
+	for s.cmd.Index != nil || !walks {
+		if err := s.read(ctx, r); err != nil {
+			return err
+		}
+		if !s.paused {
+			return s.finish(false, nil)
+		}
+		if walks && s.page.Visited >= nearFew {
+			break
+		}
+		s.rangeBehind(&s.at)
+		s.cmd.Continued = true
+	}
+	newest, n := lists[0], &s.nearest
+	n.rows, n.bytes, n.seen = n.rows[:0], 0, 0
+	n.search, n.previous = newest.NewSearch(n.target), math.MaxFloat32
+	s.open, s.continuing = false, false
+	s.index = command.IndexLookup{Index: s.plan.near.index.ID, Near: n.wire, Generation: newest.Generation}
+	s.cmd.Index, s.cmd.Range, s.cmd.AfterKey, s.cmd.Continued = &s.index, tokens, nil, false
+	s.cmd.AfterClustering, s.cmd.AfterPartition, s.cmd.AfterToken = nil, false, 0
+	if err := s.read(ctx, r); err != nil {
+		return err
+	}
+	return s.finish(false, nil)
+}
+
+// nearStep judges the row at hand in a walk by nearness: those that follow it are not nearer, by what their entries
+// tell, than it may be itself, until those of further lists begin.
+func (s *scan) nearStep() command.Step {
+	n := &s.nearest
+	v, ok := s.plan.near.column.Type.Floats(n.room[:0], s.values[s.plan.near.slot])
+	if n.room = v; !ok {
+		return command.More
+	}
+	bound := n.search.BoundOf(v)
+	further := bound > n.previous
+	n.previous = bound
+	if len(n.rows) == n.limit && (further || n.rows[0].similarity >= bound) {
+		return command.Enough
+	}
+	return command.More
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+const (
+	// newestWait bounds the wait for the newest schema before a statement is refused by the one that is here.
+	newestWait = time.Second
+	// newestPause is how long nobody waits for that after it was waited for in vain: refusals shall not take the
+	// workers away from what can be done without a leader of the meta partition.
+	newestPause = 5 * time.Second
+	// newestChangeWait bounds it before the schema, roles or all rows of a table are changed.
+	newestChangeWait = 10 * time.Second
+)
+
+// verdict is what becomes of a request that was refused.
+type verdict int
+
+const (
+	// refused: the refusal stands.
+	refused verdict = iota
+	// offload: whether it stands has to be found out where the request may block.
+	offload
+	// again: the schema and the roles here are the newest now; they were perhaps not when the request was refused.
+	again
+)
+
+// judge says what becomes of a request that was refused with err, which may be nil. This node may have missed a change
+// for a moment, such as the table that the statement names: it was away, or is slow. (SE7)
+func (e *Engine) judge(ctx context.Context, c *Call, err error) verdict {
+	if e.opts.Newest == nil || err == nil {
+		return refused
+	}
+	_, invalid := errors.AsType[*dberr.Invalid](err)
+	_, unauthorized := errors.AsType[*dberr.Unauthorized](err)
+	switch {
+	case !invalid && !unauthorized:
+		return refused
+	case e.opts.Now().UnixNano() < e.unanswered.Load():
+		return refused
+	case !c.MayBlock:
+		return offload
+	case e.newest(ctx, newestWait) != nil:
+		if ctx.Err() == nil {
+			e.unanswered.Store(e.opts.Now().Add(newestPause).UnixNano())
+		}
+		return refused
+	}
+	return again
+}
+
+// newest returns when schema and roles here have every change that was acknowledged before.
+func (e *Engine) newest(ctx context.Context, limit time.Duration) error {
+	if e.opts.Newest == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return e.opts.Newest(ctx)
+}

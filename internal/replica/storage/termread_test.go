@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// TestContextAmongTerms: a read of rows that two values have in common ends with its context, also where the rows take
+// turns in having one of them and none has both, so that no row is ever visited.
+func TestContextAmongTerms(t *testing.T) {
+	s := openMem(t, Options{})
+	const index = testIndex | keys.OrderedIndex
+	for i := range 2 * contextEvery {
+		m := insert("k", fmt.Sprintf("%04d", i), 1)
+		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: index, Value: []byte{byte(i % 2)},
+			Clustering: m.Ops[0].Clustering})
+		apply(t, s, m)
+	}
+	r := command.Read{Table: testTable, Range: token.Full, Index: &command.IndexLookup{Index: index,
+		All: []command.IndexTerm{{Index: index, Value: []byte{0}}, {Index: index, Value: []byte{1}}}}}
+	var v silent
+	if err := s.Read(context.Background(), &r, &v); err != nil || v.rows > 0 {
+		t.Fatalf("%d rows, %v", v.rows, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Read(ctx, &r, &v); !errors.Is(err, context.Canceled) {
+		t.Errorf("the context had ended, and the read says %v", err)
+	}
+}

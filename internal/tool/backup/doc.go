@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backup makes backups of a cluster that runs, lists, verifies and restores them. It asks one node of the
+// cluster (Door), and keeps files at a Target; nodes know nothing of targets.
+//
+//	files/<2 of 64>/<64>      keys and values; a name is a digest of what is in the file (package archive)
+//	backups/<id>/manifest     a complete backup
+//	pending/<id>/<n>          what a backup that is being made has stored so far, in manifests of their own
+//
+// Guarantees: (BK1) a manifest is stored when all that it lists is there, so a process may die at any time; (BK2) what
+// is stored is not sent again, neither by a later backup nor by one that was begun anew after it died; (BK3) a restore
+// takes only what has its digest, and may be repeated as a whole or in parts. Memory is bounded by some files for each
+// of Parallel. Start at Maker and Restorer.
+package backup

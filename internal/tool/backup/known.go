@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+)
+
+// same returns the files of a partition in an earlier backup if nothing was written to it since.
+func same(m *archive.Manifest, j job) ([]archive.File, bool) {
+	for i := range m.Tables {
+		if m.Tables[i].ID != j.table.ID {
+			continue
+		}
+		for p := range m.Tables[i].Partitions {
+			if m.Tables[i].Partitions[p].Same(j.part) {
+				return m.Tables[i].Partitions[p].Files, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// trail is the files of an earlier backup, in order, and how far a partition has been compared with them.
+type trail struct {
+	files []archive.File
+	at    int
+}
+
+// follow is the trail of what an earlier backup has where a partition is now.
+func follow(m *archive.Manifest, j job) (t trail) {
+	for i := range m.Tables {
+		if m.Tables[i].ID != j.table.ID {
+			continue
+		}
+		for _, p := range m.Tables[i].Partitions {
+			if overlaps(&p, j.part) {
+				t.files = append(t.files, p.Files...)
+			}
+		}
+	}
+	return t
+}
+
+func overlaps(a, b *archive.Partition) bool {
+	before := func(begin, end []byte) bool { return len(end) == 0 || bytes.Compare(begin, end) < 0 }
+	return before(a.Begin, b.End) && before(b.Begin, a.End)
+}
+
+// ahead appends the names of the files that begin at a key or behind it, as far as they may come next.
+func (t *trail) ahead(names []string, from []byte) []string {
+	for t.at < len(t.files) && bytes.Compare(t.files[t.at].First, from) < 0 {
+		t.at++
+	}
+	for _, f := range t.files[t.at:min(len(t.files), t.at+knownSent)] {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// pace bounds how much is done in a second.
+type pace struct {
+	mu   sync.Mutex
+	next time.Time
+}
+
+// wait waits until so many more bytes are within the rate, in bytes a second; a rate of 0 is none.
+func (p *pace) wait(ctx context.Context, rate, n int64) error {
+	if rate <= 0 {
+		return nil
+	}
+	p.mu.Lock()
+	now := time.Now()
+	if p.next.Before(now) {
+		p.next = now
+	}
+	p.next = p.next.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
+	until := p.next
+	p.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(until.Sub(now)):
+		return nil
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+)
+
+// List returns the ids of the complete backups of a target, the oldest first.
+func List(ctx context.Context, t Target) (ids []string, err error) {
+	names, err := t.List(ctx, "backups/")
+	for _, name := range names {
+		if id, ok := strings.CutPrefix(path.Dir(name), "backups/"); ok && path.Base(name) == "manifest" {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+// Load reads the manifest of a backup.
+func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
+	data, err := t.Get(ctx, manifestName(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no backup %s: see ilion backup list", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := archive.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("backup %s: %w", id, err)
+	}
+	return m, nil
+}
+
+// Newest is the manifest with an id, or of the newest backup if it is empty.
+func Newest(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
+	if id != "" {
+		return Load(ctx, t, id)
+	}
+	ids, err := List(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return nil, errors.New("there is no complete backup there")
+	}
+	return Load(ctx, t, ids[len(ids)-1])
+}
+
+// read returns the plain bytes of a file.
+func read(ctx context.Context, t Target, f archive.File) ([]byte, error) {
+	data, err := t.Get(ctx, fileName(f.Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("file %s of the backup is missing", f.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return archive.Unpack(f.Name, data)
+}
+
+// Check reads all files of a backup, and compares them with what the manifest says. told, if not nil, hears of each.
+func Check(ctx context.Context, t Target, m *archive.Manifest, told func(p Progress)) error {
+	seen := map[string]bool{}
+	var files []archive.File
+	var p Progress
+	m.Files(func(f archive.File) {
+		if !seen[f.Name] {
+			seen[f.Name] = true
+			files = append(files, f)
+			p.All += f.Bytes
+		}
+	})
+	for _, f := range files {
+		plain, err := read(ctx, t, f)
+		if err != nil {
+			return err
+		}
+		records := 0
+		if err := archive.Each(plain, func(_, _ []byte) error { records++; return nil }); err != nil {
+			return fmt.Errorf("file %s: %w", f.Name, err)
+		}
+		if records != f.Records || int64(len(plain)) != f.Bytes {
+			return fmt.Errorf("file %s: %w: it has %d records, the manifest says %d", f.Name, archive.ErrDamaged,
+				records, f.Records)
+		}
+		p.Files++
+		if p.Done += f.Bytes; told != nil {
+			told(p)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+)
+
+// Door is a node of a cluster that carries out orders, such as backup/begin. It may be used concurrently.
+type Door interface {
+	Order(ctx context.Context, what string, body []byte) ([]byte, error)
+}
+
+// Progress is how far something has come.
+type Progress struct {
+	// Done and All are bytes before compression, as far as they are known; All is 0 if it is not.
+	Done, All int64
+	// Files were looked at, Sent of them were stored or restored; their size is SentBytes.
+	Files, Sent int
+	SentBytes   int64
+}
+
+// Maker makes a backup.
+type Maker struct {
+	Door   Door
+	Target Target
+	// Parallel is how many partitions are read at a time, 4 if 0. Rate bounds the bytes that are read in a second,
+	// before compression; 0 is no bound.
+	Parallel int
+	Rate     int64
+	// Told hears of progress, one call at a time, if it is not nil.
+	Told func(p Progress)
+	// Now is the clock.
+	Now func() time.Time
+
+	mu       sync.Mutex
+	progress Progress
+	pace     pace
+	pending  int
+	id       string
+}
+
+const (
+	// begunMax bounds how often a backup is begun anew because a node has forgotten its moment.
+	begunMax = 5
+	// pageTries bounds how often a file is asked for, pagePause is the pause between.
+	pageTries = 6
+	pagePause = 500 * time.Millisecond
+	// knownSent is how many names of files go with a question for the next.
+	knownSent = 16
+	// IDFormat is the form of the names of backups, as a time.
+	IDFormat = "20060102T150405.000Z"
+)
+
+// Make makes a backup and returns its manifest. If it fails, or the process dies, what was stored is used by the next
+// one. Where a node has forgotten the moment, because it was restarted, the backup begins anew with another.
+func (k *Maker) Make(ctx context.Context) (*archive.Manifest, *archive.Taken, error) {
+	var err error
+	for range begunMax {
+		var m *archive.Manifest
+		var taken *archive.Taken
+		if m, taken, err = k.try(ctx); err == nil || ctx.Err() != nil {
+			return m, taken, err
+		}
+		var lost *lostError
+		if !errors.As(err, &lost) {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, err
+}
+
+// lostError says that the moment is not what it was any more.
+type lostError struct{ error }
+
+func (e *lostError) Unwrap() error { return e.error }
+
+func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, error) {
+	before, err := k.stored(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	k.id, k.pending, k.progress = k.Now().UTC().Format(IDFormat), 0, Progress{}
+	answer, err := k.Door.Order(ctx, "backup/begin", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	taken := new(archive.Taken)
+	if err := json.Unmarshal(answer, taken); err != nil {
+		return nil, nil, fmt.Errorf("the node's answer cannot be read: %w", err)
+	}
+	defer func() {
+		gone, _ := json.Marshal(archive.Asked{ID: taken.ID})
+		_, _ = k.Door.Order(context.WithoutCancel(ctx), "backup/drop", gone) // it is dropped by itself, too, later
+	}()
+	m := &archive.Manifest{ID: k.id, Moment: taken.Moment, Cluster: taken.Cluster, Software: taken.Software,
+		Tables: taken.Tables}
+	m.Records = archive.File{Name: archive.NameOf(taken.Records), Bytes: int64(len(taken.Records))}
+	err = archive.Each(taken.Records, func(_, _ []byte) error { m.Records.Records++; return nil })
+	if err == nil {
+		err = k.store(ctx, m.Records.Name, archive.Pack(taken.Records))
+	}
+	if err == nil {
+		err = k.partitions(ctx, taken, before)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Ended = k.Now().UTC()
+	data, err := m.Encode()
+	if err == nil {
+		err = k.Target.Put(ctx, manifestName(m.ID), data)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, taken, k.forget(ctx)
+}
+
+// forget removes what backups that were not completed have noted: this one has all of it that is of use.
+func (k *Maker) forget(ctx context.Context) error {
+	names, err := k.Target.List(ctx, "pending/")
+	for _, name := range names {
+		err = cmp.Or(err, k.Target.Remove(ctx, name))
+	}
+	return err
+}
+
+// stored are the manifests whose files need not be sent again: of the newest backup, and of those that were not
+// completed.
+func (k *Maker) stored(ctx context.Context) (out []*archive.Manifest, err error) {
+	ids, err := List(ctx, k.Target)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) > 0 {
+		m, err := Load(ctx, k.Target, ids[len(ids)-1])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	names, err := k.Target.List(ctx, "pending/")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		data, err := k.Target.Get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if m, err := archive.Decode(data); err == nil { // else it is as if it had not come that far
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// job is a partition that is to be read.
+type job struct {
+	table *archive.Table
+	part  *archive.Partition
+}
+
+// partitions reads all partitions, and fills in their files.
+func (k *Maker) partitions(ctx context.Context, taken *archive.Taken, before []*archive.Manifest) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	jobs := make(chan job)
+	var working sync.WaitGroup
+	for range max(k.Parallel, 1) {
+		working.Go(func() {
+			for j := range jobs {
+				if err := k.partition(ctx, taken, j, before); err != nil {
+					cancel(fmt.Errorf("table %s.%s: %w", j.table.Keyspace, j.table.Name, err))
+				}
+			}
+		})
+	}
+	for i := range taken.Tables {
+		t := &taken.Tables[i]
+		for p := range t.Partitions {
+			select {
+			case jobs <- job{t, &t.Partitions[p]}:
+			case <-ctx.Done():
+			}
+		}
+	}
+	close(jobs)
+	working.Wait()
+	return context.Cause(ctx)
+}
+
+// partition reads one partition, unless nothing was written to it since a backup.
+func (k *Maker) partition(ctx context.Context, taken *archive.Taken, j job, before []*archive.Manifest) error {
+	trails := make([]trail, 0, len(before))
+	for _, m := range before {
+		if m.Cluster != taken.Cluster {
+			continue
+		}
+		if files, ok := same(m, j); ok && k.all(ctx, files) {
+			j.part.Files, j.part.Node = files, ""
+			k.tell(func(p *Progress) {
+				for _, f := range files {
+					p.Files++
+					p.Done += f.Bytes
+				}
+			})
+			return nil
+		}
+		trails = append(trails, follow(m, j))
+	}
+	asked := archive.Asked{ID: taken.ID, Node: j.part.Node, Partition: j.part.ID}
+	for {
+		asked.Known = asked.Known[:0]
+		for i := range trails {
+			asked.Known = trails[i].ahead(asked.Known, asked.From)
+		}
+		page, err := k.page(ctx, &asked)
+		if err != nil {
+			return err
+		}
+		if page.File.Name == "" {
+			break
+		}
+		if err := k.take(ctx, &asked, page); err != nil {
+			return err
+		}
+		j.part.Files = append(j.part.Files, page.File)
+		if asked.From = page.Next; len(page.Next) == 0 {
+			break
+		}
+	}
+	j.part.Node = ""
+	return k.note(ctx, taken, j)
+}
+
+// take stores a file, if it is not there.
+func (k *Maker) take(ctx context.Context, asked *archive.Asked, page *archive.Page) error {
+	if page.Data == nil {
+		has, err := k.Target.Has(ctx, fileName(page.File.Name))
+		if err != nil {
+			return err
+		}
+		if !has { // somebody has removed it
+			again := *asked
+			again.Known = nil
+			if page, err = k.page(ctx, &again); err != nil {
+				return err
+			}
+		}
+	}
+	sent := page.Data != nil
+	if sent {
+		if _, err := archive.Unpack(page.File.Name, page.Data); err != nil {
+			return err
+		}
+		if err := k.store(ctx, page.File.Name, page.Data); err != nil {
+			return err
+		}
+	}
+	k.tell(func(p *Progress) {
+		p.Files++
+		p.Done += page.File.Bytes
+		if sent {
+			p.Sent++
+			p.SentBytes += int64(len(page.Data))
+		}
+	})
+	return k.pace.wait(ctx, k.Rate, page.File.Bytes)
+}
+
+func (k *Maker) store(ctx context.Context, name string, data []byte) error {
+	has, err := k.Target.Has(ctx, fileName(name))
+	if err == nil && !has {
+		err = k.Target.Put(ctx, fileName(name), data)
+	}
+	return err
+}
+
+// page asks for a file, several times if the node does not answer.
+func (k *Maker) page(ctx context.Context, asked *archive.Asked) (page *archive.Page, err error) {
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return nil, err
+	}
+	for range pageTries {
+		var answer []byte
+		if answer, err = k.Door.Order(ctx, "backup/page", body); err == nil {
+			return archive.DecodePage(answer)
+		}
+		if isGone(err) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pagePause):
+		}
+	}
+	return nil, &lostError{err}
+}
+
+// isGone reports whether a node says that it keeps the moment no more. Errors come as text.
+func isGone(err error) bool { return bytes.Contains([]byte(err.Error()), []byte("moment is not kept")) }
+
+// note stores the partition among what is done: a later backup finds it if this one is not completed.
+func (k *Maker) note(ctx context.Context, taken *archive.Taken, j job) error {
+	k.mu.Lock()
+	k.pending++
+	n := k.pending
+	k.mu.Unlock()
+	m := archive.Manifest{ID: k.id, Moment: taken.Moment, Cluster: taken.Cluster, Tables: []archive.Table{
+		{Keyspace: j.table.Keyspace, Name: j.table.Name, ID: j.table.ID, Partitions: []archive.Partition{*j.part}},
+	}}
+	data, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	return k.Target.Put(ctx, fmt.Sprintf("pending/%s/%08d", k.id, n), data)
+}
+
+// all reports whether all files are there.
+func (k *Maker) all(ctx context.Context, files []archive.File) bool {
+	for _, f := range files {
+		if has, err := k.Target.Has(ctx, fileName(f.Name)); err != nil || !has {
+			return false
+		}
+	}
+	return true
+}
+
+func (k *Maker) tell(change func(p *Progress)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	change(&k.progress)
+	if k.Told != nil {
+		k.Told(k.progress)
+	}
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// Select returns what is to be restored: what names a keyspace or a table as ks.t, all if it is empty; as names what it
+// is to become, of the same kind, the same name if it is empty. Views come with their tables.
+func Select(m *archive.Manifest, what, as string) ([]archive.RestoredTable, error) {
+	keyspace, table, one := strings.Cut(what, ".")
+	asKeyspace, asTable, asOne := strings.Cut(as, ".")
+	switch {
+	case what == "" && as != "":
+		return nil, errors.New("--as names what one keyspace or table becomes: say which one")
+	case as != "" && one != asOne:
+		return nil, fmt.Errorf("%s cannot become %s: a keyspace becomes a keyspace, a table a table", what, as)
+	case as == "":
+		asKeyspace, asTable = keyspace, table
+	}
+	var out []archive.RestoredTable
+	for _, t := range m.Tables {
+		if schema.IsSystem(t.Keyspace) || what != "" && t.Keyspace != keyspace || one && t.Name != table {
+			continue
+		}
+		r := archive.RestoredTable{Keyspace: t.Keyspace, Name: t.Name, AsKeyspace: t.Keyspace, As: t.Name}
+		if what != "" {
+			r.AsKeyspace = asKeyspace
+		}
+		if one {
+			r.As = asTable
+		}
+		out = append(out, r)
+	}
+	if len(out) == 0 {
+		if what == "" {
+			return nil, errors.New("the backup has no tables")
+		}
+		return nil, fmt.Errorf("the backup has no %s: see ilion backup list", what)
+	}
+	return out, nil
+}
+
+func batchNamed(text string) (id [16]byte, ok bool) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != len(id) {
+		return id, false
+	}
+	return [16]byte(b), true
+}

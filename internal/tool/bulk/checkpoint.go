@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bulk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// checkpointEvery is how often a checkpoint is written at most.
+const checkpointEvery = time.Second
+
+// checkpoint is what a load needs to go on after it was killed.
+type checkpoint struct {
+	Table    string   `json:"table"`
+	Files    []input  `json:"files"`
+	Position position `json:"position"`
+	Loaded   int64    `json:"loaded"`
+	Rejected int64    `json:"rejected"`
+	// ErrorBytes is how long the error file is.
+	ErrorBytes int64 `json:"error_bytes"`
+}
+
+// SaveJSON replaces a file by the JSON of v: after a crash it is the old or the new one, and whole.
+func SaveJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir has the names in a directory survive a crash of the machine.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// LoadJSON reads what SaveJSON has saved; ok is false if there is none.
+func LoadJSON(path string, v any) (ok bool, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s cannot be read, remove it to begin anew: %w", path, err)
+	}
+	return true, nil
+}
+
+// ledger commits blocks in the order of the files: their rejects go to the error file, their end to the checkpoint.
+type ledger struct {
+	path, errorPath string // "" for none
+	errorMax        int64  // -1 for no bound
+	// Guarded by mu.
+	mu      sync.Mutex
+	state   checkpoint
+	next    int
+	waiting map[int]*block
+	errors  *os.File
+	saved   time.Time
+	// closed has what is answered after the end ignored: it is loaded again.
+	closed bool
+	// total is what the progress shows.
+	progress *Progress
+}
+
+var errTooMany = errors.New("too many rows were rejected")
+
+// open resumes from the checkpoint if there is one; resumed says so.
+func (l *ledger) open(table string, files []input, restart bool) (resumed bool, err error) {
+	l.state, l.waiting = checkpoint{Table: table, Files: files}, map[int]*block{}
+	if l.path == "" || restart {
+		return false, nil
+	}
+	var old checkpoint
+	if resumed, err = LoadJSON(l.path, &old); err != nil || !resumed {
+		return false, err
+	}
+	if old.Table != table || !slices.Equal(old.Files, files) {
+		return false, fmt.Errorf("%s is of another load (of %s), or its files have changed: give --restart to begin anew, "+
+			"or another --checkpoint", l.path, old.Table)
+	}
+	l.state = old
+	return true, nil
+}
+
+// openErrors opens the error file when it is first needed: cut to what the checkpoint knows of.
+func (l *ledger) openErrors() error {
+	if l.errors != nil || l.errorPath == "" {
+		return nil
+	}
+	f, err := os.OpenFile(l.errorPath, os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = f.Truncate(l.state.ErrorBytes)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekEnd)
+	}
+	l.errors = f
+	return err
+}
+
+// ended takes a block all of whose rows have an answer, and commits what can be.
+func (l *ledger) ended(b *block) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.waiting[b.seq] = b
+	for {
+		b, ok := l.waiting[l.next]
+		if !ok {
+			break
+		}
+		delete(l.waiting, l.next)
+		l.next++
+		if err := l.commit(b); err != nil {
+			return err
+		}
+	}
+	if time.Since(l.saved) < checkpointEvery {
+		return nil
+	}
+	return l.save()
+}
+
+func (l *ledger) commit(b *block) error {
+	slices.SortFunc(b.rejects, func(x, y reject) int { return x.Line - y.Line })
+	for _, r := range b.rejects {
+		if err := l.openErrors(); err != nil {
+			return err
+		}
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if l.errors != nil {
+			if _, err := l.errors.Write(append(line, '\n')); err != nil {
+				return err
+			}
+			l.state.ErrorBytes += int64(len(line)) + 1
+		}
+	}
+	l.state.Loaded += b.loaded.Load()
+	l.state.Rejected += int64(len(b.rejects))
+	l.state.Position = b.end
+	l.progress.Done.Add(b.raw)
+	l.progress.Rejected.Store(l.state.Rejected)
+	if l.errorMax >= 0 && l.state.Rejected > l.errorMax {
+		first := ""
+		if len(b.rejects) > 0 {
+			first = fmt.Sprintf(", the last: %s:%d: %s", b.rejects[0].File, b.rejects[0].Line, b.rejects[0].Reason)
+		}
+		return fmt.Errorf("%w: %d, --max-errors is %d%s", errTooMany, l.state.Rejected, l.errorMax, first)
+	}
+	return nil
+}
+
+// save writes the checkpoint, behind the rejects that it counts.
+func (l *ledger) save() error {
+	l.saved = time.Now()
+	if l.errors != nil {
+		if err := l.errors.Sync(); err != nil {
+			return err
+		}
+	}
+	if l.path == "" {
+		return nil
+	}
+	return SaveJSON(l.path, l.state)
+}
+
+// close ends the ledger; done says that all is loaded, so that nothing is to be resumed.
+func (l *ledger) close(done bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	err := l.save()
+	if l.errors != nil {
+		err = errors.Join(err, l.errors.Close())
+	}
+	if done && err == nil && l.path != "" {
+		err = os.Remove(l.path)
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bulk
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ilion-db/ilion/internal/tool/bulk/text"
+)
+
+// Format is how rows stand in files.
+type Format struct {
+	// JSON is JSON lines; else CSV in the dialect, whose first record names the columns if Header is true.
+	JSON    bool
+	Dialect text.Dialect
+	Header  bool
+}
+
+// Compression is how a file is compressed.
+type Compression string
+
+// The compressions.
+const (
+	Plain Compression = "none"
+	Gzip  Compression = "gzip"
+	Zstd  Compression = "zstd"
+)
+
+// suffix is how the names of files end that are compressed so.
+func (c Compression) suffix() string {
+	return map[Compression]string{Gzip: ".gz", Zstd: ".zst"}[c]
+}
+
+// CompressionOf tells the compression by the name of a file.
+func CompressionOf(path string) Compression {
+	for _, c := range []Compression{Gzip, Zstd} {
+		if strings.HasSuffix(path, c.suffix()) {
+			return c
+		}
+	}
+	return Plain
+}
+
+// The first bytes of compressed files (RFC 1952, RFC 8878).
+var gzipMagic, zstdMagic = []byte{0x1f, 0x8b}, []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+// zstdWindowMax bounds what a decoder of zstd holds.
+const zstdWindowMax = 128 << 20
+
+// decompress reads what is compressed or not: the first bytes tell.
+func decompress(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	head, err := b.Peek(4)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		return gzip.NewReader(b)
+	case bytes.HasPrefix(head, zstdMagic):
+		return zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindowMax))
+	}
+	return b, nil
+}
+
+// nopCloser is a writer that needs no end.
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// compress writes compressed; Close ends the compressed stream and leaves w open.
+func compress(w io.Writer, c Compression) (io.WriteCloser, error) {
+	switch c {
+	case Gzip:
+		return gzip.NewWriter(w), nil
+	case Zstd:
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	}
+	return nopCloser{w}, nil
+}
+
+// Stdio is the path of the standard input and output.
+const Stdio = "-"
+
+// input is a file to load.
+type input struct {
+	Path string `json:"path"`
+	// Size and Modified (nanoseconds since 1970) tell whether it is still the same.
+	Size     int64 `json:"size"`
+	Modified int64 `json:"modified"`
+}
+
+// inputs lists the files of paths: a directory stands for those in it whose names have an ending of the format.
+func inputs(paths []string, f Format) ([]input, error) {
+	endings := []string{".csv", ".tsv", ".txt"}
+	if f.JSON {
+		endings = []string{".json", ".jsonl", ".ndjson"}
+	}
+	var l []input
+	add := func(path string, s os.FileInfo) {
+		l = append(l, input{path, s.Size(), s.ModTime().UnixNano()})
+	}
+	for _, path := range paths {
+		if path == Stdio {
+			l = append(l, input{Path: path})
+			continue
+		}
+		s, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !s.IsDir() {
+			add(path, s)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		found := false
+		for _, e := range entries { // in order of their names
+			name := strings.TrimSuffix(e.Name(), CompressionOf(e.Name()).suffix())
+			if s, err := e.Info(); err == nil && s.Mode().IsRegular() && slices.Contains(endings, filepath.Ext(name)) {
+				found = true
+				add(filepath.Join(path, e.Name()), s)
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%s has no file that ends with %s, compressed or not", path,
+				strings.Join(endings, ", "))
+		}
+	}
+	return l, nil
+}

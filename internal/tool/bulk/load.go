@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/bulk/pipeline"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+// Client is how a server is reached.
+type Client struct {
+	rawclient.Options
+	// Addrs are nodes; connections are spread over them.
+	Addrs []string
+	// Connections times InFlight requests are under way at most; Retries bounds how often one is sent again.
+	Connections, InFlight, Retries int
+	Consistency                    dberr.Consistency
+}
+
+// LoadOptions describe a load. Load wants Client, Table and Paths.
+type LoadOptions struct {
+	Client Client
+	Table  Name
+	// Paths are files and directories, or Stdio.
+	Paths  []string
+	Stdin  io.Reader
+	Format Format
+	// Columns are those of the fields of CSV in order; nil takes those of the header, else all of the table.
+	Columns []string
+	// TTL is in seconds, 0 for none; Timestamp in microseconds since 1970, 0 for the server's.
+	TTL       int
+	Timestamp int64
+	// NullsDelete has null written, which deletes what is there; else it leaves what is there alone.
+	NullsDelete bool
+	// Rate bounds the rows a second, 0 does not.
+	Rate int
+	// Checkpoint and Errors are files, "" for none. Restart ignores a checkpoint.
+	Checkpoint, Errors string
+	Restart            bool
+	// MaxErrors is how many rows may be rejected, -1 for any number.
+	MaxErrors int64
+	// DryRun reads everything and writes nothing.
+	DryRun bool
+	// Progress shows how far it is; nil does not. Notice gets a line if the load goes on where one was ended.
+	Progress *Progress
+	Notice   io.Writer
+}
+
+// LoadReport is the outcome of a load; Loaded and Rejected count the rows of resumed loads, too.
+type LoadReport struct {
+	Loaded, Rejected, Again int64
+	Resumed                 bool
+	Took                    time.Duration
+	// Rows is how many rows this run has loaded.
+	Rows int64
+}
+
+// load is a load under way.
+type load struct {
+	o      *LoadOptions
+	table  *Table
+	pace   Pace
+	ledger *ledger
+	cancel context.CancelCauseFunc
+	pipes  []*pipeline.Pipeline
+}
+
+// Load loads files into a table. What it returns beside an error is how far it came.
+func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
+	if err := o.Format.check(); err != nil {
+		return nil, err
+	}
+	files, err := inputs(o.Paths, o.Format)
+	if err != nil {
+		return nil, err
+	}
+	if o.Progress == nil {
+		o.Progress = &Progress{}
+	}
+	for _, f := range files {
+		if f.Path == Stdio {
+			o.Checkpoint = "" // it cannot be read again
+		}
+		o.Progress.Total += f.Size
+	}
+	if o.DryRun {
+		o.Checkpoint = ""
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l := &load{o: &o, pace: Pace{Rate: o.Rate}, cancel: cancel,
+		ledger: &ledger{path: o.Checkpoint, errorPath: o.Errors, errorMax: o.MaxErrors, progress: o.Progress}}
+	resumed, err := l.ledger.open(o.Table.String(), files, o.Restart)
+	if err != nil {
+		return nil, err
+	}
+	if resumed && o.Notice != nil {
+		at := l.ledger.state.Position
+		fmt.Fprintf(o.Notice, "going on behind line %d of %s\n", at.Line, files[at.File].Path)
+	}
+	defer l.close()
+	if err := l.connect(ctx); err != nil {
+		return nil, err
+	}
+	if l.table.Counters() && resumed && o.Notice != nil {
+		fmt.Fprintln(o.Notice, "the table counts: rows that were under way when the load ended are counted twice")
+	}
+	return l.run(ctx, resumed, &source{files: files, format: o.Format, stdin: o.Stdin, from: l.ledger.state.Position})
+}
+
+func (l *load) close() {
+	for _, p := range l.pipes {
+		p.Close()
+	}
+}
+
+func (f Format) check() error {
+	if f.JSON {
+		return nil
+	}
+	return f.Dialect.Check()
+}
+
+// connect opens the connections and looks at the table.
+func (l *load) connect(ctx context.Context) error {
+	c := &l.o.Client
+	n := c.Connections
+	for i := range n {
+		p, err := pipeline.Open(ctx, c.Addrs[i%len(c.Addrs)], pipeline.Options{Options: c.Options, InFlight: c.InFlight,
+			Retries: c.Retries, OnlyRefused: l.table != nil && l.table.Counters()})
+		if err != nil {
+			return err
+		}
+		l.pipes = append(l.pipes, p)
+		if i > 0 {
+			continue
+		}
+		if l.table, err = Describe(p.Conn(), l.o.Table); err != nil {
+			return err
+		}
+		if l.table.Counters() {
+			p.OnlyRefused()
+		}
+	}
+	l.o.Progress.again = func() (sum int64) {
+		for _, p := range l.pipes {
+			sum += p.Again()
+		}
+		return sum
+	}
+	return nil
+}
+
+// run reads, writes and reports.
+func (l *load) run(ctx context.Context, resumed bool, s *source) (*LoadReport, error) {
+	l.o.Progress.Start()
+	blocks := make(chan *block)
+	var wg sync.WaitGroup
+	for _, p := range l.pipes {
+		wg.Go(func() {
+			w := &writer{load: l, pipe: p, ctx: ctx}
+			if err := w.run(blocks); err != nil {
+				l.cancel(err)
+			}
+		})
+	}
+	err := s.run(ctx, blocks)
+	close(blocks)
+	wg.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	took := l.o.Progress.Stop()
+	err = errors.Join(err, l.ledger.close(err == nil))
+	rep := &LoadReport{Loaded: l.ledger.state.Loaded, Rejected: l.ledger.state.Rejected, Resumed: resumed, Took: took,
+		Again: l.o.Progress.again(), Rows: l.o.Progress.Rows.Load()}
+	if err != nil && l.o.Checkpoint != "" && !errors.Is(err, errTooMany) {
+		err = fmt.Errorf("%w; the same command goes on where this one ended", err)
+	}
+	return rep, err
+}
+
+// rejected says whether an error is about a row, and not about the server or the connection.
+func rejected(err error) bool {
+	e, ok := errors.AsType[*cqlwire.Error](err)
+	return ok && (e.Code == cqlwire.CodeInvalid || e.Code == cqlwire.CodeServer || e.Code == cqlwire.CodeConfig ||
+		e.Code == cqlwire.CodeWriteFailure || e.Code == cqlwire.CodeFunctionFailure || e.Code == cqlwire.CodeProtocol)
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bulk
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	barEvery  = 200 * time.Millisecond
+	lineEvery = 5 * time.Second
+	barWidth  = 30
+)
+
+// Progress shows how far something is: a bar that moves on a terminal, else a line every five seconds.
+type Progress struct {
+	// Out is where, nil for nowhere; Terminal says that it is one.
+	Out      io.Writer
+	Terminal bool
+	// Total is what Done comes to, 0 if that is not known: bytes, token ranges, whatever is counted.
+	Total int64
+
+	Rows, Rejected, Done atomic.Int64
+	again                func() int64
+	begin                time.Time
+	stop, stopped        chan struct{}
+}
+
+// Start shows until Stop.
+func (p *Progress) Start() {
+	p.begin, p.stop, p.stopped = time.Now(), make(chan struct{}), make(chan struct{})
+	if p.Out == nil {
+		close(p.stopped)
+		return
+	}
+	every := lineEvery
+	if p.Terminal {
+		every = barEvery
+	}
+	go func() {
+		defer close(p.stopped)
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for last := int64(0); ; {
+			select {
+			case <-p.stop:
+				if p.Terminal {
+					fmt.Fprint(p.Out, "\r\x1b[K")
+				}
+				return
+			case <-t.C:
+				rows := p.Rows.Load()
+				p.show(float64(rows-last) / every.Seconds())
+				last = rows
+			}
+		}
+	}()
+}
+
+// Stop ends the showing, and returns how long all took.
+func (p *Progress) Stop() time.Duration {
+	close(p.stop)
+	<-p.stopped
+	return time.Since(p.begin)
+}
+
+func (p *Progress) show(rate float64) {
+	line := p.line(rate, time.Since(p.begin))
+	if p.Terminal {
+		line = "\r" + line + "\x1b[K"
+	} else {
+		line += "\n"
+	}
+	_, _ = io.WriteString(p.Out, line) // what is shown is worth no failure
+}
+
+// line is what is shown after some time; rate is that of rows a second since the last line.
+func (p *Progress) line(rate float64, took time.Duration) string {
+	var b strings.Builder
+	left := time.Duration(-1)
+	done := p.Done.Load()
+	if p.Total > 0 {
+		part := min(1, float64(done)/float64(p.Total))
+		if p.Terminal {
+			full := int(part * barWidth)
+			b.WriteString("[" + strings.Repeat("#", full) + strings.Repeat(".", barWidth-full) + "] ")
+		}
+		fmt.Fprintf(&b, "%5.1f %%  ", part*100)
+		if part > 0 && part < 1 {
+			left = time.Duration(float64(took) * (1 - part) / part).Round(time.Second)
+		}
+	}
+	fmt.Fprintf(&b, "%d rows  %.0f rows/s", p.Rows.Load(), rate)
+	if n := p.Rejected.Load(); n > 0 {
+		fmt.Fprintf(&b, "  %d rejected", n)
+	}
+	if left >= 0 {
+		fmt.Fprintf(&b, "  %s left", left)
+	}
+	if p.again != nil {
+		if n := p.again(); n > 0 {
+			fmt.Fprintf(&b, "  %d sent again", n)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/bulk/pipeline"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+// PageRows is how many rows are asked for at once.
+const PageRows = 1000
+
+// TokenRange is the tokens above Above up to Last.
+type TokenRange struct{ Above, Last int64 }
+
+// Ring cuts the ring of tokens into n ranges of equal length, 1 to 65536.
+func Ring(n int) []TokenRange {
+	l := make([]TokenRange, n)
+	step := math.MaxUint64/uint64(n) + 1
+	for i := range l {
+		l[i] = TokenRange{int64(uint64(i)*step) + math.MinInt64, int64(uint64(i+1)*step-1) + math.MinInt64}
+		if i > 0 {
+			l[i].Above--
+		}
+	}
+	l[n-1].Last = math.MaxInt64
+	return l
+}
+
+// Where restricts a query of the table to the range.
+func (r TokenRange) Where(t *Table) string {
+	return fmt.Sprintf(" WHERE %s > %d AND %s <= %d", t.TokenOf(), r.Above, t.TokenOf(), r.Last)
+}
+
+// Reader reads pages over one connection, which it opens when it is first needed and anew when it broke.
+type Reader struct {
+	Client Client
+	Addr   string
+	conn   *rawclient.Conn
+}
+
+// Close ends the connection.
+func (r *Reader) Close() {
+	if r.conn != nil {
+		r.conn.Close()
+	}
+}
+
+// Pages runs a query and calls f with each page of its answer. A page that the server refuses, has no time for or loses
+// the connection over is asked for again, Client.Retries times at most.
+func (r *Reader) Pages(ctx context.Context, text string, f func(*cqlwire.Result) error) error {
+	q := cqlwire.Query{Text: []byte(text)}
+	q.Consistency, q.PageSize = r.Client.Consistency, PageRows
+	for {
+		res, err := r.page(ctx, &q)
+		if err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+		if err := f(res); err != nil {
+			return err
+		}
+		if q.PagingState = res.PagingState; q.PagingState == nil {
+			return nil
+		}
+	}
+}
+
+func (r *Reader) page(ctx context.Context, q *cqlwire.Query) (*cqlwire.Result, error) {
+	for tries := 1; ; tries++ {
+		res, err := r.ask(ctx, q)
+		if err == nil {
+			return res, nil
+		}
+		e, answered := errors.AsType[*cqlwire.Error](err)
+		if !answered {
+			r.Close()
+			r.conn = nil
+		}
+		worth := !answered || pipeline.Refused(err) || e.Code == cqlwire.CodeReadTimeout ||
+			e.Code == cqlwire.CodeReadFailure
+		if !worth || tries > r.Client.Retries {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pipeline.Backoff(tries)):
+		}
+	}
+}
+
+func (r *Reader) ask(ctx context.Context, q *cqlwire.Query) (*cqlwire.Result, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c, err := r.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	op, body, err := c.Call(cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
+	if err != nil {
+		return nil, err
+	}
+	if op != cqlwire.OpResult {
+		return nil, fmt.Errorf("unexpected answer %v", op)
+	}
+	return cqlwire.DecodeResult(body, cqlwire.V4)
+}
+
+// Conn is the connection, for single calls.
+func (r *Reader) Conn(ctx context.Context) (*rawclient.Conn, error) {
+	if r.conn != nil {
+		return r.conn, nil
+	}
+	c, err := rawclient.Dial(ctx, r.Addr, r.Client.Options)
+	r.conn = c
+	return c, err
+}

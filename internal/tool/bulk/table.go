@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bulk
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+// Name is the name of a table.
+type Name struct{ Keyspace, Table string }
+
+// ParseName reads KEYSPACE.TABLE; a part in double quotes is taken as it is, another one in lower case.
+func ParseName(s string) (Name, error) {
+	i := strings.IndexByte(s, '.')
+	if strings.HasPrefix(s, `"`) {
+		i = strings.Index(s, `".`) + 1
+	}
+	if i <= 0 || i == len(s)-1 {
+		return Name{}, fmt.Errorf("%q is not KEYSPACE.TABLE", s)
+	}
+	return Name{cqltype.JSONName(s[:i]), cqltype.JSONName(s[i+1:])}, nil
+}
+
+// String is the name as CQL has it.
+func (n Name) String() string {
+	return cqltype.QuoteName(n.Keyspace) + "." + cqltype.QuoteName(n.Table)
+}
+
+// Column is a column as system_schema describes it.
+type Column struct {
+	Name string
+	// Kind is partition_key, clustering, static or regular.
+	Kind string
+	// Type is the text of the type.
+	Type     string
+	position int32
+}
+
+// IsKey tells whether the column is of the primary key.
+func (c Column) IsKey() bool { return c.Kind == "partition_key" || c.Kind == "clustering" }
+
+// IsCounter tells whether it is a counter.
+func (c Column) IsCounter() bool { return c.Type == "counter" }
+
+// Table is a table: its columns are the partition key, the clustering key and the others by name, as SELECT * has them.
+type Table struct {
+	Name    Name
+	Columns []Column
+}
+
+// Quote writes a string as a literal.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// Describe asks the server for a table.
+func Describe(c *rawclient.Conn, n Name) (*Table, error) {
+	r, err := c.Query("SELECT column_name, kind, position, type FROM system_schema.columns WHERE keyspace_name = " +
+		Quote(n.Keyspace) + " AND table_name = " + Quote(n.Table))
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{Name: n}
+	err = EachRow(r, func(row [][]byte) error {
+		c := Column{Name: string(row[0]), Kind: string(row[1]), Type: string(row[3])}
+		if len(row[2]) == 4 {
+			c.position = int32(binary.BigEndian.Uint32(row[2]))
+		}
+		t.Columns = append(t.Columns, c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Columns) == 0 {
+		return nil, fmt.Errorf("there is no table %s: create it first, or look at its spelling", n)
+	}
+	rank := map[string]int{"partition_key": 0, "clustering": 1}
+	of := func(c Column) int {
+		if i, ok := rank[c.Kind]; ok {
+			return i
+		}
+		return 2
+	}
+	slices.SortFunc(t.Columns, func(a, b Column) int {
+		return cmp.Or(of(a)-of(b), int(a.position-b.position), strings.Compare(a.Name, b.Name))
+	})
+	return t, nil
+}
+
+// Names are the names of the columns that f takes, all if it is nil.
+func (t *Table) Names(f func(Column) bool) (names []string) {
+	for _, c := range t.Columns {
+		if f == nil || f(c) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Column finds a column.
+func (t *Table) Column(name string) (Column, bool) {
+	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
+	if i < 0 {
+		return Column{}, false
+	}
+	return t.Columns[i], true
+}
+
+// Counters tells whether the table counts.
+func (t *Table) Counters() bool { return slices.ContainsFunc(t.Columns, Column.IsCounter) }
+
+// QuoteAll writes names as CQL, with commas.
+func QuoteAll(names []string) string {
+	l := make([]string, len(names))
+	for i, n := range names {
+		l[i] = cqltype.QuoteName(n)
+	}
+	return strings.Join(l, ", ")
+}
+
+// TokenOf is the token of the table's partition key, as CQL has it.
+func (t *Table) TokenOf() string {
+	return "token(" + QuoteAll(t.Names(func(c Column) bool { return c.Kind == "partition_key" })) + ")"
+}
+
+// EachRow calls f with each row of a result; values are views over it.
+func EachRow(r *cqlwire.Result, f func(row [][]byte) error) error {
+	row, cells := make([][]byte, r.ColumnCount), r.Cells
+	for range r.RowCount {
+		for i := range row {
+			var ok bool
+			if row[i], cells, ok = cqlwire.NextCell(cells); !ok {
+				return fmt.Errorf("the answer of %d rows is cut short", r.RowCount)
+			}
+		}
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

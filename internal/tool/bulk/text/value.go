@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package text
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+)
+
+// Style is how values within composed ones are quoted.
+type Style uint8
+
+// The styles. Both are read by Parse.
+const (
+	// CQL is that of literals, which cqlsh's COPY writes, too: strings in single quotes, sets in braces.
+	CQL Style = iota
+	// JSON is that of JSON values.
+	JSON
+)
+
+// Content appends a value that is not null as the content of a field of CSV, without the quotes of the field: native
+// types bare, others as a CQL literal.
+func Content(dst []byte, t *cqltype.Type, wire []byte) []byte {
+	if composed(t) {
+		return Append(dst, t, wire, CQL)
+	}
+	return appendBare(dst, t, wire)
+}
+
+// Append appends a value as it stands within another one, or as the member of a JSON object.
+func Append(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte {
+	if wire == nil {
+		return append(dst, "null"...)
+	}
+	switch t.Kind {
+	case cqltype.List, cqltype.Set, cqltype.Vector, cqltype.Tuple:
+		return appendSequence(dst, t, wire, style)
+	case cqltype.Map:
+		return appendMap(dst, t, wire, style)
+	case cqltype.UDT:
+		return appendFields(dst, t, wire, style)
+	}
+	if !quoted(t, wire, style) {
+		return appendBare(dst, t, wire)
+	}
+	return appendQuoted(dst, string(appendBare(nil, t, wire)), style)
+}
+
+func composed(t *cqltype.Type) bool {
+	return t.IsCollection() || t.Kind == cqltype.Tuple || t.Kind == cqltype.UDT || t.Kind == cqltype.Vector
+}
+
+// quoted tells whether a native value is put in quotes. The empty value always is.
+func quoted(t *cqltype.Type, wire []byte, style Style) bool {
+	switch t.Kind {
+	case cqltype.Ascii, cqltype.Text, cqltype.Inet, cqltype.Date, cqltype.Time, cqltype.Timestamp:
+		return true
+	case cqltype.Boolean, cqltype.Tinyint, cqltype.Smallint, cqltype.Int, cqltype.Bigint, cqltype.Counter,
+		cqltype.Varint, cqltype.Decimal:
+		return len(wire) == 0
+	case cqltype.Float, cqltype.Double:
+		v, ok := t.Float64(wire)
+		return len(wire) == 0 || style == JSON && (!ok || v-v != 0) // JSON has no NaN and no infinities
+	}
+	return style == JSON || len(wire) == 0 && t.Kind != cqltype.Blob
+}
+
+// appendBare appends a native value without quotes.
+func appendBare(dst []byte, t *cqltype.Type, wire []byte) []byte {
+	switch {
+	case len(wire) == 0:
+		if t.Kind == cqltype.Blob || t.Kind == cqltype.Custom {
+			dst = append(dst, "0x"...)
+		}
+		return dst
+	case t.Kind == cqltype.Text || t.Kind == cqltype.Ascii:
+		return append(dst, wire...)
+	case t.Kind == cqltype.Duration && t.Text(wire) == "":
+		return append(dst, "0s"...)
+	case t.Kind == cqltype.Timestamp:
+		return appendTimestamp(dst, t, wire)
+	}
+	return append(dst, t.Text(wire)...)
+}
+
+// appendTimestamp appends a time as CQL reads it back: one outside of the years of four digits as its milliseconds.
+func appendTimestamp(dst []byte, t *cqltype.Type, wire []byte) []byte {
+	literal := t.Format(wire)
+	return append(dst, strings.Trim(literal, "'")...)
+}
+
+func appendQuoted(dst []byte, s string, style Style) []byte {
+	if style == JSON {
+		return cqltype.AppendJSONString(dst, s)
+	}
+	dst = append(dst, '\'')
+	dst = append(dst, strings.ReplaceAll(s, "'", "''")...)
+	return append(dst, '\'')
+}
+
+func appendSequence(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte {
+	brackets := "[]"
+	switch {
+	case style == JSON:
+	case t.Kind == cqltype.Set:
+		brackets = "{}"
+	case t.Kind == cqltype.Tuple:
+		brackets = "()"
+	}
+	dst = append(dst, brackets[0])
+	for i, v := range t.Elements(wire) {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		elem := t.Elems[0]
+		if t.Kind == cqltype.Tuple {
+			elem = t.Elems[i]
+		}
+		dst = Append(dst, elem, v, style)
+	}
+	return append(dst, brackets[1])
+}
+
+// appendMap puts the keys into strings where the style is JSON, as JSON has no others.
+func appendMap(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte {
+	dst = append(dst, '{')
+	first := true
+	for key, value := range t.Entries(wire) {
+		if !first {
+			dst = append(dst, ", "...)
+		}
+		first = false
+		from := len(dst)
+		if dst = Append(dst, t.Elems[0], key, style); style == JSON && dst[from] != '"' {
+			name := string(dst[from:])
+			dst = cqltype.AppendJSONString(dst[:from], name)
+		}
+		dst = Append(append(dst, ": "...), t.Elems[1], value, style)
+	}
+	return append(dst, '}')
+}
+
+func appendFields(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte {
+	dst = append(dst, '{')
+	for i, v := range t.Elements(wire) {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		switch name := t.Fields[i]; {
+		case style == JSON:
+			dst = appendName(dst, name)
+		case cqltype.QuoteName(name) == name:
+			dst = append(dst, name...)
+		default: // what CQL reads, but for a quote within the name: Parse has to tell quotes of both styles apart
+			dst = cqltype.AppendJSONString(dst, name)
+		}
+		dst = Append(append(dst, ": "...), t.Elems[i], v, style)
+	}
+	return append(dst, '}')
+}
+
+// appendName appends the name of a column or field as that of a JSON member: as SELECT JSON writes it, one with capital
+// letters within its double quotes.
+func appendName(dst []byte, name string) []byte {
+	if bytes.ContainsFunc([]byte(name), func(r rune) bool { return r >= 'A' && r <= 'Z' }) {
+		name = `"` + name + `"`
+	}
+	return cqltype.AppendJSONString(dst, name)
+}
+
+// Object appends a row as a JSON object; a null is left out.
+func Object(dst []byte, names []string, types []*cqltype.Type, row [][]byte) []byte {
+	dst = append(dst, '{')
+	first := true
+	for i, v := range row {
+		if v == nil {
+			continue
+		}
+		if !first {
+			dst = append(dst, ", "...)
+		}
+		first = false
+		dst = Append(append(appendName(dst, names[i]), ": "...), types[i], v, JSON)
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// UnloadOptions describe an unload. Unload wants Client, Path, and Table or Query.
+type UnloadOptions struct {
+	Client Client
+	Table  Name
+	// Query is unloaded instead of a table, over one connection.
+	Query string
+	// Path is a file, Stdio, or a directory, if it is one or ends with a slash: it gets a file for each token range.
+	Path        string
+	Stdout      io.Writer
+	Format      Format
+	Compression Compression
+	// Columns are those to unload; nil takes all.
+	Columns []string
+	// Ranges is how many token ranges a table is cut into, 1 to 65536.
+	Ranges int
+	// Rate bounds the rows a second, 0 does not.
+	Rate int
+	// Restart writes the files of a directory anew.
+	Restart  bool
+	Progress *Progress
+	Notice   io.Writer
+}
+
+// UnloadReport is the outcome of an unload.
+type UnloadReport struct {
+	// Rows are those of this run; Skipped is how many token ranges an earlier run had unloaded.
+	Rows    int64
+	Skipped int
+	Took    time.Duration
+}
+
+// unload is an unload under way.
+type unload struct {
+	o     *UnloadOptions
+	table *Table // nil for a query
+	pace  Pace
+	// one is the file that all ranges go to, nil for a directory.
+	one *sink
+}
+
+// unloadState is what tells an unload in a directory from another one.
+type unloadState struct {
+	Table   string   `json:"table"`
+	Columns []string `json:"columns"`
+	Ranges  int      `json:"ranges"`
+	Format  Format   `json:"format"`
+}
+
+// unloadCheckpoint is the name of the file that a directory has as long as it is not whole.
+const unloadCheckpoint = "unload.checkpoint"
+
+// Unload writes the rows of a table or a query to files.
+func Unload(ctx context.Context, o UnloadOptions) (*UnloadReport, error) {
+	if err := o.Format.check(); err != nil {
+		return nil, err
+	}
+	if o.Progress == nil {
+		o.Progress = &Progress{}
+	}
+	u := &unload{o: &o, pace: Pace{Rate: o.Rate}}
+	ranges := []TokenRange{{}}
+	if o.Query == "" {
+		r := &Reader{Client: o.Client, Addr: o.Client.Addrs[0]}
+		defer r.Close()
+		c, err := r.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if u.table, err = Describe(c, o.Table); err != nil {
+			return nil, err
+		}
+		for _, name := range o.Columns {
+			if _, ok := u.table.Column(name); !ok {
+				return nil, fmt.Errorf("table %s has no column %s: its columns are %s", o.Table, name,
+					QuoteAll(u.table.Names(nil)))
+			}
+		}
+		if len(o.Columns) == 0 {
+			o.Columns = u.table.Names(nil)
+		}
+		ranges = Ring(o.Ranges)
+	}
+	rep := &UnloadReport{}
+	directory, err := u.open(len(ranges))
+	if err != nil {
+		return nil, err
+	}
+	o.Progress.Total = int64(len(ranges))
+	o.Progress.Start()
+	rep.Skipped, err = u.run(ctx, ranges)
+	rep.Took, rep.Rows = o.Progress.Stop(), o.Progress.Rows.Load()
+	if u.one != nil {
+		err = u.one.end(err)
+	}
+	if err == nil && directory {
+		err = os.Remove(filepath.Join(o.Path, unloadCheckpoint))
+	} else if err != nil && directory {
+		err = fmt.Errorf("%w; the same command goes on where this one ended", err)
+	}
+	return rep, err
+}
+
+// open makes the file, or the directory, or looks at what an earlier run has left there.
+func (u *unload) open(ranges int) (directory bool, err error) {
+	o := u.o
+	s, err := os.Stat(o.Path)
+	directory = o.Path != Stdio && (err == nil && s.IsDir() || os.IsPathSeparator(o.Path[len(o.Path)-1]))
+	if !directory {
+		u.one, err = u.sink(o.Path)
+		return false, err
+	}
+	if o.Query != "" {
+		return true, errors.New("a query is unloaded to a file, not a directory")
+	}
+	if err := os.MkdirAll(o.Path, 0o755); err != nil {
+		return true, err
+	}
+	state := unloadState{Table: o.Table.String(), Columns: o.Columns, Ranges: ranges, Format: o.Format}
+	path := filepath.Join(o.Path, unloadCheckpoint)
+	var old unloadState
+	found, err := LoadJSON(path, &old)
+	if err != nil {
+		return true, err
+	}
+	whole, _ := filepath.Glob(u.file(0, "*"))
+	switch {
+	case o.Restart:
+		for _, f := range whole {
+			if err := os.Remove(f); err != nil {
+				return true, err
+			}
+		}
+	case found && fmt.Sprint(old) != fmt.Sprint(state):
+		return true, fmt.Errorf("%s was begun with other options: give --restart to begin anew", o.Path)
+	case !found && len(whole) > 0:
+		return true, fmt.Errorf("%s holds an unload of %s: take another directory, or give --restart", o.Path, o.Table)
+	}
+	return true, SaveJSON(path, state)
+}
+
+// file is the path of the file of a range; number stands for the number if it is not "".
+func (u *unload) file(i int, number string) string {
+	if number == "" {
+		number = fmt.Sprintf("%05d", i+1)
+	}
+	ending := ".csv"
+	if u.o.Format.JSON {
+		ending = ".jsonl"
+	}
+	return filepath.Join(u.o.Path, u.o.Table.Keyspace+"."+u.o.Table.Table+"-"+number+ending+u.o.Compression.suffix())
+}
+
+// run unloads ranges over all connections.
+func (u *unload) run(ctx context.Context, ranges []TokenRange) (skipped int, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for i := range min(u.o.Client.Connections, len(ranges)) {
+		wg.Go(func() {
+			r := &Reader{Client: u.o.Client, Addr: u.o.Client.Addrs[i%len(u.o.Client.Addrs)]}
+			defer r.Close()
+			for n := range work {
+				if err := u.unloadRange(ctx, r, ranges[n], n); err != nil {
+					cancel(err)
+					return
+				}
+				u.o.Progress.Done.Add(1)
+			}
+		})
+	}
+	for n := range ranges {
+		if u.one == nil {
+			if _, err := os.Stat(u.file(n, "")); err == nil {
+				skipped++
+				u.o.Progress.Done.Add(1)
+				continue
+			}
+		}
+		select {
+		case work <- n:
+		case <-ctx.Done():
+		}
+	}
+	close(work)
+	wg.Wait()
+	return skipped, context.Cause(ctx)
+}
+
+// unloadRange writes the rows of a range, to a file of its own unless there is one for all.
+func (u *unload) unloadRange(ctx context.Context, r *Reader, tokens TokenRange, n int) (err error) {
+	s, query := u.one, u.o.Query
+	if s == nil {
+		if s, err = u.sink(u.file(n, "")); err != nil {
+			return err
+		}
+		defer func() { err = s.end(err) }()
+	}
+	if u.table != nil {
+		query = "SELECT " + QuoteAll(u.o.Columns) + " FROM " + u.table.Name.String() + tokens.Where(u.table)
+	}
+	e := encoder{format: u.o.Format}
+	return r.Pages(ctx, query, func(page *cqlwire.Result) error {
+		if page.Kind != cqlwire.ResultRows {
+			return errors.New("the statement answers no rows: only SELECT does")
+		}
+		text, err := e.page(page)
+		if err != nil {
+			return err
+		}
+		if err := s.write(e.header(page), text); err != nil {
+			return err
+		}
+		u.o.Progress.Rows.Add(int64(page.RowCount))
+		u.pace.Wait(ctx, page.RowCount)
+		return nil
+	})
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/bulk/pipeline"
+	"github.com/ilion-db/ilion/internal/tool/bulk/text"
+)
+
+// writer writes the blocks that one connection takes.
+type writer struct {
+	load *load
+	pipe *pipeline.Pipeline
+	ctx  context.Context
+	// statements are prepared for lists of columns, by the names in the header.
+	statements map[string]*statement
+	fields     []text.Field
+	exec       cqlwire.Execute
+}
+
+// statement writes rows that have the same columns.
+type statement struct {
+	id    []byte
+	bind  []cqlwire.Column
+	names []string
+	// key says which values are of the primary key; index finds a value by its column.
+	key   []bool
+	index map[string]int
+}
+
+// run writes blocks until there are no more.
+func (w *writer) run(blocks <-chan *block) error {
+	w.statements = map[string]*statement{}
+	ahead := []*block{}
+	// The first block tells the statement, which is prepared before answers are read.
+	if b, ok := <-blocks; ok {
+		if err := w.prepare(b.columns); err != nil {
+			return err
+		}
+		ahead = append(ahead, b)
+	}
+	w.pipe.Start()
+	for {
+		var b *block
+		if len(ahead) > 0 {
+			b, ahead = ahead[0], nil
+		} else {
+			select {
+			case b = <-blocks:
+			default: // nothing to do: what is buffered goes
+				w.pipe.Flush()
+				b = <-blocks
+			}
+		}
+		if b == nil {
+			break
+		}
+		if err := w.block(b); err != nil {
+			return err
+		}
+	}
+	return w.pipe.Wait()
+}
+
+// block sends the rows of a block.
+func (w *writer) block(b *block) error {
+	st := w.statements[strings.Join(b.columns, "\x00")]
+	if st == nil {
+		return fmt.Errorf("%s has other columns than the first file: load it by itself", b.path)
+	}
+	b.pending.Store(1)
+	err := b.records(w.load.o.Format, func(line int, record string) error {
+		if w.ctx.Err() != nil {
+			return context.Cause(w.ctx)
+		}
+		if err := w.values(st, record); err != nil {
+			b.reject(line, record, err)
+			return nil
+		}
+		w.load.pace.Wait(w.ctx, 1)
+		if w.load.o.DryRun {
+			w.loaded(b)
+			return nil
+		}
+		b.pending.Add(1)
+		w.pipe.Send(cqlwire.OpExecute, func(dst []byte) []byte { return w.exec.Append(dst, cqlwire.V4) },
+			func(err error) { w.answer(b, line, record, err) })
+		return w.pipe.Err()
+	})
+	if err != nil {
+		return err
+	}
+	return w.ended(b)
+}
+
+func (w *writer) loaded(b *block) {
+	b.loaded.Add(1)
+	w.load.o.Progress.Rows.Add(1)
+}
+
+// answer takes the answer to a row.
+func (w *writer) answer(b *block, line int, record string, err error) {
+	switch {
+	case err == nil:
+		w.loaded(b)
+	case rejected(err):
+		b.reject(line, record, err)
+	default:
+		w.load.cancel(fmt.Errorf("%s:%d: %w", b.path, line, err))
+		return // the block does not end: it is written again
+	}
+	if err := w.ended(b); err != nil {
+		w.load.cancel(err)
+	}
+}
+
+// ended counts down what is pending of a block.
+func (w *writer) ended(b *block) error {
+	if b.pending.Add(-1) > 0 {
+		return nil
+	}
+	return w.load.ledger.ended(b)
+}
+
+// values reads a record into the values of the statement to execute.
+func (w *writer) values(st *statement, record string) error {
+	e := &w.exec
+	e.ID, e.Consistency = st.id, w.load.o.Client.Consistency
+	e.Values = append(e.Values[:0], make([][]byte, len(st.bind))...)
+	e.Unset = append(e.Unset[:0], make([]bool, len(st.bind))...)
+	if w.load.o.Format.JSON {
+		err := text.Members(record, func(name, value string) error {
+			i, ok := st.index[cqltype.JSONName(name)]
+			if !ok {
+				if i, ok = st.index[name]; !ok {
+					return fmt.Errorf("there is no column %q to load", name)
+				}
+			}
+			v, err := text.Member(st.bind[i].Type, value)
+			if err != nil {
+				return fmt.Errorf("column %s: %w", st.names[i], err)
+			}
+			e.Values[i] = v
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	} else if err := w.csv(st, record); err != nil {
+		return err
+	}
+	counters := w.load.table.Counters()
+	for i, v := range e.Values {
+		switch {
+		case v != nil:
+		case st.key[i]:
+			return fmt.Errorf("column %s of the primary key is null or missing", st.names[i])
+		case counters:
+			e.Values[i] = make([]byte, 8) // nothing is added
+		case !w.load.o.NullsDelete:
+			e.Unset[i] = true
+		}
+	}
+	return nil
+}
+
+func (w *writer) csv(st *statement, record string) (err error) {
+	if w.fields, err = w.load.o.Format.Dialect.Fields(w.fields[:0], record); err != nil {
+		return err
+	}
+	if len(w.fields) != len(st.bind) {
+		return fmt.Errorf("the record has %d fields, %d are expected", len(w.fields), len(st.bind))
+	}
+	for i, f := range w.fields {
+		if f.Null {
+			continue
+		}
+		at := st.index[st.names[i]]
+		if w.exec.Values[at], err = text.Parse(st.bind[at].Type, f.Text); err != nil {
+			return fmt.Errorf("column %s: %w", st.names[i], err)
+		}
+	}
+	return nil
+}
+
+// prepare makes the statement for the columns of a header, nil if there is none.
+func (w *writer) prepare(header []string) error {
+	t, o := w.load.table, w.load.o
+	given := o.Columns
+	if len(given) == 0 {
+		given = header
+	}
+	if len(given) == 0 {
+		given = t.Names(nil)
+	}
+	var names []string
+	for _, name := range given {
+		if _, ok := t.Column(name); !ok {
+			if _, ok = t.Column(cqltype.JSONName(name)); !ok {
+				return fmt.Errorf("table %s has no column %s: its columns are %s; --columns names those of the fields",
+					t.Name, name, QuoteAll(t.Names(nil)))
+			}
+			name = cqltype.JSONName(name)
+		}
+		if slices.Contains(names, name) {
+			return fmt.Errorf("column %s is there twice", name)
+		}
+		names = append(names, name)
+	}
+	for _, key := range t.Names(Column.IsKey) {
+		if !slices.Contains(names, key) && !(o.Format.JSON && len(o.Columns) == 0) {
+			return fmt.Errorf("column %s of the primary key is missing among %s", key, QuoteAll(names))
+		}
+	}
+	query, bound := t.insert(names, o.TTL, o.Timestamp)
+	r, err := w.pipe.Conn().Prepare(query)
+	if err != nil {
+		return err
+	}
+	if len(r.Bind) != len(bound) {
+		return fmt.Errorf("prepare %s: the server binds %d values", query, len(r.Bind))
+	}
+	st := &statement{id: slices.Clone(r.ID), bind: r.Bind, names: names, index: map[string]int{}}
+	for i, name := range bound {
+		st.index[name] = i
+		c, _ := t.Column(name)
+		st.key = append(st.key, c.IsKey())
+	}
+	if t.Counters() && (o.TTL != 0 || o.Timestamp != 0) {
+		return errors.New("counters have neither a TTL nor a timestamp")
+	}
+	w.statements[strings.Join(header, "\x00")] = st
+	return nil
+}
+
+// insert is the statement that writes columns, and the columns in the order in which it binds them.
+func (t *Table) insert(names []string, ttl int, timestamp int64) (query string, bound []string) {
+	if t.Counters() {
+		var sets, where, last []string
+		for _, name := range names {
+			quoted := cqltype.QuoteName(name)
+			if c, _ := t.Column(name); c.IsKey() {
+				where, last = append(where, quoted+" = ?"), append(last, name)
+			} else {
+				sets, bound = append(sets, quoted+" = "+quoted+" + ?"), append(bound, name)
+			}
+		}
+		query = "UPDATE " + t.Name.String() + " SET " + strings.Join(sets, ", ") + " WHERE " +
+			strings.Join(where, " AND ")
+		return query, append(bound, last...)
+	}
+	query = "INSERT INTO " + t.Name.String() + " (" + QuoteAll(names) + ") VALUES (?" +
+		strings.Repeat(", ?", len(names)-1) + ")"
+	var using []string
+	if ttl > 0 {
+		using = append(using, "TTL "+strconv.Itoa(ttl))
+	}
+	if timestamp != 0 {
+		using = append(using, "TIMESTAMP "+strconv.FormatInt(timestamp, 10))
+	}
+	if len(using) > 0 {
+		query += " USING " + strings.Join(using, " AND ")
+	}
+	return query, names
+}

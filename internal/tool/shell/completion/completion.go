@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package completion says how what is being typed may go on: with keywords, and with the names that a schema has.
+//
+// It looks at the words around the cursor and follows no grammar, so it may offer what does not fit; it refuses
+// nothing. It asks nobody: who calls it brings the schema. Start at Complete.
+package completion
+
+import (
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/tool/shell/statement"
+)
+
+// wordsMax bounds how many words are offered.
+const wordsMax = 1000
+
+// Schema is what there is to be named.
+type Schema map[string]*Keyspace
+
+// Keyspace is what a keyspace holds. Tables has the columns of tables and views by their names.
+type Keyspace struct {
+	Tables           map[string][]string
+	Types, Functions []string
+}
+
+// Input is what is being typed.
+type Input struct {
+	// Before is what stands before the cursor, from the beginning of the statement, and After what stands behind it.
+	Before, After string
+	// Keyspace is that of names without one, "" for none; Schema may be nil; Commands are those of the shell.
+	Keyspace string
+	Schema   Schema
+	Commands []string
+}
+
+// context is an input taken apart.
+type context struct {
+	Input
+	tokens []string // of the statement before the word at the cursor: words in upper case, names as they are
+	raw    []string // the same as they were typed
+	prefix string
+	start  int
+	table  []string // the table that the statement names: keyspace and name, or name
+}
+
+// Complete returns the words that may stand at the cursor, in order, and where in Before the word begins that they
+// complete.
+func Complete(in Input) (start int, words []string) {
+	c, ok := parse(in)
+	if !ok {
+		return len(in.Before), nil
+	}
+	words = c.words()
+	slices.Sort(words)
+	words = slices.Compact(words)
+	return c.start, words[:min(len(words), wordsMax)]
+}
+
+// parse takes the input apart; ok is false where nothing is to be completed: in strings and comments.
+func parse(in Input) (c context, ok bool) {
+	tokens, open := statement.Tokens(in.Before)
+	last := len(tokens) - 1
+	if open && (last < 0 || tokens[last].Kind != statement.Quoted || tokens[last].End != len(in.Before)) {
+		return c, false
+	}
+	c = context{Input: in, start: len(in.Before)}
+	if last >= 0 && tokens[last].End == len(in.Before) &&
+		(tokens[last].Kind == statement.Word || tokens[last].Kind == statement.Quoted && open) {
+		c.start = tokens[last].Begin
+		c.prefix = in.Before[c.start:]
+		tokens = tokens[:last]
+	}
+	for _, t := range tokens {
+		text := in.Before[t.Begin:t.End]
+		c.raw, c.tokens = append(c.raw, text), append(c.tokens, strings.ToUpper(text))
+		if text == ";" {
+			c.raw, c.tokens = nil, nil
+		}
+	}
+	c.findTable()
+	return c, true
+}
+
+// findTable looks for the table that the statement is about, behind the cursor, too.
+func (c *context) findTable() {
+	raw := slices.Clone(c.raw)
+	behind, _ := statement.Tokens(c.After)
+	for _, t := range behind {
+		text := c.After[t.Begin:t.End]
+		if text == ";" {
+			break
+		}
+		raw = append(raw, text)
+	}
+	for i, word := range raw {
+		if slices.Contains([]string{"FROM", "INTO", "UPDATE", "ON", "TABLE"}, strings.ToUpper(word)) && i+1 < len(raw) {
+			c.table = []string{unquote(raw[i+1])}
+			if i+3 < len(raw) && raw[i+2] == "." {
+				c.table = append(c.table, unquote(raw[i+3]))
+			}
+		}
+	}
+}
+
+// before is the n-th token before the cursor, from 1, in upper case, "" if there is none.
+func (c *context) before(n int) string {
+	if n > len(c.tokens) {
+		return ""
+	}
+	return c.tokens[len(c.tokens)-n]
+}
+
+// words are the words that fit.
+func (c *context) words() []string {
+	prev := c.before(1)
+	switch {
+	case prev == "":
+		return append(c.keywords(starts), c.keywords(c.Commands)...)
+	case prev == "." && len(c.raw) > 1:
+		return c.members(c.Schema[unquote(c.raw[len(c.raw)-2])])
+	}
+	if prev == "DESC" {
+		prev = "DESCRIBE"
+	}
+	if prev == "EXISTS" { // DROP TABLE IF EXISTS t
+		for i := 2; i <= 4 && (c.before(i) == "IF" || c.before(i) == "NOT"); i++ {
+			prev = c.before(i + 1)
+		}
+	}
+	out := c.keywords(follows[prev])
+	switch {
+	case slices.Contains(tableAfter, prev):
+		return append(out, c.tables()...)
+	case slices.Contains(keyspaceAfter, prev):
+		return append(out, c.names(keys(c.Schema), "")...)
+	case slices.Contains(typeAfter, prev):
+		return append(out, c.types()...)
+	case len(follows[prev]) > 0 && !slices.Contains(operandAfter, prev):
+		return out
+	}
+	first := c.tokens[0]
+	if first == "EXPLAIN" && len(c.tokens) > 1 {
+		first = c.tokens[1]
+	}
+	rows := slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "LET"}, first)
+	switch {
+	case rows && slices.Contains(operandAfter, prev):
+		out = append(append(out, c.columns()...), c.functions()...)
+		if prev == "SELECT" {
+			out = append(out, c.keywords([]string{"DISTINCT", "JSON"})...)
+		}
+	case first == "CREATE" || first == "ALTER":
+		out = append(append(out, c.keywords(clauses[first])...), c.names(natives, "")...)
+		out = append(append(out, c.columns()...), c.types()...)
+	default:
+		out = append(out, c.keywords(clauses[first])...)
+	}
+	return out
+}
+
+// keywords are those words that begin as typed. They are in lower case where that is what is typed.
+func (c *context) keywords(words []string) []string {
+	sample := c.prefix
+	if sample == "" && len(c.raw) > 0 {
+		sample = c.raw[0]
+	}
+	lower := sample != "" && sample == strings.ToLower(sample)
+	var out []string
+	for _, w := range words {
+		if !strings.HasPrefix(strings.ToUpper(w), strings.ToUpper(c.prefix)) {
+			continue
+		}
+		if lower {
+			w = strings.ToLower(w)
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// names are those names, quoted if they have to be, that begin as typed, each followed by an end.
+func (c *context) names(names []string, end string) []string {
+	typed, quoted := strings.CutPrefix(c.prefix, `"`)
+	var out []string
+	for _, n := range names {
+		text := cqltype.QuoteName(n)
+		switch {
+		case quoted && strings.HasPrefix(n, typed):
+			out = append(out, `"`+strings.ReplaceAll(n, `"`, `""`)+`"`+end)
+		case !quoted && strings.HasPrefix(strings.ToLower(n), strings.ToLower(typed)):
+			out = append(out, text+end)
+		}
+	}
+	return out
+}
+
+// tables are the tables of the keyspace in use, and keyspaces.
+func (c *context) tables() []string {
+	out := c.names(keys(c.Schema), ".")
+	if ks := c.Schema[c.Keyspace]; ks != nil {
+		out = append(out, c.names(keys(ks.Tables), "")...)
+	}
+	return out
+}
+
+// types are the user-defined types of the keyspace in use, and keyspaces.
+func (c *context) types() []string {
+	out := c.names(keys(c.Schema), ".")
+	if ks := c.Schema[c.Keyspace]; ks != nil {
+		out = append(out, c.names(ks.Types, "")...)
+	}
+	return out
+}
+
+// members are what may stand behind a keyspace and a dot.
+func (c *context) members(ks *Keyspace) []string {
+	if ks == nil {
+		return nil
+	}
+	switch before := c.before(3); {
+	case slices.Contains(tableAfter, before) || before == "EXISTS":
+		return c.names(keys(ks.Tables), "")
+	case slices.Contains(typeAfter, before):
+		return c.names(ks.Types, "")
+	}
+	return slices.Concat(c.names(keys(ks.Tables), ""), c.names(ks.Types, ""), c.names(ks.Functions, "("))
+}
+
+// columns are those of the table that the statement names.
+func (c *context) columns() []string {
+	keyspace, table := c.Keyspace, ""
+	switch len(c.table) {
+	case 0:
+		return nil
+	case 1:
+		table = c.table[0]
+	case 2:
+		keyspace, table = c.table[0], c.table[1]
+	}
+	ks := c.Schema[keyspace]
+	if ks == nil {
+		return nil
+	}
+	return c.names(ks.Tables[table], "")
+}
+
+// functions are the native ones, and those of the keyspace in use.
+func (c *context) functions() []string {
+	var out []string
+	for _, f := range functions {
+		if strings.HasPrefix(strings.ToLower(f), strings.ToLower(c.prefix)) {
+			out = append(out, f+"(")
+		}
+	}
+	if ks := c.Schema[c.Keyspace]; ks != nil {
+		out = append(out, c.names(ks.Functions, "(")...)
+	}
+	return out
+}
+
+// unquote is the name that a token stands for.
+func unquote(token string) string {
+	if strings.HasPrefix(token, `"`) {
+		return strings.ReplaceAll(strings.TrimSuffix(token[1:], `"`), `""`, `"`)
+	}
+	return strings.ToLower(token)
+}
+
+func keys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/tool/shell/completion"
+	"github.com/ilion-db/ilion/internal/tool/shell/statement"
+)
+
+// Editor is where somebody types.
+type Editor interface {
+	// Line asks for a line. ErrInterrupted says that Ctrl-C was pressed, io.EOF that Ctrl-D was.
+	Line(prompt string) (string, error)
+	// Secret asks for a line that is not shown.
+	Secret(prompt string) (string, error)
+	// Remember has a line come back when it is looked for.
+	Remember(line string)
+}
+
+// ErrInterrupted is what Editor.Line returns when what is typed is not wanted any more.
+var ErrInterrupted = errors.New("interrupted")
+
+// Interact carries out what somebody types until that ends. Errors of statements are shown and end nothing.
+func (s *Shell) Interact(ctx context.Context, e Editor) error {
+	s.editor, s.paging = e, pageRowsTerminal
+	defer func() { s.editor = nil }()
+	about, err := s.server(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.o.Out, "Connected: %s.\nHELP says what there is, Tab completes, Ctrl-D leaves.\n", about)
+	typed := ""
+	for {
+		line, err := e.Line(s.prompt())
+		switch {
+		case errors.Is(err, ErrInterrupted):
+			s.pending.Reset()
+			typed = ""
+			continue
+		case errors.Is(err, io.EOF):
+			fmt.Fprintln(s.o.Out)
+			return nil
+		case err != nil:
+			return err
+		}
+		typed += line + "\n"
+		all, err := s.pending.Add(line)
+		if err != nil {
+			s.complain(err)
+		}
+		if !s.pending.Pending() {
+			s.remember(typed)
+			typed = ""
+		}
+		if err := s.interactAll(ctx, all); errors.Is(err, errExit) {
+			return nil
+		}
+	}
+}
+
+// interactAll carries out the statements of one line to the first error. Ctrl-C cancels what runs.
+func (s *Shell) interactAll(ctx context.Context, all []statement.Statement) error {
+	for _, st := range all {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+		err := s.execute(ctx, st.Text)
+		stop()
+		if err != nil {
+			if !errors.Is(err, errExit) {
+				s.complain(err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// prompt names the keyspace, or says that a statement goes on.
+func (s *Shell) prompt() string {
+	name := "ilion"
+	if s.keyspace != "" && len(s.keyspace) <= 24 {
+		name += ":" + clean(s.keyspace)
+	}
+	if s.pending.Pending() {
+		return strings.Repeat(" ", max(0, len(name)-3)) + "... "
+	}
+	return name + "> "
+}
+
+// complain writes an error for somebody who goes on.
+func (s *Shell) complain(err error) {
+	text := err.Error()
+	if s.o.Color {
+		text = "\x1b[31m" + text + "\x1b[0m"
+	}
+	fmt.Fprintln(s.o.Err, text)
+}
+
+// remember keeps what was typed as one line, as it is called back so. What holds a password is not kept, and what
+// cannot be one line, for a string that goes over several, is kept line by line.
+func (s *Shell) remember(typed string) {
+	typed = strings.TrimSpace(typed)
+	if typed == "" || isSecret(typed) {
+		return
+	}
+	line, ok := oneLine(typed)
+	if ok {
+		s.editor.Remember(line)
+		return
+	}
+	for line := range strings.Lines(typed) {
+		if line = strings.TrimSpace(line); line != "" {
+			s.editor.Remember(line)
+		}
+	}
+}
+
+// oneLine joins lines; ok is false where that would change what they mean.
+func oneLine(text string) (string, bool) {
+	tokens, open := statement.Tokens(text)
+	if open {
+		return "", false
+	}
+	var b strings.Builder
+	last := 0
+	for _, t := range tokens {
+		space, word := text[last:t.Begin], text[t.Begin:t.End]
+		if strings.Contains(word, "\n") {
+			return "", false
+		}
+		if strings.Contains(space, "\n") || strings.TrimSpace(space) != "" {
+			space = " " // comments are not worth keeping
+		}
+		b.WriteString(space + word)
+		last = t.End
+	}
+	return strings.TrimSpace(b.String()), true
+}
+
+const (
+	// schemaAge is how old a schema may be that names are completed from.
+	schemaAge = 10 * time.Second
+	// schemaWait bounds how long somebody waits for a completion.
+	schemaWait = 3 * time.Second
+	// schemaRows bounds how many columns of tables are known.
+	schemaRows = 50000
+)
+
+// schemaCache is what there is to be named, as of a while ago.
+type schemaCache struct {
+	schema completion.Schema
+	until  time.Time
+}
+
+func (c *schemaCache) stale() { c.until = time.Time{} }
+
+// Complete says how a line may go on at a position, in characters: the line is head, one of the words, and tail.
+func (s *Shell) Complete(line string, pos int) (head string, words []string, tail string) {
+	runes := []rune(line)
+	pos = min(pos, len(runes))
+	before := string(runes[:pos])
+	tail = string(runes[pos:])
+	pending := s.pending.Text()
+	start, words := completion.Complete(completion.Input{Before: pending + before, After: tail, Keyspace: s.keyspace,
+		Schema: s.names(), Commands: s.commandWords()})
+	if start < len(pending) {
+		return before, nil, tail
+	}
+	if len(words) == 1 && !strings.HasSuffix(words[0], ".") && !strings.HasSuffix(words[0], "(") && tail == "" {
+		words[0] += " "
+	}
+	return before[:start-len(pending)], words, tail
+}
+
+// names is the schema, asked for again when it is old. Where it cannot be had the older one serves.
+func (s *Shell) names() completion.Schema {
+	if time.Now().Before(s.schema.until) {
+		return s.schema.schema
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), schemaWait)
+	defer cancel()
+	fresh := completion.Schema{}
+	keyspace := func(name string) *completion.Keyspace {
+		if fresh[name] == nil {
+			fresh[name] = &completion.Keyspace{Tables: map[string][]string{}}
+		}
+		return fresh[name]
+	}
+	for _, q := range []struct {
+		text string
+		take func(row []string)
+	}{
+		{"keyspace_name FROM system_schema.keyspaces", func(row []string) { keyspace(row[0]) }},
+		{"keyspace_name, table_name, column_name FROM system_schema.columns", func(row []string) {
+			tables := keyspace(row[0]).Tables
+			tables[row[1]] = append(tables[row[1]], row[2])
+		}},
+		{"keyspace_name, table_name, column_name FROM system_virtual_schema.columns", func(row []string) {
+			tables := keyspace(row[0]).Tables
+			tables[row[1]] = append(tables[row[1]], row[2])
+		}},
+		{"keyspace_name, type_name FROM system_schema.types", func(row []string) {
+			k := keyspace(row[0])
+			k.Types = append(k.Types, row[1])
+		}},
+		{"keyspace_name, function_name FROM system_schema.functions", func(row []string) {
+			k := keyspace(row[0])
+			k.Functions = append(k.Functions, row[1])
+		}},
+		{"keyspace_name, aggregate_name FROM system_schema.aggregates", func(row []string) {
+			k := keyspace(row[0])
+			k.Functions = append(k.Functions, row[1])
+		}},
+	} {
+		r, err := s.query(ctx, fmt.Sprintf("SELECT %s LIMIT %d", q.text, schemaRows))
+		if err != nil {
+			continue // some servers lack some of them, some users may not read them
+		}
+		for _, row := range texts(r) {
+			q.take(row)
+		}
+	}
+	if len(fresh) > 0 {
+		s.schema = schemaCache{fresh, time.Now().Add(schemaAge)}
+	}
+	return s.schema.schema
+}

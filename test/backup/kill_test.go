@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// stored counts the files of a backup's place that are below a directory.
+func stored(dir, below string) (n int) {
+	_ = filepath.WalkDir(filepath.Join(dir, below), func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+// killed runs a command of the tool and kills it once a condition holds. It returns false if the command was done
+// before.
+func (c *cluster) killed(i int, when func() bool, args ...string) bool {
+	c.t.Helper()
+	ctx, kill := context.WithCancel(c.t.Context())
+	defer kill()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.tool(ctx, append(args, "--data", c.dir(i))...)
+		ended <- err
+	}()
+	poll.Until(c.t, "the command to come so far", func() bool { return when() || len(ended) > 0 })
+	kill()
+	return <-ended != nil
+}
+
+// TestKilled kills a backup in the middle, a node while it is read, and a restore in the middle. The same commands make
+// all of it good, and of what had been stored nothing is stored again.
+func TestKilled(t *testing.T) {
+	c := start(t, 1, 8)
+	c.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TYPE ks.place (x int, y int)",
+		"CREATE TABLE ks.t (p int, k int, s text STATIC, v text, at frozen<place>, PRIMARY KEY (p, k))",
+		"CREATE INDEX by_v ON ks.t (v)",
+		"CREATE MATERIALIZED VIEW ks.seen AS SELECT p, k, v FROM ks.t WHERE v IS NOT NULL AND p IS NOT NULL AND "+
+			"k IS NOT NULL PRIMARY KEY (v, p, k)",
+		"CREATE TABLE ks.counted (p int PRIMARY KEY, n counter)")
+	const rows = 2000
+	long := strings.Repeat("x", 2000)
+	for i := range rows {
+		err := c.cql.Query("INSERT INTO ks.t (p, k, s, v, at) VALUES (?, ?, ?, ?, {x: 1, y: 2})", i%100, i, "static",
+			long+string(rune('a'+i%7))).Exec()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.do("DELETE FROM ks.t WHERE p = 7", "DELETE FROM ks.t WHERE p = 8 AND k > 100",
+		"UPDATE ks.counted SET n = n + 41 WHERE p = 1", "UPDATE ks.counted SET n = n + 1 WHERE p = 1")
+	left := c.count("ks.t")
+	to := filepath.Join(c.base, "backups")
+	slow := []string{"backup", "--to", to, "--rate", "1", "--parallel", "1"}
+	killed := c.killed(0, func() bool { return stored(to, "pending") >= 2 }, slow...)
+	if killed && stored(to, "backups") > 0 {
+		t.Fatal("a backup that was killed is listed as complete")
+	}
+	had := map[string]time.Time{}
+	_ = filepath.WalkDir(filepath.Join(to, "files"), func(path string, e fs.DirEntry, err error) error {
+		if info, bad := e.Info(); err == nil && bad == nil && !e.IsDir() {
+			had[path] = info.ModTime()
+		}
+		return nil
+	})
+	ended := make(chan string, 1)
+	go func() {
+		out, _ := c.ilion(0, slow...)
+		ended <- out
+	}()
+	poll.Until(t, "the second backup to begin", func() bool { return stored(to, "files") > len(had) || len(ended) > 0 })
+	c.nodes[0].Kill()
+	c.restart(0)
+	c.connect(0)
+	t.Logf("a backup whose node was killed: %s", <-ended)
+	c.must(0, "backup", "--to", to, "--rate", "0")
+	for path, at := range had {
+		info, err := os.Stat(path)
+		if err != nil || !info.ModTime().Equal(at) {
+			t.Errorf("%s was stored again: %v", path, err)
+		}
+	}
+	if n := stored(to, "pending"); n > 0 {
+		t.Errorf("%d notes of what was not complete are left", n)
+	}
+
+	other := start(t, 1, 3)
+	restore := []string{"restore", "--from", to}
+	other.killed(0, func() bool {
+		return errors.Is(other.cql.Query("SELECT p FROM ks.t LIMIT 1").Scan(new(int)), nil)
+	}, append(restore, "--rate", "1", "--parallel", "1")...)
+	other.must(0, restore...)
+	if n := other.count("ks.t"); n != left {
+		t.Errorf("%d rows were restored of %d", n, left)
+	}
+	if out, err := other.ilion(0, restore...); err == nil || !strings.Contains(out, "already") {
+		t.Errorf("a table was restored over one that is in use: %v %s", err, out)
+	}
+	poll.UntilNone(t, "index and view", poll.Limit, func() string {
+		a, b := 0, 0
+		if err := other.cql.Query("SELECT count(*) FROM ks.t WHERE v = ?", long+"a").Scan(&a); err != nil {
+			return err.Error()
+		}
+		if err := other.cql.Query("SELECT count(*) FROM ks.seen WHERE v = ?", long+"a").Scan(&b); err != nil {
+			return err.Error()
+		}
+		if a < left/8 || a != b {
+			return "rows are missing"
+		}
+		return ""
+	})
+	other.must(0, "restore", "ks.t", "--as", "ks.again", "--from", to, "--rate", "0")
+	if n := other.count("ks.again"); n != left {
+		t.Errorf("%d rows were restored beside, of %d", n, left)
+	}
+	var n int64
+	if err := other.cql.Query("SELECT n FROM ks.counted WHERE p = 1").Scan(&n); err != nil || n != 42 {
+		t.Errorf("the counter is %d, want 42: %v", n, err)
+	}
+}

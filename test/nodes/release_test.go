@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestTwoReleases proves what docs/operations.md says of a rolling upgrade over the change of the default from 4.0 to
+// 5.0: while there are nodes of both settings each answers by its own and says so, of itself and of its peers, they
+// agree on the schema whichever of them changed it, and conditions and batches of each are seen by the others.
+func TestTwoReleases(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts many nodes")
+	}
+	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(i int, o *node.Options) {
+		o.Compatibility = []string{"4.0", "", "4.0"}[i]
+	}})
+	var conns []*rawclient.Conn
+	for i := range c.Len() {
+		conns = append(conns, c.Dial(i))
+	}
+	first := func(i int, query string) string {
+		t.Helper()
+		r, err := conns[i].Query(query)
+		if err != nil || r.RowCount == 0 {
+			t.Fatalf("node %d: %s: %d rows: %v", i, query, r.RowCount, err)
+		}
+		n := binary.BigEndian.Uint32(r.Cells)
+		return string(r.Cells[4 : 4+n])
+	}
+	c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+	for i := range conns {
+		c.Do(i, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v text)", i))
+	}
+	poll.UntilNone(t, "one version of the schema", poll.Limit, func() string {
+		for i := range conns {
+			local := first(i, "SELECT schema_version FROM system.local")
+			if other := first(i, "SELECT schema_version FROM system.peers_v2"); other != local ||
+				local != first(0, "SELECT schema_version FROM system.local") {
+				return fmt.Sprintf("node %d has version %x, and of a peer %x", i, local, other)
+			}
+		}
+		return ""
+	})
+	for i, want := range []string{"4.0.11", "5.0.0", "4.0.11"} {
+		for _, table := range []string{"local", "peers_v2"} {
+			if got := first(i, "SELECT release_version FROM system."+table); got != want {
+				t.Errorf("node %d says %s in system.%s, want %s", i, got, table, want)
+			}
+		}
+		_, err := conns[i].Query("SELECT dateOf(now()) FROM system.local")
+		if old := want != "5.0.0"; (err == nil) != old {
+			t.Errorf("node %d, which is %s: dateOf: %v", i, want, err)
+		}
+		c.Do(i, fmt.Sprintf("INSERT INTO ks.t0 (k, v) VALUES (%d, 'new') IF NOT EXISTS", i), fmt.Sprintf(
+			"BEGIN BATCH INSERT INTO ks.t1 (k, v) VALUES (%d, 'b'); INSERT INTO ks.t2 (k, v) VALUES (%[1]d, 'b'); "+
+				"UPDATE ks.t0 SET v = 'b' WHERE k = %[1]d; APPLY BATCH", i))
+		for reader := range conns {
+			for _, table := range []string{"t0", "t1", "t2"} {
+				if v := first(reader, fmt.Sprintf("SELECT v FROM ks.%s WHERE k = %d", table, i)); v != "b" {
+					t.Errorf("node %d reads %q from ks.%s, written by node %d", reader, v, table, i)
+				}
+			}
+		}
+	}
+}
