@@ -367,7 +367,7 @@ func TestChangesOverKills(t *testing.T) {
 		t.Log(stirTable(dice, by, feedTable, ids))
 		l.until(int64(kill)*each + each/2)
 		victim.start()
-		victim.isKnown()
+		f.acquaint()
 		t.Log(stirTable(dice, by, feedTable, ids))
 		l.until(int64(kill)*each + each*3/4)
 		t.Log(stirTable(dice, by, feedTable, ids))

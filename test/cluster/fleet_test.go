@@ -414,7 +414,7 @@ func (f *fleet) until(what string, limit time.Duration, missing func() string) t
 }
 
 // settle waits until every node that runs says that all is well and every replica set is whole: as many voters as there
-// are nodes, at most four, and a leader.
+// are nodes, at most four, and a leader; and that the nodes are acquainted.
 func (f *fleet) settle() time.Duration {
 	f.t.Helper()
 	return f.until("settle", f.patience, func() string {
@@ -428,8 +428,40 @@ func (f *fleet) settle() time.Duration {
 				return m.name() + ": " + text
 			}
 		}
-		return ""
+		return strangers(alive)
 	})
+}
+
+// acquaint waits until every node that runs knows since when each other one remembers writes.
+func (f *fleet) acquaint() {
+	f.t.Helper()
+	f.until("nodes know each other", settleTime, func() string { return strangers(f.alive()) })
+}
+
+// strangers names two nodes of which one does not know yet since when the other remembers writes. Should that one take
+// over now from a leader that is killed, nobody could tell whether a write that was under way was applied.
+func strangers(alive []*member) string {
+	told := map[string]string{} // by every node of itself
+	seen := map[string]map[string]string{}
+	for _, m := range alive {
+		s, err := m.status()
+		if err != nil {
+			return err.Error()
+		}
+		seen[s.Node] = map[string]string{}
+		for _, n := range s.Nodes {
+			seen[s.Node][n.ID] = n.WriteMemory
+		}
+		told[s.Node] = seen[s.Node][s.Node]
+	}
+	for node, of := range seen {
+		for other, memory := range told {
+			if of[other] != memory {
+				return fmt.Sprintf("node %s does not know the memory of node %s", node, other)
+			}
+		}
+	}
+	return ""
 }
 
 // still waits until the cluster is settled and no replica has moved for a while.

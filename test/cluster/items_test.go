@@ -528,7 +528,7 @@ func TestItemsOverKills(t *testing.T) {
 		t.Log(l.stir(dice, by))
 		l.more(pause)
 		victim.start()
-		victim.isKnown()
+		f.acquaint()
 	}
 	f.settle()
 	l.more(pause)

@@ -61,7 +61,7 @@ func (k *killer) kill(phase string, kinds []string) {
 	k.l.more(500)
 	k.l.mark("start of " + victim.name())
 	victim.start()
-	victim.isKnown()
+	f.acquaint()
 	k.l.only(f.alive()...)
 	k.l.more(1500)
 }

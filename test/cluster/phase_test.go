@@ -157,7 +157,6 @@ func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	f.until(c.what+" has ended", 2*settleTime, ended)
 	f.settle()
 	l.only(f.alive()...)
-	victim.isKnown()
 	l.more(*requests / 32)
 	<-c.told
 	return fmt.Sprintf("%s, %s killed when %s: %s", c.what, k.role, seen, last)

@@ -261,7 +261,7 @@ func TestTableChangesOverKills(t *testing.T) {
 		t.Log(stirTable(dice, by, tableName, ids))
 		l.until(int64(kill)*each + each/2)
 		victim.start()
-		victim.isKnown()
+		f.acquaint()
 		t.Log(stirTable(dice, by, tableName, ids))
 	}
 	l.until(*tableWrites)

@@ -136,7 +136,7 @@ func TestTransactionsOverKills(t *testing.T) {
 		victim.kill()
 		more(200)
 		victim.start()
-		victim.isKnown()
+		f.acquaint()
 	}
 	more(200)
 	close(stop)

@@ -5,6 +5,7 @@ package admin
 import (
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -85,6 +86,7 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 		out.Replicas, out.DiskFree, out.DiskFull, out.DiskBytes = k.Replicas, k.DiskFree, k.DiskFull, k.DiskBytes
 		out.HeldBytes = k.Held
 		out.ClockSkewMillis, out.Software = k.Skew.Milliseconds(), k.Software
+		out.WriteMemory = strconv.FormatUint(k.Memory, 16)
 		if k.Alive { // one that is dead leads nothing
 			out.Leading = k.Leading
 			out.UpSeconds = int64(time.Since(k.Started) / time.Second)

@@ -55,6 +55,10 @@ type NodeStatus struct {
 	ClockSkewMillis int64  `json:"clock_skew_ms"`
 	UpSeconds       int64  `json:"up_seconds"`
 	Software        string `json:"software"`
+	// WriteMemory stands for the moment since when all replicas of the node remember which writes they have applied, as
+	// this node has heard of it, in hex. Where it is what the node shows of itself, this node's writes survive that the
+	// node takes over from a leader that died.
+	WriteMemory string `json:"write_memory,omitempty"`
 }
 
 // TableStatus is a table with its physical partitions.
