@@ -98,7 +98,9 @@ type peer struct {
 	heard  time.Time // when report came; zero: never
 	// began is when another process than the one before was heard of, zero if there was none before.
 	began time.Time
-	skew  time.Duration
+	// returned is set when the node is back and has not reported since: it may be another process.
+	returned bool
+	skew     time.Duration
 	// memory are the last values of Report.Memory that differ, the newest one first, and when they were heard.
 	memory [memoriesMax]struct {
 		value uint64
@@ -189,13 +191,16 @@ func (p *Peers) Watch(nodes []topology.NodeID) {
 }
 
 // SetDown notes that a node went away, or that it is back (PE1).
-func (p *Peers) SetDown(node topology.NodeID, down bool) {
+func (p *Peers) SetDown(node topology.NodeID, down bool) { p.setDown(node, down, false) }
+
+// setDown is SetDown; reports says that the node has just reported.
+func (p *Peers) setDown(node topology.NodeID, down, reports bool) {
 	p.mu.Lock()
 	q := p.peers[node]
 	changed := q != nil && q.down.IsZero() == down
 	if changed {
 		q.down = time.Time{}
-		q.stops = false
+		q.stops, q.returned = false, !down && !reports && !q.heard.IsZero()
 		if down {
 			q.down = p.opts.Now()
 		}
@@ -232,15 +237,16 @@ func (p *Peers) Stopping() map[topology.NodeID]bool {
 // youngFor is how long a process is young, in intervals of Options.Every: all others have heard of it by then.
 const youngFor = 3
 
-// Young returns the nodes whose processes have been started anew so lately that others may not have heard of it: they
-// are to be given nothing to lead. A leader that remembers nothing of before could not tell whether a write that is
-// sent again was applied, and neither could its sender.
+// Young returns the nodes whose processes have been started anew so lately that others may not have heard of it, and
+// those that came back and have yet to say whether they were: they are to be given nothing to lead. A leader that
+// remembers nothing of before could not tell whether a write that is sent again was applied, and neither could its
+// sender.
 func (p *Peers) Young() map[topology.NodeID]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := map[topology.NodeID]bool{}
 	for n, q := range p.peers {
-		if !q.began.IsZero() && p.opts.Sched.Since(q.began) < youngFor*p.opts.Every {
+		if q.returned || !q.began.IsZero() && p.opts.Sched.Since(q.began) < youngFor*p.opts.Every {
 			out[n] = true
 		}
 	}
@@ -369,7 +375,7 @@ func (p *Peers) heard(node topology.NodeID, asked time.Duration, r Report) {
 		} else if r.Records < q.report.Records { // it has said more since it wrote this
 			r.Records, r.Schema = q.report.Records, q.report.Schema
 		}
-		q.report, q.heard = r, now
+		q.report, q.heard, q.returned = r, now, false
 		q.remember(r.Memory, p.opts.Sched.Now())
 		q.skew = r.Clock.Sub(now.Add(-middle).Round(0))
 		q.clock, q.clockAt = r.Clock, asked+middle
@@ -378,5 +384,5 @@ func (p *Peers) heard(node topology.NodeID, asked time.Duration, r Report) {
 	}
 	p.mu.Unlock()
 	p.watchClock()
-	p.SetDown(node, false)
+	p.setDown(node, false, true)
 }

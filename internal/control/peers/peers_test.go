@@ -250,8 +250,9 @@ func TestMemoryAsItWas(t *testing.T) {
 	}
 }
 
-// TestYoung: a node is young from when another process of it is heard of until all others have, too; one that is heard
-// of for the first time is not, and neither is one that says more.
+// TestYoung: a node is young from when another process of it is heard of until all others have, too, and from when it
+// is back until it has said that it is the same. One that is heard of for the first time is not, and neither is one
+// that says more.
 func TestYoung(t *testing.T) {
 	b := topology.NodeID{2}
 	synctest.Test(t, func(t *testing.T) {
@@ -269,6 +270,20 @@ func TestYoung(t *testing.T) {
 		time.Sleep(youngFor * time.Second)
 		if p.Young()[b] {
 			t.Error("it stays young")
+		}
+		p.SetDown(b, true)
+		p.SetDown(b, false)
+		if !p.Young()[b] {
+			t.Error("it is back, and trusted before it has said anything")
+		}
+		p.heard(b, 0, Report{Started: time.Unix(6, 0)})
+		if p.Young()[b] {
+			t.Error("it is young, although its process is the same")
+		}
+		p.SetDown(b, true)
+		p.heard(b, 0, Report{Started: time.Unix(6, 0)})
+		if p.Young()[b] {
+			t.Error("its report that ends its absence says that its process is the same, and it is young")
 		}
 	})
 }
