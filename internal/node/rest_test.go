@@ -29,7 +29,7 @@ func keysOf(t *testing.T, n *Node) admin.Keys {
 	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 	r, err := client.Get("http://localhost/keys")
 	var k admin.Keys
-	if err := json.Unmarshal([]byte(page(t, "/keys", r, err)), &k); err != nil {
+	if err := json.Unmarshal([]byte(webPage(t, "/keys", r, err)), &k); err != nil {
 		t.Fatal(err)
 	}
 	return k

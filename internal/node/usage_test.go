@@ -70,7 +70,7 @@ func TestUsageIsShown(t *testing.T) {
 	if h := get(t, n, "/usage/history"); !strings.Contains(h, `"top_key": "city = 'Troy' AND day = 7"`) {
 		t.Error(h)
 	}
-	if h := get(t, n, "/heatmap?table=k.t"); !strings.Contains(h, "<svg") || !strings.Contains(h, `class="refused"`) ||
+	if h := get(t, n, "/ui/heat?table=k.t"); !strings.Contains(h, "<svg") || !strings.Contains(h, ` refused"`) ||
 		!strings.Contains(h, "most by city = &#39;Troy&#39; AND day = 7") {
 		t.Error(h)
 	}

@@ -64,7 +64,7 @@ func (n *Node) serveHTTP() error {
 	if n.logins != nil {
 		gate.Login = n.logIn
 	}
-	pages.Profile = isLoopback(n.opts.HTTP)
+	pages.Profile, pages.Page = isLoopback(n.opts.HTTP), n.page(shown)
 	s := n.webServer(admin.Handler(pages, gate))
 	s.TLSConfig = n.dynamicTLS()
 	n.serveWeb(s, netutil.LimitListener(n.webListener, webConnections))

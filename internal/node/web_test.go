@@ -26,7 +26,7 @@ import (
 func get(t *testing.T, n *Node, path string) string {
 	t.Helper()
 	r, err := http.Get("http://" + n.HTTPAddr().String() + path)
-	return page(t, path, r, err)
+	return webPage(t, path, r, err)
 }
 
 // orderBySocket gives an order as the owner of the data directory.
@@ -37,11 +37,11 @@ func orderBySocket(t *testing.T, n *Node, path string) string {
 			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(n.opts.Data, AdminSocket))
 		}}}
 	r, err := client.Post("http://localhost"+path, "", nil)
-	return page(t, path, r, err)
+	return webPage(t, path, r, err)
 }
 
 // page reads an answer, which has to be one of success.
-func page(t *testing.T, path string, r *http.Response, err error) string {
+func webPage(t *testing.T, path string, r *http.Response, err error) string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -121,6 +121,7 @@ var sameWing = map[string]string{
 	"internal/server/rest":       "internal/server/httpwire",
 	"internal/server/audit":      "internal/server/cqlwire",
 	"internal/server/admin":      "internal/server/cql internal/server/cqlwire internal/server/rest",
+	"internal/server/page":       "internal/server/admin",
 	"internal/query/parser":      "",
 	"internal/replica/transport": "",
 	"internal/route/coordinator": "",

@@ -37,7 +37,7 @@ type Options struct {
 	// Advise says what is to be said about the design of a table, or of all if its name is empty; served at /advise as
 	// JSON.
 	Advise func(ctx context.Context, table string) (any, error)
-	// Usage is served at /usage and /usage/history as JSON, and at /heatmap as a page; all take ?table=ks.t.
+	// Usage is served at /usage and /usage/history as JSON; both take ?table=ks.t.
 	Usage func(ctx context.Context, table string, history bool) []TableUsage
 	// Users are those that take most, which /usage shows, too.
 	Users func(ctx context.Context) []usage.User
@@ -66,6 +66,8 @@ type Options struct {
 	// Keys are the keys of the REST surface, shown at /keys as JSON; nil: there is no such page. It is for the owner of
 	// the data directory alone.
 	Keys func() *Keys
+	// Page is served below /ui/, of which /ui/explore is for everybody who has logged in, as Role; nil: there is none.
+	Page http.Handler
 	// Profile adds Go's profiles under /debug/pprof/, which take what orders take: they show statements' shapes and
 	// cost processor time.
 	Profile bool
@@ -128,7 +130,6 @@ func Handler(o Options, gate *Gate) http.Handler {
 	}))
 	mux.HandleFunc("GET /usage", gate.wrap("usage", look, usagePage(&o, false)))
 	mux.HandleFunc("GET /usage/history", gate.wrap("usage", look, usagePage(&o, true)))
-	mux.HandleFunc("GET /heatmap", gate.wrap("usage", look, heatMap(o.Usage)))
 	orders := map[string]func(*http.Request) (string, error){
 		"compact":    func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) },
 		"checkpoint": func(*http.Request) (string, error) { return o.Checkpoint() },
@@ -187,7 +188,18 @@ func Handler(o Options, gate *Gate) http.Handler {
 		mux.HandleFunc("GET /debug/pprof/profile", gate.wrap("debug", order, pprof.Profile))
 		mux.HandleFunc("GET /debug/pprof/trace", gate.wrap("debug", order, pprof.Trace))
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+	if o.Page != nil {
+		mux.HandleFunc("GET /ui/", gate.wrap("page", look, o.Page.ServeHTTP))
+		mux.Handle("GET /ui/assets/", o.Page)
+		explore := gate.named("explore", o.Page)
+		mux.HandleFunc("GET /ui/explore", explore)
+		mux.HandleFunc("POST /ui/explore", explore)
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		if o.Page != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
+			http.Redirect(w, r, "/ui/", http.StatusSeeOther)
+			return
+		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte(index))
 	})
@@ -207,7 +219,7 @@ const index = `Ilion
 /advise?table=..  what is wrong with the design of a table, or of all, as JSON: samples rows
 /usage    what is spent at physical partitions now, and the hottest and largest keys, as JSON; ?table=ks.t
 /usage/history  what was spent by minute in the last hour, as JSON; ?table=ks.t
-/heatmap  the same as a picture: partition by minute
+/ui/      all of this for a browser, live, and a place to try statements
 
 Orders, for the owner of the data directory by its socket, or with a user and a password:
 POST /checkpoint  write a consistent copy of the data beside it

@@ -104,7 +104,7 @@ func TestKeysAreGuarded(t *testing.T) {
 		Advise: func(context.Context, string) (any, error) { return "secret", nil },
 		Status: func(keys bool) any { return map[bool]string{true: "secret", false: "public"}[keys] },
 	}, gate)
-	for _, page := range []string{"/usage", "/usage?table=ks.t", "/usage/history", "/heatmap", "/advise?table=ks.t",
+	for _, page := range []string{"/usage", "/usage?table=ks.t", "/usage/history", "/advise?table=ks.t",
 		"/status"} {
 		for role, want := range map[string]int{"": 401, "nobody": 403, "root": 200} {
 			if page == "/status" {

@@ -29,6 +29,9 @@ type PartitionUsage struct {
 	ID         uint64 `json:"id"`
 	BeginToken int64  `json:"begin_token"`
 	EndToken   int64  `json:"end_token"`
+	// DiskBytes and LogicalPartitions are what one replica holds, both estimated; not in a history.
+	DiskBytes         uint64 `json:"disk_bytes"`
+	LogicalPartitions uint64 `json:"logical_partitions"`
 	// Share is its part of what is spent at the whole table.
 	Share          float64 `json:"share"`
 	PerSecond      float64 `json:"ru_per_second"`
@@ -81,7 +84,7 @@ type MinuteUsage struct {
 // ShowUsage is what is spent in the cluster, by table and physical partition; table, as in ks.t, is the only one that
 // is wanted, empty for all. With history it has what was spent by minute instead of keys.
 func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []TableUsage {
-	q := usage.Question{Keys: usage.TopMost, Largest: true}
+	q := usage.Question{Keys: usage.TopMost, Largest: true, Sizes: true}
 	if history {
 		q = usage.Question{Minutes: true}
 	}
@@ -173,7 +176,7 @@ func (p *PartitionUsage) fill(r *usage.Report) {
 		}
 		p.HotKeys = append(p.HotKeys, key)
 	}
-	p.LargeKeys = r.Largest
+	p.LargeKeys, p.DiskBytes, p.LogicalPartitions = r.Largest, r.DiskBytes, r.LogicalPartitions
 	for i := range r.Minutes {
 		m := &r.Minutes[i]
 		minute := MinuteUsage{At: rfc3339(m.At), Units: m.Units.Float(), Requests: m.Requests, Bytes: m.Bytes,

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/server/page"
+)
+
+// page is what browsers are shown.
+func (n *Node) page(shown *admin.Node) http.Handler {
+	return page.Handler(page.Options{
+		Status: shown.Status, Usage: shown.ShowUsage, History: shown.History, Latency: n.pageLatency,
+		Explore: n.explore,
+	})
+}
+
+// pageLatency is how long what this node was asked took on a table, in milliseconds.
+func (n *Node) pageLatency(table string, writes bool) (median, p99 float64, ok bool) {
+	t, err := n.tableNamed(table)
+	if err != nil {
+		return 0, 0, false
+	}
+	op := catalog.Reads
+	if writes {
+		op = catalog.Writes
+	}
+	l, ok := n.latencyShown(t.ID, op)
+	return l.Median, l.P99, ok
+}
+
+// explorer calls itself this where clients are told apart, as in the audit log.
+const explorer = "Ilion page"
+
+// explored waits for a call.
+type explored chan struct{}
+
+// Completed implements session.Completer.
+func (e explored) Completed() { close(e) }
+
+// explore carries a statement out as a client of a role would. What is under way when ctx ends may still be done.
+func (n *Node) explore(ctx context.Context, role string, q page.Query) (*page.Answer, error) {
+	s := n.engine.NewSession(session.Client{User: role, Version: 5, DriverName: explorer})
+	defer s.Close()
+	c := &session.Call{MayBlock: true, Request: session.Request{Version: 5, Text: []byte(q.Text),
+		Keyspace: []byte(q.Keyspace), Consistency: dberr.LocalQuorum, Serial: dberr.Serial, PageSize: page.PageRows,
+		PagingState: q.State}}
+	done := make(explored)
+	c.CompleteTo(done)
+	if s.Query(ctx, c) == session.Pending {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("it was given up after a while; whether it was done is not known: %w", ctx.Err())
+		}
+	}
+	r := &c.Result
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	out := &page.Answer{Warnings: r.Warnings, Units: r.Charge.Float(), Keyspace: r.Keyspace, Done: "Done."}
+	switch r.Kind {
+	case session.Rows:
+		out.State = r.PagingState
+		fillRows(out, r)
+	case session.SetKeyspace:
+		out.Done = "Statements are in keyspace " + r.Keyspace + " now."
+	case session.SchemaChanged:
+		out.Done = fmt.Sprintf("%s %s %s %s", r.Change.Change, r.Change.Target, r.Change.Keyspace, r.Change.Name)
+	}
+	return out, nil
+}
+
+// fillRows turns the cells of a result into text.
+func fillRows(out *page.Answer, r *session.Result) {
+	for i := range r.Metadata.Columns {
+		out.Columns = append(out.Columns, r.Metadata.Columns[i].Name)
+	}
+	cells := r.Cells
+	for range r.RowCount {
+		row := make([]*string, len(out.Columns))
+		for i := range row {
+			size := int32(binary.BigEndian.Uint32(cells))
+			if cells = cells[4:]; size < 0 {
+				continue
+			}
+			text := r.Metadata.Columns[i].Type.Text(cells[:size])
+			row[i], cells = &text, cells[size:]
+		}
+		out.Rows = append(out.Rows, row)
+	}
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// explore sends the explorer a statement and returns the code and the page.
+func explore(t *testing.T, n *Node, user, statement string) (code int, body string) {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, "http://"+n.HTTPAddr().String()+"/ui/explore",
+		strings.NewReader(url.Values{"statement": {statement}, "keyspace": {"ks"}, "do": {"run"}}.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if user != "" {
+		r.SetBasicAuth(user, user)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// TestExplorer proves that the explorer carries statements out, shows values and errors as text, and goes on page by
+// page, and that a browser that comes to the root is led to the page.
+func TestExplorer(t *testing.T) {
+	n := startNode(t, Options{HTTP: "127.0.0.1:0"})
+	for _, step := range []struct{ statement, want string }{
+		{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATED KEYSPACE ks"},
+		{"CREATE TABLE t (k text PRIMARY KEY, v map<text, int>)", "CREATED TABLE ks t"},
+		{"INSERT INTO t (k, v) VALUES ('<b>', {'a': 1})", "Done."},
+		{"SELECT * FROM t;", "<td>{&#39;a&#39;: 1}</td>"},
+		{"SELECT k FROM t;", "<td>&lt;b&gt;</td>"},
+		{"SELECT nothing FROM t", "Undefined column name nothing"},
+		{"", "no viable alternative at input"},
+	} {
+		if code, body := explore(t, n, "", step.statement); code != 200 || !strings.Contains(body, step.want) {
+			t.Errorf("%s: %d, no %q in\n%s", step.statement, code, step.want, body)
+		}
+	}
+	r, _ := http.NewRequest(http.MethodGet, "http://"+n.HTTPAddr().String()+"/", nil)
+	r.Header.Set("Accept", "text/html")
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/ui/" {
+		t.Errorf("a browser at the root: %d %s", resp.StatusCode, resp.Header.Get("Location"))
+	}
+}
+
+// TestExplorerOfRoles proves that the explorer does what the role that has logged in may do and nothing else, and that
+// such a role is shown nothing else of the page.
+func TestExplorerOfRoles(t *testing.T) {
+	n := startNode(t, Options{HTTP: "127.0.0.1:0",
+		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "boss")}}})
+	for _, statement := range []string{
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE t (k int PRIMARY KEY)", "CREATE TABLE secret (k int PRIMARY KEY)",
+		"CREATE ROLE ann WITH LOGIN = true AND PASSWORD = 'ann'", "GRANT SELECT ON TABLE ks.t TO ann",
+	} {
+		if code, body := explore(t, n, "boss", statement); code != 200 || strings.Contains(body, `class="error"`) {
+			t.Fatalf("%s: %d\n%s", statement, code, body)
+		}
+	}
+	for _, tc := range []struct {
+		user, statement string
+		code            int
+		want            string
+	}{
+		{"ann", "SELECT * FROM t", 200, "0 rows"},
+		{"ann", "SELECT * FROM secret", 200, "no SELECT permission"},
+		{"", "SELECT * FROM t", 401, ""},
+		{"nobody", "SELECT * FROM t", 401, ""},
+	} {
+		if code, body := explore(t, n, tc.user, tc.statement); code != tc.code || !strings.Contains(body, tc.want) {
+			t.Errorf("%s: %s: %d, want %d with %q\n%s", tc.user, tc.statement, code, tc.code, tc.want, body)
+		}
+	}
+	for user, want := range map[string]int{"ann": 403, "boss": 200} {
+		for _, view := range []string{"/ui/", "/ui/storage", "/ui/heat", "/ui/changes"} {
+			r, _ := http.NewRequest(http.MethodGet, "http://"+n.HTTPAddr().String()+view, nil)
+			r.SetBasicAuth(user, user)
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s at %s: %d, want %d", user, view, resp.StatusCode, want)
+			}
+		}
+	}
+}

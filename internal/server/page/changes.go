@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// changesMost bounds the changes that are listed.
+const changesMost = 200
+
+// changesBody are the splits, merges and moves that are under way, and those that have ended, the newest first.
+type changesBody struct {
+	UnderWay, Ended []admin.ChangeStatus
+}
+
+func (s *site) changes(_ *http.Request, status *admin.Status) any {
+	ended := s.o.History()
+	ended = slices.Clone(ended[max(0, len(ended)-changesMost):])
+	slices.Reverse(ended)
+	return &changesBody{status.Changes, ended}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+const (
+	// exploreMost is how many statements of all browsers are under way at most, exploreFor how long one may take.
+	exploreMost = 8
+	exploreFor  = 30 * time.Second
+	// PageRows is how many rows a page of the explorer has, cellMost how many bytes of a value are shown.
+	PageRows = 100
+	cellMost = 2000
+	// formMost bounds what a browser may send, in bytes.
+	formMost = 256 << 10
+)
+
+// Query is a statement as it was typed.
+type Query struct {
+	Text     string
+	Keyspace string
+	// State continues a result, empty for its beginning.
+	State []byte
+}
+
+// Answer is what became of a statement.
+type Answer struct {
+	Columns []string
+	// Rows are the values as text, nil for null.
+	Rows [][]*string
+	// State continues the result, empty at its end.
+	State []byte
+	// Keyspace is that of a USE.
+	Keyspace string
+	// Done says what a statement without rows did.
+	Done     string
+	Warnings []string
+	Units    float64
+}
+
+// exploreBody is the form with its answer.
+type exploreBody struct {
+	Statement, Keyspace string
+	*Answer
+	Asked bool
+	Error string
+	// Next is State in base64.
+	Next string
+	Took string
+}
+
+func (s *site) exploreForm(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	s.showExplore(w, r, http.StatusOK, &exploreBody{Statement: q.Get("statement"), Keyspace: q.Get("keyspace")})
+}
+
+// exploreRun carries out what was typed, or says what it would cost.
+func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, formMost)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "the form is malformed, or has more than 256 KiB", http.StatusBadRequest)
+		return
+	}
+	b := &exploreBody{Statement: r.PostForm.Get("statement"), Keyspace: strings.TrimSpace(r.PostForm.Get("keyspace"))}
+	state, err := base64.StdEncoding.DecodeString(r.PostForm.Get("state"))
+	if err != nil {
+		http.Error(w, "the state of the page is malformed: run the statement again", http.StatusBadRequest)
+		return
+	}
+	select {
+	case s.explore <- struct{}{}:
+		defer func() { <-s.explore }()
+	default:
+		b.Error = "Other statements are under way here: try again when one of them has ended."
+		s.showExplore(w, r, http.StatusServiceUnavailable, b)
+		return
+	}
+	text := strings.TrimRight(strings.TrimSpace(b.Statement), "; \n\t\r")
+	if r.PostForm.Get("do") == "explain" {
+		text, state = "EXPLAIN "+text, nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), exploreFor)
+	defer cancel()
+	began := s.o.Now()
+	b.Answer, err = s.o.Explore(ctx, admin.Role(r.Context()), Query{Text: text, Keyspace: b.Keyspace, State: state})
+	b.Took, b.Asked = millis(float64(s.o.Now().Sub(began).Microseconds())/1000), true
+	if err != nil {
+		b.Error = err.Error()
+		s.showExplore(w, r, http.StatusOK, b)
+		return
+	}
+	for _, row := range b.Rows {
+		for i, cell := range row {
+			if cell != nil && len(*cell) > cellMost {
+				cut := strings.ToValidUTF8((*cell)[:cellMost], "") + " …"
+				row[i] = &cut
+			}
+		}
+	}
+	if b.Answer.Keyspace != "" {
+		b.Keyspace = b.Answer.Keyspace
+	}
+	b.Next = base64.StdEncoding.EncodeToString(b.State)
+	s.showExplore(w, r, http.StatusOK, b)
+}
+
+// showExplore shows the form. The state of the cluster stands beside other views only: a role that may see its own data
+// may come here without seeing those.
+func (s *site) showExplore(w http.ResponseWriter, r *http.Request, code int, b *exploreBody) {
+	s.show(w, r, code, &shell{View: "explore", Title: titles["explore"], Body: b})
+}
