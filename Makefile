@@ -1,4 +1,4 @@
-.PHONY: build release dist check test race lint sim fuzz bench compat conformance
+.PHONY: build release dist check test browser race lint sim fuzz bench compat conformance
 
 build:            ## the binary
 	CGO_ENABLED=0 go build -o ilion ./cmd/ilion
@@ -14,6 +14,10 @@ check:            ## what continuous integration runs
 
 test:
 	go test ./...
+
+browser:          ## the page in a real browser, headless; installs Debian's chromium where there is none
+	command -v chromium >/dev/null || (apt-get update && apt-get install -y chromium)
+	go test -count=1 -v ./test/browser
 
 race:             ## the tests under the race detector
 	go test -race -short ./...

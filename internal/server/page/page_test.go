@@ -188,3 +188,12 @@ func TestExploreIsBounded(t *testing.T) {
 		<-ended
 	}
 }
+
+// BenchmarkStorage makes the Storage view of 1,000 partitions.
+func BenchmarkStorage(b *testing.B) {
+	h := Handler(testOptions(1000))
+	for b.Loop() {
+		w := ask(h, "GET", "/ui/storage", nil)
+		b.ReportMetric(float64(w.Body.Len()), "bytes")
+	}
+}

@@ -16,7 +16,7 @@ type storageBody struct {
 	Names []string
 	Table string
 	Line  *tableLine
-	// Width is that of the picture in its own units; bars are barStep apart.
+	// Width and Height are those of the picture in pixels.
 	Width, Height int
 	Bars          []bar
 	// Most is what the full height stands for, CapY where the storage cap is, 0 if it is above.
@@ -51,7 +51,9 @@ type chosen struct {
 
 const (
 	storageHeight = 220
-	barStep       = 12
+	// barStep is what a bar and its gaps take where there are many, wideStep where there are few; between those the
+	// bars fill storageWidth.
+	barStep, wideStep, storageWidth = 12, 56, 1120
 	// topShown is how many logical partitions a selected partition lists.
 	topShown = 3
 )
@@ -114,10 +116,7 @@ func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.P
 		b.Most = max(b.Most, b.Cap)
 		b.CapY = storageHeight * (1 - float64(b.Cap)/float64(b.Most))
 	}
-	step := float64(barStep)
-	if len(ps) < 40 {
-		step = 480 / float64(len(ps))
-	}
+	step := min(max(storageWidth/float64(len(ps)), barStep), wideStep)
 	for i := range ps {
 		b.Bars = append(b.Bars, b.bar(&ps[i], states[ps[i].ID], float64(i)*step, step, i == at))
 	}
@@ -148,7 +147,7 @@ func (b *storageBody) bar(p *admin.PartitionUsage, st *admin.PartitionStatus, x,
 func choose(ps []admin.PartitionUsage, at int, st *admin.PartitionStatus, limit uint64) *chosen {
 	p := &ps[at]
 	c := &chosen{PartitionUsage: p, State: st, Cap: limit, Top: p.LargeKeys[:min(topShown, len(p.LargeKeys))],
-		Hot: p.HotKeys[:min(topShown, len(p.HotKeys))]}
+		Hot: busiestKeys(p.HotKeys)}
 	if limit > 0 {
 		c.Filled = float64(p.DiskBytes) / float64(limit)
 	}
@@ -170,4 +169,14 @@ func choose(ps []admin.PartitionUsage, at int, st *admin.PartitionStatus, limit 
 		c.Doing = "is not split: " + st.Stuck
 	}
 	return c
+}
+
+// busiestKeys are those of the keys that somebody asks for now.
+func busiestKeys(keys []admin.HotKey) (out []admin.HotKey) {
+	for i := range keys {
+		if keys[i].PerSecond >= 0.1 && len(out) < topShown {
+			out = append(out, keys[i])
+		}
+	}
+	return out
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package browser has the page of a node run in a real browser, headless: Debian's chromium, which make browser
+// installs. Its tests are skipped where there is none.
+package browser
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion"
+)
+
+// startPage returns the address of a node that has a table of one row.
+func startPage(t *testing.T) string {
+	t.Helper()
+	db, err := ilion.Start(t.Context(), ilion.Options{HTTPAddr: "127.0.0.1:0", MemoryBytes: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	base := "http://" + db.HTTPAddr().String()
+	for _, statement := range []string{
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE ks.foods (food_group text PRIMARY KEY, n int)",
+		"INSERT INTO ks.foods (food_group, n) VALUES ('<i>Beef Products', 1)",
+	} {
+		resp, err := http.PostForm(base+"/ui/explore", url.Values{"statement": {statement}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	return base
+}
+
+// open has the browser show a page for some seconds of its own time, and returns what stands there then and what the
+// browser complained of.
+func open(t *testing.T, page string, flags ...string) (dom, complaints string) {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("there is no chromium: make browser installs it")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	args := append([]string{"--headless=new", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + t.TempDir(),
+		"--enable-logging=stderr", "--virtual-time-budget=7000", "--dump-dom"}, flags...)
+	c := exec.CommandContext(ctx, chromium, append(args, page)...)
+	var out, log bytes.Buffer
+	c.Stdout, c.Stderr = &out, &log
+	if err := c.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", page, err, log.String())
+	}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, "CONSOLE") {
+			complaints += line
+		}
+	}
+	return out.String(), complaints
+}
+
+// TestPageIsLive proves that a browser shows every view and complains of nothing, such as a style or a script that the
+// policy forbids; that what is live was asked for again, and stands where the first one stood; and that names are text.
+func TestPageIsLive(t *testing.T) {
+	base := startPage(t)
+	for view, want := range map[string]string{
+		"/ui/":                          "physical partitions",
+		"/ui/storage?table=ks.foods":    "Largest logical partitions",
+		"/ui/heat?table=ks.foods":       "Heat map",
+		"/ui/changes":                   "Under way",
+		"/ui/explore?statement=SELECT+": "Ctrl + Enter runs",
+	} {
+		for _, flags := range [][]string{{"--window-size=1280,900"},
+			{"--window-size=420,800", "--blink-settings=preferredColorScheme=0"}} {
+			dom, complaints := open(t, base+view, flags...)
+			if !strings.Contains(dom, want) || complaints != "" || strings.Contains(dom, "<i>Beef") {
+				t.Errorf("%s: no %q, or complaints: %s\n%s", view, want, complaints, dom)
+			}
+			if live := !strings.HasPrefix(view, "/ui/explore"); strings.Contains(dom, ">Live, ") != live {
+				t.Errorf("%s: asked for again: %t\n%s", view, !live, dom)
+			}
+		}
+	}
+}
