@@ -257,6 +257,23 @@ func TestWritten(t *testing.T) {
 	}
 }
 
+// TestThrottled proves that a table whose throughput is a fraction of what it is loaded with is loaded, row by row in
+// its turn: a request is sent again more often than Retries says while others are carried out.
+func TestThrottled(t *testing.T) {
+	s := serve(t)
+	s.run("CREATE TABLE ks.t (k int PRIMARY KEY, v text) WITH throughput = 400")
+	s.Retries = 1
+	var rows strings.Builder
+	rows.WriteString("k,v\n")
+	for i := range 500 {
+		fmt.Fprintf(&rows, "%d,%s\n", i, strings.Repeat("x", 500))
+	}
+	report, rejected, err := s.load("t", rows.String(), nil)
+	if err != nil || report.Rows != 500 || rejected != "" || report.Again <= 500 {
+		t.Errorf("%+v, %q, %v", report, rejected, err)
+	}
+}
+
 // TestResumes proves that a load that ended in the middle goes on behind what was committed and comes to the table of
 // one that did not end, with each rejected row once in the error file; that it refuses files that have changed; and
 // that an unload in a directory goes on with the files that are missing.

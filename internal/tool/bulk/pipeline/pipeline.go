@@ -31,6 +31,9 @@ const (
 	backoffMax = 5 * time.Second
 	// silenceMax is how long a server may say nothing while requests are under way.
 	silenceMax = 2 * time.Minute
+	// turnMax is how long a request that is refused is sent again while others are carried out, from when the last one
+	// was.
+	turnMax = 30 * time.Second
 )
 
 // Options describe a pipeline.
@@ -38,7 +41,8 @@ type Options struct {
 	rawclient.Options
 	// InFlight is how many requests are under way at most, 1 to 32,000.
 	InFlight int
-	// Retries is how often a request is sent again at most.
+	// Retries is how often a request is sent again at most. One that the server refuses for now is sent again beyond
+	// that as long as it carries out others: more is asked of it than it may take, and each gets its turn.
 	Retries int
 	// OnlyRefused has requests sent again only if they were certainly not carried out: for those that count twice.
 	OnlyRefused bool
@@ -59,6 +63,8 @@ type Pipeline struct {
 	once   sync.Once
 	reader sync.WaitGroup
 	again  atomic.Int64
+	// done is when a request was carried out last, in nanoseconds of the wall clock.
+	done atomic.Int64
 }
 
 // slot is a request under way: its stream's.
@@ -219,6 +225,7 @@ func (p *Pipeline) read() {
 
 func (p *Pipeline) answer(h cqlwire.Header, body []byte) {
 	if h.Opcode != cqlwire.OpError {
+		p.done.Store(time.Now().UnixNano())
 		p.end(h.Stream, nil)
 		return
 	}
@@ -233,7 +240,7 @@ func (p *Pipeline) answer(h cqlwire.Header, body []byte) {
 	}
 	s := &p.slots[h.Stream]
 	s.mu.Lock()
-	again := s.done != nil && s.tries < p.o.Retries && p.worth(e)
+	again := s.done != nil && (s.tries < p.o.Retries && p.worth(e) || p.o.Retries > 0 && p.moves() && Refused(e))
 	s.tries++
 	tries := s.tries
 	s.mu.Unlock()
@@ -250,6 +257,9 @@ func (p *Pipeline) answer(h cqlwire.Header, body []byte) {
 func (p *Pipeline) worth(e *cqlwire.Error) bool {
 	return Refused(e) || !p.o.OnlyRefused && (e.Code == cqlwire.CodeWriteTimeout || e.Code == cqlwire.CodeReadTimeout)
 }
+
+// moves says whether the server has carried out requests of this pipeline lately.
+func (p *Pipeline) moves() bool { return time.Since(time.Unix(0, p.done.Load())) < turnMax }
 
 // Refused says whether an error is the server's that it cannot carry out a request now and has not begun to.
 func Refused(err error) bool {
