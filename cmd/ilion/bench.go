@@ -17,7 +17,7 @@ import (
 )
 
 type benchCommand struct {
-	Workload     string        `arg:"" enum:"read,write,mixed,scan,update" help:"One of ${enum}."`
+	Workload     string        `arg:"" enum:"read,write,mixed,scan,update,condition,lookup,indexed,viewed" help:"read, write, mixed; scan (1,000 rows of a partition), update (one column of five), condition (the same IF EXISTS), lookup (ten rows by an index), indexed (writes to a table with that index), viewed (to one with a view)."`
 	Addr         string        `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"Server to load."`
 	Connections  int           `default:"16" help:"Connections."`
 	Inflight     int           `default:"16" help:"Requests in flight per connection."`

@@ -36,6 +36,7 @@ storage_port: 17000
 native_transport_port: $port
 start_native_transport: true
 auto_snapshot: false
+materialized_views_enabled: true
 YAML
 cat >"$dir/conf/logback.xml" <<XML
 <configuration><appender name="F" class="ch.qos.logback.core.FileAppender"><file>$dir/data/system.log</file><encoder><pattern>%date %level %msg%n</pattern></encoder></appender>

@@ -2,12 +2,12 @@
 # The performance table of docs/performance.md: test/perf/run.sh [CELL...]
 #
 # The server is pinned to processor 0, the load generator to processor 1; the figure that counts is the server's CPU time per request.
-# Cells: read read256 fresh write batch scan update. Default: all of them. With CASSANDRA=DIR an Apache Cassandra is put there from
-# Maven Central and measured by the same tool in the same run (cells read, write, batch and scan).
+# Cells: read read256 fresh write batch scan update condition lookup indexed viewed. Default: all of them. With CASSANDRA=DIR an Apache Cassandra is put there from
+# Maven Central and measured by the same tool in the same run (all but read256, fresh and batch).
 # DURATION (default 10s) is the length of each measurement, ROUNDS (default 1) how often each is taken. BASE and ILION are those of nodes.sh.
 set -euo pipefail
 . "$(dirname "$0")/nodes.sh"
-cells=${*:-read read256 fresh write batch scan update}
+cells=${*:-read read256 fresh write batch scan update condition lookup indexed viewed}
 duration=${DURATION:-10s} rounds=${ROUNDS:-1} keys=${KEYS:-100000}
 at=(taskset -c 1)
 
@@ -41,6 +41,11 @@ for cell in $cells; do
   scan) start periodic 1; fill scan --keys 300 --row-size 200; compact
     measure "ilion scan 1000 rows 4x2" scan --connections 4 --inflight 2 --keys 300 --row-size 200 --skip-load ;;
   update) start periodic 1; measure "ilion update 1 of 5 16x16" update --keys "$keys" ;;
+  condition) start periodic 1; measure "ilion update IF EXISTS 16x16" condition --keys "$keys" ;;
+  lookup) start periodic 1; fill lookup --keys "$keys"; compact
+    measure "ilion 10 rows by an index 4x4" lookup --connections 4 --inflight 4 --keys "$keys" --skip-load ;;
+  indexed) start periodic 1; measure "ilion write, one index" indexed --keys 10000000 ;;
+  viewed) start periodic 1; measure "ilion write, one view" viewed --keys 10000000 ;;
   *) echo "unknown cell $cell" >&2; exit 2 ;;
   esac
 done
@@ -49,7 +54,16 @@ if [ -n "${CASSANDRA:-}" ]; then
   pids=("$(taskset -c 0 test/perf/cassandra.sh "$CASSANDRA" 19142)")
   load=("${at[@]}" "$work/ilion" bench)
   cass=(--addr 127.0.0.1:19142 --server-pid "${pids[0]}" --warmup 20s --json)
-  measure "cassandra write periodic" write "${cass[@]}" --keys 10000000
-  measure "cassandra read 16x16" read "${cass[@]}" --keys "$keys"
-  measure "cassandra scan 1000 rows 4x2" scan "${cass[@]}" --connections 4 --inflight 2 --keys 300 --row-size 200
+  for cell in $cells; do
+    case $cell in
+    write) measure "cassandra write periodic" write "${cass[@]}" --keys 10000000 ;;
+    read) measure "cassandra read 16x16" read "${cass[@]}" --keys "$keys" ;;
+    scan) measure "cassandra scan 1000 rows 4x2" scan "${cass[@]}" --connections 4 --inflight 2 --keys 300 --row-size 200 ;;
+    update) measure "cassandra update 1 of 5 16x16" update "${cass[@]}" --keys "$keys" ;;
+    condition) measure "cassandra update IF EXISTS" condition "${cass[@]}" --keys "$keys" ;;
+    lookup) measure "cassandra 10 rows by an index" lookup "${cass[@]}" --connections 4 --inflight 4 --keys "$keys" ;;
+    indexed) measure "cassandra write, one index" indexed "${cass[@]}" --keys 10000000 ;;
+    viewed) measure "cassandra write, one view" viewed "${cass[@]}" --keys 10000000 ;;
+    esac
+  done
 fi

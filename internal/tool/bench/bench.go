@@ -26,7 +26,7 @@ import (
 
 // Options describe a run. Run wants all of them set but ServerPIDs, User, Password, TLS and Progress.
 type Options struct {
-	// Workload is read, write, mixed, scan or update.
+	// Workload is one of Workloads.
 	Workload string
 	Addr     string
 	User     string
@@ -42,7 +42,7 @@ type Options struct {
 	RowSize int
 	// Zeros is the percentage of each column that is zeros, so that rows compress: 0 to 100.
 	Zeros int
-	// Keys is the number of distinct rows; for scan, of partitions of 1,000 rows each.
+	// Keys is the number of distinct rows; for scan, of partitions of 1,000 rows each; lookup reads the rows of ten keys.
 	Keys int
 	// Distribution of keys: uniform, zipf (exponent 1.1), or hot (nine of ten requests go to one key).
 	Distribution string
@@ -88,7 +88,7 @@ type Report struct {
 	ServerCPU *float64 `json:"server_cpu_us_per_request"`
 	// Open is what only an open loop has to say.
 	Open *Open `json:"open,omitempty"`
-	// RowsPerRequest is 1,000 for scan, else 1.
+	// RowsPerRequest is 1,000 for scan, 10 for lookup, else 1.
 	RowsPerRequest int `json:"rows_per_request"`
 }
 
@@ -125,6 +125,8 @@ type run struct {
 	o     Options
 	phase atomic.Int32
 	conns []*loader
+	// rows is how many rows a request returns or writes.
+	rows int
 	// ended is true once a connection has ended before it was asked to: it broke.
 	ended atomic.Bool
 }
@@ -144,7 +146,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	cpu := cpuClock{admin: admin, pids: o.ServerPIDs}
-	r := &run{o: o}
+	r := &run{o: o, rows: w.rowsPerRequest()}
 	if err := r.connect(ctx, w); err != nil {
 		return nil, err
 	}
@@ -202,11 +204,8 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 	rep := &Report{
 		Workload: r.o.Workload, Connections: r.o.Connections, InFlight: r.o.InFlight, RowSize: r.o.RowSize,
 		Keys:         r.o.Keys,
-		Distribution: r.o.Distribution, Consistency: r.o.Consistency.String(), RowsPerRequest: 1,
+		Distribution: r.o.Distribution, Consistency: r.o.Consistency.String(), RowsPerRequest: r.rows,
 		Verified: r.o.Verify,
-	}
-	if r.o.Workload == "scan" {
-		rep.RowsPerRequest = rowsPerPartition
 	}
 	cpu0, have, err := cpu.read()
 	if err != nil {

@@ -22,7 +22,7 @@ func TestWorkloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	for _, w := range []string{"read", "write", "mixed", "scan", "update"} {
+	for _, w := range bench.Workloads {
 		t.Run(w, func(t *testing.T) {
 			var progress strings.Builder
 			rep, err := bench.Run(t.Context(), bench.Options{

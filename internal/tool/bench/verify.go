@@ -78,10 +78,10 @@ func (c *checker) next(dst []byte, stream int16) []byte {
 	r := &c.w.main[c.rng.IntN(len(c.w.main))]
 	n := c.draw() / c.step % len(c.keys)
 	k, key := &c.keys[n], c.first+n*c.step
-	if r.cells > 0 && (k.writing || k.lost) {
+	if r.writes() && (k.writing || k.lost) {
 		r = &c.w.read
 	}
-	a := asked{key: n, write: r.cells > 0, version: k.acked}
+	a := asked{key: n, write: r.writes(), version: k.acked}
 	if a.write {
 		k.sent++
 		k.writing, a.version = true, k.sent

@@ -4,7 +4,6 @@ package bench
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,13 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
 const (
 	columns          = 5
 	rowsPerPartition = 1000
+	rowsPerGroup     = 10
 	keySize          = 16
 	// valueStock is how many different values a run writes; random enough that compression finds nothing between rows.
 	valueStock = 512
@@ -28,45 +27,35 @@ const (
 type workload struct {
 	o      Options
 	values [][]byte
+	tables
 	insert request
 	read   request
 	main   []request // one is drawn per request
-	table  string
-}
-
-// request is a prepared statement and how its values are made.
-type request struct {
-	text string
-	id   []byte
-	// key, row and cells say which values are bound: the partition key, a clustering row, that many column values
-	// before or after.
-	cells    int
-	row      bool
-	keyFirst bool
 }
 
 func newWorkload(o Options) (*workload, error) {
-	w := &workload{o: o, table: "rows"}
-	cols := "c0, c1, c2, c3, c4"
-	w.insert = request{text: "INSERT INTO ilion_bench.rows (k, " + cols + ") VALUES (?, ?, ?, ?, ?, ?)", cells: columns,
-		keyFirst: true}
-	w.read = request{text: "SELECT " + cols + " FROM ilion_bench.rows WHERE k = ?", keyFirst: true}
+	w := &workload{o: o, tables: plain, insert: insertRow, read: readRow}
 	switch o.Workload {
 	case "read":
-		w.main = []request{w.read}
+		w.main = []request{readRow}
 	case "write":
-		w.main = []request{w.insert}
+		w.main = []request{insertRow}
 	case "mixed":
-		w.main = []request{w.read, w.insert}
+		w.main = []request{readRow, insertRow}
 	case "update":
-		w.main = []request{{text: "UPDATE ilion_bench.rows SET c2 = ? WHERE k = ?", cells: 1}}
+		w.main = []request{updateRow}
+	case "condition":
+		w.main = []request{updateIfExists}
 	case "scan":
-		w.table = "pages"
-		w.insert = request{text: "INSERT INTO ilion_bench.pages (k, r, " + cols + ") VALUES (?, ?, ?, ?, ?, ?, ?)",
-			cells: columns, row: true, keyFirst: true}
-		w.main = []request{{text: "SELECT " + cols + " FROM ilion_bench.pages WHERE k = ?", keyFirst: true}}
+		w.tables, w.insert, w.main = paged, insertPage, []request{readPage}
+	case "lookup":
+		w.tables, w.insert, w.main = indexed, insertGrouped, []request{readGroup}
+	case "indexed":
+		w.tables, w.insert, w.main = indexed, insertGrouped, []request{insertGrouped}
+	case "viewed":
+		w.tables, w.insert, w.main = viewed, insertViewed, []request{insertViewed}
 	default:
-		return nil, fmt.Errorf("unknown workload %q: use read, write, mixed, scan or update", o.Workload)
+		return nil, fmt.Errorf("unknown workload %q: use one of %s", o.Workload, strings.Join(Workloads, ", "))
 	}
 	switch o.Distribution {
 	case "uniform", "zipf", "hot":
@@ -107,13 +96,9 @@ const Keyspace = "ilion_bench"
 
 // setup makes the keyspace, the table and, where the workload reads, the rows.
 func (w *workload) setup(ctx context.Context, c *rawclient.Conn) error {
-	ddl := []string{
-		"CREATE KEYSPACE IF NOT EXISTS ilion_bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE TABLE IF NOT EXISTS ilion_bench.rows (k text PRIMARY KEY, c0 text, c1 text, c2 text, c3 text, c4 text)",
-		"CREATE TABLE IF NOT EXISTS ilion_bench.pages (k text, r int, c0 text, c1 text, c2 text, c3 text, c4 text, PRIMARY KEY (k, r))",
-	}
+	ddl := append([]string{createKeyspace, createRows}, w.create...)
 	if !w.o.SkipLoad {
-		ddl = append(ddl, "TRUNCATE ilion_bench."+w.table)
+		ddl = append(ddl, "TRUNCATE ilion_bench."+w.name)
 	}
 	for _, s := range ddl {
 		if _, err := c.Query(s); err != nil {
@@ -127,11 +112,22 @@ func (w *workload) setup(ctx context.Context, c *rawclient.Conn) error {
 		}
 		r.id = append([]byte(nil), p.ID...)
 	}
-	if w.o.SkipLoad || w.o.Workload == "write" && !w.o.Verify {
+	if w.o.SkipLoad || w.writesAll() && !w.o.Verify {
 		return nil
 	}
 	return w.load(ctx)
 }
+
+// rowsPerRequest is how many rows a request returns or writes.
+func (w *workload) rowsPerRequest() int {
+	if w.main[0].writes() {
+		return 1
+	}
+	return w.rows
+}
+
+// writesAll says that the workload does nothing but what would load the table.
+func (w *workload) writesAll() bool { return len(w.main) == 1 && w.main[0].text == w.insert.text }
 
 func pointers(rs []request) []*request {
 	out := make([]*request, len(rs))
@@ -149,7 +145,7 @@ func (w *workload) load(ctx context.Context) error {
 	}
 	defer c.Close()
 	total, rng := w.o.Keys, rand.New(rand.NewPCG(3, 4))
-	if w.insert.row {
+	if w.paged {
 		total *= rowsPerPartition
 	}
 	next, inFlight := 0, min(256, total)
@@ -161,7 +157,7 @@ func (w *workload) load(ctx context.Context) error {
 		if next++; next == total {
 			ph.Store(int32(stopping)) // seen by this very goroutine before it reads again
 		}
-		if w.insert.row {
+		if w.paged {
 			return w.append(dst, stream, &w.insert, n/rowsPerPartition, n%rowsPerPartition, cell)
 		}
 		if w.o.Verify {
@@ -221,40 +217,6 @@ func (w *workload) keys(rng *rand.Rand) func() int {
 // any has columns take any of the values.
 func (w *workload) any(rng *rand.Rand) func(column int) []byte {
 	return func(int) []byte { return w.values[rng.IntN(len(w.values))] }
-}
-
-// append appends the EXECUTE frame of r, with the values that cell has for columns.
-func (w *workload) append(dst []byte, stream int16, r *request, key, row int, cell func(column int) []byte) []byte {
-	start := len(dst)
-	dst = rawclient.AppendFrame(dst, stream, cqlwire.OpExecute, nil)
-	dst = append(binary.BigEndian.AppendUint16(dst, uint16(len(r.id))), r.id...)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(w.o.Consistency))
-	dst = append(dst, 0x01|0x02) // values, skip metadata
-	n := 1 + r.cells
-	if r.row {
-		n++
-	}
-	dst = binary.BigEndian.AppendUint16(dst, uint16(n))
-	if r.keyFirst {
-		dst = appendKey(dst, key)
-	}
-	if r.row {
-		dst = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, 4), uint32(row))
-	}
-	for column := range r.cells {
-		v := cell(column)
-		dst = append(binary.BigEndian.AppendUint32(dst, uint32(len(v))), v...)
-	}
-	if !r.keyFirst {
-		dst = appendKey(dst, key)
-	}
-	binary.BigEndian.PutUint32(dst[start+5:], uint32(len(dst)-start-cqlwire.HeaderSize))
-	return dst
-}
-
-// appendKey appends a key of keySize hexadecimal digits.
-func appendKey(dst []byte, key int) []byte {
-	return appendHex(binary.BigEndian.AppendUint32(dst, keySize), uint64(key))
 }
 
 // Text prints a report for people.
