@@ -17,7 +17,7 @@ import (
 )
 
 type benchCommand struct {
-	Workload     string        `arg:"" enum:"read,write,mixed,scan,update,condition,lookup,indexed,viewed" help:"read, write, mixed; scan (1,000 rows of a partition), update (one column of five), condition (the same IF EXISTS), lookup (ten rows by an index), indexed (writes to a table with that index), viewed (to one with a view)."`
+	Workload     string        `arg:"" enum:"read,write,mixed,scan,update,condition,lookup,indexed,viewed" help:"One of ${enum}."`
 	Addr         string        `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"Server to load."`
 	Connections  int           `default:"16" help:"Connections."`
 	Inflight     int           `default:"16" help:"Requests in flight per connection."`
@@ -35,6 +35,13 @@ type benchCommand struct {
 	JSON         bool          `name:"json" help:"Print one JSON object instead of text."`
 	credentials
 	clientTLS
+}
+
+// Help says what the workloads are.
+func (*benchCommand) Help() string {
+	return `read and write are of single rows, mixed is half of each, scan reads partitions of 1,000 rows, update writes one
+column of five, condition the same IF EXISTS. lookup reads ten rows by a storage-attached index, indexed writes to the
+table that has it, viewed to one that has a materialized view.`
 }
 
 // Run loads the server and prints the report.

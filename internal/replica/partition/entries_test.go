@@ -76,7 +76,7 @@ func TestRecords(t *testing.T) {
 			}
 		})
 	}
-	// Fast machines are done with twenty changes before anybody was asked: the proposers go on until everybody answered.
+	// Fast machines are done with twenty changes before anybody is asked: proposers go on until everybody has answered.
 	silent := func() bool {
 		for i := range answers {
 			if answers[i].Load() == 0 {

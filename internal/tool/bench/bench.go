@@ -42,7 +42,7 @@ type Options struct {
 	RowSize int
 	// Zeros is the percentage of each column that is zeros, so that rows compress: 0 to 100.
 	Zeros int
-	// Keys is the number of distinct rows; for scan, of partitions of 1,000 rows each; lookup reads the rows of ten keys.
+	// Keys is the number of distinct rows; for scan, of partitions of 1,000 rows each.
 	Keys int
 	// Distribution of keys: uniform, zipf (exponent 1.1), or hot (nine of ten requests go to one key).
 	Distribution string

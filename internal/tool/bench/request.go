@@ -83,7 +83,8 @@ var (
 
 	insertGrouped = request{binds: append([]bind{bindKey, bindGroup}, fiveCells...),
 		text: "INSERT INTO ilion_bench.indexed (k, g, " + columnNames + ") VALUES (?, ?, ?, ?, ?, ?, ?)"}
-	readGroup = request{text: "SELECT " + columnNames + " FROM ilion_bench.indexed WHERE g = ?", binds: []bind{bindGroup}}
+	readGroup = request{text: "SELECT " + columnNames + " FROM ilion_bench.indexed WHERE g = ?",
+		binds: []bind{bindGroup}}
 
 	insertViewed = request{binds: insertGrouped.binds,
 		text: "INSERT INTO ilion_bench.viewed (k, g, " + columnNames + ") VALUES (?, ?, ?, ?, ?, ?, ?)"}
