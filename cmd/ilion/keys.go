@@ -35,12 +35,19 @@ func (c *keysCommand) Run(out io.Writer) error {
 		return err
 	}
 	if k.Primary == "" {
-		return errors.New("the node has no keys: it serves containers to nobody (--rest off, or its address was taken), or " +
-			"the cluster has not drawn them yet")
+		return errors.New("the node has no keys: it serves containers to nobody (--rest off, or its address was taken) and " +
+			"has no --cosmos-cql, or the cluster has not drawn them yet")
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "endpoint\t%s\nprimary\t%s\nsecondary\t%s\nread-only\t%s\n", k.Endpoint, k.Primary,
-		k.Secondary, k.ReadOnly)
-	fmt.Fprintf(w, "connection string\tAccountEndpoint=%s;AccountKey=%s;\n", k.Endpoint, k.Primary)
+	if k.CQL != "" {
+		fmt.Fprintf(w, "CQL\t%s\n", k.CQL)
+	}
+	if k.Endpoint != "" {
+		fmt.Fprintf(w, "endpoint\t%s\n", k.Endpoint)
+	}
+	fmt.Fprintf(w, "primary\t%s\nsecondary\t%s\nread-only\t%s\n", k.Primary, k.Secondary, k.ReadOnly)
+	if k.Endpoint != "" {
+		fmt.Fprintf(w, "connection string\tAccountEndpoint=%s;AccountKey=%s;\n", k.Endpoint, k.Primary)
+	}
 	return w.Flush()
 }

@@ -20,6 +20,7 @@ import (
 type startCommand struct {
 	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)."`
 	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)."`
+	CosmosCQL      *string  `name:"cosmos-cql" placeholder:"HOST:PORT" help:"Address for clients of Azure Cosmos DB (default none)."`
 	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for health and metrics, or off (default 127.0.0.1:8080)."`
 	REST           *string  `name:"rest" placeholder:"HOST:PORT" help:"Address for containers, or off (default 127.0.0.1:8081)."`
 	Commit         *string  `placeholder:"batch|periodic" help:"When a write is acknowledged: on disk (batch, default), or 10 ms before."`
@@ -49,7 +50,8 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 	for _, s := range []struct {
 		to   *string
 		from *string
-	}{{&o.Data, c.Data}, {&o.CQL, c.CQL}, {&o.HTTP, c.HTTP}, {&o.REST.Address, c.REST}, {&o.Commit, c.Commit},
+	}{{&o.Data, c.Data}, {&o.CQL, c.CQL}, {&o.CosmosCQL, c.CosmosCQL}, {&o.HTTP, c.HTTP},
+		{&o.REST.Address, c.REST}, {&o.Commit, c.Commit},
 		{&o.Cluster.Internal, c.Internal}, {&o.Cluster.Advertise, c.Advertise},
 		{&o.Cluster.JoinSecretFile, c.JoinSecretFile},
 		{&o.DataCenter, c.Region}, {&o.Rack, c.Zone}} {

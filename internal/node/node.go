@@ -99,6 +99,8 @@ type Node struct {
 	reserve     *guard.Reserve // of descriptors
 	cqlListener net.Listener
 	webListener net.Listener
+	// cosmosListener is nil where nobody logs in with a key of the account.
+	cosmosListener net.Listener
 	// restListener is nil where nobody is served containers over HTTP.
 	restListener net.Listener
 	rest         *rest.Server
@@ -115,6 +117,7 @@ type Node struct {
 	tables       int              // how many tables the store may keep open
 	// logins and authority are nil where everybody comes in and may do everything.
 	logins    *login.Checker
+	accounts  *login.Account // nil without a cosmosListener
 	authority *session.Authority
 
 	audit   *audit.Log // nil: none
@@ -285,6 +288,9 @@ func (n *Node) listen(ctx context.Context) error {
 		n.nodeListener = n.reserve.Listener(n.nodeListener)
 		n.closers = append(n.closers, closeQuietly(n.nodeListener))
 	}
+	if err := n.listenCosmos(ctx); err != nil {
+		return err
+	}
 	if err := n.listenREST(ctx); err != nil {
 		return err
 	}
@@ -317,6 +323,9 @@ func (n *Node) ReadyLine() string {
 	}
 	if a := n.RESTAddr(); a != nil {
 		line += ", REST on " + a.String()
+	}
+	if a := n.CosmosAddr(); a != nil {
+		line += ", CQL for account keys on " + a.String()
 	}
 	if n.opts.Data == "" {
 		return line + ", data in memory"

@@ -31,6 +31,9 @@ type Options struct {
 	Data string `yaml:"data"`
 	// CQL is the address of the CQL listener, host:port; port 0 takes a free one.
 	CQL string `yaml:"cql"`
+	// CosmosCQL is the address of clients that were written for Azure Cosmos DB's Cassandra API, host:port; empty, or
+	// "off", listens nowhere. They show a key of RESTOptions instead of a password.
+	CosmosCQL string `yaml:"cosmos_cql"`
 	// HTTP is the address of health and metrics, host:port; "off" listens nowhere.
 	HTTP string `yaml:"http"`
 	// Compatibility is the release of Cassandra whose answers are given: 4.0, or 5.0, the default. It is the same on
@@ -393,6 +396,9 @@ func (o Options) validate() error {
 		return err
 	}
 	if err := o.REST.validate(); err != nil {
+		return err
+	}
+	if err := o.validateCosmos(); err != nil {
 		return err
 	}
 	for _, l := range []struct{ name, addr string }{{"cql", o.CQL}, {"http", o.HTTP}} {

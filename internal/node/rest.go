@@ -50,9 +50,6 @@ func (n *Node) serveREST() error {
 	if n.restListener == nil {
 		return nil
 	}
-	if err := n.ensureRESTKeys(); err != nil {
-		return err
-	}
 	o := rest.Options{
 		Keys: n.restKeys, Now: n.clock(), TLS: n.dynamicTLS(),
 		ConnectionsMax:        max(1, n.opts.Limits.Connections/4),

@@ -168,5 +168,8 @@ func (n *Node) shownRESTKeys() *admin.Keys {
 		}
 		shown.Endpoint = scheme + "://" + a.String() + "/"
 	}
+	if a := n.CosmosAddr(); a != nil {
+		shown.CQL = a.String()
+	}
 	return shown
 }

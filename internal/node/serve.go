@@ -136,6 +136,12 @@ func (n *Node) serve() error {
 			n.fail(err)
 		}
 	})
+	if n.restListener != nil || n.cosmosListener != nil {
+		if err := n.ensureRESTKeys(); err != nil {
+			return err
+		}
+	}
+	n.serveCosmos()
 	if err := n.serveREST(); err != nil {
 		return err
 	}

@@ -39,13 +39,10 @@ func (n *Node) shown() *admin.Node {
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 		Records: n.records, Census: n.census, Growth: n.growth,
-		Usage: n.usage, BecameHot: n.hots.Load, Users: n.users, Views: n.views,
+		Usage: n.usage, BecameHot: n.hots.Load, Users: n.users, Views: n.views, Logins: n.loginCounts,
 	}
 	if n.rest != nil {
 		out.REST = n.rest.Stats()
-	}
-	if n.logins != nil {
-		out.Logins = n.logins.Counts
 	}
 	if n.audit != nil {
 		out.AuditDropped = n.audit.Dropped

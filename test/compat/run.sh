@@ -38,6 +38,11 @@ skip() { echo "skipped $1: $2"; skipped=$((skipped + 1)); }
 if python3 -m venv "$work/venv" >"$work/venv.log" 2>&1 && "$work/venv/bin/pip" install -q cassandra-driver lz4 >>"$work/venv.log" 2>&1; then
   check python-v4 "$work/venv/bin/python" test/compat/python_driver.py 127.0.0.1 "$port" 4 "$nodes"
   check python-v5 "$work/venv/bin/python" test/compat/python_driver.py 127.0.0.1 "$port" 5 "$nodes"
+  if command -v openssl >/dev/null; then
+    check account bash test/compat/account.sh "$work/ilion" "$work/venv/bin/python" "$work"
+  else
+    skip account "openssl is missing"
+  fi
 else
   skip python "cassandra-driver could not be installed, see $work/venv.log"
 fi

@@ -73,9 +73,12 @@ type need struct {
 	on         access.Resource
 }
 
-// subject is the role of the session, nil where nobody has to log in. The error says why nothing of it is served any
-// more.
+// subject is the role of the session, or what the key of an account allows; nil where nobody has to log in. The error
+// says why nothing of it is served any more.
 func (s *Session) subject() (*access.Subject, error) {
+	if s.account != nil {
+		return s.account, nil
+	}
 	a := s.engine.opts.Authority
 	if a == nil {
 		return nil, nil
@@ -99,6 +102,11 @@ func (s *Session) check(st *statement) error {
 	if err != nil {
 		return err
 	}
+	if s.account != nil {
+		if err := hiddenFromAccounts(st); err != nil {
+			return err
+		}
+	}
 	if who != nil && !who.Superuser {
 		for i := range st.needs {
 			if err := who.Check(st.needs[i].permission, st.needs[i].on); err != nil {
@@ -120,7 +128,22 @@ func (s *Session) actor() (ddl.Actor, error) {
 	if who == nil || err != nil {
 		return ddl.Actor{}, err
 	}
+	if s.account != nil {
+		return ddl.Actor{Check: who.Check}, nil // there is no role that what is made could belong to
+	}
 	return ddl.Actor{Role: who.Name, Check: who.Check}, nil
+}
+
+// hiddenFromAccounts refuses what clients of Azure Cosmos DB do not find there, and would misunderstand here: by
+// system.peers_v2 they would go on to the other nodes at the port of CQL, which asks for roles. Without it they stay
+// with the port that they were told.
+func hiddenFromAccounts(st *statement) error {
+	for _, t := range st.tables {
+		if t.Keyspace == "system" && t.Name == "peers_v2" {
+			return dberr.Invalidf("table %s does not exist", t.Name)
+		}
+	}
+	return nil
 }
 
 // needsRead notes what reading a table takes.
@@ -147,6 +170,10 @@ func (s *Session) runRoles(ctx context.Context, c *Call, st *statement) Status {
 	who, err := s.subject()
 	if err != nil {
 		return c.Result.Fail(err)
+	}
+	if s.account != nil {
+		return c.Result.Fail(dberr.Unauthorizedf("A key of the account stands for no role, and neither sees roles nor " +
+			"changes them: log in as a role, at the address of CQL"))
 	}
 	r := roles.Request{Statement: st.parsed, Text: st.text, Keyspace: st.keyspace, Who: who,
 		Schema: s.engine.catalog.Snapshot()}

@@ -47,7 +47,7 @@ func (s *Session) claimantOf(c *Call, tables []*schema.Table) share.Claimant {
 		return share.Claimant{}
 	}
 	who := s.claimant
-	who.Low = c.low || s.engine.LowPriority(s.client.User)
+	who.Low = c.low || s.account == nil && s.engine.LowPriority(s.client.User)
 	return who
 }
 

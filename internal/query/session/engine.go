@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/release"
@@ -191,7 +192,11 @@ func (e *Engine) Close() { e.cancel() }
 
 // NewSession begins the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
-	return &Session{engine: e, client: c, claimant: c.Claimant()}
+	s := &Session{engine: e, client: c, claimant: c.Claimant()}
+	if c.Account {
+		s.account = access.OfKey(c.User)
+	}
+	return s
 }
 
 // Latency returns the histogram of a kind of statement.

@@ -15,6 +15,9 @@ type Client struct {
 	Remote, Local netip.AddrPort
 	// User is the authenticated role, empty when nobody was asked.
 	User string
+	// Account is true if the client has shown a key of the account, as those of Azure Cosmos DB do: User is the name of
+	// the key then (access.OfKey), and says nothing of roles.
+	Account bool
 	// Version is the version of the CQL binary protocol, 3 to 5.
 	Version uint8
 	// DriverName and DriverVersion are what the client calls itself, often empty.

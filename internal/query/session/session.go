@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/share"
@@ -33,6 +34,8 @@ type Session struct {
 	engine   *Engine
 	client   Client
 	claimant share.Claimant
+	// account is what the key of a client of the account allows, nil for others.
+	account  *access.Subject
 	keyspace atomic.Pointer[string]
 	// admitted is what the client may do at the state of the roles that it was last asked at.
 	admitted atomic.Pointer[admitted]

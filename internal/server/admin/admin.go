@@ -73,10 +73,13 @@ type Options struct {
 	Profile bool
 }
 
-// Keys are what clients of the REST surface sign requests with, in base64. One that is empty is not there yet.
+// Keys are what clients of the REST surface sign requests with, and some of CQL log in with, in base64. One that is
+// empty is not there yet.
 type Keys struct {
-	// Endpoint is the URL where the surface is reached, empty if this node has none.
+	// Endpoint is the URL where the surface is reached, CQL the address where a key is a password; empty where this
+	// node has none.
 	Endpoint  string `json:"endpoint"`
+	CQL       string `json:"cql,omitempty"`
 	Primary   string `json:"primary"`
 	Secondary string `json:"secondary"`
 	ReadOnly  string `json:"readOnly"`

@@ -38,8 +38,9 @@ const (
 // conn is a connection. Its goroutine runs serve; fields without a remark belong to that goroutine.
 type conn struct {
 	srv           *Server
-	sock          net.Conn // the socket
-	nc            net.Conn // what is spoken through: sock, or TLS over it
+	keys          Authenticator // of clients of the account; nil for those of roles
+	sock          net.Conn      // the socket
+	nc            net.Conn      // what is spoken through: sock, or TLS over it
 	remote, local netip.AddrPort
 	encrypted     bool
 	ctx           context.Context
@@ -133,8 +134,10 @@ type conn struct {
 	reason   error
 }
 
-func newConn(s *Server, nc net.Conn, remote, local netip.AddrPort) *conn {
-	c := &conn{srv: s, sock: nc, nc: s.encrypt(nc), remote: remote, local: local, encrypted: s.opts.TLS != nil}
+func newConn(s *Server, nc net.Conn, keys Authenticator) *conn {
+	remote, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
+	c := &conn{srv: s, keys: keys, sock: nc, nc: s.encrypt(nc), remote: remote, local: local,
+		encrypted: s.opts.TLS != nil}
 	c.wake.L = &c.mu
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.initRead()
@@ -287,6 +290,7 @@ func (c *conn) info() ClientInfo {
 // enter ends the handshake.
 func (c *conn) enter(client session.Client) {
 	client.Remote, client.Local, client.Encrypted, client.Version = c.remote, c.local, c.encrypted, c.version
+	client.Account = c.keys != nil
 	c.client.Store(&client)
 	c.sess = c.srv.newSession(client)
 	c.claimant = client.Claimant()

@@ -65,8 +65,8 @@ func (s *subscribers) with(mask eventMask) (l []*conn) {
 // their output: a session that calls it before it answers the statement keeps (CQ3).
 func (s *Server) SchemaChanged(change session.SchemaChange) {
 	wire := cqlwire.SchemaChange(change)
-	s.push(schemaEvents, func(dst []byte, version uint8) []byte {
-		return cqlwire.AppendSchemaEvent(dst, version, &wire)
+	s.push(schemaEvents, func(c *conn, dst []byte) []byte {
+		return cqlwire.AppendSchemaEvent(dst, c.version, &wire)
 	})
 }
 
@@ -97,7 +97,18 @@ func (s *Server) TopologyChanged(node netip.AddrPort, added bool) {
 }
 
 func (s *Server) pushNode(mask eventMask, kind, change string, node netip.AddrPort) {
-	s.push(mask, func(dst []byte, _ uint8) []byte { return cqlwire.AppendNodeEvent(dst, kind, change, node) })
+	s.push(mask, func(c *conn, dst []byte) []byte {
+		return cqlwire.AppendNodeEvent(dst, kind, change, c.reaches(node))
+	})
+}
+
+// reaches is the address at which the client finds a node: one of the account goes to all nodes at the port where it
+// is.
+func (c *conn) reaches(node netip.AddrPort) netip.AddrPort {
+	if c.keys == nil {
+		return node
+	}
+	return netip.AddrPortFrom(node.Addr(), c.local.Port())
 }
 
 // nodeStates is what clients were told last of each node.
@@ -123,7 +134,7 @@ func (n *nodeStates) tell(states map[netip.AddrPort]bool, node netip.AddrPort, s
 	push()
 }
 
-func (s *Server) push(mask eventMask, body func(dst []byte, version uint8) []byte) {
+func (s *Server) push(mask eventMask, body func(c *conn, dst []byte) []byte) {
 	for _, c := range s.events.with(mask) {
 		c.mu.Lock()
 		switch {
@@ -133,7 +144,7 @@ func (s *Server) push(mask eventMask, body func(dst []byte, version uint8) []byt
 				len(c.out.Buf)))
 		default:
 			c.begin(cqlwire.Header{Stream: cqlwire.EventStream, Opcode: cqlwire.OpEvent})
-			c.out.Buf = body(c.out.Buf, c.version)
+			c.out.Buf = body(c, c.out.Buf)
 			c.out.End()
 			c.scheduleFlush()
 			s.stats.EventsSent.Add(1)

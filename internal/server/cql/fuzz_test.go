@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"net/netip"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/query/session"
@@ -50,7 +49,7 @@ func FuzzConnection(f *testing.F) {
 		var srv *Server
 		srv = New(func(session.Client) Session { return &fuzzSession{fake{srv: srv}} }, Options{FrameBytesMax: 1 << 20})
 		server, client := net.Pipe()
-		c := newConn(srv, server, netip.AddrPort{}, netip.AddrPort{})
+		c := newConn(srv, server, nil)
 		done := make(chan struct{})
 		go func() { defer close(done); _ = c.serve() }()
 		read := make(chan struct{})

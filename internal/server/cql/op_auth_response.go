@@ -33,5 +33,13 @@ func (c *conn) login(body []byte) (role string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.srv.opts.HandshakeTimeout)
 	defer cancel()
-	return c.srv.opts.Authenticator.Authenticate(ctx, c.remote.Addr(), user, password)
+	return c.authenticator().Authenticate(ctx, c.remote.Addr(), user, password)
+}
+
+// authenticator is what the client has to convince; nil where nobody has to log in.
+func (c *conn) authenticator() Authenticator {
+	if c.keys != nil {
+		return c.keys
+	}
+	return c.srv.opts.Authenticator
 }

@@ -34,8 +34,8 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	if _, asked := s[cqlwire.TabletsRouting]; asked && c.srv.opts.Tablets {
 		client.Tablets = c.version >= cqlwire.V4 // version 3 has no custom payload
 	}
-	known := c.srv.opts.Authenticator == nil
-	if leaf := c.certificate(); leaf != nil && !known && c.srv.opts.CertificateRole != nil {
+	known := c.authenticator() == nil
+	if leaf := c.certificate(); leaf != nil && !known && c.keys == nil && c.srv.opts.CertificateRole != nil {
 		if client.User, err = c.srv.opts.CertificateRole(c.remote.Addr(), leaf); err != nil {
 			c.respondError(h.Stream, err)
 			return

@@ -23,5 +23,5 @@ func lowPriority(body []byte) bool {
 // low reports whether the client's role has low priority.
 func (c *conn) low() bool {
 	f, client := c.srv.opts.LowPriority, c.client.Load()
-	return f != nil && client != nil && client.User != "" && f(client.User)
+	return f != nil && client != nil && client.User != "" && !client.Account && f(client.User)
 }

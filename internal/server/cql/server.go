@@ -89,7 +89,14 @@ func (s *Server) Gate() gate.Stats { return s.gate.Stats() }
 
 // Serve accepts connections from l until the server or the listener is closed, and closes l. It returns nil after Close
 // or Shutdown.
-func (s *Server) Serve(l net.Listener) error {
+func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
+
+// ServeAccount is Serve for clients that were written for Azure Cosmos DB: each has to show a key, whatever
+// Options.Authenticator and CertificateRole say, and what keys returns is the name of that key; see
+// session.Client.Account.
+func (s *Server) ServeAccount(l net.Listener, keys Authenticator) error { return s.serve(l, keys) }
+
+func (s *Server) serve(l net.Listener, keys Authenticator) error {
 	defer l.Close()
 	s.mu.Lock()
 	if s.closed {
@@ -124,7 +131,7 @@ func (s *Server) Serve(l net.Listener) error {
 				return nil
 			}
 		}
-		s.accept(nc)
+		s.accept(nc, keys)
 	}
 }
 
@@ -145,8 +152,8 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-func (s *Server) accept(nc net.Conn) {
-	remote, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
+func (s *Server) accept(nc net.Conn, keys Authenticator) {
+	remote := addrPort(nc.RemoteAddr())
 	s.mu.Lock()
 	switch {
 	case s.closed:
@@ -158,7 +165,7 @@ func (s *Server) accept(nc net.Conn) {
 		s.refuse(nc, remote, "Too many connections")
 		return
 	}
-	c := newConn(s, nc, remote, local)
+	c := newConn(s, nc, keys)
 	out, ok := s.crowd.admit(c, s.opts.AddressConnectionsMax, s.opts.ArrivingMax)
 	if !ok {
 		s.mu.Unlock()

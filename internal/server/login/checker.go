@@ -59,11 +59,10 @@ type Checker struct {
 	suspect  queue
 	failures failures
 	lines    lines
+	outcomes
 
 	mu    sync.Mutex
 	known map[string]remembered
-
-	succeeded, failed, refused atomic.Uint64
 }
 
 // remembered is a password that was right for a hash.
@@ -86,15 +85,12 @@ func New(o Options) (*Checker, error) {
 	if o.After == nil {
 		o.After = time.After
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	for name, hash := range o.Users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
 			return nil, fmt.Errorf("auth.users: the hash of user %q is not a bcrypt hash: make one with ilion hash-password", name)
 		}
 	}
-	c := &Checker{opts: o, known: map[string]remembered{}}
+	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.Told), known: map[string]remembered{}}
 	c.clean.slots, c.suspect.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
 	c.failures.now = o.Now
 	if _, err := rand.Read(c.salt[:]); err != nil {
@@ -103,12 +99,6 @@ func New(o Options) (*Checker, error) {
 	var err error
 	c.stranger, err = bcrypt.GenerateFromPassword(c.salt[:], bcrypt.DefaultCost)
 	return c, err
-}
-
-// Counts are the logins since the start: those that came in, those whose name or password was wrong, and those that
-// were sent away unchecked.
-func (c *Checker) Counts() (succeeded, failed, refused uint64) {
-	return c.succeeded.Load(), c.failed.Load(), c.refused.Load()
 }
 
 // Configured reports whether a name is a user of the configuration.
@@ -120,23 +110,10 @@ func (c *Checker) Configured(name string) bool {
 // Authenticate returns the role to act as for a client at an address. Errors are dberr.BadCredentials, and
 // dberr.Overloaded if too many are being checked.
 func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, password string) (role string, err error) {
-	err = c.authenticate(ctx, from, name, password)
-	switch err.(type) {
-	case nil:
-		c.succeeded.Add(1)
+	if err = c.authenticate(ctx, from, name, password); err == nil {
 		role = name
-	case *dberr.BadCredentials:
-		c.failed.Add(1)
-	default:
-		c.refused.Add(1)
 	}
-	if err != nil {
-		c.opts.Log.LogAttrs(ctx, slog.LevelWarn, "login failed",
-			slog.String("role", shorten(name)), slog.Any("from", from), slog.String("error", shorten(err.Error())))
-	}
-	if c.opts.Told != nil {
-		c.opts.Told(from, shorten(name), err)
-	}
+	c.tell(ctx, from, name, err)
 	return role, err
 }
 
@@ -149,8 +126,7 @@ func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, passw
 			return err
 		}
 		if !right {
-			return &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect",
-				name)}
+			return incorrect(name)
 		}
 	}
 	c.failures.good(from, name)
@@ -221,7 +197,7 @@ func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error)
 
 // compare waits, and for a place of a queue, and compares, unless the password was found to be right meanwhile.
 func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *attempt) (right bool, err error) {
-	if err := c.enter(ctx, q, wait); err != nil {
+	if err := q.enter(ctx, c.opts.After, wait); err != nil {
 		return false, err
 	}
 	defer func() { <-q.slots }()
@@ -247,15 +223,20 @@ func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *
 
 var errTooMany = &dberr.Overloaded{Message: "Too many logins are being checked: try again"}
 
+// incorrect is what a client is told whose name or password is wrong.
+func incorrect(name string) error {
+	return &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect", name)}
+}
+
 // enter takes a slot of a queue after a time.
-func (c *Checker) enter(ctx context.Context, q *queue, wait time.Duration) error {
+func (q *queue) enter(ctx context.Context, after func(time.Duration) <-chan time.Time, wait time.Duration) error {
 	defer q.waiting.Add(-1)
 	if q.waiting.Add(1) > waitingMax {
 		return errTooMany
 	}
 	if wait > 0 {
 		select {
-		case <-c.opts.After(wait):
+		case <-after(wait):
 		case <-ctx.Done():
 			return errTooMany
 		}

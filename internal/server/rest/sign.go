@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
@@ -32,9 +33,9 @@ type Keys struct {
 
 // The names of the keys.
 const (
-	primaryKey   = "primary"
-	secondaryKey = "secondary"
-	readOnlyKey  = "read-only"
+	primaryKey   = access.PrimaryKey
+	secondaryKey = access.SecondaryKey
+	readOnlyKey  = access.ReadOnlyKey
 )
 
 // skewMax is how far the time of a request may be from the clock of the cluster, into the past or the future.

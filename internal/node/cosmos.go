@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/server/login"
+)
+
+func (o *Options) validateCosmos() error {
+	if o.noCosmos() {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(o.CosmosCQL); err != nil {
+		return fmt.Errorf("cosmos_cql address %q is not host:port", o.CosmosCQL)
+	}
+	if o.TLS.Cert == "" && !isLoopback(o.CosmosCQL) {
+		return fmt.Errorf("refusing to listen on %s (cosmos_cql) without TLS: clients say the key of the account there; "+
+			"configure tls.cert and tls.key", o.CosmosCQL)
+	}
+	return nil
+}
+
+func (o *Options) noCosmos() bool { return o.CosmosCQL == "" || o.CosmosCQL == "off" }
+
+// listenCosmos opens the listener of clients that log in with a key of the account, if there is to be one.
+func (n *Node) listenCosmos(ctx context.Context) error {
+	if n.opts.noCosmos() {
+		return nil
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", n.opts.CosmosCQL)
+	if err != nil {
+		return fmt.Errorf("listen for CQL clients with account keys: %w", err)
+	}
+	n.cosmosListener = n.reserve.Listener(l)
+	n.closers = append(n.closers, closeQuietly(n.cosmosListener))
+	return nil
+}
+
+// CosmosAddr is where clients of CQL log in with a key of the account, nil if nowhere.
+func (n *Node) CosmosAddr() net.Addr {
+	if n.cosmosListener == nil {
+		return nil
+	}
+	return n.cosmosListener.Addr()
+}
+
+// serveCosmos serves clients that log in with a key of the account, whether others have to log in or not.
+func (n *Node) serveCosmos() {
+	if n.cosmosListener == nil {
+		return
+	}
+	n.accounts = login.NewAccount(login.AccountOptions{Keys: n.accountKeys, Log: n.log, Told: n.auditLogin})
+	n.wg.Go(func() {
+		if err := n.cql.ServeAccount(n.cosmosListener, n.accounts); err != nil {
+			n.fail(err)
+		}
+	})
+}
+
+// accountKeys are the keys of now.
+func (n *Node) accountKeys() []login.Key {
+	k := n.restKeys()
+	return []login.Key{{Name: access.PrimaryKey, Secret: k.Primary}, {Name: access.SecondaryKey, Secret: k.Secondary},
+		{Name: access.ReadOnlyKey, Secret: k.ReadOnly}}
+}
+
+// loginCounts are the logins since the start, with passwords and with keys; see login.Checker.Counts.
+func (n *Node) loginCounts() (succeeded, failed, refused uint64) {
+	if n.logins != nil {
+		succeeded, failed, refused = n.logins.Counts()
+	}
+	if n.accounts != nil {
+		s, f, r := n.accounts.Counts()
+		succeeded, failed, refused = succeeded+s, failed+f, refused+r
+	}
+	return succeeded, failed, refused
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// withKey has a client log in as those of Azure Cosmos DB do.
+func withKey(key string, ca *authority) func(*gocql.ClusterConfig) {
+	return func(o *gocql.ClusterConfig) {
+		withTLS(ca.client(""))(o)
+		o.Authenticator = gocql.PasswordAuthenticator{Username: "my-account", Password: key}
+	}
+}
+
+// TestAccountKeysLogIn proves that an application for Azure Cosmos DB connects as it is, over TLS and with a key, and
+// what each key allows, whether others have to log in or not; that no key is a password elsewhere, that no password is
+// a key, and that a role which has the name of a key lends it nothing.
+func TestAccountKeysLogIn(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
+	some := map[string]string{"boss": hash(t, "b"), "primary": hash(t, "p"), "read-only": hash(t, "r")}
+	for _, users := range []map[string]string{nil, some} {
+		o := Options{CosmosCQL: "127.0.0.1:0", Auth: AuthOptions{Users: users},
+			TLS:  TLSOptions{Cert: ca.path("server.pem"), Key: ca.path("server.key")},
+			REST: RESTOptions{PrimaryKey: drawKey(), ReadOnlyKey: drawKey()}}
+		n := startNode(t, o)
+		keys := n.restKeys()
+		if len(keys.Secondary) == 0 {
+			t.Fatal("the key that is not configured is not drawn")
+		}
+		secondary := n.shownRESTKeys().Secondary
+		door := n.CosmosAddr().String()
+		connect := func(key string) *gocql.Session {
+			cluster := gocql.NewCluster(door)
+			cluster.Timeout, cluster.ConnectTimeout = 30*time.Second, 30*time.Second
+			withKey(key, ca)(cluster)
+			s, err := cluster.CreateSession()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Close)
+			return s
+		}
+		primary, second, reader := connect(o.REST.PrimaryKey), connect(secondary), connect(o.REST.ReadOnlyKey)
+		for _, step := range []struct {
+			s         *gocql.Session
+			statement string
+			want      string // of the error
+		}{
+			{primary, "CREATE KEYSPACE uprofile WITH REPLICATION = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}", ""},
+			{primary, "CREATE TABLE uprofile.user (user_id int PRIMARY KEY, user_name text) WITH " +
+				"cosmosdb_provisioned_throughput = 400 AND gc_grace_seconds = 0", ""},
+			{second, "INSERT INTO uprofile.user (user_id, user_name) VALUES (1, 'a')", ""},
+			{second, "ALTER TABLE uprofile.user WITH cosmosdb_autoscale_max_throughput = 4000", ""},
+			{reader, "SELECT * FROM uprofile.user WHERE user_id = 1", ""},
+			{reader, "INSERT INTO uprofile.user (user_id) VALUES (2)",
+				"User read-only has no MODIFY permission on <table uprofile.user> or any of its parents"},
+			{reader, "INSERT INTO uprofile.user (user_id) VALUES (2) IF NOT EXISTS", "has no MODIFY permission"},
+			{reader, "BEGIN BATCH DELETE FROM uprofile.user WHERE user_id = 1; APPLY BATCH", "has no MODIFY permission"},
+			{reader, "TRUNCATE uprofile.user", "has no MODIFY permission"},
+			{reader, "DROP TABLE uprofile.user", "has no DROP permission"},
+			{reader, "ALTER TABLE uprofile.user WITH cosmosdb_provisioned_throughput = 1000", "has no ALTER permission"},
+			{reader, "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+				"has no CREATE permission"},
+			{reader, "LIST ROLES", "stands for no role"},
+			{primary, "LIST ROLES", "stands for no role"},
+			{primary, "CREATE ROLE evil WITH SUPERUSER = true AND LOGIN = true", "stands for no role"},
+			{primary, "ALTER ROLE boss WITH PASSWORD = 'x'", "stands for no role"},
+			{primary, "SELECT * FROM system_auth.roles", "has no SELECT permission"},
+			{primary, "INSERT INTO system_auth.cidr_groups (cidr_group, cidrs) VALUES ('g', {})", "has no MODIFY permission"},
+			{primary, "SELECT * FROM system.peers_v2", "table peers_v2 does not exist"},
+			{primary, "SELECT * FROM system.peers", ""},
+			{primary, "DROP KEYSPACE uprofile", ""},
+		} {
+			err := step.s.Query(step.statement).Exec()
+			if (err == nil) != (step.want == "") || err != nil && !strings.Contains(err.Error(), step.want) {
+				t.Errorf("with %d users: %s: %v, want %q", len(users), step.statement, err, step.want)
+			}
+		}
+		if _, failed, _ := n.loginCounts(); failed != 0 {
+			t.Errorf("%d logins failed", failed)
+		}
+		for _, wrong := range []string{"", "b", "p", o.REST.PrimaryKey[1:], drawKey()} {
+			if _, err := logIn(door, withKey(wrong, ca)); err == nil {
+				t.Errorf("%q comes in", wrong)
+			}
+		}
+		if _, err := logIn(door, withTLS(ca.client(""))); err == nil {
+			t.Error("a client comes in that shows nothing")
+		}
+		if _, err := logIn(n.CQLAddr().String(), withKey(o.REST.PrimaryKey, ca)); (err == nil) != (users == nil) {
+			t.Errorf("with %d users, a key at the address of CQL: %v", len(users), err)
+		}
+	}
+}
+
+// TestAccountAddress proves that nobody serves keys unless told to, that a key is not asked for in clear beyond this
+// machine, whatever else is allowed, and that an address that is none, or is taken, is refused.
+func TestAccountAddress(t *testing.T) {
+	n := startNode(t, Options{})
+	if n.CosmosAddr() != nil || strings.Contains(n.ReadyLine(), "account keys") {
+		t.Error(n.ReadyLine())
+	}
+	for address, want := range map[string]string{
+		"0.0.0.0:0":          "refusing to listen on 0.0.0.0:0 (cosmos_cql) without TLS",
+		"10350":              `cosmos_cql address "10350" is not host:port`,
+		n.CQLAddr().String(): "listen for CQL clients with account keys",
+		"127.0.0.1:0":        "",
+		"off":                "",
+	} {
+		o := Options{CQL: "127.0.0.1:0", HTTP: "off", CosmosCQL: address, Insecure: true}
+		other, err := Start(context.Background(), o)
+		if err == nil {
+			_ = other.Close()
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", address, err, want)
+		}
+	}
+}
