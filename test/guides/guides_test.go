@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package guides holds the test that the guides in docs/ do what they show.
+//
+// Every block of a guide that is marked as cql is carried out by the shell, in the order of the page, on a node of its
+// own. What the block behind it shows, if that is marked as nothing, is what the shell has written; -rewrite puts it
+// there.
+package guides
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/tool/shell"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write into the guides what the shell writes")
+
+// guides are the pages, and how many blocks each has at least.
+var guides = map[string]int{
+	"data-modelling.md": 8, "consistency.md": 1, "capacity.md": 2, "coming-from-cassandra.md": 1,
+	"coming-from-cosmos-db.md": 3,
+}
+
+// example is a block of CQL, with the block that shows what came of it, if there is one.
+var example = regexp.MustCompile("(?s)```cql\n(.*?)```\n(\n```\n(.*?)```\n)?")
+
+// TestGuides proves that the statements of the guides do what the guides show.
+func TestGuides(t *testing.T) {
+	for page, least := range guides {
+		t.Run(page, func(t *testing.T) {
+			path := filepath.Join("../../docs", page)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			db, err := ilion.Start(t.Context(), ilion.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			blocks := example.FindAllStringSubmatchIndex(string(text), -1)
+			if len(blocks) < least {
+				t.Fatalf("%d blocks, at least %d are expected", len(blocks), least)
+			}
+			var out strings.Builder
+			s, err := shell.New(t.Context(), shell.Options{Addr: db.CQLAddr().String(), Consistency: dberr.One,
+				Out: &out, Err: &out})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			var is strings.Builder // the page as it has to be
+			end := 0
+			for _, b := range blocks {
+				out.Reset()
+				err := s.Run(t.Context(), strings.NewReader(string(text[b[2]:b[3]])), "")
+				shown := b[4] >= 0
+				switch {
+				case err != nil && !shown:
+					t.Fatalf("%s\n%v", text[b[2]:b[3]], err)
+				case err != nil:
+					out.WriteString(err.Error())
+				case !shown:
+					continue
+				}
+				is.Write(text[end:b[6]])
+				is.WriteString(block(out.String()))
+				end = b[7]
+				if got := block(out.String()); got != string(text[b[6]:b[7]]) && !*rewrite {
+					t.Errorf("%s\nshows\n%s\nand the page\n%s", text[b[2]:b[3]], got, text[b[6]:b[7]])
+				}
+			}
+			is.Write(text[end:])
+			if *rewrite {
+				if err := os.WriteFile(path, []byte(is.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// block is what the shell wrote as a page shows it: without blank lines around it and blanks at the ends of lines.
+func block(text string) string {
+	lines := strings.Split(strings.Trim(text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
