@@ -1,4 +1,4 @@
-.PHONY: build release dist check test browser race lint sim fuzz bench compat conformance
+.PHONY: build release dist site check test browser race lint sim fuzz bench compat conformance
 
 build:            ## the binary
 	CGO_ENABLED=0 go build -o ilion ./cmd/ilion
@@ -8,6 +8,9 @@ release:          ## the binary to ship: the same on every machine, and a third 
 
 dist:             ## what is shipped, into dist/: archives, Debian packages, a bill of materials, checksums
 	deploy/release.sh
+
+site:             ## the documents as a site, into dist/site; needs npm
+	cd deploy/site && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
 check:            ## what continuous integration runs
 	.ci/run

@@ -3,9 +3,12 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,39 +130,111 @@ func TestParseBytes(t *testing.T) {
 	}
 }
 
-// TestConfigurationIsDocumented proves that docs/configuration.md has a row for every key of the configuration file.
+// configured lists the keys of the configuration file below a key, with the values that hold where it says nothing.
+func configured(v reflect.Value, prefix string, out map[string]reflect.Value) {
+	for i := range v.NumField() {
+		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+		field := v.Field(i)
+		switch {
+		case tag == "-" || !v.Type().Field(i).IsExported():
+		case field.Kind() == reflect.Struct && tag == "":
+			configured(field, prefix, out)
+		case field.Kind() == reflect.Struct && tag != "guardrails" && tag != "audit_logging_options":
+			configured(field, prefix+tag+".", out)
+		default:
+			out[prefix+tag] = field
+		}
+	}
+}
+
+// TestConfigurationIsDocumented proves that docs/configuration.md has every key of the configuration file and no other,
+// and that the defaults in it are those of the code, as far as they are numbers, words or times.
 func TestConfigurationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile("options.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, err := os.ReadFile("growth.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	surface, err := os.ReadFile("restkeys.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source = append(append(source, more...), surface...)
-	tag := regexp.MustCompile("`yaml:\"([a-z_]+)\"`")
-	keys := tag.FindAllSubmatch(source, -1)
-	if len(keys) < 25 {
-		t.Fatalf("found only %d keys", len(keys))
-	}
-	for _, key := range keys {
-		if !regexp.MustCompile("`([a-z]+\\.)*"+string(key[1])+"`").Match(page) && string(key[1]) != "memory" &&
-			string(key[1]) != "limits" &&
-			string(key[1]) != "storage" && string(key[1]) != "auth" && string(key[1]) != "tls" &&
-			string(key[1]) != "cluster" && string(key[1]) != "splits" &&
-			string(key[1]) != "merges" && string(key[1]) != "rest" {
-			t.Errorf("%s is not documented", key[1])
+	keys := map[string]reflect.Value{}
+	o := Options{Data: "./ilion-data"}.withDefaults()
+	configured(reflect.ValueOf(o), "", keys)
+	documented, compared := map[string]bool{"guardrails": true, "audit_logging_options": true}, 0
+	key := regexp.MustCompile("`([a-z_]+(?:\\.[a-z_]+)*)`")
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `\|`, "or"), " | ")
+		if strings.HasPrefix(line, "## ") {
+			break // what follows is not of this table
+		}
+		if len(cells) == 4 {
+			cells = cells[1:] // behind the option of the command line
+		} else if len(cells) != 3 {
+			continue
+		}
+		names := key.FindAllStringSubmatch(cells[0], -1)
+		for i, name := range names {
+			field, ok := keys[name[1]]
+			documented[name[1]] = true
+			if !ok && name[1] != "guardrails" && name[1] != "audit_logging_options" {
+				t.Errorf("%s is documented and does not exist", name[1])
+			}
+			defaults := strings.Split(cells[1], ", ")
+			if !ok || len(defaults) != len(names) {
+				continue
+			}
+			if is, ok := plainly(field); ok {
+				said := strings.Trim(defaults[i], "`")
+				if number, err := strconv.ParseFloat(said, 64); err == nil {
+					said = strconv.FormatFloat(number, 'f', -1, 64)
+				}
+				if compared++; said != is && !computed[name[1]] {
+					t.Errorf("the default of %s is documented as %s, and is %s", name[1], said, is)
+				}
+			}
 		}
 	}
+	for name := range keys {
+		if !documented[name] {
+			t.Errorf("%s is not documented", name)
+		}
+	}
+	if len(keys) < 60 || compared < 40 {
+		t.Errorf("found only %d keys, and compared %d defaults", len(keys), compared)
+	}
+}
+
+// computed are the options whose defaults follow from others or from the machine, which the page says in words, or are
+// those of a package below.
+var computed = map[string]bool{
+	"memory.budget": true, "memory.block_cache": true, "memory.memtable": true, "limits.connections_per_address": true,
+	"cluster.balance_slack_mb": true, "cluster.snapshot_mb_per_second": true,
+	"limits.request_bytes": true, "limits.result_bytes": true, "limits.row_bytes": true, "cluster.advertise": true,
+}
+
+// plainly is a value as the page writes it, if it is one that has a default: text, a number, a size, a time.
+func plainly(v reflect.Value) (string, bool) {
+	switch x := v.Interface().(type) {
+	case Bytes:
+		for _, unit := range []struct {
+			name string
+			size Bytes
+		}{{"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+			if x%unit.size == 0 && x/unit.size > 0 && x/unit.size < 1024 {
+				return fmt.Sprint(x/unit.size, unit.name), true
+			}
+		}
+		return fmt.Sprint(int64(x)), true
+	case time.Duration:
+		text := x.String()
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "0s"), "0m")
+		if x == 0 {
+			text = "0"
+		}
+		return text, true
+	case string:
+		return x, x != ""
+	case int, bool:
+		return fmt.Sprint(x), true
+	}
+	return "", false
 }
 
 // TestDescriptorsAreShared proves that clients cannot take the files that the store needs: with any limit there are

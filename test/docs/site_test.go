@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSite proves that the documents make a site, with no link that leads nowhere, and that what a reader searches in
+// is part of it. `make site` installs what it takes.
+func TestSite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	folder := filepath.Join(root, "deploy/site")
+	if _, err := os.Stat(filepath.Join(folder, "node_modules/vitepress")); err != nil {
+		t.Skip("the generator is not there: make site installs it")
+	}
+	out := filepath.Join(t.TempDir(), "site")
+	cmd := exec.CommandContext(t.Context(), "node", "build.mjs", out)
+	cmd.Dir = folder
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, file := range documents(t) {
+		page, _ := filepath.Rel(root, file)
+		page = strings.Replace(strings.TrimSuffix(page, ".md"), "README", "index", 1) + ".html"
+		if _, err := os.Stat(filepath.Join(out, page)); err != nil {
+			t.Error(err)
+		}
+	}
+	index, err := filepath.Glob(filepath.Join(out, "assets/chunks/@localSearchIndexroot.*.js"))
+	if err != nil || len(index) != 1 {
+		t.Errorf("%d indexes for the search, %v", len(index), err)
+	}
+}
