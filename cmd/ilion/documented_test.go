@@ -20,12 +20,12 @@ func TestStartIsDocumented(t *testing.T) {
 	page, _, _ := strings.Cut(string(text), "\nSizes may be written")
 	documented := map[string]string{} // the default
 	for line := range strings.Lines(page) {
-		cells := strings.Split(strings.ReplaceAll(line, `\|`, "/"), " | ")
-		if len(cells) < 3 {
+		cells := strings.Split(strings.ReplaceAll(line, `\|`, "/"), "|")
+		if len(cells) != 6 { // with what is before the first bar and behind the last
 			continue
 		}
-		for _, m := range regexp.MustCompile("`--([a-z-]+)").FindAllStringSubmatch(cells[0], -1) {
-			documented[m[1]] = cells[2]
+		for _, m := range regexp.MustCompile("`--([a-z-]+)").FindAllStringSubmatch(cells[1], -1) {
+			documented[m[1]] = cells[3]
 		}
 	}
 	options := reflect.TypeFor[startCommand]()
