@@ -23,6 +23,7 @@ type backupCommand struct {
 	Make   backupMakeCommand   `cmd:"" default:"withargs" name:"make" help:"Make a backup of a cluster that runs, of one moment."`
 	List   backupListCommand   `cmd:"" help:"List the backups of a place."`
 	Verify backupVerifyCommand `cmd:"" help:"Read back all of a backup, and compare it with its digests."`
+	Key    backupKeyCommand    `cmd:"" help:"Make a key that encrypts backups, in a new file."`
 }
 
 // transfer is what says how files are moved.
@@ -42,7 +43,8 @@ func (t *transfer) check() error {
 type backupMakeCommand struct {
 	door
 	transfer
-	To string `name:"to" required:"" env:"ILION_BACKUP" placeholder:"DIR" help:"Where backups are kept: a directory of their own."`
+	place
+	To string `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"A directory of their own, or s3://BUCKET/PREFIX."`
 }
 
 // Run makes a backup.
@@ -52,7 +54,7 @@ func (c *backupMakeCommand) Run(out io.Writer) error {
 	}
 	ctx, stop := interrupted()
 	defer stop()
-	target, err := backup.Open(ctx, c.To, true)
+	target, err := c.place.open(ctx, c.To, true)
 	if err != nil {
 		return err
 	}
@@ -74,14 +76,16 @@ func (c *backupMakeCommand) Run(out io.Writer) error {
 }
 
 type backupListCommand struct {
-	From string `arg:"" name:"from" placeholder:"DIR" help:"Where backups are kept."`
+	place
+	From string `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
 	JSON bool   `name:"json" help:"Print their manifests as JSON, a line each."`
 }
 
 // Run lists the backups.
 func (c *backupListCommand) Run(out io.Writer) error {
-	ctx := context.Background()
-	target, err := backup.Open(ctx, c.From, false)
+	ctx, stop := interrupted()
+	defer stop()
+	target, err := c.place.open(ctx, c.From, false)
 	if err != nil {
 		return err
 	}
@@ -115,7 +119,8 @@ func (c *backupListCommand) Run(out io.Writer) error {
 }
 
 type backupVerifyCommand struct {
-	From  string `arg:"" name:"from" placeholder:"DIR" help:"Where backups are kept."`
+	place
+	From  string `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
 	ID    string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Which one; the newest if it is not said."`
 	Quiet bool   `name:"quiet" help:"Show no progress."`
 }
@@ -124,7 +129,7 @@ type backupVerifyCommand struct {
 func (c *backupVerifyCommand) Run(out io.Writer) error {
 	ctx, stop := interrupted()
 	defer stop()
-	target, err := backup.Open(ctx, c.From, false)
+	target, err := c.place.open(ctx, c.From, false)
 	if err != nil {
 		return err
 	}

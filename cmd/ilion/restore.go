@@ -14,7 +14,8 @@ import (
 type restoreCommand struct {
 	door
 	transfer
-	From  string `name:"from" required:"" env:"ILION_BACKUP" placeholder:"DIR" help:"Where backups are kept."`
+	place
+	From  string `name:"from" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Where backups are kept."`
 	ID    string `name:"backup" placeholder:"BACKUP" help:"Which one; the newest if it is not said."`
 	What  string `arg:"" name:"what" optional:"" placeholder:"KEYSPACE[.TABLE]" help:"What is restored; everything if it is not said."`
 	As    string `name:"as" placeholder:"KEYSPACE[.TABLE]" help:"What it becomes, beside what is there."`
@@ -28,7 +29,7 @@ func (c *restoreCommand) Run(out io.Writer) error {
 	}
 	ctx, stop := interrupted()
 	defer stop()
-	target, err := backup.Open(ctx, c.From, false)
+	target, err := c.place.open(ctx, c.From, false)
 	if err != nil {
 		return err
 	}

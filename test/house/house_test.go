@@ -34,7 +34,8 @@ var wings = [][]string{
 var sameWing = map[string]string{
 	"internal/server/cql":         "internal/server/cqlwire internal/server/gate",
 	"internal/tool/bench":         "internal/tool/rawclient",
-	"internal/tool/backup":        "",
+	"internal/tool/backup":        "internal/tool/bucket",
+	"internal/tool/bucket":        "",
 	"internal/model/archive":      "internal/model/feature",
 	"internal/replica/moment":     "internal/replica/partition",
 	"internal/tool/bulk":          "internal/tool/rawclient internal/tool/bulk/pipeline internal/tool/bulk/text",

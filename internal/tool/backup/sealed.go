@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/feature"
+)
+
+// sealed is a Target that encrypts what another one stores (RFC 0037):
+//
+//	sealed             "ilion-sealed 1 <proof of the key>\n"
+//	contents           "ilionbox", format u8, salt [32], AES-256-GCM of the contents, by a key of their own: HKDF of the
+//	                   key for contents and the salt. The name is authenticated with them.
+//	digests in names   AES-256-CTR of the digest, by a synthetic IV: HMAC-SHA-256 of the digest, of which the first 16
+//	                   bytes stand before it. Equal digests have equal names, for whoever has the key only.
+type sealed struct {
+	Target
+	key *Key
+}
+
+const (
+	sealedName   = "sealed"
+	sealedWord   = "ilion-sealed "
+	sealedFormat = 1
+
+	boxMagic  = "ilionbox"
+	boxFormat = 1
+	boxSalt   = 32
+	boxHead   = len(boxMagic) + 1 + boxSalt
+
+	digestBytes = sha256.Size
+	ivBytes     = aes.BlockSize
+)
+
+func (k *Key) seal(t Target) *sealed { return &sealed{t, k} }
+
+// begin marks an empty place as encrypted.
+func (s *sealed) begin(ctx context.Context) error { return s.Target.Put(ctx, sealedName, s.mark()) }
+
+func (s *sealed) mark() []byte {
+	return fmt.Appendf(nil, "%s%d %x\n", sealedWord, sealedFormat, s.key.proof)
+}
+
+// check tells the key of a place from others.
+func (s *sealed) check(ctx context.Context, place string) error {
+	text, err := s.Target.Get(ctx, sealedName)
+	if err != nil {
+		return err
+	}
+	var format uint64
+	var proof []byte
+	rest, ok := bytes.CutPrefix(text, []byte(sealedWord))
+	if _, err := fmt.Sscanf(string(rest), "%d %x\n", &format, &proof); !ok || err != nil {
+		return fmt.Errorf("%s in %s: %w", sealedName, place, archive.ErrDamaged)
+	}
+	if format != sealedFormat {
+		return &feature.Newer{What: place, Unit: "format of encryption", Has: format, Oldest: sealedFormat,
+			Newest: sealedFormat}
+	}
+	if !hmac.Equal(proof, s.key.proof) {
+		return fmt.Errorf("%s is encrypted by another key: its fingerprint is %x, that of the key given is %s", place,
+			proof[:min(len(proof), 8)], s.key.Fingerprint())
+	}
+	return nil
+}
+
+// box is the cipher for contents with that salt. Its key is used once, so the nonce may be the same for all.
+func (s *sealed) box(salt []byte) (cipher.AEAD, []byte, error) {
+	key, err := hkdf.Key(sha256.New, s.key.contents, salt, "ilion backup 1 box", keyBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	return aead, make([]byte, 12), err
+}
+
+// with is what is authenticated beside contents: the head of the box, and the name.
+func with(head []byte, name string) []byte { return append(slices.Clone(head), name...) }
+
+// Put implements Target.
+func (s *sealed) Put(ctx context.Context, name string, data []byte) error {
+	box := make([]byte, boxHead, boxHead+len(data)+16)
+	copy(box, boxMagic)
+	box[len(boxMagic)] = boxFormat
+	_, _ = rand.Read(box[boxHead-boxSalt:]) // never fails
+	aead, nonce, err := s.box(box[boxHead-boxSalt:])
+	if err != nil {
+		return err
+	}
+	return s.Target.Put(ctx, s.hide(name), aead.Seal(box, nonce, data, with(box, name)))
+}
+
+// Get implements Target.
+func (s *sealed) Get(ctx context.Context, name string) ([]byte, error) {
+	box, err := s.Target.Get(ctx, s.hide(name))
+	if err != nil {
+		return nil, err
+	}
+	return s.from(box, name)
+}
+
+// from is what was put into a box under that name.
+func (s *sealed) from(box []byte, name string) ([]byte, error) {
+	if len(box) < boxHead || string(box[:len(boxMagic)]) != boxMagic {
+		return nil, fmt.Errorf("%s: %w: it is not encrypted", name, archive.ErrDamaged)
+	}
+	if v := box[len(boxMagic)]; v != boxFormat {
+		return nil, &feature.Newer{What: name, Unit: "format of encryption", Has: uint64(v), Oldest: boxFormat,
+			Newest: boxFormat}
+	}
+	head := box[:boxHead]
+	aead, nonce, err := s.box(head[boxHead-boxSalt:])
+	if err != nil {
+		return nil, err
+	}
+	data, err := aead.Open(nil, nonce, box[boxHead:], with(head, name))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: it is not what was encrypted", name, archive.ErrDamaged)
+	}
+	return data, nil
+}
+
+// Has implements Target.
+func (s *sealed) Has(ctx context.Context, name string) (bool, error) {
+	return s.Target.Has(ctx, s.hide(name))
+}
+
+// Remove implements Target.
+func (s *sealed) Remove(ctx context.Context, name string) error {
+	return s.Target.Remove(ctx, s.hide(name))
+}
+
+// List implements Target. What has a name that nobody with the key has given it is left out.
+func (s *sealed) List(ctx context.Context, prefix string) ([]string, error) {
+	// A directory below the first may be named after digests: see hide.
+	top, _, _ := strings.Cut(prefix, "/")
+	names, err := s.Target.List(ctx, top+"/")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, len(names))
+	for _, hidden := range names {
+		name := s.show(hidden)
+		if s.hide(name) == hidden && strings.HasPrefix(name, prefix) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// hide is the name of a file in the place: that of what is in it is the digest of that, which whoever guesses the rows
+// can compute.
+func (s *sealed) hide(name string) string {
+	return renamed(name, digestBytes, func(digest []byte) []byte {
+		h := hmac.New(sha256.New, s.key.names)
+		h.Write(digest)
+		iv := h.Sum(nil)[:ivBytes:ivBytes]
+		return append(iv, s.mask(iv, digest)...)
+	})
+}
+
+// show is what hide was given, if it was given anything that became this.
+func (s *sealed) show(hidden string) string {
+	return renamed(hidden, ivBytes+digestBytes, func(b []byte) []byte { return s.mask(b[:ivBytes], b[ivBytes:]) })
+}
+
+// mask encrypts a digest, or decrypts it.
+func (s *sealed) mask(iv, digest []byte) []byte {
+	block, err := aes.NewCipher(s.key.mask)
+	if err != nil {
+		panic(err) // a key has the right length
+	}
+	out := make([]byte, len(digest))
+	cipher.NewCTR(block, iv).XORKeyStream(out, digest)
+	return out
+}
+
+// renamed changes the parts of a name that are so many bytes in hexadecimal digits, and the directories that are named
+// after their first two.
+func renamed(name string, size int, change func(b []byte) []byte) string {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		b, err := hex.DecodeString(part)
+		if err != nil || len(b) != size || hex.EncodeToString(b) != part {
+			continue
+		}
+		parts[i] = hex.EncodeToString(change(b))
+		if i > 0 && parts[i-1] == part[:2] {
+			parts[i-1] = parts[i][:2]
+		}
+	}
+	return strings.Join(parts, "/")
+}

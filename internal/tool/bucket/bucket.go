@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bucket
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say how a bucket is reached.
+type Options struct {
+	// Endpoint is the URL of the server, without the bucket; empty for that of AWS in the region.
+	Endpoint string
+	// Region is signed with each request; us-east-1 if it is empty.
+	Region string
+	// Style is where the name of the bucket stands: "path" in the path of the URL, "host" before the name of the host,
+	// "" in the path if there is an endpoint.
+	Style string
+	// Roots are the authorities of the server's certificate, the system's if nil.
+	Roots *x509.CertPool
+	// Credentials are asked for with each request.
+	Credentials func() (Credentials, error)
+}
+
+const (
+	defaultRegion = "us-east-1"
+	// idleConns is how many connections are kept between requests.
+	idleConns = 64
+	// keyMax is how long a key may be, in bytes, by S3.
+	keyMax = 1024
+	// listMax bounds the keys of a list, emptyMax the pages of one without any.
+	listMax  = 1 << 20
+	emptyMax = 100
+	// listBytes bounds the answer with one page of a list.
+	listBytes = 16 << 20
+	// confirmTries is how often an object is put that is not there afterwards.
+	confirmTries = 3
+)
+
+// Bucket is a bucket of a server. It may be used concurrently.
+type Bucket struct {
+	name   string
+	base   url.URL
+	region string
+	http   *http.Client
+	who    func() (Credentials, error)
+	// patience are the bounds of time; tests shorten them.
+	patience patience
+}
+
+// Open returns a bucket. Nothing is asked of the server.
+func Open(name string, o Options) (*Bucket, error) {
+	if !isName(name) {
+		return nil, fmt.Errorf("%q is not the name of a bucket: these have 3 to 63 of a-z, 0-9, dots and dashes", name)
+	}
+	b := &Bucket{name: name, region: o.Region, who: o.Credentials, patience: defaultPatience}
+	if b.region == "" {
+		b.region = defaultRegion
+	}
+	style := o.Style
+	if o.Endpoint == "" {
+		b.base = url.URL{Scheme: "https", Host: "s3." + b.region + ".amazonaws.com"}
+		if strings.HasPrefix(b.region, "cn-") {
+			b.base.Host += ".cn"
+		}
+		if style == "" && !strings.Contains(name, ".") { // a certificate is good for one label before the host
+			style = "host"
+		}
+	} else {
+		u, err := url.Parse(o.Endpoint)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" ||
+			u.User != nil {
+			return nil, fmt.Errorf("%q is no URL of an S3 server: give https://HOST[:PORT]", o.Endpoint)
+		}
+		b.base = url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
+	}
+	switch style {
+	case "host":
+		b.base.Host = name + "." + b.base.Host
+	case "", "path":
+		b.base.Path += "/" + name
+	default:
+		return nil, fmt.Errorf("the style %q of a bucket is unknown: use path or host", style)
+	}
+	b.http = &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: b.patience.dial, KeepAlive: 30 * time.Second}).DialContext,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
+			TLSHandshakeTimeout:    b.patience.dial,
+			MaxIdleConnsPerHost:    idleConns,
+			IdleConnTimeout:        time.Minute,
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return b, nil
+}
+
+func isName(s string) bool {
+	for _, c := range []byte(s) {
+		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-') {
+			return false
+		}
+	}
+	return len(s) >= 3 && len(s) <= 63
+}
+
+// Close closes the connections that are idle.
+func (b *Bucket) Close() { b.http.CloseIdleConnections() }
+
+// Put puts an object, in place of one with the key.
+func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
+	err := error(nil)
+	for range confirmTries {
+		if _, err = b.ask(ctx, &request{method: http.MethodPut, key: key, body: data}); err != nil {
+			return err
+		}
+		// Servers exist that acknowledge what they then do not have, or have half of (OB1).
+		var size int64
+		size, err = b.size(ctx, key)
+		switch {
+		case err == nil && (size == int64(len(data)) || size < 0):
+			return nil
+		case err == nil:
+			err = fmt.Errorf("the server has %d bytes of object %s, %d were put", size, key, len(data))
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		default:
+			err = fmt.Errorf("the server has acknowledged object %s, and does not have it", key)
+		}
+		if err := b.pause(ctx, b.patience.pauseMax); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// size is how large an object is, -1 if the server does not say.
+func (b *Bucket) size(ctx context.Context, key string) (int64, error) {
+	a, err := b.ask(ctx, &request{method: http.MethodHead, key: key})
+	if err != nil {
+		return 0, err
+	}
+	return a.size, nil
+}
+
+// Get returns an object of limit bytes at most; an error that is fs.ErrNotExist if there is none.
+func (b *Bucket) Get(ctx context.Context, key string, limit int64) ([]byte, error) {
+	a, err := b.ask(ctx, &request{method: http.MethodGet, key: key, limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	return a.body, nil
+}
+
+// Has reports whether there is an object.
+func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
+	_, err := b.size(ctx, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Remove removes an object; nothing happens if there is none.
+func (b *Bucket) Remove(ctx context.Context, key string) error {
+	_, err := b.ask(ctx, &request{method: http.MethodDelete, key: key})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// page is a page of a list, in the words of S3.
+type page struct {
+	XMLName   xml.Name `xml:"ListBucketResult"`
+	Truncated bool     `xml:"IsTruncated"`
+	Next      string   `xml:"NextContinuationToken"`
+	Contents  []struct {
+		Key string `xml:"Key"`
+	} `xml:"Contents"`
+	Prefixes []struct {
+		Prefix string `xml:"Prefix"`
+	} `xml:"CommonPrefixes"`
+}
+
+// List returns the keys that begin with a prefix, in ascending order. With a delimiter, those in which it stands behind
+// the prefix are one: what they have in common up to it.
+func (b *Bucket) List(ctx context.Context, prefix, delimiter string) ([]string, error) {
+	var keys []string
+	last, empty := "", 0
+	for token := ""; ; {
+		q := url.Values{"list-type": {"2"}, "prefix": {prefix}}
+		if delimiter != "" {
+			q.Set("delimiter", delimiter)
+		}
+		if token != "" {
+			q.Set("continuation-token", token)
+		}
+		a, err := b.ask(ctx, &request{method: http.MethodGet, query: q, limit: listBytes, list: true})
+		if err != nil {
+			return nil, err
+		}
+		these := a.page.keys()
+		slices.Sort(these)
+		for _, key := range these {
+			// A server that goes round in a circle would never end (OB3).
+			if !strings.HasPrefix(key, prefix) || key <= last {
+				return nil, fmt.Errorf("the server's list of bucket %s cannot be read: %q comes behind %q", b.name, key, last)
+			}
+			last = key
+			keys = append(keys, key)
+		}
+		if empty++; len(these) > 0 {
+			empty = 0
+		}
+		switch token = a.page.Next; {
+		case !a.page.Truncated:
+			return keys, nil
+		case token == "" || empty > emptyMax:
+			return nil, fmt.Errorf("the server's list of bucket %s does not go on where it says it does", b.name)
+		case len(keys) > listMax:
+			return nil, fmt.Errorf("bucket %s has more than %d objects that begin with %s", b.name, listMax, prefix)
+		}
+	}
+}
+
+func (p *page) keys() []string {
+	out := make([]string, 0, len(p.Contents)+len(p.Prefixes))
+	for _, c := range p.Contents {
+		out = append(out, c.Key)
+	}
+	for _, c := range p.Prefixes {
+		out = append(out, c.Prefix)
+	}
+	return out
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bucket
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// patience bounds how long a server is waited for.
+type patience struct {
+	// tries is how often a request is sent, all is for how long it is tried anew.
+	tries int
+	all   time.Duration
+	// pause is the first one between two tries; the next are twice as long each, up to pauseMax.
+	pause, pauseMax time.Duration
+	// dial bounds how long a connection takes, and try one request: it and the bytes of both bodies at rate, in bytes a
+	// second.
+	dial, try time.Duration
+	rate      int64
+}
+
+var defaultPatience = patience{tries: 10, all: 10 * time.Minute, pause: 200 * time.Millisecond,
+	pauseMax: 10 * time.Second, dial: 10 * time.Second, try: 30 * time.Second, rate: 32 << 10}
+
+// slowest is how long a request may take that moves so many bytes.
+func (p *patience) slowest(n int64) time.Duration {
+	return p.try + time.Duration(float64(max(n, 0))/float64(p.rate)*float64(time.Second))
+}
+
+// request is what is asked of the server.
+type request struct {
+	method string
+	key    string
+	query  url.Values
+	body   []byte
+	// limit bounds the answer, in bytes; list says that it is a page of a list.
+	limit int64
+	list  bool
+}
+
+// answer is what it answers.
+type answer struct {
+	body []byte
+	size int64
+	page page
+}
+
+// failure is an answer that is none.
+type failure struct {
+	status     int
+	code, text string
+	// again says that the same request may succeed later, after says when, 0 if the server does not.
+	again bool
+	after time.Duration
+	err   error
+}
+
+// Error implements error.
+func (f *failure) Error() string {
+	switch {
+	case f.err != nil:
+		return f.err.Error()
+	case f.code != "":
+		return strings.TrimSpace(fmt.Sprintf("%s: %s", f.code, f.text))
+	}
+	return fmt.Sprintf("it answers %d %s", f.status, http.StatusText(f.status))
+}
+
+// Unwrap returns what the failure came of.
+func (f *failure) Unwrap() error { return f.err }
+
+var (
+	errSlow    = errors.New("it is too slow: no answer in time")
+	errForeign = errors.New("its answer is not one of S3: is that the endpoint?")
+)
+
+// ask sends a request, and sends it again where that may help.
+func (b *Bucket) ask(ctx context.Context, r *request) (*answer, error) {
+	if len(r.key) > keyMax {
+		return nil, fmt.Errorf("%s is too long for an object: give the place a shorter prefix", r.key)
+	}
+	digest := digestOf(r.body)
+	until := time.Now().Add(b.patience.all)
+	pause := b.patience.pause
+	for try := 1; ; try++ {
+		a, err := b.send(ctx, r, digest)
+		if err == nil {
+			return a, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		var f *failure
+		if !errors.As(err, &f) {
+			return nil, b.tell(r, err)
+		}
+		if errors.Is(err, fs.ErrNotExist) || !f.again || try == b.patience.tries || time.Now().After(until) {
+			return nil, b.tell(r, err)
+		}
+		if err := b.pause(ctx, max(pause, min(f.after, b.patience.pauseMax))); err != nil {
+			return nil, err
+		}
+		pause = min(2*pause, b.patience.pauseMax)
+	}
+}
+
+// pause waits between a half and all of d, so that many who were refused do not come again together.
+func (b *Bucket) pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d/2 + rand.N(d/2+1)):
+		return nil
+	}
+}
+
+// tell says what was asked for, and what helps.
+func (b *Bucket) tell(r *request, err error) error {
+	what := "bucket " + b.name
+	if r.key != "" {
+		what = "object " + r.key + " in " + what
+	}
+	advice := ""
+	if f := (*failure)(nil); errors.As(err, &f) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case f.code == "RequestTimeTooSkewed":
+			advice = " (the clock of this machine is wrong, or the server's)"
+		case f.code == "NoSuchBucket":
+			advice = " (make it first; the name and the endpoint have to be right)"
+		case f.status == http.StatusForbidden:
+			advice = " (the credentials need to list the bucket, and to get, put and delete its objects)"
+		case f.status/100 == 3 || f.code == "AuthorizationHeaderMalformed":
+			advice = " (the bucket is of another region or endpoint: say which)"
+		}
+	}
+	if e := (*tls.CertificateVerificationError)(nil); errors.As(err, &e) {
+		advice = " (name the file with the authority of its certificate)"
+	}
+	return fmt.Errorf("%s %s at %s: %w%s", strings.ToLower(r.method), what, b.base.Host, err, advice)
+}
+
+// send sends a request once.
+func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, error) {
+	who, err := b.who()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slow := time.AfterFunc(b.patience.slowest(int64(len(r.body))), func() { cancel(errSlow) })
+	defer slow.Stop()
+	u := b.base
+	u.Path += "/" + r.key
+	u.RawPath, u.RawQuery = escape(u.Path), encodeQuery(r.query)
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	sign(req, who, b.region, digest, time.Now())
+	resp, err := b.http.Do(req)
+	if err != nil {
+		return nil, unsent(ctx, err)
+	}
+	defer resp.Body.Close()
+	limit := int64(errorBytes)
+	if resp.StatusCode == http.StatusOK && r.method == http.MethodGet {
+		limit = r.limit
+	}
+	if r.method != http.MethodHead && resp.ContentLength > limit {
+		return nil, &failure{status: resp.StatusCode, again: r.method != http.MethodGet,
+			err: fmt.Errorf("its answer has %d bytes, %d are the most", resp.ContentLength, limit)}
+	}
+	expected := resp.ContentLength
+	if expected < 0 {
+		expected = limit
+	}
+	slow.Reset(b.patience.slowest(expected))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return nil, unsent(ctx, err)
+	}
+	if int64(len(body)) > limit {
+		return nil, &failure{status: resp.StatusCode, err: fmt.Errorf("its answer has more than %d bytes", limit)}
+	}
+	return r.read(resp, body)
+}
+
+// unsent is a failure of the connection.
+func unsent(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errSlow) {
+		return &failure{again: true, err: errSlow}
+	}
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		err = e.Err // the address is said elsewhere
+	}
+	certificate := (*tls.CertificateVerificationError)(nil)
+	return &failure{again: !errors.As(err, &certificate), err: err}
+}
+
+// errorBytes bounds the text of an error, and shownBytes what is shown of it.
+const (
+	errorBytes = 64 << 10
+	shownBytes = 300
+)
+
+// read tells an answer from an error, whatever its status says (OB2).
+func (r *request) read(resp *http.Response, body []byte) (*answer, error) {
+	a := &answer{body: body, size: resp.ContentLength}
+	ok := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent
+	if ok && r.method == http.MethodHead && resp.Header.Get("ETag") == "" { // nor is there a body to tell it by
+		return nil, &failure{status: resp.StatusCode, again: true, err: errForeign}
+	}
+	text := bytes.TrimSpace(body)
+	if ok && r.list {
+		if err := xml.Unmarshal(text, &a.page); err == nil {
+			return a, nil
+		}
+	}
+	// No object of ours begins as XML does, and only a list is answered by it.
+	if ok && !r.list && (len(text) == 0 || r.method == http.MethodGet && text[0] != '<') {
+		return a, nil
+	}
+	f := &failure{status: resp.StatusCode}
+	var e struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    string   `xml:"Code"`
+		Message string   `xml:"Message"`
+	}
+	if xml.Unmarshal(text, &e) == nil {
+		f.code, f.text = shown(e.Code), shown(e.Message)
+	}
+	if ok && f.code == "" {
+		f.err = errForeign
+	}
+	if resp.StatusCode == http.StatusNotFound && r.key != "" && f.code != "NoSuchBucket" {
+		f.err = fs.ErrNotExist
+	}
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 && n < 3600 {
+		f.after = time.Duration(n) * time.Second
+	}
+	f.again = ok || mayPass(resp.StatusCode, f.code)
+	return nil, f
+}
+
+// mayPass reports whether the same request may succeed later.
+func mayPass(status int, code string) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	switch code {
+	// The body came as another one, or a session is being renewed.
+	case "BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "RequestTimeout", "SlowDown", "InternalError",
+		"OperationAborted", "ExpiredToken":
+		return true
+	}
+	return false
+}
+
+// shown is a text of the server as it may be shown on a terminal.
+func shown(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, s)
+	return strings.ToValidUTF8(s[:min(len(s), shownBytes)], "")
+}
