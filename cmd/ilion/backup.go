@@ -120,13 +120,18 @@ func (c *backupListCommand) Run(out io.Writer) error {
 
 type backupVerifyCommand struct {
 	place
-	From  string `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
-	ID    string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Which one; the newest if it is not said."`
-	Quiet bool   `name:"quiet" help:"Show no progress."`
+	From    string `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
+	ID      string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Which one; the newest if it is not said."`
+	Restore bool   `name:"restore" help:"Restore it into a scratch node, too, and compare what is there with the backup."`
+	Scratch string `name:"scratch" placeholder:"DIR" help:"Where that node has its data (default: the directory for temporary files)."`
+	Quiet   bool   `name:"quiet" help:"Show no progress."`
 }
 
 // Run verifies a backup.
 func (c *backupVerifyCommand) Run(out io.Writer) error {
+	if c.Scratch != "" && !c.Restore {
+		return &usageError{"--scratch is for --restore: give both"}
+	}
 	ctx, stop := interrupted()
 	defer stop()
 	target, err := c.place.open(ctx, c.From, false)
@@ -145,7 +150,11 @@ func (c *backupVerifyCommand) Run(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "backup %s: %d different files, %s: all as they were written\n", m.ID, shown.last.Files,
 		sizeText(shown.last.Done))
-	return nil
+	if !c.Restore {
+		return nil
+	}
+	s := &scratch{dir: c.Scratch, target: target, manifest: m, quiet: c.Quiet, out: out}
+	return s.verify(ctx)
 }
 
 // orders gives orders to a node. It may be used concurrently.

@@ -25,7 +25,7 @@ type server struct {
 	Endpoint    string `env:"AWS_ENDPOINT_URL_S3,AWS_ENDPOINT_URL" placeholder:"URL" help:"Server of s3://BUCKET/PREFIX (default: AWS's)."`
 	Region      string `env:"AWS_REGION,AWS_DEFAULT_REGION" default:"us-east-1" help:"Region of the bucket."`
 	Style       string `env:"ILION_S3_STYLE" placeholder:"path|host" help:"Where a URL has the bucket (default: path, at AWS host)."`
-	Credentials string `env:"AWS_SHARED_CREDENTIALS_FILE" placeholder:"FILE" help:"Instead of AWS_ACCESS_KEY_ID (default ~/.aws/credentials)."`
+	Credentials string `env:"AWS_SHARED_CREDENTIALS_FILE" placeholder:"FILE" help:"If not in AWS_ACCESS_KEY_ID (~/.aws/credentials)."`
 	Profile     string `env:"AWS_PROFILE" default:"default" help:"Which of the credentials in a file."`
 	CA          string `name:"ca" env:"AWS_CA_BUNDLE" placeholder:"FILE" help:"Authority of the server (PEM; default: the system's)."`
 }

@@ -82,6 +82,9 @@ func (r *Restorer) Restore(ctx context.Context) error {
 	return err
 }
 
+// Finished reports whether Restore has finished batches that were under way at the moment.
+func (r *Restorer) Finished() bool { return len(r.batches) > 0 }
+
 func (r *Restorer) order(ctx context.Context, what string, o *archive.Restore) ([]byte, error) {
 	body, err := json.Marshal(o)
 	if err != nil {

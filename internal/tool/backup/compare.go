@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// Comparer compares tables that were restored under their own names with what a backup has of them: what a reader would
+// see, row by row, with timestamps and times to live. Memory is bounded by a file of each side, and the deleted ranges
+// of a logical partition.
+type Comparer struct {
+	Door     Door
+	Target   Target
+	Manifest *archive.Manifest
+	// Finished says that the restore has finished batches that were under way at the moment: a row may then be more
+	// than the backup has of it, and never less.
+	Finished bool
+	// Now is the second at which rows are looked at.
+	Now int64
+	// Told hears of progress if it is not nil.
+	Told func(p Progress)
+
+	state *meta.State
+	taken archive.Taken
+	done  Progress
+	out   Compared
+}
+
+// Compared is what was compared.
+type Compared struct {
+	// Tables and Rows are what is there as the backup has it. Finished rows have been changed by batches that were
+	// under way; Different ones are not what the backup has, and Examples are the first of them.
+	Tables, Rows, Finished, Different int
+	Examples                          []string
+	// Views and Indexes are what the cluster has made of the tables, as keyspace.name. Others are indexes of vectors
+	// and containers, which ilion verify cannot look at.
+	Views, Indexes, Others []string
+}
+
+// examplesMax is how many differences are shown.
+const examplesMax = 10
+
+// Compare compares all tables of users.
+func (c *Comparer) Compare(ctx context.Context) (*Compared, error) {
+	records, err := read(ctx, c.Target, c.Manifest.Records)
+	if err != nil {
+		return nil, err
+	}
+	c.state, err = meta.Load(func(fn func(key, value []byte) error) (uint64, error) {
+		return 1, archive.Each(records, fn)
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.Door.Order(ctx, "backup/begin", nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(answer, &c.taken); err != nil {
+		return nil, fmt.Errorf("the node's answer cannot be read: %w", err)
+	}
+	c.Manifest.Files(func(f archive.File) { c.done.All += f.Bytes })
+	for i := range c.Manifest.Tables {
+		t := &c.Manifest.Tables[i]
+		if schema.IsSystem(t.Keyspace) {
+			continue
+		}
+		if err := c.table(ctx, t); err != nil {
+			return nil, fmt.Errorf("table %s.%s: %w", t.Keyspace, t.Name, err)
+		}
+		c.out.Tables++
+	}
+	return &c.out, nil
+}
+
+// table compares a table.
+func (c *Comparer) table(ctx context.Context, t *archive.Table) error {
+	of := c.state.Schema.Table(t.Keyspace, t.Name)
+	at := slices.IndexFunc(c.taken.Tables, func(o archive.Table) bool {
+		return o.Keyspace == t.Keyspace && o.Name == t.Name
+	})
+	if of == nil || at < 0 {
+		return errors.New("it is in the backup, and was not restored")
+	}
+	c.derived(of)
+	var dropped []uint32
+	for _, d := range of.Dropped {
+		dropped = append(dropped, d.ID)
+	}
+	slices.Sort(dropped)
+	want := sight{table: t.ID, now: c.Now, dropped: dropped}
+	have := sight{table: c.taken.Tables[at].ID, now: c.Now, dropped: dropped}
+	return c.rows(ctx, of, want.pull(c.files(ctx, t)), have.pull(c.pages(ctx, &c.taken.Tables[at])))
+}
+
+// rows compares the rows of the backup with those that are there, both in ascending order.
+func (c *Comparer) rows(ctx context.Context, t *schema.Table, backed, stored *pulled) error {
+	defer backed.end()
+	defer stored.end()
+	a, err := backed.next()
+	if err != nil {
+		return err
+	}
+	b, err := stored.next()
+	for err == nil && (a != nil || b != nil) {
+		left, right := a, b
+		if a != nil && b != nil {
+			switch order := bytes.Compare(a.key, b.key); {
+			case order > 0:
+				left = nil
+			case order < 0:
+				right = nil
+			}
+		}
+		err = c.pair(t, left, right)
+		if err == nil && left != nil {
+			a, err = backed.next()
+		}
+		if err == nil && right != nil {
+			b, err = stored.next()
+		}
+		err = cmp.Or(err, ctx.Err())
+	}
+	return err
+}
+
+// pair compares a row of the backup with that of the cluster; either may be nil.
+func (c *Comparer) pair(t *schema.Table, a, b *seen) error {
+	was, is := a != nil && a.exists, b != nil && b.exists
+	switch {
+	case !was && !is:
+		return nil
+	case was && is && bytes.Equal(a.cells, b.cells):
+		c.out.Rows++
+		return nil
+	}
+	what := "is another one"
+	switch {
+	case !was && c.Finished:
+		c.out.Finished++
+		return nil
+	case !was:
+		what = "is in no backup"
+	case !is:
+		what = "is missing"
+	}
+	if was && b != nil && c.Finished {
+		// What the batch has added hides part of the row: the row that the backup has adds nothing to what is there.
+		both, err := row.Merge(nil, a.raw, b.raw)
+		if err != nil {
+			return err
+		}
+		again := seen{raw: both, deleted: b.deleted}
+		if err := again.resolve(b.now, b.dropped); err != nil {
+			return err
+		}
+		if again.exists == b.exists && bytes.Equal(again.cells, b.cells) {
+			c.out.Finished++
+			return nil
+		}
+	}
+	key := b
+	if a != nil {
+		key = a
+	}
+	if c.out.Different++; len(c.out.Examples) < examplesMax {
+		c.out.Examples = append(c.out.Examples, fmt.Sprintf("%s.%s: the row with the key %x %s", t.Keyspace, t.Name,
+			key.key, what))
+	}
+	return nil
+}
+
+// derived notes what the cluster makes of a table.
+func (c *Comparer) derived(t *schema.Table) {
+	for _, v := range c.state.Schema.Keyspaces[t.Keyspace].ViewsOf(t.Name) {
+		c.out.Views = append(c.out.Views, t.Keyspace+"."+v.Name)
+	}
+	for name, ix := range t.Indexes {
+		switch {
+		case ix.Kind == schema.ViewKind:
+		case ix.Kind == schema.DocumentKind || t.OfVectors(ix):
+			c.out.Others = append(c.out.Others, t.Keyspace+"."+name)
+		default:
+			c.out.Indexes = append(c.out.Indexes, t.Keyspace+"."+name)
+		}
+	}
+	slices.Sort(c.out.Indexes)
+	slices.Sort(c.out.Others)
+}
+
+// files passes on what the backup has of a table, in order.
+func (c *Comparer) files(ctx context.Context, t *archive.Table) records {
+	return func(fn func(key, value []byte) error) error {
+		for _, p := range t.Partitions {
+			for _, f := range p.Files {
+				plain, err := read(ctx, c.Target, f)
+				if err == nil {
+					err = archive.Each(plain, fn)
+				}
+				if err != nil {
+					return err
+				}
+				c.done.Files++
+				if c.done.Done += f.Bytes; c.Told != nil {
+					c.Told(c.done)
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// pages passes on what the cluster has of a table, in order.
+func (c *Comparer) pages(ctx context.Context, t *archive.Table) records {
+	asker := Maker{Door: c.Door}
+	return func(fn func(key, value []byte) error) error {
+		for _, p := range t.Partitions {
+			asked := archive.Asked{ID: c.taken.ID, Node: p.Node, Partition: p.ID}
+			for {
+				page, err := asker.page(ctx, &asked)
+				if err != nil {
+					return err
+				}
+				if page.File.Name == "" {
+					break
+				}
+				plain, err := archive.Unpack(page.File.Name, page.Data)
+				if err == nil {
+					err = archive.Each(plain, fn)
+				}
+				if err != nil {
+					return err
+				}
+				if asked.From = page.Next; len(page.Next) == 0 {
+					break
+				}
+			}
+		}
+		return nil
+	}
+}
