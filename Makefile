@@ -1,4 +1,4 @@
-.PHONY: build release dist site check test browser race lint sim fuzz bench compat conformance
+.PHONY: build release dist site check test browser race lint sim fuzz bench compat s3 conformance
 
 build:            ## the binary
 	CGO_ENABLED=0 go build -o ilion ./cmd/ilion
@@ -43,6 +43,9 @@ bench:            ## the performance table of docs/performance.md
 NODES ?= 1
 compat:           ## real drivers against a fresh node, or NODES of them; installs them from their registries
 	NODES=$(NODES) test/compat/run.sh
+
+s3:               ## backups against real servers that speak S3; installs them from their registries
+	test/s3/run.sh
 
 conformance:      ## all recordings against one node and against four
 	go test ./test/conformance -count=1

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// sealed is a Target that encrypts what another one stores (RFC 0037):
+// sealed is a Target that encrypts what another one stores (RFC 0034):
 //
 //	sealed             "ilion-sealed 1 <proof of the key>\n"
 //	contents           "ilionbox", format u8, salt [32], AES-256-GCM of the contents, by a key of their own: HKDF of the
