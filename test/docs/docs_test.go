@@ -313,17 +313,23 @@ var (
 	proof   = regexp.MustCompile("`([a-z/]+)`|\\b(Test\\w+)|\\b([a-z]+\\.txtar)\\b")
 )
 
-// TestPromisesHaveTests proves that each promise of the page about security names a test that there is.
+// TestPromisesHaveTests proves that each promise of the pages about security and consistency names a test that there
+// is.
 func TestPromisesHaveTests(t *testing.T) {
 	all := readTree(t)
-	_, table, found := strings.Cut(read(t, filepath.Join(root, "docs/security.md")),
-		"| against | promise | test |\n|---|---|---|\n")
+	all.havePromisesTests(t, "docs/security.md", "| against | promise | test |\n|---|---|---|\n", 10)
+	all.havePromisesTests(t, "docs/consistency.md", "| promise | test |\n|---|---|\n", 7)
+}
+
+// havePromisesTests looks at the table of a page that has this head, and at least so many rows.
+func (a *tree) havePromisesTests(t *testing.T, page, head string, least int) {
+	_, table, found := strings.Cut(read(t, filepath.Join(root, page)), head)
 	if !found {
-		t.Fatal("there is no table of promises")
+		t.Fatal("there is no table of promises in", page)
 	}
 	rows := promise.FindAllStringSubmatch(table, -1)
-	if len(rows) < 10 {
-		t.Errorf("%d promises", len(rows))
+	if len(rows) < least {
+		t.Errorf("%s has %d promises", page, len(rows))
 	}
 	for _, row := range rows {
 		folder, tests := "", 0
@@ -332,9 +338,9 @@ func TestPromisesHaveTests(t *testing.T) {
 			case m[1] != "":
 				folder = m[1]
 				continue
-			case m[2] != "" && !all.symbols[folder+" "+m[2]] && !all.symbols["internal/"+folder+" "+m[2]]:
+			case m[2] != "" && !a.symbols[folder+" "+m[2]] && !a.symbols["internal/"+folder+" "+m[2]]:
 				t.Errorf("%s: there is no %s in %s", row[0], m[2], folder)
-			case m[3] != "" && !all.bases[m[3]]:
+			case m[3] != "" && !a.bases[m[3]]:
 				t.Errorf("%s: there is no %s", row[0], m[3])
 			}
 			tests++
