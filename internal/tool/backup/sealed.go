@@ -120,7 +120,7 @@ func (s *sealed) Get(ctx context.Context, name string) ([]byte, error) {
 // from is what was put into a box under that name.
 func (s *sealed) from(box []byte, name string) ([]byte, error) {
 	if len(box) < boxHead || string(box[:len(boxMagic)]) != boxMagic {
-		return nil, fmt.Errorf("%s: %w: it is not encrypted", name, archive.ErrDamaged)
+		return nil, fmt.Errorf("%s, kept as %s: %w: it is not encrypted", name, s.hide(name), archive.ErrDamaged)
 	}
 	if v := box[len(boxMagic)]; v != boxFormat {
 		return nil, &feature.Newer{What: name, Unit: "format of encryption", Has: uint64(v), Oldest: boxFormat,
@@ -133,7 +133,8 @@ func (s *sealed) from(box []byte, name string) ([]byte, error) {
 	}
 	data, err := aead.Open(nil, nonce, box[boxHead:], with(head, name))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: it is not what was encrypted", name, archive.ErrDamaged)
+		return nil, fmt.Errorf("%s, kept as %s: %w: it is not what was encrypted", name, s.hide(name),
+			archive.ErrDamaged)
 	}
 	return data, nil
 }
