@@ -90,8 +90,9 @@ var sameWing = map[string]string{
 	"internal/replica/storage":      "internal/replica/guard internal/replica/manifest",
 	"internal/replica/raftlog":      "internal/replica/guard internal/replica/manifest",
 	"internal/replica/usage":        "",
-	"internal/replica/partition": "internal/replica/budget internal/replica/usage internal/replica/storage " +
-		"internal/replica/raftgroup internal/replica/raftlog",
+	"internal/replica/partition": "internal/replica/budget internal/replica/journal internal/replica/usage " +
+		"internal/replica/storage internal/replica/raftgroup internal/replica/raftlog",
+	"internal/replica/journal":   "",
 	"internal/replica/remote":    "internal/replica/partition internal/replica/transport",
 	"internal/control/reconcile": "internal/control/meta internal/control/placement",
 	"internal/model/access":      "internal/model/codec internal/model/dberr internal/model/feature",

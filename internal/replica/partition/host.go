@@ -17,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/budget"
+	"github.com/ilion-db/ilion/internal/replica/journal"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
@@ -39,6 +40,8 @@ type Options struct {
 	// Hot is told, at the turn of a second, that a partition with a throughput is hot, or is not any more; see
 	// usage.Partition.Hot. nil: nobody is.
 	Hot func(r *Replica, hot bool)
+	// Journal is told what replicas apply, for an archive; nil for nobody.
+	Journal *journal.Journal
 	// Cluster makes the replicas members of replica sets; nil for partitions that have one replica, here. Durability,
 	// SyncInterval and GroupMax do not matter then: a write is acknowledged when a quorum has it on disk.
 	Cluster *Cluster

@@ -111,8 +111,13 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 	}
 	next := r.ahead.progress
 	done := uint64(0)
+	run := a.host.opts.Journal.Run()
 	if begun := r.ahead.meta.Begun; begun.Index == index {
 		done = begun.Commands
+		run = 0 // the journal cannot have all of it
+	}
+	if r.isMeta() {
+		run = 0
 	}
 	for i, c := range commands {
 		if a.commands = uint64(i) + 1; a.commands <= done {
@@ -127,11 +132,25 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 			return results, err
 		}
 		results = append(results, result)
+		if run != 0 {
+			a.journal(run, r, index, c, result)
+		}
+	}
+	if run != 0 {
+		a.host.opts.Journal.Reached(run, uint64(r.id), index)
 	}
 	next.applied, next.term = index, term
 	r.ahead.progress = next
 	a.touch(r)
 	return results, nil
+}
+
+// journal keeps c, of which a.entry was made, for an archive: unless the log has refused it, or it changes no rows.
+func (a *machine) journal(run uint64, r *Replica, index uint64, c []byte, result any) {
+	_, refused := result.(error)
+	if !refused && a.entry.Kind.Replay() != command.ReplayNothing {
+		a.host.opts.Journal.Add(run, uint64(r.id), index, c)
+	}
 }
 
 // command applies a.entry. result is an error if the log refuses it; err stops the node.
@@ -245,6 +264,9 @@ func (a *machine) Members(group, index, term uint64, members *pb.ConfState, wher
 	places, _, err := raftgroup.DecodeMembers(where)
 	if err != nil {
 		return err
+	}
+	if run := a.host.opts.Journal.Run(); run != 0 && !r.isMeta() {
+		a.host.opts.Journal.Reached(run, uint64(r.id), index)
 	}
 	r.ahead.applied, r.ahead.term = index, term
 	setMembers(&r.ahead.meta, members, places)

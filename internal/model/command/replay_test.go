@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
+)
+
+// TestReplayIsDecided proves that for every kind of entry and of operand that this build can read it is decided what a
+// restore to a point in time does with it: whoever adds a kind has to say so in replay.go and in RFC 0035.
+func TestReplayIsDecided(t *testing.T) {
+	entries, ops := 0, 0
+	for k := range 256 {
+		kind := EntryKind(k)
+		e := Entry{Kind: kind, Mutations: []Mutation{{Table: 1024, Ops: []Op{{Kind: OpRow}}}}}
+		var back Entry
+		if err := DecodeEntry(&back, AppendEntry(nil, &e)); err == nil {
+			if entries++; kind.Replay() == 0 {
+				t.Errorf("it is not decided what a restore does with entries of kind %d", k)
+			}
+		} else if kind.Replay() != 0 {
+			t.Errorf("there are no entries of kind %d: %v", k, err)
+		}
+		op := OpKind(k)
+		m := Mutation{Table: 1024, Key: []byte{1}, Ops: []Op{{Kind: op}}}
+		var again Mutation
+		err := DecodeMutation(&again, AppendMutation(nil, &m))
+		var newer *feature.Newer
+		switch {
+		case err == nil:
+			if ops++; op.Replay() == 0 {
+				t.Errorf("it is not decided what a restore does with operands of kind %d", k)
+			}
+		case !errors.As(err, &newer):
+			t.Errorf("operands of kind %d: %v", k, err)
+		case op.Replay() != 0:
+			t.Errorf("there are no operands of kind %d", k)
+		}
+	}
+	if entries != int(entryKinds) || ops != int(OpChange)+1 {
+		t.Errorf("%d kinds of entries and %d of operands were looked at", entries, ops)
+	}
+}
