@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,12 +31,14 @@ const (
 
 // backupWord is what one node asks of another for a backup.
 type backupWord struct {
-	// Op is begin, seal, drop or page.
+	// Op is begin, seal, drop, page or entries.
 	Op string `json:"op"`
+	// Mark has a node that is to begin keep what is applied from then on, for a while.
+	Mark bool `json:"mark,omitempty"`
 	archive.Asked
 }
 
-// orderBackup carries out what an operator's tool asks for a backup: what is begin, page or drop.
+// orderBackup carries out what an operator's tool asks for a backup: what is begin, mark, page, entries or drop.
 func (n *Node) orderBackup(ctx context.Context, what string, body []byte) ([]byte, error) {
 	var asked archive.Asked
 	if len(body) > 0 {
@@ -44,18 +47,21 @@ func (n *Node) orderBackup(ctx context.Context, what string, body []byte) ([]byt
 		}
 	}
 	switch what {
-	case "begin":
-		taken, err := n.takeMoment(ctx)
+	case "begin", "mark":
+		taken, err := n.takeMoment(ctx, what == "mark")
 		if err != nil {
 			return nil, err
 		}
+		if slices.Contains(asked.Known, taken.Described) {
+			taken.Records = nil
+		}
 		return json.Marshal(taken)
-	case "page":
+	case "page", "entries":
 		node, ok := nodeNamed(asked.Node)
 		if !ok {
 			return nil, fmt.Errorf("%q is not the identity of a node", asked.Node)
 		}
-		return n.askBackup(ctx, node, &backupWord{Op: "page", Asked: asked})
+		return n.askBackup(ctx, node, &backupWord{Op: what, Asked: asked})
 	case "drop":
 		n.dropMoment(ctx, asked.ID)
 		return []byte("{}"), nil
@@ -104,6 +110,9 @@ func (n *Node) answerBackup(ctx context.Context, question []byte) ([]byte, error
 	}
 	switch w.Op {
 	case "begin":
+		if w.Mark { // before the moment: what is applied after it is to be there
+			n.journal.Ask()
+		}
 		parts, err := n.moments.Begin(ctx, w.ID, n.host.Replicas())
 		if err != nil {
 			return nil, err
@@ -116,6 +125,8 @@ func (n *Node) answerBackup(ctx context.Context, question []byte) ([]byte, error
 		return nil, nil
 	case "page":
 		return n.moments.Page(ctx, &w.Asked)
+	case "entries":
+		return n.journaled(w.Wanted)
 	}
 	return nil, fmt.Errorf("a build that is older than the one which asks: %q", w.Op)
 }
@@ -129,14 +140,15 @@ func (n *Node) members() []topology.NodeID {
 	return out
 }
 
-// everyMember asks all nodes at once, and returns the first error; take is called with one answer at a time.
+// everyMember asks all nodes at once, and returns the first error; take is called with one answer at a time. Once one
+// has failed the others are not waited for, but to drop a moment: writers wait as long as a moment is being taken.
 func (n *Node) everyMember(ctx context.Context, w *backupWord,
 	take func(node topology.NodeID, answer []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, moment.StillMax)
 	defer cancel()
 	var asking sync.WaitGroup
 	var mu sync.Mutex
-	var failures []error
+	var failure error
 	for _, node := range n.members() {
 		asking.Go(func() {
 			answer, err := n.askBackup(ctx, node, w)
@@ -145,13 +157,17 @@ func (n *Node) everyMember(ctx context.Context, w *backupWord,
 			if err == nil && take != nil {
 				err = take(node, answer)
 			}
-			if err != nil {
-				failures = append(failures, fmt.Errorf("node %s: %w", node, err))
+			if err == nil || failure != nil {
+				return
+			}
+			failure = fmt.Errorf("node %s: %w", node, err)
+			if w.Op != "drop" {
+				cancel()
 			}
 		})
 	}
 	asking.Wait()
-	return errors.Join(failures...)
+	return failure
 }
 
 func (n *Node) dropMoment(ctx context.Context, id string) {
@@ -161,11 +177,16 @@ func (n *Node) dropMoment(ctx context.Context, id string) {
 
 // takeMoment takes a moment of the whole cluster: it has all leaders keep writers waiting, keeps the state of each
 // partition, and lets the writers in. It begins anew if a leader or a partition has changed meanwhile, or the schema.
-func (n *Node) takeMoment(ctx context.Context) (*archive.Taken, error) {
+// One that is a mark has nodes keep what they apply after it.
+func (n *Node) takeMoment(ctx context.Context, mark bool) (*archive.Taken, error) {
 	var err error
-	for range momentTries {
+	tries := momentTries
+	if mark {
+		tries = 1 // another one follows
+	}
+	for range tries {
 		var taken *archive.Taken
-		if taken, err = n.tryMoment(ctx); err == nil {
+		if taken, err = n.tryMoment(ctx, mark); err == nil {
 			return taken, nil
 		}
 		select {
@@ -175,23 +196,24 @@ func (n *Node) takeMoment(ctx context.Context) (*archive.Taken, error) {
 		}
 	}
 	return nil, fmt.Errorf("no moment could be taken, after %d attempts: every partition needs a leader that answers: %w",
-		momentTries, err)
+		tries, err)
 }
 
-func (n *Node) tryMoment(ctx context.Context) (*archive.Taken, error) {
+func (n *Node) tryMoment(ctx context.Context, mark bool) (*archive.Taken, error) {
 	before, err := n.records.Refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &archive.Taken{ID: uuid.NewString(), Software: Software()}
-	t.Cluster = fmt.Sprintf("%x", n.store.Identity().Node)
+	t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Node), n.run
 	if n.cluster != nil {
-		t.Cluster = fmt.Sprintf("%x", n.store.Identity().Cluster)
+		t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // what is applied there stays
 	}
 	var parts []archive.Partition
 	began := time.Now()
-	err = n.everyMember(ctx, &backupWord{Op: "begin", Asked: archive.Asked{ID: t.ID}},
+	err = n.everyMember(ctx, &backupWord{Op: "begin", Mark: mark, Asked: archive.Asked{ID: t.ID}},
 		func(node topology.NodeID, answer []byte) error {
+			t.Nodes = append(t.Nodes, hex.EncodeToString(node[:]))
 			var own []archive.Partition
 			if err := json.Unmarshal(answer, &own); err != nil {
 				return err
@@ -227,19 +249,64 @@ func (n *Node) describeMoment(ctx context.Context, t *archive.Taken, before *met
 	if after.Schema.Revision != before.Schema.Revision {
 		return errors.New("the schema was changed")
 	}
-	records, err := meta.Empty().Difference(after)
+	d, err := n.recordsOf(after)
 	if err != nil {
 		return err
+	}
+	t.Records, t.Described = d.plain, d.name
+	t.Tables, err = archive.Tile(backedUp(after.Schema, n.batchTable()), parts)
+	return err
+}
+
+// described is a state of the cluster's records as a backup is told of it. Marks come every second, and mostly of the
+// same state.
+type described struct {
+	state *meta.State
+	plain []byte
+	name  string
+}
+
+func (n *Node) recordsOf(s *meta.State) (*described, error) {
+	if d := n.described.Load(); d != nil && d.state == s {
+		return d, nil
+	}
+	records, err := meta.Empty().Difference(s)
+	if err != nil {
+		return nil, err
 	}
 	var b archive.Builder
 	for _, r := range sortedRecords(records) {
 		if err := b.Add([]byte(r.Key), r.Value); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	t.Records = b.Plain()
-	t.Tables, err = archive.Tile(backedUp(after.Schema, n.batchTable()), parts)
-	return err
+	d := &described{state: s, plain: b.Plain(), name: archive.NameOf(b.Plain())}
+	n.described.Store(d)
+	return d, nil
+}
+
+// journaled answers with what the journal has of logs, encoded as archive.Entries.
+func (n *Node) journaled(wanted []archive.Wanted) ([]byte, error) {
+	n.journal.Ask()
+	var out archive.Entries
+	for _, w := range wanted {
+		if out.Full() {
+			break
+		}
+		got, last := archive.Got{Upto: w.Upto}, w.After
+		err := n.journal.Each(w.Partition, w.After, w.Upto, func(index uint64, command []byte) bool {
+			if out.Full() && index > last { // all of an entry, or nothing of it
+				got.Upto = last
+				return false
+			}
+			last = index
+			out.Add(w.Partition, index, command)
+			return true
+		})
+		got.Gone = err != nil
+		out.Got = append(out.Got, got)
+	}
+	return out.Append(nil)
 }
 
 // backedUp lists what a backup has: the tables of users, and the atomic batches under way. Views are made of their

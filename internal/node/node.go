@@ -36,6 +36,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/guard"
+	"github.com/ilion-db/ilion/internal/replica/journal"
 	"github.com/ilion-db/ilion/internal/replica/moment"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -65,8 +66,13 @@ type Node struct {
 
 	store *storage.Store
 	host  *partition.Host
-	// moments are what backups read.
-	moments     moment.Keeper
+	// moments are what backups read, journal what archives do. run names this process where a later one may have other
+	// entries in the places of those that it has lost; described is what a backup was told last of the cluster.
+	moments   moment.Keeper
+	journal   *journal.Journal
+	run       string
+	described atomic.Pointer[described]
+
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
 	// scales measure what the replicas here take.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -25,6 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/replica/journal"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -117,7 +119,10 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // openPartitions opens the replicas, and before that what they need of a cluster.
 func (n *Node) openPartitions(ctx context.Context) error {
-	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot, Now: n.opts.now}
+	n.journal, n.run = journal.New(int64(n.opts.Memory.Journal)), uuid.NewString()
+	n.closers = append(n.closers, n.journal.Close)
+	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot, Now: n.opts.now,
+		Journal: n.journal}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}

@@ -93,6 +93,9 @@ type MemoryOptions struct {
 	// can be alive at once; a read of fresh rows slows down as they grow).
 	BlockCache Bytes `yaml:"block_cache"`
 	Memtable   Bytes `yaml:"memtable"`
+	// Journal is what the node keeps, while an archive follows the cluster, of what was written a short time ago; 0
+	// takes 1/32 of the budget, 4 MiB at least.
+	Journal Bytes `yaml:"journal"`
 }
 
 // LimitOptions bound what clients can make the node hold.
@@ -276,6 +279,7 @@ func (o Options) withDefaults() Options {
 	size(&o.Memory.Budget, machineMemory()/2)
 	size(&o.Memory.BlockCache, o.Memory.Budget*2/5)
 	size(&o.Memory.Memtable, min(max(o.Memory.Budget/128, 4<<20), 64<<20))
+	size(&o.Memory.Journal, max(o.Memory.Budget/32, 4<<20))
 	num(&o.Limits.Connections, 20_000)
 	num(&o.Limits.AddressConnections, max(1, o.Limits.Connections/2))
 	if o.Limits.IdleTimeout == 0 {
@@ -335,6 +339,9 @@ func (o Options) validate() error {
 	}
 	if o.Memory.Budget < budgetMin {
 		return fmt.Errorf("memory.budget %d is too small: give at least 64MiB", o.Memory.Budget)
+	}
+	if o.Memory.Journal < 1<<20 || o.Memory.Journal > o.Memory.Budget/2 {
+		return fmt.Errorf("memory.journal %d: give 1MiB to half of memory.budget", o.Memory.Journal)
 	}
 	if o.Memory.BlockCache+4*o.Memory.Memtable > o.Memory.Budget*9/10 {
 		return fmt.Errorf("memory.block_cache and four times memory.memtable leave too little of memory.budget: " +

@@ -39,7 +39,8 @@ func (n *Node) shown() *admin.Node {
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 		Records: n.records, Census: n.census, Growth: n.growth,
-		Usage: n.usage, BecameHot: n.hots.Load, Users: n.users, Views: n.views, Logins: n.loginCounts,
+		Usage: n.usage, BecameHot: n.hots.Load, Journal: n.journal.Level, Users: n.users, Views: n.views,
+		Logins: n.loginCounts,
 	}
 	if n.rest != nil {
 		out.REST = n.rest.Stats()

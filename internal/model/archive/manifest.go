@@ -30,6 +30,8 @@ type Manifest struct {
 	// Cluster is the identity of the cluster, or of the node if it stands alone; Software the build that made it.
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
+	// Followed says that the moment is a mark of the archive beside the backups, which begins or goes on there.
+	Followed bool `json:"followed,omitempty"`
 	// Records is the file with what the cluster knows of itself: schema, map, nodes, roles, settings.
 	Records File `json:"records"`
 	// Tables are in order of their names.

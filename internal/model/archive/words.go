@@ -18,8 +18,14 @@ type Taken struct {
 	Software string    `json:"software"`
 	// Still is for how long writers had to wait at most.
 	Still time.Duration `json:"still"`
-	// Records are plain bytes of a file: see Manifest.Records.
-	Records []byte `json:"records"`
+	// Records are plain bytes of a file: see Manifest.Records. Described is its name; there are no bytes if the tool
+	// knows it.
+	Records   []byte `json:"records,omitempty"`
+	Described string `json:"described,omitempty"`
+	// Nodes are those whose journals may have what came between this moment and an earlier one, if it is a mark. Run
+	// names the process of a node that stands alone: a later one may have other entries in the same places of its logs.
+	Nodes []string `json:"nodes,omitempty"`
+	Run   string   `json:"run,omitempty"`
 	// Tables have partitions without files.
 	Tables []Table `json:"tables"`
 }
@@ -33,6 +39,15 @@ type Asked struct {
 	From []byte `json:"from,omitempty"`
 	// Known are names of files that need not be sent, KnownMax at most.
 	Known []string `json:"known,omitempty"`
+	// Wanted are the entries of logs that are asked for instead.
+	Wanted []Wanted `json:"wanted,omitempty"`
+}
+
+// Wanted are the entries of a partition's log above After, up to Upto.
+type Wanted struct {
+	Partition uint64 `json:"partition"`
+	After     uint64 `json:"after"`
+	Upto      uint64 `json:"upto"`
 }
 
 // KnownMax bounds the names of an Asked.
@@ -52,30 +67,40 @@ type Page struct {
 	Data []byte `json:"-"`
 }
 
-// Append appends the page as it is sent: length of the head u32, the head as JSON, the file.
-func (p *Page) Append(dst []byte) ([]byte, error) {
-	head, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(head)))
-	return append(append(dst, head...), p.Data...), nil
-}
+// Append appends the page as it is sent, see appendHeaded.
+func (p *Page) Append(dst []byte) ([]byte, error) { return appendHeaded(dst, p, p.Data) }
 
 // DecodePage reads what Append wrote.
 func DecodePage(b []byte) (*Page, error) {
+	p := new(Page)
+	var err error
+	p.Data, err = headed(b, p)
+	return p, err
+}
+
+// appendHeaded appends data with a head: length of the head u32, the head as JSON, the data.
+func appendHeaded(dst []byte, head any, data []byte) ([]byte, error) {
+	text, err := json.Marshal(head)
+	if err != nil {
+		return nil, err
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(text)))
+	return append(append(dst, text...), data...), nil
+}
+
+// headed reads a head, and returns the data, nil if there are none.
+func headed(b []byte, head any) (data []byte, err error) {
 	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {
 		return nil, fmt.Errorf("page of a backup: %w", ErrDamaged)
 	}
 	n := 4 + int(binary.BigEndian.Uint32(b))
-	p := new(Page)
-	if err := json.Unmarshal(b[4:n], p); err != nil {
+	if err := json.Unmarshal(b[4:n], head); err != nil {
 		return nil, fmt.Errorf("page of a backup: %w: %w", ErrDamaged, err)
 	}
 	if n < len(b) {
-		p.Data = b[n:]
+		data = b[n:]
 	}
-	return p, nil
+	return data, nil
 }
 
 // Restore is what a cluster is told to make of a backup.

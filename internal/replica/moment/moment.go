@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ const (
 	IdleMax = 10 * time.Minute
 	// KeptMax bounds the moments of a node: a further one takes the place of the one that was asked for longest ago.
 	KeptMax = 4
+	// droppedMax is how many moments are remembered as given up.
+	droppedMax = 16
 )
 
 // ErrGone says that a moment is not kept here any more, or never was.
@@ -38,6 +41,9 @@ var ErrGone = errors.New("the moment is not kept any more: begin the backup anew
 type Keeper struct {
 	mu      sync.Mutex
 	moments map[string]*kept
+	// dropped are the newest that were given up, in a ring: one may be so before it has begun here.
+	dropped [droppedMax]string
+	drops   int
 	closed  bool
 	readers sync.WaitGroup
 }
@@ -98,7 +104,7 @@ func (k *Keeper) Begin(ctx context.Context, id string, replicas []*partition.Rep
 func (k *Keeper) keep(id string, m *kept) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed || k.moments[id] != nil {
+	if k.closed || k.moments[id] != nil || slices.Contains(k.dropped[:], id) {
 		return errors.Join(ErrGone, m.close())
 	}
 	if len(k.moments) >= KeptMax {
@@ -262,10 +268,12 @@ func (k *Keeper) leave(m *kept) {
 	}
 }
 
-// Drop gives a moment up; nothing happens if there is none.
+// Drop gives a moment up, also one that is yet to begin here.
 func (k *Keeper) Drop(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.dropped[k.drops%droppedMax] = id
+	k.drops++
 	k.dropLocked(id)
 }
 

@@ -9,8 +9,8 @@ import (
 
 // archiveOrders are those of backups and restores. What they take and answer is said in package archive; it is for
 // tools.
-var archiveOrders = []string{"backup/begin", "backup/page", "backup/drop", "restore/tables", "restore/rows",
-	"restore/batches", "restore/end"}
+var archiveOrders = []string{"backup/begin", "backup/mark", "backup/entries", "backup/page", "backup/drop",
+	"restore/tables", "restore/rows", "restore/batches", "restore/end"}
 
 // archiveBodyMax bounds what such an order comes with, in bytes: a file, or what a cluster knows of itself.
 const archiveBodyMax = 128 << 20

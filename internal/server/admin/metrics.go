@@ -293,6 +293,19 @@ var (
 			"How many files a read may have to look at.",
 			func(n *Node) float64 { return float64(n.Store.Metrics().ReadAmp) },
 		),
+		level(
+			"journal_bytes",
+			"Memory of what was written a short time ago, for an archive to fetch; 0 while none follows the cluster.",
+			func(n *Node) float64 { return float64(n.Journal().Bytes) },
+		),
+		level("journal_bound_bytes", "The most that it may take (memory.journal).", func(n *Node) float64 {
+			return float64(n.Journal().Bound)
+		}),
+		count(
+			"journal_dropped_total",
+			"Commands that left the journal to make room, fetched or not.",
+			func(n *Node) float64 { return float64(n.Journal().Lost) },
+		),
 		level("physical_partitions", "Physical partitions on this node.", func(n *Node) float64 {
 			return float64(n.Host.Len())
 		}),

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/census"
+	"github.com/ilion-db/ilion/internal/replica/journal"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -56,6 +57,8 @@ type Node struct {
 	// Usage is what was spent at the physical partitions of the cluster, BecameHot how often those here became hot.
 	Usage     func(ctx context.Context, q usage.Question) []usage.Report
 	BecameHot func() uint64
+	// Journal is what is kept of what was written a short time ago.
+	Journal func() journal.Level
 	// Users is what users have asked of all nodes.
 	Users func(ctx context.Context) []usage.User
 	// Cluster is nil for a node that stands alone.
