@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,7 +23,9 @@ import (
 type backupCommand struct {
 	Make   backupMakeCommand   `cmd:"" default:"withargs" name:"make" help:"Make a backup of a cluster that runs, of one moment."`
 	List   backupListCommand   `cmd:"" help:"List the backups of a place."`
-	Verify backupVerifyCommand `cmd:"" help:"Read back all of a backup, and compare it with its digests."`
+	Verify backupVerifyCommand `cmd:"" help:"Read back all of a backup, and of the archive, and compare them with their digests."`
+	Follow backupFollowCommand `cmd:"" help:"Archive a cluster for as long as it runs: any second can be restored."`
+	Prune  backupPruneCommand  `cmd:"" help:"Remove old backups, old parts of an archive, and files that nobody needs."`
 	Key    backupKeyCommand    `cmd:"" help:"Make a key that encrypts backups, in a new file."`
 }
 
@@ -115,7 +118,11 @@ func (c *backupListCommand) Run(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000"), len(m.Tables)-1,
 			files, sizeText(size), m.Software)
 	}
-	return w.Flush()
+	log, err := backup.LoadLog(ctx, target)
+	if err != nil || c.JSON {
+		return err
+	}
+	return errors.Join(w.Flush(), showLog(out, log))
 }
 
 type backupVerifyCommand struct {
@@ -150,11 +157,27 @@ func (c *backupVerifyCommand) Run(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "backup %s: %d different files, %s: all as they were written\n", m.ID, shown.last.Files,
 		sizeText(shown.last.Done))
-	if !c.Restore {
-		return nil
+	if err := verifyLog(ctx, out, target, shown); err != nil || !c.Restore {
+		return err
 	}
 	s := &scratch{dir: c.Scratch, target: target, manifest: m, quiet: c.Quiet, out: out}
 	return s.verify(ctx)
+}
+
+// verifyLog reads back an archive, if there is one.
+func verifyLog(ctx context.Context, out io.Writer, target backup.Target, shown *progressLine) error {
+	log, err := backup.LoadLog(ctx, target)
+	if err != nil || len(log.Chains) == 0 {
+		return err
+	}
+	err = log.Verify(ctx, target, shown.show)
+	shown.end()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "archive: %d segments, %s: all as they were written\n", shown.last.Files,
+		sizeText(shown.last.Done))
+	return showLog(out, log)
 }
 
 // orders gives orders to a node. It may be used concurrently.

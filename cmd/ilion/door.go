@@ -209,5 +209,10 @@ func (d door) unanswered(err error) error {
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 		return fmt.Errorf("%s is not the HTTP address of a node, or not with TLS", d.HTTP)
 	}
-	return fmt.Errorf("no node answers at %s: %w", d.HTTP, err)
+	return &noAnswer{fmt.Errorf("no node answers at %s: %w", d.HTTP, err)}
 }
+
+// noAnswer says that nobody has answered.
+type noAnswer struct{ error }
+
+func (e *noAnswer) Unwrap() error { return e.error }

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/archive"
 	"github.com/ilion-db/ilion/internal/tool/backup"
 )
 
@@ -17,6 +19,7 @@ type restoreCommand struct {
 	place
 	From  string `name:"from" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Where backups are kept."`
 	ID    string `name:"backup" placeholder:"BACKUP" help:"Which one; the newest if it is not said."`
+	At    string `name:"at" placeholder:"TIME" help:"A second of an archive, such as 2026-11-24T15:04:05Z, or newest."`
 	What  string `arg:"" name:"what" optional:"" placeholder:"KEYSPACE[.TABLE]" help:"What is restored; everything if it is not said."`
 	As    string `name:"as" placeholder:"KEYSPACE[.TABLE]" help:"What it becomes, beside what is there."`
 	Roles bool   `name:"roles" help:"Restore roles that are not there, too, with what they may do."`
@@ -33,7 +36,7 @@ func (c *restoreCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := backup.Newest(ctx, target, c.ID)
+	m, point, err := c.source(ctx, target)
 	if err != nil {
 		return err
 	}
@@ -42,8 +45,8 @@ func (c *restoreCommand) Run(out io.Writer) error {
 		return err
 	}
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "restored"}
-	r := &backup.Restorer{Door: &orders{door: &c.door}, Target: target, Manifest: m, Tables: tables, Roles: c.Roles,
-		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Told: shown.show}
+	r := &backup.Restorer{Door: &orders{door: &c.door}, Target: target, Manifest: m, Point: point, Tables: tables,
+		Roles: c.Roles, Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Told: shown.show}
 	began := time.Now()
 	err = r.Restore(ctx)
 	shown.end()
@@ -57,4 +60,47 @@ func (c *restoreCommand) Run(out io.Writer) error {
 		m.Moment.Format("2006-01-02 15:04:05.000 MST"), sizeText(shown.last.Done), shown.last.Files,
 		time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// source is the backup that is to be restored, and the point in time if there is one.
+func (c *restoreCommand) source(ctx context.Context, target backup.Target) (*archive.Manifest, *backup.Point, error) {
+	if c.At == "" {
+		m, err := backup.Newest(ctx, target, c.ID)
+		return m, nil, err
+	}
+	if c.ID != "" {
+		return nil, nil, &usageError{"--backup and --at are two ways to say what is restored: give one of them"}
+	}
+	log, err := backup.LoadLog(ctx, target)
+	if err != nil {
+		return nil, nil, err
+	}
+	at, ok := log.Newest()
+	if c.At != newestWord {
+		if at, err = parseTime(c.At); err != nil {
+			return nil, nil, err
+		}
+	} else if !ok {
+		at = time.Now() // the error says what there is
+	}
+	p, err := log.At(ctx, target, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.Manifest, p, nil
+}
+
+// newestWord is the newest time that can be restored.
+const newestWord = "newest"
+
+// parseTime reads a time. One without a zone is UTC.
+func parseTime(text string) (time.Time, error) {
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05",
+		"2006-01-02 15:04:05 MST"} {
+		if at, err := time.Parse(form, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, &usageError{fmt.Sprintf("--at %s is no time: say it like 2026-11-24T15:04:05Z, with or without "+
+		"fractions, or %s", text, newestWord)}
 }

@@ -37,11 +37,7 @@ func (n *Node) orderRestore(ctx context.Context, what string, body []byte) ([]by
 		if what == "rows" {
 			return []byte("{}"), n.restoreRows(ctx, page.Table, plain)
 		}
-		parts, err := n.restoreBatches(ctx, page.Batches, plain)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(parts)
+		return []byte("{}"), n.restoreBatches(ctx, page.Batches, plain)
 	}
 	var o archive.Restore
 	if err := json.Unmarshal(body, &o); err != nil {

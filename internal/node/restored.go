@@ -75,10 +75,13 @@ type told chan error
 // Done implements command.Completion.
 func (t told) Done(err error) { t <- err }
 
-// restoreBatches finishes the atomic batches of a file, or lists their ids if it is not told what to do.
-func (n *Node) restoreBatches(ctx context.Context, o *archive.Batches, plain []byte) (ids []string, err error) {
+// restoreBatches finishes the atomic batches of a file.
+func (n *Node) restoreBatches(ctx context.Context, o *archive.Batches, plain []byte) error {
+	if o == nil {
+		return errors.New("nothing says which parts of the batches are to be done")
+	}
 	log := write.NewBatchLog(n.catalog.Snapshot())
-	err = eachRow(log.Table(), plain, func(p *parsed) error {
+	return eachRow(log.Table(), plain, func(p *parsed) error {
 		var r row.Row
 		exists, err := r.Resolve(p.op.Operand, row.NotDeleted, time.Now().Unix(), nil)
 		if err != nil || !exists {
@@ -88,15 +91,10 @@ func (n *Node) restoreBatches(ctx context.Context, o *archive.Batches, plain []b
 		if !ok {
 			return nil
 		}
-		ids = append(ids, fmt.Sprintf("%x", id))
-		if o == nil {
-			return nil
-		}
 		return n.coordinator.RestoreBatch(ctx, id, data,
 			func(was uint32) (uint32, bool) { is, ok := o.Tables[was]; return is, ok },
 			func(part uint64) bool { return slices.Contains(o.Applied, archive.PartOf(id, part)) })
 	})
-	return ids, err
 }
 
 // batchTable is the table of the atomic batches that are under way.

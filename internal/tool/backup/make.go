@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 
@@ -89,7 +90,6 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, err
 	if err != nil {
 		return nil, nil, err
 	}
-	k.id, k.pending, k.progress = k.Now().UTC().Format(IDFormat), 0, Progress{}
 	answer, err := k.Door.Order(ctx, "backup/begin", nil)
 	if err != nil {
 		return nil, nil, err
@@ -98,22 +98,39 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, err
 	if err := json.Unmarshal(answer, taken); err != nil {
 		return nil, nil, fmt.Errorf("the node's answer cannot be read: %w", err)
 	}
-	defer func() {
-		gone, _ := json.Marshal(archive.Asked{ID: taken.ID})
-		_, _ = k.Door.Order(context.WithoutCancel(ctx), "backup/drop", gone) // it is dropped by itself, too, later
-	}()
+	m, err := k.read(ctx, taken, before, false)
+	return m, taken, err
+}
+
+// Base makes a backup of a moment that was taken already, as a mark of an archive; its tables are filled in.
+func (k *Maker) Base(ctx context.Context, taken *archive.Taken) (*archive.Manifest, error) {
+	before, err := k.stored(ctx)
+	if err != nil {
+		drop(ctx, k.Door, taken.ID)
+		return nil, err
+	}
+	return k.read(ctx, taken, before, true)
+}
+
+// read makes a backup of a moment, and lets that go.
+func (k *Maker) read(ctx context.Context, taken *archive.Taken, before []*archive.Manifest, followed bool) (
+	*archive.Manifest, error) {
+	defer drop(ctx, k.Door, taken.ID)
 	m := &archive.Manifest{ID: k.id, Moment: taken.Moment, Cluster: taken.Cluster, Software: taken.Software,
-		Tables: taken.Tables}
+		Tables: taken.Tables, Followed: followed}
 	m.Records = archive.File{Name: archive.NameOf(taken.Records), Bytes: int64(len(taken.Records))}
-	err = archive.Each(taken.Records, func(_, _ []byte) error { m.Records.Records++; return nil })
+	err := archive.Each(taken.Records, func(_, _ []byte) error { m.Records.Records++; return nil })
 	if err == nil {
 		err = k.store(ctx, m.Records.Name, archive.Pack(taken.Records))
 	}
 	if err == nil {
 		err = k.partitions(ctx, taken, before)
 	}
+	if err == nil {
+		err = k.complete(ctx, m)
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m.Ended = k.Now().UTC()
 	data, err := m.Encode()
@@ -121,23 +138,56 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, err
 		err = k.Target.Put(ctx, manifestName(m.ID), data)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return m, taken, k.forget(ctx)
+	return m, k.forget(ctx)
 }
 
-// forget removes what backups that were not completed have noted: this one has all of it that is of use.
+// complete reports a file that is missing: somebody may have removed what nobody named yet.
+func (k *Maker) complete(ctx context.Context, m *archive.Manifest) error {
+	names, err := k.Target.List(ctx, "files/")
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[path.Base(name)] = true
+	}
+	m.Files(func(f archive.File) {
+		if !there[f.Name] && err == nil {
+			err = &lostError{fmt.Errorf("file %s was removed while the backup was made", f.Name)}
+		}
+	})
+	return err
+}
+
+// forget removes what this backup has noted, and earlier ones that were not completed: it has all of it that is of use.
 func (k *Maker) forget(ctx context.Context) error {
 	names, err := k.Target.List(ctx, "pending/")
 	for _, name := range names {
-		err = cmp.Or(err, k.Target.Remove(ctx, name))
+		if path.Base(path.Dir(name)) <= k.id {
+			err = cmp.Or(err, k.Target.Remove(ctx, name))
+		}
 	}
 	return err
 }
 
-// stored are the manifests whose files need not be sent again: of the newest backup, and of those that were not
-// completed.
+// begin names the backup, and notes that it is being made, so that nobody removes files meanwhile.
+func (k *Maker) begin(ctx context.Context) error {
+	k.id, k.pending, k.progress = k.Now().UTC().Format(IDFormat), 0, Progress{}
+	data, err := (&archive.Manifest{ID: k.id}).Encode()
+	if err != nil {
+		return err
+	}
+	return k.Target.Put(ctx, fmt.Sprintf("pending/%s/%08d", k.id, 0), data)
+}
+
+// stored begins a backup, and returns the manifests whose files need not be sent again: of the newest backup, and of
+// those that were not completed.
 func (k *Maker) stored(ctx context.Context) (out []*archive.Manifest, err error) {
+	if err := k.begin(ctx); err != nil {
+		return nil, err
+	}
 	ids, err := List(ctx, k.Target)
 	if err != nil {
 		return nil, err

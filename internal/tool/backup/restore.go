@@ -6,12 +6,10 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
-	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
 // Restorer restores a backup, or some tables of it.
@@ -19,6 +17,8 @@ type Restorer struct {
 	Door     Door
 	Target   Target
 	Manifest *archive.Manifest
+	// Point, if not nil, is the point in time whose Manifest it is: what was changed since its base is restored, too.
+	Point *Point
 	// Tables are what is restored, with the names that they get; see Select.
 	Tables []archive.RestoredTable
 	// Roles says that roles that are not there are restored, too.
@@ -33,27 +33,24 @@ type Restorer struct {
 	mu       sync.Mutex
 	progress Progress
 	pace     pace
-	// batches are those that were under way at the moment; applied are their parts that the rows have.
-	batches map[[16]byte]bool
+	// batches are those that are under way at the moment, as far as is known: rows of system.batches by their keys. Of
+	// these, applied are the parts that the rows have.
+	batches map[string][]byte
 	applied map[string]bool
-}
-
-// batchesOf has the atomic batches that were under way.
-func batchesOf(m *archive.Manifest) *archive.Table {
-	for i := range m.Tables {
-		if t := &m.Tables[i]; t.Keyspace == "system" && t.Name == "batches" {
-			return t
-		}
-	}
-	return nil
 }
 
 // Restore restores. It may be repeated after a failure, or after the death of the process: what is there is written
 // again as it was.
 func (r *Restorer) Restore(ctx context.Context) error {
-	records, err := read(ctx, r.Target, r.Manifest.Records)
-	if err != nil {
-		return err
+	var records []byte
+	var err error
+	if r.Point != nil {
+		records = r.Point.Records
+	}
+	if records == nil {
+		if records, err = read(ctx, r.Target, r.Manifest.Records); err != nil {
+			return err
+		}
 	}
 	o := archive.Restore{Backup: r.Manifest.ID, Records: records, Tables: r.Tables, Roles: r.Roles}
 	answer, err := r.order(ctx, "restore/tables", &o)
@@ -64,7 +61,7 @@ func (r *Restorer) Restore(ctx context.Context) error {
 	if err := json.Unmarshal(answer, &made); err != nil {
 		return fmt.Errorf("the node's answer cannot be read: %w", err)
 	}
-	r.applied = map[string]bool{}
+	r.batches, r.applied = map[string][]byte{}, map[string]bool{}
 	if err := r.listBatches(ctx); err != nil {
 		return err
 	}
@@ -72,8 +69,22 @@ func (r *Restorer) Restore(ctx context.Context) error {
 	for _, t := range made.Tables {
 		is[t.Was] = t.Is
 	}
-	if err := r.rows(ctx, is); err != nil {
+	var pieces []piece
+	for i := range r.Manifest.Tables {
+		t := &r.Manifest.Tables[i]
+		for _, p := range t.Partitions {
+			if _, ok := is[t.ID]; ok {
+				pieces = append(pieces, r.stored(t.ID, p.Files)...)
+			}
+		}
+	}
+	if err := r.rows(ctx, is, pieces); err != nil {
 		return err
+	}
+	if r.Point != nil {
+		if err := r.replay(ctx, is); err != nil {
+			return err
+		}
 	}
 	if err := r.finishBatches(ctx, is); err != nil {
 		return err
@@ -93,39 +104,40 @@ func (r *Restorer) order(ctx context.Context, what string, o *archive.Restore) (
 	return r.Door.Order(ctx, what, body)
 }
 
-// rows sends the files of the tables with those ids in the backup.
-func (r *Restorer) rows(ctx context.Context, is map[uint32]uint32) error {
-	type job struct {
-		table *archive.Table
-		file  archive.File
+// piece is a file with rows of the table that had that id.
+type piece struct {
+	was  uint32
+	file archive.File
+	data func(ctx context.Context) ([]byte, error)
+}
+
+// stored are files of a backup.
+func (r *Restorer) stored(was uint32, files []archive.File) (pieces []piece) {
+	for _, f := range files {
+		r.progress.All += f.Bytes
+		pieces = append(pieces, piece{was, f, func(ctx context.Context) ([]byte, error) {
+			return r.Target.Get(ctx, fileName(f.Name))
+		}})
 	}
-	var jobs []job
-	for i := range r.Manifest.Tables {
-		t := &r.Manifest.Tables[i]
-		if _, ok := is[t.ID]; !ok {
-			continue
-		}
-		for _, p := range t.Partitions {
-			for _, f := range p.Files {
-				jobs = append(jobs, job{t, f})
-				r.progress.All += f.Bytes
-			}
-		}
-	}
+	return pieces
+}
+
+// rows sends files of the tables that is names, by the ids that they had.
+func (r *Restorer) rows(ctx context.Context, is map[uint32]uint32, pieces []piece) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	next := make(chan job)
+	next := make(chan piece)
 	var working sync.WaitGroup
 	for range max(r.Parallel, 1) {
 		working.Go(func() {
 			for j := range next {
-				if err := r.send(ctx, is[j.table.ID], j.table.ID, j.file); err != nil {
-					cancel(fmt.Errorf("table %s.%s: %w", j.table.Keyspace, j.table.Name, err))
+				if err := r.send(ctx, is[j.was], j); err != nil {
+					cancel(fmt.Errorf("table %s: %w", r.named(j.was), err))
 				}
 			}
 		})
 	}
-	for _, j := range jobs {
+	for _, j := range pieces {
 		select {
 		case next <- j:
 		case <-ctx.Done():
@@ -136,33 +148,51 @@ func (r *Restorer) rows(ctx context.Context, is map[uint32]uint32) error {
 	return context.Cause(ctx)
 }
 
+// named is the name that a table had.
+func (r *Restorer) named(was uint32) string {
+	for _, t := range r.Manifest.Tables {
+		if t.ID == was {
+			return t.Keyspace + "." + t.Name
+		}
+	}
+	return fmt.Sprint(was)
+}
+
 // send has the rows of a file written.
-func (r *Restorer) send(ctx context.Context, table, was uint32, f archive.File) error {
-	data, err := r.Target.Get(ctx, fileName(f.Name))
+func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
+	data, err := j.data(ctx)
 	if err != nil {
 		return err
 	}
-	plain, err := archive.Unpack(f.Name, data)
+	plain, err := archive.Unpack(j.file.Name, data)
 	if err != nil {
 		return err
 	}
-	if err := r.look(was, plain); err != nil {
-		return err
+	if len(r.batches) > 0 {
+		whole := binary.BigEndian.AppendUint32(nil, j.was)
+		err := archive.Each(plain, func(key, _ []byte) error {
+			whole = append(whole[:4], key...)
+			r.look(whole)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
-	page := archive.Page{File: f, Table: table, Data: data}
+	page := archive.Page{File: j.file, Table: table, Data: data}
 	if _, err := r.page(ctx, "restore/rows", &page); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	r.progress.Files++
 	r.progress.Sent++
-	r.progress.Done += f.Bytes
+	r.progress.Done += j.file.Bytes
 	r.progress.SentBytes += int64(len(data))
 	if r.Told != nil {
 		r.Told(r.progress)
 	}
 	r.mu.Unlock()
-	return r.pace.wait(ctx, r.Rate, f.Bytes)
+	return r.pace.wait(ctx, r.Rate, j.file.Bytes)
 }
 
 func (r *Restorer) page(ctx context.Context, what string, page *archive.Page) ([]byte, error) {
@@ -171,76 +201,4 @@ func (r *Restorer) page(ctx context.Context, what string, page *archive.Page) ([
 		return nil, err
 	}
 	return r.Door.Order(ctx, what, body)
-}
-
-// look notes the parts of batches under way that the rows of a file have.
-func (r *Restorer) look(was uint32, plain []byte) error {
-	if len(r.batches) == 0 {
-		return nil
-	}
-	whole := binary.BigEndian.AppendUint32(nil, was)
-	return archive.Each(plain, func(key, _ []byte) error {
-		whole = append(whole[:4], key...)
-		p, ok := keys.Parse(whole)
-		if !ok || p.Kind != keys.Dedupe || len(p.Rest) != 16+8 || !r.batches[[16]byte(p.Rest)] {
-			return nil
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.applied[archive.PartOf([16]byte(p.Rest), binary.BigEndian.Uint64(p.Rest[16:]))] = true
-		return nil
-	})
-}
-
-// eachBatches sends the files of the atomic batches.
-func (r *Restorer) eachBatches(ctx context.Context, o *archive.Batches, take func(answer []byte) error) error {
-	t := batchesOf(r.Manifest)
-	if t == nil {
-		return nil
-	}
-	for _, p := range t.Partitions {
-		for _, f := range p.Files {
-			data, err := r.Target.Get(ctx, fileName(f.Name))
-			if err != nil {
-				return err
-			}
-			answer, err := r.page(ctx, "restore/batches", &archive.Page{File: f, Batches: o, Data: data})
-			if err == nil && take != nil {
-				err = take(answer)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *Restorer) listBatches(ctx context.Context) error {
-	r.batches = map[[16]byte]bool{}
-	return r.eachBatches(ctx, nil, func(answer []byte) error {
-		var ids []string
-		if err := json.Unmarshal(answer, &ids); err != nil {
-			return fmt.Errorf("the node's answer cannot be read: %w", err)
-		}
-		for _, text := range ids {
-			id, ok := batchNamed(text)
-			if !ok {
-				return errors.New("the node's answer cannot be read: it names no batch")
-			}
-			r.batches[id] = true
-		}
-		return nil
-	})
-}
-
-func (r *Restorer) finishBatches(ctx context.Context, is map[uint32]uint32) error {
-	if len(r.batches) == 0 {
-		return nil
-	}
-	o := archive.Batches{Tables: is}
-	for part := range r.applied {
-		o.Applied = append(o.Applied, part)
-	}
-	return r.eachBatches(ctx, &o, nil)
 }

@@ -3,7 +3,6 @@
 package backup
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,12 +45,4 @@ func Select(m *archive.Manifest, what, as string) ([]archive.RestoredTable, erro
 		return nil, fmt.Errorf("the backup has no %s: see ilion backup list", what)
 	}
 	return out, nil
-}
-
-func batchNamed(text string) (id [16]byte, ok bool) {
-	b, err := hex.DecodeString(text)
-	if err != nil || len(b) != len(id) {
-		return id, false
-	}
-	return [16]byte(b), true
 }

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// cluster is a Door to nodes n1 and n2, whose journals and partitions the test makes up.
+type cluster struct {
+	mu    sync.Mutex
+	run   string
+	parts []archive.Partition
+	// logs are the entries of partitions, the first one at index 11; lost are the indexes up to which a node lacks
+	// them.
+	logs map[uint64][][]byte
+	lost map[string]map[uint64]uint64
+	dead map[string]bool
+	// step is by how much the clock goes on with each mark.
+	step time.Duration
+	now  time.Time
+}
+
+func newCluster(parts ...uint64) *cluster {
+	c := &cluster{logs: map[uint64][][]byte{}, now: epoch, step: time.Second, dead: map[string]bool{},
+		lost: map[string]map[uint64]uint64{"n1": {}, "n2": {}}}
+	for _, id := range parts {
+		c.parts = append(c.parts, archive.Partition{ID: id, Node: "n1"})
+	}
+	return c
+}
+
+func entry(k command.EntryKind, n int) []byte {
+	return command.AppendEntry(nil, &command.Entry{Kind: k, Mutations: []command.Mutation{{Table: 1024,
+		Token: token.Hash([]byte{1}), Key: []byte{1}, Ops: []command.Op{{Kind: command.OpRow, Operand: cell(n)}}}}})
+}
+
+// write has the cell set to a number by a partition.
+func (c *cluster) write(id uint64, n int) { c.log(id, entry(command.EntryWrite, n)) }
+
+func (c *cluster) log(id uint64, e []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.logs[id] = append(c.logs[id], e)
+}
+
+// Order implements Door.
+func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var asked archive.Asked
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return nil, err
+	}
+	switch what {
+	case "backup/mark":
+		c.now = c.now.Add(c.step)
+		t := archive.Taken{ID: fmt.Sprint(c.now), Moment: c.now, Cluster: "c", Run: c.run, Nodes: []string{"n1", "n2"},
+			Described: "d"}
+		if !slices.Contains(asked.Known, "d") {
+			t.Records = []byte{0, 1, 1, 'k', 'v'}
+		}
+		table := archive.Table{Keyspace: "ks", Name: "t", ID: 1024}
+		for _, p := range c.parts {
+			p.Applied = 10 + uint64(len(c.logs[p.ID]))
+			table.Partitions = append(table.Partitions, p)
+		}
+		t.Tables = []archive.Table{table}
+		return json.Marshal(t)
+	case "backup/entries":
+		if c.dead[asked.Node] {
+			return nil, errors.New("no answer")
+		}
+		var out archive.Entries
+		for _, w := range asked.Wanted {
+			log := c.logs[w.Partition]
+			gone := w.After < c.lost[asked.Node][w.Partition] || w.Upto > 10+uint64(len(log))
+			// One entry an answer: the rest has to be asked for again.
+			out.Got = append(out.Got, archive.Got{Upto: w.After + 1, Gone: gone})
+			if !gone {
+				out.Add(w.Partition, w.After+1, log[w.After-10])
+			}
+		}
+		return out.Append(nil)
+	case "backup/page":
+		return (&archive.Page{}).Append(nil)
+	}
+	return []byte("{}"), nil
+}
+
+// TestFollower proves, with nodes that are made up, what goes on and what makes the log begin anew, with a base of that
+// very mark: so that what is restored of any mark is what was written before it.
+func TestFollower(t *testing.T) {
+	archive.Pack(nil) // what compresses has channels, which must not be of a bubble
+	begins := "the log begins anew"
+	for name, c := range map[string]struct {
+		do   func(c *cluster)
+		hole string
+	}{
+		"nothing happens": {do: func(*cluster) {}},
+		"writes":          {do: func(c *cluster) { c.write(1, 2); c.write(1, 3); c.write(2, 4) }},
+		"what no restore needs": {do: func(c *cluster) {
+			c.log(1, command.AppendEntry(nil, &command.Entry{Kind: command.EntryFreeze}))
+			c.write(1, 5)
+		}},
+		"another node has what the leader lost": {do: func(c *cluster) { c.write(1, 6); c.lost["n1"][1] = 1000 }},
+		"a split": {do: func(c *cluster) {
+			c.write(1, 7)
+			c.parts = append(c.parts, archive.Partition{ID: 9, Node: "n2"})
+			c.write(9, 8)
+		}},
+		"a merge": {do: func(c *cluster) {
+			c.write(2, 9)
+			c.log(1, command.AppendEntry(nil, &command.Entry{Kind: command.EntryMerge,
+				Merge: command.Merge{Right: 2, Frozen: uint64(10 + len(c.logs[2]))}}))
+			c.parts = c.parts[:1]
+			c.write(1, 8)
+		}},
+		"a merge with what was born and merged meanwhile": {do: func(c *cluster) {
+			c.write(8, 10)
+			c.log(7, command.AppendEntry(nil, &command.Entry{Kind: command.EntryMerge,
+				Merge: command.Merge{Right: 8, Frozen: 11}}))
+			c.log(1, command.AppendEntry(nil, &command.Entry{Kind: command.EntryMerge,
+				Merge: command.Merge{Right: 7, Frozen: 11}}))
+		}},
+		"nobody has it": {func(c *cluster) { c.write(1, 11); c.lost["n1"][1], c.lost["n2"][1] = 1000, 1000 },
+			"no node"},
+		"a node is dead for a while": {do: func(c *cluster) {
+			c.write(1, 12)
+			c.dead["n1"], c.lost["n2"][1] = true, 1000
+		}},
+		"a truncation":               {func(c *cluster) { c.log(1, entry(command.EntryTruncate, 0)) }, "truncated"},
+		"a node alone was restarted": {func(c *cluster) { c.run = "another" }, "restarted"},
+		"a partition went back":      {func(c *cluster) { c.logs[1] = nil }, "not as far"},
+		"the clock was set back":     {do: func(c *cluster) { c.write(1, 13); c.now = epoch.Add(-time.Hour) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &locked{Target: memory{}}
+				d := newCluster(1, 2)
+				d.write(1, 1)
+				run := func() (said string) {
+					ctx, stop := context.WithCancel(t.Context())
+					var mu sync.Mutex
+					f := &Follower{Door: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Now: time.Now,
+						Say: func(text string) { mu.Lock(); said += text + "\n"; mu.Unlock() }}
+					ended := make(chan error, 1)
+					go func() { ended <- f.Run(ctx) }()
+					time.Sleep(20 * time.Second)
+					d.mu.Lock()
+					dead := len(d.dead) > 0
+					clear(d.dead)
+					d.mu.Unlock()
+					if dead {
+						time.Sleep(20 * time.Second)
+					}
+					stop()
+					if err := <-ended; err != nil {
+						t.Fatal(err)
+					}
+					return said
+				}
+				run()
+				c.do(d)
+				said := run() // another process, which goes on
+				if c.hole == "" && strings.Contains(said, begins) || !strings.Contains(said, c.hole) {
+					t.Errorf("it said %q", said)
+				}
+				l, err := LoadLog(t.Context(), m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				bases := 1
+				if c.hole != "" {
+					bases = 2
+				}
+				if len(l.Bases) != bases || len(l.Ranges()) != 1 || len(l.Chains) != bases {
+					t.Errorf("%d bases, %d pieces, %v", len(l.Bases), len(l.Chains), l.Ranges())
+				}
+				at, _ := l.Newest()
+				_, got, err := valueAt(t.Context(), l, m, at)
+				want := -1
+				for _, log := range d.logs {
+					for _, e := range log {
+						for n := 2; n < 14; n++ {
+							if slices.Equal(e, entry(command.EntryWrite, n)) {
+								want = max(want, n)
+							}
+						}
+					}
+				}
+				if err != nil || c.hole == "" && want >= 0 && got != want || c.hole != "" && got != -1 {
+					t.Errorf("the newest mark has %d, written was %d: %v", got, want, err)
+				}
+			})
+		})
+	}
+}
+
+// TestTwoFollowers proves that of two who archive to the same place the first one ends, and that the log stays one.
+func TestTwoFollowers(t *testing.T) {
+	archive.Pack(nil)
+	synctest.Test(t, func(t *testing.T) {
+		m := &locked{Target: memory{}}
+		d := newCluster(1)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := [2]chan error{make(chan error, 1), make(chan error, 1)}
+		for i := range ended {
+			f := &Follower{Door: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Now: time.Now}
+			go func() { ended[i] <- f.Run(ctx) }()
+			time.Sleep(30 * time.Second)
+		}
+		if err := <-ended[0]; !errors.Is(err, ErrTaken) {
+			t.Errorf("the first one ended with %v", err)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		if err := <-ended[1]; err != nil {
+			t.Error(err)
+		}
+		if l, err := LoadLog(t.Context(), m); err != nil || len(l.Chains) != 1 {
+			t.Errorf("the log is in %d pieces: %v", len(l.Chains), err)
+		}
+	})
+}
+
+// locked makes a Target one for several goroutines.
+type locked struct {
+	Target
+	mu sync.Mutex
+}
+
+func (l *locked) Put(ctx context.Context, name string, data []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Target.Put(ctx, name, data)
+}
+
+func (l *locked) Get(ctx context.Context, name string) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Target.Get(ctx, name)
+}
+
+func (l *locked) Has(ctx context.Context, name string) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Target.Has(ctx, name)
+}
+
+func (l *locked) List(ctx context.Context, prefix string) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Target.List(ctx, prefix)
+}
+
+func (l *locked) Remove(ctx context.Context, name string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Target.Remove(ctx, name)
+}

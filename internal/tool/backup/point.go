@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+)
+
+// Point is a mark of an archive that is to be restored: a base, and what was changed between it and the mark.
+type Point struct {
+	// Manifest is that of the base, with the tables and the moment of the mark.
+	Manifest *archive.Manifest
+	// Records are the cluster's as of the mark, as plain bytes; nil if they are those of the manifest.
+	Records []byte
+
+	target     Target
+	segments   Chain
+	base, mark time.Time
+}
+
+// At is the newest mark at a time or before it.
+func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
+	var base *archive.Manifest
+	for _, m := range l.Bases {
+		if !m.Moment.After(at) && l.chainOf(m) != nil {
+			base = m
+		}
+	}
+	if base == nil {
+		return nil, l.cannot(at)
+	}
+	p := &Point{target: t, base: base.Moment}
+	chain := l.chainOf(base)
+	if at.After(chain.Last()) && !l.goesOn(chain, at) {
+		return nil, l.cannot(at)
+	}
+	for _, n := range chain {
+		if n.Last.After(base.Moment) && !n.First.After(at) {
+			p.segments = append(p.segments, n)
+		}
+	}
+	m := *base
+	p.Manifest = &m
+	if err := p.find(ctx, at); err != nil {
+		return nil, err
+	}
+	m.ID, m.Moment = base.ID+"+"+p.mark.Sub(base.Moment).String(), p.mark
+	return p, nil
+}
+
+// goesOn reports whether a time behind the end of a chain is just before the beginning of the next.
+func (l *Log) goesOn(c Chain, at time.Time) bool {
+	for _, next := range l.Chains {
+		if next.First().After(at) && next.First().Sub(c.Last()) <= atomMax {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Log) cannot(at time.Time) error {
+	ranges := l.Ranges()
+	if len(ranges) == 0 {
+		return errors.New("there is no archive there from which a point in time could be restored: ilion backup follow " +
+			"makes one")
+	}
+	var texts []string
+	for _, r := range ranges[max(0, len(ranges)-4):] {
+		texts = append(texts, "from "+r.From.Format(TimeFormat)+" to "+r.To.Format(TimeFormat))
+	}
+	return fmt.Errorf("%s cannot be restored; what can is %s", at.UTC().Format(TimeFormat),
+		strings.Join(texts, ", and "))
+}
+
+// find finds the mark, and what the cluster was then.
+func (p *Point) find(ctx context.Context, at time.Time) error {
+	p.mark = p.base
+	described := false
+	for i := len(p.segments) - 1; i >= 0; i-- {
+		last := i == len(p.segments)-1
+		if !last && !p.segments[i].Described {
+			continue
+		}
+		s, _, err := readSegment(ctx, p.target, p.segments[i])
+		if err != nil {
+			return err
+		}
+		n := -1
+		for j, m := range s.Marks {
+			if m.Moment.After(at) || !m.Moment.After(p.base) {
+				continue
+			}
+			if last && m.Moment.After(p.mark) {
+				p.mark = m.Moment
+			}
+			if len(m.Tables) > 0 {
+				n = j
+			}
+		}
+		if described || n < 0 {
+			continue
+		}
+		described = true
+		p.tables(s.Marks[n].Tables)
+		err = s.Each(func(mark int, table uint32, key, value []byte) error {
+			if mark == n && table == 0 && string(key) == archive.RecordsKey {
+				p.Records = append([]byte{}, value...)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tables makes the tables of the manifest those that there were at the mark: the base has nothing of younger ones.
+func (p *Point) tables(list []archive.Table) {
+	had := p.Manifest.Tables
+	p.Manifest.Tables = nil
+	for _, t := range list {
+		for _, b := range had {
+			if b.ID == t.ID {
+				t.Partitions = b.Partitions
+			}
+		}
+		p.Manifest.Tables = append(p.Manifest.Tables, t)
+	}
+}
+
+// change is a key with its table's id, and a value to be merged.
+type change struct{ key, value []byte }
+
+// Each passes on what was changed between the base and the mark, one mark at a time.
+func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
+	before := ""
+	for i, n := range p.segments {
+		s, sum, err := readSegment(ctx, p.target, n)
+		if err != nil {
+			return err
+		}
+		if i > 0 && s.Before != before {
+			return fmt.Errorf("segment %s of the log: %w: it does not go on from the one before", &n, archive.ErrDamaged)
+		}
+		before = sum
+		var list []change
+		at := 0
+		err = s.Each(func(mark int, table uint32, key, value []byte) error {
+			if m := s.Marks[mark].Moment; table == 0 || m.After(p.mark) || !m.After(p.base) {
+				return nil
+			}
+			if mark != at && len(list) > 0 {
+				if err := fn(list); err != nil {
+					return err
+				}
+				list = nil
+			}
+			at = mark
+			whole := archive.AppendKey(nil, int(table), key)
+			list = append(list, change{whole, value})
+			return nil
+		})
+		if err == nil && len(list) > 0 {
+			err = fn(list)
+		}
+		if err != nil {
+			return fmt.Errorf("segment %s of the log: %w", &n, err)
+		}
+	}
+	return nil
+}

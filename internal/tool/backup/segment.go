@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+)
+
+// segment is the one that is being filled.
+type segment struct {
+	archive.Segment
+	b         archive.Builder
+	began     time.Time
+	described bool
+}
+
+func (s *segment) full() bool {
+	return len(s.Data)+len(s.b.Plain()) >= segmentBytes || time.Since(s.began) >= segmentTime
+}
+
+// add adds a change of the newest mark; keys ascend.
+func (s *segment) add(key, value []byte) error {
+	if err := s.b.Add(archive.AppendKey(nil, len(s.Marks)-1, key), value); err != nil {
+		return err
+	}
+	if s.b.Full() {
+		s.Add(&s.b)
+		s.b = archive.Builder{}
+	}
+	return nil
+}
+
+// recordsTable is the id of the table that the records of the cluster are said to be in.
+var recordsTable = make([]byte, 4)
+
+// enter adds a mark to the open segment, with what has changed before it.
+func (f *Follower) enter(taken *archive.Taken, c *changes) error {
+	if f.open == nil {
+		f.open = &segment{began: time.Now()}
+		f.open.Segment.Cluster, f.open.Segment.Software = taken.Cluster, taken.Software
+		if f.tip != nil {
+			f.open.Before = f.tip.sum
+		}
+	}
+	if f.tip == nil {
+		f.tip = &tip{cluster: taken.Cluster}
+	}
+	s := f.open
+	if taken.Records != nil {
+		f.tip.records = taken.Records
+	}
+	m := archive.Mark{Moment: taken.Moment, Still: taken.Still}
+	tables, list := plainTables(taken.Tables)
+	changed := taken.Described != f.tip.described || tables != f.tip.tables && taken.Records != nil
+	if changed {
+		m.Tables = list
+	}
+	s.Marks = append(s.Marks, m)
+	if changed {
+		s.described = true
+		if err := s.add(append(bytes.Clone(recordsTable), archive.RecordsKey...), taken.Records); err != nil {
+			return err
+		}
+	}
+	if err := c.each(s.add); err != nil {
+		return err
+	}
+	s.Partitions = s.Partitions[:0]
+	for _, t := range taken.Tables {
+		s.Partitions = append(s.Partitions, t.Partitions...)
+	}
+	for i := range s.Partitions {
+		s.Partitions[i].Node = ""
+	}
+	s.Run, s.Described = taken.Run, taken.Described
+	f.tip.run, f.tip.described, f.tip.tables = taken.Run, taken.Described, tables
+	f.tip.moment, f.tip.still = taken.Moment, taken.Still
+	f.tip.reach(s.Partitions)
+	return nil
+}
+
+// plainTables are tables without their partitions, also as a text.
+func plainTables(tables []archive.Table) (text string, list []archive.Table) {
+	for _, t := range tables {
+		t.Partitions = nil
+		list = append(list, t)
+	}
+	b, _ := json.Marshal(list)
+	return string(b), list
+}
+
+// store stores the open segment, however often the place refuses it: until then no further mark is taken. It returns
+// an error if somebody else has taken the place.
+func (f *Follower) store(ctx context.Context) error {
+	s := f.open
+	if s == nil {
+		return nil
+	}
+	if s.b.Records() > 0 {
+		s.Add(&s.b)
+		s.b = archive.Builder{}
+	}
+	data, sum, name, err := s.Encode(s.described)
+	if err != nil {
+		return err
+	}
+	for {
+		owner, err := f.Target.Get(ctx, ownerName)
+		if err == nil && string(owner) != f.id {
+			return ErrTaken
+		}
+		if err == nil {
+			err = f.Target.Put(ctx, logDir+name.String(), data)
+		}
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		if err := f.ail(ctx, "the place takes nothing", err); err != nil {
+			return err
+		}
+	}
+	f.stored, f.tip.sum, f.bytes = name.Last, sum, f.bytes+int64(len(data))
+	f.open = nil
+	return nil
+}

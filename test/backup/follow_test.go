@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// follower is a process that archives.
+type follower struct {
+	c   *cluster
+	cmd *exec.Cmd
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (f *follower) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out.Write(b)
+}
+
+func (f *follower) said() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out.String()
+}
+
+// follow archives a cluster, by the node with a number.
+func (c *cluster) follow(i int, args ...string) *follower {
+	c.t.Helper()
+	args = append([]string{"backup", "follow", "--data", c.dir(i)}, args...)
+	f := &follower{c: c, cmd: process.Command(c.t, args...)}
+	f.cmd.Stdout, f.cmd.Stderr = f, f
+	if err := f.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(f.kill)
+	return f
+}
+
+// kill ends the process at once, stop lets it store what it has.
+func (f *follower) kill() {
+	_ = f.cmd.Process.Kill()
+	_ = f.cmd.Wait()
+}
+
+func (f *follower) stop() {
+	f.c.t.Helper()
+	_ = f.cmd.Process.Signal(os.Interrupt)
+	if err := f.cmd.Wait(); err != nil {
+		f.c.t.Errorf("the follower: %v\n%s", err, f.said())
+	}
+}
+
+// hears waits until the process has said something so often.
+func (f *follower) hears(text string, times int) {
+	f.c.t.Helper()
+	poll.UntilNone(f.c.t, "the follower to say "+text, poll.Limit, func() string {
+		if strings.Count(f.said(), text) >= times {
+			return ""
+		}
+		return "nothing of that in: " + f.said()
+	})
+}
+
+// diary is the work of writers with the times, by the clock of this machine, of each batch.
+type diary struct {
+	c     *cluster
+	mu    sync.Mutex
+	began map[at]time.Time
+	acked map[at]time.Time
+	last  []atomic.Int64
+	stop  chan struct{}
+	wg    sync.WaitGroup
+	total atomic.Int64
+}
+
+// keep has writers send batches as cluster.write does, each again and again until it is acknowledged.
+func (c *cluster) keep(writers int) *diary {
+	d := &diary{c: c, began: map[at]time.Time{}, acked: map[at]time.Time{}, last: make([]atomic.Int64, writers),
+		stop: make(chan struct{})}
+	for w := range writers {
+		d.wg.Go(func() {
+			for k := 1; d.one(w, k); k++ {
+			}
+		})
+	}
+	return d
+}
+
+func (d *diary) one(w, k int) bool {
+	before := make([]int, len(d.last))
+	for j := range before {
+		before[j] = int(d.last[j].Load())
+	}
+	d.mu.Lock()
+	d.began[at{w, k}] = time.Now()
+	d.mu.Unlock()
+	for {
+		select {
+		case <-d.stop:
+			return false
+		default:
+		}
+		b := d.c.cql.Batch(gocql.LoggedBatch)
+		b.Query("INSERT INTO ks.a (w, k, before) VALUES (?, ?, ?)", w, k, before)
+		b.Query("INSERT INTO ks.b (k, w, before) VALUES (?, ?, ?)", k, w, before)
+		b.Query("INSERT INTO ks.last (w, k) VALUES (?, ?)", w, k)
+		if b.Exec() == nil {
+			break
+		}
+	}
+	d.mu.Lock()
+	d.acked[at{w, k}] = time.Now()
+	d.mu.Unlock()
+	d.last[w].Store(int64(k))
+	d.total.Add(1)
+	return true
+}
+
+func (d *diary) end() {
+	close(d.stop)
+	d.wg.Wait()
+}
+
+// more waits until so many more batches are acknowledged.
+func (d *diary) more(n int64) {
+	d.c.t.Helper()
+	target := d.total.Load() + n
+	poll.Until(d.c.t, "batches", func() bool { return d.total.Load() >= target })
+}
+
+// clockSlack is by how much the clock of the cluster may differ from that of this process, and its answer from when a
+// batch was carried out.
+const clockSlack = 100 * time.Millisecond
+
+// check checks that a keyspace has the batches of one instant: those that were acknowledged before, none that began
+// later, and none without all that it had seen.
+func (d *diary) check(c *cluster, keyspace string, mark time.Time) {
+	c.t.Helper()
+	c.judge(keyspace)
+	rows := c.rows(keyspace + ".a")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for row, acked := range d.acked {
+		if _, ok := rows[row]; !ok && acked.Before(mark.Add(-clockSlack)) {
+			c.t.Errorf("%s: batch %v was acknowledged %s before the mark, and is missing", keyspace, row,
+				mark.Sub(acked))
+		}
+	}
+	for row := range rows {
+		if began := d.began[row]; began.After(mark.Add(clockSlack)) {
+			c.t.Errorf("%s: batch %v began %s after the mark, and is there", keyspace, row, began.Sub(mark))
+		}
+	}
+	c.t.Logf("%s: %d batches", keyspace, len(rows))
+}
+
+// partitions are the ids of the partitions of a table, in order.
+func (c *cluster) partitions(i int, table string) (ids []string) {
+	c.t.Helper()
+	for _, line := range strings.Split(c.must(i, "partitions", table), "\n")[1:] {
+		if f := strings.Fields(line); len(f) > 1 {
+			ids = append(ids, f[1])
+		}
+	}
+	return ids
+}
+
+var restoredAs = regexp.MustCompile(`as of (\S+ \S+ UTC)`)
+
+// restored restores the keyspace ks as of a time, under another name, and returns the mark that was.
+func (c *cluster) restored(i int, from, as, at string) time.Time {
+	c.t.Helper()
+	out := c.must(i, "restore", "ks", "--as", as, "--from", from, "--at", at, "--rate", "0")
+	mark, err := time.Parse("2006-01-02 15:04:05.000 MST", restoredAs.FindStringSubmatch(out)[1])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return mark
+}
+
+// TestFollow archives three nodes while writers send batches over the partitions of three tables, partitions split and
+// merge, a node that leads some of them is killed, and the archiver, too. Every time that the list says can be restored
+// is, with each batch whole or not at all, all that had been acknowledged before, and nothing that began later. And
+// none of that makes a hole.
+func TestFollow(t *testing.T) {
+	c := start(t, 3, 4)
+	c.do(schema...)
+	to := filepath.Join(c.base, "archive")
+	args := []string{"--to", to, "--every", "200ms", "--rate", "0"}
+	d := c.keep(6)
+	d.more(50)
+	f := c.follow(0, args...)
+	f.hears("is complete", 1)
+	first := time.Now()
+	var times []time.Time
+	phase := func() {
+		d.more(30)
+		times = append(times, time.Now())
+		d.more(20)
+		t.Logf("phase %d has ended at %s", len(times), time.Now().UTC().Format(time.TimeOnly))
+	}
+	phase()
+	for _, table := range []string{"ks.a", "ks.b"} {
+		id := c.partitions(0, table)[1]
+		c.must(0, "partition", "split", table, id, "--at=-2000000000000000000", "--now", "--wait")
+	}
+	phase()
+	f.kill()
+	ids := c.partitions(0, "ks.b")
+	c.must(0, "partition", "merge", "ks.b", ids[1], ids[2], "--now", "--wait")
+	f = c.follow(0, args...)
+	f.hears("going on from", 1)
+	phase()
+	c.nodes[2].Kill()
+	phase()
+	c.restart(2)
+	phase()
+	ids = c.partitions(0, "ks.a")
+	c.must(0, "partition", "merge", "ks.a", ids[0], ids[1], "--now", "--wait")
+	c.must(0, "partition", "split", "ks.a", ids[0], "--now", "--wait")
+	phase()
+	d.end()
+	end := time.Now()
+	poll.UntilNone(t, "the archive to have it all", poll.Limit, func() string {
+		out, err := c.tool(t.Context(), "backup", "list", to)
+		if m := regexp.MustCompile(`to (\S+ \S+ UTC) can`).FindAllStringSubmatch(out, -1); err == nil && len(m) > 0 {
+			last, _ := time.Parse("2006-01-02 15:04:05.000 MST", m[len(m)-1][1])
+			if last.After(end) {
+				return ""
+			}
+		}
+		return out
+	})
+	f.stop()
+	t.Log(f.said())
+	if n := stored(to, "backups") - stored(to, "backups/log"); n != 2 { // a manifest, and who follows
+		t.Errorf("there are %d files beside the log: it had a hole, and a base for it", n)
+	}
+	one := start(t, 1, 3)
+	for i, at := range times {
+		name := "at" + strconv.Itoa(i)
+		mark := one.restored(0, to, name, at.UTC().Format(time.RFC3339Nano))
+		if behind := at.Sub(mark); behind < 0 || behind > 5*time.Second || mark.Before(first.Add(-5*time.Second)) {
+			t.Errorf("%s was asked for, and %s restored", at, mark)
+		}
+		d.check(one, name, mark)
+	}
+	d.check(one, "newest", one.restored(0, to, "newest", "newest"))
+	if n, all := len(one.rows("newest.a")), d.total.Load(); int64(n) < all {
+		t.Errorf("%d batches are in the newest mark, %d were acknowledged", n, all)
+	}
+	if out, err := c.tool(t.Context(), "backup", "verify", to); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
