@@ -5,6 +5,7 @@
 //
 //	files/<2 of 64>/<64>      keys and values; a name is a digest of what is in the file (package archive)
 //	backups/<id>/manifest     a complete backup
+//	backups/log/<segment>     what was changed between marks, for restores to any of them (Follower)
 //	pending/<id>/<n>          what a backup that is being made has stored so far, in manifests of their own
 //	sealed                    says that the place is encrypted, and by which key; then digests in names are, too
 //

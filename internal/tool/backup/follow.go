@@ -246,10 +246,12 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	if err != nil {
 		return f.ail(ctx, "what has changed could not be fetched", err)
 	}
-	if hole != "" {
+	if hole != "" || taken.Moment.Sub(f.tip.moment) > atomMax { // so that names show that there was no mark
 		if err := f.store(ctx); err != nil {
 			return err
 		}
+	}
+	if hole != "" {
 		if f.tip != nil {
 			f.say("the log begins anew at %s: %s", taken.Moment.Format(TimeFormat), hole)
 		}
@@ -297,8 +299,14 @@ func (f *Follower) mark(ctx context.Context) (*archive.Taken, error) {
 	if err := ask(ctx, f.Door, "backup/mark", archive.Asked{Known: known}, taken); err != nil {
 		return nil, err
 	}
-	if len(taken.Nodes) == 0 {
+	switch {
+	case len(taken.Nodes) == 0:
 		return nil, errors.New("the node is of an older build, which keeps no journal: upgrade all nodes first")
+	case taken.Records == nil && len(known) == 0:
+		return nil, errors.New("the node does not say what the cluster is")
+	}
+	if taken.Records == nil {
+		taken.Records = f.tip.records // it was known
 	}
 	taken.Moment = taken.Moment.Truncate(time.Microsecond)
 	if f.tip != nil && !taken.Moment.After(f.tip.moment) { // another node was asked, or a clock was set back
@@ -339,12 +347,8 @@ func (f *Follower) base(ctx context.Context, taken *archive.Taken) {
 	f.bases++
 	f.begun, f.want = time.Now(), ""
 	k := &Maker{Door: f.Door, Target: f.Target, Parallel: f.Parallel, Rate: f.Rate, Now: f.Now}
-	t := *taken
-	if t.Records == nil {
-		t.Records = f.tip.records
-	}
 	go func() {
-		_, err := k.Base(ctx, &t)
-		f.based <- based{t.Moment, err}
+		_, err := k.Base(ctx, taken)
+		f.based <- based{taken.Moment, err}
 	}()
 }

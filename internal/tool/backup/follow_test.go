@@ -57,6 +57,9 @@ func (c *cluster) log(id uint64, e []byte) {
 	c.logs[id] = append(c.logs[id], e)
 }
 
+// clusterRecords are one record.
+var clusterRecords = []byte{0, 1, 1, 'k', 'v'}
+
 // Order implements Door.
 func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, error) {
 	c.mu.Lock()
@@ -71,7 +74,7 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 		t := archive.Taken{ID: fmt.Sprint(c.now), Moment: c.now, Cluster: "c", Run: c.run, Nodes: []string{"n1", "n2"},
 			Described: "d"}
 		if !slices.Contains(asked.Known, "d") {
-			t.Records = []byte{0, 1, 1, 'k', 'v'}
+			t.Records = clusterRecords
 		}
 		table := archive.Table{Keyspace: "ks", Name: "t", ID: 1024}
 		for _, p := range c.parts {
@@ -183,14 +186,26 @@ func TestFollower(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				bases := 1
+				bases, ranges := 1, 1
+				if name == "a node is dead for a while" { // nothing is lost, but there were no marks
+					ranges = 2
+				}
 				if c.hole != "" {
 					bases = 2
 				}
-				if len(l.Bases) != bases || len(l.Ranges()) != 1 || len(l.Chains) != bases {
+				if len(l.Bases) != bases || len(l.Ranges()) != ranges || len(l.Chains) != bases {
 					t.Errorf("%d bases, %d pieces, %v", len(l.Bases), len(l.Chains), l.Ranges())
 				}
+				for _, b := range l.Bases {
+					if b.Records.Records != 1 || b.Records.Name != archive.NameOf(clusterRecords) {
+						t.Errorf("a base does not say what the cluster was: %+v", b.Records)
+					}
+				}
 				at, _ := l.Newest()
+				if p, err := l.At(t.Context(), m, at); err != nil ||
+					p.Records != nil && string(p.Records) != string(clusterRecords) {
+					t.Errorf("a mark does not say what the cluster was: %+v %v", p, err)
+				}
 				_, got, err := valueAt(t.Context(), l, m, at)
 				want := -1
 				for _, log := range d.logs {

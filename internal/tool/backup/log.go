@@ -98,19 +98,28 @@ func (l *Log) chainOf(m *archive.Manifest) Chain {
 }
 
 // Ranges are the intervals of which any mark can be restored, the oldest first. Where there is no mark for a moment
-// only, one goes on.
+// only, one goes on; where there was none for longer, while nobody archived, it ends.
 func (l *Log) Ranges() (out []Range) {
 	for _, c := range l.Chains {
-		for _, m := range l.Bases {
-			if m.Moment.Before(c.First()) || m.Moment.After(c.Last()) {
+		base := slices.IndexFunc(l.Bases, func(m *archive.Manifest) bool {
+			return !m.Moment.Before(c.First()) && !m.Moment.After(c.Last())
+		})
+		if base < 0 {
+			continue
+		}
+		from := l.Bases[base].Moment
+		for _, n := range c {
+			if n.Last.Before(from) {
 				continue
 			}
-			if n := len(out); n > 0 && m.Moment.Sub(out[n-1].To) <= atomMax {
-				out[n-1].To = c.Last()
-			} else {
-				out = append(out, Range{m.Moment, c.Last()})
+			if n.First.After(from) {
+				from = n.First
 			}
-			break
+			if last := len(out) - 1; last >= 0 && from.Sub(out[last].To) <= atomMax {
+				out[last].To = n.Last
+			} else {
+				out = append(out, Range{from, n.Last})
+			}
 		}
 	}
 	return out

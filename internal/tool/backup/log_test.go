@@ -22,8 +22,8 @@ import (
 
 var epoch = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// past is an archive as it could have come about: a mark every minute, each of which sets the cell of one row to its
-// number, in segments of three.
+// past is an archive as it could have come about: a mark every four seconds, each of which sets the cell of one row to
+// its number, in segments of three.
 type past struct {
 	t      *testing.T
 	target Target
@@ -62,7 +62,7 @@ func (m memory) List(_ context.Context, prefix string) (out []string, _ error) {
 
 func (m memory) Remove(_ context.Context, name string) error { delete(m, name); return nil }
 
-func minute(n int) time.Time { return epoch.Add(time.Duration(n) * time.Minute) }
+func tick(n int) time.Time { return epoch.Add(time.Duration(n) * 4 * time.Second) }
 
 var rowKey = keys.AppendRow(nil, 1024, token.Hash([]byte{1}), []byte{1}, nil)
 
@@ -85,7 +85,7 @@ func (p *past) segments(n int, hole bool) {
 		s := archive.Segment{Cluster: "c", Before: p.sum}
 		var b archive.Builder
 		for i := range 3 {
-			s.Marks = append(s.Marks, archive.Mark{Moment: minute(p.marks),
+			s.Marks = append(s.Marks, archive.Mark{Moment: tick(p.marks),
 				Tables: []archive.Table{{Keyspace: "ks", Name: fmt.Sprint("t", p.marks), ID: 1024}}})
 			records := archive.AppendKey(nil, i, append(make([]byte, 4), archive.RecordsKey...))
 			if err := errors.Join(b.Add(records, fmt.Append(nil, p.marks)),
@@ -165,20 +165,20 @@ func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Tim
 func TestLog(t *testing.T) {
 	p := newPast(t)
 	p.segments(4, true) // marks 0 to 11
-	p.base("a", minute(4), true)
-	p.base("plain", minute(2), false)
+	p.base("a", tick(4), true)
+	p.base("plain", tick(2), false)
 	p.segments(2, true) // 12 to 17, with a hole before
-	p.base("b", minute(13), true)
-	p.base("c", minute(16), true)
+	p.base("b", tick(13), true)
+	p.base("c", tick(16), true)
 	l := p.load()
 	ranges := l.Ranges()
-	if len(ranges) != 2 || ranges[0] != (Range{minute(4), minute(11)}) || ranges[1] != (Range{minute(13), minute(17)}) {
+	if len(ranges) != 2 || ranges[0] != (Range{tick(4), tick(11)}) || ranges[1] != (Range{tick(13), tick(17)}) {
 		t.Errorf("what can be restored: %v", ranges)
 	}
 	for n := range 20 {
-		for _, at := range []time.Time{minute(n), minute(n).Add(59 * time.Second)} {
+		for _, at := range []time.Time{tick(n), tick(n).Add(3 * time.Second)} {
 			mark, got, err := valueAt(t.Context(), l, p.target, at)
-			good := n >= 4 && n < 11 || n >= 13 && n < 17 || (n == 11 || n == 17) && at.Equal(minute(n))
+			good := n >= 4 && n < 11 || n >= 13 && n < 17 || (n == 11 || n == 17) && at.Equal(tick(n))
 			if good != (err == nil) {
 				t.Errorf("%s: %v", at, err)
 			}
@@ -186,12 +186,12 @@ func TestLog(t *testing.T) {
 				continue
 			}
 			if n == 4 || n == 13 || n == 16 {
-				if got != -1 || !mark.Equal(minute(n)) {
+				if got != -1 || !mark.Equal(tick(n)) {
 					t.Errorf("%s: the base has it all, and %d of %s was found", at, got, mark)
 				}
 				continue
 			}
-			if got != n || !mark.Equal(minute(n)) {
+			if got != n || !mark.Equal(tick(n)) {
 				t.Errorf("%s: %d of %s was found", at, got, mark)
 			}
 		}
@@ -206,7 +206,7 @@ func TestLog(t *testing.T) {
 func TestLogDamage(t *testing.T) {
 	p := newPast(t)
 	p.segments(5, true)
-	p.base("a", minute(0), true)
+	p.base("a", tick(0), true)
 	bad := logDir + p.names[2].String()
 	data, err := p.target.Get(t.Context(), bad)
 	if err != nil {
@@ -223,10 +223,10 @@ func TestLogDamage(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), p.names[2].String()) {
 			t.Fatalf("byte %d was changed: %v", i, err)
 		}
-		if _, _, err := valueAt(t.Context(), l, p.target, minute(10)); err == nil {
+		if _, _, err := valueAt(t.Context(), l, p.target, tick(10)); err == nil {
 			t.Fatalf("byte %d was changed, and what is behind was restored", i)
 		}
-		if _, n, err := valueAt(t.Context(), l, p.target, minute(4)); err != nil || n != 4 {
+		if _, n, err := valueAt(t.Context(), l, p.target, tick(4)); err != nil || n != 4 {
 			t.Fatalf("what is before was not restored: %d %v", n, err)
 		}
 	}
@@ -244,10 +244,10 @@ func TestLogDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := p.load()
-	if r := l.Ranges(); len(l.Chains) != 2 || !l.Missing[1] || len(r) != 1 || r[0].To != minute(5) {
+	if r := l.Ranges(); len(l.Chains) != 2 || !l.Missing[1] || len(r) != 1 || r[0].To != tick(5) {
 		t.Errorf("a segment is missing, and what can be restored is %v of %d pieces", r, len(l.Chains))
 	}
-	if _, _, err := valueAt(t.Context(), l, p.target, minute(10)); err == nil {
+	if _, _, err := valueAt(t.Context(), l, p.target, tick(10)); err == nil {
 		t.Error("a segment is missing, and what is behind it was restored")
 	}
 }
@@ -264,14 +264,14 @@ func TestPrune(t *testing.T) {
 			from := p.marks
 			p.segments(1+rng.IntN(4), p.marks == 0 || rng.IntN(3) == 0)
 			if rng.IntN(2) == 0 {
-				p.base(fmt.Sprintf("f%03d", from), minute(from+rng.IntN(p.marks-from)), true)
+				p.base(fmt.Sprintf("f%03d", from), tick(from+rng.IntN(p.marks-from)), true)
 			}
 			if rng.IntN(3) == 0 {
 				plain++
-				p.base(fmt.Sprintf("p%03d", from), minute(from), false)
+				p.base(fmt.Sprintf("p%03d", from), tick(from), false)
 			}
 		}
-		now, keep := minute(p.marks), time.Duration(1+rng.IntN(60))*time.Minute
+		now, keep := tick(p.marks), time.Duration(1+rng.IntN(60))*time.Minute
 		before := p.load()
 		type state struct {
 			mark time.Time
@@ -279,8 +279,8 @@ func TestPrune(t *testing.T) {
 		}
 		had := map[int]state{}
 		for n := range p.marks {
-			mark, v, err := valueAt(t.Context(), before, p.target, minute(n))
-			if err == nil && now.Sub(minute(n)) <= keep {
+			mark, v, err := valueAt(t.Context(), before, p.target, tick(n))
+			if err == nil && now.Sub(tick(n)) <= keep {
 				had[n] = state{mark, v}
 			}
 		}
@@ -292,9 +292,9 @@ func TestPrune(t *testing.T) {
 			t.Helper()
 			l := p.load()
 			for n, want := range had {
-				mark, v, err := valueAt(t.Context(), l, p.target, minute(n))
+				mark, v, err := valueAt(t.Context(), l, p.target, tick(n))
 				if err != nil || v != want.n || mark != want.mark {
-					t.Fatalf("seed %d, minute %d: %v and %d was %v: %v", seed, n, mark, v, want, err)
+					t.Fatalf("seed %d, tick %d: %v and %d was %v: %v", seed, n, mark, v, want, err)
 				}
 			}
 			ids, _ := List(t.Context(), p.target)

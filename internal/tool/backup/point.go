@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,14 +33,12 @@ func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 			base = m
 		}
 	}
-	if base == nil {
+	has := func(r Range) bool { return !at.Before(r.From) && !at.After(r.To) }
+	if base == nil || !slices.ContainsFunc(l.Ranges(), has) {
 		return nil, l.cannot(at)
 	}
 	p := &Point{target: t, base: base.Moment}
 	chain := l.chainOf(base)
-	if at.After(chain.Last()) && !l.goesOn(chain, at) {
-		return nil, l.cannot(at)
-	}
 	for _, n := range chain {
 		if n.Last.After(base.Moment) && !n.First.After(at) {
 			p.segments = append(p.segments, n)
@@ -52,16 +51,6 @@ func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 	}
 	m.ID, m.Moment = base.ID+"+"+p.mark.Sub(base.Moment).String(), p.mark
 	return p, nil
-}
-
-// goesOn reports whether a time behind the end of a chain is just before the beginning of the next.
-func (l *Log) goesOn(c Chain, at time.Time) bool {
-	for _, next := range l.Chains {
-		if next.First().After(at) && next.First().Sub(c.Last()) <= atomMax {
-			return true
-		}
-	}
-	return false
 }
 
 func (l *Log) cannot(at time.Time) error {

@@ -51,12 +51,10 @@ func (f *Follower) enter(taken *archive.Taken, c *changes) error {
 		f.tip = &tip{cluster: taken.Cluster}
 	}
 	s := f.open
-	if taken.Records != nil {
-		f.tip.records = taken.Records
-	}
+	f.tip.records = taken.Records
 	m := archive.Mark{Moment: taken.Moment, Still: taken.Still}
 	tables, list := plainTables(taken.Tables)
-	changed := taken.Described != f.tip.described || tables != f.tip.tables && taken.Records != nil
+	changed := taken.Described != f.tip.described || tables != f.tip.tables
 	if changed {
 		m.Tables = list
 	}
