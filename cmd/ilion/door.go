@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -94,6 +95,19 @@ func (d *door) askWith(ctx context.Context, method, path string, content []byte)
 		}
 	}
 	return d.askSocket(d.socket, method, path)
+}
+
+// fetch asks the node for a page of JSON.
+func (d *door) fetch(ctx context.Context, path string, to any) error {
+	body, err := d.askWith(ctx, http.MethodGet, path, nil)
+	if err == nil && json.Unmarshal(body, to) != nil {
+		err = d.notOfNode()
+	}
+	return err
+}
+
+func (d *door) notOfNode() error {
+	return fmt.Errorf("%s is not the HTTP address of a node: its answer is none of a node", d.HTTP)
 }
 
 // askAddress is ask at the address that the options say. Where the node takes the request at a socket only it returns

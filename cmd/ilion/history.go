@@ -3,11 +3,9 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -16,19 +14,22 @@ import (
 
 type historyCommand struct {
 	door
+	watched
 	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only those of this table."`
-	JSON  bool   `name:"json" help:"Print them as JSON."`
 }
 
 // Run prints what was done to physical partitions, the newest last.
 func (c *historyCommand) Run(out io.Writer) error {
-	body, err := c.ask(http.MethodGet, "/history")
-	if err != nil {
-		return err
-	}
+	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
+		changes, err := c.changes(ctx)
+		return changes, func(out io.Writer) { printHistory(out, changes) }, err
+	})
+}
+
+func (c *historyCommand) changes(ctx context.Context) ([]admin.ChangeStatus, error) {
 	var all []admin.ChangeStatus
-	if err := json.Unmarshal(body, &all); err != nil {
-		return fmt.Errorf("%s is not the HTTP address of a node: its answer is no history", c.HTTP)
+	if err := c.fetch(ctx, "/history", &all); err != nil {
+		return nil, err
 	}
 	changes := []admin.ChangeStatus{}
 	for i := range all {
@@ -36,19 +37,17 @@ func (c *historyCommand) Run(out io.Writer) error {
 			changes = append(changes, all[i])
 		}
 	}
-	if c.JSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(changes)
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ENDED\tTABLE\tWHAT\tCAUSE\tTOOK\tON DISK\tPAUSE\tOUTCOME")
+	return changes, nil
+}
+
+func printHistory(out io.Writer, changes []admin.ChangeStatus) {
+	w := newTable(out, "ENDED", "TABLE", "WHAT", "CAUSE", "TOOK", "ON DISK", "PAUSE", "OUTCOME")
+	defer w.end()
 	for i := range changes {
 		ch := &changes[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", ch.Ended, ch.Table, changeText(ch), ch.Cause,
-			time.Duration(ch.Millis)*time.Millisecond, sizeOr(ch.DiskBytes, "-"), pauseText(ch.PauseMicros), ch.Outcome)
+		w.row(ch.Ended, ch.Table, changeText(ch), ch.Cause, time.Duration(ch.Millis)*time.Millisecond,
+			sizeOr(ch.DiskBytes, "-"), pauseText(ch.PauseMicros), ch.Outcome)
 	}
-	return w.Flush()
 }
 
 // printChanges says what is under way.

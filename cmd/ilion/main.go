@@ -28,6 +28,11 @@ type commands struct {
 	Shell        shellCommand        `cmd:"" help:"Type statements of CQL and see what they answer."`
 	Status       statusCommand       `cmd:"" help:"Show the nodes of a cluster, and what is wrong."`
 	Node         nodeCommand         `cmd:"" help:"Take a node out of service or out of the cluster."`
+	Table        tableCommand        `cmd:"" help:"Show one view of a table: sizes, tombstones, keys, latencies, indexes and views."`
+	Ring         ringCommand         `cmd:"" help:"Show the ring of tokens that drivers see, beside what nodes really hold."`
+	Endpoints    endpointsCommand    `cmd:"" help:"Say where a logical partition is, and who leads it."`
+	Sessions     sessionsCommand     `cmd:"" help:"Show connections of clients, and end one."`
+	Slow         slowCommand         `cmd:"" help:"Show requests that took long."`
 	Partitions   partitionsCommand   `cmd:"" help:"Show the physical partitions of tables."`
 	Partition    partitionCommand    `cmd:"" help:"Split, merge and move physical partitions by hand."`
 	History      historyCommand      `cmd:"" help:"Show the splits, merges and moves of physical partitions that have ended."`

@@ -68,7 +68,7 @@ func (c *nodeOrder) give(out io.Writer, what, warning, question string) error {
 		if !isTerminal(os.Stdin) {
 			return &usageError{warning + ": say --yes where there is no terminal to ask at"}
 		}
-		s, err := c.status()
+		s, err := c.status(context.Background())
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (c *nodeOrder) follow(ctx context.Context, out io.Writer, what string) erro
 	said, misses := "", 0
 	var left timeLeft
 	for {
-		s, err := c.status()
+		s, err := c.status(context.Background())
 		if misses++; err == nil {
 			misses = 0
 			now, done := progress(s, c.Node, what, &left)

@@ -3,7 +3,7 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -20,15 +19,22 @@ import (
 
 type partitionsCommand struct {
 	door
+	watched
 	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only those of this table; of all tables of users if none."`
-	JSON  bool   `name:"json" help:"Print the tables as JSON."`
 }
 
 // Run lists physical partitions as one node sees them.
 func (c *partitionsCommand) Run(out io.Writer) error {
-	s, err := c.status()
+	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
+		tables, err := c.tables(ctx)
+		return tables, func(out io.Writer) { printPartitions(out, tables) }, err
+	})
+}
+
+func (c *partitionsCommand) tables(ctx context.Context) ([]admin.TableStatus, error) {
+	s, err := c.status(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tables := []admin.TableStatus{}
 	for _, t := range s.Tables {
@@ -38,28 +44,22 @@ func (c *partitionsCommand) Run(out io.Writer) error {
 		}
 	}
 	if len(tables) == 0 && c.Table != "" {
-		return fmt.Errorf("there is no table %s: give its keyspace, too, as in ks.table", c.Table)
+		return nil, fmt.Errorf("there is no table %s: give its keyspace, too, as in ks.table", c.Table)
 	}
-	if c.JSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(tables)
-	}
-	return printPartitions(out, tables)
+	return tables, nil
 }
 
-func printPartitions(out io.Writer, tables []admin.TableStatus) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TABLE\tID\tTOKENS\tON DISK\tLOGICAL\tLEADER\tREPLICAS\tSTATE")
+func printPartitions(out io.Writer, tables []admin.TableStatus) {
+	w := newTable(out, "TABLE", "ID", "TOKENS", "ON DISK", "LOGICAL", "LEADER", "REPLICAS", "STATE")
+	defer w.end()
 	for i := range tables {
 		t := &tables[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\t%d\t%s\n", t.Name, p.ID, p.Span, size(p.DiskBytes),
-				p.LogicalPartitions, shortOr(p.Leader, "-"), max(1, len(p.Replicas)), stateOf(p))
+			w.row(t.Name, p.ID, p.Span, size(p.DiskBytes), p.LogicalPartitions, shortOr(p.Leader, "-"),
+				max(1, len(p.Replicas)), stateOf(p))
 		}
 	}
-	return w.Flush()
 }
 
 // stateOf says what is going on with a physical partition.

@@ -3,10 +3,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"text/tabwriter"
 	"time"
 
@@ -15,40 +15,32 @@ import (
 
 type statusCommand struct {
 	door
-	JSON bool `name:"json" help:"Print what the node answers."`
+	watched
 }
 
 // Run prints the cluster as one of its nodes sees it.
 func (c *statusCommand) Run(out io.Writer) error {
-	body, err := c.ask(http.MethodGet, "/status")
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		_, err := out.Write(body)
-		return err
-	}
-	s, err := c.parse(body)
-	if err != nil {
-		return err
-	}
-	printStatus(out, s)
-	return nil
+	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
+		// As the node has it: it may be of a newer build, which tells more.
+		var whole json.RawMessage
+		if err := c.fetch(ctx, "/status", &whole); err != nil {
+			return nil, nil, err
+		}
+		s, err := c.parse(whole)
+		return whole, func(out io.Writer) { printStatus(out, s) }, err
+	})
 }
 
 // status is the cluster as the node sees it.
-func (d door) status() (*admin.Status, error) {
-	body, err := d.ask(http.MethodGet, "/status")
-	if err != nil {
-		return nil, err
-	}
-	return d.parse(body)
+func (d *door) status(ctx context.Context) (*admin.Status, error) {
+	s := new(admin.Status)
+	return s, d.fetch(ctx, "/status", s)
 }
 
-func (d door) parse(body []byte) (*admin.Status, error) {
+func (d *door) parse(body []byte) (*admin.Status, error) {
 	s := new(admin.Status)
 	if err := json.Unmarshal(body, s); err != nil {
-		return nil, fmt.Errorf("%s is not the HTTP address of a node: its answer is no status", d.HTTP)
+		return nil, d.notOfNode()
 	}
 	return s, nil
 }

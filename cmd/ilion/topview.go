@@ -174,16 +174,6 @@ func (v topView) lines(spent *admin.Usage, failed error, width, height int) []st
 	return out
 }
 
-// printable has no control characters: keys are what clients wrote, and a terminal would obey them.
-func printable(line string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, line)
-}
-
 func cutTo(line string, width int) string {
 	for utf8.RuneCountInString(line) > max(width, 0) {
 		_, n := utf8.DecodeLastRuneInString(line)

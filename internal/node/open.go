@@ -156,6 +156,9 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			Answers: map[string]func(context.Context, []byte) ([]byte, error){
 				adviseSubject: c.adviseOthers, usageSubject: c.answerUsage, asideSubject: c.hearAside,
 				usersSubject: c.answerUsers, lendSubject: c.answerLend, backupSubject: c.answerBackup,
+				sessionsSubject: tell(c, n.sessionsHere), cancelSubject: tell(c, n.cancelHere),
+				slowSubject: tell(c, n.slowHere), tablesSubject: tell(c, n.tablesHere),
+				leaderSubject: tell(c, n.leaderHere),
 			},
 		}
 	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {

@@ -67,6 +67,9 @@ type Options struct {
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       AuthOptions       `yaml:"auth"`
 	TLS        TLSOptions        `yaml:"tls"`
+	// SlowQueryLogTimeout is from how long on a request is kept among the slow ones, by Cassandra's name; nil: 500 ms,
+	// 0: none is.
+	SlowQueryLogTimeout *time.Duration `yaml:"slow_query_log_timeout"`
 	// Audit is the audit log, by Cassandra's names.
 	Audit   audit.Options  `yaml:"audit_logging_options"`
 	Cluster ClusterOptions `yaml:"cluster"`
@@ -321,6 +324,9 @@ func (o Options) withDefaults() Options {
 		o.Cluster.ClockSkew = 500 * time.Millisecond
 	}
 	o.Guardrails = o.Guardrails.WithDefaults()
+	if o.SlowQueryLogTimeout == nil {
+		o.SlowQueryLogTimeout = new(500 * time.Millisecond)
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -361,6 +367,9 @@ func (o Options) validate() error {
 	}
 	if err := o.Audit.Validate(); err != nil {
 		return err
+	}
+	if d := *o.SlowQueryLogTimeout; d < 0 {
+		return fmt.Errorf("slow_query_log_timeout %v is out of range: use a time like 500ms, or 0 to keep no slow queries", d)
 	}
 	if o.Audit.Enabled && o.Data == "" && o.Audit.Logger != audit.Syslog && o.Audit.Dir == "" {
 		return errors.New("audit_logging_options.audit_logs_dir: a node in memory has no directory for the audit log: give one")

@@ -19,7 +19,7 @@ import (
 func (n *Node) page(shown *admin.Node) http.Handler {
 	return page.Handler(page.Options{
 		Status: shown.Status, Usage: shown.ShowUsage, History: shown.History, Latency: n.pageLatency,
-		Explore: n.explore,
+		Explore: n.explore, Slow: n.slowQueries,
 	})
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/server/cql"
@@ -66,6 +67,9 @@ func (n *Node) serve() error {
 		Roles:            n.changer,
 		Functions:        functions,
 	}
+	n.slow = slow.New(slow.Options{After: *n.opts.SlowQueryLogTimeout})
+	options.Slow = n.slow
+	n.inBackground(n.logSlow)
 	if n.cluster != nil {
 		options.Newest = n.newest
 	}
@@ -310,6 +314,10 @@ func (n *Node) describe() {
 		Usage:       n.usage,
 		Users:       n.users,
 		ViewLags:    n.viewLags,
+		Tables:      n.tableFigures,
+		Sessions:    func(ctx context.Context) catalog.Sessions { return n.sessions(ctx, sessionsMost) },
+		Slow:        n.slowQueries,
+		Ring:        func() []catalog.RingNode { return n.shown().Ring() },
 	}
 }
 

@@ -81,10 +81,9 @@ func (n *Node) replicaShown(p *topology.Partition) *catalog.Replica {
 
 // latencyShown is a row of a latency view.
 func (n *Node) latencyShown(table uint32, op catalog.LatencyOf) (catalog.Latency, bool) {
-	l := n.engine.TableLatency(table, session.Operation(op))
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	return catalog.Latency{Count: l.Count, Median: ms(l.Median), P99: ms(l.P99), Slowest: ms(l.Slowest),
-		PerSecond: l.PerSecond}, l.Count > 0
+	s := n.engine.TableSpread(table, session.Operation(op))
+	l := shownLatency(&s)
+	return l, l.Count > 0
 }
 
 // clients lists the connections for system_views.clients.
@@ -171,6 +170,7 @@ func (n *Node) settingsByCassandra() map[string]string {
 		"partitioner":                     "org.apache.cassandra.dht.Murmur3Partitioner",
 		"range_request_timeout":           ms(o.Limits.ScanTimeout),
 		"read_request_timeout":            ms(o.Limits.ReadTimeout),
+		"slow_query_log_timeout":          ms(*o.SlowQueryLogTimeout),
 		"write_request_timeout":           ms(o.Limits.WriteTimeout),
 		"counter_write_request_timeout":   ms(o.Limits.WriteTimeout),
 	}

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -35,7 +38,22 @@ func (n *Node) serveHTTP() error {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		admin.Collector(shown),
 	)
+	asked := &admin.Asked{
+		Table: func(ctx context.Context, name string) (*admin.TableReport, error) {
+			t, err := n.tableNamed(name)
+			if err != nil {
+				return nil, err
+			}
+			figures := n.tableFigures(ctx, []*schema.Table{t})
+			return shown.Report(ctx, t, figures[t.ID], n.clock()().UnixMicro()), nil
+		},
+		Ring: shown.Ring, Endpoints: n.endpoints, Cancel: n.cancelSession, Slow: n.slowQueries,
+		Sessions: func(ctx context.Context, most int) catalog.Sessions {
+			return n.sessions(ctx, cmp.Or(most, sessionsMost))
+		},
+	}
 	pages := admin.Options{
+		Asked: asked,
 		Ready: n.Err, Healthy: n.Err, Metrics: registry,
 		Status: func(keys bool) any {
 			if keys {

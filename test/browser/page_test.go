@@ -79,6 +79,7 @@ func TestPageIsLive(t *testing.T) {
 		"/ui/storage?table=ks.foods":    "Largest logical partitions",
 		"/ui/heat?table=ks.foods":       "Heat map",
 		"/ui/changes":                   "Under way",
+		"/ui/slow":                      "No request has taken 500 ms or more",
 		"/ui/explore?statement=SELECT+": "Ctrl + Enter runs",
 	} {
 		for _, flags := range [][]string{{"--window-size=1280,900"},

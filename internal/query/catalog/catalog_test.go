@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -26,6 +27,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -67,6 +69,23 @@ func testInfo() NodeInfo {
 		Users: func(context.Context) []usage.User {
 			return []usage.User{{Name: "app", Units: 12.5, Requests: 3, Refused: 1, PerSecond: 1.5,
 				RequestsPerSecond: 2, RefusedPerSecond: 0.5}}
+		},
+		Tables: func(_ context.Context, tables []*schema.Table) map[uint32]TableFigures {
+			return map[uint32]TableFigures{schema.FirstTableID: {Rows: 5, LogicalBytes: 50, Sampled: true, Dead: 2,
+				DeadMore: true, SweepLag: 3, Read: Latency{Count: 1, Median: 1, P99: 2}}}
+		},
+		Sessions: func(context.Context) Sessions {
+			return Sessions{Connections: 1, Sessions: []Session{{ID: "0a-1", Node: strings.Repeat("0a", 16),
+				Address: "10.0.0.1:1", State: "ready", User: "app", Protocol: 5, Since: time.UnixMilli(1), Millis: 2,
+				Statement: "SELECT ?"}, {Node: "malformed"}}}
+		},
+		Slow: func(context.Context) slow.Answer {
+			at := time.UnixMilli(1)
+			return slow.Answer{Requests: []slow.Request{{At: at, Node: strings.Repeat("0a", 16), Millis: 1}},
+				Statements: []slow.Statement{{Statement: "SELECT ?", Keyspace: "ks", Count: 1, Last: at}}}
+		},
+		Ring: func() []RingNode {
+			return []RingNode{{Node: strings.Repeat("0a", 16), Tokens: []int64{-1, 5}, Share: 1}}
 		},
 		Usage: func(context.Context, usage.Question) []usage.Report {
 			spent := usage.Spent{At: 60, Units: 900 * ru.Unit, Requests: 90, Bytes: 1000, Given: 1800}
@@ -393,8 +412,8 @@ func TestSystemTables(t *testing.T) {
 			seen[table.ID] = table.String()
 		}
 	}
-	if len(seen) != 76 {
-		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 11 of Ilion", len(seen))
+	if len(seen) != 81 {
+		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 16 of Ilion", len(seen))
 	}
 	if got := s.Table("system", "local").UUID.String(); got != "7ad54392-bcdd-35a6-8417-4e047860b377" {
 		t.Errorf("UUID of system.local is %s", got)

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -82,9 +83,11 @@ const (
 
 // Latency is a row of a latency view. Times are in milliseconds.
 type Latency struct {
-	Count                uint64
-	Median, P99, Slowest float64
-	PerSecond            float64
+	Count     uint64  `json:"count"`
+	Median    float64 `json:"p50_ms"`
+	P99       float64 `json:"p99_ms"`
+	Slowest   float64 `json:"max_ms"`
+	PerSecond float64 `json:"per_second"`
 }
 
 // Replica is what a node knows of a physical partition of which it has a replica.
@@ -133,6 +136,13 @@ type NodeInfo struct {
 	Users func(ctx context.Context) []usage.User
 	// ViewLags are how far views are behind, by the id of their index of hints.
 	ViewLags func() map[uint32]ViewLag
+	// Tables is what all nodes know of tables, by their ids; those for which there is no time are not sampled.
+	Tables func(ctx context.Context, tables []*schema.Table) map[uint32]TableFigures
+	// Sessions are the connections of all nodes that have most to do, Slow the requests that took long, Ring the nodes
+	// as drivers see them.
+	Sessions func(ctx context.Context) Sessions
+	Slow     func(ctx context.Context) slow.Answer
+	Ring     func() []RingNode
 	// Replica is what this node knows of a partition, nil if it has no replica of it.
 	Replica func(p *topology.Partition) *Replica
 }

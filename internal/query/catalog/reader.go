@@ -181,5 +181,10 @@ var fillers = map[string]func(*builder){
 	"ilion.hot_keys":                             fillHotKeys,
 	"ilion.large_keys":                           fillLargeKeys,
 	"ilion.user_usage":                           fillUserUsage,
+	"ilion.ring":                                 fillRing,
+	"ilion.sessions":                             fillSessions,
+	"ilion.slow_queries":                         fillSlowQueries,
+	"ilion.slow_statements":                      fillSlowStatements,
+	"ilion.tables":                               fillTableFigures,
 	"ilion.views":                                fillViewLags,
 }

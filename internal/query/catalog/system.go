@@ -209,6 +209,22 @@ index_builds(keyspace_name text | table_name text; index_name text) percent int;
 physical_partitions(keyspace_name text | table_name text; begin_token bigint; partition_id bigint) end_token bigint;
 	epoch bigint; parent_id bigint; changed_at timestamp; leader uuid; replicas map<uuid, text>; disk_bytes bigint;
 	logical_partitions bigint; reads bigint; writes bigint -- physical partitions; sizes are those of this node
+ring(node uuid | token bigint) address text; state text; region text; zone text; node_share double; replicas int;
+	leading int; disk_bytes bigint -- the tokens that drivers see, beside what their nodes really hold
+sessions(node uuid | id text) address text; state text; user text; driver_name text; driver_version text;
+	protocol_version int; keyspace_name text; tls boolean; requests_under_way int; requests bigint; since timestamp;
+	statement text; statement_ms double -- connections of clients of all nodes, those that have most to do
+slow_queries(node uuid | at timestamp; number int) statement text; keyspace_name text; table_name text; user text;
+	client text; ms double; consistency text; rows int; more_pages boolean; request_units double; outcome text
+	-- requests that took longer than slow_query_log_timeout, the newest of all nodes
+slow_statements(keyspace_name text | table_name text; statement text) count bigint; min_ms double; mean_ms double;
+	max_ms double; last timestamp -- the same by statement
+tables(keyspace_name text | table_name text) physical_partitions int; logical_partitions bigint; rows bigint;
+	exact boolean; logical_bytes bigint; disk_bytes bigint; tombstones bigint; tombstones_or_more boolean;
+	sweep_lag_seconds bigint; ru_per_second double; requests_per_second double; throttled_per_second double;
+	request_units double; read_count bigint; read_p50_ms double; read_p99_ms double; scan_count bigint;
+	scan_p50_ms double; scan_p99_ms double; write_count bigint; write_p50_ms double; write_p99_ms double
+	-- tables, in the whole cluster; rows and logical_bytes are estimates
 views(keyspace_name text | view_name text) base_table_name text; built boolean; due bigint; oldest timestamp
 	-- materialized views; due is what they have yet to follow of the partitions that this node leads, since oldest
 `

@@ -26,6 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/query/roles"
+	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/query/transaction"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -94,6 +95,8 @@ type Options struct {
 	// Audit is told of every request that is over; nil: nobody is. Notable is told only of requests that were not
 	// allowed, and of statements about roles. Neither may keep what it is told.
 	Audit, Notable func(*Audited)
+	// Slow keeps requests that took long; nil: none are kept.
+	Slow *slow.Log
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }

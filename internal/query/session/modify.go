@@ -105,8 +105,9 @@ type modification struct {
 	began   time.Time
 	request write.Request
 	check   guardrail.Check
-	// text is the statements of a batch message, if there is an audit log.
-	text string
+	// text is the statements of a batch message, if there is an audit log; first is the first of count.
+	text, first string
+	count       int
 	// held is the memory reserved for what came as text.
 	held int64
 	kept kept
@@ -120,6 +121,7 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	began time.Time) *modification {
 	m := modifications.Get().(*modification)
 	m.session, m.ctx, m.call, m.st, m.kind, m.began = s, ctx, c, st, kind, began
+	c.underWay(st, began)
 	r := &c.Request
 	m.request.Level, m.request.Serial = r.Consistency, r.Serial
 	m.request.Timestamp, m.request.HasTimestamp = r.Timestamp, r.HasTimestamp
@@ -144,7 +146,7 @@ func (m *modification) release() {
 	m.kept.giveBack(&m.call.Request)
 	m.session.engine.texts.give(m.held)
 	m.session, m.ctx, m.call, m.st, m.tables, m.request = nil, nil, nil, nil, nil, write.Request{}
-	m.check, m.held, m.text = guardrail.Check{}, 0, ""
+	m.check, m.held, m.text, m.first, m.count = guardrail.Check{}, 0, "", "", 0
 	modifications.Put(m)
 }
 
@@ -236,11 +238,23 @@ func (m *modification) run(fresh bool) Status {
 func (m *modification) finished() {
 	took := m.session.finished(m.call, m.kind, m.tables, m.began)
 	m.session.engine.tableLatencies.record(m.tables, Write, took, m.began)
+	if m.session.engine.opts.Slow.Is(took) {
+		m.noteSlow(took)
+	}
 	if m.st != nil {
 		m.session.audit(m.st, m.call.Result.Err, "", "")
 	} else {
 		m.session.audit(nil, m.call.Result.Err, "BATCH", m.text)
 	}
+}
+
+// noteSlow keeps what a slow modification was.
+func (m *modification) noteSlow(took time.Duration) {
+	text := batchText(m.first, m.count)
+	if m.st != nil {
+		text = m.st.text
+	}
+	m.session.noteSlow(m.call, text, m.tables, took)
 }
 
 // send binds a modification if it is to be bound, and sends it. After an error nothing was sent.
@@ -392,6 +406,9 @@ func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.Bat
 		st, err := s.batchStatement(b, keyspace, fresh)
 		if err != nil {
 			return nil, nil, err
+		}
+		if m.count = len(items); i == 0 {
+			m.first = st.text
 		}
 		if s.engine.opts.Audit != nil {
 			m.text = strings.TrimPrefix(m.text+"; "+st.text, "; ")

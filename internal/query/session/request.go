@@ -4,6 +4,7 @@ package session
 
 import (
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
@@ -130,6 +131,10 @@ type Call struct {
 	// low says that the request is of low priority.
 	low  bool
 	done Completer
+	// statement and began are what UnderWay tells of: began, in Unix nanoseconds, is set last, and 0 where it tells of
+	// nothing.
+	statement atomic.Pointer[statement]
+	began     atomic.Int64
 }
 
 // Completer is told that a pending call has its result.

@@ -51,10 +51,7 @@ func (s *Session) inKeyspace(r *Request) string {
 	if len(r.Keyspace) > 0 {
 		return string(r.Keyspace)
 	}
-	if k := s.keyspace.Load(); k != nil {
-		return *k
-	}
-	return ""
+	return s.Keyspace()
 }
 
 // inlineTextMax is the longest statement that is parsed on the goroutine of a connection, in bytes.
@@ -164,6 +161,9 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 
 // start runs a statement, with a trace if the client asked for one.
 func (s *Session) start(ctx context.Context, c *Call, st *statement, request string, began time.Time) Status {
+	if c.MayBlock {
+		c.underWay(st, began)
+	}
 	if c.Request.Tracing {
 		return s.traced(ctx, c, traceInfo{request: request, text: st.text}, func(ctx context.Context, c *Call) Status {
 			if st.read != nil {
@@ -237,6 +237,9 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 				op = Scan
 			}
 			s.engine.tableLatencies.record(st.tables, op, took, began)
+		}
+		if s.engine.opts.Slow.Is(took) {
+			s.noteSlow(c, st.text, st.tables, took)
 		}
 		s.audit(st, c.Result.Err, "", "")
 	}

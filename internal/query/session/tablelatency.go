@@ -81,14 +81,34 @@ func (s *spread) record(took time.Duration, at time.Time) {
 	s.now.Add(1)
 }
 
-func (s *spread) summary(at time.Time) LatencySummary {
+// Spread is how many operations took how long, as nodes tell each other.
+type Spread struct {
+	// Counts are by bucket, those without a count left out.
+	Counts map[int]uint64 `json:"counts,omitempty"`
+	// Slowest is in microseconds; PerSecond is how many there were a second in the last minute.
+	Slowest   int64   `json:"slowest,omitempty"`
+	PerSecond float64 `json:"per_second,omitempty"`
+}
+
+// Add adds what another node has counted.
+func (s *Spread) Add(o *Spread) {
+	if s.Counts == nil {
+		s.Counts = map[int]uint64{}
+	}
+	for i, n := range o.Counts {
+		s.Counts[i] += n
+	}
+	s.Slowest, s.PerSecond = max(s.Slowest, o.Slowest), s.PerSecond+o.PerSecond
+}
+
+// Summary sums up. Buckets that this build does not know are left out.
+func (s *Spread) Summary() (out LatencySummary) {
 	var counts [spreadBuckets]uint64
-	var out LatencySummary
 	for i := range counts {
-		counts[i] = s.buckets[i].Load()
+		counts[i] = s.Counts[i]
 		out.Count += counts[i]
 	}
-	slowest := uint64(s.slowest.Load())
+	slowest := uint64(max(s.Slowest, 0))
 	quantile := func(q float64) time.Duration {
 		need, seen := uint64(math.Ceil(q*float64(out.Count))), uint64(0)
 		for i, n := range counts {
@@ -99,6 +119,18 @@ func (s *spread) summary(at time.Time) LatencySummary {
 		return 0
 	}
 	out.Median, out.P99, out.Slowest = quantile(0.5), quantile(0.99), time.Duration(slowest)*time.Microsecond
+	out.PerSecond = s.PerSecond
+	return out
+}
+
+// told is the spread as others are told it.
+func (s *spread) told(at time.Time) Spread {
+	out := Spread{Counts: map[int]uint64{}, Slowest: s.slowest.Load()}
+	for i := range s.buckets {
+		if n := s.buckets[i].Load(); n > 0 {
+			out.Counts[i] = n
+		}
+	}
 	minute, into := at.Unix()/60, float64(at.Unix()%60)/60
 	now, before := s.now.Load(), s.before.Load()
 	switch s.minute.Load() {
@@ -170,9 +202,15 @@ func (l *tableLatencies) keep(s *schema.Schema) {
 
 // TableLatency says how long an operation took on a table, of the requests that this node has answered.
 func (e *Engine) TableLatency(table uint32, op Operation) LatencySummary {
+	s := e.TableSpread(table, op)
+	return s.Summary()
+}
+
+// TableSpread is what TableLatency sums up.
+func (e *Engine) TableSpread(table uint32, op Operation) Spread {
 	of := e.tableLatencies.find(table)
 	if of == nil || of[op].Load() == nil {
-		return LatencySummary{}
+		return Spread{}
 	}
-	return of[op].Load().summary(e.opts.Now())
+	return of[op].Load().told(e.opts.Now())
 }

@@ -27,7 +27,7 @@ func TestSpread(t *testing.T) {
 			s.record(time.Duration(us)*time.Microsecond, at)
 		}
 		slices.Sort(all)
-		got := s.summary(at)
+		got := summaryOf(&s, at)
 		if got.Count != uint64(len(all)) || got.Slowest.Microseconds() != all[len(all)-1] {
 			t.Fatalf("%+v of %v", got, all)
 		}
@@ -51,13 +51,13 @@ func TestPerSecond(t *testing.T) {
 		}
 		at = at.Add(time.Second)
 	}
-	if got := s.summary(at).PerSecond; got < 48 || got > 52 {
+	if got := summaryOf(&s, at).PerSecond; got < 48 || got > 52 {
 		t.Errorf("%v a second, want 50", got)
 	}
-	if got := s.summary(at.Add(30 * time.Second)).PerSecond; got < 15 || got > 35 {
+	if got := summaryOf(&s, at.Add(30*time.Second)).PerSecond; got < 15 || got > 35 {
 		t.Errorf("half a minute later %v a second, want about 25", got)
 	}
-	if got := s.summary(at.Add(3 * time.Minute)).PerSecond; got != 0 {
+	if got := summaryOf(&s, at.Add(3*time.Minute)).PerSecond; got != 0 {
 		t.Errorf("three minutes later %v a second", got)
 	}
 }
@@ -68,4 +68,9 @@ func BenchmarkTableLatency(b *testing.B) {
 	for b.Loop() {
 		s.record(300*time.Microsecond, at)
 	}
+}
+
+func summaryOf(s *spread, at time.Time) LatencySummary {
+	told := s.told(at)
+	return told.Summary()
 }

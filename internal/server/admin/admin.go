@@ -39,6 +39,8 @@ type Options struct {
 	Advise func(ctx context.Context, table string) (any, error)
 	// Usage is served at /usage and /usage/history as JSON; both take ?table=ks.t.
 	Usage func(ctx context.Context, table string, history bool) []TableUsage
+	// Asked is what operators ask the cluster; nil: there are no such pages.
+	Asked *Asked
 	// Users are those that take most, which /usage shows, too.
 	Users func(ctx context.Context) []usage.User
 	// Compact merges all levels of the store; POST /compact waits for it.
@@ -181,6 +183,7 @@ func Handler(o Options, gate *Gate) http.Handler {
 	for _, what := range archiveOrders {
 		mux.HandleFunc("POST /"+what, gate.wrap(what, order, archiveOrder(&o, what)))
 	}
+	addAsked(mux, gate, o.Asked)
 	if o.Keys != nil {
 		mux.HandleFunc("GET /keys", gate.wrap("keys", order, func(w http.ResponseWriter, _ *http.Request) {
 			writeJSON(w, o.Keys())
@@ -222,6 +225,11 @@ const index = `Ilion
 /advise?table=..  what is wrong with the design of a table, or of all, as JSON: samples rows
 /usage    what is spent at physical partitions now, and the hottest and largest keys, as JSON; ?table=ks.t
 /usage/history  what was spent by minute in the last hour, as JSON; ?table=ks.t
+/table?table=ks.t  one view of a table: sizes, tombstones, keys, latencies, indexes, views, as JSON
+/ring     the ring that drivers see, beside what nodes really hold, as JSON
+/endpoints?keyspace=..&table=..&key=..  where a logical partition is, as JSON
+/sessions connections of clients that have most to do, as JSON; ?limit=..
+/slow     requests that took long, as JSON
 /ui/      all of this for a browser, live, and a place to try statements
 
 Orders, for the owner of the data directory by its socket, or with a user and a password:
@@ -232,6 +240,7 @@ POST /partition/split?table=..&partition=..&at=..&dry-run=..&wait=..&now=..  spl
 POST /partition/merge?table=..&partition=..&with=..&dry-run=..&wait=..&now=..  merge two neighbours
 POST /partition/cancel?table=..&partition=..  take back a merge or a move
 POST /partition/move?table=..&partition=..&from=..&to=..&hold=..&dry-run=..&wait=..  move a replica
+POST /sessions/cancel?id=..      close the connection of a client
 POST /node/drain?node=..         move leaders away from a node
 POST /node/decommission?node=..  move everything away from a node
 POST /node/resume?node=..        cancel drain or decommission

@@ -25,10 +25,7 @@ func (n *Node) addCluster(s *Status) {
 		if node.State == meta.Left {
 			continue
 		}
-		k, heard := c.Peers.Report(node.ID)
-		if node.ID == c.Self {
-			k, heard = peers.Known{Report: c.Describe(), Alive: true}, true
-		}
+		k, heard := n.known(node)
 		s.Nodes = append(s.Nodes, nodeStatus(node, k, heard))
 		if !k.Alive {
 			s.Problems = append(s.Problems, fmt.Sprintf("node %s (%s) does not answer", node.ID.Short(), node.Internal))

@@ -5,6 +5,7 @@ package admin
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/slow"
 )
 
 // TestGate proves who sees and orders what: with users only roles with the permission, by a password that does not
@@ -91,21 +94,47 @@ func TestGate(t *testing.T) {
 }
 
 // TestKeysAreGuarded proves that pages which name logical partitions, whose keys are data, are shown to nobody without
-// the permission, however many pages are open; and that the open status names none to whoever has not logged in.
+// the permission, however many pages are open; that a session is cancelled by those alone who may give orders; and that
+// the open status names none to whoever has not logged in.
 func TestKeysAreGuarded(t *testing.T) {
-	state := (&access.State{}).WithRole(&access.Role{Name: "nobody", Login: true})
+	state := (&access.State{}).WithRole(&access.Role{Name: "nobody", Login: true}).WithRole(&access.Role{
+		Name: "watcher", Login: true,
+		Grants: map[access.Resource]access.Permissions{{Kind: access.AllMBeans}: access.Of(access.Select)}})
 	gate := &Gate{Open: []string{"metrics", "status", "history"},
 		Login: func(_ context.Context, _ netip.Addr, name, _ string) (*access.Subject, error) {
 			return state.Resolve(name, name == "root"), nil
 		}}
 	usage := func(context.Context, string, bool) []TableUsage { return []TableUsage{{Name: "secret"}} }
+	cancelled := ""
+	asked := &Asked{
+		Table: func(context.Context, string) (*TableReport, error) { return &TableReport{Name: "secret"}, nil },
+		Ring:  func() []catalog.RingNode { return []catalog.RingNode{{Node: "secret"}} },
+		Endpoints: func(_ context.Context, table string, key []string) (catalog.Endpoints, error) {
+			if table != "sec.ret" || strings.Join(key, "|") != "k|l" {
+				return catalog.Endpoints{}, fmt.Errorf("table %s, key %q", table, key)
+			}
+			return catalog.Endpoints{Table: "secret"}, nil
+		},
+		Sessions: func(context.Context, int) catalog.Sessions {
+			return catalog.Sessions{Sessions: []catalog.Session{{User: "secret"}}}
+		},
+		Slow: func(context.Context) slow.Answer {
+			return slow.Answer{Requests: []slow.Request{{Statement: "secret"}}}
+		},
+		Cancel: func(_ context.Context, id string) (string, error) {
+			cancelled = id
+			return "secret", nil
+		},
+	}
 	h := Handler(Options{
+		Asked:   asked,
 		Metrics: prometheus.NewRegistry(), Usage: usage, History: func() any { return "h" },
 		Advise: func(context.Context, string) (any, error) { return "secret", nil },
 		Status: func(keys bool) any { return map[bool]string{true: "secret", false: "public"}[keys] },
 	}, gate)
 	for _, page := range []string{"/usage", "/usage?table=ks.t", "/usage/history", "/advise?table=ks.t",
-		"/status"} {
+		"/status", "/table?table=ks.t", "/ring", "/endpoints?keyspace=sec&table=ret&key=k&key=l",
+		"/sessions", "/sessions?limit=5", "/slow"} {
 		for role, want := range map[string]int{"": 401, "nobody": 403, "root": 200} {
 			if page == "/status" {
 				want = 200
@@ -121,5 +150,17 @@ func TestKeysAreGuarded(t *testing.T) {
 				t.Errorf("%s as %q: %d %q, want %d", page, role, w.Code, w.Body, want)
 			}
 		}
+	}
+	for role, want := range map[string]int{"": 401, "nobody": 403, "watcher": 403, "root": 200} {
+		r := httptest.NewRequest("POST", "/sessions/cancel?id="+role, nil)
+		r.RemoteAddr, r.Host = "127.0.0.1:999", "127.0.0.1:8080"
+		if role != "" {
+			r.SetBasicAuth(role, "p")
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != want || (cancelled == role) != (want == 200 || role == "") {
+			t.Errorf("cancelled by %q: %d %q, %q cancelled", role, w.Code, w.Body, cancelled)
+		}
+		cancelled = ""
 	}
 }

@@ -5,7 +5,6 @@ package audit
 import (
 	"encoding/binary"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -94,10 +93,3 @@ func text(dst []byte, s string) []byte {
 	}
 	return dst
 }
-
-// literal is a constant in a statement: text, identifiers of 128 bits, numbers and blobs.
-var literal = regexp.MustCompile(`(?s)'(?:[^']|'')*'?|\$\$.*?(?:\$\$|$)|` +
-	`\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b|\b[0-9][0-9a-zA-Z.]*`)
-
-// withoutLiterals puts a question mark for every constant of a statement.
-func withoutLiterals(s string) string { return literal.ReplaceAllString(s, "?") }

@@ -19,6 +19,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
 // Log is an audit log. It is safe for concurrent use.
@@ -92,7 +94,7 @@ func (l *Log) Write(e *Entry) {
 		return
 	}
 	if l.o.NoLiterals {
-		e.Operation = withoutLiterals(e.Operation)
+		e.Operation = parser.WithoutConstants(e.Operation)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,7 +37,10 @@ const (
 
 // conn is a connection. Its goroutine runs serve; fields without a remark belong to that goroutine.
 type conn struct {
-	srv           *Server
+	srv *Server
+	// number is the connection's own among all of the node, those before a restart included; since is when it began.
+	number        uint64
+	since         time.Time
 	keys          Authenticator // of clients of the account; nil for those of roles
 	sock          net.Conn      // the socket
 	nc            net.Conn      // what is spoken through: sock, or TLS over it
@@ -127,6 +130,8 @@ type conn struct {
 	// units are what those requests cost that are not counted for the user yet, refused how many were too many.
 	units   ru.Units
 	refused uint64
+	// oldest and newest are the ends of the list of requests that are under way other than in place.
+	oldest, newest *request
 	// parked are requests for workers that wait until the client has read more.
 	parked   []*request
 	deadline time.Time
@@ -137,7 +142,7 @@ type conn struct {
 func newConn(s *Server, nc net.Conn, keys Authenticator) *conn {
 	remote, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
 	c := &conn{srv: s, keys: keys, sock: nc, nc: s.encrypt(nc), remote: remote, local: local,
-		encrypted: s.opts.TLS != nil}
+		encrypted: s.opts.TLS != nil, since: time.Now()}
 	c.wake.L = &c.mu
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.initRead()
@@ -291,8 +296,8 @@ func (c *conn) info() ClientInfo {
 func (c *conn) enter(client session.Client) {
 	client.Remote, client.Local, client.Encrypted, client.Version = c.remote, c.local, c.encrypted, c.version
 	client.Account = c.keys != nil
-	c.client.Store(&client)
 	c.sess = c.srv.newSession(client)
+	c.client.Store(&client) // whoever sees it sees the session, too
 	c.claimant = client.Claimant()
 	c.asker = c.srv.users.Enter(client.Who())
 	c.phase = ready

@@ -158,6 +158,8 @@ func (f *fake) Batch(_ context.Context, call *session.Call) session.Status {
 
 func (f *fake) Close() { f.closed.Store(true) }
 
+func (f *fake) Keyspace() string { return "ks" }
+
 // release completes the late calls, last first.
 func (f *fake) release() {
 	f.mu.Lock()

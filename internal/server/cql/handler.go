@@ -23,6 +23,9 @@ type Session interface {
 	Prepare(ctx context.Context, call *session.Call) session.Status
 	Execute(ctx context.Context, call *session.Call) session.Status
 	Batch(ctx context.Context, call *session.Call) session.Status
+	// Keyspace is the one that statements without a keyspace are in, empty if there is none. It may be called at any
+	// time.
+	Keyspace() string
 	// Close is called once, when no further method will be called and none is running. Pending calls may still
 	// complete.
 	Close()

@@ -21,6 +21,8 @@ type request struct {
 	both sched.Rendezvous
 	// size is the share of InFlightBytes of a request in flight.
 	size int64
+	// older and newer are its neighbours among the requests of c that are under way (conn.oldest). c.mu guards them.
+	older, newer *request
 	// own is the body of a request that went to a worker: it must not live in the read buffer.
 	own []byte
 
@@ -56,6 +58,7 @@ func (c *conn) newRequest() *request {
 // recycle gives the request back. What it pointed to is forgotten, so that the pool keeps nothing alive but buffers.
 func (r *request) recycle() {
 	r.c = nil
+	r.Forget()
 	r.Request = session.Request{}
 	r.Result.Reset()
 	r.MayBlock = false
@@ -77,6 +80,7 @@ func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 	r.h = h
 	r.both.Reset()
 	r.Result.Reset()
+	r.Forget()
 	r.skipMetadata, r.metadataID = false, nil
 	r.Request = session.Request{Version: r.c.version, Serial: dberr.Serial, PageSize: cqlwire.NoPaging,
 		Tracing: h.Flags&cqlwire.FlagTracing != 0}
@@ -142,6 +146,9 @@ func (c *conn) run(r *request, body []byte) {
 	case session.Pending:
 		c.request = nil
 		c.depart(r, len(body))
+		c.mu.Lock()
+		c.link(r)
+		c.mu.Unlock()
 		if r.both.Arrive() {
 			r.finish()
 		}
@@ -180,6 +187,7 @@ func (r *request) finish() {
 
 // answer is finish with mu held. The request belongs to somebody else afterwards.
 func (c *conn) answer(r *request) {
+	c.unlink(r)
 	if !c.closed {
 		c.encode(r)
 		c.scheduleFlush()

@@ -49,6 +49,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	crowd     crowd
+	number    uint64 // of the newest connection
 }
 
 // New makes a server that has no listener yet.
@@ -59,6 +60,7 @@ func New(newSession NewSession, opts Options) *Server {
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 		made: time.Now(), gate: gate.New(max(0, opts.WaitMax), min(runtime.NumCPU(), runtime.GOMAXPROCS(0))),
 	}
+	s.number = uint64(s.made.UnixMilli()) // none had such a number before the restart: there were fewer
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
 	s.events.conns = map[*conn]eventMask{}
 	s.nodes.up, s.nodes.added = map[netip.AddrPort]bool{}, map[netip.AddrPort]bool{}
@@ -166,6 +168,8 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 		return
 	}
 	c := newConn(s, nc, keys)
+	s.number++
+	c.number = s.number
 	out, ok := s.crowd.admit(c, s.opts.AddressConnectionsMax, s.opts.ArrivingMax)
 	if !ok {
 		s.mu.Unlock()

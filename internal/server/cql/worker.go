@@ -115,6 +115,7 @@ func (c *conn) offload(r *request, body []byte) {
 	r.own = append(r.own[:0], body...)
 	r.MayBlock = true
 	c.mu.Lock()
+	c.link(r)
 	if !c.closed {
 		c.tasks.Add(1)
 	}

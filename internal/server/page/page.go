@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package page is what a browser is shown at the HTTP port: the cluster at a glance, what each physical partition
-// stores and is asked, where it becomes hot, what splits, merges and moves, and a place to try statements.
+// stores and is asked, where it becomes hot, what splits, merges and moves, what took long, and a place to try
+// statements.
 //
 // Every view is HTML that is made here of the same figures that /status, /usage and /history tell, so that what is on
 // the page and what a tool prints are one. A small module in the browser asks for the view again every two seconds and
@@ -22,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -37,6 +39,8 @@ type Options struct {
 	// Latency is how long what this node was asked took on a table, in milliseconds; ok is false if it was asked
 	// nothing.
 	Latency func(table string, writes bool) (median, p99 float64, ok bool)
+	// Slow is what took long on all nodes.
+	Slow func(ctx context.Context) slow.Answer
 	// Explore carries a statement out for the role that has logged in, empty where nobody has to.
 	Explore func(ctx context.Context, role string, q Query) (*Answer, error)
 	// Now tells the time; time.Now if nil.
@@ -48,6 +52,7 @@ var assets embed.FS
 
 var views = template.Must(template.New("").Funcs(template.FuncMap{
 	"size": size, "count": count, "rate": rate, "percent": percent, "short": short, "ago": ago,
+	"millis": millis, "clock": clock,
 	"bytes": func(n int64) uint64 { return uint64(max(n, 0)) },
 }).ParseFS(assets, "assets/*.html"))
 
@@ -68,6 +73,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET "+Path+"storage", s.view("storage", s.storage))
 	mux.HandleFunc("GET "+Path+"heat", s.view("heat", s.heat))
 	mux.HandleFunc("GET "+Path+"changes", s.view("changes", s.changes))
+	mux.HandleFunc("GET "+Path+"slow", s.view("slow", s.slow))
 	mux.HandleFunc("GET "+Path+"explore", s.exploreForm)
 	mux.HandleFunc("POST "+Path+"explore", s.exploreRun)
 	mux.HandleFunc("GET "+Path+"assets/{name}", asset)
@@ -110,7 +116,7 @@ type shell struct {
 
 // titles are the names of the views, in the order of the menu.
 var titles = map[string]string{"overview": "Overview", "storage": "Storage", "heat": "Heat map", "changes": "Changes",
-	"explore": "Explore"}
+	"slow": "Slow", "explore": "Explore"}
 
 // view serves what f makes of the state of the cluster.
 func (s *site) view(name string, f func(r *http.Request, status *admin.Status) any) http.HandlerFunc {

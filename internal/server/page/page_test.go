@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
@@ -48,6 +49,13 @@ func testOptions(partitions int) Options {
 			return []admin.ChangeStatus{{Kind: "split", Table: nasty, Partition: 1}, {Kind: "merge", Partition: 2}}
 		},
 		Now: func() time.Time { return now },
+		Slow: func(context.Context) slow.Answer {
+			return slow.Answer{AfterMillis: 500, Slow: 1234, Omitted: 7, Silent: []string{nasty},
+				Statements: []slow.Statement{{Statement: "SELECT " + nasty, Keyspace: nasty, Table: "t", Count: 3,
+					MinMillis: 501, MeanMillis: 1000, MaxMillis: 1500, Last: now}},
+				Requests: []slow.Request{{At: now, Node: "0123456789", Statement: nasty, User: nasty, Client: nasty,
+					Millis: 1500, Consistency: "QUORUM", Rows: 9, More: true, Units: 2.5, Outcome: "timeout"}}}
+		},
 		Explore: func(_ context.Context, role string, q Query) (*Answer, error) {
 			if q.Text == "BAD" {
 				return nil, errors.New(nasty)
@@ -83,6 +91,8 @@ func TestViews(t *testing.T) {
 		"/ui/heat":                              {"partition 1", `class="h9 refused"`, "12:30"},
 		"/ui/changes":                           {"split", "merge", "under way"},
 		"/ui/explore?statement=SELECT+1":        {"SELECT 1", "Explain"},
+		"/ui/slow": {"1.5 s", "timeout", "QUORUM", "9, more", "No answer from node", "01234567<",
+			"500 ms or more"},
 	} {
 		w := ask(h, "GET", path, nil)
 		body := w.Body.String()

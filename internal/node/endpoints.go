@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+const (
+	leaderSubject = "leader"
+	// keyBytesMax bounds a component of a partition key, as Cassandra does.
+	keyBytesMax = 65_535
+)
+
+// endpoints say where a logical partition of a table is, of which the components of the key are literals of CQL or
+// plain text, for containers JSON or plain text. Nothing is read: whether there is such a partition does not matter.
+func (n *Node) endpoints(ctx context.Context, table string, key []string) (out catalog.Endpoints, err error) {
+	t, err := n.tableNamed(table)
+	if err != nil {
+		return out, err
+	}
+	if len(key) != len(t.PartitionKey) {
+		var names []string
+		for _, c := range t.PartitionKey {
+			names = append(names, c.Name)
+		}
+		return out, fmt.Errorf("the partition key of %s is %s: give %d values, not %d", t, strings.Join(names, ", "),
+			len(names), len(key))
+	}
+	components := make([][]byte, len(key))
+	for i, c := range t.PartitionKey {
+		if components[i], err = n.component(t, c, key[i]); err != nil {
+			return out, err
+		}
+	}
+	whole := token.AppendKey(nil, components...)
+	at := t.Token(whole)
+	out.Table, out.Token = t.String(), int64(at)
+	p := n.records.State().Map.Locate(t.ID, at, whole)
+	if p == nil {
+		return out, errors.New("the partition map is changing: try again")
+	}
+	tokens := p.Span.Tokens()
+	out.Partition, out.BeginToken, out.EndToken = uint64(p.ID), int64(tokens.First()), int64(tokens.Last())
+	if leader := n.leaderOf(ctx, p); leader != (topology.NodeID{}) {
+		out.Leader = hex.EncodeToString(leader[:])
+	}
+	out.Replicas = n.replicasOf(p)
+	return out, nil
+}
+
+// component is the wire form of one value of a partition key.
+func (n *Node) component(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
+	if len(text) > 2*keyBytesMax+2 { // as large as the literal of a blob
+		return nil, fmt.Errorf("%s: the value has %d bytes, and a key at most %d", c.Name, len(text), keyBytesMax)
+	}
+	var wire []byte
+	var err error
+	if t.Container != nil {
+		wire = containerValue(text)
+	} else if wire, err = n.literal(t, c, text); err != nil {
+		if wire, err = c.Type.FromText(text); err != nil {
+			return nil, fmt.Errorf("%s is of type %s: %w", c.Name, c.Type, err)
+		}
+	}
+	if len(wire) > keyBytesMax {
+		return nil, fmt.Errorf("%s: the value has %d bytes, and a key at most %d", c.Name, len(wire), keyBytesMax)
+	}
+	return wire, nil
+}
+
+// literal reads a value of CQL.
+func (n *Node) literal(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
+	term, markers, err := parser.ParseTerm(text)
+	if err != nil || len(markers) > 0 {
+		return nil, errors.Join(err, errors.New("not a literal"))
+	}
+	env := expr.NewEnv(n.answers, n.catalog.Snapshot().Keyspace(t.Keyspace), t, 0)
+	bound, err := expr.Bind(term, expr.Receiver{Name: c.Name, Type: c.Type}, env)
+	if err != nil {
+		return nil, err
+	}
+	wire, state, err := bound.Eval(&expr.Bindings{Now: n.clock()()})
+	if err == nil && state != expr.Value {
+		err = errors.New("a key has no null")
+	}
+	return wire, err
+}
+
+// containerValue is a value of a container's partition key: JSON, or else a text as it is.
+func containerValue(text string) []byte {
+	if v, err := epk.ParseValue([]byte(text)); err == nil {
+		return v.Append(nil)
+	}
+	return epk.Text(text).Append(nil)
+}
+
+// leaderOf is the node that leads a partition, as far as those that have a replica know.
+func (n *Node) leaderOf(ctx context.Context, p *topology.Partition) topology.NodeID {
+	if n.cluster == nil {
+		return n.store.Identity().Node
+	}
+	if r := n.host.Replica(p.ID); r != nil {
+		if leader, ok := r.Leader(); ok {
+			return leader
+		}
+	}
+	question := strconv.AppendUint(nil, uint64(p.ID), 10)
+	answers, _, err := askAll(ctx, n, leaderSubject, question, askedWait, n.leaderHere)
+	if err != nil {
+		return topology.NodeID{}
+	}
+	for _, a := range answers {
+		var id topology.NodeID
+		if b, err := hex.DecodeString(a); err == nil && copy(id[:], b) == len(id) {
+			return id
+		}
+	}
+	return topology.NodeID{}
+}
+
+// leaderHere is the node, in hex, that leads the partition whose id is asked about, as far as its replica here knows.
+func (n *Node) leaderHere(_ context.Context, question []byte) (string, error) {
+	id, err := strconv.ParseUint(string(question), 10, 64)
+	if err != nil {
+		return "", errors.New("malformed question")
+	}
+	if r := n.host.Replica(topology.PartitionID(id)); r != nil {
+		if leader, ok := r.Leader(); ok {
+			return hex.EncodeToString(leader[:]), nil
+		}
+	}
+	return "", nil
+}
+
+// replicasOf are the replicas of a partition with where their nodes are.
+func (n *Node) replicasOf(p *topology.Partition) []catalog.EndpointReplica {
+	if n.cluster == nil {
+		r := n.record()
+		return []catalog.EndpointReplica{{Node: hex.EncodeToString(r.ID[:]), Address: r.CQL, Region: r.Region,
+			Zone: r.Zone, State: topology.Voter.String(), Up: true}}
+	}
+	out := []catalog.EndpointReplica{}
+	state := n.records.State()
+	for i := range p.Sets {
+		for _, r := range p.Sets[i].Replicas {
+			e := catalog.EndpointReplica{Node: hex.EncodeToString(r.Node[:]), State: r.State.String(),
+				Up: r.Node == n.cluster.self || n.cluster.peers.Alive(r.Node)}
+			if node := state.Node(r.Node); node != nil {
+				e.Address, e.Internal, e.Region, e.Zone = node.CQL, node.Internal, node.Region, node.Zone
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}

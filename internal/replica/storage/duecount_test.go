@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// TestDead proves that what was deleted or has expired is counted, and since when the oldest has been dead, but not
+// what lives, what expires later, what lies in spans that are not asked about, or more than is to be looked at; and
+// that nothing is left once it is swept.
+func TestDead(t *testing.T) {
+	s := openOwned(t, 100)
+	st := s.Statistics
+	const now = 10_000
+	for i := range 100 {
+		apply(t, s, insert("k", fmt.Sprint("live", i), 1))
+		expires := int64(9_000 + i)
+		if i%2 == 0 {
+			expires = 20_000
+		}
+		apply(t, s, mutation("k", fmt.Sprint("ttl", i), 1, func(b *row.Builder) {
+			b.Cell(1, nil, []byte("v"), 10, expires)
+		}))
+	}
+	whole := []keys.Span{{Table: testTable}}
+	elsewhere := token.Hash([]byte("k")).Position() + 1
+	for _, c := range []struct {
+		name  string
+		spans []keys.Span
+		most  int
+		want  Dead
+	}{
+		{"all", whole, 1000, Dead{Count: 50, Oldest: 8_992}},
+		{"few looks", whole, 20, Dead{Count: 20, Partial: true, Oldest: 8_992}},
+		{"nothing is led", nil, 1000, Dead{}},
+		{"another span", []keys.Span{keys.TokenSpan(testTable, token.Range{Begin: elsewhere, Limit: elsewhere + 10})},
+			1000, Dead{}},
+	} {
+		if got, err := st.Dead(testTable, c.spans, now, c.most); err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", c.name, got, err, c.want)
+		}
+	}
+	sweepDue(t, s, now+1000, true)
+	if got, err := st.Dead(testTable, whole, now, 1000); err != nil || got != (Dead{}) {
+		t.Errorf("after the sweep: %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestSessions proves that those connections are told of that have most to do, no more than are asked for, with their
+// numbers and what is under way; and that nothing is under way once it is answered, in whatever order.
+func TestSessions(t *testing.T) {
+	b := start(t, Options{})
+	for range 20 {
+		dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	}
+	busy := dial(t, b.addr, cqlwire.V5).hello(cqlwire.NoCompression)
+	for i := range int16(5) {
+		busy.query(i, "late")
+	}
+	busy.query(9, "block")
+	busy.flush()
+	var first SessionInfo
+	poll.Until(t, "six requests are under way", func() bool {
+		list, all := b.srv.Sessions(3)
+		if all != 21 || len(list) != 3 {
+			t.Fatalf("%d of %d sessions", len(list), all)
+		}
+		for _, i := range list {
+			if i.UnderWay > 0 {
+				first = i
+			}
+		}
+		return first.UnderWay == 6
+	})
+	if !first.Ready || first.Version != cqlwire.V5 || first.Keyspace != "ks" || first.Since.IsZero() ||
+		first.Number == 0 {
+		t.Errorf("%+v", first)
+	}
+	b.latest().release()
+	for range 5 {
+		busy.rows()
+	}
+	poll.Until(t, "one is under way", func() bool {
+		list, _ := b.srv.Sessions(1000)
+		numbers, underWay := map[uint64]bool{}, 0
+		for _, i := range list {
+			numbers[i.Number] = true
+			underWay += i.UnderWay
+		}
+		if len(numbers) != 21 {
+			t.Fatalf("%d numbers of 21 sessions", len(numbers))
+		}
+		return underWay == 1
+	})
+	if list, all := b.srv.Sessions(0); len(list) != 0 || all != 21 {
+		t.Errorf("%d of %d sessions where none are asked for", len(list), all)
+	}
+}
+
+// TestCancel proves that a session which is cancelled ends at once, with what it has under way on a worker, and that no
+// other does.
+func TestCancel(t *testing.T) {
+	closed := make(chan error, 10)
+	b := start(t, Options{Events: Events{Closed: func(_ netip.AddrPort, err error) { closed <- err }}})
+	other := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	busy := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	busy.query(1, "block")
+	busy.flush()
+	var number uint64
+	poll.Until(t, "a request is under way", func() bool {
+		list, _ := b.srv.Sessions(10)
+		for _, i := range list {
+			if i.UnderWay > 0 {
+				number = i.Number
+			}
+		}
+		return number != 0
+	})
+	if _, found := b.srv.Cancel(1); found {
+		t.Error("a session that is not there was cancelled")
+	}
+	if i, found := b.srv.Cancel(number); !found || i.UnderWay != 1 {
+		t.Errorf("%+v was cancelled: %t", i, found)
+	}
+	if err := <-closed; !errors.Is(err, ErrCancelled) {
+		t.Errorf("it ended with %v", err)
+	}
+	poll.Until(t, "nothing is under way", func() bool {
+		st := b.srv.Stats()
+		return st.Working.Load() == 0 && st.InFlight.Load() == 0 && st.Connections.Load() == 1
+	})
+	other.query(1, "here", []byte("x"))
+	other.flush()
+	other.rows()
+	if _, found := b.srv.Cancel(number); found {
+		t.Error("a session was cancelled twice")
+	}
+}
