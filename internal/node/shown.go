@@ -40,7 +40,7 @@ func (n *Node) shown() *admin.Node {
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 		Records: n.records, Census: n.census, Growth: n.growth,
 		Usage: n.usage, BecameHot: n.hots.Load, Journal: n.journal.Level, Users: n.users, Views: n.views,
-		Logins: n.loginCounts,
+		Logins: n.loginCounts, Slow: n.slow,
 	}
 	if n.rest != nil {
 		out.REST = n.rest.Stats()

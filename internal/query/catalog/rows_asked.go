@@ -77,7 +77,7 @@ func fillSlowQueries(b *builder) {
 			continue
 		}
 		b.add(values{"node": id, "at": instant(r.At), "number": int32Value(int32(i + 1)),
-			"statement": text(r.Statement),
+			"statement":     text(r.Statement),
 			"keyspace_name": textOrNull(r.Keyspace), "table_name": textOrNull(r.Table), "user": textOrNull(r.User),
 			"client": text(r.Client), "ms": double(r.Millis), "consistency": text(r.Consistency),
 			"rows": int32Value(int32(r.Rows)), "more_pages": boolean(r.More), "request_units": double(r.Units),

@@ -94,7 +94,12 @@ func New(o Options) *Log {
 func (l *Log) Is(took time.Duration) bool { return l != nil && l.o.After > 0 && took >= l.o.After }
 
 // Count is how many were slow since the start.
-func (l *Log) Count() uint64 { return l.slow.Load() }
+func (l *Log) Count() uint64 {
+	if l == nil {
+		return 0
+	}
+	return l.slow.Load()
+}
 
 // Note keeps a slow request, of which describe says what it was; it is not asked where there are too many.
 func (l *Log) Note(took time.Duration, describe func() Request) {

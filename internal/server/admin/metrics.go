@@ -110,6 +110,9 @@ var (
 			}
 			return float64(n.AuditDropped())
 		}),
+		count("slow_requests_total", "Requests that took longer than slow_query_log_timeout.", func(n *Node) float64 {
+			return float64(n.Slow.Count())
+		}),
 		count("cql_errors_total", "ERROR responses.", func(n *Node) float64 {
 			return float64(n.CQL.Stats().Errors.Load())
 		}),

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/journal"
@@ -50,6 +51,8 @@ type Node struct {
 	Logins func() (succeeded, failed, refused uint64)
 	// AuditDropped counts the entries of the audit log that were not written; nil where there is none.
 	AuditDropped func() uint64
+	// Slow keeps the requests that took long.
+	Slow *slow.Log
 	// Records are what the cluster, or a node that stands alone, knows about itself.
 	Records *meta.Keeper
 	// TableName names a table in words.
