@@ -105,9 +105,8 @@ type modification struct {
 	began   time.Time
 	request write.Request
 	check   guardrail.Check
-	// text is the statements of a batch message, if there is an audit log; first is the first of count.
+	// text is the statements of a batch message, if there is an audit log; first is the first of them.
 	text, first string
-	count       int
 	// held is the memory reserved for what came as text.
 	held int64
 	kept kept
@@ -146,7 +145,7 @@ func (m *modification) release() {
 	m.kept.giveBack(&m.call.Request)
 	m.session.engine.texts.give(m.held)
 	m.session, m.ctx, m.call, m.st, m.tables, m.request = nil, nil, nil, nil, nil, write.Request{}
-	m.check, m.held, m.text, m.first, m.count = guardrail.Check{}, 0, "", "", 0
+	m.check, m.held, m.text, m.first = guardrail.Check{}, 0, "", ""
 	modifications.Put(m)
 }
 
@@ -248,9 +247,9 @@ func (m *modification) finished() {
 	}
 }
 
-// noteSlow keeps what a slow modification was.
+// noteSlow keeps what a slow modification was. A batch message is told by its first statement.
 func (m *modification) noteSlow(took time.Duration) {
-	text := batchText(m.first, m.count)
+	text := "BEGIN BATCH " + m.first
 	if m.st != nil {
 		text = m.st.text
 	}
@@ -407,7 +406,7 @@ func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.Bat
 		if err != nil {
 			return nil, nil, err
 		}
-		if m.count = len(items); i == 0 {
+		if i == 0 {
 			m.first = st.text
 		}
 		if s.engine.opts.Audit != nil {

@@ -4,7 +4,6 @@ package session
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -81,12 +80,4 @@ func (s *Session) Keyspace() string {
 		return *k
 	}
 	return ""
-}
-
-// batchText stands for a batch message: its first statement, and how many there are.
-func batchText(first string, n int) string {
-	if n < 1 {
-		return "BEGIN BATCH"
-	}
-	return fmt.Sprintf("BEGIN BATCH /* of %d */ %s", n, first)
 }

@@ -31,7 +31,7 @@ func TestSlow(t *testing.T) {
 		{(*Session).Execute, Request{ID: insert.ID, Values: [][]byte{i32(1), []byte("secret")}},
 			slow.Request{Statement: "INSERT INTO ks.t (k, v) VALUES (?, ?)", Outcome: "done"}},
 		{(*Session).Batch, Request{Statements: []BatchStatement{item, item}},
-			slow.Request{Statement: "BEGIN BATCH /* of ? */ INSERT INTO ks.t (k, v) VALUES (?, ?)", Outcome: "done"}},
+			slow.Request{Statement: "BEGIN BATCH INSERT INTO ks.t (k, v) VALUES (?, ?)", Outcome: "done"}},
 		{(*Session).Query, Request{Text: []byte("SELECT v FROM ks.t"), PageSize: 1, Consistency: dberr.Quorum},
 			slow.Request{Statement: "SELECT v FROM ks.t", Rows: 1, More: true, Outcome: "done", Consistency: "QUORUM"}},
 		{(*Session).Query, Request{Text: []byte("UPDATE ks.t SET v = 'secret' WHERE k = 1 IF v = 'secret'")},
