@@ -41,6 +41,7 @@ type commands struct {
 	Verify       verifyCommand       `cmd:"" help:"Compare views and indexes with their tables, and repair them."`
 	Backup       backupCommand       `cmd:"" help:"Make, list and verify backups of a cluster."`
 	Restore      restoreCommand      `cmd:"" help:"Restore a backup, or a keyspace or a table of it."`
+	Recover      recoverCommand      `cmd:"" help:"Make a cluster of what is left when a majority of disks is lost for ever."`
 	Keys         keysCommand         `cmd:"" help:"Show the keys that clients of containers sign their requests with."`
 	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what the build that all its nodes run brings: no way back."`
 	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`

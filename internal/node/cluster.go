@@ -31,8 +31,6 @@ import (
 )
 
 const (
-	// logDir is where the logs of the replica sets are, beside the store's files.
-	logDir = "raft"
 	// keepAlive and silence are how soon a connection to a node that says nothing is given up.
 	keepAlive = 300 * time.Millisecond
 	silence   = 1200 * time.Millisecond
@@ -87,7 +85,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	starts := c.originals.Directory.Lineage.Append(nil)
 	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(starts)}
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
-		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Levels: n.levels, KeepAlive: keepAlive,
+		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Former: c.originals.Former, Levels: n.levels, KeepAlive: keepAlive,
 		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotMB) * 1e6, Pressed: n.short,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.refused(p.Node) },
@@ -190,9 +188,9 @@ func (c *cluster) openLog() error {
 		MaxOpenFiles: n.tables, Reserve: n.reserve,
 		Fatal: func(text string) { n.fail(errors.New(text)) },
 	}
-	dir := filepath.Join(n.opts.Data, logDir)
+	dir := filepath.Join(n.opts.Data, membership.LogDir)
 	if n.opts.Data == "" {
-		o.FS, dir = vfs.NewMem(), filepath.Join(memoryDir, logDir)
+		o.FS, dir = vfs.NewMem(), filepath.Join(memoryDir, membership.LogDir)
 	}
 	var directory *lineage.Directory
 	var err error

@@ -98,7 +98,7 @@ func (n *Node) closeDirectory() error {
 // diskUsage is that of whichever disk is the fuller one: the log of the replica sets may be on one of its own.
 func (n *Node) diskUsage(dir string) (vfs.DiskUsage, error) {
 	u, err := vfs.Default.GetDiskUsage(dir)
-	log, logErr := vfs.Default.GetDiskUsage(filepath.Join(dir, logDir))
+	log, logErr := vfs.Default.GetDiskUsage(filepath.Join(dir, membership.LogDir))
 	if err == nil && logErr == nil && log.AvailBytes < u.AvailBytes {
 		u = log
 	}

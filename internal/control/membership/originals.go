@@ -5,12 +5,14 @@ package membership
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/lineage"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -20,6 +22,14 @@ import (
 
 // startAnew is the one way out for a directory that has forgotten promises of its node.
 const startAnew = "take the node out of the cluster (ilion node decommission) and start it on an empty directory with --join"
+
+// LogDir is the folder of a data directory in which the logs of its replica sets are.
+const LogDir = "raft"
+
+// Owner names a data directory to the log that belongs to it.
+func Owner(id storage.Identity) []byte {
+	return binary.BigEndian.AppendUint64(append(id.Cluster[:], id.Node[:]...), id.Birth)
+}
 
 // OpenLog opens the log of the replica sets in dir, a folder of the data directory, if it is the one that belongs to
 // the store, and draws a start of the data directory. It never makes a log anew where there was one (N2).
@@ -40,9 +50,7 @@ func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Stor
 	case err != nil:
 		return nil, nil, fmt.Errorf("open the log of the replica sets: %w", err)
 	}
-	id := store.Identity()
-	owner := binary.BigEndian.AppendUint64(append(id.Cluster[:], id.Node[:]...), id.Birth)
-	if err := directory.Begin(owner, log); err != nil {
+	if err := directory.Begin(Owner(store.Identity()), log); err != nil {
 		err = fmt.Errorf("the log of the replica sets in %s does not go with the data: %w. Put the right one back; "+
 			"if it is lost, %s", dir, err, startAnew)
 		return nil, nil, errors.Join(err, log.Close())
@@ -93,6 +101,29 @@ func (o *Originals) Admit(p transport.Peer) error {
 	return copied("the data directory of node %s is a copy, or was put back to an earlier state: the cluster has seen it "+
 		"started %d times, and not as this one. What the node has promised since is not in it. Keep the other one if it is "+
 		"there; if not, %s", p.Node.Short(), max(recorded.Number, l.Number), startAnew)
+}
+
+// FormerSetting is the name of the setting that says when a cluster was recovered, from what it was before, which had
+// this identity.
+func FormerSetting(cluster [16]byte) string { return "recovered/" + hex.EncodeToString(cluster[:]) }
+
+// Former says what a node is told that comes as one of the cluster which this one was before it was recovered; "" if this
+// one never was that.
+func (o *Originals) Former(cluster transport.ClusterID, node topology.NodeID) string {
+	s := o.Records()
+	if s == nil {
+		return ""
+	}
+	at := s.Settings[FormerSetting(cluster)]
+	switch n := s.Node(node); {
+	case at == "":
+		return ""
+	case n != nil && n.State != meta.Left:
+		return fmt.Sprintf("the cluster was recovered (plan of %s), and the data directory of node %s was left out: carry the plan "+
+			"out there (ilion recover apply)", at, node.Short())
+	}
+	return fmt.Sprintf("node %s was given up when the cluster was recovered (plan of %s): what is in its data directory is of "+
+		"no cluster any more. Start it on an empty directory with --join", node.Short(), at)
 }
 
 // Saw remembers the start of a member that was let in, before anything is heard from it.

@@ -237,6 +237,14 @@ func DecodeEntry(e *Entry, src []byte) error {
 	return r.end()
 }
 
+// KindOfEntry is the kind of what AppendEntry wrote, without decoding it; 0 if it is nothing of that.
+func KindOfEntry(src []byte) EntryKind {
+	if len(src) < 3 || src[1] != byte(kindEntry) {
+		return 0
+	}
+	return EntryKind(src[2])
+}
+
 // mutations keeps the operands' memory of what was decoded into e before.
 func (r *reader) mutations(e *Entry) {
 	n := r.Count(15)

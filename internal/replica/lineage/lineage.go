@@ -211,7 +211,39 @@ func (d *Directory) fits(owner, label []byte) error {
 	return ErrOldRows
 }
 
-// Refuse has the directory never be used again, durably.
+// ErrNotWhole: the log and the rows do not belong together, or the directory was never started in a cluster.
+var ErrNotWhole = errors.New("the log of the replica sets does not go with the data")
+
+// Check returns nil if the log and the rows of a directory that was started before belong together. It changes nothing.
+func (d *Directory) Check(owner []byte, log Log) error {
+	label, err := log.Label()
+	if err == nil && (label == nil || !d.Logged()) {
+		err = ErrNotWhole
+	}
+	if err == nil {
+		err = d.fits(owner, label)
+	}
+	return err
+}
+
+// Rename gives a log another owner: the directory is of another cluster from now on, and its starts go on. It may be
+// repeated.
+func Rename(log Log, was, owner []byte) error {
+	label, err := log.Label()
+	if err != nil {
+		return err
+	}
+	start, ok := bytes.CutPrefix(label, was)
+	if !ok {
+		start, ok = bytes.CutPrefix(label, owner)
+	}
+	if !ok || len(start) != 16 {
+		return ErrOtherLog
+	}
+	return log.SetLabel(append(bytes.Clone(owner), start...))
+}
+
+// Refuse has the directory not be used again, durably; an empty text takes that back.
 func (d *Directory) Refuse(why string) error {
 	d.Refused = why
 	return d.save()

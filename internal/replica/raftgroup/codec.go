@@ -282,6 +282,21 @@ func decodeCommands(dst [][]byte, data []byte) (sequence uint64, commands [][]by
 	return sequence, dst, nil
 }
 
+// DecodeCommands returns views of the commands of an entry's data, and the sequence that EncodeCommands takes. It is for
+// those who read or change a log whose node is stopped.
+func DecodeCommands(data []byte) (sequence uint64, commands [][]byte, err error) {
+	return decodeCommands(nil, data)
+}
+
+// EncodeCommands makes the data of an entry.
+func EncodeCommands(sequence uint64, commands [][]byte) []byte {
+	dst := binary.AppendUvarint([]byte{commandsVersion}, sequence)
+	for _, c := range commands {
+		dst = codec.AppendBytes(dst, c)
+	}
+	return dst
+}
+
 // EncodeMembers encodes members for StateMachine.Members and snapshots.
 func EncodeMembers(dst []byte, members []Member) []byte {
 	w := codec.Writer(dst)

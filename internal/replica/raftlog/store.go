@@ -42,6 +42,8 @@ type Options struct {
 	Reserve *guard.Reserve
 	// MustExist has a directory that is not there, or is empty, be refused with ErrMissing instead of made.
 	MustExist bool
+	// ReadOnly has nothing be written: no batch can be committed. It goes with MustExist.
+	ReadOnly bool
 	// Fatal hears why the process has to end: the write-ahead log cannot be written. What writes waits for that end.
 	// Without it there is a panic.
 	Fatal func(text string)
@@ -104,13 +106,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if _, err := o.FS.Stat(dir); o.MustExist && errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("open raft log: %w in %s", ErrMissing, dir)
 	}
-	if err := makeDir(o.FS, dir); err != nil {
-		return nil, fmt.Errorf("open raft log: %w", err)
-	}
-	if err := manifest.Check(o.FS, dir); err != nil {
-		return nil, fmt.Errorf("open raft log: %w", err)
-	}
-	if err := guard.Room(o.FS, dir, nil); err != nil {
+	if err := prepare(dir, &o); err != nil {
 		return nil, fmt.Errorf("open raft log: %w", err)
 	}
 	s := &Store{opts: o, groups: map[uint64]*Group{}}
@@ -128,6 +124,7 @@ func Open(dir string, o Options) (*Store, error) {
 		Logger:                      logger{s},
 		EventListener:               &pebble.EventListener{DataCorruption: s.damaged},
 		ErrorIfNotExists:            o.MustExist,
+		ReadOnly:                    o.ReadOnly,
 		MaxOpenFiles:                o.MaxOpenFiles,
 	}
 	err := manifest.CheckOptions(o.FS, dir, po)
@@ -156,6 +153,21 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s.guard.Opened()
 	return s, nil
+}
+
+// prepare makes the directory, checks its list of tables, and that there is room to write; one that is only read has to
+// be sound.
+func prepare(dir string, o *Options) error {
+	if o.ReadOnly {
+		return manifest.Check(o.FS, dir)
+	}
+	if err := makeDir(o.FS, dir); err != nil {
+		return err
+	}
+	if err := manifest.Check(o.FS, dir); err != nil {
+		return err
+	}
+	return guard.Room(o.FS, dir, nil)
 }
 
 // makeDir creates dir. A directory entry survives a crash only if its parent was synced, so those are.

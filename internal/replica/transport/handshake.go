@@ -34,6 +34,8 @@ func (t *Transport) judge(h hello, proof proven, want NodeID) (p Peer, err error
 	case !overlap(h.least, h.most):
 		return refuse(ErrVersion, "node %x speaks %d to %d, node %x speaks %d to %d", t.self.Node, VersionMin, Version,
 			h.node, h.least, h.most)
+	case h.cluster != t.self.Cluster && t.former(h) != "":
+		return refuse(ErrCopy, "%s", t.former(h))
 	case h.cluster != t.self.Cluster:
 		return refuse(ErrCluster, "node %x is in cluster %x, node %x in cluster %x", t.self.Node, t.self.Cluster,
 			h.node, h.cluster)
@@ -66,6 +68,14 @@ func (t *Transport) judge(h hello, proof proven, want NodeID) (p Peer, err error
 		}
 	}
 	return p, nil
+}
+
+// former is what the other side is told if it is in the cluster that this one was, "" if not.
+func (t *Transport) former(h hello) string {
+	if t.opts.Former == nil {
+		return ""
+	}
+	return t.opts.Former(h.cluster, h.node)
 }
 
 // connect dials and shakes hands. The connection is tracked; the caller ends it with t.release.
@@ -110,8 +120,9 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	if theirs.class == prove { // all that strangers are told is why they are turned away
 		return nil, &Refused{Reason: theirs.status.reason(), Text: theirs.text, ByPeer: true}
 	}
-	// Our own judgement first: it knows what we wanted.
-	if s.peer, err = t.judge(theirs, proof, want); err != nil {
+	// Our own judgement first: it knows what we wanted. But what is another cluster to us may know us from before.
+	s.peer, err = t.judge(theirs, proof, want)
+	if err != nil && !(errors.Is(err, ErrCluster) && theirs.status == statusCopy) {
 		return nil, err
 	}
 	if theirs.status != statusOK {

@@ -84,6 +84,9 @@ type Options struct {
 	// on both sides. The reason is ErrNotAdmitted, or ErrLevel if its error is that, or ErrCopy: its data directory is
 	// not the one that is known.
 	Admit func(Peer) error
+	// Former, if not nil, says what a node is told that is in another cluster, if that is what this one was before: its
+	// data directory is an earlier state of what is here. "" if not. The reason is ErrCopy then, not ErrCluster.
+	Former func(ClusterID, NodeID) string
 	// Levels are the feature levels that this node's build understands, up to 65535.
 	Levels feature.Range
 

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package recovery
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/control/membership"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
+)
+
+// ErrDone says that a plan has been carried out in a directory before.
+var ErrDone = errors.New("the plan is carried out in this directory already")
+
+// Names of files that Apply leaves in a directory: the survey of before, and what was done.
+const (
+	beforeFile = "before-recovery.survey"
+	doneFile   = "recovered.txt"
+)
+
+// unfinished is what the directory says of itself while a plan is carried out: it is refused then.
+func unfinished(digest string) string {
+	return "the recovery of the cluster was begun here and has not ended: repeat ilion recover apply with the same plan (" +
+		digest + ")"
+}
+
+// Apply carries a plan out in the directory of a stopped node. It may be called again after it was interrupted, with the
+// same plan; it is ErrDone when there is nothing left to do. Errors before the first change say why it is refused.
+func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
+	d, err := open(dir, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	begun, err := p.check(d, digest)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if !begun {
+		if err := p.begin(d, digest, dir); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+	}
+	a := applier{Plan: p, directory: d, node: ID(d.store.Identity().Node)}
+	for _, step := range []func() error{a.changeLogs, a.changeState, a.rename, func() error {
+		return a.note(digest, dir, now)
+	}, func() error { return d.line.Refuse("") }} {
+		if err := step(); err != nil {
+			return fmt.Errorf("%s: %w (nothing is lost: repeat the command)", dir, err)
+		}
+	}
+	return nil
+}
+
+// check says whether the plan may be carried out here; begun, that it was begun before.
+func (p *Plan) check(d *directory, digest string) (begun bool, err error) {
+	id := d.store.Identity()
+	at := slices.IndexFunc(p.Nodes, func(s Survivor) bool { return s.Node.Node == ID(id.Node) })
+	switch refused := d.line.Refused; {
+	case refused == unfinished(digest):
+		return true, nil
+	case refused != "":
+		return false, errors.New(refused)
+	case ID(id.Cluster) == p.Next:
+		return false, ErrDone
+	case ID(id.Cluster) != p.Cluster:
+		return false, errors.New("it is of another cluster than the plan")
+	case at < 0:
+		return false, fmt.Errorf("node %s is not in the plan", ID(id.Node).Short())
+	}
+	s, err := d.survey()
+	if err != nil {
+		return false, err
+	}
+	sum, err := s.fingerprint()
+	if err == nil && sum != p.Nodes[at].Survey {
+		err = errors.New("it has changed since it was surveyed (was the node started?): survey it again, and make a new plan")
+	}
+	return false, err
+}
+
+// begin keeps what is here, and then has the node not start until all is done.
+func (p *Plan) begin(d *directory, digest, dir string) error {
+	s, err := d.survey()
+	if err == nil {
+		s.Dir = dir
+		err = WriteSurvey(filepath.Join(dir, beforeFile), s)
+	}
+	if err != nil {
+		return err
+	}
+	return d.line.Refuse(unfinished(digest))
+}
+
+// applier changes one directory. All that it does may be done again.
+type applier struct {
+	*Plan
+	*directory
+	node ID
+}
+
+// here says whether this node is a member of a set with new members.
+func (a *applier) here(g *Group) bool {
+	on := func(m Member) bool { return m.Node == a.node }
+	return g.Forced && (slices.ContainsFunc(g.Votes, on) || slices.ContainsFunc(g.Learns, on))
+}
+
+// changeLogs gives the logs their new members, durably and at once.
+func (a *applier) changeLogs() error {
+	b := a.log.NewBatch()
+	for i := range a.Groups {
+		g := &a.Groups[i]
+		if !a.here(g) {
+			continue
+		}
+		var err error
+		if g.Partition == keys.MetaPartition {
+			if err = b.Reset(g.Partition, a.Index, a.Term, g.conf()); err == nil {
+				err = b.SetHardState(g.Partition, a.Term, 0, a.Index)
+			}
+		} else {
+			err = a.changeLog(b, g)
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("the log of partition %d: %w", g.Partition, err), b.Close())
+		}
+	}
+	return errors.Join(b.Commit(true), b.Close())
+}
+
+func (g *Group) conf() *pb.ConfState {
+	leave := false
+	c := &pb.ConfState{AutoLeave: &leave}
+	for _, m := range g.Votes {
+		c.Voters = append(c.Voters, m.Replica)
+	}
+	for _, m := range g.Learns {
+		c.Learners = append(c.Learners, m.Replica)
+	}
+	return c
+}
+
+// changeLog changes the log of a replica. One that was never opened gets its log when it is.
+func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
+	m, ok, err := a.store.Meta(g.Partition)
+	if err != nil || !ok {
+		return err
+	}
+	log, err := a.log.Group(g.Partition)
+	if err != nil || !log.Exists() {
+		return err
+	}
+	last, err := log.LastIndex()
+	if err != nil {
+		return err
+	}
+	if last < m.Applied { // a snapshot was installed and the log not emptied yet: see survey
+		if err := b.Reset(g.Partition, m.Applied, m.Term, g.conf()); err != nil {
+			return err
+		}
+	} else if err := a.reform(b, g, log, last); err != nil {
+		return err
+	}
+	if t := g.Thaw; t != nil && g.Longest == a.node {
+		data := raftgroup.EncodeCommands(0, [][]byte{command.AppendEntry(nil, &command.Entry{Kind: command.EntryThaw,
+			Epoch: t.Epoch})})
+		entry := &pb.Entry{Index: &t.Index, Term: &t.Term, Type: new(pb.EntryNormal), Data: data}
+		if err := b.Append(g.Partition, []*pb.Entry{entry}); err != nil {
+			return err
+		}
+	}
+	return b.SetConfState(g.Partition, g.conf())
+}
+
+// reform takes the old members out of the entries of a log: a change of members does nothing any more, and the child of
+// a split has no others than the plan says. Every survivor does the same to equal entries, so logs stay alike where they
+// were. A log ends where it did.
+func (a *applier) reform(b *raftlog.Batch, g *Group, log *raftlog.Group, last uint64) error {
+	first, err := log.FirstIndex()
+	if err != nil {
+		return err
+	}
+	var changed []*pb.Entry // from the first that is
+	err = eachEntry(log, first, last, func(e *pb.Entry) error {
+		next, err := a.reformed(g, e)
+		if err == nil && (next != e || len(changed) > 0) {
+			changed = append(changed, next)
+		}
+		return err
+	})
+	if err != nil || len(changed) == 0 {
+		return err
+	}
+	return b.Append(g.Partition, changed)
+}
+
+// reformed is an entry without old members: e itself if there are none in it.
+func (a *applier) reformed(g *Group, e *pb.Entry) (*pb.Entry, error) {
+	with := func(data []byte) *pb.Entry {
+		return &pb.Entry{Index: new(e.GetIndex()), Term: new(e.GetTerm()), Type: new(pb.EntryNormal), Data: data}
+	}
+	if e.GetType() != pb.EntryNormal {
+		return with(nil), nil
+	}
+	sequence, commands, err := raftgroup.DecodeCommands(e.GetData())
+	if err != nil {
+		return nil, err
+	}
+	same := true
+	for i, c := range commands {
+		var entry command.Entry
+		switch command.KindOfEntry(c) {
+		case command.EntrySplit:
+			if err := command.DecodeEntry(&entry, c); err != nil {
+				return nil, err
+			}
+			a.reformSplit(&entry.Split)
+		case command.EntryRequire:
+			if err := command.DecodeEntry(&entry, c); err != nil {
+				return nil, err
+			}
+			entry.SchemaVersion = g.schema(entry.SchemaVersion)
+		default:
+			continue
+		}
+		commands[i], same = command.AppendEntry(nil, &entry), false
+	}
+	if same {
+		return e, nil
+	}
+	return with(raftgroup.EncodeCommands(sequence, commands)), nil
+}
+
+// reformSplit leaves those members of a child that the plan has; of one that it does not know, those on survivors.
+func (a *applier) reformSplit(s *command.Split) {
+	stays := func(m keys.Member) bool {
+		return slices.ContainsFunc(a.Nodes, func(n Survivor) bool { return n.Node.Node == ID(m.Node) })
+	}
+	for i := range a.Groups {
+		if g := &a.Groups[i]; g.Partition == s.Child && g.Forced {
+			stays = func(m keys.Member) bool {
+				return slices.ContainsFunc(slices.Concat(g.Votes, g.Learns), func(o Member) bool {
+					return o.Replica == m.Replica
+				})
+			}
+		}
+	}
+	goes := func(m keys.Member) bool { return !stays(m) }
+	s.Voters, s.Learners = slices.DeleteFunc(s.Voters, goes), slices.DeleteFunc(s.Learners, goes)
+}
+
+// schema is a revision of the table that the records know: where they are old, nothing newer can be asked for.
+func (g *Group) schema(revision uint64) uint64 {
+	if g.Schema == 0 {
+		return revision
+	}
+	return min(revision, g.Schema)
+}
+
+// changeState gives the replicas their new members, and the meta partition its new records, durably and at once.
+func (a *applier) changeState() error {
+	b := a.store.NewBatch()
+	defer b.Close()
+	for i := range a.Groups {
+		g := &a.Groups[i]
+		if !a.here(g) {
+			continue
+		}
+		m, ok, err := a.store.Meta(g.Partition)
+		switch {
+		case err != nil:
+			return err
+		case g.Partition == keys.MetaPartition:
+			if !ok {
+				m = keys.NewMeta(g.Partition, keys.Span{Table: keys.MetaID})
+			}
+			m.Applied, m.Term = a.Index, a.Term
+		case !ok:
+			continue // it is yet to be born, out of its parent's log
+		}
+		m.SchemaVersion = g.schema(m.SchemaVersion)
+		m.Voters, m.Learners = members(g.Votes), members(g.Learns)
+		m.VotersOutgoing, m.LearnersNext, m.AutoLeave = nil, nil, false
+		b.PutMeta(&m)
+		if g.Partition == keys.MetaPartition {
+			if err := a.putRecords(b, g); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(b.CommitLogged(), a.store.Sync())
+}
+
+func members(list []Member) (out []keys.Member) {
+	for _, m := range list {
+		out = append(out, keys.Member{Replica: m.Replica, Node: m.Node})
+	}
+	return out
+}
+
+// batch is what changes the state.
+type batch interface {
+	Set(id uint32, sub, value []byte)
+	Delete(id uint32, sub []byte)
+	PutReplica(r *keys.Replica)
+}
+
+// putRecords replaces the records of the meta partition by those of the plan.
+func (a *applier) putRecords(b batch, g *Group) error {
+	old, err := readRecords(a.store.Records)
+	if err != nil {
+		return err
+	}
+	for _, r := range a.Records {
+		delete(old.values, string(r.Key))
+		b.Set(keys.MetaID, r.Key, r.Value)
+	}
+	for key := range old.values {
+		b.Delete(keys.MetaID, []byte(key))
+	}
+	b.Set(keys.MetaID, []byte(keys.RecordsVersion), binary.BigEndian.AppendUint64(nil, a.Version))
+	for _, m := range slices.Concat(g.Votes, g.Learns) {
+		if m.Node == a.node {
+			b.PutReplica(&keys.Replica{Partition: g.Partition, Replica: m.Replica, Created: a.Made.Unix()})
+		}
+	}
+	return nil
+}
+
+// rename makes the directory one of the new cluster.
+func (a *applier) rename() error {
+	id := a.store.Identity()
+	was, is := id, id
+	was.Cluster, is.Cluster = a.Cluster, a.Next
+	if err := lineage.Rename(a.log, membership.Owner(was), membership.Owner(is)); err != nil {
+		return fmt.Errorf("the log of the replica sets: %w", err)
+	}
+	return a.store.SetIdentity(a.Next, id.Node)
+}
+
+// note writes what was done into the directory.
+func (a *applier) note(digest, dir string, now time.Time) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: recovered by plan %s. What was here before is in %s.\n\n", now.UTC().Format(time.RFC3339), digest,
+		beforeFile)
+	a.Print(&text)
+	return writeFile(filepath.Join(dir, doneFile), []byte(text.String()))
+}
+
+// writeFile writes a file that is there whole or not at all, for its owner alone.
+func writeFile(name string, b []byte) error {
+	temp := name + ".new"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp, name)
+}
