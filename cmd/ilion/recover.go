@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/recovery"
+	"github.com/ilion-db/ilion/internal/query/catalog"
 )
 
 type recoverCommand struct {
@@ -17,6 +18,12 @@ type recoverCommand struct {
 	Survey recoverSurveyCommand `cmd:"" help:"Write what the directory of a stopped node has to a file; changes nothing."`
 	Plan   recoverPlanCommand   `cmd:"" help:"Make a plan out of the surveys of all nodes that are left, and say what is lost."`
 	Apply  recoverApplyCommand  `cmd:"" help:"Carry a plan out in the directory of a stopped node."`
+}
+
+// storedTables are those of Ilion itself that have rows.
+var storedTables = map[uint32]string{
+	catalog.TraceSessionsID: "system_traces.sessions", catalog.TraceEventsID: "system_traces.events",
+	catalog.BatchesID: "system.batches",
 }
 
 // given are the members that are given up, and where the plan goes.
@@ -31,7 +38,7 @@ func (g *given) make(out io.Writer, surveys []*recovery.Survey) (*recovery.Plan,
 		return nil, "", fmt.Errorf("%s is there already: carry that plan out (ilion recover apply), or remove it if it was never begun",
 			g.Plan)
 	}
-	p, err := recovery.Make(surveys, g.Lost, time.Now())
+	p, err := recovery.Make(surveys, g.Lost, storedTables, time.Now())
 	if err != nil {
 		return nil, "", err
 	}

@@ -5,7 +5,10 @@
 package cluster
 
 import (
+	"encoding/binary"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +18,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/test/process"
 )
+
+// halfway is how often TestRecoverHalfway loses two nodes.
+var halfway = flag.Int("halfway", 3, "how often nodes are lost in the middle of splits and merges")
 
 // ilion runs the binary under test with a command, and returns what it says.
 func (f *fleet) ilion(args ...string) (string, error) {
@@ -163,4 +169,228 @@ func (f *fleet) short(m *member) string {
 	}
 	_, id, _ := strings.Cut(string(b), "\nnode ")
 	return id[:8]
+}
+
+// recoverHere recovers the nodes that are given, whose processes have ended, and returns what is said.
+func (f *fleet) recoverHere(lost []string, left ...*member) string {
+	f.t.Helper()
+	args := []string{"recover", "--yes", "--plan", filepath.Join(f.dir, "plan")}
+	for _, id := range lost {
+		args = append(args, "--lost", id)
+	}
+	for _, m := range left {
+		args = append(args, "--data", m.dir)
+	}
+	return f.must(args...)
+}
+
+// TestRecoverOneOfFour proves that with three of four nodes lost the one that is left serves what it had applied or
+// logged: of what was acknowledged nothing is missing but what came after the last write it has, by the plan's word; and
+// that the cluster grows to four again.
+func TestRecoverOneOfFour(t *testing.T) {
+	onlyLong(t)
+	f := startFleet(t, 4, "")
+	a := f.nodes[0]
+	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE ks.t (k bigint PRIMARY KEY)")
+	f.settle()
+	c := a.dial()
+	write := func(from, to int) {
+		t.Helper()
+		for k := from; k < to; k++ {
+			if _, err := process.Query(c, dberr.Quorum, fmt.Sprintf("INSERT INTO ks.t (k) VALUES (%d)", k)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(0, 200)
+	a.split("ks.t", a.partitionsOf("ks.t")[0].ID, "&wait=true")
+	write(200, 400)
+	last := f.nodes[3]
+	var lost []string
+	for _, m := range f.nodes[:3] {
+		lost = append(lost, m.id())
+	}
+	last.kill() // and what is written now it does not have
+	write(400, 500)
+	a.do("CREATE TABLE ks.later (k bigint PRIMARY KEY)", "INSERT INTO ks.later (k) VALUES (1)")
+	for _, m := range f.nodes[:3] {
+		m.kill()
+		if err := os.RemoveAll(m.dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := f.recoverHere(lost, last)
+	t.Log(said)
+	for _, text := range []string{"BEHIND", "DATA MAY BE LOST", "1 of 4", "the records of the cluster"} {
+		if !strings.Contains(said, text) {
+			t.Errorf("%q is not in what is said", text)
+		}
+	}
+	last.start()
+	c = last.dial()
+	r, err := process.Query(c, dberr.Quorum, "SELECT k FROM ks.t")
+	if err != nil || r.RowCount < 400 || r.RowCount > 500 {
+		t.Fatalf("%d rows (%v), and 400 were acknowledged before the node that is left was killed", r.RowCount, err)
+	}
+	t.Logf("%d rows of 500 are left", r.RowCount)
+	process.Do(t, c, "INSERT INTO ks.t (k) VALUES (1000)", "ALTER TABLE ks.t ADD v int", "UPDATE ks.t SET v = 1 WHERE k = 7",
+		"CREATE TABLE ks.later (k bigint PRIMARY KEY)", "INSERT INTO ks.later (k) VALUES (2)")
+	for i := range 3 {
+		m := f.add()
+		m.args = []string{"--join", last.inner()}
+		m.start()
+		t.Logf("node %d of 4 has joined", i+2)
+	}
+	f.settle()
+	f.equal("ks", "t", "later")
+	if r, err := process.Query(c, dberr.Quorum, "SELECT k FROM ks.later"); err != nil || r.RowCount != 1 {
+		t.Errorf("%d rows of a table that was made again (%v)", r.RowCount, err)
+	}
+}
+
+// TestRecoverThreeOfSeven proves that of seven nodes those four may be lost that have a partition: its rows are gone, and
+// no others but those that the plan names; the cluster serves all tables afterwards, and grows again.
+func TestRecoverThreeOfSeven(t *testing.T) {
+	onlyLong(t)
+	f := startFleet(t, 7, "")
+	a := f.nodes[0]
+	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE ks.t (k bigint PRIMARY KEY)", "CREATE TABLE ks.u (k bigint PRIMARY KEY)")
+	f.still()
+	c := a.dial()
+	const keys = 200
+	for k := range keys {
+		process.Do(t, c, fmt.Sprintf("INSERT INTO ks.t (k) VALUES (%d)", k), fmt.Sprintf("INSERT INTO ks.u (k) VALUES (%d)", k))
+	}
+	f.equal("ks", "t", "u") // so that each replica has all
+	s, err := a.status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := map[*member]bool{}
+	for _, r := range a.partitionsOf("ks.t")[0].Replicas {
+		gone[f.byID(s, r.Node)] = true
+	}
+	var lost []string
+	var left []*member
+	for _, m := range f.nodes {
+		if gone[m] {
+			lost = append(lost, m.id())
+		} else {
+			left = append(left, m)
+		}
+	}
+	for _, m := range f.nodes {
+		m.kill()
+	}
+	for m := range gone {
+		if err := os.RemoveAll(m.dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := f.recoverHere(lost, left...)
+	t.Log(said)
+	if !strings.Contains(said, "GONE") {
+		t.Error("the plan does not say that a partition is gone")
+	}
+	for _, m := range left {
+		m.start()
+	}
+	for range 2 {
+		m := f.add()
+		m.args = []string{"--join", left[0].inner()}
+		m.start()
+	}
+	f.settle()
+	c = left[1].dial()
+	for _, table := range []string{"t", "u"} {
+		present := rows(&load{t: t}, c, dberr.Quorum, "ks."+table)
+		for k := range int64(keys) {
+			r, err := process.Query(c, dberr.One, fmt.Sprintf("SELECT token(k) FROM ks.t WHERE k = %d", k))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := present[k]; !ok && r.RowCount == 1 {
+				t.Errorf("row %d of %s is there and not there", k, table)
+			}
+		}
+		t.Logf("%d rows of %d are left of %s", len(present), keys, table)
+		if n := strings.Count(said, "ks."+table+" "); n == 0 || len(present) == 0 || len(present) == keys {
+			t.Errorf("%d rows of %s are left", len(present), table)
+		}
+	}
+	f.equal("ks", "t", "u")
+	left[0].do("INSERT INTO ks.t (k) VALUES (1000)", "ALTER TABLE ks.u ADD v int")
+}
+
+// TestRecoverHalfway proves that nothing is lost where nodes end in the middle of splits and merges, again and again:
+// each time two of four are lost, and two new ones take their places.
+func TestRecoverHalfway(t *testing.T) {
+	onlyLong(t)
+	f := startFleet(t, 4, "")
+	a := f.nodes[0]
+	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+	const tables = 6
+	for i := range tables {
+		a.do(fmt.Sprintf("CREATE TABLE ks.t%d (k bigint PRIMARY KEY)", i))
+	}
+	f.settle()
+	written := 0
+	for round := range *halfway {
+		alive := f.alive()
+		c := alive[0].dial()
+		for range 20 {
+			for i := range tables {
+				process.Do(t, c, fmt.Sprintf("INSERT INTO ks.t%d (k) VALUES (%d)", i, written))
+			}
+			written++
+		}
+		rand.Shuffle(len(alive), func(i, j int) { alive[i], alive[j] = alive[j], alive[i] })
+		lost := []string{alive[2].id(), alive[3].id()}
+		for i := range tables {
+			name := fmt.Sprintf("ks.t%d", i)
+			ps := alive[0].partitionsOf(name)
+			go func() { // any of the two, at about the same time: some are refused
+				if len(ps) > 1 {
+					_ = process.TryOrder(alive[0].dir, fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true",
+						name, ps[0].ID, ps[1].ID))
+					return
+				}
+				_ = alive[0].trySplit(name, ps[0].ID)
+			}()
+		}
+		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // the moment does not matter, but it has to differ
+		for _, m := range []*member{alive[2], alive[3], alive[0], alive[1]} {
+			m.kill()
+		}
+		for _, m := range alive[2:] {
+			if err := os.RemoveAll(m.dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.RemoveAll(filepath.Join(f.dir, "plan")); err != nil {
+			t.Fatal(err)
+		}
+		said := f.recoverHere(lost, alive[:2]...)
+		if !strings.Contains(said, "Nothing that was acknowledged is lost.") {
+			t.Fatalf("round %d: %s", round, said)
+		}
+		alive[0].start()
+		alive[1].start()
+		for range 2 {
+			m := f.add()
+			m.args = []string{"--join", alive[0].inner()}
+			m.start()
+		}
+		f.settle()
+		c = alive[0].dial()
+		for i := range tables {
+			r, err := process.Query(c, dberr.Quorum, fmt.Sprintf("SELECT count(*) FROM ks.t%d", i))
+			if err != nil || len(r.Cells) != 12 || binary.BigEndian.Uint64(r.Cells[4:]) != uint64(written) {
+				t.Fatalf("round %d: table %d has %x rows of %d (%v)\n%s", round, i, r.Cells, written, err, said)
+			}
+			t.Logf("round %d: table %d has %d partitions", round, i, len(alive[0].partitionsOf(fmt.Sprintf("ks.t%d", i))))
+		}
+	}
 }

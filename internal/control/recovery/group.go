@@ -3,11 +3,9 @@
 package recovery
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -19,13 +17,11 @@ func (p *planner) groupOf(id uint64, f *found) *Group {
 	longest := f.holders[0]
 	g := &Group{Partition: id, Table: f.meta.Span.Table, Longest: longest.survey.Node, Last: longest.replica.Last,
 		Newest: longest.replica.Newest}
-	var t *schema.Table
-	if id == keys.MetaPartition {
+	if g.Name = p.name(g.Table); id == keys.MetaPartition {
 		g.Name = recordsName
-	} else if t = p.base.Schema.TableByID(g.Table); t != nil {
-		g.Name, g.Schema = t.String(), t.Revision
-	} else {
-		g.Name = fmt.Sprintf("table %d", g.Table)
+	}
+	if t := p.base.Schema.TableByID(g.Table); t != nil {
+		g.Schema = t.Revision
 	}
 	was := &longest.replica.meta
 	g.Voters, g.Left = len(was.Voters), p.left(f, was.Voters)

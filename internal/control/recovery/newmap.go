@@ -284,6 +284,9 @@ func (p *planner) name(table uint32) string {
 	if t := p.base.Schema.TableByID(table); t != nil {
 		return t.String()
 	}
+	if name := p.stored[table]; name != "" {
+		return name
+	}
 	return fmt.Sprintf("table %d", table)
 }
 

@@ -116,6 +116,8 @@ type planner struct {
 	base    *meta.State
 	plan    *Plan
 	lost    map[topology.NodeID]bool
+	// stored are the names of tables that are in no schema of the records.
+	stored map[uint32]string
 	// found are the partitions that a survivor has, by id; absorbed are those that others have taken the spans of.
 	found    map[uint64]*found
 	absorbed map[uint64]bool
@@ -135,9 +137,10 @@ type found struct {
 }
 
 // Make plans the recovery of a cluster out of the surveys of all survivors. lost names the members that are given up,
-// each by the beginning of its identity. Errors say what is missing.
-func Make(surveys []*Survey, lost []string, now time.Time) (*Plan, error) {
-	p := &planner{surveys: slices.Clone(surveys), lost: map[topology.NodeID]bool{}, found: map[uint64]*found{},
+// each by the beginning of its identity; stored has the names of tables that every cluster has. Errors say what is
+// missing.
+func Make(surveys []*Survey, lost []string, stored map[uint32]string, now time.Time) (*Plan, error) {
+	p := &planner{surveys: slices.Clone(surveys), stored: stored, lost: map[topology.NodeID]bool{}, found: map[uint64]*found{},
 		absorbed: map[uint64]bool{}, plan: &Plan{Made: now.UTC().Truncate(time.Second)}}
 	slices.SortFunc(p.surveys, func(a, b *Survey) int { return bytes.Compare(a.Node[:], b.Node[:]) })
 	for _, step := range []func() error{
