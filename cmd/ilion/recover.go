@@ -14,7 +14,7 @@ import (
 )
 
 type recoverCommand struct {
-	Here   recoverHereCommand   `cmd:"" default:"withargs" help:"Survey, plan and apply in one, where all directories that are left are on this machine."`
+	Here   recoverHereCommand   `cmd:"" default:"withargs" help:"All in one, where all directories that are left are on this machine."`
 	Survey recoverSurveyCommand `cmd:"" help:"Write what the directory of a stopped node has to a file; changes nothing."`
 	Plan   recoverPlanCommand   `cmd:"" help:"Make a plan out of the surveys of all nodes that are left, and say what is lost."`
 	Apply  recoverApplyCommand  `cmd:"" help:"Carry a plan out in the directory of a stopped node."`
@@ -28,7 +28,7 @@ var storedTables = map[uint32]string{
 
 // given are the members that are given up, and where the plan goes.
 type given struct {
-	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"A member whose disk is lost for ever: its identity, or at least the first 4 digits. Once for each."`
+	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"A member whose disk is lost: 4 or more digits of its identity."`
 	Plan string   `name:"plan" default:"ilion-recovery.plan" placeholder:"FILE" help:"Where the plan is written."`
 }
 

@@ -85,7 +85,8 @@ func (n *Node) newCluster() (*cluster, error) {
 	starts := c.originals.Directory.Lineage.Append(nil)
 	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(starts)}
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
-		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Former: c.originals.Former, Levels: n.levels, KeepAlive: keepAlive,
+		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Former: c.originals.Former, Levels: n.levels,
+		KeepAlive:   keepAlive,
 		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotMB) * 1e6, Pressed: n.short,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.refused(p.Node) },

@@ -82,6 +82,7 @@ var sameWing = map[string]string{
 	"internal/control/backfill":     "internal/control/meta",
 	"internal/control/schemachange": "internal/control/meta",
 	"internal/control/membership":   "internal/control/meta internal/control/peers internal/control/placement",
+	"internal/control/recovery":     "internal/control/meta internal/control/membership internal/control/placement",
 	"internal/replica/budget":       "",
 	"internal/replica/lineage":      "",
 	"internal/replica/manifest":     "",

@@ -107,8 +107,8 @@ func (o *Originals) Admit(p transport.Peer) error {
 // this identity.
 func FormerSetting(cluster [16]byte) string { return "recovered/" + hex.EncodeToString(cluster[:]) }
 
-// Former says what a node is told that comes as one of the cluster which this one was before it was recovered; "" if this
-// one never was that.
+// Former says what a node is told that comes as one of the cluster which this one was before it was recovered; "" if
+// this one never was that.
 func (o *Originals) Former(cluster transport.ClusterID, node topology.NodeID) string {
 	s := o.Records()
 	if s == nil {

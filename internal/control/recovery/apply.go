@@ -37,8 +37,8 @@ func unfinished(digest string) string {
 		digest + ")"
 }
 
-// Apply carries a plan out in the directory of a stopped node. It may be called again after it was interrupted, with the
-// same plan; it is ErrDone when there is nothing left to do. Errors before the first change say why it is refused.
+// Apply carries a plan out in the directory of a stopped node. It may be called again after it was interrupted, with
+// the same plan; it is ErrDone when there is nothing left to do. Errors before the first change say why it is refused.
 func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
 	d, err := open(dir, false)
 	if err != nil {
@@ -186,8 +186,8 @@ func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 }
 
 // reform takes the old members out of the entries of a log: a change of members does nothing any more, and the child of
-// a split has no others than the plan says. Every survivor does the same to equal entries, so logs stay alike where they
-// were. A log ends where it did.
+// a split has no others than the plan says. Every survivor does the same to equal entries, so logs stay alike where
+// they were. A log ends where it did.
 func (a *applier) reform(b *raftlog.Batch, g *Group, log *raftlog.Group, last uint64) error {
 	first, err := log.FirstIndex()
 	if err != nil {

@@ -44,14 +44,14 @@ func (p *planner) left(f *found, members []keys.Member) (n int) {
 // lossOf says what a replica set of which something is left has lost.
 //
 // An entry is acknowledged when a quorum of the voters has it in a synced log. If fewer voters are lost than a quorum
-// is, each quorum has a survivor in it: each acknowledged entry is on one of them. Of the survivors the one whose log is
-// the longest by Raft's order, the term of the last entry before its index, has all of them: an entry that is committed
-// is in the log of each leader of a later term, so in each log that ends in a later term, and in each one of the same
-// term that reaches as far.
+// is, each quorum has a survivor in it: each acknowledged entry is on one of them. Of the survivors the one whose log
+// is the longest by Raft's order, the term of the last entry before its index, has all of them: an entry that is
+// committed is in the log of each leader of a later term, so in each log that ends in a later term, and in each one of
+// the same term that reaches as far.
 //
 // The voters are those of the longest log's applied entries. Where a change of them was made that no survivor has
-// applied, it was acknowledged by a quorum of those before, and so is in the longest log: nothing is sure where there is
-// one. Under a joint configuration both halves have to agree.
+// applied, it was acknowledged by a quorum of those before, and so is in the longest log: nothing is sure where there
+// is one. Under a joint configuration both halves have to agree.
 func (p *planner) lossOf(f *found) Loss {
 	longest := f.holders[0].replica
 	m := &longest.meta
@@ -77,10 +77,10 @@ func (p *planner) lossOf(f *found) Loss {
 	return loss
 }
 
-// forceOf decides who votes in a replica set whose quorum is lost: the survivor with the longest log, and one more voter,
-// so that what is written from now on is on two disks. More may not: two of three could elect a leader without the
-// longest log, and lose what only that has. Where the survivors are a quorum all of them may: what is committed is on so
-// many of them that each majority of them has it.
+// forceOf decides who votes in a replica set whose quorum is lost: the survivor with the longest log, and one more
+// voter, so that what is written from now on is on two disks. More may not: two of three could elect a leader without
+// the longest log, and lose what only that has. Where the survivors are a quorum all of them may: what is committed is
+// on so many of them that each majority of them has it.
 func (p *planner) forceOf(id uint64, f *found) {
 	g := f.group
 	g.Forced = id == keys.MetaPartition || g.Loss != Whole || p.force || p.joined(id)

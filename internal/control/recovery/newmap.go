@@ -63,7 +63,8 @@ func (p *planner) firstIDs() (topology.PartitionID, topology.ReplicaID) {
 	for _, s := range p.surveys {
 		for i := range s.Replicas {
 			r := &s.Replicas[i]
-			take(r.Partition, []keys.Member{{Replica: r.Replica}}, r.meta.Voters, r.meta.Learners, r.meta.VotersOutgoing,
+			take(r.Partition, []keys.Member{{Replica: r.Replica}}, r.meta.Voters, r.meta.Learners,
+				r.meta.VotersOutgoing,
 				r.meta.LearnersNext)
 			for _, c := range r.meta.Children {
 				take(c.Partition)
@@ -259,7 +260,8 @@ func (p *planner) pieces(table uint32, gap topology.Span, next *meta.State) (out
 		}
 		p.plan.Pieces = append(p.plan.Pieces, Piece{Name: p.name(table), Partition: uint64(was.ID), Span: span.String(),
 			Share: width})
-		p.plan.Groups = append(p.plan.Groups, Group{Partition: uint64(was.ID), Table: table, Name: p.name(table), Loss: Gone,
+		p.plan.Groups = append(p.plan.Groups, Group{Partition: uint64(was.ID), Table: table, Name: p.name(table),
+			Loss:   Gone,
 			Voters: was.Sets[0].Voters()})
 	}
 	return out

@@ -140,7 +140,8 @@ type found struct {
 // each by the beginning of its identity; stored has the names of tables that every cluster has. Errors say what is
 // missing.
 func Make(surveys []*Survey, lost []string, stored map[uint32]string, now time.Time) (*Plan, error) {
-	p := &planner{surveys: slices.Clone(surveys), stored: stored, lost: map[topology.NodeID]bool{}, found: map[uint64]*found{},
+	p := &planner{surveys: slices.Clone(surveys), stored: stored, lost: map[topology.NodeID]bool{},
+		found:    map[uint64]*found{},
 		absorbed: map[uint64]bool{}, plan: &Plan{Made: now.UTC().Truncate(time.Second)}}
 	slices.SortFunc(p.surveys, func(a, b *Survey) int { return bytes.Compare(a.Node[:], b.Node[:]) })
 	for _, step := range []func() error{

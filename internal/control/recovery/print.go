@@ -35,7 +35,8 @@ func (s *Survey) Print(w io.Writer) {
 			fmt.Fprintf(t, "%s\t-\t%d\twaits for its first snapshot\n", name, r.Replica)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", name, table, r.Replica, r.meta.Epoch, r.LastTerm, r.meta.Applied,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", name, table, r.Replica, r.meta.Epoch, r.LastTerm,
+			r.meta.Applied,
 			r.Last, len(r.meta.Voters), stampText(r.Newest))
 	}
 	_ = t.Flush()
@@ -53,9 +54,10 @@ func (p *Plan) Print(w io.Writer) {
 		text string
 	}{
 		{Gone, "GONE: no replica is left. All rows of these spans are lost; empty partitions take their places:"},
-		{Behind, "BEHIND: what was acknowledged may be lost, if only lost nodes had it: that came after the newest write that is left. " +
+		{Behind, "BEHIND: what came after the newest write that is left may be lost, although it was acknowledged, if only " +
+			"lost nodes had it. The longest log goes on:"},
+		{Complete, "COMPLETE: the quorum is lost, but everything that was acknowledged is on a node that is left. " +
 			"The longest log goes on:"},
-		{Complete, "COMPLETE: the quorum is lost, but everything that was acknowledged is on a node that is left. The longest log goes on:"},
 	} {
 		if count[l.loss] > 0 {
 			fmt.Fprintf(w, "\n%s\n", l.text)

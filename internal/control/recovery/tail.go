@@ -185,7 +185,8 @@ func settle(s *Survey, r *Replica) (*outcome, error) {
 			m.Span.End = right.meta.Span.End
 			m.Epoch = max(m.Epoch, right.meta.Epoch) + 1
 			m.Absorbed = append(slices.Concat(m.Absorbed, right.meta.Absorbed),
-				keys.Absorbed{Partition: right.Partition, Index: right.meta.Frozen, Epoch: right.meta.Epoch, At: c.Index})
+				keys.Absorbed{Partition: right.Partition, Index: right.meta.Frozen, Epoch: right.meta.Epoch,
+					At: c.Index})
 		}
 	}
 	return o, nil

@@ -282,8 +282,8 @@ func decodeCommands(dst [][]byte, data []byte) (sequence uint64, commands [][]by
 	return sequence, dst, nil
 }
 
-// DecodeCommands returns views of the commands of an entry's data, and the sequence that EncodeCommands takes. It is for
-// those who read or change a log whose node is stopped.
+// DecodeCommands returns views of the commands of an entry's data, and the sequence that EncodeCommands takes. It is
+// for those who read or change a log whose node is stopped.
 func DecodeCommands(data []byte) (sequence uint64, commands [][]byte, err error) {
 	return decodeCommands(nil, data)
 }

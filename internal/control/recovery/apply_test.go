@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package recovery
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/control/membership"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+// directoryOf makes the directory of a node as its survey says, with one more entry in the log of partition 1, which is
+// not applied: a split, and after it a change of members.
+func (w *world) directoryOf(n int) string {
+	w.t.Helper()
+	s := w.survey(n)
+	dir := filepath.Join(w.t.TempDir(), "data")
+	store, err := storage.Open(vfs.Default, dir, storage.Options{Identity: storage.Identity{Cluster: s.Cluster,
+		Node: s.Node}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	log, _, err := membership.OpenLog(store, filepath.Join(dir, membership.LogDir), raftlog.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, l := store.NewBatch(), log.NewBatch()
+	for _, r := range s.Records {
+		b.Set(keys.MetaID, r.Key, r.Value)
+	}
+	b.Set(keys.MetaID, []byte(keys.RecordsVersion), []byte{0, 0, 0, 0, 0, 0, 0, byte(s.Version)})
+	for _, r := range s.Replicas {
+		m, err := keys.DecodeMeta(r.Meta)
+		if err == nil {
+			b.PutMeta(&m)
+			b.PutReplica(&keys.Replica{Partition: r.Partition, Replica: r.Replica})
+			err = l.Reset(r.Partition, r.Last, r.LastTerm, &pb.ConfState{})
+		}
+		if err == nil {
+			err = l.SetHardState(r.Partition, r.Term, 0, r.Last)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	split := command.Entry{Kind: command.EntrySplit, Epoch: 1, Split: command.Split{Child: 50, At: []byte{0x40, 0, 0,
+		0, 0, 0, 0, 0},
+		Voters: []keys.Member{{Replica: 300, Node: nodeID(1)}, {Replica: 301, Node: nodeID(2)}, {Replica: 302,
+			Node: nodeID(3)},
+			{Replica: 303, Node: nodeID(4)}}}}
+	err = l.Append(1, []*pb.Entry{
+		{Index: new(uint64(101)), Term: new(uint64(7)), Type: new(pb.EntryNormal),
+			Data: raftgroup.EncodeCommands(5, [][]byte{command.AppendEntry(nil, &split)})},
+		{Index: new(uint64(102)), Term: new(uint64(7)), Type: new(pb.EntryConfChangeV2), Data: []byte{}},
+	})
+	if err = errors.Join(err, l.Commit(true), l.Close(), b.Commit(), store.Sync(), log.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+	b.Close()
+	if err := store.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	return dir
+}
+
+// starts opens a directory as a node does that starts.
+func starts(t *testing.T, dir string, look func(store *storage.Store, log *raftlog.Store)) error {
+	t.Helper()
+	store, err := storage.Open(vfs.Default, dir, storage.Options{})
+	if err != nil {
+		return err
+	}
+	log, _, err := membership.OpenLog(store, filepath.Join(dir, membership.LogDir), raftlog.Options{})
+	if err == nil {
+		look(store, log)
+		err = log.Close()
+	}
+	return errors.Join(err, store.Close())
+}
+
+// TestApplyInterrupted proves (RV4): after an end at each step the node does not start, the same plan goes on, and what
+// comes of it is the same; and that it is refused where it does not belong.
+func TestApplyInterrupted(t *testing.T) {
+	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	for steps := range 5 {
+		dir := w.directoryOf(1)
+		s, err := Take(dir, time.Unix(1e9, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := w.plan([]int{2, 3, 4}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := open(dir, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.begin(d, "digest", dir); err != nil {
+			t.Fatal(err)
+		}
+		a := applier{Plan: p, directory: d, node: s.Node}
+		for _, step := range []func() error{a.changeLogs, a.changeState, a.rename, func() error {
+			return a.note("digest", dir, time.Unix(1e9, 0))
+		}}[:steps] {
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := starts(t, dir, nil); err == nil || !strings.Contains(err.Error(), "has not ended") {
+			t.Fatalf("after %d steps the node starts: %v", steps, err)
+		}
+		if _, err := Take(dir, time.Now()); err == nil || !strings.Contains(err.Error(), "has not ended") {
+			t.Fatalf("after %d steps it can be surveyed: %v", steps, err)
+		}
+		if err := Apply(p, "another", dir, time.Now()); err == nil {
+			t.Fatal("another plan is carried out")
+		}
+		if err := Apply(p, "digest", dir, time.Now()); err != nil {
+			t.Fatalf("after %d steps: %v", steps, err)
+		}
+		if err := Apply(p, "digest", dir, time.Now()); !errors.Is(err, ErrDone) {
+			t.Fatalf("once more: %v", err)
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, doneFile)); err != nil || !strings.Contains(string(b),
+			"plan digest") {
+			t.Errorf("it is not noted: %s (%v)", b, err)
+		}
+		if err := starts(t, dir, func(store *storage.Store, log *raftlog.Store) {
+			checkApplied(t, p, store,
+				log)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkApplied proves that a directory is as a plan has it.
+func checkApplied(t *testing.T, p *Plan, store *storage.Store, log *raftlog.Store) {
+	t.Helper()
+	if ID(store.Identity().Cluster) != p.Next {
+		t.Error("it is of the old cluster")
+	}
+	m, _, err := store.Meta(1)
+	if err != nil || len(m.Voters) != 1 || m.Voters[0].Node != nodeID(1) {
+		t.Errorf("voters %+v (%v)", m.Voters, err)
+	}
+	m, _, err = store.Meta(keys.MetaPartition)
+	if err != nil || m.Applied != p.Index || m.Term != p.Term || len(m.Voters) != 1 {
+		t.Errorf("the meta partition is %+v (%v)", m, err)
+	}
+	if r, err := readRecords(store.Records); err != nil || r.version != p.Version || len(r.values) != len(p.Records) {
+		t.Errorf("%d records at version %d (%v)", len(r.values), r.version, err)
+	}
+	g, err := log.Group(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := g.Entries(101, 103, 1<<20)
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("%d entries (%v)", len(entries), err)
+	}
+	_, commands, err := raftgroup.DecodeCommands(entries[0].GetData())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e command.Entry
+	if err := command.DecodeEntry(&e, commands[0]); err != nil || len(e.Split.Voters) != 1 ||
+		e.Split.Voters[0].Replica != 300 {
+		t.Errorf("the child has %+v (%v)", e.Split.Voters, err)
+	}
+	if entries[1].GetType() != pb.EntryNormal || len(entries[1].GetData()) > 0 || entries[1].GetTerm() != 7 {
+		t.Errorf("the change of members is %v", entries[1])
+	}
+	if part := p.groupOf(50); part == nil || len(part.Votes) != 1 {
+		t.Errorf("the child is %+v", part)
+	}
+}
+
+// TestChangedDirectory proves that a plan is refused in a directory that was started since it was surveyed, in one of
+// another node, and that files which were changed are no plans and no surveys.
+func TestChangedDirectory(t *testing.T) {
+	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	dir, other := w.directoryOf(1), w.directoryOf(2)
+	s, err := Take(dir, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "survey")
+	if err := WriteSurvey(name, s); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = ReadSurvey(name); err != nil {
+		t.Fatal(err)
+	}
+	p, err := w.plan([]int{2, 3, 4}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planName := filepath.Join(t.TempDir(), "plan")
+	digest, err := WritePlan(planName, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, _, err = ReadPlan(planName); err != nil {
+		t.Fatal(err)
+	}
+	if err := Apply(p, digest, other, time.Now()); err == nil || !strings.Contains(err.Error(), "is not in the plan") {
+		t.Errorf("another node: %v", err)
+	}
+	if err := starts(t, dir, func(*storage.Store, *raftlog.Store) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Apply(p, digest, dir, time.Now()); err == nil || !strings.Contains(err.Error(), "has changed") {
+		t.Errorf("it was started: %v", err)
+	}
+	b, err := os.ReadFile(planName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range len(b) / 97 {
+		bad := append([]byte{}, b...)
+		bad[at*97] ^= 4
+		if err := os.WriteFile(planName, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ReadPlan(planName); err == nil {
+			t.Fatalf("a plan with a flipped bit at %d is taken", at*97)
+		}
+	}
+	if _, err := ReadSurvey(planName); err == nil {
+		t.Error("a plan is taken for a survey")
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the survey can be read by others: %v (%v)", info.Mode(), err)
+	}
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+const testTable = 2000
+
+// nodeID is the n-th node, from 1.
+func nodeID(n int) (id topology.NodeID) {
+	id[0], id[15] = byte(n), 1
+	return id
+}
+
+// membersOn are the members of a set, in the order of the map.
+func membersOn(part *topology.Partition) (out []keys.Member) {
+	for _, r := range part.Sets[0].Replicas {
+		out = append(out, keys.Member{Replica: uint64(r.ID), Node: r.Node})
+	}
+	return out
+}
+
+// world is a cluster with one table, as its map has it.
+type world struct {
+	t     testing.TB
+	state *meta.State
+}
+
+// newWorld makes a cluster of n nodes, whose table has a partition on each of the lists of nodes.
+func newWorld(t testing.TB, n int, partitions ...[]int) *world {
+	t.Helper()
+	ids := func(list []int) (out []topology.NodeID) {
+		for _, n := range list {
+			out = append(out, nodeID(n))
+		}
+		return out
+	}
+	var pieces []topology.Piece
+	for i, list := range partitions {
+		pieces = append(pieces, topology.Piece{Begin: topology.Position{Ring: uint64(i) << 60},
+			Places: []topology.Place{{Region: "r", Nodes: ids(list)}}})
+	}
+	m, err := topology.New().CutTable(testTable, pieces)
+	if err == nil {
+		m, err = m.AddMeta([]topology.Place{{Region: "r", Nodes: ids([]int{1, 2, 3, 4})}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t, meta.Empty().WithMap(m)}
+	for i := range n {
+		w.state = w.state.WithNode(&meta.Node{ID: nodeID(i + 1), Internal: fmt.Sprintf("n%d", i+1), Region: "r",
+			Zone: "z"})
+	}
+	return w
+}
+
+// survey is what a node has when all logs end at entry 100 of term 7, all of it applied.
+func (w *world) survey(n int) *Survey {
+	w.t.Helper()
+	put, err := meta.Empty().Difference(w.state)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s := &Survey{Cluster: ID{1}, Node: ID(nodeID(n)), Version: 9}
+	for _, r := range put {
+		s.Records = append(s.Records, Record(r))
+	}
+	for part := range w.state.Map.All() {
+		r := part.Sets[0].On(nodeID(n))
+		if r == nil {
+			continue
+		}
+		m := keys.NewMeta(uint64(part.ID), part.Span.Keys(part.Table))
+		m.Applied, m.Term, m.Epoch, m.Voters, m.Region = 100, 7, part.Epoch, membersOn(part), "r"
+		s.Replicas = append(s.Replicas, Replica{Partition: m.Partition, Replica: uint64(r.ID), Meta: m.Append(nil),
+			Last:     100,
+			LastTerm: 7, Term: 7})
+	}
+	return s
+}
+
+func (w *world) plan(lost []int, left ...*Survey) (*Plan, error) {
+	var names []string
+	for _, n := range lost {
+		id := ID(nodeID(n))
+		b, _ := id.MarshalText()
+		names = append(names, string(b))
+	}
+	return Make(left, names, nil, time.Unix(1e9, 0))
+}
+
+// after is the state that a plan leaves, checked as any that is loaded.
+func (w *world) after(p *Plan) *meta.State {
+	w.t.Helper()
+	s, err := meta.Load(func(fn func(key, value []byte) error) (uint64, error) {
+		for _, r := range p.Records {
+			if err := fn(r.Key, r.Value); err != nil {
+				return 0, err
+			}
+		}
+		return p.Version, nil
+	})
+	if err == nil {
+		err = s.Map.Validate()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func (p *Plan) groupOf(id uint64) *Group {
+	for i := range p.Groups {
+		if p.Groups[i].Partition == id {
+			return &p.Groups[i]
+		}
+	}
+	return nil
+}
+
+// TestNothingAcknowledgedIsLost proves the claim of lossOf by trying all there is: a set is Whole or Complete only if
+// every quorum that may have acknowledged an entry has a survivor in it, and Whole only if the survivors are a quorum.
+func TestNothingAcknowledgedIsLost(t *testing.T) {
+	for voters := 1; voters <= 6; voters++ {
+		for left := 1; left < 1<<voters; left++ {
+			m := keys.NewMeta(1, keys.Span{Table: testTable})
+			f := &found{}
+			n := 0
+			for i := range voters {
+				m.Voters = append(m.Voters, keys.Member{Replica: uint64(i) + 1})
+			}
+			for i := range voters {
+				if left&(1<<i) != 0 {
+					n++
+					f.holders = append(f.holders, holder{&Survey{}, &Replica{Replica: uint64(i) + 1, meta: m}})
+				}
+			}
+			sure := true
+			for quorum := range 1 << voters {
+				size := 0
+				for i := range voters {
+					size += quorum >> i & 1
+				}
+				if size >= topology.Quorum(voters) && quorum&left == 0 {
+					sure = false
+				}
+			}
+			loss := new(planner).lossOf(f)
+			if (loss == Whole) != (n >= topology.Quorum(voters)) || (loss == Behind) == sure {
+				t.Errorf("%d of %d voters are left: %s", n, voters, loss)
+			}
+		}
+	}
+}
+
+// TestSettle proves that the end of a log is understood as package partition applies it: of orders at one epoch the
+// first counts.
+func TestSettle(t *testing.T) {
+	at := func(ring uint64) []byte { return topology.Position{Ring: ring}.Boundary(testTable) }
+	split := func(epoch, child, ring uint64) command.Entry {
+		return command.Entry{Kind: command.EntrySplit, Epoch: epoch, Split: command.Split{Child: child, At: at(ring)}}
+	}
+	freeze := func(epoch uint64) command.Entry { return command.Entry{Kind: command.EntryFreeze, Epoch: epoch} }
+	thaw := func(epoch uint64) command.Entry { return command.Entry{Kind: command.EntryThaw, Epoch: epoch} }
+	for _, c := range []struct {
+		name   string
+		begun  uint64
+		tail   []command.Entry
+		epoch  uint64
+		born   int
+		frozen bool
+	}{
+		{"nothing", 0, nil, 1, 0, false},
+		{"a split", 0, []command.Entry{split(1, 9, 1<<62)}, 2, 1, false},
+		{"a split twice", 0, []command.Entry{split(1, 9, 1<<62), split(1, 9, 1<<62)}, 2, 1, false},
+		{"two splits", 0, []command.Entry{split(1, 9, 1<<62), split(2, 10, 1<<61)}, 3, 2, false},
+		{"taken back before", 0, []command.Entry{thaw(1), split(1, 9, 1<<62)}, 2, 0, false},
+		{"taken back after", 0, []command.Entry{split(1, 9, 1<<62), thaw(1)}, 2, 1, false},
+		{"frozen", 0, []command.Entry{freeze(1)}, 1, 0, true},
+		{"frozen, then a split", 0, []command.Entry{freeze(1), split(1, 9, 1<<62)}, 1, 0, true},
+		{"frozen and thawed", 0, []command.Entry{freeze(1), thaw(1), freeze(1)}, 2, 0, false},
+		{"outside", 0, []command.Entry{split(1, 9, 0)}, 1, 0, false},
+		{"applied already", 1, []command.Entry{thaw(1)}, 1, 0, false},
+	} {
+		r := Replica{meta: keys.NewMeta(4, keys.Span{Table: testTable})}
+		r.meta.Begun = keys.Begun{Index: 11, Commands: c.begun}
+		for i := range c.tail {
+			r.Tail = append(r.Tail, Command{Index: 11, Place: uint64(i) + 1, Data: command.AppendEntry(nil,
+				&c.tail[i])})
+		}
+		o, err := settle(&Survey{}, &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.meta.Epoch != c.epoch || len(o.born) != c.born || (o.meta.Frozen != 0) != c.frozen {
+			t.Errorf("%s: epoch %d, %d children, frozen at %d", c.name, o.meta.Epoch, len(o.born), o.meta.Frozen)
+		}
+	}
+}
+
+// TestPlan proves what becomes of sets that are whole, lose nothing, lose something, and of which nothing is left.
+func TestPlan(t *testing.T) {
+	w := newWorld(t, 7, []int{1, 2, 3, 7}, []int{1, 2, 5, 6}, []int{1, 4, 5, 6}, []int{4, 5, 6, 7})
+	p, err := w.plan([]int{4, 5, 6, 7}, w.survey(1), w.survey(2), w.survey(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[uint64]Loss{1: Whole, 2: Complete, 3: Behind, 4: Gone, keys.MetaPartition: Whole} {
+		if g := p.groupOf(id); g == nil || g.Loss != want {
+			t.Errorf("partition %d: %+v, want %s", id, g, want)
+		}
+	}
+	s := w.after(p)
+	if got := s.Node(nodeID(5)).State; got != meta.Left {
+		t.Errorf("a lost node is %s", got)
+	}
+	votes := func(part *topology.Partition) (out []int) {
+		for _, r := range part.Sets[0].Replicas {
+			out = append(out, int(r.Node[0]))
+		}
+		slices.Sort(out)
+		return out
+	}
+	parts := s.Map.Partitions(testTable)
+	for i, want := range [][]int{{1, 2, 3, 7}, {1, 2}, {1}} {
+		if got := votes(parts[i]); !slices.Equal(got, want) {
+			t.Errorf("partition %d is on %v, want %v", i+1, got, want)
+		}
+	}
+	if e := parts[3]; e.ID == 4 || e.Parent != 0 || e.Moves != 0 || e.Epoch != 1 || len(votes(e)) != 3 {
+		t.Errorf("in the place of what is gone: %+v", e)
+	}
+	if len(p.Pieces) != 1 || p.Pieces[0].Partition != 4 {
+		t.Errorf("gone: %+v", p.Pieces)
+	}
+	var text strings.Builder
+	p.Print(&text)
+	for _, want := range []string{"GONE", "BEHIND", "COMPLETE", "WHOLE", "DATA MAY BE LOST"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not in\n%s", want, text.String())
+		}
+	}
+}
+
+// TestLongestLog proves that of two survivors the one goes on whose log ends in the later term, however long the other
+// is, and that a frozen partition is thawed by an entry at its end.
+func TestLongestLog(t *testing.T) {
+	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	a, b := w.survey(1), w.survey(2)
+	a.Replicas[1].Last = 500
+	b.Replicas[1].LastTerm, b.Replicas[1].Term = 8, 8
+	freeze := command.Entry{Kind: command.EntryFreeze, Epoch: 1}
+	b.Replicas[1].Tail = []Command{{Index: 101, Place: 1, Data: command.AppendEntry(nil, &freeze)}}
+	b.Replicas[1].Last = 101
+	p, err := w.plan([]int{3, 4}, a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := p.groupOf(1)
+	if g.Loss != Complete || g.Longest != b.Node || len(g.Votes) != 2 {
+		t.Errorf("%+v", g)
+	}
+	if g.Thaw == nil || *g.Thaw != (Thaw{Index: 102, Term: 8, Epoch: 1}) {
+		t.Errorf("thawed by %+v", g.Thaw)
+	}
+	if part := w.after(p).Map.Partition(1); part.Epoch != 2 {
+		t.Errorf("the map has epoch %d", part.Epoch)
+	}
+}
+
+// TestOldRecords proves that where the records may be old no id is given out twice, and the map follows the replicas: a
+// split that the records have not heard of is in it.
+func TestOldRecords(t *testing.T) {
+	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	s := w.survey(1)
+	left := s.Replicas[1].Meta
+	m, err := keys.DecodeMeta(left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := m
+	child.Partition, child.Epoch = 77, 2
+	child.Span.Begin = topology.Position{Ring: 1 << 62}.Boundary(testTable)
+	child.Parents = []keys.Parent{{Partition: m.Partition, Index: 50, Epoch: 1}}
+	child.Voters = []keys.Member{{Replica: 900, Node: nodeID(1)}, {Replica: 901, Node: nodeID(2)}}
+	m.Span.End, m.Epoch = child.Span.Begin, 2
+	s.Replicas[1].Meta = m.Append(nil)
+	s.Replicas = append(s.Replicas, Replica{Partition: 77, Replica: 900, Meta: child.Append(nil), Last: 100,
+		LastTerm: 7, Term: 7})
+	p, err := w.plan([]int{2, 3, 4}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := w.after(p).Map
+	parts := now.Partitions(testTable)
+	if len(parts) != 2 || parts[1].ID != 77 || parts[1].Parent != 1 || len(p.Pieces) != 0 {
+		t.Errorf("%d partitions, gone %+v", len(parts), p.Pieces)
+	}
+	if now.NextPartition() < 78+skipped || now.NextReplica() < 902+skipped {
+		t.Errorf("the next ids are %d and %d", now.NextPartition(), now.NextReplica())
+	}
+}
+
+// TestRefused proves that a plan is not made of what is not sure.
+func TestRefused(t *testing.T) {
+	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	stranger := w.survey(2)
+	stranger.Cluster = ID{9}
+	empty := w.survey(1)
+	empty.Version, empty.Records = 0, nil
+	for _, c := range []struct {
+		text string
+		lost []int
+		left []*Survey
+	}{
+		{"no survey", nil, nil},
+		{"no survey of the nodes 03000000 (n3) and 04000000 (n4)", nil, []*Survey{w.survey(1), w.survey(2)}},
+		{"no survey of node 04000000", []int{3}, []*Survey{w.survey(1), w.survey(2)}},
+		{"is named as lost, and there is a survey", []int{2, 3, 4}, []*Survey{w.survey(1), w.survey(2)}},
+		{"two surveys", []int{2, 3, 4}, []*Survey{w.survey(1), w.survey(1)}},
+		{"two clusters", []int{3, 4}, []*Survey{w.survey(1), stranger}},
+		{"no member is lost", nil, []*Survey{w.survey(1), w.survey(2), w.survey(3), w.survey(4)}},
+		{"has a quorum among these nodes", []int{4}, []*Survey{w.survey(1), w.survey(2), w.survey(3)}},
+		{"only a backup helps", []int{2, 3, 4}, []*Survey{empty}},
+	} {
+		if _, err := w.plan(c.lost, c.left...); err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%v, want %q", err, c.text)
+		}
+	}
+}
+
+// TestAnyLoss proves that whatever nodes are lost, and however far the logs of the others are, the plan makes a map
+// that tiles the ring, gives every set members that survive and have the longest log among them, and never two ids to
+// one.
+func TestAnyLoss(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		const nodes = 7
+		var parts [][]int
+		for range rapid.IntRange(1, 6).Draw(r, "partitions") {
+			order := rapid.Permutation([]int{1, 2, 3, 4, 5, 6, 7}).Draw(r, "nodes")
+			parts = append(parts, order[:rapid.SampledFrom([]int{1, 3, 4}).Draw(r, "voters")])
+		}
+		w := newWorld(t, nodes, parts...)
+		var lost []int
+		var left []*Survey
+		for n := 1; n <= nodes; n++ {
+			if n > 1 && rapid.Bool().Draw(r, "lost") {
+				lost = append(lost, n)
+				continue
+			}
+			s := w.survey(n)
+			for i := range s.Replicas {
+				s.Replicas[i].Last += uint64(rapid.IntRange(0, 3).Draw(r, "more"))
+				s.Replicas[i].LastTerm += uint64(rapid.IntRange(0, 1).Draw(r, "term"))
+			}
+			left = append(left, s)
+		}
+		p, err := w.plan(lost, left...)
+		if err != nil {
+			if !strings.Contains(err.Error(), "quorum among these") && !strings.Contains(err.Error(),
+				"no member is lost") {
+				r.Fatal(err)
+			}
+			return
+		}
+		s := w.after(p)
+		for _, part := range s.Map.Partitions(testTable) {
+			g := p.groupOf(uint64(part.ID))
+			if g == nil || !g.Forced {
+				continue
+			}
+			longest := slices.IndexFunc(left, func(s *Survey) bool { return s.Node == g.Longest })
+			for _, o := range left {
+				if rep := o.of(g.Partition); rep != nil && rep.longer(left[longest].of(g.Partition)) > 0 {
+					r.Fatalf("partition %d: the log of %s is longer than that of %s", part.ID, o.Node.Short(),
+						g.Longest.Short())
+				}
+			}
+			if g.Votes[0].Node != g.Longest || g.Loss != Whole && len(g.Votes) > 2 {
+				r.Fatalf("partition %d: %+v", part.ID, g)
+			}
+			for _, m := range part.Sets[0].Replicas {
+				if slices.Contains(lost, int(m.Node[0])) {
+					r.Fatalf("partition %d has a replica on a node that is lost", part.ID)
+				}
+			}
+		}
+	})
+}
