@@ -134,8 +134,11 @@ func TestRecoverTwoOfFour(t *testing.T) {
 		t.Error("the plan does not say that nothing is lost")
 	}
 	f.refuses("is not in the plan", "recover", "apply", "--yes", "--plan", plan, "--data", old)
-	b.applyKilled(plan)
 	a.applyKilled(plan)
+	a.start()
+	b.comesBack("carry the plan out there") // which was forgotten
+	a.kill()
+	b.applyKilled(plan)
 	f.must("recover", "apply", "--yes", "--plan", plan, "--data", a.dir)
 	started := time.Now()
 	a.start()

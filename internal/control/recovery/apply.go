@@ -85,9 +85,9 @@ func (p *Plan) check(d *directory, digest string) (begun bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	sum, err := s.fingerprint()
+	sum, err := s.fingerprint(p.forced())
 	if err == nil && sum != p.Nodes[at].Survey {
-		err = errors.New("it has changed since it was surveyed (was the node started?): survey it again, and make a new plan")
+		err = errors.New("it has changed since it was surveyed, the node has run: survey it again, and make a new plan")
 	}
 	return false, err
 }

@@ -192,8 +192,8 @@ func checkApplied(t *testing.T, p *Plan, store *storage.Store, log *raftlog.Stor
 	}
 }
 
-// TestChangedDirectory proves that a plan is refused in a directory that was started since it was surveyed, in one of
-// another node, and that files which were changed are no plans and no surveys.
+// TestChangedDirectory proves that a plan is refused in a directory whose logs have gone on since it was surveyed, and in
+// one of another node, and that files which were changed are no plans and no surveys; a start alone is no change.
 func TestChangedDirectory(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	dir, other := w.directoryOf(1), w.directoryOf(2)
@@ -223,10 +223,27 @@ func TestChangedDirectory(t *testing.T) {
 	if err := Apply(p, digest, other, time.Now()); err == nil || !strings.Contains(err.Error(), "is not in the plan") {
 		t.Errorf("another node: %v", err)
 	}
+	grows := func(_ *storage.Store, log *raftlog.Store) {
+		l := log.NewBatch()
+		entry := &pb.Entry{Index: new(uint64(103)), Term: new(uint64(9)), Type: new(pb.EntryNormal)}
+		if err := errors.Join(l.Append(1, []*pb.Entry{entry}), l.Commit(true), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grown := filepath.Join(t.TempDir(), "grown")
+	if err := os.CopyFS(grown, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := starts(t, grown, grows); err != nil {
+		t.Fatal(err)
+	}
+	if err := Apply(p, digest, grown, time.Now()); err == nil || !strings.Contains(err.Error(), "has changed") {
+		t.Errorf("its log has grown: %v", err)
+	}
 	if err := starts(t, dir, func(*storage.Store, *raftlog.Store) {}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Apply(p, digest, dir, time.Now()); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if err := Apply(p, digest, dir, time.Now()); err != nil {
 		t.Errorf("it was started: %v", err)
 	}
 	b, err := os.ReadFile(planName)

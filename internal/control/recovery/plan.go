@@ -145,7 +145,7 @@ func Make(surveys []*Survey, lost []string, stored map[uint32]string, now time.T
 		absorbed: map[uint64]bool{}, plan: &Plan{Made: now.UTC().Truncate(time.Second)}}
 	slices.SortFunc(p.surveys, func(a, b *Survey) int { return bytes.Compare(a.Node[:], b.Node[:]) })
 	for _, step := range []func() error{
-		p.checkSurveys, p.find, p.readRecords, func() error { return p.checkMembers(lost) }, p.judge, p.drawMap,
+		p.checkSurveys, p.find, p.readRecords, func() error { return p.checkMembers(lost) }, p.judge, p.drawMap, p.sign,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -269,12 +269,7 @@ func (p *planner) checkMembers(lost []string) error {
 		case surveyed[n.ID] == nil:
 			missing = append(missing, fmt.Sprintf("%s (%s)", n.ID.Short(), n.Internal))
 		default:
-			s := surveyed[n.ID]
-			sum, err := s.fingerprint()
-			if err != nil {
-				return err
-			}
-			p.plan.Nodes = append(p.plan.Nodes, Survivor{Node: node, Dir: s.Dir, Survey: sum})
+			p.plan.Nodes = append(p.plan.Nodes, Survivor{Node: node, Dir: surveyed[n.ID].Dir})
 		}
 	}
 	if len(missing) == 0 && len(p.plan.Lost) == 0 {
@@ -332,6 +327,34 @@ func (p *planner) judge() error {
 		}
 	}
 	return nil
+}
+
+// sign notes what each directory has now.
+func (p *planner) sign() (err error) {
+	forced := p.plan.forced()
+	for i := range p.plan.Nodes {
+		n := &p.plan.Nodes[i]
+		for _, s := range p.surveys {
+			if s.Node != n.Node.Node {
+				continue
+			}
+			if n.Survey, err = s.fingerprint(forced); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// forced are the partitions whose sets get new members.
+func (p *Plan) forced() map[uint64]bool {
+	out := map[uint64]bool{}
+	for i := range p.Groups {
+		if g := &p.Groups[i]; g.Forced {
+			out[g.Partition] = true
+		}
+	}
+	return out
 }
 
 func (p *planner) sortGroups() {

@@ -116,10 +116,17 @@ func (s *Survey) decode() error {
 	return nil
 }
 
-// fingerprint tells whether a directory has changed since it was surveyed.
-func (s *Survey) fingerprint() (string, error) {
-	same := *s
-	same.Taken, same.Dir = time.Time{}, ""
+// fingerprint tells whether a directory has changed since it was surveyed, as far as a plan goes by it: the records, and
+// the states and logs of the partitions that get new members. That the node was started is no change. It does not
+// matter what it has promised to nodes that will not be heard again.
+func (s *Survey) fingerprint(forced map[uint64]bool) (string, error) {
+	same := Survey{Cluster: s.Cluster, Node: s.Node, Birth: s.Birth, Version: s.Version, Records: s.Records}
+	for _, r := range s.Replicas {
+		if forced[r.Partition] {
+			r.Term = 0
+			same.Replicas = append(same.Replicas, r)
+		}
+	}
 	b, err := json.Marshal(&same)
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:]), err
