@@ -95,6 +95,9 @@ type recoverSurveyCommand struct {
 
 // Run surveys a directory.
 func (c *recoverSurveyCommand) Run(out io.Writer) error {
+	if _, err := os.Lstat(c.File); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s is there already", c.File)
+	}
 	s, err := recovery.Take(c.Data, time.Now())
 	if err != nil {
 		return err

@@ -286,6 +286,7 @@ func (a *applier) changeState() error {
 		case g.Partition == keys.MetaPartition:
 			if !ok {
 				m = keys.NewMeta(g.Partition, keys.Span{Table: keys.MetaID})
+				m.Region = a.Region
 			}
 			m.Applied, m.Term = a.Index, a.Term
 		case !ok:

@@ -93,7 +93,8 @@ func (p *planner) drawMeta() *topology.Partition {
 	part := *p.base.Map.Meta()
 	part.Moves++
 	part.Reason, part.Wish = nil, nil
-	part.Sets = []topology.ReplicaSet{setOf(part.Sets[0].Region, g)}
+	p.plan.Region = part.Sets[0].Region
+	part.Sets = []topology.ReplicaSet{setOf(p.plan.Region, g)}
 	return &part
 }
 

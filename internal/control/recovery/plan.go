@@ -35,6 +35,8 @@ type Plan struct {
 	Version     uint64
 	Records     []Record
 	Index, Term uint64
+	// Region is that of the meta partition.
+	Region string
 	// Warnings are said to people.
 	Warnings []string
 }

@@ -282,6 +282,88 @@ func TestLongestLog(t *testing.T) {
 	}
 }
 
+// TestMergeHalfway proves that a merge which is in the longest log is in the map, and that one which is not is taken
+// back: its right half is thawed.
+func TestMergeHalfway(t *testing.T) {
+	for _, merged := range []bool{true, false} {
+		w := newWorld(t, 4, []int{1, 2, 3, 4}, []int{1, 2, 3, 4})
+		m, err := w.state.Map.BeginJoin(1, 2, topology.ByHand, time.Unix(1, 0))
+		for _, r := range m.Partition(2).Sets[0].Replicas {
+			if err == nil {
+				m, err = m.JoinReady(2, r.ID, 90, time.Unix(1, 0))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.state = w.state.WithMap(m)
+		a, b := w.survey(1), w.survey(2)
+		for _, s := range []*Survey{a, b} {
+			right := s.of(2)
+			frozen, err := keys.DecodeMeta(right.Meta)
+			if err != nil {
+				t.Fatal(err)
+			}
+			frozen.Frozen = 90
+			right.Meta = frozen.Append(nil)
+		}
+		if merged {
+			e := command.Entry{Kind: command.EntryMerge, Epoch: 1, Merge: command.Merge{Right: 2, Frozen: 90,
+				RightEpoch: 1}}
+			left := b.of(1)
+			left.Last, left.Tail = 101, []Command{{Index: 101, Place: 1, Data: command.AppendEntry(nil, &e)}}
+		}
+		p, err := w.plan([]int{3, 4}, a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := w.after(p).Map.Partitions(testTable)
+		if merged {
+			if len(parts) != 1 || parts[0].ID != 1 || parts[0].Epoch != 2 || parts[0].Join != nil ||
+				p.groupOf(2) != nil {
+				t.Errorf("merged: %d partitions, %+v", len(parts), parts[0])
+			}
+			continue
+		}
+		g := p.groupOf(2)
+		if len(parts) != 2 || parts[1].Epoch != 2 || parts[0].Join != nil || g.Thaw == nil || g.Thaw.Index != 101 {
+			t.Errorf("taken back: %d partitions, %+v", len(parts), g)
+		}
+	}
+}
+
+// TestSplitInTail proves that a child which is in its parent's log alone is in the map, with members beside the
+// parent's.
+func TestSplitInTail(t *testing.T) {
+	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	m, err := w.state.Map.BeginSplit(1, topology.Position{Ring: 1 << 62}, topology.ByHand, time.Unix(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.state = w.state.WithMap(m)
+	a, b := w.survey(1), w.survey(2)
+	cut := m.Partition(1).Cut
+	split := command.Split{Child: uint64(cut.Child), At: cut.At.Boundary(testTable)}
+	for _, r := range m.Partition(1).ChildSets()[0].Replicas {
+		split.Voters = append(split.Voters, keys.Member{Replica: uint64(r.ID), Node: r.Node})
+	}
+	e := command.Entry{Kind: command.EntrySplit, Epoch: 1, Split: split}
+	parent := a.of(1)
+	parent.Last, parent.Tail = 101, []Command{{Index: 101, Place: 1, Data: command.AppendEntry(nil, &e)}}
+	p, err := w.plan([]int{3, 4}, a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := w.after(p).Map.Partitions(testTable)
+	if len(parts) != 2 || parts[1].ID != cut.Child || parts[1].Parent != 1 || parts[0].Cut != nil {
+		t.Fatalf("%d partitions", len(parts))
+	}
+	child := p.groupOf(uint64(cut.Child))
+	if len(child.Votes) != 2 || child.Votes[0].Node != a.Node || !child.Forced || len(parts[1].Sets[0].Replicas) != 2 {
+		t.Errorf("the child is %+v", child)
+	}
+}
+
 // TestOldRecords proves that where the records may be old no id is given out twice, and the map follows the replicas: a
 // split that the records have not heard of is in it.
 func TestOldRecords(t *testing.T) {

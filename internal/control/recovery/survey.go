@@ -116,8 +116,8 @@ func (s *Survey) decode() error {
 	return nil
 }
 
-// fingerprint tells whether a directory has changed since it was surveyed, as far as a plan goes by it: the records, and
-// the states and logs of the partitions that get new members. That the node was started is no change. It does not
+// fingerprint tells whether a directory has changed since it was surveyed, as far as a plan goes by it: the records,
+// and the states and logs of the partitions that get new members. That the node was started is no change. It does not
 // matter what it has promised to nodes that will not be heard again.
 func (s *Survey) fingerprint(forced map[uint64]bool) (string, error) {
 	same := Survey{Cluster: s.Cluster, Node: s.Node, Birth: s.Birth, Version: s.Version, Records: s.Records}
@@ -148,7 +148,7 @@ func open(dir string, readOnly bool) (*directory, error) {
 	}
 	store, err := storage.Open(vfs.Default, dir, storage.Options{ReadOnly: readOnly})
 	if err != nil {
-		return nil, fmt.Errorf("%w (the node has to be stopped)", err)
+		return nil, err
 	}
 	d := &directory{store: store}
 	if err := d.openLog(dir, readOnly); err != nil {

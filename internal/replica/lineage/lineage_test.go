@@ -167,6 +167,35 @@ func TestPartsGoTogether(t *testing.T) {
 	}
 }
 
+// TestRename proves that a directory is another owner's after Rename, which may be repeated, goes on with its starts,
+// and is the old one's no more; and that Check says so without a start.
+func TestRename(t *testing.T) {
+	var d directory
+	d.start(t)
+	other := []byte("else")
+	for range 2 {
+		if err := Rename(&d, owner, other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Rename(&d, []byte("nobo"), owner); !errors.Is(err, ErrOtherLog) {
+		t.Errorf("a stranger's log was renamed: %v", err)
+	}
+	o, err := Open(&d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Check(owner, &d); !errors.Is(err, ErrOtherLog) {
+		t.Errorf("it is the old owner's: %v", err)
+	}
+	if err := o.Check(other, &directory{}); !errors.Is(err, ErrNotWhole) {
+		t.Errorf("it goes with no log: %v", err)
+	}
+	if err := errors.Join(o.Check(other, &d), o.Begin(other, &d)); err != nil || o.Lineage.Number != 2 {
+		t.Errorf("start %d: %v", o.Lineage.Number, err)
+	}
+}
+
 // TestRefusalStays proves that a directory that was refused for good says so when it is opened again.
 func TestRefusalStays(t *testing.T) {
 	var d directory

@@ -43,6 +43,10 @@ func TestHandshakeMatrix(t *testing.T) {
 		{"too old", with(func(h *hello) { h.least, h.most = 0, 0 }), ErrVersion, ErrVersion},
 		{"versions the wrong way round", with(func(h *hello) { h.least, h.most = 1, 0 }), ErrVersion, ErrVersion},
 		{"another cluster", with(func(h *hello) { h.cluster[3] = 1 }), ErrCluster, ErrCluster},
+		{"the cluster that this one was", with(func(h *hello) { h.cluster[3] = 7 }), ErrCopy, ErrCopy},
+		{"what this cluster has become", with(func(h *hello) {
+			h.cluster[3], h.status, h.text = 1, statusCopy, "recovered on Friday"
+		}), ErrCluster, ErrCopy},
 		{"no cluster", with(func(h *hello) { h.cluster = ClusterID{} }), ErrCluster, ErrCluster},
 		{"itself", with(func(h *hello) { h.node = id(1) }), ErrSelf, ErrSelf},
 		{"meant for another node", with(func(h *hello) { h.to = id(3) }), ErrOtherNode, ErrOtherNode},
@@ -57,12 +61,18 @@ func TestHandshakeMatrix(t *testing.T) {
 		}
 		return nil
 	}
+	former := func(cluster ClusterID, _ NodeID) string {
+		if cluster[3] == 7 {
+			return "recovered on Friday"
+		}
+		return ""
+	}
 	for _, c := range cases {
 		t.Run(c.name+"/accepted", func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *memnet.Network) {
 				var seen error
 				start(t, n, 1, Handlers{},
-					Options{Admit: admit, Events: Events{HandshakeRefused: func(_ string, err error) {
+					Options{Admit: admit, Former: former, Events: Events{HandshakeRefused: func(_ string, err error) {
 						seen = err
 					}}})
 				conn, err := n.Dialler("stranger")(t.Context(), host(1))
@@ -97,7 +107,7 @@ func TestHandshakeMatrix(t *testing.T) {
 				}
 				defer l.Close()
 				answerHello(l, c.peer)
-				tr := start(t, n, 1, Handlers{}, Options{Admit: admit})
+				tr := start(t, n, 1, Handlers{}, Options{Admit: admit, Former: former})
 				s, err := tr.connect(t.Context(), host(2), Raft, id(2))
 				if !errors.Is(err, c.dialled) {
 					t.Fatalf("%v, want %v", err, c.dialled)
