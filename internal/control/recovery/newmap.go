@@ -139,9 +139,7 @@ func (p *planner) drawTable(table uint32, next *meta.State) ([]*topology.Partiti
 		if err != nil {
 			return nil, err
 		}
-		if part != nil {
-			ps = append(ps, part)
-		}
+		ps = append(ps, part)
 	}
 	slices.SortFunc(ps, func(a, b *topology.Partition) int { return a.Span.Begin.Compare(b.Span.Begin) })
 	return p.fill(table, ps, next)
@@ -157,15 +155,14 @@ func (p *planner) keeps(part *topology.Partition) bool {
 	return f != nil && f.group != nil && !f.group.Forced
 }
 
-// draw is the partition that a replica set with new members has; nil for one that a later child of the same parent is
-// made of.
+// draw is the partition that a replica set with new members has.
 func (p *planner) draw(id topology.PartitionID, f *found) (*topology.Partition, error) {
 	span, err := topology.SpanOf(f.meta.Span)
 	if err != nil {
 		return nil, fmt.Errorf("partition %d: %w", id, err)
 	}
-	if f.newborn {
-		p.bear(uint64(id), f)
+	if f.newborn && !p.bear(uint64(id), f) {
+		return nil, fmt.Errorf("partition %d is to be born of one that is not there: only a backup helps", id)
 	}
 	part := topology.Partition{ID: id, Table: f.meta.Span.Table, Level: f.meta.Feature}
 	region := f.meta.Region
@@ -190,9 +187,13 @@ func (p *planner) draw(id topology.PartitionID, f *found) (*topology.Partition, 
 }
 
 // bear gives a child that is in the log of its parent, and not born yet, those members that are beside the parent's new
-// ones. The log will have no others: see reform.
-func (p *planner) bear(id uint64, f *found) {
-	parent := p.found[f.meta.Parents[0].Partition].group
+// ones, and reports whether there are any. The log will have no others: see reform.
+func (p *planner) bear(id uint64, f *found) bool {
+	of := p.found[f.meta.Parents[0].Partition]
+	if of == nil || of.group == nil {
+		return false
+	}
+	parent := of.group
 	g := *parent
 	g.Partition, g.Last, g.Thaw, g.Votes, g.Learns = id, f.meta.Applied, nil, nil, nil
 	beside := func(members []Member) (out []Member) {
@@ -205,6 +206,7 @@ func (p *planner) bear(id uint64, f *found) {
 	}
 	g.Votes, g.Learns = beside(parent.Votes), beside(parent.Learns)
 	f.group = &g
+	return len(g.Votes) > 0
 }
 
 // fill completes the ring of a table.

@@ -133,9 +133,9 @@ type planner struct {
 type found struct {
 	holders []holder // the longest log first; none for one that is yet to be born
 	outcome
-	// newborns are what the outcome of its parent says; kept says that the map has it as it was.
-	newborn, kept bool
-	group         *Group
+	// newborn says that it is in the log of its parent alone.
+	newborn bool
+	group   *Group
 }
 
 // Make plans the recovery of a cluster out of the surveys of all survivors. lost names the members that are given up,
