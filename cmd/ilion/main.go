@@ -47,6 +47,7 @@ type commands struct {
 	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`
 	Load         loadCommand         `cmd:"" help:"Load files of CSV or JSON lines into a table."`
 	Unload       unloadCommand       `cmd:"" help:"Write a table, or what a query answers, to files of CSV or JSON lines."`
+	Import       importCommand       `cmd:"" help:"Copy schema and rows of a live Cassandra, or another Ilion, and follow what changes."`
 	Bench        benchCommand        `cmd:"" help:"Load a CQL server and measure it."`
 	HashPassword hashPasswordCommand `cmd:"" name:"hash-password" help:"Read a password from stdin and print its hash for auth.users."`
 	Completion   completionCommand   `cmd:"" help:"Print the script by which a shell completes commands and options."`

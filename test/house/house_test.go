@@ -40,6 +40,10 @@ var sameWing = map[string]string{
 	"internal/replica/moment":     "internal/replica/partition",
 	"internal/tool/bulk":          "internal/tool/rawclient internal/tool/bulk/pipeline internal/tool/bulk/text",
 	"internal/tool/bulk/pipeline": "internal/tool/rawclient",
+	"internal/tool/migration": "internal/tool/bulk internal/tool/bulk/pipeline internal/tool/migration/cells " +
+		"internal/tool/migration/outline",
+	"internal/tool/migration/cells":   "internal/tool/bulk internal/tool/rawclient",
+	"internal/tool/migration/outline": "internal/tool/bulk",
 	"internal/tool/shell": "internal/tool/rawclient internal/tool/shell/statement internal/tool/shell/display " +
 		"internal/tool/shell/completion",
 	"internal/tool/shell/completion": "internal/tool/shell/statement",

@@ -189,8 +189,8 @@ func (l *load) run(ctx context.Context, resumed bool, s *source) (*LoadReport, e
 	return rep, err
 }
 
-// rejected says whether an error is about a row, and not about the server or the connection.
-func rejected(err error) bool {
+// Rejected says whether an error is about a row, and not about the server or the connection.
+func Rejected(err error) bool {
 	e, ok := errors.AsType[*cqlwire.Error](err)
 	return ok && (e.Code == cqlwire.CodeInvalid || e.Code == cqlwire.CodeServer || e.Code == cqlwire.CodeConfig ||
 		e.Code == cqlwire.CodeWriteFailure || e.Code == cqlwire.CodeFunctionFailure || e.Code == cqlwire.CodeProtocol)

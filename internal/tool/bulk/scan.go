@@ -14,8 +14,14 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// PageRows is how many rows are asked for at once.
-const PageRows = 1000
+// PageRows is how many rows are asked for at once, pageBytes how many bytes a page is to have at most where rows are
+// large: servers other than Ilion make pages of rows only.
+const (
+	PageRows  = 1000
+	pageBytes = 4 << 20
+	// firstRows is how many rows are asked for before it is known how large they are.
+	firstRows = 100
+)
 
 // TokenRange is the tokens above Above up to Last.
 type TokenRange struct{ Above, Last int64 }
@@ -57,7 +63,7 @@ func (r *Reader) Close() {
 // the connection over is asked for again, Client.Retries times at most.
 func (r *Reader) Pages(ctx context.Context, text string, f func(*cqlwire.Result) error) error {
 	q := cqlwire.Query{Text: []byte(text)}
-	q.Consistency, q.PageSize = r.Client.Consistency, PageRows
+	q.Consistency, q.PageSize = r.Client.Consistency, firstRows
 	for {
 		res, err := r.page(ctx, &q)
 		if err != nil {
@@ -68,6 +74,10 @@ func (r *Reader) Pages(ctx context.Context, text string, f func(*cqlwire.Result)
 		}
 		if q.PagingState = res.PagingState; q.PagingState == nil {
 			return nil
+		}
+		q.PageSize = PageRows
+		if n := len(res.Cells); n > 0 {
+			q.PageSize = int32(min(PageRows, max(1, pageBytes*res.RowCount/n)))
 		}
 	}
 }

@@ -40,8 +40,22 @@ type Column struct {
 	// Kind is partition_key, clustering, static or regular.
 	Kind string
 	// Type is the text of the type.
-	Type     string
-	position int32
+	Type string
+	// Descending is the order of a clustering column.
+	Descending bool
+	position   int32
+}
+
+// String describes it without its name.
+func (c Column) String() string {
+	text := c.Type + ", " + strings.ReplaceAll(c.Kind, "_", " ")
+	if c.IsKey() {
+		text += fmt.Sprintf(" %d", c.position+1)
+	}
+	if c.Descending {
+		text += ", descending"
+	}
+	return text
 }
 
 // IsKey tells whether the column is of the primary key.
@@ -61,14 +75,15 @@ func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'
 
 // Describe asks the server for a table.
 func Describe(c *rawclient.Conn, n Name) (*Table, error) {
-	r, err := c.Query("SELECT column_name, kind, position, type FROM system_schema.columns WHERE keyspace_name = " +
+	r, err := c.Query("SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE keyspace_name = " +
 		Quote(n.Keyspace) + " AND table_name = " + Quote(n.Table))
 	if err != nil {
 		return nil, err
 	}
 	t := &Table{Name: n}
 	err = EachRow(r, func(row [][]byte) error {
-		c := Column{Name: string(row[0]), Kind: string(row[1]), Type: string(row[3])}
+		c := Column{Name: string(row[0]), Kind: string(row[1]), Type: string(row[3]),
+			Descending: string(row[4]) == "desc"}
 		if len(row[2]) == 4 {
 			c.position = int32(binary.BigEndian.Uint32(row[2]))
 		}

@@ -112,7 +112,7 @@ func (w *writer) answer(b *block, line int, record string, err error) {
 	switch {
 	case err == nil:
 		w.loaded(b)
-	case rejected(err):
+	case Rejected(err):
 		b.reject(line, record, err)
 	default:
 		w.load.cancel(fmt.Errorf("%s:%d: %w", b.path, line, err))

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/tool/bulk"
+	"github.com/ilion-db/ilion/internal/tool/migration"
+	"github.com/ilion-db/ilion/internal/tool/migration/outline"
+)
+
+type importCommand struct {
+	Copy   importCopyCommand   `cmd:"" default:"withargs" help:"Copy schema and rows, and follow what changes (the default)."`
+	Verify importVerifyCommand `cmd:"" help:"Compare all rows of both sides, and repair what differs."`
+}
+
+// importSource is the server that is imported from, and what of it is meant.
+type importSource struct {
+	From            []string `required:"" placeholder:"HOST:PORT,..." help:"Nodes of the source: Cassandra 4.0 to 5.0, or Ilion."`
+	FromUser        string   `env:"ILION_FROM_USER" help:"User at the source."`
+	FromPassword    string   `env:"ILION_FROM_PASSWORD" help:"Password at the source."`
+	FromConsistency string   `default:"LOCAL_QUORUM" help:"Consistency level of reads of the source."`
+	FromTLS         struct {
+		clientTLS
+	} `embed:"" prefix:"from-" envprefix:"FROM_"`
+
+	Keyspaces []string `placeholder:"KEYSPACE,..." help:"Keyspaces (default: all but those of the system)."`
+	Tables    []string `placeholder:"KEYSPACE.TABLE,..." help:"Tables (default: all of the keyspaces)."`
+	Exclude   []string `placeholder:"KEYSPACE.TABLE,..." help:"Tables to leave out."`
+
+	RateMB     int    `name:"rate-mb" placeholder:"MB" help:"Megabytes a second that are read of the source at most."`
+	RangeMB    int    `name:"range-mb" default:"64" help:"About how many megabytes a range of tokens has."`
+	Checkpoint string `placeholder:"FILE" help:"How far it is, for the next run (default: ilion-import-HOST.checkpoint)."`
+	Restart    bool   `help:"Begin anew, whatever the checkpoint says."`
+	Errors     string `placeholder:"FILE" help:"Rows that are refused, and why (default: ilion-import-HOST.errors)."`
+	MaxErrors  int64  `default:"100" help:"End when more rows than this are refused; -1: never."`
+	bulkClient
+}
+
+type importCopyCommand struct {
+	SchemaOnly  bool          `xor:"only" help:"Copy no rows."`
+	DataOnly    bool          `xor:"only" help:"Copy rows only: the tables have to be there."`
+	SkipRefused bool          `help:"Do without what is refused here; else nothing is copied if something is."`
+	DryRun      bool          `help:"Say what would be done, and do nothing."`
+	Verify      bool          `xor:"then" help:"Compare all rows when they are copied."`
+	Follow      bool          `xor:"then" help:"Go on with pass after pass, to copy what changes, until Ctrl-C."`
+	UntilEqual  bool          `help:"With --follow: end when a whole pass has found nothing that differs."`
+	Pause       time.Duration `default:"10s" help:"With --follow: between passes."`
+	importSource
+}
+
+// Run copies.
+func (c *importCopyCommand) Run(out io.Writer) error {
+	o, err := c.options(out)
+	if err != nil {
+		return err
+	}
+	if c.UntilEqual && !c.Follow {
+		return &usageError{"--until-equal goes with --follow"}
+	}
+	o.SchemaOnly, o.DataOnly, o.SkipRefused, o.DryRun = c.SchemaOnly, c.DataOnly, c.SkipRefused, c.DryRun
+	o.Verify, o.Follow, o.UntilEqual, o.Pause = c.Verify, c.Follow, c.UntilEqual, c.Pause
+	return c.run(o, out)
+}
+
+type importVerifyCommand struct {
+	Repair     bool `help:"Make what differs here as it is in the source, even if it is newer here."`
+	ValuesOnly bool `help:"Compare values only, not when they were written and whether they end."`
+	importSource
+}
+
+// Run compares.
+func (c *importVerifyCommand) Run(out io.Writer) error {
+	o, err := c.options(out)
+	if err != nil {
+		return err
+	}
+	o.VerifyOnly, o.Repair, o.ValuesOnly = true, c.Repair, c.ValuesOnly
+	return c.run(o, out)
+}
+
+// options checks what copying and verifying have in common.
+func (c *importSource) options(out io.Writer) (migration.Options, error) {
+	o := migration.Options{RangeBytes: int64(c.RangeMB) << 20, Rate: c.Rate, ByteRate: c.RateMB * 1_000_000,
+		Checkpoint: c.Checkpoint, Errors: c.Errors, Restart: c.Restart, MaxErrors: c.MaxErrors, Progress: c.progress,
+		Out: out}
+	if c.RateMB < 0 || c.RangeMB < 1 || c.MaxErrors < -1 {
+		return o, &usageError{"--rate-mb is 0 or more, --range-mb 1 or more, --max-errors -1 or more"}
+	}
+	var err error
+	if o.Target, err = c.client(); err != nil {
+		return o, err
+	}
+	source := c.bulkClient
+	source.credentials = credentials{User: c.FromUser, Password: c.FromPassword}
+	source.clientTLS, source.Consistency, source.Addr = c.FromTLS.clientTLS, c.FromConsistency, nil
+	for _, a := range c.From {
+		source.Addr = append(source.Addr, withPort(a))
+	}
+	if o.Source, err = source.client(); err != nil {
+		return o, fmt.Errorf("source: %w", err)
+	}
+	for _, l := range []struct {
+		to    *[]bulk.Name
+		names []string
+	}{{&o.Select.Tables, c.Tables}, {&o.Select.Exclude, c.Exclude}} {
+		for _, s := range l.names {
+			n, err := bulk.ParseName(s)
+			if err != nil {
+				return o, &usageError{err.Error()}
+			}
+			*l.to = append(*l.to, n)
+		}
+	}
+	o.Select.Keyspaces = outline.Names(c.Keyspaces)
+	host := strings.NewReplacer(":", "_", "/", "_").Replace(source.Addr[0])
+	for file, ending := range map[*string]string{&o.Checkpoint: ".checkpoint", &o.Errors: ".errors"} {
+		if *file == "" {
+			*file = "ilion-import-" + host + ending
+		}
+	}
+	return o, nil
+}
+
+func (c *importSource) run(o migration.Options, out io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	rep, err := migration.Run(ctx, o)
+	if rep == nil {
+		return err
+	}
+	for _, d := range rep.Differences {
+		fmt.Fprintf(out, "%s: %s: %s\n", d.Table, d.Key, d.What)
+	}
+	if n := rep.Tally.Different - int64(len(rep.Differences)); len(rep.Differences) > 0 && n > 0 {
+		fmt.Fprintf(out, "and %d more\n", n)
+	}
+	if rep.Tally.Refused > 0 {
+		fmt.Fprintf(os.Stderr, "ilion: the refused rows, and why, are in %s\n", o.Errors)
+	}
+	return err
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cells
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/bulk"
+)
+
+// unknown is the time of a cell whose server does not tell it.
+const unknown = math.MinInt64
+
+// Cell is what was written at once: a value, or an element of a collection, or a field.
+type Cell struct {
+	// key is that of a map, the element of a set, the number of a field; nil otherwise.
+	key, value []byte
+	// time is in microseconds since 1970; ttl is how many seconds were left when it was read, 0 for no end.
+	time int64
+	ttl  int32
+}
+
+// Row is a row as it was read, or the static cells of a logical partition.
+type Row struct {
+	// Key is the partition key, and the clustering key unless it is Static.
+	Key    [][]byte
+	Static bool
+	// columns has the cells of each column, none where it is null.
+	columns [][]Cell
+	// at is when it was read.
+	at time.Time
+	// ends says that all its cells are about to end.
+	ends bool
+	// token, partition and clustering are where it stands.
+	token                 token.Token
+	partition, clustering []byte
+}
+
+// Newest is the highest time of its cells, math.MinInt64 if it tells none.
+func (r *Row) Newest() int64 {
+	newest := int64(unknown)
+	for _, cells := range r.columns {
+		for _, c := range cells {
+			newest = max(newest, c.time)
+		}
+	}
+	return newest
+}
+
+// empty says that the row has no cells: that it is there is all there is of it.
+func (r *Row) empty() bool {
+	return !slices.ContainsFunc(r.columns, func(cells []Cell) bool { return len(cells) > 0 })
+}
+
+// compare is the order in which servers send rows.
+func (r *Row) compare(o *Row) int {
+	if c := cmp.Or(r.token.Compare(o.token), bytes.Compare(r.partition, o.partition)); c != 0 {
+		return c
+	}
+	if r.Static != o.Static {
+		if r.Static {
+			return -1
+		}
+		return 1
+	}
+	return bytes.Compare(r.clustering, o.clustering)
+}
+
+// decoder makes rows of pages.
+type decoder struct {
+	q *Query
+	// last is the partition key of the row before.
+	last []byte
+	any  bool
+}
+
+// page appends the rows of a page: views over it.
+func (d *decoder) page(p *cqlwire.Result, at time.Time) (rows []Row, err error) {
+	l := d.q.layout
+	keys := len(l.Partition) + len(l.Clustering)
+	err = bulk.EachRow(p, func(row [][]byte) error {
+		r := Row{Key: slices.Clone(row[:len(l.Partition)]), at: at}
+		r.partition = token.AppendKey(nil, r.Key...)
+		r.token = token.Hash(r.partition)
+		begins := !d.any || !bytes.Equal(d.last, r.partition)
+		d.last, d.any = r.partition, true
+		cells := row[keys:]
+		if len(l.Static) > 0 {
+			s := r
+			s.Static = true
+			if s.columns, cells, err = d.cells(l.Static, cells); err != nil {
+				return err
+			}
+			if begins && !s.empty() {
+				rows = append(rows, s)
+			}
+			if len(l.Clustering) > 0 && row[len(l.Partition)] == nil {
+				return nil // there is nothing but static cells
+			}
+		}
+		r.Key = append(r.Key, row[len(l.Partition):keys]...)
+		for i, c := range l.Clustering {
+			r.clustering = c.Type.AppendKey(r.clustering, row[len(l.Partition)+i], c.Descending)
+		}
+		if r.columns, _, err = d.cells(l.Regular, cells); err != nil {
+			return err
+		}
+		rows = append(rows, r)
+		return nil
+	})
+	return rows, err
+}
+
+func (d *decoder) cells(columns []Column, row [][]byte) (out [][]Cell, rest [][]byte, err error) {
+	out = make([][]Cell, len(columns))
+	for i := range columns {
+		c := &columns[i]
+		value := row[0]
+		var times, ttls []byte
+		row = row[1:]
+		timed := d.q.layout.timed(c, d.q.elements)
+		if timed {
+			times, ttls, row = row[0], row[1], row[2:]
+		}
+		if value == nil {
+			continue
+		}
+		if out[i], err = d.column(c, value, times, ttls, timed); err != nil {
+			return nil, nil, fmt.Errorf("column %s: %w", c.Name, err)
+		}
+	}
+	return out, row, nil
+}
+
+func (d *decoder) column(c *Column, value, times, ttls []byte, timed bool) ([]Cell, error) {
+	if !c.Several {
+		cell := Cell{value: value, time: unknown}
+		if timed {
+			if len(times) != 8 || ttls != nil && len(ttls) != 4 {
+				return nil, fmt.Errorf("the server tells no time of it")
+			}
+			cell.time, cell.ttl = int64(binary.BigEndian.Uint64(times)), seconds(ttls)
+		}
+		return []Cell{cell}, nil
+	}
+	var cells []Cell
+	c.cellsOf(value, func(key, value []byte) { cells = append(cells, Cell{key: key, value: value, time: unknown}) })
+	if timed {
+		wire, left := elements(times), elements(ttls)
+		if len(wire) < len(cells) {
+			return nil, fmt.Errorf("the server tells %d times of %d elements", len(wire), len(cells))
+		}
+		for i := range cells {
+			if len(wire[i]) == 8 {
+				cells[i].time = int64(binary.BigEndian.Uint64(wire[i]))
+			}
+			if i < len(left) {
+				cells[i].ttl = seconds(left[i])
+			}
+		}
+	}
+	// A field that is null is no cell.
+	return slices.DeleteFunc(cells, func(c Cell) bool { return c.value == nil }), nil
+}
+
+// seconds is a TTL, of which null is none. One that has less than a second left is still one.
+func seconds(wire []byte) int32 {
+	if len(wire) != 4 {
+		return 0
+	}
+	return max(1, int32(binary.BigEndian.Uint32(wire)))
+}
+
+// elements are the elements of a list.
+func elements(list []byte) (out [][]byte) {
+	for _, e := range numbers.Elements(list) {
+		out = append(out, e)
+	}
+	return out
+}
+
+// Stream is the rows of a range of tokens in order.
+type Stream struct {
+	rows  []Row
+	pages chan []Row
+	err   error // set before pages is closed
+	last  *Row
+	// Bytes and Rows are what has been read.
+	Rows int64
+}
+
+// Read begins to read the rows of a range. paced is called with the rows and bytes of each page before the next is
+// asked for. The stream is to be read to its end, or the context to be cancelled.
+func (q *Query) Read(ctx context.Context, r *bulk.Reader, tokens bulk.TokenRange, paced func(rows, bytes int)) *Stream {
+	s := &Stream{pages: make(chan []Row, 1)}
+	go func() {
+		defer close(s.pages)
+		d := decoder{q: q}
+		s.err = r.Pages(ctx, q.Range(tokens), func(p *cqlwire.Result) error {
+			rows, err := d.page(p, time.Now())
+			if err != nil {
+				return err
+			}
+			if paced != nil {
+				paced(p.RowCount, len(p.Cells))
+			}
+			select {
+			case s.pages <- rows:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}()
+	return s
+}
+
+// Next is the next row, nil behind the last. It is an error if rows are not in the order of tokens and keys.
+func (s *Stream) Next() (*Row, error) {
+	for len(s.rows) == 0 {
+		var ok bool
+		if s.rows, ok = <-s.pages; !ok {
+			return nil, s.err
+		}
+	}
+	r := &s.rows[0]
+	s.rows = s.rows[1:]
+	if s.last != nil && s.last.compare(r) >= 0 {
+		return nil, fmt.Errorf("the server sends rows in another order than that of tokens %d and %d and their keys: "+
+			"its partitioner is not Murmur3, or two partition keys have one token", s.last.token, r.token)
+	}
+	s.last = r
+	s.Rows++
+	return r, nil
+}
+
+// Merge calls f with each row of both streams: with both where both have it, else with nil for the one that does not.
+func Merge(source, target *Stream, f func(source, target *Row) error) error {
+	a, err := source.Next()
+	if err != nil {
+		return fmt.Errorf("source: %w", err)
+	}
+	b, err := target.Next()
+	for err == nil && (a != nil || b != nil) {
+		order := 0
+		switch {
+		case a == nil:
+			order = 1
+		case b == nil:
+			order = -1
+		default:
+			order = a.compare(b)
+		}
+		x, y := a, b
+		if order > 0 {
+			x = nil
+		} else if order < 0 {
+			y = nil
+		}
+		if err := f(x, y); err != nil {
+			return err
+		}
+		if x != nil {
+			if a, err = source.Next(); err != nil {
+				return fmt.Errorf("source: %w", err)
+			}
+		}
+		if y != nil {
+			b, err = target.Next()
+		}
+	}
+	return err
+}
+
+// Drain waits for the end of a stream that is not to be read any more, and whose context is cancelled.
+func (s *Stream) Drain() {
+	for range s.pages {
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/bulk"
+)
+
+// The kinds of objects, as DESCRIBE names them.
+const (
+	Keyspace  = "keyspace"
+	Type      = "type"
+	Function  = "function"
+	Aggregate = "aggregate"
+	Table     = "table"
+	Index     = "index"
+	View      = "materialized_view"
+)
+
+// Object is something of a schema.
+type Object struct {
+	Keyspace, Kind, Name string
+	// Text is the statement that makes it.
+	Text string
+	// Table is what an index or a view belongs to.
+	Table string
+}
+
+// String names it for people.
+func (o Object) String() string {
+	if o.Kind == Keyspace {
+		return "keyspace " + cqltype.QuoteName(o.Keyspace)
+	}
+	name := o.Name
+	if o.Kind != Function && o.Kind != Aggregate { // theirs have their arguments
+		name = cqltype.QuoteName(name)
+	}
+	return strings.ReplaceAll(o.Kind, "_", " ") + " " + cqltype.QuoteName(o.Keyspace) + "." + name
+}
+
+// name is that of a table.
+func (o Object) name() bulk.Name { return bulk.Name{Keyspace: o.Keyspace, Table: o.Name} }
+
+// Selection is what of a schema is meant.
+type Selection struct {
+	// Keyspaces are those meant; none is all but those of the system.
+	Keyspaces []string
+	// Tables are those meant, none for all of the keyspaces; Exclude are those that are not.
+	Tables, Exclude []bulk.Name
+}
+
+// Names are names of keyspaces as they are typed: those without double quotes in lower case.
+func Names(typed []string) (names []string) {
+	for _, s := range typed {
+		names = append(names, cqltype.JSONName(s))
+	}
+	return names
+}
+
+// takes says whether a table is meant.
+func (s Selection) takes(n bulk.Name) bool {
+	return !slices.Contains(s.Exclude, n) && (len(s.Tables) == 0 || slices.Contains(s.Tables, n))
+}
+
+// Read reads the objects of a schema in an order in which they can be made. It is an error if something that is
+// selected is not there.
+func Read(ctx context.Context, r *bulk.Reader, s Selection) ([]Object, error) {
+	keyspaces, err := s.keyspaces(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var all []Object
+	for _, ks := range keyspaces {
+		found, err := describe(ctx, r, ks)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range found {
+			table := bulk.Name{Keyspace: ks, Table: o.Table}
+			if o.Table == "" || s.takes(table) {
+				all = append(all, o)
+			}
+		}
+	}
+	for _, n := range slices.Concat(s.Tables, s.Exclude) {
+		there := slices.ContainsFunc(all, func(o Object) bool { return o.Kind == Table && o.name() == n })
+		if !there && slices.Contains(s.Tables, n) && !slices.Contains(s.Exclude, n) {
+			return nil, fmt.Errorf("the source has no table %s", n)
+		}
+	}
+	order := []string{Keyspace, Type, Function, Aggregate, Table, Index, View}
+	slices.SortStableFunc(all, func(a, b Object) int {
+		return slices.Index(order, a.Kind) - slices.Index(order, b.Kind)
+	})
+	return all, nil
+}
+
+// keyspaces are the names of those that are meant.
+func (s Selection) keyspaces(ctx context.Context, r *bulk.Reader) (names []string, err error) {
+	all := map[string]bool{}
+	err = rows(ctx, r, "SELECT keyspace_name FROM system_schema.keyspaces", func(row []string) {
+		all[row[0]] = true
+	})
+	if err != nil {
+		return nil, err
+	}
+	want := slices.Clone(s.Keyspaces)
+	for _, n := range s.Tables {
+		want = append(want, n.Keyspace)
+	}
+	for _, ks := range want {
+		if !all[ks] {
+			return nil, fmt.Errorf("the source has no keyspace %s", cqltype.QuoteName(ks))
+		}
+	}
+	if len(want) == 0 {
+		for ks := range all {
+			if ks != "system" && !strings.HasPrefix(ks, "system_") {
+				want = append(want, ks)
+			}
+		}
+	}
+	slices.Sort(want)
+	return slices.Compact(want), nil
+}
+
+// describe has a keyspace described by the server.
+func describe(ctx context.Context, r *bulk.Reader, ks string) (found []Object, err error) {
+	belongs := map[string]string{}
+	for _, q := range []string{"index_name, table_name FROM system_schema.indexes",
+		"view_name, base_table_name FROM system_schema.views"} {
+		err := rows(ctx, r, "SELECT "+q+" WHERE keyspace_name = "+bulk.Quote(ks), func(row []string) {
+			belongs[row[0]] = row[1]
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	err = rows(ctx, r, "DESCRIBE KEYSPACE "+cqltype.QuoteName(ks), func(row []string) {
+		o := Object{Keyspace: row[0], Kind: row[1], Name: cqltype.JSONName(row[2]), Text: row[3]}
+		switch o.Kind {
+		case Function, Aggregate:
+			o.Name = row[2]
+		case Table:
+			o.Table = o.Name
+		case Index, View:
+			o.Table = belongs[o.Name]
+		}
+		found = append(found, o)
+	})
+	return found, err
+}
+
+// rows calls f with the rows of a query, all of text.
+func rows(ctx context.Context, r *bulk.Reader, text string, f func(row []string)) error {
+	return r.Pages(ctx, text, func(p *cqlwire.Result) error {
+		if p.Kind != cqlwire.ResultRows {
+			return errors.New("the server answers no rows")
+		}
+		return bulk.EachRow(p, func(row [][]byte) error {
+			texts := make([]string, len(row))
+			for i, v := range row {
+				texts[i] = string(v)
+			}
+			f(texts)
+			return nil
+		})
+	})
+}

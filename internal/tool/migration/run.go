@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/tool/bulk"
+	"github.com/ilion-db/ilion/internal/tool/migration/cells"
+	"github.com/ilion-db/ilion/internal/tool/migration/outline"
+)
+
+// Report is the outcome of a migration.
+type Report struct {
+	// Tally is of the last pass that was made, in this run or before.
+	Tally Tally
+	// Differences are the first of a verification, or of what was kept because it is newer here.
+	Differences []Difference
+}
+
+// migration is one under way.
+type migration struct {
+	o      *Options
+	ledger ledger
+	plan   *outline.Plan
+	tables []*table
+	// source and target are connections for questions.
+	source, target *bulk.Reader
+}
+
+// Run migrates. What it returns beside an error is how far it came. A context that ends while changes are followed is
+// no error.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if o.Progress == nil {
+		o.Progress = func() *bulk.Progress { return &bulk.Progress{} }
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	m := &migration{o: &o, source: reader(&o.Source, 0), target: reader(&o.Target, 0),
+		ledger: ledger{path: o.Checkpoint, errorPath: o.Errors}}
+	defer m.source.Close()
+	defer m.target.Close()
+	resumed, err := m.ledger.open(fmt.Sprint(o.Source.Addrs), selectionText(&o), o.Restart)
+	if err == nil {
+		err = m.schema(ctx)
+	}
+	if err != nil || o.DryRun || o.SchemaOnly {
+		return nil, err
+	}
+	if s := &m.ledger.state; resumed && s.Mode != "" {
+		fmt.Fprintf(o.Out, "going on with pass %d, which was ended\n", s.Pass)
+	}
+	if err := m.open(ctx); err != nil {
+		return nil, err
+	}
+	rep, err := m.rows(ctx)
+	if err = errors.Join(err, m.ledger.close()); err != nil {
+		err = fmt.Errorf("%w; the same command goes on where this one ended", err)
+	}
+	rep.Differences = m.ledger.state.Differences
+	return rep, err
+}
+
+// schema plans, says and makes the schema.
+func (m *migration) schema(ctx context.Context) error {
+	o := m.o
+	version, err := m.checkSource(ctx)
+	if err != nil {
+		return err
+	}
+	objects, err := outline.Read(ctx, m.source, o.Select)
+	if err != nil {
+		return fmt.Errorf("the schema of the source: %w", err)
+	}
+	if m.plan, err = outline.Make(ctx, m.source, m.target, objects); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "source %s, release %s\n", o.Source.Addrs[0], version)
+	if err := m.say(ctx); err != nil || o.DryRun {
+		return err
+	}
+	only := o.DataOnly || o.VerifyOnly
+	if only {
+		m.plan.Existing()
+	}
+	const before = "nothing was copied. Leave them out with --exclude, or mend them, or do without those that are " +
+		"refused with --skip-refused"
+	if err := m.judge(before); err != nil || only {
+		return err
+	}
+	if err := m.plan.Apply(ctx, m.target); err != nil {
+		return err
+	}
+	if err := m.judge(before); err != nil || !o.SchemaOnly {
+		return err
+	}
+	return m.late(ctx)
+}
+
+// judge ends what cannot be done whole; then says what is to be done about it.
+func (m *migration) judge(then string) error {
+	failed := m.plan.Failed()
+	fatal := 0
+	for _, s := range failed {
+		if !m.o.SkipRefused || s.Kind == outline.Table && s.Verdict == outline.Differs {
+			fatal++
+		}
+	}
+	if fatal == 0 {
+		return nil
+	}
+	list := ""
+	for _, s := range failed {
+		list += fmt.Sprintf("\n  %s: %s: %s", s.Object, s.Verdict, s.Reason)
+	}
+	return fmt.Errorf("%d objects of the schema cannot be as they are in the source; %s:%s", len(failed), then, list)
+}
+
+// say writes the plan, for a dry run whole.
+func (m *migration) say(ctx context.Context) error {
+	created, taken := 0, 0
+	for _, s := range m.plan.Steps {
+		switch s.Verdict {
+		case outline.Create:
+			created++
+		case outline.Taken:
+			taken++
+		}
+		if !m.o.DryRun {
+			continue
+		}
+		fmt.Fprintf(m.o.Out, "%-8s  %s", s.Verdict, s.Object)
+		if s.Reason != "" {
+			fmt.Fprintf(m.o.Out, ": %s", s.Reason)
+		}
+		if s.Kind == outline.Table {
+			e, err := estimate(ctx, m.source, bulk.Name{Keyspace: s.Keyspace, Table: s.Name})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(m.o.Out, " (about %d logical partitions, %d MB)", e.partitions, e.bytes/1_000_000)
+		}
+		fmt.Fprintln(m.o.Out)
+	}
+	for _, n := range m.plan.Notes {
+		fmt.Fprintf(m.o.Out, "note: %s\n", n)
+	}
+	fmt.Fprintf(m.o.Out, "schema: %d objects to create, %d are there, %d refused or other ones\n", created, taken,
+		len(m.plan.Failed()))
+	return nil
+}
+
+// late makes indexes and views.
+func (m *migration) late(ctx context.Context) error {
+	if m.o.DataOnly || m.o.VerifyOnly {
+		return nil
+	}
+	if err := m.plan.Late(ctx, m.target); err != nil {
+		return err
+	}
+	return m.judge("the rows are copied")
+}
+
+// open looks at the tables, and cuts those into ranges that are new.
+func (m *migration) open(ctx context.Context) error {
+	known := map[bulk.Name]*tableState{}
+	for _, t := range m.ledger.state.Tables {
+		known[t.name()] = t
+	}
+	var states []*tableState
+	for _, n := range m.plan.Tables() {
+		t := &table{state: known[n]}
+		for _, side := range []struct {
+			r *bulk.Reader
+			q **cells.Query
+		}{{m.target, &t.target}, {m.source, &t.source}} {
+			c, err := side.r.Conn(ctx)
+			if err != nil {
+				return err
+			}
+			l, err := cells.Describe(c, n)
+			if err != nil {
+				return err
+			}
+			if t.layout == nil {
+				t.layout = l
+			}
+			if *side.q, err = l.Ask(c); err != nil {
+				return err
+			}
+		}
+		if t.state == nil {
+			if err := m.newTable(ctx, t, n); err != nil {
+				return err
+			}
+		}
+		m.notes(t, n)
+		m.tables, states = append(m.tables, t), append(states, t.state)
+	}
+	m.ledger.state.Tables = states
+	return nil
+}
+
+// newTable cuts a table into ranges, and finds out whether it is empty here.
+func (m *migration) newTable(ctx context.Context, t *table, n bulk.Name) error {
+	e, err := estimate(ctx, m.source, n)
+	if err != nil {
+		return err
+	}
+	size := m.o.RangeBytes
+	if size <= 0 {
+		size = defaultRangeBytes
+	}
+	most := min(rangesMax, max(rangesMin, rangesAll/len(m.plan.Steps)))
+	ranges := min(most, max(rangesMin, int(e.bytes/size)+1))
+	c, err := m.target.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := c.Query("SELECT " + bulk.QuoteAll(t.layout.Table.Names(bulk.Column.IsKey)) + " FROM " + n.String() +
+		" LIMIT 1")
+	if err != nil {
+		return err
+	}
+	t.state = &tableState{Keyspace: n.Keyspace, Table: n.Table, Fresh: r.RowCount == 0,
+		Ranges: make([]rangeState, ranges)}
+	return nil
+}
+
+// notes says what of a table cannot be exact.
+func (m *migration) notes(t *table, n bulk.Name) {
+	if !t.source.Elements() {
+		fmt.Fprintf(m.o.Out, "note: the source tells no times of the elements of collections and user types in %s: "+
+			"they get the newest time of their row\n", n)
+	}
+	if !t.state.Fresh && !m.o.VerifyOnly {
+		fmt.Fprintf(m.o.Out, "note: %s had rows here before: what only this cluster has stays\n", n)
+	}
+}
+
+// rows makes the passes.
+func (m *migration) rows(ctx context.Context) (*Report, error) {
+	o, rep := m.o, &Report{}
+	var err error
+	first := m.ledger.state.Mode
+	if !o.VerifyOnly && !(o.Verify && first == modeVerify) {
+		if rep.Tally, err = m.pass(ctx, modeCopy); err != nil {
+			return rep, err
+		}
+	}
+	if err := m.late(ctx); err != nil {
+		return rep, err
+	}
+	switch {
+	case o.Follow:
+		return m.follow(ctx, rep)
+	case o.VerifyOnly && o.Repair:
+		if rep.Tally, err = m.pass(ctx, modeRepair); err != nil {
+			return rep, err
+		}
+	case !o.VerifyOnly && !o.Verify:
+		return rep, refusedOrKept(&rep.Tally)
+	}
+	if rep.Tally, err = m.pass(ctx, modeVerify); err != nil {
+		return rep, err
+	}
+	if rep.Tally.Different > 0 {
+		return rep, fmt.Errorf("%d rows differ", rep.Tally.Different)
+	}
+	fmt.Fprintf(o.Out, "equal: %d rows on both sides, digest %s\n", rep.Tally.Source, rep.Tally.SourceDigest)
+	return rep, nil
+}
+
+func refusedOrKept(t *Tally) error {
+	if t.Refused > 0 {
+		return fmt.Errorf("%d rows were refused", t.Refused)
+	}
+	return nil
+}
+
+// follow makes passes until the context ends, or both sides are equal if that is asked for.
+func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
+	for {
+		if m.o.UntilEqual && rep.Tally.Different == 0 {
+			fmt.Fprintf(m.o.Out, "equal: a pass over %d rows has found nothing that differs, digest %s\n",
+				rep.Tally.Source, rep.Tally.SourceDigest)
+			return rep, nil
+		}
+		if t := &rep.Tally; m.o.UntilEqual && t.Written+t.Deleted == t.Refused && t.Refused+t.Kept > 0 {
+			return rep, fmt.Errorf("%d rows stay different: %d were refused here, %d are newer here", t.Different, t.Refused,
+				t.Kept)
+		}
+		select {
+		case <-ctx.Done():
+			return rep, nil
+		case <-time.After(m.o.Pause):
+		}
+		t, err := m.pass(ctx, modeCopy)
+		if ctx.Err() != nil {
+			fmt.Fprintln(m.o.Out, "ended within a pass; the same command goes on there")
+			return rep, nil
+		}
+		if rep.Tally = t; err != nil {
+			return rep, err
+		}
+	}
+}
+
+// pass makes one pass and says what came of it.
+func (m *migration) pass(ctx context.Context, mode string) (Tally, error) {
+	p := &pass{o: m.o, ledger: &m.ledger, mode: mode, tables: m.tables, rows: bulk.Pace{Rate: m.o.Rate},
+		bytes: bulk.Pace{Rate: m.o.ByteRate}}
+	began := time.Now()
+	t, err := p.run(ctx)
+	if err != nil {
+		return t, err
+	}
+	s := &m.ledger.state
+	fmt.Fprintf(m.o.Out, "pass %d (%s): %d rows in the source, %d here before it; %d written, %d deleted, %d kept because "+
+		"they are newer here, %d refused; %.1f s\n", s.Pass, mode, t.Source, t.Target, t.Written, t.Deleted, t.Kept,
+		t.Refused, time.Since(began).Seconds())
+	if mode == modeCopy {
+		fmt.Fprintf(m.o.Out, "what was in the source at %s is here\n", s.Begun.UTC().Format(time.RFC3339))
+	}
+	if mode == modeVerify {
+		fmt.Fprintf(m.o.Out, "digests: %s in the source, %s here\n", t.SourceDigest, t.TargetDigest)
+	}
+	return t, nil
+}
