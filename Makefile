@@ -1,4 +1,4 @@
-.PHONY: build release dist site check test browser race lint sim fuzz bench compat s3 conformance
+.PHONY: build release dist site check test browser race lint sim fuzz bench compat s3 conformance import
 
 build:            ## the binary
 	CGO_ENABLED=0 go build -o ilion ./cmd/ilion
@@ -50,3 +50,8 @@ s3:               ## backups against real servers that speak S3; installs them f
 conformance:      ## all recordings against one node and against four
 	go test ./test/conformance -count=1
 	go test ./test/conformance -count=1 -run TestConformance -nodes=4
+
+SOURCE ?=
+ROWS ?= 1000000
+import:           ## an import of ROWS rows from a live Cassandra at SOURCE (HOST:PORT), killed and written to meanwhile
+	go test ./test/migration -count=1 -v -timeout 2h -source=$(SOURCE) -rows=$(ROWS)

@@ -49,6 +49,7 @@ type importCopyCommand struct {
 	SchemaOnly  bool          `xor:"only" help:"Copy no rows."`
 	DataOnly    bool          `xor:"only" help:"Copy rows only: the tables have to be there."`
 	SkipRefused bool          `help:"Do without what is refused here; else nothing is copied if something is."`
+	Roles       bool          `help:"Copy roles with the hashes of their passwords, and permissions, but for Cassandra's own superuser."`
 	DryRun      bool          `help:"Say what would be done, and do nothing."`
 	Verify      bool          `xor:"then" help:"Compare all rows when they are copied."`
 	Follow      bool          `xor:"then" help:"Go on with pass after pass, to copy what changes, until Ctrl-C."`
@@ -67,6 +68,7 @@ func (c *importCopyCommand) Run(out io.Writer) error {
 		return &usageError{"--until-equal goes with --follow"}
 	}
 	o.SchemaOnly, o.DataOnly, o.SkipRefused, o.DryRun = c.SchemaOnly, c.DataOnly, c.SkipRefused, c.DryRun
+	o.Roles = c.Roles
 	o.Verify, o.Follow, o.UntilEqual, o.Pause = c.Verify, c.Follow, c.UntilEqual, c.Pause
 	return c.run(o, out)
 }
@@ -138,7 +140,7 @@ func (c *importSource) run(o migration.Options, out io.Writer) error {
 		return err
 	}
 	for _, d := range rep.Differences {
-		fmt.Fprintf(out, "%s: %s: %s\n", d.Table, d.Key, d.What)
+		fmt.Fprintf(out, "%s: %s: %s\n", d.Table, printable(d.Key), d.What)
 	}
 	if n := rep.Tally.Different - int64(len(rep.Differences)); len(rep.Differences) > 0 && n > 0 {
 		fmt.Fprintf(out, "and %d more\n", n)

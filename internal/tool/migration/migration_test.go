@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"github.com/ilion-db/ilion"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/tool/bulk"
@@ -28,7 +30,10 @@ type server struct {
 	bulk.Client
 }
 
-func serve(t *testing.T, o ilion.Options) *server {
+func serve(t *testing.T, o ilion.Options) *server { return serveTo(t, o, rawclient.Options{}) }
+
+// serveTo is serve for a client that logs in.
+func serveTo(t *testing.T, o ilion.Options, login rawclient.Options) *server {
 	t.Helper()
 	o.Periodic = true
 	db, err := ilion.Start(t.Context(), o)
@@ -36,9 +41,9 @@ func serve(t *testing.T, o ilion.Options) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	s := &server{t: t, Client: bulk.Client{Addrs: []string{db.CQLAddr().String()}, Connections: 3, InFlight: 16,
-		Retries: 5, Consistency: dberr.LocalQuorum}}
-	if s.conn, err = rawclient.Dial(t.Context(), s.Addrs[0], rawclient.Options{}); err != nil {
+	s := &server{t: t, Client: bulk.Client{Options: login, Addrs: []string{db.CQLAddr().String()}, Connections: 3,
+		InFlight: 16, Retries: 5, Consistency: dberr.LocalQuorum}}
+	if s.conn, err = rawclient.Dial(t.Context(), s.Addrs[0], login); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.conn.Close() })
@@ -362,6 +367,43 @@ func TestSchema(t *testing.T) {
 	if _, err := migration.Run(t.Context(), p.Options); err == nil ||
 		!strings.Contains(err.Error(), "the source has no table ks.nothing") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestRoles proves that roles arrive with their passwords and what they may do, and that Cassandra's own superuser,
+// whose password everybody knows, does not; and that both sides are logged in to with their own names.
+func TestRoles(t *testing.T) {
+	admin := func(name, hash string) (*server, rawclient.Options) {
+		login := rawclient.Options{User: name, Password: "secret"}
+		return serveTo(t, ilion.Options{Users: map[string]string{name: hash}}, login), login
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, _ := admin("here", string(hash))
+	target, _ := admin("there", string(hash))
+	p := &pair{source: source, target: target}
+	p.Options = migration.Options{Source: source.Client, Target: target.Client, Out: &p.out, Roles: true,
+		Checkpoint: filepath.Join(t.TempDir(), "checkpoint")}
+	source.run(keyspace, "CREATE TABLE ks.t (k int PRIMARY KEY)", "CREATE TABLE ks.secret (k int PRIMARY KEY)",
+		"CREATE ROLE readers", "GRANT SELECT ON TABLE ks.t TO readers",
+		"CREATE ROLE \"Al\" WITH PASSWORD = 'her own' AND LOGIN = true", "GRANT readers TO \"Al\"",
+		"CREATE ROLE cassandra WITH PASSWORD = 'cassandra' AND LOGIN = true AND SUPERUSER = true")
+	p.migrate()
+	c, err := rawclient.Dial(t.Context(), target.Addrs[0], rawclient.Options{User: "Al", Password: "her own"})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, p.out.String())
+	}
+	defer c.Close()
+	if _, err := c.Query("SELECT * FROM ks.t"); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Query("SELECT * FROM ks.secret"); err == nil {
+		t.Error("a role may more than in the source")
+	}
+	if strings.Contains(target.rows("SELECT role FROM system_auth.roles"), "'cassandra'") {
+		t.Error("Cassandra's own superuser was copied")
 	}
 }
 

@@ -18,6 +18,8 @@ type Options struct {
 	SchemaOnly, DataOnly bool
 	// SkipRefused goes on without what the target refuses, but tables whose columns differ.
 	SkipRefused bool
+	// Roles copies roles and permissions, too.
+	Roles bool
 	// DryRun says what would be done, and does nothing.
 	DryRun bool
 	// RangeBytes is about how much a range of tokens has, 0 for 64 MiB.

@@ -183,15 +183,21 @@ func reader(c *bulk.Client, n int) *bulk.Reader {
 
 // work does a range, again if a connection broke or a write was not answered.
 func (w *worker) work(ctx context.Context, j job) error {
+	w.pass.ledger.mu.Lock()
+	bound := j.table.state.Ranges[j.index].Bound
+	w.pass.ledger.mu.Unlock()
 	for tries := 1; ; tries++ {
 		err := w.open(ctx)
 		if err == nil {
-			err = w.compare(ctx, j)
+			err = w.compare(ctx, j, bound)
 		}
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		w.close()
+		if j.table.state.Fresh { // the try may have copied what is as new as this
+			bound = max(bound, time.Now().UnixMicro())
+		}
 		if fatal := (*fatalError)(nil); errors.As(err, &fatal) || tries > w.pass.o.Target.Retries {
 			return fmt.Errorf("table %s: %w", j.table.state.name(), err)
 		}
@@ -222,14 +228,11 @@ type comparison struct {
 }
 
 // compare compares a range on both sides, and writes what differs.
-func (w *worker) compare(ctx context.Context, j job) error {
+func (w *worker) compare(ctx context.Context, j job, bound int64) error {
 	p := w.pass
-	p.ledger.mu.Lock()
-	was := j.table.state.Ranges[j.index]
-	p.ledger.mu.Unlock()
 	tokens := bulk.Ring(len(j.table.state.Ranges))[j.index]
 	c := &comparison{worker: w, table: j.table, newest: math.MinInt64,
-		differ: cells.Differ{Layout: j.table.layout, Bound: was.Bound, Force: p.mode == modeRepair,
+		differ: cells.Differ{Layout: j.table.layout, Bound: bound, Force: p.mode == modeRepair,
 			Now: time.Now().UnixMicro(), ValuesOnly: p.o.ValuesOnly && p.mode != modeCopy}}
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -239,7 +242,7 @@ func (w *worker) compare(ctx context.Context, j job) error {
 	cancel()
 	source.Drain()
 	target.Drain()
-	if err != nil {
+	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
 	if err := w.pipe.Wait(); err != nil {
@@ -248,7 +251,7 @@ func (w *worker) compare(ctx context.Context, j job) error {
 	if c.failed != nil {
 		return c.failed
 	}
-	return c.end(j, was.Bound)
+	return c.end(j, bound)
 }
 
 // end records the range.
@@ -256,7 +259,7 @@ func (c *comparison) end(j job, bound int64) error {
 	p := c.worker.pass
 	c.tally.Refused = int64(len(c.refused))
 	r := rangeState{Bound: bound, Tally: c.tally}
-	if j.table.state.Fresh && p.mode == modeCopy && c.tally.Kept == 0 {
+	if j.table.state.Fresh && p.mode != modeVerify && c.tally.Kept == 0 {
 		r.Bound = max(bound, c.newest, time.Now().UnixMicro())
 	}
 	if n := len(c.refused); n > 0 {
@@ -271,10 +274,24 @@ func (c *comparison) end(j job, bound int64) error {
 // name is that of the table.
 func (c *comparison) name() string { return c.table.state.name().String() }
 
+// errEnough ends a range of which more rows were refused than may be.
+var errEnough = errors.New("enough rows were refused")
+
+// tooMany says whether more rows of the range were refused than may be of all.
+func (c *comparison) tooMany() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most := c.worker.pass.o.MaxErrors
+	return most >= 0 && int64(len(c.refused)) > most
+}
+
 // row compares a row, and writes what differs.
 func (c *comparison) row(ctx context.Context, s, t *cells.Row) error {
 	if err := c.worker.pipe.Err(); err != nil {
 		return err
+	}
+	if c.tooMany() { // the rest would be refused, too
+		return errEnough
 	}
 	if s != nil {
 		c.tally.Source++
@@ -356,9 +373,9 @@ func (c *comparison) answer(row *cells.Row, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if bulk.Rejected(err) {
+	if most := c.worker.pass.o.MaxErrors; bulk.Rejected(err) && (most < 0 || int64(len(c.refused)) <= most) {
 		c.refused = append(c.refused, refusal{c.name(), c.table.layout.KeyText(row), err.Error()})
-	} else if c.failed == nil {
+	} else if c.failed == nil && !bulk.Rejected(err) {
 		c.failed = err
 	}
 }

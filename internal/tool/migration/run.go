@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	rep, err := m.rows(ctx)
-	if err = errors.Join(err, m.ledger.close()); err != nil {
+	if err = errors.Join(err, m.ledger.close()); err != nil && m.ledger.state.Mode != "" {
 		err = fmt.Errorf("%w; the same command goes on where this one ended", err)
 	}
 	rep.Differences = m.ledger.state.Differences
@@ -96,10 +96,31 @@ func (m *migration) schema(ctx context.Context) error {
 	if err := m.plan.Apply(ctx, m.target); err != nil {
 		return err
 	}
-	if err := m.judge(before); err != nil || !o.SchemaOnly {
+	if err := m.judge(before); err != nil {
 		return err
 	}
-	return m.late(ctx)
+	if o.Roles {
+		if err := m.roles(ctx); err != nil {
+			return err
+		}
+	}
+	if o.SchemaOnly {
+		return m.late(ctx)
+	}
+	return nil
+}
+
+// roles copies roles, and says what the target refuses.
+func (m *migration) roles(ctx context.Context) error {
+	made, refused, err := outline.Roles(ctx, m.source, m.target)
+	if err != nil {
+		return fmt.Errorf("roles: %w", err)
+	}
+	fmt.Fprintf(m.o.Out, "roles: %d made\n", made)
+	for _, text := range refused {
+		fmt.Fprintf(m.o.Out, "note: refused: %s\n", text)
+	}
+	return nil
 }
 
 // judge ends what cannot be done whole; then says what is to be done about it.
@@ -250,7 +271,7 @@ func (m *migration) rows(ctx context.Context) (*Report, error) {
 	first := m.ledger.state.Mode
 	if !o.VerifyOnly && !(o.Verify && first == modeVerify) {
 		if rep.Tally, err = m.pass(ctx, modeCopy); err != nil {
-			return rep, err
+			return rep, m.interrupted(ctx, err)
 		}
 	}
 	if err := m.late(ctx); err != nil {
@@ -283,6 +304,15 @@ func refusedOrKept(t *Tally) error {
 	return nil
 }
 
+// interrupted makes no error of one that is only that changes are followed no longer.
+func (m *migration) interrupted(ctx context.Context, err error) error {
+	if !m.o.Follow || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	fmt.Fprintln(m.o.Out, "ended within a pass; the same command goes on there")
+	return nil
+}
+
 // follow makes passes until the context ends, or both sides are equal if that is asked for.
 func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
 	for {
@@ -301,13 +331,10 @@ func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
 		case <-time.After(m.o.Pause):
 		}
 		t, err := m.pass(ctx, modeCopy)
-		if ctx.Err() != nil {
-			fmt.Fprintln(m.o.Out, "ended within a pass; the same command goes on there")
-			return rep, nil
+		if err != nil {
+			return rep, m.interrupted(ctx, err)
 		}
-		if rep.Tally = t; err != nil {
-			return rep, err
-		}
+		rep.Tally = t
 	}
 }
 
@@ -325,7 +352,11 @@ func (m *migration) pass(ctx context.Context, mode string) (Tally, error) {
 		"they are newer here, %d refused; %.1f s\n", s.Pass, mode, t.Source, t.Target, t.Written, t.Deleted, t.Kept,
 		t.Refused, time.Since(began).Seconds())
 	if mode == modeCopy {
-		fmt.Fprintf(m.o.Out, "what was in the source at %s is here\n", s.Begun.UTC().Format(time.RFC3339))
+		but := ""
+		if t.Kept+t.Refused > 0 {
+			but = ", but for what was kept and refused"
+		}
+		fmt.Fprintf(m.o.Out, "what was in the source at %s is here%s\n", s.Begun.UTC().Format(time.RFC3339), but)
 	}
 	if mode == modeVerify {
 		fmt.Fprintf(m.o.Out, "digests: %s in the source, %s here\n", t.SourceDigest, t.TargetDigest)

@@ -121,13 +121,18 @@ func left(ttl int32, at time.Time) int32 {
 	return max(1, ttl-int32(time.Since(at)/time.Second))
 }
 
-// ending is how many seconds before its end a cell is taken to have ended: servers count in whole ones.
-const ending = 2
+// ending is how long before its end a cell is taken to have ended: servers count in whole seconds, each by its clock,
+// and both sides are not read at the same instant.
+const ending = 5 * time.Second
 
 // living is the row without the cells that are about to end.
 func (r *Row) living() *Row {
-	gone := func(c Cell) bool { return c.ttl > 0 && c.ttl-int32(time.Since(r.at)/time.Second) <= ending }
-	if r == nil || !slices.ContainsFunc(r.columns, func(l []Cell) bool { return slices.ContainsFunc(l, gone) }) {
+	if r == nil {
+		return nil
+	}
+	least := time.Since(r.at) + ending
+	gone := func(c Cell) bool { return c.ttl > 0 && time.Duration(c.ttl)*time.Second <= least }
+	if !slices.ContainsFunc(r.columns, func(l []Cell) bool { return slices.ContainsFunc(l, gone) }) {
 		return r
 	}
 	l := *r

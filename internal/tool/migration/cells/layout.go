@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// Column is a column that is no counter of the primary key, with its type.
+// Column is a column with its type.
 type Column struct {
 	bulk.Column
 	Type *cqltype.Type

@@ -194,8 +194,6 @@ type Stream struct {
 	pages chan []Row
 	err   error // set before pages is closed
 	last  *Row
-	// Bytes and Rows are what has been read.
-	Rows int64
 }
 
 // Read begins to read the rows of a range. paced is called with the rows and bytes of each page before the next is
@@ -239,7 +237,6 @@ func (s *Stream) Next() (*Row, error) {
 			"its partitioner is not Murmur3, or two partition keys have one token", s.last.token, r.token)
 	}
 	s.last = r
-	s.Rows++
 	return r, nil
 }
 

@@ -43,7 +43,7 @@ func (o Object) String() string {
 	if o.Kind != Function && o.Kind != Aggregate { // theirs have their arguments
 		name = cqltype.QuoteName(name)
 	}
-	return strings.ReplaceAll(o.Kind, "_", " ") + " " + cqltype.QuoteName(o.Keyspace) + "." + name
+	return plain(strings.ReplaceAll(o.Kind, "_", " ") + " " + cqltype.QuoteName(o.Keyspace) + "." + name)
 }
 
 // name is that of a table.

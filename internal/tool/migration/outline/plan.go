@@ -5,9 +5,9 @@ package outline
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/tool/bulk"
@@ -79,30 +79,6 @@ func Make(ctx context.Context, source, target *bulk.Reader, objects []Object) (*
 	return p, nil
 }
 
-var (
-	customClass = regexp.MustCompile(`(?s)^CREATE CUSTOM INDEX .* USING '([^']*)'`)
-	language    = regexp.MustCompile(`(?m)^\s*LANGUAGE (\S+)`)
-)
-
-// refusal says why an object cannot be here, as far as that is known before it is tried.
-func refusal(o Object) string {
-	switch o.Kind {
-	case Keyspace, Type, Aggregate, Table, View:
-	case Index:
-		if m := customClass.FindStringSubmatch(o.Text); m != nil &&
-			!strings.EqualFold(m[1], "sai") && !strings.HasSuffix(m[1], "StorageAttachedIndex") {
-			return "there are no custom indexes of class " + m[1] + " here"
-		}
-	case Function:
-		if m := language.FindStringSubmatch(o.Text); m != nil && m[1] != "java" && m[1] != "javascript" {
-			return "there are no functions in the language " + m[1] + " here"
-		}
-	default:
-		return "there is nothing of the kind here"
-	}
-	return ""
-}
-
 // compare says how an object that is there differs, "" if it does not.
 func (p *Plan) compare(ctx context.Context, source, target *bulk.Reader, o, there Object) (string, error) {
 	was, is := fields(o.Text), fields(there.Text)
@@ -128,8 +104,18 @@ func (p *Plan) compare(ctx context.Context, source, target *bulk.Reader, o, ther
 	return "the source has " + was + ", here it is " + is, nil
 }
 
-// fields is a text with single spaces.
-func fields(s string) string { return strings.Join(strings.Fields(s), " ") }
+// fields is a text with single spaces, and without what a terminal would obey.
+func fields(s string) string { return plain(strings.Join(strings.Fields(s), " ")) }
+
+// plain is a text of a server without control characters.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
 
 // before is the text of a view before its options.
 func before(s string) string {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outline
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// refusal says why an object cannot be here, as far as that is known before it is tried: what its text is to this
+// build. The text is the source's, and is carried out with the rights of whoever imports: it has to be the statement
+// that makes the object, and nothing else.
+func refusal(o Object) string {
+	st, markers, err := parser.Parse(o.Text)
+	if err != nil {
+		return "its statement cannot be read: " + err.Error()
+	}
+	keyspace, name, reason := o.Keyspace, o.Name, ""
+	kind := ""
+	qualified := func(k string, n parser.QualifiedName) { kind, keyspace, name = k, n.Keyspace.Name, n.Name.Name }
+	replaces := false
+	switch st := st.(type) {
+	case *parser.CreateKeyspace:
+		kind, keyspace = Keyspace, st.Name.Name
+	case *parser.CreateType:
+		qualified(Type, st.Name)
+	case *parser.CreateTable:
+		qualified(Table, st.Name)
+	case *parser.CreateFunction:
+		qualified(Function, st.Name)
+		if replaces = st.OrReplace; st.Language != "java" && st.Language != "javascript" {
+			reason = "there are no functions in the language " + st.Language + " here"
+		}
+	case *parser.CreateAggregate:
+		qualified(Aggregate, st.Name)
+		replaces = st.OrReplace
+	case *parser.CreateIndex:
+		kind, keyspace, name = Index, st.Table.Keyspace.Name, st.Name.Name.Name
+		if class := st.Class; st.Custom && !strings.EqualFold(class, "sai") &&
+			!strings.HasSuffix(class, "StorageAttachedIndex") {
+			reason = "there are no custom indexes of the class " + class + " here"
+		}
+	case *parser.CreateView:
+		qualified(View, st.Name)
+	default:
+		return "there is nothing of the kind here"
+	}
+	// Functions and aggregates are called by their arguments, too.
+	same := name == o.Name || (kind == Function || kind == Aggregate) && strings.HasPrefix(o.Name, name)
+	if kind != o.Kind || keyspace != o.Keyspace || !same || replaces || len(markers) > 0 {
+		return "the source says that another statement makes it: " + fields(o.Text)
+	}
+	return reason
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outline
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRefusal proves that of the statements that a source describes its objects by only those are carried out that make
+// the object, and that what cannot be here is refused with its reason.
+func TestRefusal(t *testing.T) {
+	for _, c := range []struct {
+		object Object
+		reason string // the beginning; "" if it is not refused
+	}{
+		{Object{"ks", Table, "t", "CREATE TABLE ks.t (k int PRIMARY KEY) WITH comment = 'a';", "t"}, ""},
+		{Object{"ks", Keyspace, "ks", "CREATE KEYSPACE ks WITH replication = {'class': 'LocalStrategy'};", ""}, ""},
+		{Object{"ks", Function, "f(int)", "CREATE FUNCTION ks.f(a int) CALLED ON NULL INPUT RETURNS int " +
+			"LANGUAGE java AS $$return a;$$;", ""}, ""},
+		{Object{"ks", Index, "i", "CREATE CUSTOM INDEX i ON ks.t (v) USING 'StorageAttachedIndex';", "t"}, ""},
+		{Object{"ks", Index, "i", "CREATE CUSTOM INDEX i ON ks.t (v) USING 'org.example.SASIIndex';", "t"},
+			"there are no custom indexes of the class org.example.SASIIndex"},
+		{Object{"ks", Function, "f(int)", "CREATE FUNCTION ks.f(a int) CALLED ON NULL INPUT RETURNS int " +
+			"LANGUAGE scala AS $$a$$;", ""}, "there are no functions in the language scala"},
+		{Object{"ks", "trigger", "x", "CREATE TRIGGER x ON ks.t USING 'c'", "t"}, "there is nothing of the kind here"},
+		{Object{"ks", Table, "t", "DROP KEYSPACE other", "t"}, "there is nothing of the kind here"},
+		{Object{"ks", Table, "t", "CREATE ROLE m WITH SUPERUSER = true", "t"}, "there is nothing of the kind here"},
+		{Object{"ks", Table, "t", "CREATE TABLE other.t (k int PRIMARY KEY)", "t"}, "the source says that another"},
+		{Object{"ks", Table, "t", "CREATE TABLE ks.u (k int PRIMARY KEY)", "t"}, "the source says that another"},
+		{Object{"ks", Table, "t", "CREATE TYPE ks.t (k int)", "t"}, "the source says that another"},
+		{Object{"ks", Function, "f(int)", "CREATE OR REPLACE FUNCTION ks.f(a int) CALLED ON NULL INPUT RETURNS int " +
+			"LANGUAGE java AS $$return a;$$;", ""}, "the source says that another"},
+		{Object{"ks", Index, "i", "CREATE INDEX i ON other.t (v)", "t"}, "the source says that another"},
+		{Object{"ks", Table, "t", "CREATE TABLE ks.t (k int PRIMARY KEY); DROP TABLE ks.u", "t"}, "its statement"},
+	} {
+		got := refusal(c.object)
+		if !strings.HasPrefix(got, c.reason) || (got == "") != (c.reason == "") {
+			t.Errorf("%s: %q, not %q", c.object.Text, got, c.reason)
+		}
+	}
+}
