@@ -20,7 +20,7 @@ const (
 	PageRows  = 1000
 	pageBytes = 4 << 20
 	// firstRows is how many rows are asked for before it is known how large they are.
-	firstRows = 100
+	firstRows = 10
 )
 
 // TokenRange is the tokens above Above up to Last.

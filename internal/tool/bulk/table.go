@@ -96,6 +96,9 @@ func Describe(c *rawclient.Conn, n Name) (*Table, error) {
 	if len(t.Columns) == 0 {
 		return nil, fmt.Errorf("there is no table %s: create it first, or look at its spelling", n)
 	}
+	if err := t.visible(c); err != nil {
+		return nil, err
+	}
 	rank := map[string]int{"partition_key": 0, "clustering": 1}
 	of := func(c Column) int {
 		if i, ok := rank[c.Kind]; ok {
@@ -107,6 +110,28 @@ func Describe(c *rawclient.Conn, n Name) (*Table, error) {
 		return cmp.Or(of(a)-of(b), int(a.position-b.position), strings.Compare(a.Name, b.Name))
 	})
 	return t, nil
+}
+
+// visible takes away the columns that statements cannot name: Cassandra describes a table WITH COMPACT STORAGE as
+// Thrift has it, with a clustering column and a value that are not there, and what are its columns as static ones.
+func (t *Table) visible(c *rawclient.Conn) error {
+	r, err := c.Prepare("SELECT * FROM " + t.Name.String())
+	if err != nil {
+		return err
+	}
+	clustered, hidden := false, false
+	t.Columns = slices.DeleteFunc(t.Columns, func(c Column) bool {
+		there := slices.ContainsFunc(r.Columns, func(s cqlwire.Column) bool { return s.Name == c.Name })
+		clustered = clustered || there && c.Kind == "clustering"
+		hidden = hidden || !there
+		return !there
+	})
+	for i := range t.Columns {
+		if c := &t.Columns[i]; hidden && !clustered && c.Kind == "static" {
+			c.Kind = "regular"
+		}
+	}
+	return nil
 }
 
 // Names are the names of the columns that f takes, all if it is nil.

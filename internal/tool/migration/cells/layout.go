@@ -38,8 +38,6 @@ func Describe(c *rawclient.Conn, n bulk.Name) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Dense tables of Thrift's days have a column that holds nothing, which statements cannot name.
-	t.Columns = slices.DeleteFunc(t.Columns, func(c bulk.Column) bool { return c.Type == "empty" })
 	r, err := c.Prepare("SELECT " + bulk.QuoteAll(t.Names(nil)) + " FROM " + n.String())
 	if err != nil {
 		return nil, err

@@ -145,7 +145,7 @@ func describe(ctx context.Context, r *bulk.Reader, ks string) (found []Object, e
 		}
 	}
 	err = rows(ctx, r, "DESCRIBE KEYSPACE "+cqltype.QuoteName(ks), func(row []string) {
-		o := Object{Keyspace: row[0], Kind: row[1], Name: cqltype.JSONName(row[2]), Text: row[3]}
+		o := Object{Keyspace: row[0], Kind: row[1], Name: cqltype.JSONName(row[2]), Text: compact(row[3])}
 		switch o.Kind {
 		case Function, Aggregate:
 			o.Name = row[2]
@@ -157,6 +157,21 @@ func describe(ctx context.Context, r *bulk.Reader, ks string) (found []Object, e
 		found = append(found, o)
 	})
 	return found, err
+}
+
+// compact is the statement that Cassandra puts into a comment where a table is WITH COMPACT STORAGE, without the order
+// of a clustering column that is not there.
+func compact(text string) string {
+	comment, ok := strings.CutPrefix(text, "/*")
+	if !ok {
+		return text
+	}
+	_, text, _ = strings.Cut(comment, "CREATE TABLE ")
+	text, _, _ = strings.Cut(text, "*/")
+	if !strings.Contains(text, "\n    column1 ") {
+		text = strings.Replace(text, "    AND CLUSTERING ORDER BY (column1 ASC)\n", "", 1)
+	}
+	return "CREATE TABLE " + text
 }
 
 // rows calls f with the rows of a query, all of text.

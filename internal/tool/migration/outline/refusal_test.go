@@ -40,3 +40,20 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 }
+
+// TestCompact proves that a table WITH COMPACT STORAGE is made as it was, though Cassandra describes it in a comment, and
+// with the order of a column that it does not have.
+func TestCompact(t *testing.T) {
+	const was = "/*\nWarning: Table ks.t omitted because it has constructs not compatible with CQL.\n\n" +
+		"CREATE TABLE ks.t (\n    k int,\n    v int,\n    PRIMARY KEY (k)\n) WITH COMPACT STORAGE\n" +
+		"    AND CLUSTERING ORDER BY (column1 ASC)\n    AND comment = '';\n*/"
+	o := Object{"ks", Table, "t", compact(was), "t"}
+	if why := refusal(o); why != "" || strings.Contains(o.Text, "column1") {
+		t.Errorf("%s: %s", o.Text, why)
+	}
+	const own = "CREATE TABLE ks.t (\n    k int,\n    column1 int,\n    PRIMARY KEY (k, column1)\n) WITH COMPACT STORAGE\n" +
+		"    AND CLUSTERING ORDER BY (column1 ASC)\n"
+	if text := compact("/*" + own + "*/"); text != own {
+		t.Errorf("it has become %s", text)
+	}
+}
