@@ -33,7 +33,7 @@ import (
 var (
 	source = flag.String("source", "", "HOST:PORT of an Apache Cassandra to import from; its keyspaces uprofile and "+
 		"live are dropped (default: a node of Ilion)")
-	rows = flag.Int("rows", 3000, "rows of the largest table")
+	rows = flag.Int("rows", 800, "rows of the largest table")
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -264,7 +264,7 @@ func TestLive(t *testing.T) {
 	dir := t.TempDir()
 	imp := &importer{t: t, dir: dir, args: []string{"--from", from, "--addr", to, "--keyspaces", "uprofile,live",
 		"--connections", "4", "--no-progress", "--range-mb", "4", "--checkpoint", filepath.Join(dir, "checkpoint"),
-		"--errors", filepath.Join(dir, "errors"), "--rate", fmt.Sprint(max(1000, *rows/20))}}
+		"--errors", filepath.Join(dir, "errors"), "--rate", fmt.Sprint(max(400, *rows/20))}}
 	for _, ms := range []time.Duration{30, 100, 200, 400} {
 		imp.kill(0, ms*time.Millisecond, "--verify")
 	}

@@ -77,6 +77,9 @@ func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'
 func Describe(c *rawclient.Conn, n Name) (*Table, error) {
 	r, err := c.Query("SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE keyspace_name = " +
 		Quote(n.Keyspace) + " AND table_name = " + Quote(n.Table))
+	if err == nil && r.ColumnCount != 5 {
+		err = fmt.Errorf("the server answers %d columns, 5 were asked for", r.ColumnCount)
+	}
 	if err != nil {
 		return nil, err
 	}

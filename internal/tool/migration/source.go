@@ -20,6 +20,9 @@ func (m *migration) checkSource(ctx context.Context) (version string, err error)
 		return "", fmt.Errorf("source: %w", err)
 	}
 	r, err := c.Query("SELECT release_version, partitioner FROM system.local")
+	if err == nil && r.ColumnCount != 2 {
+		err = fmt.Errorf("it answers %d columns, 2 were asked for", r.ColumnCount)
+	}
 	if err != nil {
 		return "", fmt.Errorf("source: %w", err)
 	}
@@ -53,6 +56,9 @@ func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 	answer, err := c.Query("SELECT range_start, range_end, mean_partition_size, partitions_count " +
 		"FROM system.size_estimates WHERE keyspace_name = " + bulk.Quote(n.Keyspace) +
 		" AND table_name = " + bulk.Quote(n.Table))
+	if err == nil && answer.ColumnCount != 4 {
+		err = fmt.Errorf("the server answers %d columns, 4 were asked for", answer.ColumnCount)
+	}
 	if err != nil {
 		return size{}, err
 	}

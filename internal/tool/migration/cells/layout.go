@@ -117,6 +117,18 @@ func (l *Layout) query(elements bool) string {
 	return b.String()
 }
 
+// columns is how many columns the answer has.
+func (q *Query) columns() int {
+	l := q.layout
+	n := len(l.Partition) + len(l.Clustering)
+	for _, c := range slices.Concat(l.Static, l.Regular) {
+		if n++; l.timed(&c, q.elements) {
+			n += 2
+		}
+	}
+	return n
+}
+
 // timed says whether a column is read with its times.
 func (l *Layout) timed(c *Column, elements bool) bool { return !l.Counters && (!c.Several || elements) }
 

@@ -87,6 +87,9 @@ type decoder struct {
 func (d *decoder) page(p *cqlwire.Result, at time.Time) (rows []Row, err error) {
 	l := d.q.layout
 	keys := len(l.Partition) + len(l.Clustering)
+	if p.Kind != cqlwire.ResultRows || p.ColumnCount != d.q.columns() {
+		return nil, fmt.Errorf("the server answers %d columns, %d were asked for", p.ColumnCount, d.q.columns())
+	}
 	err = bulk.EachRow(p, func(row [][]byte) error {
 		r := Row{Key: slices.Clone(row[:len(l.Partition)]), at: at}
 		r.partition = token.AppendKey(nil, r.Key...)
@@ -109,6 +112,9 @@ func (d *decoder) page(p *cqlwire.Result, at time.Time) (rows []Row, err error) 
 		}
 		r.Key = append(r.Key, row[len(l.Partition):keys]...)
 		for i, c := range l.Clustering {
+			if v := row[len(l.Partition)+i]; v == nil || c.Type.Validate(v) != nil {
+				return fmt.Errorf("column %s: the server sends a key that is no %v", c.Name, c.Type)
+			}
 			r.clustering = c.Type.AppendKey(r.clustering, row[len(l.Partition)+i], c.Descending)
 		}
 		if r.columns, _, err = d.cells(l.Regular, cells); err != nil {

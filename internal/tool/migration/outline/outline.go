@@ -106,7 +106,7 @@ func Read(ctx context.Context, r *bulk.Reader, s Selection) ([]Object, error) {
 // keyspaces are the names of those that are meant.
 func (s Selection) keyspaces(ctx context.Context, r *bulk.Reader) (names []string, err error) {
 	all := map[string]bool{}
-	err = rows(ctx, r, "SELECT keyspace_name FROM system_schema.keyspaces", func(row []string) {
+	err = rows(ctx, r, 1, "SELECT keyspace_name FROM system_schema.keyspaces", func(row []string) {
 		all[row[0]] = true
 	})
 	if err != nil {
@@ -137,14 +137,14 @@ func describe(ctx context.Context, r *bulk.Reader, ks string) (found []Object, e
 	belongs := map[string]string{}
 	for _, q := range []string{"index_name, table_name FROM system_schema.indexes",
 		"view_name, base_table_name FROM system_schema.views"} {
-		err := rows(ctx, r, "SELECT "+q+" WHERE keyspace_name = "+bulk.Quote(ks), func(row []string) {
+		err := rows(ctx, r, 2, "SELECT "+q+" WHERE keyspace_name = "+bulk.Quote(ks), func(row []string) {
 			belongs[row[0]] = row[1]
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	err = rows(ctx, r, "DESCRIBE KEYSPACE "+cqltype.QuoteName(ks), func(row []string) {
+	err = rows(ctx, r, 4, "DESCRIBE KEYSPACE "+cqltype.QuoteName(ks), func(row []string) {
 		o := Object{Keyspace: row[0], Kind: row[1], Name: cqltype.JSONName(row[2]), Text: compact(row[3])}
 		switch o.Kind {
 		case Function, Aggregate:
@@ -174,11 +174,11 @@ func compact(text string) string {
 	return "CREATE TABLE " + text
 }
 
-// rows calls f with the rows of a query, all of text.
-func rows(ctx context.Context, r *bulk.Reader, text string, f func(row []string)) error {
+// rows calls f with the rows of a query, which has n columns.
+func rows(ctx context.Context, r *bulk.Reader, n int, text string, f func(row []string)) error {
 	return r.Pages(ctx, text, func(p *cqlwire.Result) error {
-		if p.Kind != cqlwire.ResultRows {
-			return errors.New("the server answers no rows")
+		if p.Kind != cqlwire.ResultRows || p.ColumnCount != n {
+			return errors.New("the server answers something else: " + text)
 		}
 		return bulk.EachRow(p, func(row [][]byte) error {
 			texts := make([]string, len(row))

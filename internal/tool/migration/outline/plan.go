@@ -44,7 +44,7 @@ func Make(ctx context.Context, source, target *bulk.Reader, objects []Object) (*
 	p := &Plan{}
 	here := map[string]Object{}
 	var keyspaces []string
-	err := rows(ctx, target, "SELECT keyspace_name FROM system_schema.keyspaces", func(row []string) {
+	err := rows(ctx, target, 1, "SELECT keyspace_name FROM system_schema.keyspaces", func(row []string) {
 		keyspaces = append(keyspaces, row[0])
 	})
 	if err != nil {

@@ -41,8 +41,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestCompact proves that a table WITH COMPACT STORAGE is made as it was, though Cassandra describes it in a comment, and
-// with the order of a column that it does not have.
+// TestCompact proves that a table WITH COMPACT STORAGE is made as it was, though Cassandra describes it in a comment,
+// and with the order of a column that it does not have.
 func TestCompact(t *testing.T) {
 	const was = "/*\nWarning: Table ks.t omitted because it has constructs not compatible with CQL.\n\n" +
 		"CREATE TABLE ks.t (\n    k int,\n    v int,\n    PRIMARY KEY (k)\n) WITH COMPACT STORAGE\n" +

@@ -24,13 +24,13 @@ var texts = cqltype.SetOf(cqltype.Native(cqltype.Text))
 // target refuses of it, with the reasons. The tables are to be there.
 func Roles(ctx context.Context, source, target *bulk.Reader) (made int, refused []string, err error) {
 	there := map[string]bool{builtin: true}
-	err = rows(ctx, target, "SELECT role FROM system_auth.roles", func(row []string) { there[row[0]] = true })
+	err = rows(ctx, target, 1, "SELECT role FROM system_auth.roles", func(row []string) { there[row[0]] = true })
 	if err != nil {
 		return 0, nil, err
 	}
 	var creates, grants []string
 	fresh := map[string]bool{}
-	err = rows(ctx, source, "SELECT role, can_login, is_superuser, salted_hash, member_of FROM system_auth.roles",
+	err = rows(ctx, source, 5, "SELECT role, can_login, is_superuser, salted_hash, member_of FROM system_auth.roles",
 		func(row []string) {
 			if there[row[0]] {
 				return
@@ -49,7 +49,7 @@ func Roles(ctx context.Context, source, target *bulk.Reader) (made int, refused 
 	if err != nil {
 		return 0, nil, err
 	}
-	err = rows(ctx, source, "SELECT role, resource, permissions FROM system_auth.role_permissions", func(row []string) {
+	err = rows(ctx, source, 3, "SELECT role, resource, permissions FROM system_auth.role_permissions", func(row []string) {
 		on := resource(row[1])
 		switch {
 		case !fresh[row[0]]:
