@@ -244,6 +244,24 @@ func TestAgain(t *testing.T) {
 	p.same("SELECT * FROM ks.keys")
 }
 
+// TestEnds proves that a row that was made anew in the source with cells that end leaves nothing behind when they have,
+// though its predecessor was to stay.
+func TestEnds(t *testing.T) {
+	p := twoServers(t, ilion.Options{})
+	p.source.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int, w int)", "INSERT INTO ks.t (k, v, w) VALUES (1, 1, 1)",
+		"INSERT INTO ks.t (k, v, w) VALUES (2, 1, 1)")
+	p.migrate()
+	p.source.run("DELETE FROM ks.t WHERE k = 1", "UPDATE ks.t USING TTL 1000 SET v = 2 WHERE k = 1",
+		"UPDATE ks.t USING TTL 1000 SET v = 2 WHERE k = 2")
+	p.migrate()
+	p.same("SELECT k, v, writetime(v), w FROM ks.t")
+	// As if they had ended.
+	p.target.run("DELETE v FROM ks.t WHERE k = 1", "DELETE v, w FROM ks.t WHERE k = 2")
+	if got := p.target.rows("SELECT k FROM ks.t"); got != "k=2 " {
+		t.Errorf("these rows are left: %q", got)
+	}
+}
+
 // TestRandom proves with random writes and deletions of a few keys, with timestamps that collide, that after every pass
 // both sides answer the same, and that a pass over what is equal writes nothing.
 func TestRandom(t *testing.T) {

@@ -47,16 +47,17 @@ func (d *Differ) Diff(source, target *Row) Change {
 	if d.Layout.Counters {
 		return d.counters(source, target)
 	}
-	source, target = source.living(), target.living()
+	source, target = source.living(ending), target.living(ending)
 	switch {
 	case source == nil && target == nil:
 		return Change{}
-	case target == nil && source.ends || source == nil && target.ends:
+	case (source == nil || source.ends) && target.living(2*ending).isEnding(),
+		(target == nil || target.ends) && source.living(2*ending).isEnding():
 		return Change{} // it ends on both sides at about this time
-	case source == nil && !target.Static:
-		return d.gone(target)
 	case target == nil:
 		return d.missing(source)
+	case !target.Static && (source == nil || source.ends):
+		return d.gone(target)
 	}
 	return d.changed(source, target)
 }
@@ -125,13 +126,17 @@ func left(ttl int32, at time.Time) int32 {
 // and both sides are not read at the same instant.
 const ending = 5 * time.Second
 
-// living is the row without the cells that are about to end.
-func (r *Row) living() *Row {
+// endsIn says whether a cell that was read then has no more than so long left.
+func (c *Cell) endsIn(d time.Duration, read time.Time) bool {
+	return c.ttl > 0 && time.Duration(c.ttl)*time.Second-time.Since(read) <= d
+}
+
+// living is the row without the cells that end within a while.
+func (r *Row) living(within time.Duration) *Row {
 	if r == nil {
 		return nil
 	}
-	least := time.Since(r.at) + ending
-	gone := func(c Cell) bool { return c.ttl > 0 && time.Duration(c.ttl)*time.Second <= least }
+	gone := func(c Cell) bool { return c.endsIn(within, r.at) }
 	if !slices.ContainsFunc(r.columns, func(l []Cell) bool { return slices.ContainsFunc(l, gone) }) {
 		return r
 	}
@@ -143,6 +148,9 @@ func (r *Row) living() *Row {
 	l.ends = l.empty()
 	return &l
 }
+
+// isEnding says that the row had cells, and that none of them lives on.
+func (r *Row) isEnding() bool { return r != nil && r.ends }
 
 // changed compares a row that both have, or static cells.
 func (d *Differ) changed(source, target *Row) Change {
@@ -172,8 +180,33 @@ func (d *Differ) changed(source, target *Row) Change {
 		if marker {
 			c.Statements = append(c.Statements, Statement{kind: insert, row: row, time: d.Now})
 		}
+		if at, ok := d.unmarked(source); ok {
+			c.Statements = append([]Statement{{kind: deleteRow, row: row, time: at}}, c.Statements...)
+		}
 	}
 	return c
+}
+
+// unmarked is when a row is to be deleted before it is written, if all its cells end: it was deleted in the source, or
+// has lost what does not end, and what an earlier pass has written to have it stay would stay for ever. The deletion is
+// older than all its cells.
+func (d *Differ) unmarked(source *Row) (at int64, ok bool) {
+	if source.Static || source.empty() || d.Bound == 0 && !d.Force {
+		return 0, false
+	}
+	at = math.MaxInt64
+	for _, cells := range source.columns {
+		for _, c := range cells {
+			if c.ttl == 0 || c.time == unknown {
+				return 0, false
+			}
+			at = min(at, c.time-1)
+		}
+	}
+	if !d.Force {
+		at = min(at, d.Bound)
+	}
+	return at, true
 }
 
 func (c *Change) differs(col *Column, how string) {
@@ -186,6 +219,8 @@ func (c *Change) differs(col *Column, how string) {
 func (d *Differ) cells(c *Change, i int, col *Column, source, target *Row) (writes []write) {
 	for s, t := range pairs(source.columns[i], target.columns[i]) {
 		switch {
+		case t == nil && s.endsIn(2*ending, source.at), s == nil && t.endsIn(2*ending, target.at):
+			// The other side has ended, or is about to.
 		case t == nil:
 			cell := *s
 			if cell.time == unknown {
