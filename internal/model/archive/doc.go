@@ -4,6 +4,7 @@
 //
 //	manifest    "ilion-backup 1 <SHA-256 of the rest>\n", JSON of Manifest
 //	file        "ilionrow", format u8, a zstd frame of the records; its name is the SHA-256 of the plain records
+//	segment     "ilion-log 1 <SHA-256 of the rest>\n", JSON of Segment, "\n", files of records
 //	records     in ascending order of keys: length that the key shares with the one before it, length of its rest,
 //	            length of the value (uvarints), rest, value. Keys are those of package keys without the table's id.
 //

@@ -24,7 +24,7 @@ const SegmentFormat = 1
 const (
 	segmentWord = "ilion-log "
 	// nameTime is the form of times in names of segments: names are in the order of time.
-	nameTime = "20060102T150405.000000Z"
+	nameTime = "20060102T150405.000Z"
 	// ShortSum is how much of a digest a name has.
 	ShortSum = 16
 )
@@ -151,8 +151,11 @@ func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	}
 	head, rest, _ := bytes.Cut(body, []byte("\n"))
 	s = new(Segment)
-	if err := json.Unmarshal(head, s); err != nil || len(s.Marks) == 0 {
+	if err := json.Unmarshal(head, s); err != nil {
 		return nil, "", fmt.Errorf("segment: %w: %w", ErrDamaged, err)
+	}
+	if len(s.Marks) == 0 {
+		return nil, "", fmt.Errorf("segment: %w: it has no mark", ErrDamaged)
 	}
 	s.Data = rest
 	return s, sum, nil

@@ -37,6 +37,7 @@ func TestJournal(t *testing.T) {
 	span := b.meta(lower).Span
 	b.entry(lower, 15, &command.Entry{Kind: command.EntryTruncate, Epoch: b.meta(lower).Epoch, Span: span})
 	want := [][]byte{command.AppendEntry(nil, first), command.AppendEntry(nil, second)}
+	all := func(uint64, []byte) bool { return true }
 	n := 0
 	err := j.Each(uint64(lower), 11, 15, func(index uint64, c []byte) bool {
 		switch {
@@ -51,12 +52,12 @@ func TestJournal(t *testing.T) {
 	if err != nil || n != 3 {
 		t.Errorf("%d commands are kept, want 3: %v", n, err)
 	}
-	if err := j.Each(uint64(lower), 10, 15, func(uint64, []byte) bool { return true }); !errors.Is(err, journal.ErrGone) {
+	if err := j.Each(uint64(lower), 10, 15, all); !errors.Is(err, journal.ErrGone) {
 		t.Errorf("what was applied before anybody asked: %v", err)
 	}
 	b.host.Replica(1).ahead.meta.Begun = keys.Begun{Index: 16, Commands: 1}
 	b.entry(lower, 16, first, second)
-	if err := j.Each(uint64(lower), 15, 16, func(uint64, []byte) bool { return true }); !errors.Is(err, journal.ErrGone) {
+	if err := j.Each(uint64(lower), 15, 16, all); !errors.Is(err, journal.ErrGone) {
 		t.Errorf("an entry of which a part was applied by another process: %v", err)
 	}
 	b.commit()

@@ -308,9 +308,9 @@ func (f *Follower) mark(ctx context.Context) (*archive.Taken, error) {
 	if taken.Records == nil {
 		taken.Records = f.tip.records // it was known
 	}
-	taken.Moment = taken.Moment.Truncate(time.Microsecond)
+	taken.Moment = taken.Moment.Truncate(time.Millisecond) // as it is said, and asked for
 	if f.tip != nil && !taken.Moment.After(f.tip.moment) { // another node was asked, or a clock was set back
-		taken.Moment = f.tip.moment.Add(time.Microsecond)
+		taken.Moment = f.tip.moment.Add(time.Millisecond)
 	}
 	return taken, nil
 }

@@ -5,7 +5,6 @@ package backup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"time"
@@ -179,7 +178,7 @@ func (p *Pruner) Check() error {
 	case p.KeepLast < 0 || p.OlderThan < 0 || p.Keep < 0:
 		return errors.New("what is to be kept is not below zero")
 	case p.KeepLast == 0 && p.OlderThan == 0 && p.Keep == 0:
-		return fmt.Errorf("nothing says what is to be kept: give --keep-last, --older-than or --keep")
+		return errors.New("nothing says what is to be kept: give --keep-last, --older-than or --keep")
 	}
 	return nil
 }
