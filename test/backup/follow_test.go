@@ -264,7 +264,6 @@ func TestFollow(t *testing.T) {
 	f.hears("going on from", 1)
 	phase()
 	c.nodes[2].Kill()
-	phase()
 	c.restart(2)
 	phase()
 	ids = c.partitions(0, "ks.a")
