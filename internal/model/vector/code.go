@@ -145,6 +145,25 @@ func (w *weights) dot(code []byte) int64 {
 	return sum + dotPlain(w.n[from:], code[from:]) - 128*w.sum
 }
 
+// dots sets each of dst to the product with one of the codes that stand one behind another, without what is before
+// their elements.
+func (w *weights) dots(dst []int64, codes []byte) {
+	each := len(w.n)
+	for ; len(dst) >= 4; dst, codes = dst[4:], codes[4*each:] {
+		clear(dst[:4])
+		rest := dotFour(w.n, codes, dst)
+		for i := range dst[:4] {
+			if rest > 0 {
+				dst[i] += dotPlain(w.n[each-rest:], codes[(i+1)*each-rest:(i+1)*each])
+			}
+			dst[i] -= 128 * w.sum
+		}
+	}
+	for i := range dst {
+		dst[i] = w.dot(codes[i*each:])
+	}
+}
+
 func dotPlain(n []int16, code []byte) int64 {
 	var a, b, c, d int64
 	for len(n) >= 4 && len(code) >= 4 {

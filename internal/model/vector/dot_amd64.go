@@ -9,6 +9,12 @@ import "golang.org/x/sys/cpu"
 //go:noescape
 func dotAVX2(w *int16, code *byte, n int) int32
 
+// dotFourAVX2 is dotPlain of n elements of each of four codes, which stand at a distance of stride from each other. n is a
+// multiple of 16, and not more than chunk.
+//
+//go:noescape
+func dotFourAVX2(w *int16, codes *byte, stride, n int, out *[4]int32)
+
 // chunk is of how many elements the sum fits into 32 bits.
 const chunk = 256
 
@@ -24,4 +30,24 @@ func dotWhole(w []int16, code []byte) (sum int64, rest int) {
 		w, code = w[n:], code[n:]
 	}
 	return sum, len(w)
+}
+
+// dotFour multiplies most elements of four codes that stand one behind another, adds to their products, and returns of
+// how many there was no product.
+func dotFour(w []int16, codes []byte, sums []int64) (rest int) {
+	if !cpu.X86.HasAVX2 {
+		return len(w)
+	}
+	var out [4]int32
+	stride := len(w)
+	for sums = sums[:4]; len(w) >= 16; {
+		_ = codes[4*stride-1]
+		n := min(len(w)&^15, chunk)
+		dotFourAVX2(&w[0], &codes[stride-len(w)], stride, n, &out)
+		for i, x := range out {
+			sums[i] += int64(x)
+		}
+		w = w[n:]
+	}
+	return len(w)
 }

@@ -6,3 +6,5 @@ package vector
 
 // dotWhole multiplies no elements: dotPlain does.
 func dotWhole(w []int16, _ []byte) (sum int64, rest int) { return 0, len(w) }
+
+func dotFour(w []int16, _ []byte, _ []int64) (rest int) { return len(w) }

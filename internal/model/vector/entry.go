@@ -28,7 +28,7 @@ func (l *Lists) appendHead(dst []byte, list int, ring uint64) []byte {
 func (l *Lists) AppendEntry(dst []byte, v []float32, ring uint64) []byte {
 	image := l.Similarity.image(make([]float32, 0, len(v)), v)
 	list := 0
-	if len(l.lacks) > 0 {
+	if len(l.places.lacks) > 0 {
 		list = l.assign(image)
 	}
 	return appendCode(l.appendHead(dst, list, ring), image)
@@ -50,7 +50,7 @@ func (l *Lists) Holds(entry []byte, v []float32) bool {
 	}
 	var head [entryHead]byte
 	list := 0
-	if len(l.lacks) > 0 {
+	if len(l.places.lacks) > 0 {
 		list = l.assign(image)
 	}
 	return bytes.Equal(l.appendHead(head[:0], list, 0)[:3], entry[:3])

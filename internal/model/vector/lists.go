@@ -29,20 +29,20 @@ type Lists struct {
 	Most float32
 
 	// unit is that of the elements of all centres. centres are as codes have them, without what is before.
-	unit    float32
-	centres []byte
-	lacks   []float32
-	groups  []group
-	squares []float64
+	unit   float32
+	places centres
+	// ends are those of the groups, as numbers of lists; middles are of their centres.
+	ends    []int
+	middles centres
 	once    sync.Once
 }
 
-// group is a run of lists, with the middle of their centres.
-type group struct {
-	end    int // of its lists
-	centre []byte
-	lack   float32
-	square float64
+// centres are places: the elements of all, one behind another as codes have them, without what is before; what their
+// lengths lack, and the squares of their lengths with that.
+type centres struct {
+	codes   []byte
+	lacks   []float32
+	squares []float64
 }
 
 // NewLists are those that an index begins with: none.
@@ -52,7 +52,7 @@ func NewLists(s Similarity, dimension int) *Lists { return &Lists{Similarity: s,
 func (l *Lists) None() bool { return l.Generation == 0 }
 
 // Len is the number of lists.
-func (l *Lists) Len() int { return max(1, len(l.lacks)) }
+func (l *Lists) Len() int { return max(1, len(l.places.lacks)) }
 
 // lack is what the length of an image lacks to Most. It is 0 but for dot products.
 func (l *Lists) lack(image []float32) float64 {
@@ -68,7 +68,7 @@ const groupsLooked = 8
 
 // Assign is the list that a vector belongs to.
 func (l *Lists) Assign(v []float32) int {
-	if len(l.lacks) == 0 {
+	if len(l.places.lacks) == 0 {
 		return 0
 	}
 	image := l.Similarity.image(nil, v)
@@ -79,25 +79,28 @@ func (l *Lists) Assign(v []float32) int {
 func (l *Lists) assign(image []float32) int {
 	l.prepare()
 	w, lack := weigh(image), l.lack(image)
-	type near struct {
-		group    int
-		distance float64
-	}
-	var room [groupsLooked + 1]near
-	best := room[:0]
-	for i := range l.groups {
-		g := &l.groups[i]
-		n := near{i, l.distance(&w, lack, g.centre, g.lack, g.square)}
-		at, _ := slices.BinarySearchFunc(best, n, func(a, b near) int { return cmp.Compare(a.distance, b.distance) })
-		if best = slices.Insert(best, at, n); len(best) > groupsLooked {
-			best = best[:groupsLooked]
+	var room [distancesAtOnce]float64
+	var near [groupsLooked + 1]ranked
+	best := near[:0]
+	for i := 0; i < len(l.ends); i += len(room) {
+		for j, d := range l.distances(&room, &w, lack, &l.middles, i, len(l.ends)) {
+			if len(best) == groupsLooked && d > best[groupsLooked-1].distance {
+				continue
+			}
+			n := ranked{i + j, d}
+			at, _ := slices.BinarySearchFunc(best, n, compareRanked)
+			if best = slices.Insert(best, at, n); len(best) > groupsLooked {
+				best = best[:groupsLooked]
+			}
 		}
 	}
 	list, least := 0, math.Inf(1)
 	for _, n := range best {
-		for i := l.begin(n.group); i < l.groups[n.group].end; i++ {
-			if d := l.distance(&w, lack, l.centre(i), l.lacks[i], l.squares[i]); d < least {
-				list, least = i, d
+		for i := l.begin(n.list); i < l.ends[n.list]; i += len(room) {
+			for j, d := range l.distances(&room, &w, lack, &l.places, i, l.ends[n.list]) {
+				if d < least {
+					list, least = i+j, d
+				}
 			}
 		}
 	}
@@ -108,40 +111,49 @@ func (l *Lists) begin(group int) int {
 	if group == 0 {
 		return 0
 	}
-	return l.groups[group-1].end
+	return l.ends[group-1]
 }
 
-func (l *Lists) centre(i int) []byte { return l.centres[i*l.Dimension : (i+1)*l.Dimension] }
+func (l *Lists) centre(i int) []byte { return l.places.codes[i*l.Dimension : (i+1)*l.Dimension] }
 
-// distance is the square of the distance to a centre, less the square of the image's length.
-func (l *Lists) distance(w *weights, lack float64, centre []byte, lacks float32, square float64) float64 {
-	product := float64(w.unit * float64(l.unit) * float64(w.dot(centre)))
-	return square - 2*float64(product+float64(lack*float64(lacks)))
+// distancesAtOnce is how many distances are computed at once.
+const distancesAtOnce = 128
+
+// distances are those to the centres from one on, as many as there is room for below a limit: their squares, less the
+// square of the image's length.
+func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float64, of *centres, from,
+	limit int) []float64 {
+	var dots [distancesAtOnce]int64
+	out := room[:min(len(room), limit-from)]
+	w.dots(dots[:len(out)], of.codes[from*l.Dimension:])
+	unit := float64(w.unit * float64(l.unit))
+	for i := range out {
+		product := float64(unit * float64(dots[i]))
+		out[i] = of.squares[from+i] - 2*float64(product+float64(lack*float64(of.lacks[from+i])))
+	}
+	return out
 }
 
 // prepare computes what is not stored.
 func (l *Lists) prepare() {
 	l.once.Do(func() {
-		l.squares = make([]float64, len(l.lacks))
-		for i := range l.squares {
-			l.squares[i] = l.square(l.centre(i), l.lacks[i])
+		for i := range l.places.lacks {
+			l.places.squares = append(l.places.squares, l.square(l.centre(i), l.places.lacks[i]))
 		}
-		for i := range l.groups {
-			g, first := &l.groups[i], l.begin(i)
-			sums, lack := make([]int, l.Dimension), 0.0
-			for j := first; j < g.end; j++ {
+		for i, end := range l.ends {
+			sums, lack, first := make([]int, l.Dimension), 0.0, l.begin(i)
+			for j := first; j < end; j++ {
 				for k, b := range l.centre(j) {
 					sums[k] += int(b) - 128
 				}
-				lack += float64(l.lacks[j])
+				lack += float64(l.places.lacks[j])
 			}
-			n := max(1, g.end-first)
-			g.centre = make([]byte, l.Dimension)
-			for k, sum := range sums {
-				g.centre[k] = byte(sum/n + 128)
+			n, m := max(1, end-first), &l.middles
+			for _, sum := range sums {
+				m.codes = append(m.codes, byte(sum/n+128))
 			}
-			g.lack = float32(lack / float64(n))
-			g.square = l.square(g.centre, g.lack)
+			m.lacks = append(m.lacks, float32(lack/float64(n)))
+			m.squares = append(m.squares, l.square(m.codes[i*l.Dimension:], m.lacks[i]))
 		}
 	})
 }
@@ -155,16 +167,18 @@ func (l *Lists) square(centre []byte, lack float32) float64 {
 	return float64(float64(l.unit)*float64(l.unit)*float64(sum)) + float64(float64(lack)*float64(lack))
 }
 
-// ranked is a list, and how far its centre is from what is looked for, as distance has it.
+// ranked is a list, or a group, and how far its centre is from what is looked for, as distances has it.
 type ranked struct {
 	list     int
 	distance float64
 }
 
+func compareRanked(a, b ranked) int { return cmp.Compare(a.distance, b.distance) }
+
 // rank lists all lists: of those whose centres are nearest to what is looked for the first ones, in order, and behind
 // them the others in any order.
 func (l *Lists) rank(w *weights, first int) []ranked {
-	if len(l.lacks) == 0 {
+	if len(l.places.lacks) == 0 {
 		return []ranked{{}}
 	}
 	l.prepare()
@@ -173,9 +187,12 @@ func (l *Lists) rank(w *weights, first int) []ranked {
 		longer.unit *= float64(l.Most) / w.length
 		w = &longer
 	}
-	all := make([]ranked, len(l.lacks))
-	for i := range all {
-		all[i] = ranked{i, l.distance(w, 0, l.centre(i), l.lacks[i], l.squares[i])}
+	var room [distancesAtOnce]float64
+	all := make([]ranked, 0, len(l.places.lacks))
+	for i := 0; i < cap(all); i += len(room) {
+		for j, d := range l.distances(&room, w, 0, &l.places, i, cap(all)) {
+			all = append(all, ranked{i + j, d})
+		}
 	}
 	first = min(first, len(all))
 	for i := first/2 - 1; i >= 0; i-- {
@@ -192,9 +209,7 @@ func (l *Lists) rank(w *weights, first int) []ranked {
 }
 
 func sortRanked(list []ranked) {
-	slices.SortFunc(list, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.list, b.list))
-	})
+	slices.SortFunc(list, func(a, b ranked) int { return cmp.Or(compareRanked(a, b), cmp.Compare(a.list, b.list)) })
 }
 
 // sinkRanked moves a list behind those that are further: each is further than the two behind it, as in a heap.
@@ -232,14 +247,14 @@ func (l *Lists) Append(dst []byte) []byte {
 	w.Uint(uint64(l.Rows))
 	w.Uint(uint64(math.Float32bits(l.Most)))
 	w.Uint(uint64(math.Float32bits(l.unit)))
-	w.Uint(uint64(len(l.groups)))
-	for i := range l.groups {
-		w.Uint(uint64(l.groups[i].end))
+	w.Uint(uint64(len(l.ends)))
+	for _, end := range l.ends {
+		w.Uint(uint64(end))
 	}
-	for _, f := range l.lacks {
+	for _, f := range l.places.lacks {
 		w.Uint(uint64(math.Float32bits(f)))
 	}
-	w.Bytes(l.centres)
+	w.Bytes(l.places.codes)
 	w.EndFields()
 	return w
 }
@@ -253,22 +268,22 @@ func DecodeLists(b []byte) (*Lists, error) {
 		unit: math.Float32frombits(uint32(r.UpTo(math.MaxUint32)))}
 	for range r.Count(1) {
 		end := int(r.UpTo(ListsMax))
-		if end < l.begin(len(l.groups)) {
+		if end < l.begin(len(l.ends)) {
 			return nil, errLists
 		}
-		l.groups = append(l.groups, group{end: end})
+		l.ends = append(l.ends, end)
 	}
-	for range l.begin(len(l.groups)) {
-		l.lacks = append(l.lacks, math.Float32frombits(uint32(r.UpTo(math.MaxUint32))))
+	for range l.begin(len(l.ends)) {
+		l.places.lacks = append(l.places.lacks, math.Float32frombits(uint32(r.UpTo(math.MaxUint32))))
 	}
-	l.centres = slices.Clone(r.Bytes())
+	l.places.codes = slices.Clone(r.Bytes())
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		return nil, errLists
 	}
 	if err := r.End(); err != nil {
 		return nil, err
 	}
-	if l.Similarity > Euclidean || len(l.centres) != len(l.lacks)*l.Dimension {
+	if l.Similarity > Euclidean || len(l.places.codes) != len(l.places.lacks)*l.Dimension {
 		return nil, errLists
 	}
 	return l, nil

@@ -67,8 +67,8 @@ func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 		if k > 0 {
 			fine = append(fine, t.centres(t.some(part, 200*k), k)...)
 		}
-		if i == len(parts)-1 || len(fine) > out.begin(len(out.groups)) {
-			out.groups = append(out.groups, group{end: len(fine)})
+		if i == len(parts)-1 || len(fine) > out.begin(len(out.ends)) {
+			out.ends = append(out.ends, len(fine))
 		}
 	}
 	out.keep(fine)
@@ -87,9 +87,9 @@ func (l *Lists) keep(centres [][]float32) {
 			if l.unit > 0 {
 				b = math.RoundToEven(float64(x) / float64(l.unit))
 			}
-			l.centres = append(l.centres, byte(int(max(-codeMax, min(codeMax, b)))+128))
+			l.places.codes = append(l.places.codes, byte(int(max(-codeMax, min(codeMax, b)))+128))
 		}
-		l.lacks = append(l.lacks, c[l.Dimension])
+		l.places.lacks = append(l.places.lacks, c[l.Dimension])
 	}
 }
 

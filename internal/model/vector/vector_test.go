@@ -5,6 +5,7 @@ package vector
 import (
 	"bytes"
 	"cmp"
+	"hash/crc32"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -73,6 +74,67 @@ func TestDot(t *testing.T) {
 		}
 		if got, want := w.dot(code), dotPlain(w.n, code)-128*w.sum; got != want {
 			t.Fatalf("%d elements: %d instead of %d", n, got, want)
+		}
+	}
+}
+
+// TestDots compares the products with many codes with those with each, for all numbers of them.
+func TestDots(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for n := 1; n < 700; n++ {
+		w, codes := weights{n: make([]int16, n)}, make([]byte, n*(n%9))
+		for i := range w.n {
+			w.n[i] = int16(rnd.IntN(2*weightMax+1) - weightMax)
+			if n%2 == 0 {
+				w.n[i] = -weightMax
+			}
+			w.sum += int64(w.n[i])
+		}
+		for i := range codes {
+			codes[i] = byte(rnd.IntN(255) + 1)
+			if n%4 == 0 {
+				codes[i] = 255
+			}
+		}
+		got := make([]int64, n%9)
+		w.dots(got, codes)
+
+		for i, x := range got {
+			if want := w.dot(codes[i*n:]); x != want {
+				t.Fatalf("%d elements, code %d: %d instead of %d", n, i, x, want)
+			}
+		}
+	}
+}
+
+// TestEntriesStay proves that vectors have the entries that they had when formats were frozen: nodes of all builds must
+// find the same ones.
+func TestEntriesStay(t *testing.T) {
+	const dimension, lists, each = 33, 700, 31
+	for similarity, want := range []uint32{0xb4cde299, 0x799fba3c, 0x48c86d7d} {
+		rnd := rand.New(rand.NewPCG(9, 9))
+		draw := func() []float32 { // without rounding, on any machine
+			v := make([]float32, dimension+1)
+			for i := range v {
+				v[i] = float32(rnd.IntN(2001)-1000) / 256
+			}
+			return v
+		}
+		l := &Lists{Generation: 7, Similarity: Similarity(similarity), Dimension: dimension, Most: 30}
+		var centres [][]float32
+		for i := range lists {
+			centres = append(centres, draw())
+			if i%each == each-1 || i == lists-1 {
+				l.ends = append(l.ends, i+1)
+			}
+		}
+		l.keep(centres)
+		sum := crc32.NewIEEE()
+		for i := range 2000 {
+			sum.Write(l.AppendEntry(nil, draw()[:dimension], uint64(i)<<50))
+		}
+		if sum.Sum32() != want {
+			t.Errorf("%v: the checksum of entries is %#x, not %#x", l.Similarity, sum.Sum32(), want)
 		}
 	}
 }
