@@ -362,6 +362,9 @@ func AppendRead(dst []byte, c *Read) []byte {
 	}
 	if c.Index != nil && c.Index.Near != nil {
 		a.Field(readNear, true, c.Index.appendNear(nil))
+		if c.Index.Nearest > 0 {
+			a.Field(readNearest, false, binary.AppendUvarint(nil, uint64(c.Index.Nearest)))
+		}
 	}
 	a.EndFields()
 	return a.Writer
@@ -383,6 +386,7 @@ const (
 	readTerms            = 7
 	readFold             = 8
 	readNear             = 9
+	readNearest          = 10
 	decisionCharge       = 1
 	decisionResult       = 2
 )
@@ -477,8 +481,14 @@ func DecodeRead(c *Read, src []byte) error {
 			c.Fold = r.fold(f)
 		case readNear:
 			r.near(f, c.Index)
+		case readNearest:
+			if c.Index == nil {
+				r.Fail()
+			} else {
+				c.Index.Nearest = int(r.number(f))
+			}
 		default:
-			r.unknown("a read", f, readNear)
+			r.unknown("a read", f, readNearest)
 		}
 	}
 	return r.end()

@@ -164,6 +164,7 @@ func (p pick) read() Read {
 		if p.bool() {
 			c.Index.Near, c.Index.Generation = make([]byte, 4*(1+p.upTo(5))), p.u32()
 			copy(c.Index.Near, p.bytes())
+			c.Index.Nearest = p.upTo(3)
 		}
 	}
 	return c

@@ -225,9 +225,11 @@ type IndexLookup struct {
 	All []IndexTerm
 	// Near, if not nil, is a vector in wire form: rows come that are near to it, in the order of what their entries
 	// tell, those that may be the nearest first. When all of the lists are looked at that are looked at first, those of
-	// the next lists follow in the same way. Generation is that of the lists.
+	// the next lists follow in the same way. Generation is that of the lists. Nearest, if it is not 0, is how many rows
+	// are wanted: the more, the more lists are looked at first.
 	Near       []byte
 	Generation uint32
+	Nearest    int
 }
 
 // IndexTerm is that a row has an entry in an index, with Value or, if End is not nil, with one from Value on that is

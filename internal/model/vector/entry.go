@@ -5,7 +5,6 @@ package vector
 import (
 	"bytes"
 	"math"
-	"slices"
 )
 
 // The value of an entry of an index is where its code stands, and the code. No byte of it is zero:
@@ -60,7 +59,7 @@ func (l *Lists) Holds(entry []byte, v []float32) bool {
 type Search struct {
 	lists *Lists
 	w     weights
-	// order are the lists, those first that are to be looked at first; looked is how many were given out.
+	// order are the lists, those first that are to be looked at first; looked is how many were.
 	order  []ranked
 	looked int
 	// sorted says that all of order is in order, and not its first ones only.
@@ -78,57 +77,68 @@ func (l *Lists) NewSearch(target []float32) *Search {
 	return s
 }
 
-// Stretch is a range of values of entries: from From on, below Limit.
-type Stretch struct{ From, Limit []byte }
-
 // The lists that are looked at first are at least firstLeast, and at most firstMost: those whose centres are not
-// further than firstFar times as the nearest, by the squares of distances. So few are where vectors are in clouds, and
-// many where there is none.
+// further than firstFar times as far as the last one wanted of the nearest that were seen, by the squares of distances.
+// So few are looked at where vectors are in clouds, and many where there is none.
 const (
 	firstLeast = 16
-	firstMost  = 96
+	firstMost  = 512
 	firstFar   = 1.5
 )
 
-// firstLists is how many lists are looked at first, by their distances, the nearest first, each of which is less than
-// it is by a number.
-func firstLists(order []ranked, by float64) int {
-	n := min(len(order), firstLeast)
-	for n < min(len(order), firstMost) && order[n].distance+by <= firstFar*(order[0].distance+by) {
-		n++
-	}
-	return n
-}
-
-// Next returns where the entries are that are to be looked at next, of rows between two places on the ring, both
-// included; nil if all were. They are those of the nearest lists at first, and then of twice as many.
-func (s *Search) Next(begin, last uint64) []Stretch {
-	n := s.looked
+// Next returns the lists to be looked at next, the nearest first; none if all were. At first those are a choice, of which
+// Far leaves out the last ones, and then as many again as were looked at.
+func (s *Search) Next() []int {
+	n := firstMost
 	if s.order == nil {
 		s.order = s.lists.rank(&s.w, firstMost)
-		by := s.square
-		if s.lists.Similarity == DotProduct {
-			by = float64(s.lists.Most) * float64(s.lists.Most) // as long as it was made
-		}
-		n = firstLists(s.order, by)
-	} else if s.looked < len(s.order) && !s.sorted {
-		sortRanked(s.order[s.looked:])
+	} else if n = s.looked; s.looked < len(s.order) && !s.sorted {
 		s.sorted = true
+		sortRanked(s.order[s.looked:])
 	}
-	n = min(n, len(s.order)-s.looked)
-	next := make([]int, n)
+	next := make([]int, min(n, len(s.order)-s.looked))
 	for i := range next {
 		next[i] = s.order[s.looked+i].list
 	}
-	s.looked += n
-	slices.Sort(next)
-	out := make([]Stretch, n)
-	for i, list := range next {
-		out[i].From = s.lists.appendHead(nil, list, begin)
-		limit := s.lists.appendHead(nil, list, last)
-		out[i].Limit = append(limit, 0xff) // no code begins with it: see appendFloat
+	return next
+}
+
+// Looked notes that so many of those that Next has returned were looked at. It is at least one.
+func (s *Search) Looked(n int) { s.looked += n }
+
+// Far reports whether those that Next has returned are too far, from one on, to be looked at before others are wanted:
+// bound is that of the last one wanted of the nearest seen so far, 0 or less if there are not enough.
+func (s *Search) Far(i int, bound float32) bool {
+	return s.looked == 0 && i >= firstLeast && bound > 0 && s.order[i].distance+s.by() > firstFar*s.squareBy(bound)
+}
+
+// by is what distances of rank are too small by.
+func (s *Search) by() float64 {
+	if s.lists.Similarity == DotProduct {
+		return float64(s.lists.Most) * float64(s.lists.Most) // as long as it was made
 	}
-	return out
+	return s.square
+}
+
+// squareBy is the square of the distance at which a bound is met, measured as those to centres are.
+func (s *Search) squareBy(bound float32) float64 {
+	switch product := 2*float64(bound) - 1; s.lists.Similarity {
+	case Euclidean:
+		return 1/float64(bound) - 1
+	case DotProduct:
+		return 2 * (s.by() - product*float64(s.lists.Most)/s.w.length)
+	default:
+		return 2 * (1 - product)
+	}
+}
+
+// Stretch is a range of values of entries: from From on, below Limit.
+type Stretch struct{ From, Limit []byte }
+
+// Stretch is where the entries of a list are, of rows between two places on the ring, both included.
+func (s *Search) Stretch(list int, begin, last uint64) Stretch {
+	// No code begins with the byte behind the limit: see appendFloat.
+	return Stretch{s.lists.appendHead(nil, list, begin), append(s.lists.appendHead(nil, list, last), 0xff)}
 }
 
 // Of reports whether bytes may be the value of an entry of the lists that are searched.
@@ -143,19 +153,25 @@ func (s *Search) BoundOf(v []float32) float32 {
 }
 
 func (s *Search) bound(code []byte) float32 {
-	scale, lost, square := readFloat(code), readFloat(code[floatLen:]), readFloat(code[2*floatLen:])
-	dot := s.w.unit * float64(scale) * float64(s.w.dot(code[codeHead:]))
-	size := math.Sqrt(float64(square))
+	h := readHead(code)
+	return s.boundBy(s.w.dot(code[codeHead:]), &h)
+}
+
+// boundBy is the bound of a code by its product with the weights.
+func (s *Search) boundBy(product int64, h *head) float32 {
+	dot := s.w.unit * float64(h.scale) * float64(product)
+	square, lost := float64(h.square), float64(h.lost)
+	size := math.Sqrt(square)
 	if s.lists.Similarity == Euclidean {
-		d := s.square - 2*dot + float64(square)
-		d -= 2*s.w.lost*size + (s.square+float64(square))*roundUp
-		d = math.Sqrt(max(0, d)) - float64(lost)
+		d := s.square - 2*dot + square
+		d -= 2*s.w.lost*size + (s.square+square)*roundUp
+		d = math.Sqrt(max(0, d)) - lost
 		if d = max(0, d); d != d {
 			d = 0
 		}
 		return float32(1/(1+d*d)) * (1 + roundUp)
 	}
-	most := dot + s.w.lost*size + s.w.length*float64(lost)
+	most := dot + s.w.lost*size + s.w.length*lost
 	most += (s.w.length*size + 1) * roundUp
 	if s.lists.Similarity == Cosine {
 		most = min(most, 1)
@@ -165,9 +181,6 @@ func (s *Search) bound(code []byte) float32 {
 	}
 	return float32((1 + most) / 2)
 }
-
-// EntryLen is the length of the value of an entry.
-func (s *Search) EntryLen() int { return EntryLen(s.lists.Dimension) }
 
 // Code is the code in the value of an entry.
 func (s *Search) Code(entry []byte) []byte { return entry[entryHead:] }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"hash/crc32"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -41,11 +42,17 @@ func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, tar
 		row   int
 	}
 	var hints []hint
-	for _, st := range s.Next(0, 1<<64-1) {
-		list := int(st.From[1]-1)*255 + int(st.From[2]) - 1
+	var bounds []float32
+	for i, list := range s.Next() {
+		if len(bounds) >= limit && s.Far(i, bounds[limit-1]) {
+			break
+		}
 		for _, row := range entries[list] {
 			hints = append(hints, hint{s.Bound(codes[row]), row})
+			bounds = append(bounds, s.Bound(codes[row]))
 		}
+		slices.SortFunc(bounds, func(a, b float32) int { return cmp.Compare(b, a) })
+		bounds = bounds[:min(limit, len(bounds))]
 	}
 	slices.SortFunc(hints, func(a, b hint) int { return cmp.Compare(b.bound, a.bound) })
 	for _, h := range hints {
@@ -135,6 +142,53 @@ func TestEntriesStay(t *testing.T) {
 		}
 		if sum.Sum32() != want {
 			t.Errorf("%v: the checksum of entries is %#x, not %#x", l.Similarity, sum.Sum32(), want)
+		}
+	}
+}
+
+// TestHits proves that comparing many codes at once finds all whose bounds are high enough, with the bounds that each has
+// by itself, and no other; also of vectors of very different lengths, and of such as have no numbers for distances.
+func TestHits(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(4, 4))
+	for round := range 300 {
+		s := Similarity(round % 3)
+		dimension := 1 + rnd.IntN(70)
+		l := &Lists{Generation: 1, Similarity: s, Dimension: dimension}
+		draw := func() []float32 {
+			v := make([]float32, dimension)
+			length := math.Exp(rnd.NormFloat64() * float64(round/3%4))
+			if round > 250 && rnd.IntN(9) == 0 {
+				length = 1e36
+			}
+			for i := range v {
+				v[i] = float32(length * (1 + rnd.NormFloat64()))
+			}
+			return v
+		}
+		search := l.NewSearch(draw())
+		var c Codes
+		var bounds []float32
+		for i := range 300 {
+			e := l.AppendEntry(nil, draw(), 0)
+			c.Add(e)
+			bounds = append(bounds, search.Bound(e))
+			if !bytes.Equal(c.AppendCode(nil, i), search.Code(e)) {
+				t.Fatalf("code %x of %x", c.AppendCode(nil, i), e)
+			}
+		}
+		c = c.Clone()
+		first := rnd.IntN(200)
+		limit := first + rnd.IntN(c.Len()-first+1)
+		for _, least := range append([]float32{-math.MaxFloat32, 0, 1, math.MaxFloat32}, bounds[:40]...) {
+			var want []Hit
+			for i := first; i < limit; i++ {
+				if bounds[i] >= least {
+					want = append(want, Hit{i, bounds[i]})
+				}
+			}
+			if got := search.Hits(nil, &c, first, limit, least); !slices.Equal(got, want) {
+				t.Fatalf("%v, %d dimensions, from %v: %v, not %v", s, dimension, least, got, want)
+			}
 		}
 	}
 }

@@ -178,6 +178,31 @@ func TestPackedListsFindTheSame(t *testing.T) {
 	}
 }
 
+// TestNearComesToAll proves that a search which is not ended comes to each row once, however many there are more than are
+// held at once, and many of which are equally near: with packed lists and without.
+func TestNearComesToAll(t *testing.T) {
+	for _, most := range []int64{1 << 20, -1} {
+		s := openMem(t, Options{NearBytes: most})
+		s.InstallTable(nearTable())
+		rnd := rand.New(rand.NewPCG(4, 4))
+		want := map[string]int{}
+		var v []float32
+		for i := range 3000 {
+			if i%500 < 200 || i%3 == 0 {
+				v = drawVector(rnd)
+			}
+			key := strconv.Itoa(i)
+			want[key] = 1
+			apply(t, s, nearInsert(key, v, 1))
+		}
+		for range 2 {
+			if got, err := searchNear(s, token.Range{}); err != nil || !maps.Equal(got, want) {
+				t.Fatalf("memory %d: found %d rows of %d: %v", most, len(got), len(want), err)
+			}
+		}
+	}
+}
+
 // TestPackedListsHearOfArrivals proves that a search finds what the snapshot of a replica has brought, whose lists were
 // packed before.
 func TestPackedListsHearOfArrivals(t *testing.T) {
@@ -214,15 +239,15 @@ func TestPackedListsAreBounded(t *testing.T) {
 	c.init(3000)
 	key := func(i int) packKey { return packKey{nearIndex, [packHead]byte{1, 1, byte(i)}} }
 	for i := range 3 {
-		c.put(&pack{key: key(i), values: make([]byte, 600)})
+		c.put(&pack{key: key(i), places: make([]byte, 600)})
 	}
 	c.get(key(0))
-	c.put(&pack{key: key(3), values: make([]byte, 900)})
+	c.put(&pack{key: key(3), places: make([]byte, 900)})
 	kept := []bool{c.get(key(0)) != nil, c.get(key(1)) != nil, c.get(key(2)) != nil, c.get(key(3)) != nil}
 	if !slices.Equal(kept, []bool{true, false, true, true}) || c.size() != 2*856+1156 {
 		t.Errorf("kept %v, %d bytes", kept, c.size())
 	}
-	c.put(&pack{key: key(0), values: make([]byte, 3000)})
+	c.put(&pack{key: key(0), places: make([]byte, 3000)})
 	if c.get(key(0)) != nil || c.size() > 3000 {
 		t.Errorf("a list larger than all memory is kept")
 	}

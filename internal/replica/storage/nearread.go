@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"slices"
 	"sync"
 
@@ -19,8 +20,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// leadsMax is how many places are held at once that entries of vectors lead to.
-const leadsMax = 1 << 16
+// How many places are held at once that entries of vectors lead to: leadsFirst and those that are wanted at first, and
+// leadsGrowth times as many whenever those were not enough, up to leadsMax.
+const (
+	leadsFirst  = 118
+	leadsGrowth = 8
+	leadsMax    = 1 << 16
+)
+
+// nearestMax is how many rows, at most, are taken for wanted.
+const nearestMax = 1000
 
 // nearRead reads the rows whose vectors are near to another.
 type nearRead struct {
@@ -31,17 +40,26 @@ type nearRead struct {
 	// begin and last are the ends of the range of the ring that is read, both included.
 	begin, last uint64
 	*leads
-	// behind is the lead after which those come that are wanted, and behindPlace its place; more says that some were
-	// left out for the room they take.
+	// most is how many leads are held. behind is the lead after which those come that are wanted, and behindPlace its
+	// place; more says that some were left out for the room they take, all of which come after those that are held, or
+	// have a bound below least.
+	most        int
 	behind      *lead
 	behindPlace []byte
 	more        bool
+	least       float32
+	// best are the highest bounds of all entries, as many as rows are wanted, the highest first.
+	best   []float32
+	wanted int
 	// stamp is that of what is read of entries.
 	stamp uint64
 	// code is the hash of the code of the entry at hand.
 	code uint64
-	// vector is scratch.
+	// vector, hits and wire are scratch, and so is fresh, the list that is being packed.
 	vector       []float32
+	hits         []vector.Hit
+	wire         []byte
+	fresh        pack
 	lower, upper []byte
 }
 
@@ -89,7 +107,7 @@ func (rd *reader) readNear() error {
 	w := &entryWalk{rd: rd}
 	defer w.close()
 	n := &nearRead{entryWalk: w, index: rd.r.Index.Index, begin: rd.r.Range.Begin, last: rd.r.Range.Limit - 1,
-		leads: leadPool.Get().(*leads)}
+		leads: leadPool.Get().(*leads), wanted: min(max(1, rd.r.Index.Nearest), nearestMax)}
 	defer func() {
 		if cap(n.list) <= leadKept {
 			leadPool.Put(n.leads)
@@ -118,11 +136,11 @@ func (rd *reader) readNear() error {
 		return len(n.vector) == lists.Dimension && maphash.Bytes(codeSeed, n.search.CodeOf(n.vector)) == n.code
 	}
 	for {
-		stretches := n.search.Next(n.begin, n.last)
-		if len(stretches) == 0 {
+		next := n.search.Next()
+		if len(next) == 0 {
 			return nil
 		}
-		if step, err := n.stretches(stretches); err != nil || step != command.More {
+		if step, err := n.round(next); err != nil || step != command.More {
 			return err
 		}
 	}
@@ -144,15 +162,25 @@ func (rd *reader) lists() (column uint32, lists *vector.Lists) {
 	return 0, nil
 }
 
-// stretches visits the rows that entries of some stretches lead to.
-func (n *nearRead) stretches(list []vector.Stretch) (command.Step, error) {
-	n.behind = nil
-	for {
-		n.list, n.places, n.more = n.list[:0], n.places[:0], false
-		for i := range list {
-			if err := n.collect(&list[i]); err != nil {
+// round visits the rows that entries of some lists lead to, or of the first of them, if the others are too far.
+func (n *nearRead) round(next []int) (command.Step, error) {
+	n.behind, n.most = nil, leadsFirst+n.wanted
+	for again := false; ; again = true {
+		n.list, n.places, n.more, n.least = n.list[:0], n.places[:0], false, -math.MaxFloat32
+		for i, list := range next {
+			if !again && n.search.Far(i, n.reached()) {
+				next = next[:i]
+				break
+			}
+			if err := n.collect(list); err != nil {
 				return command.Stop, err
 			}
+		}
+		if !again {
+			n.search.Looked(len(next))
+		}
+		if n.more {
+			n.prune() // what came since the last time may stand behind what was left out
 		}
 		for i := len(n.list)/2 - 1; i >= 0; i-- {
 			n.sink(i)
@@ -173,7 +201,16 @@ func (n *nearRead) stretches(list []vector.Stretch) (command.Step, error) {
 		if !n.more {
 			return command.More, nil
 		}
+		n.most = min(leadsMax, leadsGrowth*n.most)
 	}
+}
+
+// reached is the bound of the last one wanted of the nearest, 0 if there are fewer.
+func (n *nearRead) reached() float32 {
+	if len(n.best) < n.wanted {
+		return 0
+	}
+	return n.best[n.wanted-1]
 }
 
 // tell says how many entries were looked at, which is paid for.
@@ -183,21 +220,22 @@ func (n *nearRead) tell() (command.Step, error) {
 	return refused(command.Passed(n.rd.v, token.AtPosition(n.begin), []byte{}, looked))
 }
 
-// collect adds the leads of a stretch of entries. Bytes of values need no escape.
-func (n *nearRead) collect(s *vector.Stretch) error {
-	rd := n.rd
+// collect adds the leads of a list. Bytes of values need no escape.
+func (n *nearRead) collect(list int) error {
+	s := n.search.Stretch(list, n.begin, n.last)
 	p, err := n.packed(packKey{n.index, [packHead]byte(s.From)})
 	if err != nil {
 		return err
 	}
 	if p != nil && !p.large {
-		return n.unpack(p, s)
+		n.unpack(p)
+		return n.rd.ctx.Err()
 	}
 	return n.walk(s.From, s.Limit, func(value, place []byte) (bool, error) {
-		if n.here(place) {
-			n.lead(n.search.Bound(value), maphash.Bytes(codeSeed, n.search.Code(value)), place)
+		if n.rd.visited++; n.here(place) {
+			n.lead(n.search.Bound(value), n.search.Code(value), place)
 		}
-		return true, rd.tick()
+		return true, n.rd.tick()
 	})
 }
 
@@ -231,38 +269,43 @@ func (n *nearRead) packed(k packKey) (*pack, error) {
 	if p := rd.s.near.get(k); p != nil || rd.s.near.most <= 0 || n.last-n.begin < packSpan {
 		return p, nil
 	}
-	p := &pack{key: k, stamp: n.stamp}
-	read := 0
+	p := &n.fresh
+	p.key, p.stamp, p.large, p.places, p.ends = k, n.stamp, false, p.places[:0], p.ends[:0]
+	p.codes.Reset()
 	limit := append(k.head[:packHead:packHead], 0xff, 0xff, 0xff) // no code begins with the last of these
 	err := n.walk(k.head[:], limit, func(value, place []byte) (bool, error) {
-		if read++; read > packMax {
-			*p = pack{key: k, stamp: n.stamp, large: true}
+		if p.codes.Len() == packMax {
+			p.large = true
 			return false, nil
 		}
-		p.values, p.places = append(p.values, value...), append(p.places, place...)
+		p.codes.Add(value)
+		p.places = append(p.places, place...)
 		p.ends = append(p.ends, uint32(len(p.places)))
-		p.hashes = append(p.hashes, maphash.Bytes(codeSeed, n.search.Code(value)))
-		if read%contextEvery == 0 {
+		if len(p.ends)%contextEvery == 0 {
 			return true, rd.ctx.Err()
 		}
 		return true, nil
 	})
 	if err == nil {
+		p = p.clone()
 		rd.s.near.put(p)
 	}
 	return p, err
 }
 
-// unpack adds the leads of a stretch of a packed list.
-func (n *nearRead) unpack(p *pack, s *vector.Stretch) error {
-	each := n.search.EntryLen()
-	first, limit := p.stretch(s.From, s.Limit, each)
-	for i := first; i < limit; i++ {
-		if place := p.place(i); n.here(place) {
-			n.lead(n.search.Bound(p.values[i*each:(i+1)*each]), p.hashes[i], place)
+// unpack adds the leads of a packed list.
+func (n *nearRead) unpack(p *pack) {
+	first, limit := p.stretch(n.begin, n.last)
+	n.rd.visited += limit - first
+	n.hits = n.search.Hits(n.hits[:0], &p.codes, first, limit, n.least)
+	n.more = n.more || len(n.hits) < limit-first
+	for i := range n.hits {
+		h := &n.hits[i]
+		if place := p.place(h.At); n.here(place) {
+			n.wire = p.codes.AppendCode(n.wire[:0], h.At)
+			n.lead(h.Bound, n.wire, place)
 		}
 	}
-	return n.rd.tick()
 }
 
 // here reports whether a place is in the range that is read.
@@ -271,17 +314,23 @@ func (n *nearRead) here(place []byte) bool {
 	return ring >= n.begin && ring <= n.last
 }
 
-// lead adds a lead to a place, by an entry with a bound and the hash of its code.
-func (n *nearRead) lead(bound float32, code uint64, place []byte) {
-	n.rd.visited++
-	h := lead{bound: bound, code: code}
+// lead adds a lead to a place, by an entry with a bound and a code.
+func (n *nearRead) lead(bound float32, code, place []byte) {
+	if bound < n.least {
+		n.more = true
+		return
+	}
+	if at, _ := slices.BinarySearchFunc(n.best, bound, func(a, b float32) int { return cmp.Compare(b, a) }); at < n.wanted {
+		n.best = slices.Insert(n.best[:min(len(n.best), n.wanted-1)], at, bound)
+	}
+	h := lead{bound: bound, code: maphash.Bytes(codeSeed, code)}
 	if n.behind != nil && compareLeads(&h, n.behind, place, n.behindPlace) <= 0 {
 		return
 	}
 	h.from = uint32(len(n.places))
 	n.places = append(n.places, place...)
 	h.end = uint32(len(n.places))
-	if n.list = append(n.list, h); len(n.list) >= 2*leadsMax {
+	if n.list = append(n.list, h); len(n.list) >= 2*n.most {
 		n.prune()
 	}
 }
@@ -289,7 +338,8 @@ func (n *nearRead) lead(bound float32, code uint64, place []byte) {
 // prune leaves out the leads that lead furthest.
 func (n *nearRead) prune() {
 	slices.SortFunc(n.list, func(a, b lead) int { return n.compare(&a, &b) })
-	n.list, n.more = n.list[:leadsMax], true
+	n.list, n.more = n.list[:min(n.most, len(n.list))], true
+	n.least = n.list[len(n.list)-1].bound
 	old := n.places
 	n.places = make([]byte, 0, cap(old))
 	for i := range n.list {
