@@ -54,7 +54,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		Identity:      identity,
 		Levels:        n.levels,
 		CacheBytes:    int64(n.opts.Memory.BlockCache),
-		NearBytes:     int64(n.opts.Memory.Budget / 8),
+		NearBytes:     int64(n.opts.Memory.Budget / 5),
 		MemtableBytes: int64(n.opts.Memory.Memtable),
 		LargeRowBytes: int64(n.opts.Memory.Budget / 8),
 		LargeRowWait:  n.opts.Limits.ReadTimeout,

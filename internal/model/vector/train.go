@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 )
 
 const (
@@ -16,6 +17,8 @@ const (
 	SampleRows = 32
 	// rounds is how often centres are moved to the middle of what is nearest to them.
 	rounds = 6
+	// settleRounds is how often those of all lists are moved to the middle of what is assigned to them.
+	settleRounds = 4
 )
 
 // ListsFor is how many lists a number of vectors is to have, 1 if they need none.
@@ -72,6 +75,31 @@ func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 		}
 	}
 	out.keep(fine)
+	for range settleRounds {
+		out.settle(points, fine)
+	}
+}
+
+// settle moves centres to the middles of the points that are assigned to them, over the borders of those groups that they
+// were found in. Each stays in its group.
+func (l *Lists) settle(points, fine [][]float32) {
+	sums, counts := make([][]float64, len(fine)), make([]int, len(fine))
+	for _, p := range points {
+		c := l.assign(p[:l.Dimension])
+		if counts[c]++; sums[c] == nil {
+			sums[c] = make([]float64, l.Dimension+1)
+		}
+		for j, x := range p {
+			sums[c][j] += float64(x)
+		}
+	}
+	for c, sum := range sums {
+		for j, x := range sum {
+			fine[c][j] = float32(x / float64(counts[c]))
+		}
+	}
+	l.unit, l.places, l.middles, l.once = 0, centres{}, centres{}, sync.Once{}
+	l.keep(fine)
 }
 
 func isqrt(n int) int { return max(1, int(math.Sqrt(float64(n)))) }

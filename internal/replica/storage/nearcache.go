@@ -33,7 +33,7 @@ type nearCache struct {
 }
 
 // nearStamps is how many stamps there are: lists that share one are packed anew together.
-const nearStamps = 4096
+const nearStamps = 1 << 14
 
 // packKey names a list: the index, and what the values of all its entries begin with.
 type packKey struct {
