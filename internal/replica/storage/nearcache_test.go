@@ -188,7 +188,7 @@ func TestNearComesToAll(t *testing.T) {
 		want := map[string]int{}
 		var v []float32
 		for i := range 3000 {
-			if i%500 < 200 || i%3 == 0 {
+			if i%500 < 200 {
 				v = drawVector(rnd)
 			}
 			key := strconv.Itoa(i)

@@ -23,7 +23,7 @@ import (
 // How many places are held at once that entries of vectors lead to: leadsFirst and those that are wanted at first, and
 // leadsGrowth times as many whenever those were not enough, up to leadsMax.
 const (
-	leadsFirst  = 118
+	leadsFirst  = 54
 	leadsGrowth = 8
 	leadsMax    = 1 << 16
 )
@@ -166,7 +166,7 @@ func (rd *reader) lists() (column uint32, lists *vector.Lists) {
 func (n *nearRead) round(next []int) (command.Step, error) {
 	n.behind, n.most = nil, leadsFirst+n.wanted
 	for again := false; ; again = true {
-		n.list, n.places, n.more, n.least = n.list[:0], n.places[:0], false, -math.MaxFloat32
+		n.list, n.places, n.more, n.least = n.list[:0], n.places[:0], false, float32(math.Inf(-1))
 		for i, list := range next {
 			if !again && n.search.Far(i, n.reached()) {
 				next = next[:i]
