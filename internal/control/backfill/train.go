@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -142,12 +143,15 @@ func (b *Builder) guess(ctx context.Context, t *schema.Table, c *schema.Column) 
 	return all[len(all)/2], nil
 }
 
+// samplePlace is where on the ring a part of a sample begins.
+func samplePlace(part uint64) uint64 { return part * (math.MaxUint64 / sampleParts) }
+
 // sample draws vectors from all parts of the ring.
 func (b *Builder) sample(ctx context.Context, t *schema.Table, c *schema.Column, most int) ([][]float32, error) {
 	v := &sampler{column: c, keep: true}
 	for i := range uint64(sampleParts) {
 		v.most = most * int(i+1) / sampleParts
-		if err := b.draw(ctx, t, v, i*(1<<64-1)/sampleParts); err != nil {
+		if err := b.draw(ctx, t, v, samplePlace(i)); err != nil {
 			return nil, err
 		}
 	}

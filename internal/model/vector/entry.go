@@ -77,9 +77,9 @@ func (l *Lists) NewSearch(target []float32) *Search {
 	return s
 }
 
-// The lists that are looked at first are at least firstLeast, and at most firstRoots times the root of their number: those
-// whose centres are not further than firstFar times as far as the last one wanted of the nearest that were seen, by the
-// squares of distances. So few are looked at where vectors are in clouds, and many where there is none.
+// The lists that are looked at first are at least firstLeast, and at most firstRoots times the root of the number of
+// lists: those whose centres are not further than firstFar times as far as the last one wanted of the nearest that were
+// seen, by the squares of distances. So few are looked at where vectors are in clouds, and many where there is none.
 const (
 	firstLeast = 16
 	firstRoots = 6
@@ -89,8 +89,8 @@ const (
 // firstMost is how many lists are looked at first, at most.
 func (l *Lists) firstMost() int { return max(firstLeast, firstRoots*isqrt(l.Len())) }
 
-// Next returns the lists to be looked at next, the nearest first; none if all were. At first those are a choice, of which
-// Far leaves out the last ones, and then as many again as were looked at.
+// Next returns the lists to be looked at next, the nearest first; none if all were. At first those are a choice, of
+// which Far leaves out the last ones, and then as many again as were looked at.
 func (s *Search) Next() []int {
 	n := s.lists.firstMost()
 	if s.order == nil {

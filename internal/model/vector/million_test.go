@@ -29,8 +29,8 @@ func used() time.Duration {
 }
 
 // TestMany measures what lists cost and find among very many vectors, in processor time: to find the centres, to assign
-// a vector, to rank the lists and to look at packed ones as a search does; and the recall by the number of lists that are
-// looked at, and by as many as a search chooses.
+// a vector, to rank the lists and to look at packed ones as a search does; and the recall by the number of lists that
+// are looked at, and by as many as a search chooses.
 func TestMany(t *testing.T) {
 	if *vectors == 0 {
 		t.Skip("measures for minutes: -vectors 1000000")
@@ -64,19 +64,24 @@ func TestMany(t *testing.T) {
 	}
 	hits, seen := make([]int, l.firstMost()+1), make([]int, l.firstMost()+1)
 	chosenHits, chosenSeen, chosenLists := 0, 0, 0
-	order, tops, exacts := make([][]int, searches), make([]float32, searches), make([][]float32, searches)
+	order, nearest := make([][]int, searches), make([]map[int32]bool, searches)
+	exact := make([]float32, len(all))
 	for i, target := range targets {
-		exact := make([]float32, len(all))
 		for j, v := range all {
 			exact[j] = fastDot(target, v) / float32(length(v))
 		}
 		top := slices.Clone(exact)
 		slices.SortFunc(top, func(a, b float32) int { return cmp.Compare(b, a) })
-		order[i], tops[i], exacts[i] = l.NewSearch(target).Next(), top[limit-1], exact
+		order[i], nearest[i] = l.NewSearch(target).Next(), map[int32]bool{}
+		for j, x := range exact {
+			if x >= top[limit-1] {
+				nearest[i][int32(j)] = true
+			}
+		}
 	}
 	found := func(i, list int) (n int) {
 		for _, row := range rows[list] {
-			if exacts[i][row] >= tops[i] {
+			if nearest[i][row] {
 				n++
 			}
 		}

@@ -80,8 +80,8 @@ func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 	}
 }
 
-// settle moves centres to the middles of the points that are assigned to them, over the borders of those groups that they
-// were found in. Each stays in its group.
+// settle moves centres to the middles of the points that are assigned to them, over the borders of those groups that
+// they were found in. Each stays in its group.
 func (l *Lists) settle(points, fine [][]float32) {
 	sums, counts := make([][]float64, len(fine)), make([]int, len(fine))
 	for _, p := range points {

@@ -146,8 +146,8 @@ func TestEntriesStay(t *testing.T) {
 	}
 }
 
-// TestHits proves that comparing many codes at once finds all whose bounds are high enough, with the bounds that each has
-// by itself, and no other; also of vectors of very different lengths, and of such as have no numbers for distances.
+// TestHits proves that comparing many codes at once finds all whose bounds are high enough, with the bounds that each
+// has by itself, and no other; also of vectors of very different lengths, and of such as have no numbers for distances.
 func TestHits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 4))
 	for round := range 300 {

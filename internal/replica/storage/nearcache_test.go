@@ -178,8 +178,8 @@ func TestPackedListsFindTheSame(t *testing.T) {
 	}
 }
 
-// TestNearComesToAll proves that a search which is not ended comes to each row once, however many there are more than are
-// held at once, and many of which are equally near: with packed lists and without.
+// TestNearComesToAll proves that a search which is not ended comes to each row once, however many there are more than
+// are held at once, and many of which are equally near: with packed lists and without.
 func TestNearComesToAll(t *testing.T) {
 	for _, most := range []int64{1 << 20, -1} {
 		s := openMem(t, Options{NearBytes: most})

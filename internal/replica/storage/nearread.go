@@ -63,7 +63,7 @@ type nearRead struct {
 	lower, upper []byte
 }
 
-// leads are where the entries of some stretches lead to: a heap with the nearest in front. places has their places.
+// leads are where the entries of some lists lead to: a heap with the nearest in front. places has their places.
 type leads struct {
 	list   []lead
 	places []byte
@@ -320,7 +320,8 @@ func (n *nearRead) lead(bound float32, code, place []byte) {
 		n.more = true
 		return
 	}
-	if at, _ := slices.BinarySearchFunc(n.best, bound, func(a, b float32) int { return cmp.Compare(b, a) }); at < n.wanted {
+	at, _ := slices.BinarySearchFunc(n.best, bound, func(a, b float32) int { return cmp.Compare(b, a) })
+	if at < n.wanted {
 		n.best = slices.Insert(n.best[:min(len(n.best), n.wanted-1)], at, bound)
 	}
 	h := lead{bound: bound, code: maphash.Bytes(codeSeed, code)}
