@@ -5,6 +5,7 @@ package write
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -199,6 +200,9 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 			return c, dberr.Invalidf("Invalid 'unset' value in condition")
 		case state == expr.Null && (ordering(b.operator) || contains(b.operator)):
 			return c, dberr.Invalidf("Invalid comparison with null for operator \"%s\"", b.text)
+		case ordering(b.operator) && b.emptyIsNull && b.column.Type.Count(v) == 0:
+			kind, _, _ := strings.Cut(b.column.Type.String(), "<")
+			return c, dberr.Invalidf("Invalid comparison with an empty %s for operator \"%s\"", kind, b.text)
 		}
 		c.Values = append(c.Values, b.operand(v))
 	}

@@ -180,7 +180,8 @@ type Execution struct {
 	// conditional is true if there are conditions; columns and columnsFound then describe the result.
 	conditional bool
 	// decided is set for all statements of a batch with conditions. What such a batch writes outlasts its deletions of
-	// ranges and of the partition, which come first, as in Cassandra; of one row a deletion wins.
+	// ranges and of the partition, which come first, as in Cassandra; of one row a deletion wins. Where there are no
+	// clustering columns the row is the partition.
 	decided               bool
 	columns, columnsFound []Column
 	// static and regular tell what kinds of columns the statements write.
@@ -307,7 +308,11 @@ func (x *Execution) change(p *Plan, t *target) error {
 	x.header.Reset(t.stamp.timestamp)
 	x.keyed = x.keyed[:0]
 	if p.whole {
-		x.row.DeleteRow(t.stamp.at)
+		delta := 0
+		if x.decided && len(p.table.Clustering) == 0 {
+			delta = -1
+		}
+		x.row.DeleteRowBefore(delta, t.stamp.at)
 	}
 	if p.kind == insert && p.rows {
 		x.row.Live(t.stamp.ttl, t.stamp.expiry)

@@ -30,18 +30,20 @@ type group struct {
 	refs       map[string]int
 	conditions []command.Condition
 	updates    []command.Update
-	// checked are the rows under conditions, in the order met.
+	// checked are the rows under conditions, in the order met; static is the static row among rows, -1 if an answer shows
+	// nothing of it, and statics are the columns that it shows, all if the execution writes static columns.
 	checked     []checkedRow
+	static      int
+	statics     []*schema.Column
 	conditional command.Conditional
 	decision    *command.Decision
 }
 
-// checkedRow is a row under conditions: its place among rows, that of the static row (-1 if it is not needed), and what
-// is asked.
+// checkedRow is a row under conditions: its place among rows, and what is asked.
 type checkedRow struct {
-	row, static int
-	exists      exists
-	columns     bool
+	row     int
+	exists  exists
+	columns bool
 }
 
 // manyGroups is the number of groups from which on they are found by a map.
@@ -58,6 +60,7 @@ func (x *Execution) group(p *Plan, key []byte) *group {
 	g := &x.groups[x.used]
 	x.used++
 	g.x, g.keyspace, g.table, g.key, g.token, g.dropped = x, p.keyspace, p.table, key, p.table.Token(key), p.dropped
+	g.static = -1
 	return g
 }
 
@@ -166,25 +169,24 @@ func (p *Plan) staticConditions() bool {
 // condition adds the conditions of a plan on a row.
 func (x *Execution) condition(p *Plan, t *target) error {
 	g := t.group
-	x.regular = x.regular || p.regular
+	x.regular, x.static = x.regular || p.regular, x.static || p.static
 	static := !p.rows || p.staticConditions()
-	c := checkedRow{row: g.rowRef(static, t.clustering), static: -1, exists: p.exists, columns: len(p.conditions) > 0}
-	// As in Cassandra, an answer about existence shows static columns only where the execution writes some.
-	wantStatic := p.exists != mayExist && (p.static || x.static)
+	c := checkedRow{row: g.rowRef(static, t.clustering), exists: p.exists, columns: len(p.conditions) > 0}
+	// As in Cassandra, an answer shows all static columns where the execution writes some, else those of conditions.
+	if x.static {
+		g.static = g.rowRef(true, nil)
+	}
 	for i := range p.conditions {
 		n := c.row
-		if p.conditions[i].column.Kind == schema.Static {
-			wantStatic = true
+		if column := p.conditions[i].column; column.Kind == schema.Static {
 			n = g.rowRef(true, nil)
+			g.static, g.statics = n, append(g.statics, column)
 		}
 		bound, err := p.conditions[i].eval(n, t.b)
 		if err != nil {
 			return err
 		}
 		g.conditions = append(g.conditions, bound)
-	}
-	if wantStatic {
-		c.static = g.rowRef(true, nil)
 	}
 	if p.exists != mayExist {
 		op := command.Exists
@@ -208,13 +210,12 @@ func (g *group) check(c checkedRow) error {
 	case have.exists != c.exists && have.exists != mayExist && c.exists != mayExist:
 		return dberr.Invalidf("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
 	case have.columns && c.exists != mayExist || c.columns && have.exists != mayExist:
-		kind := "NOT EXISTS"
-		if max(have.exists, c.exists) == mustExist || c.exists == mustExist || have.exists == mustExist {
+		kind := "NOT EXISTS" // in Cassandra whichever it was, if it came first
+		if c.exists == mustExist {
 			kind = "EXISTS"
 		}
 		return dberr.Invalidf("Cannot mix IF conditions and IF %s for the same row", kind)
 	}
-	have.static = max(have.static, c.static)
 	have.columns = have.columns || c.columns
 	return nil
 }

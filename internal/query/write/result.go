@@ -42,21 +42,16 @@ func (x *Execution) fillResult() error {
 	slices.SortStableFunc(g.checked, func(a, b checkedRow) int {
 		return bytes.Compare(g.rows[a.row].Clustering, g.rows[b.row].Clustering)
 	})
+	static := g.found(g.static)
 	for _, c := range g.checked {
-		r, static := g.found(c.row), g.found(c.static)
-		if r == nil && (static == nil || c.exists == mustExist) {
-			continue
+		if r := g.found(c.row); r != nil && !g.rows[c.row].Static {
+			if err := x.fillRow(g, g.rows[c.row].Clustering, r, static); err != nil {
+				return err
+			}
 		}
-		if g.rows[c.row].Static {
-			r, static = nil, g.found(c.row)
-		}
-		clustering := g.rows[c.row].Clustering
-		if r == nil {
-			clustering = nil // there is only a static row to show
-		}
-		if err := x.fillRow(g, clustering, r, static); err != nil {
-			return err
-		}
+	}
+	if o.RowCount == 0 && static != nil {
+		return x.fillRow(g, nil, nil, static) // there is only a static row to show
 	}
 	if o.RowCount == 0 {
 		x.fillNothing()
@@ -117,7 +112,9 @@ func (g *group) value(col *schema.Column, clustering []byte, r, static *row.Row)
 	case schema.Clustering:
 		return expr.ClusteringValue(g.table, clustering, col.Position)
 	case schema.Static:
-		r = static
+		if r = static; !g.x.static && !slices.Contains(g.statics, col) {
+			return nil, nil
+		}
 	}
 	if r == nil {
 		return nil, nil
