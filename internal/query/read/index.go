@@ -3,19 +3,16 @@
 package read
 
 import (
+	"slices"
+
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-func (w *where) hasIndex(set *relation.Set) bool {
-	for _, r := range set.List {
-		if w.supporting(r) != nil {
-			return true
-		}
-	}
-	return false
-}
+func (w *where) hasIndex(set *relation.Set) bool { return slices.ContainsFunc(set.List, w.hasIndexFor) }
+
+func (w *where) hasIndexFor(r *relation.Restriction) bool { return w.supporting(r) != nil }
 
 // supporting finds an index that answers a restriction, the first by name.
 func (w *where) supporting(r *relation.Restriction) *schema.Index {

@@ -235,7 +235,7 @@ func (w *where) checkFiltering(allowed bool) error {
 		return nil
 	}
 	if w.filteredColumns > 1 || w.filteredColumns == 0 && !w.clustering.Empty() || w.filteredColumns != 0 &&
-		w.multipleContains() {
+		(w.multipleContains() || w.indexed && !w.near && !slices.ContainsFunc(w.filtered, w.hasIndexFor)) {
 		return dberr.Invalidf(requiresFiltering)
 	}
 	return nil

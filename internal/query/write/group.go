@@ -30,8 +30,8 @@ type group struct {
 	refs       map[string]int
 	conditions []command.Condition
 	updates    []command.Update
-	// checked are the rows under conditions, in the order met; static is the static row among rows, -1 if an answer shows
-	// nothing of it, and statics are the columns that it shows, all if the execution writes static columns.
+	// checked are the rows under conditions, in the order met. static is the static row among rows, -1 if an answer
+	// shows nothing of it, and statics are the columns that it shows, all if the execution writes static columns.
 	checked     []checkedRow
 	static      int
 	statics     []*schema.Column
