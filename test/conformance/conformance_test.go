@@ -31,8 +31,12 @@ import (
 	"github.com/ilion-db/ilion/test/stir"
 )
 
-// stirrer changes physical partitions before each step, if there is one.
-var stirrer *stir.Stirrer
+// target is where recordings are replayed: nodes of one cluster, and what changes its physical partitions before each
+// step, or nil.
+type target struct {
+	addrs []string
+	stir  *stir.Stirrer
+}
 
 var (
 	against = flag.String("against", "",
@@ -92,11 +96,11 @@ func TestConformance(t *testing.T) {
 	}
 	files := recordings()
 	known := readDifferences(t, "differences.txt")
-	addrs := servers(t)
-	if len(addrs) > 1 {
+	at := servers(t)
+	if len(at.addrs) > 1 {
 		maps.Copy(known, readDifferences(t, "differences_cluster.txt"))
 	}
-	results := replayAll(t, addrs, files, 1, false)
+	results := replayAll(t, at, files, extent{lanes: 1})
 	report(t, results, known, shares{95, 90})
 	if *rewrite {
 		writeDifferences(t, "differences.txt", results, known)
@@ -115,36 +119,37 @@ func TestCluster(t *testing.T) {
 	}
 	known := readDifferences(t, "differences.txt")
 	maps.Copy(known, readDifferences(t, "differences_cluster.txt"))
-	report(t, replayAll(t, startCluster(t, 4), []string{"testdata/scenarios.jsonl"}, 4, false), known, shares{95, 90})
+	at := startCluster(t, 4, "4.0", nil, *stirBy)
+	report(t, replayAll(t, at, []string{"testdata/scenarios.jsonl"}, extent{lanes: 4}), known, shares{95, 90})
 }
 
-// startCluster returns the addresses of a fresh cluster. Its timeouts allow for all nodes, and other tests, sharing a
-// machine.
-func startCluster(t *testing.T, n int) []string {
+// startCluster returns a fresh cluster of n nodes with the answers of a release. Users log in if there are any, and
+// partitions change by a seed if that is not 0. Its timeouts allow for all nodes, and other tests, sharing a machine.
+func startCluster(t *testing.T, n int, release string, users map[string]string, seed uint64) target {
 	c := nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *node.Options) {
-		o.InitialPartitions, o.Compatibility = *pieces, "4.0"
+		o.InitialPartitions, o.Compatibility, o.Auth.Users = *pieces, release, users
 		o.Limits.ReadTimeout, o.Limits.WriteTimeout = 20*time.Second, 20*time.Second
 	}})
-	startStirrer(t, c.Webs()...)
-	return c.Addrs()
+	return target{c.Addrs(), newStirrer(t, seed, c.Webs()...)}
 }
 
-// startStirrer has partitions change if -stir is given.
-func startStirrer(t *testing.T, webs ...string) {
-	if *stirBy == 0 {
-		return
+// newStirrer is nil if the seed is 0.
+func newStirrer(t *testing.T, seed uint64, webs ...string) *stir.Stirrer {
+	if seed == 0 {
+		return nil
 	}
-	stirrer = stir.New(t, *stirBy, webs...)
-	t.Cleanup(func() { stirrer = nil })
+	s := stir.New(t, seed, webs...)
+	s.User, s.Password = superuser, superuser
+	return s
 }
 
 // servers are the nodes to replay against.
-func servers(t *testing.T) []string {
+func servers(t *testing.T) target {
 	switch {
 	case *against != "":
-		return strings.Split(*against, ",")
+		return target{addrs: strings.Split(*against, ",")}
 	case *cluster > 1:
-		return startCluster(t, *cluster)
+		return startCluster(t, *cluster, "4.0", nil, *stirBy)
 	}
 	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces, HTTPAddr: "127.0.0.1:0",
 		Compatibility: "4.0"})
@@ -152,8 +157,7 @@ func servers(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	startStirrer(t, db.HTTPAddr().String())
-	return []string{db.CQLAddr().String()}
+	return target{[]string{db.CQLAddr().String()}, newStirrer(t, *stirBy, db.HTTPAddr().String())}
 }
 
 // TestReasons proves that every reason in differences.txt is a heading of docs/compatibility.md, and every such heading
@@ -187,10 +191,19 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// replayAll runs every file on goroutines of its own, as many as lanes, and at last the tests that must run alone. What
-// needs roles is left out, unless the recordings are replayed whole.
-func replayAll(t *testing.T, addrs, files []string, lanes int, whole bool) map[string]*result {
-	out := map[string]*result{}
+// extent says how much is replayed, and how.
+type extent struct {
+	// lanes is how many tests run at a time.
+	lanes int
+	// whole has what needs roles replayed, too, and steps outside the language.
+	whole bool
+	// every leaves out all tests but each of this number; 0: none is left out.
+	every int
+}
+
+// replayAll runs every file on goroutines of its own, as many as lanes, and at last the tests that must run alone.
+func replayAll(t *testing.T, at target, files []string, x extent) map[string]*result {
+	out, whole, n := map[string]*result{}, x.whole, 0
 	var alone []*recording
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -206,7 +219,9 @@ func replayAll(t *testing.T, addrs, files []string, lanes int, whole bool) map[s
 		for i := range recs {
 			rec := &recs[i]
 			rec.Whole = whole
+			n++
 			switch {
+			case x.every > 0 && n%x.every != 0:
 			case *only != "" && !strings.Contains(rec.Test, *only) && !strings.Contains(name, *only):
 			case whole && len(rec.Needs) > 0:
 				alone = append(alone, rec)
@@ -219,10 +234,10 @@ func replayAll(t *testing.T, addrs, files []string, lanes int, whole bool) map[s
 			}
 		}
 		close(next)
-		for range lanes {
+		for range x.lanes {
 			wg.Go(func() {
 				for rec := range next {
-					r := replayTest(addrs, rec)
+					r := replayTest(at, rec)
 					mu.Lock()
 					sum.add(r)
 					mu.Unlock()
@@ -232,16 +247,17 @@ func replayAll(t *testing.T, addrs, files []string, lanes int, whole bool) map[s
 	}
 	wg.Wait()
 	for _, rec := range alone {
-		to := addrs
+		to := at
 		if slices.ContainsFunc(rec.Needs, func(need string) bool { return need != "auth" }) {
-			to = []string{startGuarded(t, rec.Needs)}
+			to = target{addrs: []string{startGuarded(t, rec.Needs)}}
 		}
 		out[rec.File].add(replayTest(to, rec))
 	}
 	return out
 }
 
-func replayTest(addrs []string, rec *recording) *result {
+func replayTest(at target, rec *recording) *result {
+	addrs := at.addrs
 	sum := &result{}
 	whole := rec.Whole || slices.Contains(rec.Needs, "auth")
 	admin, err := dial(addrs[0])
@@ -266,8 +282,8 @@ func replayTest(addrs []string, rec *recording) *result {
 	defer r.close()
 	for i := range rec.Steps {
 		st := &rec.Steps[i]
-		if stirrer != nil {
-			stirrer.Stir("")
+		if at.stir != nil {
+			at.stir.Stir("")
 		}
 		got, err := r.run(i)
 		if len(addrs) > 1 {

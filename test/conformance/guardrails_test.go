@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/crypto/bcrypt"
 
 	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -40,7 +39,7 @@ func TestGuardrails(t *testing.T) {
 	known := readDifferences(t, "differences_guardrails.txt")
 	sum := &result{}
 	for i := range recs {
-		sum.add(replayTest([]string{startGuarded(t, recs[i].Needs)}, &recs[i]))
+		sum.add(replayTest(target{addrs: []string{startGuarded(t, recs[i].Needs)}}, &recs[i]))
 	}
 	results := map[string]*result{name: sum}
 	report(t, results, known, shares{90, 90})
@@ -63,13 +62,9 @@ func startGuarded(t *testing.T, needs []string) string {
 			}
 		}
 	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
 	n, err := node.Start(t.Context(), node.Options{
 		CQL: "127.0.0.1:0", HTTP: "off", Guardrails: o, Compatibility: "5.0",
-		Auth: node.AuthOptions{Users: map[string]string{superuser: string(hash)}},
+		Auth: node.AuthOptions{Users: superusers(t)},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -127,10 +127,12 @@ func expand(v any) any {
 // send it: the session has a connection to each node, which is told of the keyspace before it is needed, and statements
 // are prepared on all of them.
 type replay struct {
-	addrs  []string
-	rec    *recording
-	conns  map[place]*conn
-	uses   map[int]string // the keyspace of each session
+	addrs []string
+	rec   *recording
+	conns map[place]*conn
+	uses  map[int]string // the keyspace of each session
+	// logins are who the sessions are, where it is not who the recording says.
+	logins map[int]credentials
 	turn   int
 	ids    map[int][]byte
 	cols   map[int][][2]string
@@ -142,7 +144,7 @@ type place struct{ session, node int }
 
 func newReplay(addrs []string, rec *recording) *replay {
 	return &replay{addrs: addrs, rec: rec, conns: map[place]*conn{}, uses: map[int]string{}, ids: map[int][]byte{},
-		cols: map[int][][2]string{}, states: map[int][]byte{}}
+		logins: map[int]credentials{}, cols: map[int][][2]string{}, states: map[int][]byte{}}
 }
 
 func (r *replay) conn(at place) (*conn, error) {
@@ -151,7 +153,10 @@ func (r *replay) conn(at place) (*conn, error) {
 	}
 	c, err := dial(r.addrs[at.node])
 	if err == nil && c.refused != nil {
-		who, ok := r.rec.Sessions[fmt.Sprint(at.session)]
+		who, ok := r.logins[at.session]
+		if !ok {
+			who, ok = r.rec.Sessions[fmt.Sprint(at.session)]
+		}
 		if !ok {
 			who = credentials{superuser, superuser}
 		}
@@ -163,7 +168,8 @@ func (r *replay) conn(at place) (*conn, error) {
 	return c, err
 }
 
-// login opens a new connection of a session. One that is refused leaves the old one.
+// login opens a new connection of a session, to be followed by others at the other nodes. One that is refused leaves
+// the old ones.
 func (r *replay) login(st *step) (answer, error) {
 	c, err := dial(r.addrs[0])
 	if err != nil {
@@ -174,11 +180,14 @@ func (r *replay) login(st *step) (answer, error) {
 		c.c.Close()
 		return got, err
 	}
-	at := place{st.Session, 0}
-	if old := r.conns[at]; old != nil {
-		old.c.Close()
+	for at, old := range r.conns {
+		if at.session == st.Session {
+			old.c.Close()
+			delete(r.conns, at)
+		}
 	}
-	r.conns[at] = c
+	r.conns[place{st.Session, 0}] = c
+	r.logins[st.Session] = credentials{st.User, st.Password}
 	delete(r.uses, st.Session)
 	return got, nil
 }

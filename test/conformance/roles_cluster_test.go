@@ -5,8 +5,6 @@ package conformance
 import (
 	"testing"
 
-	"golang.org/x/crypto/bcrypt"
-
 	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/test/nodes"
 )
@@ -18,12 +16,9 @@ func TestRolesInACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := superusers(t)
 	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(_ int, o *node.Options) {
-		o.Auth.Users = map[string]string{superuser: string(hash)}
+		o.Auth.Users = users
 	}})
 	var conns []*conn
 	connect := func(i int, user, password string) *conn {

@@ -16,6 +16,15 @@ import (
 // superuser is who the recordings were made as.
 const superuser = "cassandra"
 
+// superusers has the hash of the superuser's password, as nodes are configured with it.
+func superusers(t *testing.T) map[string]string {
+	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{superuser: string(hash)}
+}
+
 // TestRoles replays what needs clients to log in, against a node that has the superuser of the recordings: those of
 // roles and permissions made with Cassandra 5.0.5, and the scenarios of 4.0 beside them (-only names other tests).
 // Nothing is left out: steps that need views or functions are among the differences.
@@ -24,16 +33,12 @@ func TestRoles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays for some seconds")
 	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := ilion.Start(t.Context(), ilion.Options{Users: map[string]string{superuser: string(hash)},
-		Compatibility: "4.0"})
+	db, err := ilion.Start(t.Context(), ilion.Options{Users: superusers(t), Compatibility: "4.0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
+	at := target{addrs: []string{db.CQLAddr().String()}}
 	known := readDifferences(t, "differences_roles.txt")
 	results := map[string]*result{}
 	for _, f := range recordings() {
@@ -48,7 +53,7 @@ func TestRoles(t *testing.T) {
 		sum := &result{}
 		for i := range recs {
 			if slices.Equal(recs[i].Needs, []string{"auth"}) && (*only == "" || strings.Contains(recs[i].Test, *only)) {
-				sum.add(replayTest([]string{db.CQLAddr().String()}, &recs[i]))
+				sum.add(replayTest(at, &recs[i]))
 			}
 		}
 		results[name] = sum

@@ -32,6 +32,8 @@ const partitionsMax = 12
 type Stirrer struct {
 	// Siblings has only partitions merge of which one has split off from the other. Set it before Stir is called.
 	Siblings bool
+	// User and Password give the orders where users log in. Set them before Stir is called.
+	User, Password string
 
 	t    testing.TB
 	webs []string // HTTP addresses of the nodes
@@ -162,7 +164,14 @@ func (s *Stirrer) status(web string) (*admin.Status, error) {
 
 // give returns the text of a refusal.
 func (s *Stirrer) give(web, order string) (refused string, err error) {
-	r, err := s.http.Post("http://"+web+order, "", nil)
+	ask, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+web+order, nil)
+	if err != nil {
+		return "", err
+	}
+	if s.User != "" {
+		ask.SetBasicAuth(s.User, s.Password)
+	}
+	r, err := s.http.Do(ask)
 	if err != nil {
 		return "", err
 	}
