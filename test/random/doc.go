@@ -24,6 +24,8 @@
 //
 // TestTablesAgainstCassandra has each round make a table with clustering and static columns, collections and user
 // types of few values, with indexes of both kinds and a view, and asks for it in all ways after writes of all kinds.
-// The texts of errors are compared, too, and a view is waited for. TestTablesWithoutCassandra runs kept seeds without
+// Some select functions of the user and masks. Warnings and the texts of errors are compared, too, and a view is waited
+// for. Seed 101 found what refused batches show, and deletions that batches with conditions outlast: both are kept as
+// statements in test/cql/testdata/lwt.txt. TestTablesWithoutCassandra runs kept seeds without
 // a Cassandra if -alone is given.
 package random

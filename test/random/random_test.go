@@ -121,9 +121,10 @@ type pair struct {
 	// staticIndex says that the index is on a static column.
 	staticIndex bool
 	history     []string // since the tables were last seen to be equal
-	// differences are those that same has found. apart is set once the tables may differ.
-	differences []string
-	apart       bool
+	// differences are those that same has found. apart is set once the tables may differ, failed by an answer of the
+	// last statement that is no difference and may set them apart.
+	differences   []string
+	apart, failed bool
 	// texts says that the texts of errors are compared, too. plain says that the second one has no indexes.
 	texts, plain bool
 	// statements counts those of same.
@@ -188,6 +189,9 @@ func answer(c *rawclient.Conn, statement string, page int) string {
 		r, err := cqlwire.DecodeResult(body, cqlwire.V4)
 		if err != nil {
 			return fmt.Sprintf("undecodable: %v", err)
+		}
+		for _, w := range c.Warnings {
+			out.WriteString("warning: " + w + "\n")
 		}
 		appendRows(&out, r)
 		if len(r.PagingState) == 0 {

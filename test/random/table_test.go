@@ -113,7 +113,10 @@ func (t *table) schema(n int) []string {
 	ks := fmt.Sprint("tables", n)
 	out := []string{"DROP KEYSPACE IF EXISTS " + ks,
 		"CREATE KEYSPACE " + ks + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"USE " + ks, "CREATE TYPE udt (f0 int, f1 text, f2 frozen<set<int>>)", create}
+		"USE " + ks, "CREATE TYPE udt (f0 int, f1 text, f2 frozen<set<int>>)", create,
+		"CREATE FUNCTION plus(a int, b int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS " +
+			"'return b == null ? a : a + b;'",
+		"CREATE AGGREGATE total(int) SFUNC plus STYPE int INITCOND 0"}
 	if t.chance(0.5) {
 		for range 1 + t.IntN(2) {
 			t.indexes = append(t.indexes, t.index())

@@ -97,6 +97,9 @@ func (t *table) selection() (text string, grouped bool) {
 func (t *table) number() string {
 	for _, c := range t.all() {
 		if c.isNumber() {
+			if c.base() == "int" && t.chance(0.3) {
+				return fmt.Sprintf(pick(t.draw, "total(%s)", "sum(plus(3, %s))", "plus(1, max(%s))"), c.name)
+			}
 			return pick(t.draw, "sum(", "avg(") + c.name + ")"
 		}
 	}
@@ -117,8 +120,14 @@ func (t *table) part(c column) string {
 	case "udt":
 		return fmt.Sprintf("%s.f%d", c.name, t.IntN(3))
 	}
+	if c.base() == "int" && t.chance(0.3) {
+		return "plus(2, " + c.name + ")"
+	}
 	if c.isNumber() && t.chance(0.3) {
 		return "CAST(" + c.name + " AS text)"
+	}
+	if c.base() == "text" && t.chance(0.2) {
+		return pick(t.draw, "mask_inner("+c.name+", 1, null)", "mask_replace("+c.name+", 'q')", "mask_hash("+c.name+")")
 	}
 	return pick(t.draw, "to_json("+c.name+")", c.name, "token("+t.partition[0].name+")")
 }

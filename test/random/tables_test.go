@@ -110,7 +110,7 @@ func compareTables(t *testing.T, seed uint64, rounds int, first, second *rawclie
 				t.Errorf("round %d: %s", n, line)
 				shown++
 				if shown == 1 || strings.Contains(line, " v0") {
-					t.Log(strings.Join(schema, ";\n"))
+					t.Log(strings.Join(append(schema, g.indexes...), ";\n"))
 				}
 			}
 		}
