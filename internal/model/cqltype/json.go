@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON form of a value as toJson() and SELECT JSON give it. Null is null, and so are NaN, the
-// infinities and an empty value, but those of texts, blobs, UUIDs and addresses, which are empty strings.
+// AppendJSON appends the JSON form of a value as SELECT JSON gives it. Null is null, and so are NaN, the infinities and a
+// boolean of no bytes; other values of no bytes are empty strings.
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
-	if wire != nil && len(wire) == 0 && (t.Kind == UUID || t.Kind == Timeuuid || t.Kind == Inet) {
-		return append(dst, `""`...)
-	}
-	if wire == nil || len(wire) == 0 && t.Kind != Text && t.Kind != Ascii && t.Kind != Blob && t.Kind != Tuple &&
-		t.Kind != UDT {
+	switch {
+	case wire == nil || len(wire) == 0 && t.Kind == Boolean:
 		return append(dst, "null"...)
+	case t.Hollow(wire):
+		return append(dst, `""`...)
 	}
 	switch t.Kind {
 	case List, Set, Tuple, Vector:
@@ -111,6 +110,13 @@ func appendJSONName(dst []byte, name string) []byte {
 }
 
 const upperHex = "0123456789ABCDEF"
+
+// Hollow reports whether a value that is not null has no bytes though its type has no such value: what 5.0 calls empty,
+// such as blob_as_int(0x).
+func (t *Type) Hollow(wire []byte) bool {
+	return wire != nil && len(wire) == 0 && t.Kind != Text && t.Kind != Ascii && t.Kind != Blob && t.Kind != Tuple &&
+		t.Kind != UDT
+}
 
 // AppendJSONString appends a string in quotes, with the escapes that Cassandra writes: only quotes, backslashes and
 // control characters. Bytes that are not UTF-8 become U+FFFD.

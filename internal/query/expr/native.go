@@ -219,7 +219,7 @@ func tokenFunction(table *schema.Table) *function {
 func toJSONFunction(name string, arg *cqltype.Type) *function {
 	return &function{name: name, args: types(arg), result: tText, pure: true, nulls: true,
 		call: func(_ *Bindings, args [][]byte) ([]byte, error) {
-			if args[0] == nil {
+			if args[0] == nil || arg.Hollow(args[0]) {
 				return []byte("null"), nil
 			}
 			return arg.AppendJSON(nil, args[0]), nil
