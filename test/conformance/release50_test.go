@@ -14,8 +14,8 @@ import (
 const (
 	// slack is how many steps may differ without a reason: some are about seconds that pass.
 	slack = 2
-	// agree50 is the least share of the steps of 5.0 that must agree, in percent.
-	agree50 = 98
+	// agree50 is the least share of all steps of 5.0 that must agree, in percent.
+	agree50 = 97
 	// sampled is which part of the tests a cluster replays if -stir does not ask for all.
 	sampled = 12
 )
@@ -32,7 +32,7 @@ func TestRelease50(t *testing.T) {
 	at := target{addrs: []string{startGuarded(t, nil)}}
 	results := replayAll(t, at, recordings50(), extent{lanes: 4, whole: true})
 	known := readDifferences(t, "differences_50.txt")
-	report50(t, results, known)
+	report50(t, results, known, true)
 	if *rewrite && *only == "" {
 		writeDifferences(t, "differences_50.txt", results, known)
 	}
@@ -51,11 +51,12 @@ func TestRelease50Cluster(t *testing.T) {
 	}
 	known := readDifferences(t, "differences_50.txt")
 	maps.Copy(known, readDifferences(t, "differences_50_cluster.txt"))
-	report50(t, replayAll(t, startCluster(t, 4, "5.0", superusers(t), seed), recordings50(), x), known)
+	report50(t, replayAll(t, startCluster(t, 4, "5.0", superusers(t), seed), recordings50(), x), known, x.every == 0)
 }
 
-// report50 prints how many steps of each topic agree, and fails for those that differ without a reason.
-func report50(t *testing.T, results map[string]*result, known map[string]string) {
+// report50 prints how many steps of each topic agree, and fails for those that differ without a reason. Where all was
+// replayed it fails, too, if they are few.
+func report50(t *testing.T, results map[string]*result, known map[string]string, all bool) {
 	t.Helper()
 	total, unexplained := result{}, []string{}
 	for _, name := range slices.Sorted(maps.Keys(results)) {
@@ -82,7 +83,7 @@ func report50(t *testing.T, results map[string]*result, known map[string]string)
 	}
 	t.Logf("%d of %d steps agree (%.2f %%), %d left out", total.agreed, total.counted,
 		100*float64(total.agreed)/float64(max(total.counted, 1)), total.left)
-	if total.agreed*100 < total.counted*agree50 && *only == "" {
+	if all && total.agreed*100 < total.counted*agree50 && *only == "" {
 		t.Errorf("%d of %d steps agree, fewer than %d %%", total.agreed, total.counted, agree50)
 	}
 }

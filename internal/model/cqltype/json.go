@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON form of a value as SELECT JSON gives it. Null is null, and so are NaN, the infinities and a
-// boolean of no bytes; other values of no bytes are empty strings.
+// AppendJSON appends the JSON form of a value as SELECT JSON gives it. Null is null, and so are NaN, the infinities and
+// a boolean of no bytes; other values of no bytes are empty strings.
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	switch {
 	case wire == nil || len(wire) == 0 && t.Kind == Boolean:

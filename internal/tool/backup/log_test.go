@@ -132,8 +132,8 @@ func (p *past) load() *Log {
 	return l
 }
 
-// valueAt is what the row is as of a time: the mark that was found, and the number in the cell, -1 if nothing was changed
-// since the base.
+// valueAt is what the row is as of a time: the mark that was found, and the number in the cell, -1 if nothing was
+// changed since the base.
 func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Time, n int, err error) {
 	point, err := l.At(ctx, t, at)
 	if err != nil {
