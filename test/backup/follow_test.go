@@ -3,7 +3,6 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -26,21 +25,7 @@ import (
 type follower struct {
 	c   *cluster
 	cmd *exec.Cmd
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (f *follower) Write(b []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.out.Write(b)
-}
-
-func (f *follower) said() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.out.String()
+	out process.Output
 }
 
 // follow archives a cluster, by the node with a number.
@@ -48,7 +33,7 @@ func (c *cluster) follow(i int, args ...string) *follower {
 	c.t.Helper()
 	args = append([]string{"backup", "follow", "--data", c.dir(i)}, args...)
 	f := &follower{c: c, cmd: process.Command(c.t, args...)}
-	f.cmd.Stdout, f.cmd.Stderr = f, f
+	f.cmd.Stdout, f.cmd.Stderr = &f.out, &f.out
 	if err := f.cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -66,7 +51,7 @@ func (f *follower) stop() {
 	f.c.t.Helper()
 	_ = f.cmd.Process.Signal(os.Interrupt)
 	if err := f.cmd.Wait(); err != nil {
-		f.c.t.Errorf("the follower: %v\n%s", err, f.said())
+		f.c.t.Errorf("the follower: %v\n%s", err, f.out.String())
 	}
 }
 
@@ -74,10 +59,10 @@ func (f *follower) stop() {
 func (f *follower) hears(text string, times int) {
 	f.c.t.Helper()
 	poll.UntilNone(f.c.t, "the follower to say "+text, poll.Limit, func() string {
-		if strings.Count(f.said(), text) >= times {
+		if strings.Count(f.out.String(), text) >= times {
 			return ""
 		}
-		return "nothing of that in: " + f.said()
+		return "nothing of that in: " + f.out.String()
 	})
 }
 
@@ -277,7 +262,7 @@ func TestFollow(t *testing.T) {
 		return len(r) > 0 && r[len(r)-1][1].After(end)
 	})
 	f.stop()
-	t.Log(f.said())
+	t.Log(f.out.String())
 	if n := stored(to, "backups") - stored(to, "backups/log"); n != 2 { // a manifest, and who follows
 		t.Errorf("there are %d files beside the log: it had a hole, and a base for it", n)
 	}

@@ -22,7 +22,7 @@ import (
 // Launch runs the binary with arguments and does not wait for anything. It is killed when the test ends.
 func Launch(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{Cmd: Command(t, args...), stderr: new(lockedBuffer), ended: make(chan struct{})}
+	s := &Server{Cmd: Command(t, args...), stderr: new(Output), ended: make(chan struct{})}
 	s.Cmd.Stderr, s.Cmd.Stdout = s.stderr, s.stderr
 	if err := s.Cmd.Start(); err != nil {
 		t.Fatal(err)

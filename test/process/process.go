@@ -110,24 +110,26 @@ type Server struct {
 	Cmd *exec.Cmd
 	// CQL and HTTP are its addresses.
 	CQL, HTTP string
-	stderr    *lockedBuffer
+	stderr    *Output
 	ended     chan struct{}
 	err       error
 }
 
-// lockedBuffer is what the process has written to stderr so far.
-type lockedBuffer struct {
+// Output is what a process has written so far. The zero value is ready for use.
+type Output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
+// Write implements io.Writer.
+func (b *Output) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.Write(p)
 }
 
-func (b *lockedBuffer) String() string {
+// String returns all of it.
+func (b *Output) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
@@ -152,7 +154,7 @@ func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	t.Helper()
 	args = append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level",
 		"warn"}, args...)
-	s := &Server{Cmd: Command(t, args...), stderr: new(lockedBuffer), ended: make(chan struct{})}
+	s := &Server{Cmd: Command(t, args...), stderr: new(Output), ended: make(chan struct{})}
 	s.Cmd.Stderr = s.stderr
 	stdout, err := s.Cmd.StdoutPipe()
 	if err != nil {
