@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -46,7 +47,7 @@ func TestFirstHour(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"readme": h.run, "node": h.node, "stands-for": h.standsFor, "whole-readme": h.whole,
 			"statements": h.statements,
-			"end":        h.end, "await": await, "address": address, "cql": cql,
+			"end":        h.end, "await": await, "address": address, "ports": ports, "cql": cql,
 		},
 	})
 }
@@ -221,6 +222,31 @@ func address(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], l.Addr().String())
 	ts.Setenv(args[0]+"_PORT", fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
 	ts.Check(l.Close())
+}
+
+// ports sets a variable to a port for a demo, all of whose other ports are free as well: ports NAME. They are below
+// those that the system gives to others meanwhile.
+func ports(ts *testscript.TestScript, _ bool, args []string) {
+	free := func(d *demo) bool {
+		for i := range 4 {
+			for _, port := range []int{d.Port, d.httpPort(), d.restPort(), d.innerPort()} {
+				l, err := net.Listen("tcp", d.addr(i, port))
+				if err != nil {
+					return false
+				}
+				ts.Check(l.Close())
+			}
+		}
+		return true
+	}
+	for range 100 {
+		d := &demo{demoCommand: demoCommand{Port: 15000 + rand.IntN(15000)}}
+		if free(d) {
+			ts.Setenv(args[0], fmt.Sprint(d.Port))
+			return
+		}
+	}
+	ts.Fatalf("no ports are free")
 }
 
 func dial(ts *testscript.TestScript, addr string) (*rawclient.Conn, error) {
