@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// TestKilledLoad proves that a load which is killed, several times, goes on by the same command: in the end each row of
+// the file is there, and each line that is no row is in the error file once.
+func TestKilledLoad(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	const rows, every = 20_000, 997
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	file, checkpoint, rejected := in("rows.csv"), in("load"), in("errors")
+	var text strings.Builder
+	text.WriteString("k,v\n")
+	value, bad := strings.Repeat("x", 200), 0
+	for k := range rows {
+		if k%every == 0 {
+			fmt.Fprintf(&text, "no number,%d\n", k)
+			bad++
+			continue
+		}
+		fmt.Fprintf(&text, "%d,%s\n", k, value)
+	}
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := process.Start(t, in("data"))
+	client := s.Dial(t)
+	t.Cleanup(func() { client.Close() })
+	process.Do(t, client,
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
+	load := func(more ...string) []string {
+		return append([]string{"load", "ks.t", file, "--addr", s.CQL, "--checkpoint", checkpoint, "--errors", rejected,
+			"--max-errors=-1"}, more...)
+	}
+	for range 3 {
+		before, _ := os.ReadFile(checkpoint)
+		cmd := process.Command(t, load("--rate", "4000")...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		poll.Until(t, "the load to come further", func() bool {
+			now, _ := os.ReadFile(checkpoint)
+			return string(now) != string(before)
+		})
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+	}
+	out, err := process.Command(t, load()...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "going on behind line") ||
+		!strings.Contains(string(out), fmt.Sprintf("%d rows loaded, %d rejected", rows-bad, bad)) {
+		t.Errorf("the last load: %v\n%s", err, out)
+	}
+	reasons, err := os.ReadFile(rejected)
+	if n := strings.Count(string(reasons), "\n"); err != nil || n != bad {
+		t.Errorf("%d lines are rejected, %d were no rows: %v", n, bad, err)
+	}
+	r, err := client.Query("SELECT k, v FROM ks.t")
+	if err != nil || r.RowCount != rows-bad {
+		t.Fatalf("%d rows are there, %d were in the file: %v", r.RowCount, rows-bad, err)
+	}
+}
