@@ -20,6 +20,6 @@
 // serializable (transactions.go). Package groups below runs the Raft groups alone, with another state machine, and
 // looks closer at leases, fates and freshness.
 //
-// Start at Run, then control.go, client.go and chaos.go. A Plan may carry planted bugs (bugs.go): the simulator must
-// find each.
+// Start at Run, then control.go, client.go and chaos.go. A Scenario may carry planted bugs (bugs.go): the simulator
+// must find each.
 package sim

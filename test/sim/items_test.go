@@ -49,7 +49,7 @@ func TestItemsExpire(t *testing.T) {
 
 // TestItemsSameTrace proves that a seed with items is one history: identifiers and scripts are of it, too.
 func TestItemsSameTrace(t *testing.T) {
-	p := Plan{Seed: 7, Length: 5 * time.Second, With: itemHardships}
+	p := Scenario{Seed: 7, Length: 5 * time.Second, With: itemHardships}
 	if one, again := run(t, p), run(t, p); one.Trace != again.Trace || one.Counts.Procedures == 0 {
 		t.Fatalf("%v\n%v", one, again)
 	}

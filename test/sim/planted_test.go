@@ -87,7 +87,7 @@ func brings(b Bugs) Hardships {
 
 // finds reports whether a seed finds planted bugs.
 func finds(t *testing.T, bugs Bugs, seed uint64) bool {
-	r := run(t, Plan{Seed: seed, Bugs: bugs, With: brings(bugs)})
+	r := run(t, Scenario{Seed: seed, Bugs: bugs, With: brings(bugs)})
 	if len(r.Failures) == 0 {
 		return false
 	}

@@ -27,7 +27,7 @@ var (
 )
 
 // run simulates a plan. The library draws election timeouts from crypto/rand, so that is seeded, too.
-func run(t *testing.T, p Plan) *Report {
+func run(t *testing.T, p Scenario) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
 	defer world.Frugal()()
@@ -50,7 +50,7 @@ func eachSeed(t *testing.T, many, short int, with Hardships) (n int, sum Counts,
 		}
 	}
 	for seed := *first; seed < *first+uint64(n); seed++ {
-		r := run(t, Plan{Seed: seed, With: with})
+		r := run(t, Scenario{Seed: seed, With: with})
 		if len(r.Failures) > 0 {
 			t.Errorf("%v\nreproduce: go test ./test/sim -run %s -sim.seed=%d -sim.seeds=1 -sim.v", r, t.Name(), seed)
 		}
@@ -93,7 +93,7 @@ func TestSeeds(t *testing.T) {
 	began := time.Now()
 	done := 0
 	for seed := *first; seed < *first+uint64(n) && (*most == 0 || time.Since(began) < *most); seed++ {
-		r := run(t, Plan{Seed: seed, With: hardships(t)})
+		r := run(t, Scenario{Seed: seed, With: hardships(t)})
 		if len(r.Failures) > 0 {
 			t.Errorf("%v\nreproduce: go test ./test/sim -run TestSeeds -sim.seed=%d -sim.seeds=1 -sim.v", r, seed)
 		}
@@ -178,15 +178,15 @@ func TestSeeds(t *testing.T) {
 // TestSameSeedSameTrace proves that a seed is one history, also in another process.
 func TestSameSeedSameTrace(t *testing.T) {
 	if os.Getenv("SIM_TRACE_OF") != "" {
-		fmt.Printf("trace %016x\n", run(t, Plan{Seed: 7, Length: 8 * time.Second, With: Usual}).Trace)
+		fmt.Printf("trace %016x\n", run(t, Scenario{Seed: 7, Length: 8 * time.Second, With: Usual}).Trace)
 		return
 	}
-	want := run(t, Plan{Seed: 7, Length: 8 * time.Second, With: Usual})
-	again := run(t, Plan{Seed: 7, Length: 8 * time.Second, With: Usual})
+	want := run(t, Scenario{Seed: 7, Length: 8 * time.Second, With: Usual})
+	again := run(t, Scenario{Seed: 7, Length: 8 * time.Second, With: Usual})
 	if want.Trace != again.Trace {
 		t.Fatalf("one process: %v\n%v", want, again)
 	}
-	if other := run(t, Plan{Seed: 8, Length: 8 * time.Second, With: Usual}); other.Trace == want.Trace {
+	if other := run(t, Scenario{Seed: 8, Length: 8 * time.Second, With: Usual}); other.Trace == want.Trace {
 		t.Fatal("another seed has the same trace")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSameSeedSameTrace$")

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Plan says what to simulate. The zero value but for Seed is the usual run.
-type Plan struct {
+// Scenario says what to simulate. The zero value but for Seed is the usual run.
+type Scenario struct {
 	Seed uint64
 	// Length of the part with faults, in virtual time; 20 s if 0. A quiet part follows.
 	Length time.Duration
@@ -76,7 +76,7 @@ var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true,
 
 // Report is what a run came to.
 type Report struct {
-	Plan     Plan
+	Scenario Scenario
 	Trace    uint64
 	Duration time.Duration
 	Counts   Counts
@@ -148,7 +148,7 @@ func (c *Counts) Sum() int { return c.Faults.Sum() + c.Transfers + c.Wipes + c.A
 func (r *Report) String() string {
 	return fmt.Sprintf(
 		"seed %d: %v, trace %016x, %+v, unchecked %d, failures %v",
-		r.Plan.Seed,
+		r.Scenario.Seed,
 		r.Duration,
 		r.Trace,
 		r.Counts,
@@ -171,7 +171,7 @@ const (
 // simulation is one run.
 type simulation struct {
 	*world.World
-	plan   Plan
+	plan   Scenario
 	nodes  []*node
 	counts Counts
 	hist   history
@@ -204,7 +204,7 @@ type simulation struct {
 type stateAt struct{ partition, applied, epoch, frozen uint64 }
 
 // Run simulates one plan.
-func Run(p Plan) *Report {
+func Run(p Scenario) *Report {
 	if p.Length == 0 {
 		p.Length = 20 * time.Second
 	}
@@ -252,7 +252,7 @@ func Run(p Plan) *Report {
 	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {
 		end += 100 * time.Millisecond // an entry is on its way: a change of the records, or a new leader's first
 	}
-	r := &Report{Plan: p, Duration: w.Now}
+	r := &Report{Scenario: p, Duration: w.Now}
 	if len(w.Failures) == 0 {
 		w.checkConverged()
 		r.Unchecked = w.checkHistories() + w.checkTransactions() + w.checkItems()

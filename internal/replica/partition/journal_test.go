@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/replica/journal"
 )
@@ -55,8 +56,12 @@ func TestJournal(t *testing.T) {
 	if err := j.Each(uint64(lower), 10, 15, all); !errors.Is(err, journal.ErrGone) {
 		t.Errorf("what was applied before anybody asked: %v", err)
 	}
+	if invariant.Enabled {
+		b.commit()
+		return // (P6) finds that the meta is changed by hand
+	}
 	b.host.Replica(1).ahead.meta.Begun = keys.Begun{Index: 16, Commands: 1}
-	b.entry(lower, 16, first, second)
+	b.entry(lower, 16, stamped(low[1], 6, 6, 0), stamped(low[2], 7, 7, 0))
 	if err := j.Each(uint64(lower), 15, 16, all); !errors.Is(err, journal.ErrGone) {
 		t.Errorf("an entry of which a part was applied by another process: %v", err)
 	}
