@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // directory is a Target.
@@ -26,8 +27,31 @@ func (d directory) top(context.Context) (out []string, err error) {
 	return out, err
 }
 
-// newName begins the name of a file that is being written, or was when a process died.
-const newName = ".new-"
+const (
+	// newName begins the name of a file that is being written, or was when a process died. All of them are at the top.
+	newName = ".new-"
+	// newAge is the age from which nobody writes such a file any more.
+	newAge = 24 * time.Hour
+	// renameTries bounds how often the directory of a new file is made: who removes its last file removes it, too.
+	renameTries = 8
+)
+
+// begin makes the directory, and removes what processes that died had begun to write.
+func (d directory) begin(now time.Time) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(string(d))
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), newName) {
+			continue
+		}
+		if info, bad := e.Info(); bad == nil && now.Sub(info.ModTime()) > newAge {
+			_ = os.Remove(d.path(e.Name())) // another may have been faster
+		}
+	}
+	return err
+}
 
 func (d directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
@@ -36,10 +60,7 @@ func (d directory) path(name string) string {
 // Put implements Target.
 func (d directory) Put(_ context.Context, name string, data []byte) error {
 	path := d.path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), newName+"*")
+	f, err := os.CreateTemp(string(d), newName+"*")
 	if err != nil {
 		return err
 	}
@@ -48,7 +69,7 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+		err = place(f.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
@@ -62,6 +83,19 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 		}
 	}
 	return nil
+}
+
+// place gives a file its name, in a directory that is made if it is not there.
+func place(file, path string) (err error) {
+	for range renameTries {
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err = os.Rename(file, path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
 }
 
 func syncDir(dir string) error {
@@ -95,8 +129,6 @@ func (d directory) List(_ context.Context, prefix string) ([]string, error) {
 			return nil
 		case err != nil || e.IsDir():
 			return err
-		case strings.HasPrefix(e.Name(), newName):
-			return nil
 		}
 		rel, err := filepath.Rel(string(d), path)
 		out = append(out, filepath.ToSlash(rel))

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/bucket"
 )
@@ -85,7 +85,7 @@ func (p *Place) open(create bool) (listed, error) {
 	}
 	d := directory(filepath.Clean(p.Name))
 	if create {
-		if err := os.MkdirAll(string(d), 0o700); err != nil {
+		if err := d.begin(time.Now()); err != nil {
 			return nil, err
 		}
 	}

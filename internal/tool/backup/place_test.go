@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -246,5 +247,36 @@ func TestKeyFiles(t *testing.T) {
 		if _, err := ReadKey(path); (err == nil) != good {
 			t.Errorf("%q as a key: %v", text, err)
 		}
+	}
+}
+
+// TestHalfWritten says that what a process had begun to write when it died is no file of a place, and goes with time.
+func TestHalfWritten(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	p := &Place{Name: dir}
+	old, young := filepath.Join(dir, newName+"1"), filepath.Join(dir, newName+"2")
+	for _, path := range []string{old, young} {
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := time.Now().Add(-2 * newAge)
+	if err := os.Chtimes(old, before, before); err != nil {
+		t.Fatal(err)
+	}
+	target := open(t, p)
+	if err := target.Put(ctx, manifestName("a"), nil); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{filepath.Base(young), "backups"}; !slices.Equal(names, want) {
+		t.Errorf("the place has %q, want %q", names, want)
 	}
 }
