@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
 )
 
 var rounds = flag.Int("rounds", 3, "how often the process is killed")
@@ -34,15 +35,6 @@ type server struct {
 }
 
 var readyLine = regexp.MustCompile(`CQL on ([0-9.:]+)`)
-
-func build(t *testing.T) string {
-	bin := filepath.Join(t.TempDir(), "ilion")
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/ilion-db/ilion/cmd/ilion").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return bin
-}
 
 // start runs the binary on dir and waits for its ready line.
 func start(t *testing.T, bin, dir string) *server {
@@ -99,7 +91,7 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and kills processes")
 	}
-	bin, dir := build(t), filepath.Join(t.TempDir(), "data")
+	bin, dir := process.Binary(t), filepath.Join(t.TempDir(), "data")
 	s := start(t, bin, dir)
 	c := s.dial(t)
 	for _, q := range []string{

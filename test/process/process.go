@@ -3,7 +3,7 @@
 // Package process runs the real binary as a process of its own, for tests that kill it, fill its disk or abuse its
 // port.
 //
-// The binary is built once per test binary, or taken from the environment variable ILION_BIN. A package that uses it
+// The binary is built once for all packages, or taken from the environment variable ILION_BIN. A package that uses it
 // calls Main in its TestMain.
 package process
 
@@ -32,7 +32,7 @@ import (
 )
 
 var (
-	buildDir  string
+	built     string
 	buildOnce sync.Once
 	buildErr  error
 
@@ -41,12 +41,9 @@ var (
 	secretErr  error
 )
 
-// Main runs the tests and removes what they built.
+// Main runs the tests and removes what they share.
 func Main(m *testing.M) {
 	code := m.Run()
-	if buildDir != "" {
-		_ = os.RemoveAll(buildDir)
-	}
 	if secretPath != "" {
 		_ = os.RemoveAll(filepath.Dir(secretPath))
 	}
@@ -59,20 +56,30 @@ func Binary(t testing.TB) string {
 	if bin := os.Getenv("ILION_BIN"); bin != "" {
 		return bin
 	}
-	buildOnce.Do(func() {
-		if buildDir, buildErr = os.MkdirTemp("", "ilion-test"); buildErr != nil {
-			return
-		}
-		out, err := exec.Command("go", "build", "-o", filepath.Join(buildDir, "ilion"),
-			"github.com/ilion-db/ilion/cmd/ilion").CombinedOutput()
-		if err != nil {
-			buildErr = fmt.Errorf("build: %w\n%s", err, out)
-		}
-	})
+	buildOnce.Do(func() { built, buildErr = build() })
 	if buildErr != nil {
 		t.Fatal(buildErr)
 	}
-	return filepath.Join(buildDir, "ilion")
+	return built
+}
+
+// build returns the path of the binary in the cache of the Go command, which keeps what go run has linked: linking it
+// takes as long as many a test. The run that links it has it in a directory of its own, which is gone with that run.
+func build() (path string, err error) {
+	for range 2 {
+		var complaint bytes.Buffer
+		cmd := exec.Command("go", "run", "-exec", "echo", "github.com/ilion-db/ilion/cmd/ilion")
+		cmd.Stderr = &complaint
+		out, err := cmd.Output()
+		if err != nil {
+			return "", fmt.Errorf("build: %w\n%s", err, complaint.Bytes())
+		}
+		path = strings.TrimSpace(string(out))
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("build: the Go command does not keep %s", path)
 }
 
 // secretFile is the join secret of all clusters that tests start: each process is given it.

@@ -5,12 +5,16 @@ package sim
 import (
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
 // TestPlantedBugsAreFound proves that the simulator sees what it is there to see: each planted bug fails within 200
 // seeds.
 func TestPlantedBugsAreFound(t *testing.T) {
+	if !invariant.Enabled {
+		t.Skip("it takes minutes, and runs with the laws: -tags invariants")
+	}
 	seeds := planted.Read(t)
 	for _, b := range []struct {
 		name string

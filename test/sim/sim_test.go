@@ -14,11 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; 64, or 8 with -short, if 0")
+	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; if 0, 64 in a build with the laws, else 8")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
 	most  = flag.Duration("sim.for", 0, "TestSeeds begins no further seed after so long; 0 for never")
 	with  = flag.String("sim.with", "", "hardships beside the usual, as Batches,Jumps")
@@ -40,15 +41,23 @@ func run(t *testing.T, p Scenario) *Report {
 	return r
 }
 
-// eachSeed simulates the seeds of -sim.seeds, or so many, or short with -short, and fails the test for each in which
-// something is violated. It returns how many they were and what they had in all.
-func eachSeed(t *testing.T, many, short int, with Hardships) (n int, sum Counts, unchecked int) {
-	t.Helper()
-	if n = *seeds; n == 0 {
-		if n = many; testing.Short() {
-			n = short
-		}
+// count is how many seeds a test runs: those of -sim.seeds, or many in a build with the laws, which continuous
+// integration has one of, or few.
+func count(many, few int) int {
+	switch {
+	case *seeds > 0:
+		return *seeds
+	case invariant.Enabled && !testing.Short():
+		return many
 	}
+	return few
+}
+
+// eachSeed simulates as many seeds as count says, and fails the test for each in which something is violated. It
+// returns how many they were and what they had in all.
+func eachSeed(t *testing.T, many, few int, with Hardships) (n int, sum Counts, unchecked int) {
+	t.Helper()
+	n = count(many, few)
 	for seed := *first; seed < *first+uint64(n); seed++ {
 		r := run(t, Scenario{Seed: seed, With: with})
 		if len(r.Failures) > 0 {
@@ -82,12 +91,7 @@ const faultsLeast = 25
 // TestSeeds proves that no seed finds a violation: histories are linearizable, replicas are equal, nothing acknowledged
 // is lost. Run thousands with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
-	n := *seeds
-	if n == 0 {
-		if n = 64; testing.Short() {
-			n = 8
-		}
-	}
+	n := count(64, 8)
 	var sum Counts
 	unchecked := 0
 	began := time.Now()

@@ -13,11 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; 64, or 8 with -short, if 0")
+	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; if 0, 64 in a build with the laws, else 8")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
@@ -41,7 +42,7 @@ func run(t *testing.T, p Plan) *Report {
 func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
-		if n = 64; testing.Short() {
+		if n = 64; testing.Short() || !invariant.Enabled {
 			n = 8
 		}
 	}

@@ -32,7 +32,7 @@ const (
 	// silenceMax is how long a server may say nothing while requests are under way.
 	silenceMax = 2 * time.Minute
 	// turnMax is how long a request that is refused is sent again while others are carried out, from when the last one
-	// was.
+	// was, or the pipeline was started: at first, others of a throughput may get all of it.
 	turnMax = 30 * time.Second
 )
 
@@ -63,7 +63,7 @@ type Pipeline struct {
 	once   sync.Once
 	reader sync.WaitGroup
 	again  atomic.Int64
-	// done is when a request was carried out last, in nanoseconds of the wall clock.
+	// done is when a request was carried out last, or the pipeline was started, in nanoseconds of the wall clock.
 	done atomic.Int64
 }
 
@@ -94,7 +94,10 @@ func Open(ctx context.Context, addr string, o Options) (*Pipeline, error) {
 func (p *Pipeline) Conn() *rawclient.Conn { return p.conn }
 
 // Start begins to read answers; Conn must not be used any more.
-func (p *Pipeline) Start() { p.reader.Go(p.read) }
+func (p *Pipeline) Start() {
+	p.done.Store(time.Now().UnixNano())
+	p.reader.Go(p.read)
+}
 
 // OnlyRefused sets Options.OnlyRefused, before Start.
 func (p *Pipeline) OnlyRefused() { p.o.OnlyRefused = true }
@@ -258,7 +261,7 @@ func (p *Pipeline) worth(e *cqlwire.Error) bool {
 	return Refused(e) || !p.o.OnlyRefused && (e.Code == cqlwire.CodeWriteTimeout || e.Code == cqlwire.CodeReadTimeout)
 }
 
-// moves says whether the server has carried out requests of this pipeline lately.
+// moves says whether the server has carried out requests of this pipeline lately, or may still begin to.
 func (p *Pipeline) moves() bool { return time.Since(time.Unix(0, p.done.Load())) < turnMax }
 
 // Refused says whether an error is the server's that it cannot carry out a request now and has not begun to.
