@@ -220,7 +220,7 @@ func TestFoldsChangeNothing(t *testing.T) {
 	for i := range 600 {
 		s.want(201, nil, create(w.item(i)))
 	}
-	rounds, each := 6, 400
+	rounds, each := 6, 150
 	if raceEnabled || testing.Short() {
 		each = 60
 	}
@@ -276,7 +276,7 @@ func TestFoldsInCluster(t *testing.T) {
 			s.want(201, nil, create(w.item(i)))
 		}
 	})
-	each := 150
+	each := 60
 	if raceEnabled || testing.Short() {
 		each = 25
 	}

@@ -16,10 +16,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
+
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestMain proves D2 for every test here: a closed node leaves no goroutine.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	poll.AtOnce(2)
+	goleak.VerifyTestMain(m)
+}
 
 func load(t *testing.T, text string) (Options, error) {
 	t.Helper()

@@ -45,6 +45,7 @@ func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 // TestKilled kills a backup in the middle, a node while it is read, and a restore in the middle. The same commands make
 // all of it good, and of what had been stored nothing is stored again.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	c := start(t, 1, 8)
 	c.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		"CREATE TYPE ks.place (x int, y int)",

@@ -15,6 +15,7 @@ import (
 // TestVerifyByRestoring fills tables with all that rows can be of, makes a backup while batches are written, and proves
 // that it is restored into a scratch node, compared, and that nothing is left of that node.
 func TestVerifyByRestoring(t *testing.T) {
+	t.Parallel()
 	c := start(t, 1, 3)
 	c.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		"CREATE TYPE ks.place (x int, y int)",

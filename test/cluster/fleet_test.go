@@ -44,10 +44,7 @@ var (
 	logLevel = flag.String("log-level", "info", "level of the logs of the nodes")
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	process.Main(m)
-}
+func TestMain(m *testing.M) { process.Main(m) }
 
 const (
 	cqlPort, webPort, innerPort = 19042, 18080, 17000

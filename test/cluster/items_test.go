@@ -505,7 +505,7 @@ func stirTable(dice *rand.Rand, by *member, table string, ids []string) (what st
 // there once, what was told not to be done is not, nothing is half done, unique keys hold, sums are right at any
 // moment, and all that was seen is serializable in the order of time.
 func TestItemsOverKills(t *testing.T) {
-	rounds, pause := 2, int64(100)
+	rounds, pause := 1, int64(100)
 	if *long {
 		rounds, pause = 2**faults, 400
 	}

@@ -112,7 +112,11 @@ func TestRefusedIsNotDeath(t *testing.T) {
 	f.nodes[0].do("CREATE KEYSPACE load WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
 		"CREATE TABLE load.plain (k int PRIMARY KEY, v bigint)")
 	var next atomic.Int64
-	for round := range 6 {
+	rounds := 2
+	if *long {
+		rounds = 6
+	}
+	for round := range rounds {
 		m := f.leader("load.plain")
 		rightReads, refused := watchOver(f, m, f.without(m)[0], &next, func() {
 			gates[m.index].shut()

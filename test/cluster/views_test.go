@@ -26,6 +26,10 @@ func TestViewsAfterKilledLeaders(t *testing.T) {
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
 		"CREATE MATERIALIZED VIEW ks.m AS SELECT k, v FROM ks.t WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)")
+	statements := 120
+	if *long {
+		statements = 400
+	}
 	for round, table := range []string{"ks.t", "ks.m"} {
 		f.settle()
 		victim := f.leader(table)
@@ -34,7 +38,7 @@ func TestViewsAfterKilledLeaders(t *testing.T) {
 			conn := m.dial()
 			r := rand.New(rand.NewPCG(uint64(round), uint64(i)))
 			wg.Go(func() {
-				for n := range 400 {
+				for n := range statements {
 					text := fmt.Sprintf("UPDATE ks.t SET v = %d WHERE k = %d", r.IntN(20), r.IntN(60))
 					if r.IntN(5) == 0 {
 						text = fmt.Sprintf("DELETE FROM ks.t WHERE k = %d", r.IntN(60))
@@ -42,7 +46,7 @@ func TestViewsAfterKilledLeaders(t *testing.T) {
 					if _, err := process.Query(conn, dberr.Quorum, text); err != nil && m == victim {
 						return // what became of it is not known: view and base have to agree all the same
 					}
-					if n == 200 && m != victim && i == (victim.index+1)%4 {
+					if n == statements/2 && m != victim && i == (victim.index+1)%4 {
 						victim.kill()
 					}
 				}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/test/poll"
 )
+
+func TestMain(m *testing.M) {
+	poll.AtOnce(2)
+	os.Exit(m.Run())
+}
 
 func connect(t *testing.T, addr string, version int) *gocql.Session {
 	t.Helper()

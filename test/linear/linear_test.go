@@ -40,7 +40,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	process.Main(m)
 }
 

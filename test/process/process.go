@@ -29,6 +29,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 var (
@@ -43,6 +44,7 @@ var (
 
 // Main runs the tests and removes what they share.
 func Main(m *testing.M) {
+	poll.AtOnce(2)
 	code := m.Run()
 	if secretPath != "" {
 		_ = os.RemoveAll(filepath.Dir(secretPath))
