@@ -88,7 +88,7 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 		}
 		t.CompactStorage = false
 	case AlterMask:
-		err = c.remask(t)
+		err = c.remask(ks, t)
 	default:
 		err = dberr.Invalidf("Altering column types is no longer supported")
 	}
@@ -123,7 +123,7 @@ func (c *AlterTable) add(t *Table, ks *Keyspace) error {
 			return err
 		}
 		col := &Column{Name: spec.Name, ID: t.NextColumn, Type: typ, Kind: Regular, Position: -1}
-		if err := t.mask(col, spec.Mask); err != nil {
+		if err := t.mask(ks, col, spec.Mask); err != nil {
 			return err
 		}
 		t.NextColumn++

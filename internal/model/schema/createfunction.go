@@ -341,6 +341,9 @@ func (c *DropFunction) apply(s *Schema) (*Schema, []Event, error) {
 	if users := ks.dependents(f); users != "" {
 		return nil, nil, dberr.Invalidf("Function '%s' is still referenced by aggregates %s", name, users)
 	}
+	if tables := ks.maskedBy(f); tables != "" {
+		return nil, nil, dberr.Invalidf("Function '%s' is still referenced by column masks in tables %s", name, tables)
+	}
 	return s.withKeyspace(ks.withoutFunction(f)), []Event{f.event(Dropped)}, nil
 }
 

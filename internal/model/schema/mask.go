@@ -5,14 +5,19 @@ package schema
 import (
 	"bytes"
 	"slices"
+	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
+
+// NativeMasks is the keyspace of the mask functions that are not user-defined.
+const NativeMasks = "system"
 
 // Mask is the function that hides the values of a column from whoever may not see them. Its first argument is the
 // value; those after it are constants.
 type Mask struct {
-	// Keyspace is that of the function, system for native ones.
+	// Keyspace is that of the function: system for native ones, else that of the table.
 	Keyspace string `json:"keyspace"`
 	Function string `json:"function"`
 	// Types are the types of the constants, and Values their bytes on the wire; nil is null.
@@ -38,6 +43,35 @@ func (m *Mask) Equal(o *Mask) bool {
 		slices.EqualFunc(m.Values, o.Values, func(a, b []byte) bool {
 			return (a == nil) == (b == nil) && bytes.Equal(a, b)
 		})
+}
+
+// MaskFunction is the user-defined function of a mask of a column of this type: it takes the value and the constants,
+// and its result is of the column's type. Nil if there is none, or another one by now.
+func (k *Keyspace) MaskFunction(m *Mask, column *cqltype.Type) *Function {
+	constants, err := bindAll(k, m.Types)
+	if err != nil || m.Keyspace != k.Name {
+		return nil
+	}
+	f := k.Function(m.Function, append([]*cqltype.Type{column}, constants...))
+	if f == nil || f.Aggregate != nil || !f.Returns.Freeze().Equal(column.Freeze()) {
+		return nil
+	}
+	return f
+}
+
+// maskedBy lists the tables with a column that is masked by a function, as messages have them: by name, without views,
+// whose masks are those of their tables.
+func (k *Keyspace) maskedBy(f *Function) string {
+	var names []string
+	for _, t := range k.SortedTables() {
+		for c := range t.Columns() {
+			if t.View == nil && c.Mask != nil && k.MaskFunction(c.Mask, c.Type) == f {
+				names = append(names, t.Name)
+				break
+			}
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // Masked reports whether any column of the table has a mask.
@@ -73,14 +107,17 @@ func (s *Schema) HasMasks() bool {
 	return false
 }
 
-// mask puts a mask on a column of the table, which is not shared yet.
-func (t *Table) mask(c *Column, m *MaskSpec) error {
+// mask puts a mask on a column of the table, which is not shared yet, in its keyspace.
+func (t *Table) mask(ks *Keyspace, c *Column, m *MaskSpec) error {
 	if m == nil {
 		return nil
 	}
 	if was := SpecOf(c.Type); m.Column.String() != was.String() {
 		return dberr.Invalidf("The type of column %s has changed from %s to %s meanwhile: repeat the statement", c.Name,
 			m.Column, was)
+	}
+	if m.Keyspace != NativeMasks && ks.MaskFunction(&m.Mask, c.Type) == nil {
+		return dberr.Invalidf("The function %s.%s has changed meanwhile: repeat the statement", m.Keyspace, m.Function)
 	}
 	c.Mask = &m.Mask
 	if t.Secret == nil {
@@ -90,7 +127,7 @@ func (t *Table) mask(c *Column, m *MaskSpec) error {
 }
 
 // remask is ALTER .. MASKED WITH, or with no mask ALTER .. DROP MASKED.
-func (c *AlterTable) remask(t *Table) error {
+func (c *AlterTable) remask(ks *Keyspace, t *Table) error {
 	old := t.ByName[c.Column]
 	if old == nil {
 		if c.IfColumn {
@@ -103,7 +140,7 @@ func (c *AlterTable) remask(t *Table) error {
 	}
 	col := *old
 	col.Mask = nil
-	if err := t.mask(&col, c.Mask); err != nil {
+	if err := t.mask(ks, &col, c.Mask); err != nil {
 		return err
 	}
 	for _, part := range [][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {

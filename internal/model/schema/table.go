@@ -196,7 +196,7 @@ func (c *CreateTable) bindColumns(t *Table, ks *Keyspace) (map[string]*Column, e
 		if spec.Static {
 			col.Kind = Static
 		}
-		if err := t.mask(col, spec.Mask); err != nil {
+		if err := t.mask(ks, col, spec.Mask); err != nil {
 			return nil, err
 		}
 		columns[spec.Name] = col

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -53,6 +54,7 @@ type Functions interface {
 	Check(ctx context.Context, f *schema.Function) error
 	// Enabled returns why no function of a language can be made, nil if they can.
 	Enabled(language string) error
+	expr.Compiler
 }
 
 func (o Options) withDefaults() Options {

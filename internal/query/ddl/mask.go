@@ -25,7 +25,7 @@ func (e *Executor) mask(stmt parser.Statement, change schema.Change, s *schema.S
 		if ks == nil || ks.Tables[c.Name] != nil {
 			return nil
 		}
-		return e.maskColumns(stmt.(*parser.CreateTable).Columns, c.Columns, c.Name, ks)
+		return e.maskColumns(stmt.(*parser.CreateTable).Columns, c.Columns, c.Name, s, ks)
 	case *schema.AlterTable:
 		t := s.Table(c.Keyspace, c.Name)
 		if t == nil {
@@ -33,14 +33,14 @@ func (e *Executor) mask(stmt parser.Statement, change schema.Change, s *schema.S
 		}
 		ks, alter := s.Keyspace(c.Keyspace), stmt.(*parser.AlterTable)
 		if c.Op != schema.AlterMask {
-			return e.maskColumns(alter.Added, c.Add, c.Name, ks)
+			return e.maskColumns(alter.Added, c.Add, c.Name, s, ks)
 		}
 		col := t.Column(c.Column)
 		if alter.Mask == nil || col == nil {
 			return nil
 		}
 		var err error
-		c.Mask, err = e.bindMask(alter.Mask, col.Name, schema.SpecOf(col.Type), c.Name, ks)
+		c.Mask, err = e.bindMask(alter.Mask, col.Name, schema.SpecOf(col.Type), c.Name, s, ks)
 		return err
 	}
 	return nil
@@ -49,7 +49,7 @@ func (e *Executor) mask(stmt parser.Statement, change schema.Change, s *schema.S
 // maskColumns gives the columns of a change their masks, in order of their names as Cassandra does: that decides which
 // error comes first.
 func (e *Executor) maskColumns(defs []parser.ColumnDef, specs []schema.ColumnSpec, table string,
-	ks *schema.Keyspace) error {
+	s *schema.Schema, ks *schema.Keyspace) error {
 	order := make([]int, len(specs))
 	for i := range order {
 		order[i] = i
@@ -60,7 +60,7 @@ func (e *Executor) maskColumns(defs []parser.ColumnDef, specs []schema.ColumnSpe
 			continue
 		}
 		var err error
-		if specs[i].Mask, err = e.bindMask(defs[i].Mask, specs[i].Name, specs[i].Type, table, ks); err != nil {
+		if specs[i].Mask, err = e.bindMask(defs[i].Mask, specs[i].Name, specs[i].Type, table, s, ks); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (e *Executor) maskColumns(defs []parser.ColumnDef, specs []schema.ColumnSpe
 }
 
 func (e *Executor) bindMask(m *parser.Mask, column string, spec *schema.TypeSpec, table string,
-	ks *schema.Keyspace) (*schema.MaskSpec, error) {
+	s *schema.Schema, ks *schema.Keyspace) (*schema.MaskSpec, error) {
 	if e.opts.MaskingOff {
 		return nil, errMaskingOff
 	}
@@ -76,7 +76,9 @@ func (e *Executor) bindMask(m *parser.Mask, column string, spec *schema.TypeSpec
 	if err != nil {
 		return nil, err
 	}
-	bound, err := expr.BindMask(m, table, column, t, expr.NewEnv(e.opts.Release, ks, nil, 0))
+	env := expr.NewEnv(e.opts.Release, ks, nil, 0)
+	env.Functions = expr.FunctionsOf(e.opts.Functions, s)
+	bound, err := expr.BindMask(m, table, column, t, env)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package expr
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -23,28 +24,35 @@ type Mask struct {
 	err error
 }
 
-// MaskOf binds the mask of a column of a keyspace, which has one. If that cannot be done, every Apply says why: what is
-// to be hidden is not shown instead.
-func MaskOf(c *schema.Column, ks *schema.Keyspace) *Mask {
-	types := []*cqltype.Type{c.Type}
-	for _, spec := range c.Mask.Types {
-		t, err := spec.Bind(ks.Name, ks.Types)
-		if err != nil {
-			return &Mask{err: err}
-		}
-		types = append(types, t)
-	}
-	f := factories[c.Mask.Function]
-	if c.Mask.Keyspace != systemKeyspace || f == nil || len(types) < f.required || len(types) > len(f.params) {
-		return &Mask{err: dberr.Invalidf("Unable to find masking function for %s, no declared function matches the "+
-			"signature %s", c.Name, MaskText(c.Mask, ks))}
-	}
+// MaskOf binds the mask of a column of the environment's table, which has one. If that cannot be done, every Apply says
+// why: what is to be hidden is not shown instead.
+func MaskOf(c *schema.Column, env *Env) *Mask {
 	m := &Mask{args: c.Mask.Values}
-	m.fn, m.err = f.build(f.name, types)
+	m.fn, m.err = env.maskFunction(c)
 	return m
 }
 
-const systemKeyspace = "system"
+func (e *Env) maskFunction(c *schema.Column) (*function, error) {
+	m, ks := c.Mask, e.Keyspace
+	types := []*cqltype.Type{c.Type}
+	for _, spec := range m.Types {
+		t, err := spec.Bind(ks.Name, ks.Types)
+		if err != nil {
+			return nil, err
+		}
+		types = append(types, t)
+	}
+	if m.Keyspace == schema.NativeMasks {
+		if f := factories[m.Function]; f != nil && f.required <= len(types) && len(types) <= len(f.params) {
+			return f.build(f.name, types)
+		}
+	} else if f := ks.MaskFunction(m, c.Type); f != nil && e.Functions != nil {
+		e.calls.mask(f)
+		return e.invoked(&function{nulls: f.Nulls, user: f})
+	}
+	return nil, dberr.Invalidf("Unable to find masking function for %s, no declared function matches the signature %s",
+		c.Name, MaskText(m, ks))
+}
 
 // Apply is what is shown instead of a value; nil is null.
 func (m *Mask) Apply(v []byte) ([]byte, error) {
@@ -52,7 +60,28 @@ func (m *Mask) Apply(v []byte) ([]byte, error) {
 		return nil, m.err
 	}
 	var room [4][]byte
-	return m.fn.call(&Bindings{}, append(append(room[:0], v), m.args...))
+	args := append(append(room[:0], v), m.args...)
+	if !m.fn.nulls && slices.ContainsFunc(args, func(a []byte) bool { return a == nil }) {
+		return nil, nil
+	}
+	return m.fn.call(&Bindings{}, args)
+}
+
+// Masks are the bound masks of a table's columns, nil if it has none.
+type Masks map[*schema.Column]*Mask
+
+// MasksOf binds the masks of all columns of the environment's table.
+func MasksOf(env *Env) Masks {
+	if !env.Table.Masked() {
+		return nil
+	}
+	masks := Masks{}
+	for c := range env.Table.Columns() {
+		if c.Mask != nil {
+			masks[c] = MaskOf(c, env)
+		}
+	}
+	return masks
 }
 
 // MaskText is a mask as DESCRIBE shows it: system.mask_inner(1, null).
@@ -94,7 +123,7 @@ func BindMask(m *parser.Mask, table, column string, t *cqltype.Type, env *Env) (
 	if containsMarker(m.Args...) {
 		return nil, dberr.Invalidf("Bind variables are not supported in the mask of column %s: %s", column, text)
 	}
-	if name.Name.Name == "token" && (!name.HasKeyspace() || name.Keyspace.Name == systemKeyspace) {
+	if name.Name.Name == "token" && (!name.HasKeyspace() || name.Keyspace.Name == schema.NativeMasks) {
 		return nil, dberr.Invalidf("The receiver table %s.%s specified by call to function system.token hasn't been found",
 			env.keyspaceName(), table)
 	}
@@ -109,15 +138,25 @@ func BindMask(m *parser.Mask, table, column string, t *cqltype.Type, env *Env) (
 			column, text)
 	case f.state != nil:
 		return nil, dberr.Invalidf("Aggregate function %s cannot be used for masking table columns", text)
-	case !strings.HasPrefix(f.name, "mask_"):
+	case f.user == nil && !strings.HasPrefix(f.name, "mask_"):
 		return nil, dberr.Invalidf("Not-masking function %s cannot be used for masking table columns", text)
+	case f.user != nil && f.user.Keyspace != env.Keyspace.Name:
+		return nil, dberr.Invalidf("Masking function %s doesn't belong to the same keyspace as the table %s.%s", text,
+			env.keyspaceName(), table)
 	case !f.result.Equal(t):
 		return nil, dberr.Invalidf("Masking function %s return type is %s. This is different to the type of the masked "+
 			"column %s of type %s. Masking functions can only be attached to table columns if they return the same data "+
 			"type as the masked column.", text, f.result, column, t)
 	}
 	out := &schema.MaskSpec{Column: schema.SpecOf(t)}
-	out.Keyspace, out.Function = systemKeyspace, f.name
+	out.Keyspace, out.Function = schema.NativeMasks, f.name
+	if f.user != nil {
+		if !sameValues(f.args[0], t) {
+			return nil, dberr.Invalidf("Masking function %s takes %s, and column %s is of type %s: a function in a mask has to "+
+				"take the type of the column", text, f.args[0], column, t)
+		}
+		out.Keyspace = f.user.Keyspace
+	}
 	terms, err := (&binder{env: env}).bindAll(m.Args, func(i int) Receiver {
 		return Receiver{Name: "arg" + itoa(i+1) + "(" + f.qualified() + ")", Type: f.args[i+1]}
 	})

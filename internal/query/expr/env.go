@@ -81,22 +81,21 @@ type Env struct {
 	// Aggregates are the aggregate calls that BindSelector met, in order.
 	Aggregates []*Aggregate
 
-	vars   *[]Variable
-	called *[]*schema.Function
+	vars  *[]Variable
+	calls *Calls
 }
 
 // NewEnv makes an environment for a statement with that many bind markers.
 func NewEnv(rel *release.Release, ks *schema.Keyspace, table *schema.Table, markers int) *Env {
 	vars := make([]Variable, markers)
-	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars,
-		called: new([]*schema.Function)}
+	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars, calls: &Calls{}}
 }
 
 // For is an environment for another statement of the same batch or transaction: it shares the bind markers and what may
 // be referred to.
 func (e *Env) For(ks *schema.Keyspace, table *schema.Table) *Env {
 	return &Env{Release: e.Release, Keyspace: ks, Table: table, References: e.References,
-		Functions: e.Functions, vars: e.vars, called: e.called}
+		Functions: e.Functions, vars: e.vars, calls: e.calls}
 }
 
 // Variables describes the bind markers that have been bound so far, by index. A marker that no term used has a nil

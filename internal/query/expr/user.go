@@ -21,18 +21,66 @@ type Functions interface {
 	Compile(f *schema.Function) (Invoke, error)
 }
 
+// Compiler makes functions callable; see Functions.
+type Compiler interface {
+	Compile(f *schema.Function) (Invoke, error)
+}
+
+// FunctionsOf are the functions of a schema, nil if there is nothing that compiles them.
+func FunctionsOf(c Compiler, s *schema.Schema) Functions {
+	if c == nil {
+		return nil
+	}
+	return schemaFunctions{c, s}
+}
+
+type schemaFunctions struct {
+	Compiler
+	schema *schema.Schema
+}
+
+// Keyspace implements Functions.
+func (f schemaFunctions) Keyspace(name string) *schema.Keyspace { return f.schema.Keyspace(name) }
+
 // Invoke calls a function with values of the types of its arguments, nil for null, and returns one of its result's
 // type. It is safe for concurrent use. Errors are *dberr.FunctionFailure.
 type Invoke func(args [][]byte) ([]byte, error)
 
-// Called lists the user-defined functions and aggregates that the terms bound so far call, each once, an aggregate
-// before its functions.
-func (e *Env) Called() []*schema.Function { return *e.called }
+// Calls are the user-defined functions and aggregates that a statement calls, each once.
+type Calls struct {
+	// Terms are those that its terms call, an aggregate before its functions: who executes it needs EXECUTE on them.
+	Terms []*schema.Function
+	// Masks are those that the masks of its columns call, for whoever reads them.
+	Masks []*schema.Function
+}
 
-func (e *Env) note(f *schema.Function) {
-	if !slices.Contains(*e.called, f) {
-		*e.called = append(*e.called, f)
+// Called are the functions that what was bound so far calls.
+func (e *Env) Called() Calls { return *e.calls }
+
+func (c *Calls) term(f *schema.Function) { c.Terms = noted(c.Terms, f) }
+
+func (c *Calls) mask(f *schema.Function) { c.Masks = noted(c.Masks, f) }
+
+func noted(list []*schema.Function, f *schema.Function) []*schema.Function {
+	if slices.Contains(list, f) {
+		return list
 	}
+	return append(list, f)
+}
+
+// None reports whether nothing is called.
+func (c *Calls) None() bool { return len(c.Terms)+len(c.Masks) == 0 }
+
+// Current reports whether the functions are those that are found now.
+func (c *Calls) Current(keyspace func(name string) *schema.Keyspace) bool {
+	for _, list := range [][]*schema.Function{c.Terms, c.Masks} {
+		for _, f := range list {
+			if ks := keyspace(f.Keyspace); ks == nil || ks.Function(f.Name, f.Args) != f {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // functionsIn finds the keyspace whose functions a call may mean: the one that is named, else that of the statement.
@@ -75,16 +123,21 @@ func (b *binder) compile(f *function) (*function, error) {
 	if f.user == nil {
 		return f, nil
 	}
-	b.env.note(f.user)
+	b.env.calls.term(f.user)
 	compiled := *f
 	var err error
 	if f.user.Aggregate != nil {
 		compiled.fold, err = b.compileAggregate(f)
 		return &compiled, err
 	}
-	invoke, err := b.env.Functions.Compile(f.user)
-	compiled.call = func(_ *Bindings, args [][]byte) ([]byte, error) { return invoke(args) }
-	return &compiled, err
+	return b.env.invoked(&compiled)
+}
+
+// invoked gives a form of a user-defined function, which is the caller's own, what calls it.
+func (e *Env) invoked(f *function) (*function, error) {
+	invoke, err := e.Functions.Compile(f.user)
+	f.call = func(_ *Bindings, args [][]byte) ([]byte, error) { return invoke(args) }
+	return f, err
 }
 
 func (b *binder) compileAggregate(f *function) (*userFold, error) {
@@ -93,12 +146,12 @@ func (b *binder) compileAggregate(f *function) (*userFold, error) {
 		return nil, dberr.Invalidf("Aggregate '%s' lacks its functions", f.user.Qualified())
 	}
 	fold := &userFold{strict: !step.Nulls}
-	b.env.note(step)
+	b.env.calls.term(step)
 	var err error
 	if fold.step, err = b.env.Functions.Compile(step); err != nil || final == nil {
 		return fold, err
 	}
-	b.env.note(final)
+	b.env.calls.term(final)
 	fold.strictFinal = !final.Nulls
 	fold.final, err = b.env.Functions.Compile(final)
 	return fold, err

@@ -52,7 +52,7 @@ func (f *Functions) Check(ctx context.Context, fn *schema.Function) error {
 	return err
 }
 
-// Compile implements session.Functions.
+// Compile implements ddl.Functions.
 func (f *Functions) Compile(fn *schema.Function) (expr.Invoke, error) {
 	if err := f.Enabled(fn.Language); err != nil {
 		return nil, err

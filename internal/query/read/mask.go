@@ -17,12 +17,12 @@ type maskedSlot struct {
 }
 
 // bindMasks finds the slots to be masked, once all have been given out.
-func (p *Plan) bindMasks() {
+func (p *Plan) bindMasks(env *expr.Env) {
 	for i, v := range p.sel.slots {
 		switch {
 		case v.column.Mask == nil:
 		case v.part == cellValue:
-			p.masks = append(p.masks, maskedSlot{i, expr.MaskOf(v.column, p.keyspace)})
+			p.masks = append(p.masks, maskedSlot{i, expr.MaskOf(v.column, env)})
 		case v.part == cellWriteTimesByKey, v.part == cellTTLsByKey:
 			// which keys have a time says which there are
 			p.masks = append(p.masks, maskedSlot{slot: i})

@@ -110,7 +110,7 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.checkChanges(stmt); err != nil {
 		return nil, err
 	}
-	p.prepare()
+	p.prepare(env)
 	p.describe(stmt, env)
 	return p, nil
 }
@@ -178,7 +178,7 @@ func (p *Plan) FansOut() bool { return p.where.keyRange }
 func (p *Plan) Filters() bool { return len(p.where.filtered) > 0 }
 
 // prepare works out what executions need to know.
-func (p *Plan) prepare() {
+func (p *Plan) prepare(env *expr.Env) {
 	p.filterSlots = map[*schema.Column]int{}
 	for _, r := range p.where.filtered {
 		for _, c := range r.Columns {
@@ -189,7 +189,7 @@ func (p *Plan) prepare() {
 		p.walks = !p.table.Virtual
 		p.near.slot = p.sel.slotOf(slot{p.near.column, cellValue})
 	}
-	p.bindMasks()
+	p.bindMasks(env)
 	p.sel.sortSlots()
 	p.simple = p.where.simple()
 	p.oneRow = p.where.oneRow()
@@ -210,6 +210,7 @@ func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 		}
 	}
 	p.describeChanges()
-	p.variables, p.calls = env.Variables(), len(env.Called()) > 0
+	called := env.Called()
+	p.variables, p.calls = env.Variables(), !called.None()
 	p.pkIndexes = relation.PartitionMarkers(stmt.Where, p.table)
 }

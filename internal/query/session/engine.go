@@ -62,7 +62,7 @@ type Options struct {
 	RowBytesMax int
 	Large       func(table uint32, at token.Token) string
 	// Functions runs user-defined functions; nil: there are none.
-	Functions Functions
+	Functions ddl.Functions
 	// Newest returns when the schema and the roles of this node have every change that was acknowledged before the
 	// call, on whatever node, or an error; nil: they always have.
 	Newest func(ctx context.Context) error

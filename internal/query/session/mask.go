@@ -27,7 +27,7 @@ func (st *statement) chooses(t *schema.Table, columns []string) {
 
 // mayChoose returns why a role must not choose by masked columns.
 func (s *Session) mayChoose(who *access.Subject, c *choice) error {
-	on := access.OfTable(c.table.Keyspace, c.table.Guarded())
+	on := access.OfTable(c.table.Keyspace, c.table.Name)
 	columns := strings.Join(c.columns, ", ")
 	switch {
 	case s.engine.opts.MaskingOff || who.May(access.Unmask, on):
@@ -55,7 +55,7 @@ func (s *Session) clear(tables []*schema.Table) bool {
 		return true
 	}
 	for _, t := range tables {
-		if !who.May(access.Unmask, access.OfTable(t.Keyspace, t.Guarded())) {
+		if !who.May(access.Unmask, access.OfTable(t.Keyspace, t.Name)) {
 			return false
 		}
 	}

@@ -50,7 +50,7 @@ type statement struct {
 	// tables are the revisions the statement is bound to.
 	tables []*schema.Table
 	// functions are the user-defined functions that it calls, as they were then.
-	functions []*schema.Function
+	functions expr.Calls
 	// held is the memory that was reserved for a large statement of QUERY, which its request gives back.
 	held int64
 	// needs are the permissions that it takes; locked says why nobody may execute it, as it writes to what is the
@@ -149,7 +149,7 @@ func allQualified(s parser.Statement) bool {
 
 // current reports whether the tables and functions that a statement is bound to are those of a schema.
 func (st *statement) current(s *schema.Schema) bool {
-	return currentTables(st.tables, s) && currentFunctions(st.functions, s)
+	return currentTables(st.tables, s) && st.functions.Current(s.Keyspace)
 }
 
 func currentTables(tables []*schema.Table, s *schema.Schema) bool {

@@ -22,7 +22,7 @@ type Plan struct {
 	ks             *schema.Keyspace
 	table          *schema.Table
 	variables      []expr.Variable
-	called         []*schema.Function
+	called         expr.Calls
 	pkIndexes      []uint16
 	writes         bool
 
@@ -75,8 +75,8 @@ func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names,
 	return p, nil
 }
 
-// Called lists the user-defined functions that the transaction calls.
-func (p *Plan) Called() []*schema.Function { return p.called }
+// Called are the user-defined functions that the transaction calls.
+func (p *Plan) Called() expr.Calls { return p.called }
 
 // Table is the table at the revision that the plan was made for.
 func (p *Plan) Table() *schema.Table { return p.table }

@@ -124,9 +124,9 @@ func (s *Programs) plan(b *body) (*Plan, error) {
 	return p, nil
 }
 
-// current reports whether the table of a plan is that of a schema.
+// current reports whether the table and the functions of a plan are those of a schema.
 func (p *Plan) current(names write.Names) bool {
 	_, t, err := names.Table(parser.QualifiedName{Keyspace: parser.Ident{Name: p.table.Keyspace},
 		Name: parser.Ident{Name: p.table.Name}})
-	return err == nil && t == p.table
+	return err == nil && t == p.table && (p.called.None() || p.called.Current(names.Functions().Keyspace))
 }

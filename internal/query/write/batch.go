@@ -37,7 +37,7 @@ type Batch struct {
 	variables []expr.Variable
 	pkIndexes []uint16
 	result    batchResult
-	called    []*schema.Function
+	called    expr.Calls
 }
 
 // batchResult describes the result of a conditional batch.
@@ -101,8 +101,8 @@ func (b *Batch) Variables() []expr.Variable { return b.variables }
 // PKIndexes are the markers that give a partition key, nil if the batch is over several tables or not all are bound.
 func (b *Batch) PKIndexes() []uint16 { return b.pkIndexes }
 
-// Called lists the user-defined functions that the statements call.
-func (b *Batch) Called() []*schema.Function { return b.called }
+// Called are the user-defined functions that the statements call.
+func (b *Batch) Called() expr.Calls { return b.called }
 
 // Plans are the bound statements.
 func (b *Batch) Plans() []*Plan { return b.plans }

@@ -13,17 +13,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
 // group is what an execution changes in one logical partition.
 type group struct {
-	x        *Execution
-	keyspace *schema.Keyspace
-	table    *schema.Table
-	key      []byte
-	token    token.Token
-	dropped  []uint32
-	ops      []command.Op
+	x       *Execution
+	masks   expr.Masks
+	table   *schema.Table
+	key     []byte
+	token   token.Token
+	dropped []uint32
+	ops     []command.Op
 
 	// What the leader decides: rows are those that conditions and updates refer to; refs finds them.
 	rows       []command.RowRef
@@ -59,7 +60,7 @@ func (x *Execution) group(p *Plan, key []byte) *group {
 	}
 	g := &x.groups[x.used]
 	x.used++
-	g.x, g.keyspace, g.table, g.key, g.token, g.dropped = x, p.keyspace, p.table, key, p.table.Token(key), p.dropped
+	g.x, g.masks, g.table, g.key, g.token, g.dropped = x, p.masks, p.table, key, p.table.Token(key), p.dropped
 	g.static = -1
 	return g
 }

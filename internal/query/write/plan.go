@@ -68,6 +68,8 @@ type Plan struct {
 	oldJSON     bool // errors are those of 4.0
 
 	indexes []*index
+	// masks are those of the columns that the answer of a condition may show.
+	masks   expr.Masks
 	views   []*viewOf
 	dropped []uint32
 }
@@ -103,7 +105,7 @@ func bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	for _, d := range env.Table.Dropped {
 		p.dropped = append(p.dropped, d.ID)
 	}
-	p.indexes = indexesOf(env.Table)
+	p.indexes, p.masks = indexesOf(env.Table), expr.MasksOf(env)
 	var err error
 	switch s := stmt.(type) {
 	case *parser.Insert:

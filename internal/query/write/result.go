@@ -95,7 +95,7 @@ func (x *Execution) fillRow(g *group, clustering []byte, r, static *row.Row) err
 		c := g.table.ByName[o.Columns[1+i].Name]
 		v, err := g.value(c, clustering, r, static)
 		if err == nil && c.Mask != nil && !x.clear {
-			v, err = expr.MaskOf(c, g.keyspace).Apply(v)
+			v, err = g.masks[c].Apply(v)
 		}
 		if err != nil {
 			return err

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import "testing"
+
+// TestFunctionsOfMasks proves that a mask never names a function that is not there when the change is made, whatever
+// the statement had seen when it was bound, and that such a function stays as long as a column has the mask.
+func TestFunctionsOfMasks(t *testing.T) {
+	spec := func(text string) *TypeSpec {
+		s, err := ParseType(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{
+		Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}})
+	hide := func(returns string) *CreateFunction {
+		return &CreateFunction{Keyspace: "ks", Name: "hide", Args: []FieldSpec{{"x", spec("text")}, {"n", spec("int")}},
+			Returns: spec(returns), Nulls: true, Language: "java", Body: "return null;"}
+	}
+	mask := &MaskSpec{Mask: Mask{Keyspace: "ks", Function: "hide", Types: []*TypeSpec{spec("int")},
+		Values: [][]byte{nil}}, Column: spec("text"), Secret: make([]byte, 32)}
+	masked := func(m *MaskSpec) *AlterTable {
+		return &AlterTable{Keyspace: "ks", Name: "t", Op: AlterMask, Column: "v", Mask: m}
+	}
+	drop := &DropFunction{Keyspace: "ks", Name: "hide"}
+	const gone = "The function ks.hide has changed meanwhile: repeat the statement"
+	for _, c := range []struct {
+		change Change
+		want   string
+	}{
+		{&CreateTable{Keyspace: "ks", Name: "t", Columns: []ColumnSpec{{Name: "k", Type: spec("int")},
+			{Name: "v", Type: spec("text")}}, PartitionKey: []string{"k"}}, "CREATED TABLE t()"},
+		{masked(mask), gone},
+		{hide("int"), "CREATED FUNCTION hide(text; int)"},
+		{masked(mask), gone}, // its result is of another type
+		{drop, "DROPPED FUNCTION hide(text; int)"},
+		{hide("text"), "CREATED FUNCTION hide(text; int)"},
+		{masked(mask), "UPDATED TABLE t()"},
+		{drop, "Function 'ks.hide' is still referenced by column masks in tables t"},
+		{masked(nil), "UPDATED TABLE t()"},
+		{drop, "DROPPED FUNCTION hide(text; int)"},
+	} {
+		var told string
+		if s, told = change(t, s, c.change); told != c.want {
+			t.Errorf("%T: %s\n   want %s", c.change, told, c.want)
+		}
+	}
+}
