@@ -41,6 +41,9 @@ type Options struct {
 	Compatibility string `yaml:"compatibility"`
 	// Masking is whether columns can be masked, and masks are heeded; nil is true. It has to be the same on all nodes.
 	Masking *bool `yaml:"dynamic_data_masking_enabled"`
+	// DropCompactStorage lets tables leave COMPACT STORAGE, by Cassandra's name; nil: as in the release whose answers
+	// are given as it is delivered, with 4.0 only.
+	DropCompactStorage *bool `yaml:"drop_compact_storage_enabled"`
 	// Commit is batch (an acknowledged write is on disk) or periodic (on disk within 10 ms; stand-alone only).
 	Commit string `yaml:"commit"`
 	// ClusterName, DataCenter and Rack are what clients are shown.

@@ -44,7 +44,7 @@ func (n *Node) serve() error {
 	engine := script.New(script.Bounds{})
 	functions := function.New(engine, n.answers, n.opts.UserFunctions == nil || *n.opts.UserFunctions)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff,
-		Functions: functions})
+		KeepsCompact: !n.dropsCompact(), Functions: functions})
 	options := session.Options{
 		Release:          n.answers,
 		MaskingOff:       maskingOff,

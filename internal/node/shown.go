@@ -149,6 +149,14 @@ func (n *Node) settings() map[string]string {
 	return shown
 }
 
+// dropsCompact reports whether tables may leave COMPACT STORAGE.
+func (n *Node) dropsCompact() bool {
+	if o := n.opts.DropCompactStorage; o != nil {
+		return *o
+	}
+	return !n.answers.FixedCompact
+}
+
 // settingsByCassandra are what is in force of what Cassandra has a setting for, too, by its name and in its form. What
 // has no meaning here has no setting.
 func (n *Node) settingsByCassandra() map[string]string {
@@ -162,6 +170,7 @@ func (n *Node) settingsByCassandra() map[string]string {
 		"batch_size_fail_threshold":       kib(int64(o.Limits.BatchBytes)),
 		"batch_size_warn_threshold":       kib(int64(o.Limits.BatchBytes) / 10),
 		"cdc_enabled":                     "true",
+		"drop_compact_storage_enabled":    strconv.FormatBool(n.dropsCompact()),
 		"dynamic_data_masking_enabled":    strconv.FormatBool(o.Masking == nil || *o.Masking),
 		"materialized_views_enabled":      "true",
 		"native_transport_max_frame_size": kib(int64(o.Limits.FrameBytes)),

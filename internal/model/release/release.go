@@ -70,6 +70,8 @@ type Release struct {
 	PlainOrderText bool
 	// ExecutionOf: the text about a user-defined function that failed names it, else it is what was thrown alone.
 	ExecutionOf bool
+	// FixedCompact: a table WITH COMPACT STORAGE gets no columns, and stays one unless DROP COMPACT STORAGE is enabled.
+	FixedCompact bool
 	// FunctionsDisabled and UnknownLanguage are the texts where user-defined functions are switched off, and about a
 	// language that they cannot be written in.
 	FunctionsDisabled, UnknownLanguage string
@@ -115,6 +117,7 @@ var (
 		FiltersVirtual:  true,
 		SnapshotOptions: true,
 		WarnsOfUse:      true,
+		FixedCompact:    true,
 		FunctionsDisabled: "User-defined functions are disabled in cassandra.yaml - set " +
 			"user_defined_functions_enabled=true to enable",
 		UnknownLanguage: "Currently only Java UDFs are available in Cassandra. For more information - CASSANDRA-18252 " +

@@ -49,6 +49,8 @@ type AlterTable struct {
 	// Column gets Mask, or with nil loses its own.
 	Column string
 	Mask   *MaskSpec
+	// FixedCompact refuses to add columns to a table WITH COMPACT STORAGE, and KeepsCompact DROP COMPACT STORAGE.
+	FixedCompact, KeepsCompact bool
 	// NoFeeds says that some node may not know the change log of CQL tables: cdc = true has no effect then.
 	NoFeeds bool
 }
@@ -83,10 +85,7 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	case SetOptions:
 		err = c.setOptions(t)
 	case DropCompactStorage:
-		if !t.CompactStorage {
-			return nil, nil, dberr.Invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
-		}
-		t.CompactStorage = false
+		err = c.dropCompact(t)
 	case AlterMask:
 		err = c.remask(ks, t)
 	default:
@@ -138,11 +137,22 @@ func (c *AlterTable) add(t *Table, ks *Keyspace) error {
 	return checkTableSize(t)
 }
 
+func (c *AlterTable) dropCompact(t *Table) error {
+	switch {
+	case c.KeepsCompact:
+		return dberr.Invalidf("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
+	case !t.CompactStorage:
+		return dberr.Invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
+	}
+	t.CompactStorage = false
+	return nil
+}
+
 func (c *AlterTable) checkAdded(t *Table, spec *ColumnSpec, typ *cqltype.Type) error {
 	if t.ByName[spec.Name] != nil {
 		return dberr.Invalidf("Column with name '%s' already exists", spec.Name)
 	}
-	if t.dense() {
+	if t.dense() || c.FixedCompact && t.CompactStorage {
 		return dberr.Invalidf("Cannot add new column to a COMPACT STORAGE table")
 	}
 	if err := checkColumnType(typ); err != nil {

@@ -187,7 +187,7 @@ func (e *Executor) alterTable(s *parser.AlterTable, session string) (schema.Chan
 		return nil, err
 	}
 	c := &schema.AlterTable{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists,
-		IfColumn: s.IfColumn}
+		IfColumn: s.IfColumn, FixedCompact: e.opts.Release.FixedCompact, KeepsCompact: e.opts.KeepsCompact}
 	switch s.Kind {
 	case parser.AlterColumnType:
 		c.Op = schema.AlterValueType

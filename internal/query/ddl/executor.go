@@ -43,6 +43,8 @@ type Options struct {
 	UUID    func() schema.UUID
 	// MaskingOff refuses to put masks on columns.
 	MaskingOff bool
+	// KeepsCompact refuses DROP COMPACT STORAGE.
+	KeepsCompact bool
 	// Functions compiles the bodies of functions; nil: there are none.
 	Functions Functions
 }

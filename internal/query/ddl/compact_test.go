@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddl
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/release"
+)
+
+// TestCompactStorage proves what a table WITH COMPACT STORAGE may become: with 5.0 it gets no columns, and stays one
+// unless that is enabled; with 4.0 it gets columns if it has no clustering columns. The texts are those of 5.0.5.
+func TestCompactStorage(t *testing.T) {
+	const kept = "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use."
+	for _, c := range []struct {
+		rel             *release.Release
+		kept            bool
+		add, drop, last string
+	}{
+		{release.Cassandra50, true, "Cannot add new column to a COMPACT STORAGE table", kept, kept},
+		{release.Cassandra50, false, "Cannot add new column to a COMPACT STORAGE table", "UPDATED TABLE ks s",
+			"Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"},
+		{release.Cassandra40, false, "UPDATED TABLE ks s", "UPDATED TABLE ks s",
+			"Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"},
+	} {
+		e := newTestExecutor()
+		e.opts.Release, e.opts.KeepsCompact = c.rel, c.kept
+		for _, step := range [][2]string{
+			{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATED"},
+			{"CREATE TABLE s (k int PRIMARY KEY, v int) WITH COMPACT STORAGE", "CREATED"},
+			{"ALTER TABLE s ADD v int", "Column with name 'v' already exists"},
+			{"ALTER TABLE s ADD w int", c.add},
+			{"ALTER TABLE nosuch DROP COMPACT STORAGE", "Table 'ks.nosuch' doesn't exist"},
+			{"ALTER TABLE s DROP COMPACT STORAGE", c.drop},
+			{"ALTER TABLE s DROP COMPACT STORAGE", c.last},
+		} {
+			var b strings.Builder
+			if run(&b, e, step[0], "ks"); !strings.Contains(b.String(), step[1]) {
+				t.Errorf("%s, kept %v: %s:\n got %s want %s", c.rel.Name, c.kept, step[0], b.String(), step[1])
+			}
+		}
+	}
+}
