@@ -62,6 +62,7 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 		seen[place] = f.kind != "range"
 		switch f.kind {
 		case "marker":
+			f.value = "" // it has none that could decide
 			b.Live(f.ttl, f.when)
 		case "delete":
 			b.DeleteRow(f.when)
