@@ -118,6 +118,22 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// TestChangesOnce proves that a change which has ended since the status was taken is not shown as under way, too.
+func TestChangesOnce(t *testing.T) {
+	for began, want := range map[string]bool{"2026-11-01T12:00:00Z": false, "2026-11-01T12:10:00Z": true} {
+		o := testOptions(1)
+		ended := admin.ChangeStatus{Kind: "split", Partition: 1, Other: 2, Began: "2026-11-01T12:00:00Z"}
+		o.History = func() []admin.ChangeStatus { return []admin.ChangeStatus{ended} }
+		status := o.Status()
+		status.Changes = []admin.ChangeStatus{{Kind: "split", Partition: 1, Other: 2, Began: began}}
+		o.Status = func() admin.Status { return status }
+		body := ask(Handler(o), "GET", "/ui/changes", nil).Body.String()
+		if got := !strings.Contains(body, "No partition splits"); got != want {
+			t.Errorf("began at %s: something is under way: %v, want %v", began, got, want)
+		}
+	}
+}
+
 // TestFragment proves that what is put in the place of a view is that view without its surroundings.
 func TestFragment(t *testing.T) {
 	h := Handler(testOptions(3))
