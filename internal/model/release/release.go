@@ -70,6 +70,8 @@ type Release struct {
 	PlainOrderText bool
 	// ExecutionOf: the text about a user-defined function that failed names it, else it is what was thrown alone.
 	ExecutionOf bool
+	// CellSizes: of the size of a batch only cells and clustering columns count.
+	CellSizes bool
 	// FixedCompact: a table WITH COMPACT STORAGE gets no columns, and stays one unless DROP COMPACT STORAGE is enabled.
 	FixedCompact bool
 	// FunctionsDisabled and UnknownLanguage are the texts where user-defined functions are switched off, and about a
@@ -104,6 +106,7 @@ var (
 		LocalIsConfiguration: true,
 		OneDefinition:        true,
 		NoEntryLists:         true,
+		CellSizes:            true,
 		FunctionsDisabled: "User-defined functions are disabled in cassandra.yaml - set " +
 			"enable_user_defined_functions=true to enable",
 		UnknownLanguage: "Functions are written in the languages java and javascript",

@@ -22,36 +22,59 @@ func (r *Row) Size() int {
 // Size returns the logical size of an operand in bytes: like Row.Size, deletions of cells and columns count as cells
 // without a value, deleted ranges with their encoded length. It is 0 for corrupt bytes.
 func Size(operand []byte) int {
-	cells, bytes, ranges, ok := measure(operand)
-	if !ok {
-		return 0
-	}
-	return sizeRow + ranges + sizeCell*cells + bytes
-}
-
-// Contents returns the number of cells of an operand, deletions of cells and columns included, and the bytes of their
-// paths and values: what other databases charge for may be computed from it. Both are 0 for corrupt bytes.
-func Contents(operand []byte) (cells, bytes int) {
-	cells, bytes, _, ok := measure(operand)
-	if !ok {
-		return 0, 0
-	}
-	return cells, bytes
-}
-
-func measure(operand []byte) (cells, bytes, ranges int, ok bool) {
 	var h head
 	pos := h.read(operand)
 	if pos < 0 {
-		return 0, 0, 0, false
+		return 0
 	}
+	size := sizeRow + len(h.ranges)
 	var e entry
 	for pos < len(operand) {
 		if pos = e.read(operand, pos, h.base); pos < 0 {
-			return 0, 0, 0, false
+			return 0
 		}
-		cells++
-		bytes += len(e.path) + len(e.value)
+		size += sizeCell + len(e.path) + len(e.value)
 	}
-	return cells, bytes, len(h.ranges), true
+	return size
+}
+
+// Contents is what an operand says, counted: what other databases charge for may be computed from it.
+type Contents struct {
+	// Cells are cells and deletions of single cells, and Bytes those of their values.
+	Cells, Bytes int
+	// Collections are the columns of which cells with paths are written, or all cells deleted.
+	Collections int
+	// Marked says that there is a marker, and Expires that it has a time to live.
+	Marked, Expires bool
+	// Ranges are the deleted ranges.
+	Ranges []Range
+}
+
+// Count returns what an operand says, and hands out the paths of its cells; it returns nothing for corrupt bytes.
+func Count(operand []byte, path func(column uint32, path []byte)) (c Contents) {
+	var h head
+	pos := h.read(operand)
+	if pos < 0 {
+		return Contents{}
+	}
+	var e, last entry
+	for pos < len(operand) {
+		if pos = e.read(operand, pos, h.base); pos < 0 {
+			return Contents{}
+		}
+		if e.kind != kindColDeletion {
+			c.Cells++
+			c.Bytes += len(e.value)
+		}
+		if e.hasPath {
+			path(e.col, e.path)
+		}
+		several := e.kind == kindColDeletion || e.hasPath
+		if several && (c.Collections == 0 || e.col != last.col) {
+			c.Collections++
+		}
+		last = e
+	}
+	c.Marked, c.Expires, c.Ranges = h.live, h.live && h.marker.TTL != 0, appendDecoded(nil, h.ranges, h.base)
+	return c
 }

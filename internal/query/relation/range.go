@@ -68,6 +68,15 @@ func edge(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known
 	return exact, false, ok
 }
 
+// KeyBytes is how many bytes the values have that a clustering key, or an end of an interval of them, is made of.
+func KeyBytes(t *schema.Table, key []byte, end bool) (n int) {
+	values, _, _ := edge(t, key, end)
+	for _, v := range values {
+		n += len(v)
+	}
+	return n
+}
+
 // edgeTries is how many bytes 0xff at the end of a key form its successor may have lost: those of the greatest value of
 // a UUID, or of what ends a text in descending order.
 const edgeTries = 40

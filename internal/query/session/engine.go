@@ -186,8 +186,8 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 }
 
 func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
-	return write.Options{BatchBytesMax: o.BatchBytesMax, Find: co.Find, MutationBytesMax: o.MutationBytesMax,
-		RowBytesMax: o.RowBytesMax, Large: o.Large}
+	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find,
+		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, Large: o.Large}
 }
 
 // Close ends the engine's interest in the catalog. Its sessions must have ended.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/row"
 )
 
 // This file warns of batches and refuses what is too large, where Cassandra does and in its words.
@@ -43,31 +42,20 @@ func (x *Execution) tableNames() (names []string) {
 	return names
 }
 
-const (
-	// batchWarnPart is the part of Options.BatchBytesMax from which on a batch is warned of.
-	batchWarnPart = 10
-	// batchCellBytes is what a cell counts beside its path and value; cellBytesLeast is what it takes in an operand at
-	// least.
-	batchCellBytes = 16
-	cellBytesLeast = 3
-)
+// batchWarnPart is the part of Options.BatchBytesMax from which on a batch is warned of.
+const batchWarnPart = 10
 
 // checkSize refuses a batch over several logical partitions that is too large, and warns of one that is on the way
-// there. One over a single logical partition is as good as a large row, which nobody minds. The size is counted as
-// Cassandra does it.
+// there. One over a single logical partition is as good as a large row, which nobody minds.
 func (x *Execution) checkSize() error {
 	refuse := x.executor.opts.BatchBytesMax
 	warn := refuse / batchWarnPart
-	if refuse == 0 || len(x.arena)/cellBytesLeast*batchCellBytes < warn || !x.manyPartitions() {
+	if refuse == 0 || !x.sizeMayExceed(warn) || !x.manyPartitions() {
 		return nil
 	}
 	size := 0
 	for i := range x.groups[:x.used] {
-		for j := range x.groups[i].ops {
-			op := &x.groups[i].ops[j]
-			cells, bytes := row.Contents(op.Operand)
-			size += len(op.Clustering) + cells*batchCellBytes + bytes
-		}
+		size += x.groups[i].dataSize(x.dataSizes())
 	}
 	if size > refuse {
 		return dberr.Invalidf("Batch too large")

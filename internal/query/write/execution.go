@@ -33,6 +33,8 @@ type Options struct {
 	// BatchBytesMax refuses batches over several logical partitions that are larger, in bytes, and warns from a tenth
 	// of it on; 0 = no bound but that of a frame.
 	BatchBytesMax int
+	// CellSizes counts only cells and clustering columns of a batch; see release.Release.
+	CellSizes bool
 	// RowBytesMax refuses what changes more of one row at once, in bytes of keys and values; 0 = no bound.
 	RowBytesMax int
 	// Large says in words that a logical partition is large, for a warning to the client; empty if it is not. nil: none

@@ -261,10 +261,11 @@ func TestRowSize(t *testing.T) {
 }
 
 // TestBatchSize proves that the bound of Options refuses batches over several partitions, and nothing else, and that a
-// tenth of it is warned of. 16 bytes for a cell are Cassandra's.
+// tenth of it is warned of. A row with a value has 70 bytes beside it, as in Cassandra (see
+// TestDataSizes).
 func TestBatchSize(t *testing.T) {
 	w := lawWorld(t)
-	e := NewExecutor(w, Options{BatchBytesMax: 1000})
+	e := NewExecutor(w, Options{BatchBytesMax: 2000})
 	plan, err := w.prepare("INSERT INTO kv (k, v1) VALUES (?, ?)")
 	if err != nil {
 		t.Fatal(err)
@@ -274,9 +275,9 @@ func TestBatchSize(t *testing.T) {
 		refusal, warn string
 	}{
 		{1, 2000, "", ""},
-		{2, 500, "Batch too large", ""},
-		{2, 484, "", "Batch for [ks.kv] is of size 1000, exceeding specified threshold of 100 by 900."},
-		{2, 34, "", ""},
+		{2, 931, "Batch too large", ""},
+		{2, 930, "", "Batch for [ks.kv] is of size 2000, exceeding specified threshold of 200 by 1800."},
+		{2, 30, "", ""},
 	} {
 		items := make([]BatchItem, tc.items)
 		for i := range items {

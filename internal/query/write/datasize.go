@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/relation"
+)
+
+// dataSizes are how Cassandra counts the size of a batch, in bytes beside those of values, paths and clustering
+// columns: its bounds are set, and its warnings read, by people who know these sizes.
+type dataSizes struct {
+	update int // a logical partition of a table: its deletion, and the frame of its static row
+	row    int
+	ttl    int // of a row's marker
+	cell   int // or a deleted one
+	ranges bool
+}
+
+var (
+	// sizes50 are those of 5.0. sizes40, of cells alone, are those of 4.0.
+	sizes50 = dataSizes{update: 29, row: 21, ttl: 12, cell: 20, ranges: true}
+	sizes40 = dataSizes{cell: 16}
+)
+
+// Those of all releases.
+const (
+	// dataCollection is a column with several cells, beside these. The path of one is its key, in a list one of
+	// dataListPath, in a user-defined type one of dataFieldPath.
+	dataCollection = 12
+	dataListPath   = 16
+	dataFieldPath  = 2
+	dataCounter    = 36 // the value of a counter
+	dataRanges     = 4  // all deleted ranges, beside dataRange for each
+	dataRange      = 12
+)
+
+func (x *Execution) dataSizes() *dataSizes {
+	if x.executor.opts.CellSizes {
+		return &sizes40
+	}
+	return &sizes50
+}
+
+// sizeMayExceed reports whether the size of the data may be larger than that, without looking into operands: no byte of
+// one stands for more than byteMost.
+func (x *Execution) sizeMayExceed(size int) bool {
+	of := x.dataSizes()
+	const cellLeast = 3 // bytes of an operand
+	byteMost := (dataCollection + of.cell + cellLeast - 1) / cellLeast
+	most := 0
+	for i := range x.groups[:x.used] {
+		g := &x.groups[i]
+		most += of.update
+		for j := range g.ops {
+			most += of.row + of.ttl + byteMost*(len(g.ops[j].Clustering)+len(g.ops[j].Operand))
+		}
+		for j := range g.updates {
+			u := &g.updates[j]
+			most += of.row + of.updateSize(u) + byteMost*len(g.rows[u.Row].Clustering)
+		}
+	}
+	return most > size
+}
+
+// dataSize is the size of what the group changes. Statements on the same row are one change of it.
+func (g *group) dataSize(of *dataSizes) int {
+	rows := map[string][]byte{} // operands by whether they are of the header, and clustering keys
+	name := func(header bool, clustering []byte) string {
+		if header {
+			return "h"
+		}
+		return "r" + string(clustering)
+	}
+	for i := range g.ops {
+		op := &g.ops[i]
+		if op.Kind != command.OpRow && op.Kind != command.OpHeader {
+			continue
+		}
+		n := name(op.Kind == command.OpHeader, op.Clustering)
+		if have, ok := rows[n]; ok {
+			if merged, err := row.Merge(nil, have, op.Operand); err == nil {
+				rows[n] = merged
+				continue
+			}
+		}
+		rows[n] = op.Operand
+	}
+	size := of.update
+	for i := range g.updates {
+		u := &g.updates[i]
+		size += of.updateSize(u)
+		if n := name(g.rows[u.Row].Static, g.rows[u.Row].Clustering); rows[n] == nil {
+			rows[n] = []byte{}
+		}
+	}
+	paths := func(column uint32, path []byte) { size += pathSize(g.table.ColumnByID(column), path) }
+	alone := len(g.table.Clustering) == 0 // the row of its partition, so to delete it is to delete that
+	for n, operand := range rows {
+		c := row.Count(operand, paths)
+		size += c.Cells*of.cell + c.Bytes + c.Collections*dataCollection
+		deleted := alone && len(operand) > 0 && !c.Marked && c.Cells+c.Collections == 0
+		static := alone && g.table.CompactStorage // as Cassandra has it
+		if n[0] == 'r' && !static && !deleted {
+			size += of.row + relation.KeyBytes(g.table, []byte(n[1:]), false)
+			if c.Expires {
+				size += of.ttl
+			}
+		}
+		if !of.ranges || len(c.Ranges) == 0 {
+			continue
+		}
+		size += dataRanges
+		for _, r := range c.Ranges {
+			size += dataRange + relation.KeyBytes(g.table, r.Start, false) + relation.KeyBytes(g.table, r.End, true)
+		}
+	}
+	return size
+}
+
+// pathSize is the size of the path of a cell, which is here the ordered form of a key.
+func pathSize(c *schema.Column, path []byte) int {
+	switch {
+	case c == nil:
+		return len(path)
+	case c.Type.Kind == cqltype.List:
+		return dataListPath
+	case c.Type.Kind == cqltype.UDT:
+		return dataFieldPath
+	}
+	key, _, err := c.Type.Elems[0].ReadKey(nil, path, false)
+	if err != nil {
+		return len(path)
+	}
+	return len(key)
+}
+
+// updateSize is the size of what depends on a stored row, as far as it is known before that was read.
+func (of *dataSizes) updateSize(u *command.Update) int {
+	size := 0
+	switch u.Kind {
+	case command.CounterAdd:
+		return of.cell + dataCounter
+	case command.SumAdd:
+		size = of.cell
+	case command.ListPut: // with paths
+		size = dataCollection + of.cell*len(u.Args)/2
+	default:
+		size = dataCollection + of.cell + dataListPath
+	}
+	for _, v := range u.Args {
+		size += len(v)
+	}
+	return size
+}
