@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -98,7 +99,10 @@ func compareRows(st *step, exp, got answer, vol map[string]bool) []string {
 	want, have := texts(exp, vol), texts(got, vol)
 	for j, c := range exp.Columns {
 		if strings.Contains(c[0], "ttl(") && (c[1] == "int" || c[1] == "list<int>") {
-			forgiveTTL(want, have, j)
+			forgive(want, have, j, closeTTLs)
+		}
+		if strings.Contains(c[0], "writetime(") && (c[1] == "bigint" || c[1] == "list<bigint>") {
+			forgive(want, have, j, bothOfTheClock)
 		}
 	}
 	if st.Compare == "unordered" {
@@ -145,19 +149,20 @@ func texts(a answer, vol map[string]bool) [][]string {
 	return out
 }
 
-// forgiveTTL lets remaining times to live, alone or in a list, be up to ten seconds lower than recorded.
-func forgiveTTL(want, have [][]string, column int) {
+// forgive lets cells of a column be others than recorded, but as long, that are alike.
+func forgive(want, have [][]string, column int, alike func(want, have string) bool) {
 	for i := range min(len(want), len(have)) {
 		if column >= len(want[i]) || column >= len(have[i]) {
 			continue
 		}
-		if w, h := want[i][column], have[i][column]; len(w) == len(h) && closeTTLs(w, h) {
+		if w, h := want[i][column], have[i][column]; len(w) == len(h) && alike(w, h) {
 			have[i][column] = w
 		}
 	}
 }
 
-// closeTTLs compares what is an integer, or the count, lengths and integers of a list, in hexadecimal: 32 bits each.
+// closeTTLs lets remaining times to live be up to ten seconds lower than recorded. It compares what is an integer, or
+// the count, lengths and integers of a list, in hexadecimal: 32 bits each.
 func closeTTLs(want, have string) bool {
 	for ; len(want) >= 8; want, have = want[8:], have[8:] {
 		w, err1 := strconv.ParseUint(want[:8], 16, 32)
@@ -167,6 +172,50 @@ func closeTTLs(want, have string) bool {
 		}
 	}
 	return want == have
+}
+
+// began is before anything that is replayed was written, and recorded before anything was recorded.
+var (
+	began    = time.Now()
+	recorded = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// bothOfTheClock lets a timestamp that the server gave while it was recorded be one that was given since the replay
+// began: alone, or in a list, whose count, lengths and nulls are the same, and equal ones where they were equal. What a
+// client gave has to be equal.
+func bothOfTheClock(want, have string) bool {
+	if len(want) == 16 {
+		want, have = "0000000100000008"+want, "0000000100000008"+have
+	}
+	const head = 8 // digits of a count or length
+	if len(want) < head || want[:head] != have[:head] {
+		return false
+	}
+	given := map[string]string{}
+	for i := head; i+head <= len(want); {
+		if want[i:i+head] != have[i:i+head] {
+			return false
+		}
+		i += head
+		if want[i-head:i] != "00000008" || i+16 > len(want) {
+			continue
+		}
+		w, h := want[i:i+16], have[i:i+16]
+		was, again := given[w]
+		fromClock := between(w, recorded, began) && between(h, began, time.Now())
+		if w != h && !fromClock || again && was != h {
+			return false
+		}
+		given[w] = h
+		i += 16
+	}
+	return true
+}
+
+// between reports whether a timestamp in hexadecimal lies between two times.
+func between(stamp string, from, to time.Time) bool {
+	v, err := strconv.ParseInt(stamp, 16, 64)
+	return err == nil && from.UnixMicro() <= v && v <= to.UnixMicro()
 }
 
 func showRow(cols [][2]string, row []string) string {
