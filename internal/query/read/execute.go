@@ -116,6 +116,9 @@ func grow(v [][]byte, n int) [][]byte {
 // run reads until the page is full or there is nothing left.
 func (s *scan) run(ctx context.Context, r Reader) error {
 	w := &s.plan.where
+	if o := s.plan.origin; o != nil {
+		r = originReader{r, o}
+	}
 	if w.changes != nil {
 		return s.runChanges(ctx, r)
 	}

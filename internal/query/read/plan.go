@@ -57,6 +57,8 @@ type Plan struct {
 	jsonNames                   []string
 	// masks are the slots that are masked for those who may not see them.
 	masks []maskedSlot
+	// origin is the base table of a view whose columns' times are selected; else nil.
+	origin *origin
 	// calls says that user-defined functions are called.
 	calls bool
 }
@@ -134,8 +136,8 @@ func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 // logical partition, so that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
 func (p *Plan) Short(pageSize, rowsMax int) bool {
 	w := &p.where
-	if p.calls || p.near != nil || w.changes != nil || w.keyRange || w.index != nil || w.token != nil ||
-		w.pk.Has(relation.In) {
+	if p.calls || p.near != nil || p.origin != nil || w.changes != nil || w.keyRange || w.index != nil ||
+		w.token != nil || w.pk.Has(relation.In) {
 		return false
 	}
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
@@ -190,6 +192,7 @@ func (p *Plan) prepare(env *expr.Env) {
 		p.near.slot = p.sel.slotOf(slot{p.near.column, cellValue})
 	}
 	p.bindMasks(env)
+	p.bindOrigin()
 	p.sel.sortSlots()
 	p.simple = p.where.simple()
 	p.oneRow = p.where.oneRow()
