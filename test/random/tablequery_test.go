@@ -15,9 +15,6 @@ func (t *table) query() string {
 		from = pick(t.draw, t.views...)
 	}
 	selected, grouped := t.selection()
-	for from != "t" && strings.Contains(selected, "writetime") { // another in views: docs/views.md
-		selected, grouped = t.selection()
-	}
 	q := "SELECT " + selected + " FROM " + from
 	if w := t.where(); len(w) > 0 {
 		q += " WHERE " + and(w)
