@@ -5,6 +5,7 @@ package catalog
 import (
 	"encoding/binary"
 	"net/netip"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -49,15 +50,32 @@ func fillGrants(b *builder) {
 			continue
 		}
 		for on, p := range r.Grants {
-			b.add(values{"role": text(r.Name), "resource": text(on.Path()), "permissions": set(p.Names())})
+			b.add(values{"role": text(r.Name), "resource": text(b.path(on)), "permissions": set(p.Names())})
 		}
 	}
+}
+
+// path is a resource as Cassandra's tables name it: the types of a function's arguments are Java classes.
+func (b *builder) path(on access.Resource) string {
+	if ks := b.schema.Keyspace(on.Keyspace); ks != nil && on.Kind == access.Function {
+		for _, f := range ks.FunctionsNamed(on.Name) {
+			if access.OfFunction(f.Keyspace, f.Name, f.ArgTypes()) != on {
+				continue
+			}
+			classes := make([]string, len(f.Args))
+			for i, t := range f.Args {
+				classes[i] = t.JavaClass()
+			}
+			return access.OfFunctions(f.Keyspace).Path() + "/" + f.Name + "[" + strings.Join(classes, "^") + "]"
+		}
+	}
+	return on.Path()
 }
 
 func fillGrantees(b *builder) {
 	for _, r := range b.roles().Roles() {
 		for on := range r.Grants {
-			b.add(values{"resource": text(on.Path()), "role": text(r.Name)})
+			b.add(values{"resource": text(b.path(on)), "role": text(r.Name)})
 		}
 	}
 }
