@@ -53,9 +53,15 @@ func (x *Execution) checkSize() error {
 	if refuse == 0 || !x.sizeMayExceed(warn) || !x.manyPartitions() {
 		return nil
 	}
-	size := 0
+	of, most, size := x.dataSizes(), 0, 0
 	for i := range x.groups[:x.used] {
-		size += x.groups[i].dataSize(x.dataSizes())
+		most += x.groups[i].dataSizeMost(of)
+	}
+	if most <= warn {
+		return nil
+	}
+	for i := range x.groups[:x.used] {
+		size += x.groups[i].dataSize(of)
 	}
 	if size > refuse {
 		return dberr.Invalidf("Batch too large")

@@ -66,21 +66,34 @@ func (x *Execution) sizeMayExceed(size int) bool {
 	return most > size
 }
 
+// dataSizeMost is the size of what the group changes, if no two statements were on one row; else it is larger.
+func (g *group) dataSizeMost(of *dataSizes) int {
+	size := of.update
+	for i := range g.ops {
+		if op := &g.ops[i]; op.Kind == command.OpRow || op.Kind == command.OpHeader {
+			size += of.rowSize(g.table, op.Kind == command.OpHeader, op.Clustering, op.Operand)
+		}
+	}
+	for i := range g.updates {
+		u := &g.updates[i]
+		size += of.updateSize(u) + of.rowSize(g.table, g.rows[u.Row].Static, g.rows[u.Row].Clustering, nil)
+	}
+	return size
+}
+
 // dataSize is the size of what the group changes. Statements on the same row are one change of it.
 func (g *group) dataSize(of *dataSizes) int {
-	rows := map[string][]byte{} // operands by whether they are of the header, and clustering keys
-	name := func(header bool, clustering []byte) string {
-		if header {
-			return "h"
-		}
-		return "r" + string(clustering)
+	type name struct {
+		header     bool
+		clustering string
 	}
+	rows := map[name][]byte{} // operands
 	for i := range g.ops {
 		op := &g.ops[i]
 		if op.Kind != command.OpRow && op.Kind != command.OpHeader {
 			continue
 		}
-		n := name(op.Kind == command.OpHeader, op.Clustering)
+		n := name{op.Kind == command.OpHeader, string(op.Clustering)}
 		if have, ok := rows[n]; ok {
 			if merged, err := row.Merge(nil, have, op.Operand); err == nil {
 				rows[n] = merged
@@ -93,30 +106,35 @@ func (g *group) dataSize(of *dataSizes) int {
 	for i := range g.updates {
 		u := &g.updates[i]
 		size += of.updateSize(u)
-		if n := name(g.rows[u.Row].Static, g.rows[u.Row].Clustering); rows[n] == nil {
+		if n := (name{g.rows[u.Row].Static, string(g.rows[u.Row].Clustering)}); rows[n] == nil {
 			rows[n] = []byte{}
 		}
 	}
-	paths := func(column uint32, path []byte) { size += pathSize(g.table.ColumnByID(column), path) }
-	alone := len(g.table.Clustering) == 0 // the row of its partition, so to delete it is to delete that
 	for n, operand := range rows {
-		c := row.Count(operand, paths)
-		size += c.Cells*of.cell + c.Bytes + c.Collections*dataCollection
-		deleted := alone && len(operand) > 0 && !c.Marked && c.Cells+c.Collections == 0
-		static := alone && g.table.CompactStorage // as Cassandra has it
-		if n[0] == 'r' && !static && !deleted {
-			size += of.row + relation.KeyBytes(g.table, []byte(n[1:]), false)
-			if c.Expires {
-				size += of.ttl
-			}
+		size += of.rowSize(g.table, n.header, []byte(n.clustering), operand)
+	}
+	return size
+}
+
+// rowSize is the size of a change of a row, or of what a logical partition has in common; the operand may be empty.
+func (of *dataSizes) rowSize(t *schema.Table, header bool, clustering, operand []byte) (size int) {
+	c := row.Count(operand, func(column uint32, path []byte) { size += pathSize(t.ColumnByID(column), path) })
+	size += c.Cells*of.cell + c.Bytes + c.Collections*dataCollection
+	alone := len(t.Clustering) == 0 // the row of its partition, so to delete it is to delete that
+	deleted := alone && len(operand) > 0 && !c.Marked && c.Cells+c.Collections == 0
+	static := alone && t.CompactStorage // as Cassandra has it
+	if !header && !static && !deleted {
+		size += of.row + relation.KeyBytes(t, clustering, false)
+		if c.Expires {
+			size += of.ttl
 		}
-		if !of.ranges || len(c.Ranges) == 0 {
-			continue
-		}
-		size += dataRanges
-		for _, r := range c.Ranges {
-			size += dataRange + relation.KeyBytes(g.table, r.Start, false) + relation.KeyBytes(g.table, r.End, true)
-		}
+	}
+	if !of.ranges || len(c.Ranges) == 0 {
+		return size
+	}
+	size += dataRanges
+	for _, r := range c.Ranges {
+		size += dataRange + relation.KeyBytes(t, r.Start, false) + relation.KeyBytes(t, r.End, true)
 	}
 	return size
 }
