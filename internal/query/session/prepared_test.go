@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 // TestPrepareEveryKind proves that every kind of statement can be prepared, that its id stays the same, and that
@@ -245,5 +246,36 @@ func TestPreparedStatementsAreListed(t *testing.T) {
 	got := w.PreparedStatements()
 	if len(got) != 1 || got[0].ID != p.ID || got[0].Query != "SELECT * FROM system.local" {
 		t.Errorf("listed: %+v", got)
+	}
+}
+
+// TestWarnedOfUse proves that a client of 5.0 is told once that a statement without a keyspace in its text depends on
+// USE: when it prepares one, or executes one that was prepared in another keyspace than its session's; that batches and
+// names with keyspaces do not count.
+func TestWarnedOfUse(t *testing.T) {
+	w := newWorld(t, Options{Release: release.Cassandra50})
+	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
+	in := w.NewSession(Client{})
+	w.run(in, (*Session).Query, Request{Text: []byte("USE ks")})
+	full := w.prepared(t, w.client, "SELECT * FROM ks.t").ID
+	plain := w.prepared(t, in, "SELECT * FROM t").ID
+	batch := w.prepared(t, in, "BEGIN BATCH DELETE FROM t WHERE k = 1; APPLY BATCH").ID
+	out := w.NewSession(Client{})
+	for i, c := range []struct {
+		session *Session
+		id      [16]byte
+		want    string
+	}{
+		{in, plain, ""},
+		{out, full, ""},
+		{out, plain, "Keyspace used: null, statement keyspace: ks, statement id: "},
+		{out, plain, ""},
+		{w.NewSession(Client{}), batch, ""},
+	} {
+		r := w.run(c.session, (*Session).Execute, Request{ID: c.id})
+		got := strings.Join(r.Warnings, " ")
+		if r.Err != nil || !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%d: told %q, want %q (%v)", i, got, c.want, r.Err)
+		}
 	}
 }

@@ -144,7 +144,7 @@ func (s *Session) prepare(c *Call) (*statement, error) {
 		return nil, err
 	}
 	c.Result.Kind, c.Result.Prepared = PreparedStatement, st.describe(id)
-	s.warnUse(c, st, id)
+	s.warnUse(c, st, st.keyspace, id)
 	return st, nil
 }
 
@@ -154,6 +154,12 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	st := s.engine.prepared.get(c.Request.ID)
 	if st == nil {
 		return c.Result.Fail(&dberr.Unprepared{ID: c.Request.ID})
+	}
+	if s.strays(st) {
+		if !c.MayBlock {
+			return Offload // to be told once, by whoever carries it out
+		}
+		s.warnUse(c, st, s.Keyspace(), c.Request.ID)
 	}
 	s.reroute(c, st)
 	return s.start(ctx, c, st, traceExecute, began)
