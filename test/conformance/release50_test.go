@@ -15,7 +15,7 @@ const (
 	// slack is how many steps may differ without a reason: some are about seconds that pass.
 	slack = 2
 	// agree50 is the least share of all steps of 5.0 that must agree, in percent.
-	agree50 = 97
+	agree50 = 98
 	// sampled is which part of the tests a cluster replays if -stir does not ask for all.
 	sampled = 12
 )
