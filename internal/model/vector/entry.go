@@ -83,7 +83,7 @@ func (l *Lists) NewSearch(target []float32) *Search {
 const (
 	firstLeast = 16
 	firstRoots = 6
-	firstFar   = 1.5
+	firstFar   = 1.8
 )
 
 // firstMost is how many lists are looked at first, at most.
