@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/script"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 var (
@@ -137,9 +138,16 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 		clean, _ := f.Compile(fn(JavaScript, "typeof leak === 'undefined' && x.leak === undefined ? 5 : 6", tInt, tInt))
-		if out, err := clean([][]byte{intOf(1)}); err != nil || string(out) != string(intOf(5)) {
-			t.Errorf("after %s another function gives %v, %v", body, out, err)
-		}
+		poll.UntilNone(t, "another function", poll.Limit, func() string { // it has 500 ms, busy machine or not
+			out, err := clean([][]byte{intOf(1)})
+			if err != nil {
+				return err.Error()
+			}
+			if string(out) != string(intOf(5)) {
+				t.Errorf("after %s another function gives %v", body, out)
+			}
+			return ""
+		})
 	}
 }
 
