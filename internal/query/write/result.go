@@ -50,7 +50,7 @@ func (x *Execution) fillResult() error {
 			}
 		}
 	}
-	if o.RowCount == 0 && static != nil {
+	if o.RowCount == 0 && x.shows(static) {
 		return x.fillRow(g, nil, nil, static) // there is only a static row to show
 	}
 	if o.RowCount == 0 {
@@ -79,11 +79,21 @@ func (x *Execution) fillFirst(g *group) error {
 		if g.conditional.First == command.FirstRow {
 			r = g.decision.First.Row
 		}
-	} else if static == nil {
+	} else if !x.shows(static) {
 		x.fillNothing()
 		return nil
 	}
 	return x.fillRow(g, clustering, r, static)
+}
+
+// shows reports whether a static row has any of the columns that are shown: as in Cassandra, which reads no others,
+// there is none else.
+func (x *Execution) shows(static *row.Row) bool {
+	t := x.groups[0].table
+	return static != nil && slices.ContainsFunc(x.outcome.Columns[1:], func(shown Column) bool {
+		c := t.ByName[shown.Name]
+		return c.Kind == schema.Static && len(static.Column(c.ID)) > 0
+	})
 }
 
 // fillRow encodes one row that exists. columnsFound are looked up by name: a batch joins those of several plans.
