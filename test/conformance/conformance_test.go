@@ -178,6 +178,7 @@ func TestReasons(t *testing.T) {
 	maps.Copy(known, readDifferences(t, "differences_roles.txt"))
 	maps.Copy(known, readDifferences(t, "differences_guardrails.txt"))
 	maps.Copy(known, readDifferences(t, "differences_50.txt"))
+	maps.Copy(known, readDifferences(t, "differences_50_cluster.txt"))
 	for where, reason := range known {
 		if _, ok := explained[reason]; !ok {
 			t.Errorf("%s: docs/compatibility.md has no heading %q", where, reason)
