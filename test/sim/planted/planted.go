@@ -4,7 +4,7 @@
 // what is drawn from seeds makes it an ordinary one, and then all are tried, which takes minutes for many bugs. So the
 // seeds are in a file of the simulator, testdata/found.txt, and
 //
-//	go test -tags invariants -timeout 0 ./test/sim/... -run Found -rewrite
+//	go test -tags invariants -timeout 0 ./test/sim ./test/sim/groups -run Found -rewrite
 //
 // renews those that find nothing any more.
 package planted
