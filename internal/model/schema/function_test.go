@@ -26,17 +26,23 @@ func change(t *testing.T, s *Schema, c Change) (*Schema, string) {
 	return next, strings.Join(told, ", ")
 }
 
-// TestFunctions proves what making and dropping functions and aggregates tells and refuses, in the words of Cassandra
-// 5.0.5, that types and functions in use stay, and that records bring back what was written, with what a later build
-// has added.
-func TestFunctions(t *testing.T) {
-	spec := func(text string) *TypeSpec {
+// specs returns what reads the names of types.
+func specs(t *testing.T) func(text string) *TypeSpec {
+	return func(text string) *TypeSpec {
+		t.Helper()
 		s, err := ParseType(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
+}
+
+// TestFunctions proves what making and dropping functions and aggregates tells and refuses, in the words of Cassandra
+// 5.0.5, that types and functions in use stay, and that records bring back what was written, with what a later build
+// has added.
+func TestFunctions(t *testing.T) {
+	spec := specs(t)
 	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{
 		Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}})
 	s, _ = change(t, s, &CreateType{Keyspace: "ks", Name: "u", Fields: []FieldSpec{{"a", spec("int")}}})

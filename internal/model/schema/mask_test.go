@@ -7,13 +7,7 @@ import "testing"
 // TestFunctionsOfMasks proves that a mask never names a function that is not there when the change is made, whatever
 // the statement had seen when it was bound, and that such a function stays as long as a column has the mask.
 func TestFunctionsOfMasks(t *testing.T) {
-	spec := func(text string) *TypeSpec {
-		s, err := ParseType(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	spec := specs(t)
 	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{
 		Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}})
 	hide := func(returns string) *CreateFunction {

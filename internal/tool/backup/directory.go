@@ -28,7 +28,7 @@ func (d directory) top(context.Context) (out []string, err error) {
 }
 
 const (
-	// newName begins the name of a file that is being written, or was when a process died. All of them are at the top.
+	// newName begins the name of a file that is being written, or was when a process died. They are at the top.
 	newName = ".new-"
 	// newAge is the age from which nobody writes such a file any more.
 	newAge = 24 * time.Hour
@@ -129,6 +129,8 @@ func (d directory) List(_ context.Context, prefix string) ([]string, error) {
 			return nil
 		case err != nil || e.IsDir():
 			return err
+		case strings.HasPrefix(e.Name(), newName): // earlier builds had them beside the files
+			return nil
 		}
 		rel, err := filepath.Rel(string(d), path)
 		out = append(out, filepath.ToSlash(rel))

@@ -268,6 +268,13 @@ func TestHalfWritten(t *testing.T) {
 	if err := target.Put(ctx, manifestName("a"), nil); err != nil {
 		t.Fatal(err)
 	}
+	earlier := filepath.Join(dir, filepath.Dir(filepath.FromSlash(manifestName("a"))), newName+"3")
+	if err := os.WriteFile(earlier, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := target.List(ctx, "backups/"); err != nil || !slices.Equal(got, []string{manifestName("a")}) {
+		t.Errorf("listed are %q: %v", got, err)
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
