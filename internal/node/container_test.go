@@ -209,7 +209,10 @@ func TestItemsRefused(t *testing.T) {
 	s.want(201, epk.Key{{Kind: epk.Null}}, create(`{"id":"1","k":null}`))
 	s.want(201, epk.Key{epk.Float(1)}, create(`{"id":"1","k":1.0}`))
 	s.want(409, nil, create(`{"id":"1","k":1e0}`))
-	for _, id := range []string{"a b", "#?/%20", "é\u0000", `"\`, "\U0001F600"} {
+	for _, id := range []string{"a/b", `a\b`, "a?b", "a#b"} {
+		s.want(400, k, create(`{"id":`+document.StringValue(id).String()+`,"k":"a"}`))
+	}
+	for _, id := range []string{"a b", "%20%2F", "é\u0000", `"'`, "\U0001F600"} {
 		body := string(document.ObjectValue([]document.Member{{Name: "id", Value: document.StringValue(id)},
 			{Name: "k", Value: document.StringValue("a")}}).Append(nil))
 		s.want(201, k, create(body))

@@ -12,7 +12,7 @@ type Step struct {
 }
 
 // IndexPath is a path of an indexing policy: /a/? (the scalar at /a), /a/[]/b/? (b of the elements of a) or /a/* (all
-// below /a); /* is everything.
+// below /a). The root, which covers everything, is written /* or /.
 type IndexPath struct {
 	Steps []Step
 	// Below says that the path ends in *, else in ?.
@@ -21,6 +21,9 @@ type IndexPath struct {
 
 // ParseIndexPath reads a path of an indexing policy. Errors are *PathError.
 func ParseIndexPath(text string) (IndexPath, error) {
+	if text == "/" {
+		return IndexPath{Below: true}, nil
+	}
 	tokens, err := splitPath(text)
 	if err != nil {
 		return IndexPath{}, err

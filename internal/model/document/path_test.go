@@ -44,6 +44,7 @@ func TestIndexPaths(t *testing.T) {
 		includes      bool
 	}{
 		{"/*", "/*", true},
+		{"/", "/*", true},
 		{"/a/*", "/a/*", true},
 		{"/a/?", "/a/?", false},
 		{`/a/[]/"b c"/?`, `/a/[]/"b c"/?`, true},
@@ -60,7 +61,7 @@ func TestIndexPaths(t *testing.T) {
 			t.Errorf("%s: %s, includes %v", c.path, p, p.Includes(property))
 		}
 	}
-	for _, bad := range []string{"", "/", "/?", "/a", "/a/*/b/?", "/a/?/*", "a/*", "/a b/?", "/[x]/?"} {
+	for _, bad := range []string{"", "//", "/?", "/a", "/a/*/b/?", "/a/?/*", "a/*", "/a b/?", "/[x]/?"} {
 		if p, err := ParseIndexPath(bad); err == nil {
 			t.Errorf("%s was taken as %v", bad, p)
 		}

@@ -51,6 +51,38 @@ func TestCosmosOptions(t *testing.T) {
 	}
 }
 
+// TestOneThroughput proves that a statement cannot set a fixed and an automatic throughput together, in any spelling, and
+// that one replaces the other.
+func TestOneThroughput(t *testing.T) {
+	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"},
+		{"replication_factor", "1"}}}
+	for _, manual := range []string{cosmosThroughput, ownThroughput} {
+		for _, autoscale := range []string{cosmosAutoscale, ownAutoscale} {
+			both := []Property{{Name: autoscale, Value: "4000"}, {Name: manual, Value: "400"}}
+			_, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: append(both, replication)})
+			if err == nil || !strings.Contains(err.Error(), manual+" and "+autoscale+" cannot both be set") {
+				t.Errorf("keyspace with %s and %s: %v", manual, autoscale, err)
+			}
+			s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{replication, both[0]}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			create := &CreateTable{Keyspace: "ks", Name: "t", Columns: []ColumnSpec{{Name: "k", Type: SpecOf(intType)}},
+				PartitionKey: []string{"k"}, Properties: both}
+			if _, _, err := Apply(s, create); err == nil {
+				t.Errorf("table with %s and %s was created", manual, autoscale)
+			}
+			s, _, err = Apply(s, &AlterKeyspace{Name: "ks", Properties: both[1:]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := throughputIn(s.Keyspace("ks").Options); got != (Throughput{Units: 400}) {
+				t.Errorf("after %s = 400: %+v", manual, got)
+			}
+		}
+	}
+}
+
 func said(t *testing.T, what string, p Property, err error, want string) {
 	t.Helper()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

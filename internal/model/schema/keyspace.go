@@ -102,7 +102,7 @@ func readKeyspaceOptions(properties []Property) (keyspaceOptions, error) {
 	if o.replication != nil && o.replication[replicationClass] == "" {
 		return o, dberr.Configf("Missing replication strategy class")
 	}
-	return o, nil
+	return o, checkThroughputs(properties)
 }
 
 // set sets the options of Cosmos DB.

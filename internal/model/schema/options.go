@@ -76,6 +76,9 @@ func applyProperties(r *release.Release, base TableOptions, properties []Propert
 		}
 		bloomGiven = bloomGiven || p.Name == "bloom_filter_fp_chance"
 	}
+	if err := checkThroughputs(properties); err != nil {
+		return o, err
+	}
 	for i := range properties {
 		if err := o.set(&properties[i], r); err != nil {
 			return o, err

@@ -31,6 +31,24 @@ func throughputOf(name string) string {
 	return ""
 }
 
+// checkThroughputs rejects a statement that sets both kinds of throughput, as Cosmos DB does.
+func checkThroughputs(properties []Property) error {
+	var manual, autoscale string
+	for i := range properties {
+		switch name := properties[i].Name; throughputOf(name) {
+		case cosmosThroughput:
+			manual = name
+		case cosmosAutoscale:
+			autoscale = name
+		}
+	}
+	if manual != "" && autoscale != "" {
+		return dberr.Configf("%s and %s cannot both be set: a throughput is either fixed or scaled automatically. "+
+			"Remove one of them.", manual, autoscale)
+	}
+	return nil
+}
+
 // throughput checks a throughput as Cosmos DB does.
 func (o *cosmosOption) throughput(p *Property, text string) error {
 	n, err := strconv.ParseInt(text, 10, 64)

@@ -82,6 +82,9 @@ func ParseDefinition(body []byte) (*Definition, *Error) {
 	if e := checkName(d.ID); e != nil {
 		return nil, e
 	}
+	if e := checkSettings(v); e != nil {
+		return nil, e
+	}
 	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
 		d.readIndex, d.readChanges} {
 		var e *Error

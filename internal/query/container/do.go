@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -131,6 +132,11 @@ func (c *Container) take(op *Operation, v document.Value, key *epk.Key) *Error {
 	case op.Kind == Replace && op.ID != "" && op.ID != id.Str():
 		return Errorf(400, 0, "The id of the body is %s, that of the request %s.", strconv.Quote(id.Str()),
 			strconv.Quote(op.ID))
+	}
+	// Items that earlier builds stored under such ids can still be read, replaced and deleted.
+	if op.Kind != Replace && strings.ContainsAny(id.Str(), "/\\?#") {
+		return Errorf(400, 0, "The id of an item cannot contain '/', '\\', '?' or '#': %s. Use another id.",
+			strconv.Quote(id.Str()))
 	}
 	op.ID = id.Str()
 	own := c.Definition.keyOf(v)

@@ -73,12 +73,12 @@ func TestNames(t *testing.T) {
 // refused.
 func TestDefinitions(t *testing.T) {
 	d, e := ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/a/\"b c\""],"kind":"Hash","version":2},
-		"_rid":"x","defaultTtl":-1,"computedProperties":[{"x":1}],"indexingPolicy":{"excludedPaths":[{"path":"/*"}]}}`))
+		"_rid":"x","defaultTtl":-1,"other":[{"x":1}],"computedProperties":[],"indexingPolicy":{"excludedPaths":[{"path":"/*"}]}}`))
 	if e != nil {
 		t.Fatal(e)
 	}
 	const want = `{"id":"c","partitionKey":{"paths":["/a/\"b c\""],"kind":"Hash","version":2},` +
-		`"defaultTtl":-1,"computedProperties":[{"x":1}],` +
+		`"defaultTtl":-1,"other":[{"x":1}],"computedProperties":[],` +
 		`"indexingPolicy":{"excludedPaths":[{"path":"/*"},{"path":"/\"_etag\"/?"}],"indexingMode":"consistent",` +
 		`"automatic":true},` +
 		`"conflictResolutionPolicy":` + defaultConflicts + `,"geospatialConfig":` + defaultGeometry + `}`

@@ -216,6 +216,9 @@ func (p *IndexingPolicy) paths(v document.Value, member string, means verdict) (
 		if err != nil {
 			return nil, Errorf(400, 0, "%v", err)
 		}
+		if e := checkLegacyIndexes(text, each.Get("indexes")); e != nil {
+			return nil, e
+		}
 		if !p.root.add(path, means) {
 			return nil, Errorf(400, 0, "The path '%s' of the indexing policy is both included and excluded.", text)
 		}

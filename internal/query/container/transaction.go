@@ -264,7 +264,7 @@ func (t *Transaction) ttl(s *stored) (int32, *Error) {
 		return 0, nil
 	}
 	v := document.View(s.body).Get("ttl")
-	if !v.IsDefined() || v.Kind() == document.Null {
+	if !v.IsDefined() {
 		return max(whole, 0), nil
 	}
 	seconds, ok := ttlOf(v)

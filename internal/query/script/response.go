@@ -94,8 +94,6 @@ func (r *realm) body(o *goja.Object, get func() goja.Value, set func(goja.Value)
 		switch old := get(); {
 		case goja.IsUndefined(old) || goja.IsNull(old):
 			set(v)
-		case goja.IsNumber(old) && goja.IsNumber(v):
-			set(r.vm.ToValue(old.ToFloat() + v.ToFloat()))
 		default:
 			s := old.String() + v.String()
 			if len(s) > stringMax {

@@ -29,6 +29,8 @@ func TestLanguage(t *testing.T) {
 			`{"b":[null,null],"c":null,"d":"1970-01-01T00:00:00.000Z"}`},
 		{"append", `function f() { __.response.appendBody('a');
 			getContext().getResponse().appendValue('Body', 'b'); }`, `"ab"`},
+		{"append numbers", `function f() { for (var i = 0; i < 10; i++) getContext().getResponse().appendValue('Body', i)
+			}`, `"0123456789"`},
 		{"getValue", `function f() { __.response.setValue('Body', 1);
 			__.response.setBody([__.response.getValue('body'), __.request.getBody()]) }`,
 			`[1,[1,2]]`},

@@ -5,6 +5,7 @@ package script
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/document"
@@ -79,9 +80,13 @@ type functions struct {
 	c      *container.Container
 }
 
-// Call implements sql.Functions.
+// Call implements sql.Functions. A query that calls a function that does not exist is a bad request.
 func (f functions) Call(ctx context.Context, name string, args []document.Value) (document.Value, error) {
 	p, err := program(ctx, f.engine, f.c, container.UserFunction, name)
+	if container.StatusOf(err) == http.StatusNotFound {
+		return document.Value{}, container.Errorf(http.StatusBadRequest, 0, "The query calls udf.%s, but the container "+
+			"has no user-defined function of this name. Create the function or correct the name.", name)
+	}
 	if err != nil {
 		return document.Value{}, err
 	}

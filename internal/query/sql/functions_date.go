@@ -4,13 +4,14 @@ package sql
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// dateFunctions know times as texts in UTC (2020-01-02T03:04:05.1234567Z), as ticks (100 ns since year 1) and as
-// timestamps (ms since 1970). Times are those of the run: all calls in one answer the same.
+// dateFunctions work on times as texts in UTC (2020-01-02T03:04:05.1234567Z), as ticks (100 ns since 1970) and as
+// timestamps (ms since 1970). The current time is that of the run: all calls in one run return the same value.
 var dateFunctions = map[string]builtin{
 	"GETCURRENTDATETIME":        now(func(t time.Time) document.Value { return formatTime(t) }),
 	"GETCURRENTDATETIMESTATIC":  now(func(t time.Time) document.Value { return formatTime(t) }),
@@ -22,7 +23,7 @@ var dateFunctions = map[string]builtin{
 		u, ok1 := unitOf(a[0])
 		n, ok2 := integer(a[1])
 		t, ok3 := timeOf(a[2])
-		if !ok1 || !ok2 || !ok3 || n > 1e13 || n < -1e13 {
+		if !ok1 || !ok2 || !ok3 || n > unitsMax || n < -unitsMax {
 			return undefined
 		}
 		return formatTime(u.add(t, n))
@@ -36,20 +37,28 @@ var dateFunctions = map[string]builtin{
 		}
 		return document.IntegerValue(u.number(to) - u.number(from))
 	}),
+	// The documentation has had both orders of the arguments.
 	"DATETIMEPART": pure(2, 2, func(a []document.Value) document.Value {
-		t, ok1 := timeOf(a[0])
-		u, ok2 := unitOf(a[1])
-		if !ok1 || !ok2 {
-			// The part may come first, as in the other functions.
-			if t, ok1 = timeOf(a[1]); !ok1 {
-				return undefined
-			}
-			if u, ok2 = unitOf(a[0]); !ok2 {
-				return undefined
-			}
+		if n, ok := datePart(a[0], a[1]); ok {
+			return document.IntegerValue(n)
 		}
-		return document.IntegerValue(u.part(t))
+		if n, ok := datePart(a[1], a[0]); ok {
+			return document.IntegerValue(n)
+		}
+		return undefined
 	}),
+	"YEAR":  datePartFunction("year"),
+	"MONTH": datePartFunction("month"),
+	"DAY":   datePartFunction("day"),
+	"NOW":   now(func(t time.Time) document.Value { return formatTime(t) }),
+	"AGO": {min: 2, max: 2, volatile: true, f: func(e *env, a []document.Value) document.Value {
+		u, ok1 := unitOf(a[0])
+		n, ok2 := integer(a[1])
+		if !ok1 || !ok2 || n > unitsMax || n < -unitsMax {
+			return undefined
+		}
+		return formatTime(u.add(e.now.UTC(), -n))
+	}},
 	"DATETIMEFROMPARTS": pure(3, 7, func(a []document.Value) document.Value {
 		parts := [7]int{0, 1, 1}
 		for i, v := range a {
@@ -84,10 +93,10 @@ var dateFunctions = map[string]builtin{
 	}),
 	"TICKSTODATETIME": pure(1, 1, func(a []document.Value) document.Value {
 		n, ok := int64Of(a[0])
-		if !ok || n < 0 {
+		if !ok {
 			return undefined
 		}
-		return formatTime(time.Unix(n/ticksPerSecond-epochSeconds, n%ticksPerSecond*100))
+		return formatTime(time.Unix(n/ticksPerSecond, n%ticksPerSecond*100))
 	}),
 	"TIMESTAMPTODATETIME": pure(1, 1, func(a []document.Value) document.Value {
 		n, ok := int64Of(a[0])
@@ -102,10 +111,12 @@ const (
 	ticksPerSecond = 10_000_000
 	// epochSeconds are from the beginning of year 1 to 1970.
 	epochSeconds = 62_135_596_800
+	// unitsMax bounds the number of units that a function adds to a time.
+	unitsMax = 1e13
 )
 
 func ticks(t time.Time) int64 {
-	return (t.Unix()+epochSeconds)*ticksPerSecond + int64(t.Nanosecond())/100
+	return t.Unix()*ticksPerSecond + int64(t.Nanosecond())/100
 }
 
 func now(f func(time.Time) document.Value) builtin {
@@ -167,6 +178,34 @@ func init() {
 func unitOf(v document.Value) (unit, bool) {
 	u, ok := unitNames[v.Str()]
 	return u, ok
+}
+
+// weekdayNames are the names of the part that only DateTimePart knows: 1 is Sunday, 7 is Saturday.
+var weekdayNames = []string{"weekday", "dw", "w"}
+
+// datePart returns the named part of a time.
+func datePart(part, at document.Value) (int64, bool) {
+	t, ok := timeOf(at)
+	if !ok {
+		return 0, false
+	}
+	if slices.Contains(weekdayNames, part.Str()) {
+		return int64(t.Weekday()) + 1, true
+	}
+	u, ok := unitOf(part)
+	return u.part(t), ok
+}
+
+// datePartFunction returns a function of one argument, a time, that returns a part of it.
+func datePartFunction(part string) builtin {
+	name := document.StringValue(part)
+	return pure(1, 1, func(a []document.Value) document.Value {
+		n, ok := datePart(name, a[0])
+		if !ok {
+			return undefined
+		}
+		return document.IntegerValue(n)
+	})
 }
 
 // add moves t by n units. A day that the month does not have becomes its last.

@@ -26,15 +26,21 @@ var stringFunctions = map[string]builtin{
 		}
 		return e.text(b.String())
 	}, min: 2, max: -1},
-	"CONTAINS":     search(strings.Contains),
-	"STARTSWITH":   search(strings.HasPrefix),
-	"ENDSWITH":     search(strings.HasSuffix),
-	"STRINGEQUALS": search(func(s, t string) bool { return s == t }),
-	"LOWER":        mapText(strings.ToLower),
-	"UPPER":        mapText(strings.ToUpper),
-	"TRIM":         trim(strings.Trim),
-	"LTRIM":        trim(strings.TrimLeft),
-	"RTRIM":        trim(strings.TrimRight),
+	"CONTAINS": search(strings.Contains),
+	// CONTAINS_ALL_CI(s, a, b) is CONTAINS(s, a, true) AND CONTAINS(s, b, true); the others follow their names: ANY for
+	// OR, CS for false.
+	"CONTAINS_ALL_CI": containsEach(false, true),
+	"CONTAINS_ALL_CS": containsEach(false, false),
+	"CONTAINS_ANY_CI": containsEach(true, true),
+	"CONTAINS_ANY_CS": containsEach(true, false),
+	"STARTSWITH":      search(strings.HasPrefix),
+	"ENDSWITH":        search(strings.HasSuffix),
+	"STRINGEQUALS":    search(func(s, t string) bool { return s == t }),
+	"LOWER":           mapText(strings.ToLower),
+	"UPPER":           mapText(strings.ToUpper),
+	"TRIM":            trim(strings.Trim),
+	"LTRIM":           trim(strings.TrimLeft),
+	"RTRIM":           trim(strings.TrimRight),
 	"REVERSE": mapText(func(s string) string {
 		r := []rune(s)
 		for i, j := 0, len(r)-1; i < j; i, j = i+1, j-1 {
@@ -153,6 +159,38 @@ func search(f func(s, part string) bool) builtin {
 			s, t = strings.ToLower(s), strings.ToLower(t)
 		}
 		return document.BooleanValue(f(s, t))
+	})
+}
+
+// containsEach returns a function that looks for several strings in one. found is the result that decides as soon as one
+// of the strings gives it: true where one is enough, false where all have to be there. Where none decides and one of the
+// arguments is not a string the result is undefined, as with AND and OR.
+func containsEach(found, ignoreCase bool) builtin {
+	return pure(2, -1, func(a []document.Value) document.Value {
+		if a[0].Kind() != document.String {
+			return undefined
+		}
+		s := a[0].Str()
+		if ignoreCase {
+			s = strings.ToLower(s)
+		}
+		known := true
+		for _, v := range a[1:] {
+			part := v.Str()
+			if ignoreCase {
+				part = strings.ToLower(part)
+			}
+			switch {
+			case v.Kind() != document.String:
+				known = false
+			case strings.Contains(s, part) == found:
+				return document.BooleanValue(found)
+			}
+		}
+		if !known {
+			return undefined
+		}
+		return document.BooleanValue(!found)
 	})
 }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// unsupportedSettings are the members of a container definition, and unsupportedIndexes those of its indexing policy,
+// for which Ilion has no implementation. A definition that sets one of them is rejected: a setting that is stored and
+// ignored would change the results of queries without notice.
+var (
+	unsupportedSettings = []string{"computedProperties", "vectorEmbeddingPolicy", "fullTextPolicy",
+		"clientEncryptionPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
+	unsupportedIndexes = []string{"vectorIndexes", "fullTextIndexes", "spatialIndexes"}
+)
+
+// checkSettings rejects a container definition with settings that would have no effect or have values that Cosmos DB
+// rejects.
+func checkSettings(v document.Value) *Error {
+	for _, member := range unsupportedSettings {
+		if isSet(v.Get(member)) {
+			return unsupported(member)
+		}
+	}
+	for _, member := range unsupportedIndexes {
+		if isSet(v.Get("indexingPolicy").Get(member)) {
+			return unsupported("indexingPolicy." + member)
+		}
+	}
+	if ttl := v.Get("analyticalStorageTtl"); isSet(ttl) && !(ttl.Kind() == document.Number && ttl.Float() == 0) {
+		return unsupported("analyticalStorageTtl")
+	}
+	conflicts := v.Get("conflictResolutionPolicy")
+	if e := checkChoice("conflictResolutionPolicy.mode", conflicts.Get("mode"), "LastWriterWins", "Custom"); e != nil {
+		return e
+	}
+	return checkChoice("geospatialConfig.type", v.Get("geospatialConfig").Get("type"), "Geography", "Geometry")
+}
+
+// isSet reports whether a member of a definition says anything: SDKs send null, [] and {} for what is not set.
+func isSet(v document.Value) bool {
+	switch v.Kind() {
+	case document.Undefined, document.Null:
+		return false
+	case document.Array, document.Object:
+		return v.Len() > 0
+	default:
+		return true
+	}
+}
+
+func unsupported(member string) *Error {
+	return Errorf(400, 0, "The container definition sets '%s', which is not supported. Remove it from the definition.",
+		member)
+}
+
+// checkChoice rejects a member that is set to none of its values.
+func checkChoice(member string, v document.Value, values ...string) *Error {
+	if !isSet(v) || slices.ContainsFunc(values, func(each string) bool { return strings.EqualFold(each, v.Str()) }) {
+		return nil
+	}
+	return Errorf(400, 0, "The value of '%s' must be one of %v, not %v.", member, values, v)
+}
+
+// checkLegacyIndexes rejects the index kinds of an included path that Cosmos DB rejects. Valid kinds have no effect,
+// here as there: every path has a range index.
+func checkLegacyIndexes(path string, indexes document.Value) *Error {
+	if isSet(indexes) && indexes.Kind() != document.Array {
+		return Errorf(400, 0, "The member 'indexes' of the indexing path '%s' must be an array.", path)
+	}
+	for ix := range indexes.Elements() {
+		if e := checkChoice("indexes.kind", ix.Get("kind"), "Hash", "Range", "Spatial"); e != nil {
+			return e
+		}
+		e := checkChoice("indexes.dataType", ix.Get("dataType"), "String", "Number", "Point", "LineString", "Polygon",
+			"MultiPolygon")
+		if e != nil {
+			return e
+		}
+	}
+	return nil
+}

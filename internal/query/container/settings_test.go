@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// TestRootOfIndex proves that the root of an indexing policy may be written /, with the kinds of indexes that early
+// versions of the API had, and that the paths below it keep their own rules.
+func TestRootOfIndex(t *testing.T) {
+	d, e := ParseDefinition([]byte(`{"id":"c","indexingPolicy":{"includedPaths":[{"path":"/","indexes":[
+		{"kind":"Hash","dataType":"Number","precision":2},{"kind":"range","dataType":"String"}]}],
+		"excludedPaths":[{"path":"/\"systemMetadata\"/*"}]}}`))
+	if e != nil {
+		t.Fatal(e)
+	}
+	for path, want := range map[string]bool{"/a": true, "/a/b": true, "/systemMetadata/a": false} {
+		p, err := document.ParseIndexPath(path + "/?")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Index.Includes(p.Steps) != want {
+			t.Errorf("%s is indexed: %v, want %v", path, !want, want)
+		}
+	}
+	if _, e := ParseDefinition([]byte(`{"id":"c","indexingPolicy":{"includedPaths":[{"path":"/"}],
+		"excludedPaths":[{"path":"/*"}]}}`)); e == nil {
+		t.Error("the root was accepted as both included and excluded")
+	}
+}
+
+// TestSettingsWithoutEffect proves that a definition is refused whose settings would be stored without an effect or have
+// values that Cosmos DB refuses, and that what SDKs send for settings that are not set is accepted.
+func TestSettingsWithoutEffect(t *testing.T) {
+	for _, bad := range []string{
+		`"computedProperties":[{"name":"l","query":"SELECT VALUE LOWER(c.a) FROM c"}]`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":3}]}`,
+		`"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"flat"}]}`,
+		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t"}]}`,
+		`"indexingPolicy":{"fullTextIndexes":[{"path":"/t"}]}`,
+		`"indexingPolicy":{"spatialIndexes":[{"path":"/p/*","types":["Point"]}]}`,
+		`"clientEncryptionPolicy":{"includedPaths":[{"path":"/s"}]}`,
+		`"analyticalStorageTtl":-1`,
+		`"conflictResolutionPolicy":{"mode":"Whatever"}`,
+		`"geospatialConfig":{"type":"Flat"}`,
+		`"indexingPolicy":{"includedPaths":[{"path":"/*","indexes":[{"kind":"Tree","dataType":"String"}]}]}`,
+		`"indexingPolicy":{"includedPaths":[{"path":"/*","indexes":[{"kind":"Hash","dataType":"Date"}]}]}`,
+		`"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/a/?","indexes":"Hash"}]}`,
+	} {
+		if _, e := ParseDefinition([]byte(`{"id":"c",` + bad + `}`)); e == nil || e.Status != 400 {
+			t.Errorf("%s: %v", bad, e)
+		}
+	}
+	for _, good := range []string{
+		`"computedProperties":null,"vectorEmbeddingPolicy":{},"fullTextPolicy":null,"analyticalStorageTtl":0`,
+		`"indexingPolicy":{"vectorIndexes":[],"spatialIndexes":[],"fullTextIndexes":null}`,
+		`"conflictResolutionPolicy":{"mode":"custom","conflictResolutionProcedure":"dbs/d/colls/c/sprocs/s"}`,
+		`"geospatialConfig":{"type":"Geometry"}`,
+	} {
+		if _, e := ParseDefinition([]byte(`{"id":"c",` + good + `}`)); e != nil {
+			t.Errorf("%s: %v", good, e)
+		}
+	}
+}
