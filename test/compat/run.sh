@@ -86,5 +86,10 @@ if jars spring spring.xml; then
 else
   skip spring "mvn or spring-data-cassandra is missing, see $work/mvn-spring.log"
 fi
+if jars cosmos cosmos.xml && command -v openssl >/dev/null; then
+  check cosmos-java bash test/compat/cosmos.sh "$work/ilion" "$work/cosmos" "$work"
+else
+  skip cosmos-java "mvn, azure-cosmos or openssl is missing, see $work/mvn-cosmos.log"
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -102,6 +102,7 @@ func (x *exchange) listContainers(context.Context) (*answer, error) {
 	if err != nil {
 		return nil, missing(err, true)
 	}
+	x.setOwner(d, nil)
 	return x.list(d.RID, "DocumentCollections", x.containers(d))
 }
 
@@ -110,6 +111,7 @@ func (x *exchange) queryContainers(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, missing(err, true)
 	}
+	x.setOwner(d, nil)
 	return x.queryList(ctx, d.RID, "DocumentCollections", x.containers(d))
 }
 

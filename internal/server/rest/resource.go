@@ -55,12 +55,25 @@ func (x *exchange) container(owner bool) (*container.Container, error) {
 		return nil, &failure{status: http.StatusBadRequest, sub: container.SubOtherRID,
 			message: "The container was dropped and made again: read it again."}
 	}
-	begin := len(x.values)
-	x.values = append(append(x.values, "dbs/"...), headerText(d.ID)...)
-	x.values = append(append(x.values, "/colls/"...), headerText(c.ID)...)
-	x.end(aAltPath, begin)
-	x.set(aPath, c.RID)
+	if !owner {
+		x.setOwner(d, nil)
+	} else {
+		x.setOwner(d, c)
+	}
 	return c, nil
+}
+
+// setOwner sets the headers that name the owner of the resources in the response: a database, or one of its containers.
+// SDKs put the owner's path and the ID of a resource together to the path of the resource.
+func (x *exchange) setOwner(d *container.Database, c *container.Container) {
+	begin, rid := len(x.values), d.RID
+	x.values = append(append(x.values, "dbs/"...), headerText(d.ID)...)
+	if c != nil {
+		x.values = append(append(x.values, "/colls/"...), headerText(c.ID)...)
+		rid = c.RID
+	}
+	x.end(aAltPath, begin)
+	x.set(aPath, rid)
 }
 
 // knownContainer finds the container of the path in a database.
@@ -214,6 +227,7 @@ func (x *exchange) createContainer(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.setOwner(d, nil)
 	x.setContainer(c)
 	return x.found(http.StatusCreated, c.Etag, c.Resource()), nil
 }
