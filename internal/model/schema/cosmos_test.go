@@ -51,8 +51,8 @@ func TestCosmosOptions(t *testing.T) {
 	}
 }
 
-// TestOneThroughput proves that a statement cannot set a fixed and an automatic throughput together, in any spelling, and
-// that one replaces the other.
+// TestOneThroughput proves that a statement cannot set a fixed and an automatic throughput together, in any spelling,
+// and that one replaces the other.
 func TestOneThroughput(t *testing.T) {
 	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"},
 		{"replication_factor", "1"}}}

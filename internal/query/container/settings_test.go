@@ -32,8 +32,8 @@ func TestRootOfIndex(t *testing.T) {
 	}
 }
 
-// TestSettingsWithoutEffect proves that a definition is refused whose settings would be stored without an effect or have
-// values that Cosmos DB refuses, and that what SDKs send for settings that are not set is accepted.
+// TestSettingsWithoutEffect proves that a definition is rejected if its settings would be stored without an effect or
+// have values that Cosmos DB rejects, and that what SDKs send for settings that are not set is accepted.
 func TestSettingsWithoutEffect(t *testing.T) {
 	for _, bad := range []string{
 		`"computedProperties":[{"name":"l","query":"SELECT VALUE LOWER(c.a) FROM c"}]`,

@@ -84,8 +84,8 @@ type functions struct {
 func (f functions) Call(ctx context.Context, name string, args []document.Value) (document.Value, error) {
 	p, err := program(ctx, f.engine, f.c, container.UserFunction, name)
 	if container.StatusOf(err) == http.StatusNotFound {
-		return document.Value{}, container.Errorf(http.StatusBadRequest, 0, "The query calls udf.%s, but the container "+
-			"has no user-defined function of this name. Create the function or correct the name.", name)
+		return document.Value{}, container.Errorf(http.StatusBadRequest, 0, "The query calls udf.%s, but the "+
+			"container has no user-defined function of this name. Create the function or correct the name.", name)
 	}
 	if err != nil {
 		return document.Value{}, err

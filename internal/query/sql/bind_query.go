@@ -131,19 +131,27 @@ func simple(s *Select) bool {
 
 // hasAggregate reports whether what is selected or sorted by has an aggregate, those of sub-queries aside.
 func hasAggregate(s *Select) bool {
-	found := false
-	look := func(e Expr) bool {
+	for _, item := range s.Items {
+		if containsAggregate(item.Expr) {
+			return true
+		}
+	}
+	for _, o := range s.OrderBy {
+		if containsAggregate(o.Expr) {
+			return true
+		}
+	}
+	return false
+}
+
+// containsAggregate reports whether an expression has an aggregate, those of subqueries aside.
+func containsAggregate(e Expr) (found bool) {
+	walk(e, func(e Expr) bool {
 		if c, ok := e.(*Call); ok && !c.UDF && aggregateKinds[strings.ToUpper(c.Name)] != aggregateNone {
 			found = true
 		}
 		return !found
-	}
-	for _, item := range s.Items {
-		walk(item.Expr, look)
-	}
-	for _, o := range s.OrderBy {
-		walk(o.Expr, look)
-	}
+	})
 	return found
 }
 
@@ -232,7 +240,8 @@ func (b *binder) projection(s *Select, q *boundQuery) (node, error) {
 	return fold(o, o.values...), nil
 }
 
-// orders binds ORDER BY. A name that is no input is what is selected under it.
+// orders binds ORDER BY. A name that is no input is what is selected under it. A query with aggregates and without
+// GROUP BY has one result, so its order is checked and then dropped: clients append one to every query that they page.
 func (b *binder) orders(s *Select, q *boundQuery) error {
 	for _, o := range s.OrderBy {
 		e := o.Expr
@@ -245,11 +254,19 @@ func (b *binder) orders(s *Select, q *boundQuery) error {
 				}
 			}
 		}
+		one := q.grouped && len(q.groups) == 0
+		groups := b.scope.groups
+		if one && !containsAggregate(e) {
+			b.scope.groups = nil
+		}
 		n, err := b.expr(e)
+		b.scope.groups = groups
 		if err != nil {
 			return err
 		}
-		q.orders = append(q.orders, boundOrder{n, o.Descending})
+		if !one {
+			q.orders = append(q.orders, boundOrder{n, o.Descending})
+		}
 	}
 	return nil
 }

@@ -162,9 +162,9 @@ func search(f func(s, part string) bool) builtin {
 	})
 }
 
-// containsEach returns a function that looks for several strings in one. found is the result that decides as soon as one
-// of the strings gives it: true where one is enough, false where all have to be there. Where none decides and one of the
-// arguments is not a string the result is undefined, as with AND and OR.
+// containsEach returns a function that looks for several strings in one. found is the result that decides as soon as
+// one of the strings gives it: true if one match is enough, false if all strings must match. If none decides and one of
+// the arguments is not a string, the result is undefined, as with AND and OR.
 func containsEach(found, ignoreCase bool) builtin {
 	return pure(2, -1, func(a []document.Value) document.Value {
 		if a[0].Kind() != document.String {
