@@ -318,10 +318,10 @@ func TestTimeToLive(t *testing.T) {
 	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":100,
 		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}`)
-	for i, ttl := range []string{``, `,"ttl":-1`, `,"ttl":10`, `,"ttl":null`} {
+	for i, ttl := range []string{``, `,"ttl":-1`, `,"ttl":10`, ``} {
 		s.want(201, nil, create(fmt.Sprintf(`{"id":"%d","k":"a","u":%d%s}`, i, i, ttl)))
 	}
-	for _, bad := range []string{"0", "-10", "1.5", `"1"`, "2147483648"} {
+	for _, bad := range []string{"0", "-10", "1.5", `"1"`, "2147483648", "null"} {
 		s.want(400, nil, create(`{"id":"bad","k":"a","u":9,"ttl":`+bad+`}`))
 	}
 	left := func(want string) {
