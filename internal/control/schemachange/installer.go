@@ -168,13 +168,17 @@ func hasPlace(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *ro
 	}
 }
 
-// ofVectors is what the store has to know of an index of vectors.
+// ofVectors returns what the store has to know about a vector index. An entry of newer lists than this schema has
+// holds: the node may apply entries before it learns of the schema by which they were written.
 func ofVectors(ix *schema.Index, c *schema.Column) storage.Index {
 	lists := ix.ListsOf(c)
 	return storage.Index{ID: ix.ID, Lists: lists, Column: c.ID, Holds: func(r *row.Row, value []byte) bool {
 		cell := r.Cell(c.ID)
 		if cell == nil {
 			return false
+		}
+		if len(lists) > 0 && lists[0].Newer(value) {
+			return true
 		}
 		v, ok := c.Type.Floats(nil, cell.Value)
 		return ok && slices.ContainsFunc(lists, func(l *vector.Lists) bool { return !l.None() && l.Holds(value, v) })

@@ -11,8 +11,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/vector"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
@@ -131,5 +134,29 @@ func TestOrderOfSteps(t *testing.T) {
 		if got := strings.Join(r.steps, "; "); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
+	}
+}
+
+// TestLaggingSchemaKeepsNewEntries proves that a node whose schema lags its log keeps the entries of lists that it does
+// not know yet, and no others.
+func TestLaggingSchemaKeepsNewEntries(t *testing.T) {
+	lists := func(generation uint32) *vector.Lists {
+		l := vector.NewLists(vector.Euclidean, 2)
+		l.Generation = generation
+		return l
+	}
+	c := &schema.Column{Name: "v", ID: 7, Kind: schema.Regular,
+		Type: cqltype.VectorOf(cqltype.Native(cqltype.Float), 2)}
+	ix := &schema.Index{Column: "v", Kind: schema.CustomKind, Lists: schema.Lists{lists(2)}}
+	known := ofVectors(ix, c)
+	v := []float32{1, 2}
+	r := &row.Row{Cells: []row.Cell{{Column: 7, Value: vector.AppendVector(nil, v)}}}
+	for generation, want := range map[uint32]bool{1: false, 2: true, 3: true} {
+		if got := known.Holds(r, lists(generation).AppendEntry(nil, v, 9)); got != want {
+			t.Errorf("entry of generation %d: kept %v", generation, got)
+		}
+	}
+	if known.Holds(r, lists(2).AppendEntry(nil, []float32{5, 6}, 9)) {
+		t.Error("an entry of another vector is kept")
 	}
 }

@@ -38,6 +38,16 @@ func (l *Lists) Of(entry []byte) bool {
 	return len(entry) == EntryLen(l.Dimension) && entry[0] == byte(l.Generation%255)+1
 }
 
+// Newer reports whether the value of an entry is of a later generation than these lists. Generations are compared in
+// the cycle of 255 that entries store.
+func (l *Lists) Newer(entry []byte) bool {
+	if len(entry) != EntryLen(l.Dimension) || entry[0] == 0 {
+		return false
+	}
+	ahead := (int(entry[0]) - 1 - int(l.Generation%255) + 255) % 255
+	return ahead > 0 && ahead <= 127
+}
+
 // Holds reports whether the value of an entry is that of a vector, wherever its row stands.
 func (l *Lists) Holds(entry []byte, v []float32) bool {
 	if !l.Of(entry) || len(v) != l.Dimension || l.Similarity.Check(v) != nil {

@@ -241,3 +241,25 @@ func TestRecall(t *testing.T) {
 		}
 	}
 }
+
+// TestNewer proves that only entries of later generations count as newer, across the cycle of stored generations.
+func TestNewer(t *testing.T) {
+	v := []float32{1, 2, 3, 4}
+	of := func(generation uint32) *Lists {
+		l := NewLists(Euclidean, 4)
+		l.Generation = generation
+		return l
+	}
+	for _, c := range []struct {
+		lists, entry uint32
+		newer        bool
+	}{{0, 1, true}, {1, 1, false}, {1, 2, true}, {2, 1, false}, {254, 255, true}, {255, 254, false}, {300, 301, true},
+		{300, 299, false}} {
+		if got := of(c.lists).Newer(of(c.entry).AppendEntry(nil, v, 7)); got != c.newer {
+			t.Errorf("entry of generation %d by lists of %d: newer %v", c.entry, c.lists, got)
+		}
+	}
+	if of(1).Newer(nil) || of(1).Newer([]byte{3}) {
+		t.Error("bytes that are no entry count as newer")
+	}
+}

@@ -38,25 +38,35 @@ func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen in
 			continue
 		}
 		for i := range in.Indexes {
-			e := entrySweep{s: s, t: in, index: &in.Indexes[i], horizon: now - max(in.GCGrace, entryGrace)}
+			e := entrySweep{s: s, known: t, id: in.Indexes[i].ID, now: now}
 			if err := e.run(ctx, pace); err != nil {
-				return s.check(fmt.Errorf("sweep index %d: %w", e.index.ID, err))
+				return s.check(fmt.Errorf("sweep index %d: %w", e.id, err))
 			}
 		}
 	}
 	return nil
 }
 
-// entrySweep is the walk over one index.
+// entrySweep is the walk over one index. The table may be altered during the walk, and a vector index may get other
+// lists, so each slice and each removal looks up the installed table.
 type entrySweep struct {
-	s       *Sweeper
-	t       *Table
-	index   *Index
-	horizon int64
+	s     *Sweeper
+	known *table
+	id    uint32
+	now   int64
+}
+
+// installed returns the table and the index as they are installed now. The index is nil if it has been dropped.
+func (e *entrySweep) installed() (*Table, *Index) {
+	in := e.known.installed.Load()
+	if in == nil {
+		return nil, nil
+	}
+	return in, in.index(e.id)
 }
 
 func (e *entrySweep) run(ctx context.Context, pace func(seen int)) error {
-	lower, upper := indexBounds(e.index.ID)
+	lower, upper := indexBounds(e.id)
 	for lower != nil && ctx.Err() == nil {
 		doomed, next, seen, err := e.slice(lower, upper)
 		for len(doomed) > 0 && err == nil {
@@ -79,8 +89,13 @@ func (e *entrySweep) slice(lower, upper []byte) (doomed [][]byte, next []byte, s
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	spans, err := e.s.held(e.t.ID) // after the iterator was made: what it sees belongs to a replica of then or before
-	w := e.sweep()
+	// The iterator is made first: the entries it sees were written by a replica and a schema of then or before.
+	spans, err := e.s.held(e.known.id)
+	in, index := e.installed()
+	if index == nil {
+		return nil, nil, 0, errors.Join(err, it.Close())
+	}
+	w := e.sweep(in)
 	defer w.close()
 	for it.First(); it.Valid() && err == nil; it.Next() {
 		if seen == entrySlice {
@@ -89,7 +104,7 @@ func (e *entrySweep) slice(lower, upper []byte) (doomed [][]byte, next []byte, s
 		}
 		seen++
 		var good bool
-		if good, err = e.good(w, spans, it.Key()); err == nil && !good {
+		if good, err = w.leads(index, spans, it.Key()); err == nil && !good {
 			doomed = append(doomed, bytes.Clone(it.Key()))
 		}
 	}
@@ -100,22 +115,23 @@ func (e *entrySweep) slice(lower, upper []byte) (doomed [][]byte, next []byte, s
 // entrySlice is how many entries are looked at with one iterator.
 const entrySlice = 1000
 
-func (e *entrySweep) sweep() *sweep {
-	return e.s.newSweep(&command.Sweep{Table: e.t.ID, Horizon: e.horizon, Dropped: e.t.Dropped})
+func (e *entrySweep) sweep(in *Table) *sweep {
+	horizon := e.now - max(in.GCGrace, entryGrace)
+	return e.s.newSweep(&command.Sweep{Table: in.ID, Horizon: horizon, Dropped: in.Dropped})
 }
 
-// good reports whether an entry leads to a row that a replica of this node has, with its value.
-func (e *entrySweep) good(w *sweep, spans []keys.Span, key []byte) (bool, error) {
+// leads reports whether an entry leads to a row that a replica of this node has, with its value.
+func (w *sweep) leads(index *Index, spans []keys.Span, key []byte) (bool, error) {
 	entry, ok := keys.ParseIndex(key)
 	if !ok {
 		return false, nil
 	}
 	for i := range spans {
 		if spans[i].Holds(entry.Position()) {
-			if e.index.Hints {
-				return w.holdsPlace(e.index, &entry)
+			if index.Hints {
+				return w.holdsPlace(index, &entry)
 			}
-			return w.holds(e.index, &entry)
+			return w.holds(index, &entry)
 		}
 	}
 	return false, nil
@@ -128,16 +144,20 @@ func (e *entrySweep) remove(doomed [][]byte) error {
 	defer s.arrivals.Unlock()
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	spans, err := s.held(e.t.ID)
+	spans, err := s.held(e.known.id)
 	if err != nil {
 		return err
 	}
-	w := e.sweep()
+	in, index := e.installed()
+	if index == nil {
+		return nil // dropping the index removes the entries
+	}
+	w := e.sweep(in)
 	defer w.close()
 	b := s.db.NewBatch()
 	defer b.Close()
 	for _, key := range doomed {
-		good, err := e.good(w, spans, key)
+		good, err := w.leads(index, spans, key)
 		if err != nil {
 			return err
 		}

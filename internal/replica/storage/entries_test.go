@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -131,5 +132,78 @@ func TestTruncateWalksNoIndex(t *testing.T) {
 	sweepEntries(t, s)
 	if got := entryCount(t, s); got != rows/2 || rows == 2*n || lookup() != rows {
 		t.Errorf("%d entries for %d lines", got, rows)
+	}
+}
+
+// TestSweepKeepsEntriesOfNewLists proves that a walk over the entries of a vector index keeps the entries of lists that
+// the index gets during the walk, and removes the entries of lists that it loses during the walk.
+func TestSweepKeepsEntriesOfNewLists(t *testing.T) {
+	s := openMem(t, Options{})
+	if err := own(s); err != nil {
+		t.Fatal(err)
+	}
+	s.InstallTable(nearTable())
+	const rows = 3 * entrySlice
+	rnd := rand.New(rand.NewPCG(1, 1))
+	vectors := make([][]float32, rows)
+	for i := range vectors {
+		vectors[i] = drawVector(rnd)
+		if err := s.Apply(nearInsert(fmt.Sprint(i), vectors[i], 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := nearTableOf(2, 1)
+	changed := false
+	during := func(int) {
+		if changed {
+			return
+		}
+		changed = true
+		s.InstallTable(next)
+		for i, v := range vectors { // as the builder writes them
+			m := insert(fmt.Sprint(i), "c", 1)
+			m.Ops = []command.Op{{Kind: command.OpIndex, Index: nearIndex, Clustering: m.Ops[0].Clustering,
+				Value: next.Indexes[0].Lists[0].AppendEntry(nil, v, m.Token.Position())}}
+			if err := s.Apply(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	count := func() (n int) {
+		lower, upper := indexBounds(nearIndex)
+		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for it.First(); it.Valid(); it.Next() {
+			n++
+		}
+		if err := it.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if err := s.SweepEntries(t.Context(), 1000, during); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != 2*rows {
+		t.Errorf("%d entries are left, want %d", n, 2*rows)
+	}
+	changed = false
+	during = func(int) { s.InstallTable(nearTableOf(2)) }
+	if err := s.SweepEntries(t.Context(), 1000, during); err != nil {
+		t.Fatal(err)
+	}
+	// The first slice was checked against both generations, the other slices against the newer one.
+	if n := count(); n != rows+entrySlice {
+		t.Errorf("%d entries are left, want %d", n, rows+entrySlice)
+	}
+	during = func(int) { s.InstallTable(Table{ID: testTable, Clustering: 1}) }
+	before := s.m.entriesSeen.Load()
+	if err := s.SweepEntries(t.Context(), 1000, during); err != nil {
+		t.Fatal(err)
+	}
+	if seen := s.m.entriesSeen.Load() - before; seen != entrySlice {
+		t.Errorf("the walk looked at %d entries, though the index was dropped after %d", seen, entrySlice)
 	}
 }

@@ -26,15 +26,23 @@ import (
 const nearIndex = testIndex | keys.OrderedIndex
 
 // nearTable is the test table with an index of vectors of column 1, which has one list.
-func nearTable() Table {
-	lists := vector.NewLists(vector.Euclidean, 4)
-	lists.Generation = 1
+func nearTable() Table { return nearTableOf(1) }
+
+// nearTableOf is nearTable with lists of some generations, the newest first.
+func nearTableOf(generations ...uint32) Table {
+	var all []*vector.Lists
+	for _, g := range generations {
+		lists := vector.NewLists(vector.Euclidean, 4)
+		lists.Generation = g
+		all = append(all, lists)
+	}
 	holds := func(r *row.Row, entry []byte) bool {
 		c := r.Cell(1)
-		return c != nil && lists.Holds(entry, vector.ReadVector(nil, c.Value))
+		return c != nil && slices.ContainsFunc(all, func(l *vector.Lists) bool {
+			return l.Holds(entry, vector.ReadVector(nil, c.Value))
+		})
 	}
-	return Table{ID: testTable, Clustering: 1, Indexes: []Index{{ID: nearIndex, Holds: holds, Column: 1,
-		Lists: []*vector.Lists{lists}}}}
+	return Table{ID: testTable, Clustering: 1, Indexes: []Index{{ID: nearIndex, Holds: holds, Column: 1, Lists: all}}}
 }
 
 // nearInsert gives a row a vector.

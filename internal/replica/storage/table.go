@@ -32,6 +32,16 @@ type Table struct {
 	Indexes []Index
 }
 
+// index returns an index of the table, nil if the table has no such index.
+func (t *Table) index(id uint32) *Index {
+	for i := range t.Indexes {
+		if t.Indexes[i].ID == id {
+			return &t.Indexes[i]
+		}
+	}
+	return nil
+}
+
 // Index tells a sweep how to check an entry against its row.
 type Index struct {
 	ID uint32
