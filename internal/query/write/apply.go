@@ -230,6 +230,11 @@ func (x *Execution) addList(o *operation, t *target, into *row.Builder, v []byte
 	}
 	if len(put) > 0 {
 		x.update(o, t, command.ListPut, put...)
+		if o.column.Kind == schema.Static {
+			x.putStatic = true
+		} else {
+			x.putRow = true
+		}
 	}
 	return nil
 }

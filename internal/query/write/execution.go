@@ -197,6 +197,9 @@ type Execution struct {
 	// clear shows masked columns as they are.
 	clear bool
 	stamp stamp // of the statement being added
+	// putRow and putStatic are true if the leader adds list elements to the row being changed, or to the static row,
+	// and may so create it.
+	putRow, putStatic bool
 	// keyed are the values that the row being changed gets in the keys of views.
 	keyed []keyedValue
 	// statement numbers the statements of a batch.
@@ -308,7 +311,7 @@ func (p *Plan) changesName() string {
 func (x *Execution) change(p *Plan, t *target) error {
 	x.row.Reset(t.stamp.timestamp)
 	x.header.Reset(t.stamp.timestamp)
-	x.keyed = x.keyed[:0]
+	x.keyed, x.putRow, x.putStatic = x.keyed[:0], false, false
 	if p.whole {
 		delta := 0
 		if x.decided && len(p.table.Clustering) == 0 {

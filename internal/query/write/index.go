@@ -81,14 +81,15 @@ func (x *Execution) enterElement(g *group, o *operation, clustering, key, value 
 	return nil
 }
 
-// enterBothKeys adds the entries of indexes on key columns for what is written of a row and of the static row.
+// enterBothKeys adds the entries of indexes on key columns for a row and for the static row, if the statement may
+// create them.
 func (x *Execution) enterBothKeys(p *Plan, t *target) error {
-	if p.rows && !x.row.Empty() {
+	if p.rows && (x.putRow || !x.row.Empty()) {
 		if err := x.enterKeys(p, t.group, t.clustering); err != nil {
 			return err
 		}
 	}
-	if len(p.table.Statics) > 0 && !x.header.Empty() {
+	if len(p.table.Statics) > 0 && (x.putStatic || !x.header.Empty()) {
 		return x.enterKeys(p, t.group, nil)
 	}
 	return nil

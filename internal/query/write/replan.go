@@ -43,7 +43,11 @@ func Replan(s *schema.Schema, c *command.Conditional) error {
 	}
 	entries = append(entries, more...)
 	for i := range c.Updates {
-		entries = append(entries, updateEntries(t, &c.Updates[i], c.Rows)...)
+		more, err := updateEntries(t, m.Key, &c.Updates[i], c.Rows)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, more...)
 	}
 	m.Ops, m.SchemaVersion = append(ops, entries...), t.Revision
 	c.Log = logOf(t)
@@ -79,8 +83,9 @@ func entriesOf(t *schema.Table, ix *index, key []byte, o *command.Op) ([]command
 	return expr.IndexOps(t, ix.Index, key, o.Clustering, &r)
 }
 
-// updateEntries are the entries for the elements that an update may put into a list.
-func updateEntries(t *schema.Table, u *command.Update, rows []command.RowRef) []command.Op {
+// updateEntries returns the entries for the elements that an update may put into a list, and those of the indexes on
+// key columns if it may create the row.
+func updateEntries(t *schema.Table, key []byte, u *command.Update, rows []command.RowRef) ([]command.Op, error) {
 	var values [][]byte
 	switch u.Kind {
 	case command.ListSetAt:
@@ -92,6 +97,13 @@ func updateEntries(t *schema.Table, u *command.Update, rows []command.RowRef) []
 	}
 	var ops []command.Op
 	for _, ix := range indexesOf(t) {
+		if u.Kind == command.ListPut && ix.column.Kind.IsKey() {
+			more, err := expr.IndexOps(t, ix.Index, key, rows[u.Row].Clustering, &row.Row{})
+			if err != nil {
+				return nil, err
+			}
+			ops = append(ops, more...)
+		}
 		if ix.column.ID != u.Column {
 			continue
 		}
@@ -102,5 +114,5 @@ func updateEntries(t *schema.Table, u *command.Update, rows []command.RowRef) []
 			}
 		}
 	}
-	return ops
+	return ops, nil
 }
