@@ -3,6 +3,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -11,12 +12,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -148,6 +152,63 @@ func TestBuildOfChangedTable(t *testing.T) {
 	if entries() != 0 {
 		t.Error("the build of a dropped table's index left entries")
 	}
+}
+
+// TestDropIndexDuringRead proves that a read by an index that is dropped during the read is planned again: without the
+// index it finds all rows, or is refused where it would have to filter.
+func TestDropIndexDuringRead(t *testing.T) {
+	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	c, err := rawclient.Dial(t.Context(), n.CQLAddr().String(), rawclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	do := func(statements ...string) {
+		t.Helper()
+		for _, q := range statements {
+			if _, err := c.Query(q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	do("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE k.t (k int PRIMARY KEY, v int)", "CREATE INDEX i ON k.t (v)")
+	for i := range 100 {
+		do(fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, 1)", i))
+	}
+	table := n.catalog.Snapshot().Table("k", "t")
+	read := &command.Read{Table: table.ID, Level: dberr.Quorum, Now: time.Now().Unix(),
+		Index: &command.IndexLookup{Index: table.Indexes["i"].ID, Value: []byte{0, 0, 0, 1}}}
+	v := &dropping{drop: func() { do("DROP INDEX k.i") }}
+	if err := n.coordinator.Read(t.Context(), read, v); !errors.Is(err, coordinator.ErrStaleSchema) {
+		t.Errorf("the read ends with %v after %d rows", err, v.rows)
+	}
+	if err := n.coordinator.Read(t.Context(), read, v); !errors.Is(err, coordinator.ErrStaleSchema) {
+		t.Errorf("a read that was planned before the index was dropped ends with %v", err)
+	}
+}
+
+// dropping is a visitor that has an index dropped before its first row.
+type dropping struct {
+	drop func()
+	rows int
+}
+
+func (d *dropping) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	if d.drop != nil {
+		d.drop()
+		d.drop = nil
+	}
+	return command.More, nil
+}
+
+func (d *dropping) Row([]byte, *row.Row) (command.Step, error) {
+	d.rows++
+	return command.More, nil
 }
 
 // The stored tables that every schema has are known to the store, so that what was deleted in them is swept: it could

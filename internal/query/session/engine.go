@@ -385,6 +385,9 @@ func clientError(err error, r *Request, kind StatementKind) error {
 	case errors.Is(err, coordinator.ErrStaleSchema):
 		// A part of the request came before a schema change, and may have been done; or there was one change after the
 		// other.
+		if kind == KindSelect {
+			return &dberr.ReadTimeout{Level: r.Consistency, BlockFor: 1}
+		}
 		return &dberr.WriteTimeout{Level: r.Consistency, BlockFor: 1, WriteType: writeTypes[kind]}
 	}
 	return err

@@ -266,3 +266,53 @@ func TestRepeatIsTraced(t *testing.T) {
 		t.Errorf("the trace tells of %d repetitions", again)
 	}
 }
+
+// outdated is a reader of which the first read passes some partitions on and then finds its index dropped.
+type outdated struct {
+	read.Reader
+	drop func()
+}
+
+func (o *outdated) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
+	if o.drop == nil {
+		return o.Reader.Read(ctx, r, v)
+	}
+	drop := o.drop
+	o.drop = nil
+	if err := o.Reader.Read(ctx, r, v); err != nil {
+		return err
+	}
+	drop()
+	return coordinator.ErrStaleSchema
+}
+
+// TestRebindRead proves (SE5) that a SELECT whose index is dropped while it reads is bound again and finds all rows, or
+// gets the error of a SELECT that has to filter.
+func TestRebindRead(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"SELECT count(*) FROM ks.t WHERE x = 'x' ALLOW FILTERING", ""},
+		{"SELECT count(*) FROM ks.t WHERE x = 'x'", "ALLOW FILTERING"},
+	} {
+		w := newWorld(t, Options{})
+		w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, x text)")
+		w.query(t, "CREATE INDEX i ON ks.t (x)")
+		for k := range 20 {
+			w.query(t, fmt.Sprintf("INSERT INTO ks.t (k, x) VALUES (%d, 'x')", k))
+		}
+		st, err := w.parse([]byte(test.text), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Request{Text: []byte(test.text)}
+		want := w.fetch(st, st.reader, r)
+		got := w.fetch(st, &outdated{st.reader, func() { w.query(t, "DROP INDEX ks.i") }}, r)
+		switch {
+		case test.want != "":
+			if got.Err == nil || !strings.Contains(got.Err.Error(), test.want) {
+				t.Errorf("%s: %v, want an error that names %s", test.text, got.Err, test.want)
+			}
+		case got.Err != nil || got.Cells != want.Cells:
+			t.Errorf("%s: %q (%v), want %q", test.text, got.Cells, got.Err, want.Cells)
+		}
+	}
+}

@@ -97,19 +97,28 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	again, before := repetition{engine: s.engine, began: began}, len(sc.check.Warnings)
 	var err error
 	for {
+		if errors.Is(err, coordinator.ErrStaleSchema) { // the attempt before read by an index that has been dropped
+			sc.check.Warnings = sc.check.Warnings[:before]
+			if st, err = s.rebindRead(ctx, c, st, sc, &o); err != nil {
+				break
+			}
+		}
 		sc.page.Cells, sc.check.Warnings = c.Result.Cells[:0], sc.check.Warnings[:before]
 		err = st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
 		s.engine.results.used.Add(-int64(sc.page.Held))
 		c.Result.Cells, c.Result.Charge = sc.page.Cells, sc.page.Charge
 		late := !c.MayBlock && s.engine.coordinator.Waits() && throttled(err)
-		if !late && !errors.Is(err, coordinator.ErrRepeat) {
+		stale := errors.Is(err, coordinator.ErrStaleSchema) && s.engine.opts.Now().Sub(began) <= rebindTime
+		if !late && !stale && !errors.Is(err, coordinator.ErrRepeat) {
 			break
 		}
 		if !c.MayBlock {
 			return Offload // which begins anew, and may wait
 		}
-		if err = again.wait(ctx, r.Consistency); err != nil {
-			break
+		if !stale {
+			if err = again.wait(ctx, r.Consistency); err != nil {
+				break
+			}
 		}
 	}
 	c.Result.Warnings = append(append(c.Result.Warnings, sc.check.Warnings...), sc.page.Warnings...)
@@ -128,6 +137,29 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		c.Result.PagingState = append([]byte(nil), sc.page.PagingState...)
 	}
 	return Done
+}
+
+// rebindRead waits for the schema change that has outdated a SELECT, and binds the SELECT again.
+func (s *Session) rebindRead(ctx context.Context, c *Call, st *statement, sc *scratch, o *read.Options) (*statement,
+	error) {
+	s.engine.awaitChange(ctx, st.tables)
+	next, err := s.engine.parse([]byte(st.text), st.keyspace)
+	if err == nil {
+		err = s.check(next) // another table may have the name now
+	}
+	if err == nil && next.read == nil {
+		err = coordinator.ErrStaleSchema
+	}
+	if err != nil {
+		return st, err
+	}
+	if err := next.bindings(&sc.bindings, &c.Request); err != nil {
+		return st, err
+	}
+	if o.Clear = s.clear(next.tables); sc.check.On() {
+		err = guardSelect(&sc.check, next, &c.Request)
+	}
+	return next, err
 }
 
 // throttled reports whether a request was refused because its partition has spent what it may take for now.

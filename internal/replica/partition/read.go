@@ -4,9 +4,11 @@ package partition
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 // Read passes what c finds in this partition to v, in order. It is linearizable, whatever its level, for only the
@@ -55,6 +57,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	default:
 		err = r.host.store.Read(ctx, p.c, p)
 	}
+	err = staleIndex(err)
 	price, passed := p.Price(c), p.passed && f == nil
 	r.hasRead(c.Claimant, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
@@ -77,6 +80,14 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	p.begin(nil, nil)
 	r.host.readers.Put(p)
+	return err
+}
+
+// staleIndex turns the store's error for a dropped index into the partition's error for an outdated plan.
+func staleIndex(err error) error {
+	if err != nil && errors.Is(err, storage.ErrNoIndex) {
+		return ErrStaleSchema
+	}
 	return err
 }
 

@@ -16,8 +16,9 @@ var ErrClosed = errors.New("replica is closed")
 // write that is told so survives is not known.
 var ErrStopped = errors.New("store stopped after a disk error")
 
-// ErrStaleSchema says that a mutation was planned for an older revision of its table than the replica requires. Nothing
-// was done; a caller that binds the statement again may repeat it.
+// ErrStaleSchema says that a mutation was planned for an older revision of its table than the replica requires, or that
+// a read was planned with an index that has been dropped. Nothing was written; a caller that binds the statement again
+// may repeat it.
 var ErrStaleSchema = errors.New("planned for an older revision of the table")
 
 // WrongRange says that a command is not, or not wholly, for this replica: the sender's map is old. Nothing was done.

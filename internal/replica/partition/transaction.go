@@ -123,7 +123,7 @@ func (t *Txn) read(ctx context.Context, q *command.Read, v command.Visitor) erro
 		r.host.readers.Put(m)
 	}()
 	q.Level = dberr.Serial
-	err := t.pinned.Read(ctx, q, m)
+	err := staleIndex(t.pinned.Read(ctx, q, m))
 	price := m.Price(q)
 	t.rows += m.Rows
 	t.bytes += m.Bytes

@@ -32,7 +32,7 @@ func (w *entryWalk) ordered() error {
 	r := &entryRange{entryWalk: w}
 	index := rd.orderedIndex()
 	if index == nil {
-		return &refusal{errNoValues} // the store has not been told of it
+		return &refusal{ErrNoIndex}
 	}
 	r.begin, r.limit = w.span()
 	r.bound()
@@ -275,6 +275,3 @@ func (r *entryRange) single() (single, valid bool, err error) {
 	step, err := r.row(place)
 	return true, valid && step != command.Stop, err
 }
-
-// errNoValues says that an index cannot be read in the order of its values here.
-var errNoValues = errors.New("the index is not one whose values are in order")

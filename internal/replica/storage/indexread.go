@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -47,6 +48,26 @@ func (rd *reader) readIndex() error {
 		err = rd.walkEntries(&e)
 	}
 	return errors.Join(err, e.it.Close())
+}
+
+// ErrNoIndex is returned for a read by an index that has been dropped, or by vector lists that have been. The rows that
+// were passed on may not be all. The caller has to plan the read again by a newer schema.
+var ErrNoIndex = errors.New("the index was dropped")
+
+// checkIndexes returns ErrNoIndex if an index that was read has been dropped. Entries are removed only after the index
+// is no longer installed, so a read that ends while it is installed has seen all of them. An index with an ID that the
+// store has not been told of yet is one of a newer schema, whose entries are in the store.
+func (rd *reader) checkIndexes() error {
+	in, next := rd.t.installed.Load(), rd.s.next.Load()
+	dropped := func(id uint32) bool {
+		return id&^(keys.OrderedIndex|keys.HintSpace) < next && (in == nil || in.index(id) == nil)
+	}
+	look := rd.r.Index
+	if len(look.All) == 0 && dropped(look.Index) ||
+		slices.ContainsFunc(look.All, func(t command.IndexTerm) bool { return dropped(t.Index) }) {
+		return &refusal{ErrNoIndex}
+	}
+	return nil
 }
 
 // openTable makes the iterator over all rows of the table.

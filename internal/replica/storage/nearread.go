@@ -5,7 +5,6 @@ package storage
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -99,9 +98,6 @@ func compareLeads(a, b *lead, atA, atB []byte) int {
 	return cmp.Or(bytes.Compare(atA, atB), cmp.Compare(a.code, b.code))
 }
 
-// errNoLists says that a search names lists that are not known here.
-var errNoLists = errors.New("the index has no such lists of vectors")
-
 // readNear reads the rows that are near to a vector.
 func (rd *reader) readNear() error {
 	w := &entryWalk{rd: rd}
@@ -115,7 +111,7 @@ func (rd *reader) readNear() error {
 	}()
 	column, lists := rd.lists()
 	if lists == nil || len(rd.r.Index.Near) != 4*lists.Dimension {
-		return &refusal{errNoLists}
+		return &refusal{ErrNoIndex}
 	}
 	n.search = lists.NewSearch(vector.ReadVector(nil, rd.r.Index.Near))
 	n.stamp = rd.s.near.now() // before what is read by it is opened

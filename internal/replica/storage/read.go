@@ -96,6 +96,9 @@ func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor
 		err = rd.readChanges()
 	case r.Index != nil:
 		err = rd.readIndex()
+		if err == nil {
+			err = rd.checkIndexes()
+		}
 	case r.Key != nil:
 		err = rd.readPartition()
 	default:

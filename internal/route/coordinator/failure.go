@@ -13,8 +13,9 @@ import (
 // errNoReplica says that the map names no replica that this node can ask. The map may change.
 var errNoReplica = errors.New("no replica can be reached")
 
-// ErrStaleSchema is returned for a write whose statement was bound to an older revision of its table. Nothing was done;
-// the session binds it again and repeats it.
+// ErrStaleSchema is returned for a write whose statement was bound to an older revision of its table, and for a read by
+// an index that was dropped. Nothing was written; the rows that a read has passed on may not be all. The session binds
+// the statement again and repeats it.
 var ErrStaleSchema = partition.ErrStaleSchema
 
 // gone reports whether an error says that there was no replica to ask. Nothing was done.
@@ -97,7 +98,7 @@ func (e *errand) readError(err error, dataPresent bool) error {
 	}
 	late := &dberr.ReadTimeout{Level: e.level, BlockFor: max(e.required, 1), DataPresent: dataPresent}
 	switch {
-	case isAnswer(err) || errors.Is(err, ErrRepeat):
+	case isAnswer(err) || errors.Is(err, ErrRepeat) || errors.Is(err, ErrStaleSchema):
 		return err
 	case gone(err):
 		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
