@@ -25,6 +25,12 @@ import (
 const (
 	// chunkRows is how many rows a build reads before it writes their entries.
 	chunkRows = 2000
+	// chunkRowBytes bounds the size in bytes of the rows of a chunk, and chunkEntryBytes the size of their entries. Both
+	// are exceeded by one row at most. mutationBytes bounds the entries of one mutation: the rows that a logical
+	// partition has in a chunk are divided among several mutations.
+	chunkRowBytes   = 16 << 20
+	chunkEntryBytes = 4 << 20
+	mutationBytes   = 256 << 10
 	// chunkLooked is how many keys with nothing in them it looks at before it goes on with another command.
 	chunkLooked = 100_000
 	// awaitMax is how long CREATE INDEX waits, so that the index of a small table is ready when the statement returns.
@@ -278,7 +284,7 @@ func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int,
 		if v.table, v.index, err = b.current(id); err != nil {
 			return rows, err
 		}
-		v.mutations, v.rows, v.looked, v.full, v.whole = nil, 0, 0, false, false
+		v.begin(&read)
 		read.Table, read.Now = v.table.ID, b.Past()
 		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.DroppedIDs()
 		if err := b.giveWay(ctx); err != nil {
@@ -324,7 +330,7 @@ func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) err
 		read.Claimant = who
 		return false, b.Table.Read(ctx, read, v)
 	})
-	if err != nil || len(v.mutations) == 0 {
+	if v.end(); err != nil || len(v.mutations) == 0 {
 		return err
 	}
 	return b.patiently(ctx, func(who share.Claimant) (progress bool, err error) {

@@ -33,6 +33,7 @@ type world struct {
 	before   func() // what happens between a chunk's read and its write
 	refuse   int    // how many writes are refused with ErrAgain, or by a throughput
 	reads    []command.Read
+	written  func(ms []command.Mutation) // hears of each chunk
 }
 
 func (w *world) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
@@ -44,6 +45,9 @@ func (w *world) Write(ctx context.Context, ms []command.Mutation, level dberr.Co
 	[]command.Mutation, error) {
 	if w.before != nil {
 		w.before()
+	}
+	if w.written != nil {
+		w.written(ms)
 	}
 	if w.refuse > 0 {
 		if w.refuse--; w.refuse%2 == 0 {
@@ -336,5 +340,62 @@ func TestBuildGoesOn(t *testing.T) {
 		if got := w.found(index.ID, key); got != n {
 			t.Errorf("%s: the index finds %d rows of %d", key, got, n)
 		}
+	}
+}
+
+// TestBuildIsBoundedInBytes proves that the entries of a chunk, and those of a mutation, are bounded in bytes by more
+// than the entries of one row, and one entry, never; that rows are, too; and that the index is complete.
+func TestBuildIsBoundedInBytes(t *testing.T) {
+	w := newWorld(t)
+	const rows, perRow, size = 40, 10, 60_000
+	w.insert("k", rows)
+	w.insert("l", 3)
+	w.apply(createIndex())
+	index := w.schema().Table("ks", "t").Indexes["i"]
+	b := w.builder()
+	b.Entries = func(_ *schema.Table, ix *schema.Index, _, clustering []byte, _ *row.Row) ([]command.Op, error) {
+		var ops []command.Op
+		for i := range perRow {
+			value := append(bytes.Repeat([]byte{'v'}, size), byte('a'+i))
+			ops = append(ops, command.Op{Kind: command.OpIndex, Index: ix.ID, Clustering: clustering, Value: value})
+		}
+		return ops, nil
+	}
+	entries := 0
+	w.written = func(ms []command.Mutation) {
+		total := 0
+		for _, m := range ms {
+			bytes := 0
+			for _, op := range m.Ops {
+				bytes += len(op.Value)
+				entries++
+			}
+			if total += bytes; bytes == 0 || bytes > mutationBytes {
+				t.Errorf("a mutation has %d bytes in %d entries", bytes, len(m.Ops))
+			}
+		}
+		if total > chunkEntryBytes+perRow*(size+1) {
+			t.Errorf("a chunk has %d bytes", total)
+		}
+	}
+	b.Build(t.Context(), index.ID)
+	if b.Building(index) || entries != (rows+3)*perRow {
+		t.Errorf("%d entries were written, building %v", entries, b.Building(index))
+	}
+	// Rows without entries end a chunk by their size.
+	large := bytes.Repeat([]byte("x"), 1<<20)
+	v := &visitor{entries: func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([]command.Op, error) {
+		return nil, nil
+	}, table: w.schema().Table("ks", "t"), index: index}
+	v.begin(&command.Read{})
+	if _, err := v.Partition(1, []byte("k"), nil); err != nil {
+		t.Fatal(err)
+	}
+	seen, step := 0, command.More
+	for ; step == command.More && seen < 100; seen++ {
+		step, _ = v.Row([]byte("c"), &row.Row{Cells: []row.Cell{{Value: large}}})
+	}
+	if seen != chunkRowBytes>>20 {
+		t.Errorf("a chunk has %d rows of 1 MiB", seen)
 	}
 }

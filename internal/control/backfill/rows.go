@@ -18,31 +18,64 @@ type visitor struct {
 	table     *schema.Table
 	index     *schema.Index
 	mutations []command.Mutation
-	rows      int
-	looked    int // keys with nothing in them
-	full      bool
-	whole     bool // the last partition was read to its end
-	token     token.Token
-	key       []byte
+	// bytes is the size of the entries of the last mutation.
+	bytes int
+	// partitions, rows, rowBytes and entryBytes are what the chunk has.
+	partitions, rows, rowBytes, entryBytes int
+
+	looked int // keys with nothing in them
+	full   bool
+	whole  bool // the last partition was read to its end
+	token  token.Token
+	key    []byte
 	// clustering is the last row's; nil before the first row of a partition.
 	clustering []byte
+	// resumed is the key of the partition that the chunk goes on in, whose static row was entered before.
+	resumed []byte
 }
 
-// Partition begins a mutation for the logical partition.
+// begin prepares the visitor for the chunk that a read is for.
+func (v *visitor) begin(read *command.Read) {
+	v.mutations, v.bytes, v.partitions, v.rows, v.rowBytes, v.entryBytes = nil, 0, 0, 0, 0, 0
+	v.looked, v.full, v.whole, v.resumed = 0, false, false, nil
+	if !read.AfterPartition && len(read.AfterClustering) > 0 {
+		v.resumed = read.AfterKey
+	}
+}
+
+// ends reports whether the chunk has all that it may.
+func (v *visitor) ends() bool {
+	return v.partitions > chunkRows || v.rows >= chunkRows || v.rowBytes >= chunkRowBytes ||
+		v.entryBytes >= chunkEntryBytes
+}
+
+// Partition implements command.Visitor.
 func (v *visitor) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
-	if len(v.mutations) >= chunkRows {
+	if v.partitions++; v.partitions > 1 && v.ends() {
 		v.full, v.whole = true, true // go on after the partition before this one
 		return command.Stop, nil
 	}
-	v.token, v.key, v.clustering = tok, append([]byte(nil), key...), nil
-	m := command.Mutation{Table: v.table.ID, Token: tok, Key: v.key, SchemaVersion: v.table.Revision}
-	if static != nil && v.kind(schema.Static, schema.PartitionKey) {
-		if err := v.enter(&m, nil, static); err != nil {
-			return command.Stop, err
-		}
+	v.token, v.key, v.clustering = tok, bytes.Clone(key), nil
+	v.addMutation()
+	if static != nil && v.kind(schema.Static, schema.PartitionKey) && !bytes.Equal(key, v.resumed) {
+		return command.More, v.enter(nil, static)
 	}
-	v.mutations = append(v.mutations, m)
 	return command.More, nil
+}
+
+// end drops the last mutation if it has no entries.
+func (v *visitor) end() {
+	if n := len(v.mutations); n > 0 && len(v.mutations[n-1].Ops) == 0 {
+		v.mutations = v.mutations[:n-1]
+	}
+}
+
+// addMutation begins a mutation for the current partition. One without entries is used again.
+func (v *visitor) addMutation() {
+	v.end()
+	v.mutations = append(v.mutations, command.Mutation{Table: v.table.ID, Token: v.token, Key: v.key,
+		SchemaVersion: v.table.Revision})
+	v.bytes = 0
 }
 
 // Passed implements command.Walker: a chunk ends where the table has nothing for long.
@@ -56,14 +89,16 @@ func (v *visitor) Passed(tok token.Token, key []byte, looked int) (command.Step,
 
 // Row adds the entries of a row.
 func (v *visitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
-	m := &v.mutations[len(v.mutations)-1]
-	v.clustering = append([]byte(nil), clustering...)
+	v.clustering = bytes.Clone(clustering)
 	if !v.kind(schema.Static) {
-		if err := v.enter(m, v.clustering, r); err != nil {
+		if err := v.enter(v.clustering, r); err != nil {
 			return command.Stop, err
 		}
 	}
-	if v.rows++; v.rows >= chunkRows {
+	for i := range r.Cells {
+		v.rowBytes += len(r.Cells[i].Path) + len(r.Cells[i].Value)
+	}
+	if v.rows++; v.ends() {
 		v.full = true
 		return command.Stop, nil
 	}
@@ -76,11 +111,19 @@ func (v *visitor) kind(of ...schema.ColumnKind) bool {
 	return c != nil && slices.Contains(of, c.Kind)
 }
 
-func (v *visitor) enter(m *command.Mutation, clustering []byte, r *row.Row) error {
-	ops, err := v.entries(v.table, v.index, m.Key, clustering, r)
+// enter adds the entries of a row to the last mutation, and to further ones where that becomes too large.
+func (v *visitor) enter(clustering []byte, r *row.Row) error {
+	ops, err := v.entries(v.table, v.index, v.key, clustering, r)
 	for i := range ops {
+		size := len(ops[i].Value) + len(clustering) + len(v.key)
+		if v.bytes > 0 && v.bytes+size > mutationBytes {
+			v.addMutation()
+		}
+		v.bytes += size
+		v.entryBytes += size
 		ops[i].Value = bytes.Clone(ops[i].Value) // a view over the row
+		m := &v.mutations[len(v.mutations)-1]
+		m.Ops = append(m.Ops, ops[i])
 	}
-	m.Ops = append(m.Ops, ops...)
 	return err
 }
