@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
@@ -64,30 +65,31 @@ func identities(c *x509.Certificate) (out []string) {
 }
 
 // certificateRole returns the role that a verified certificate stands for, empty if for none and a password may do.
-func (n *Node) certificateRole(from netip.Addr, c *x509.Certificate) (string, error) {
+func (n *Node) certificateRole(from netip.Addr, c *x509.Certificate) (access.Login, error) {
 	state := n.authority.State()
 	for _, identity := range identities(c) {
 		role := state.Identity(identity)
 		if role == "" {
 			continue
 		}
+		login := access.Login{Role: role, Version: state.Role(role).Version()}
 		var err error
 		if !n.authority.Subject(role).Login {
 			err = &dberr.BadCredentials{Message: role + " is not permitted to log in"}
-			role = ""
+			login = access.Login{}
 		}
-		n.auditLogin(from, state.Identity(identity), err)
-		return role, err
+		n.auditLogin(from, role, err)
+		return login, err
 	}
 	if n.opts.Auth.Certificates != "required" {
-		return "", nil
+		return access.Login{}, nil
 	}
 	err := &dberr.BadCredentials{Message: "The certificate stands for no role: ADD IDENTITY '" + identities(c)[0] +
 		"' TO ROLE ..."}
 	n.auditLogin(from, "", err)
 	n.log.LogAttrs(context.Background(), slog.LevelWarn, "login failed", slog.Any("from", from),
 		slog.String("error", err.Error()))
-	return "", err
+	return access.Login{}, err
 }
 
 func (n *Node) certificateFiles() (paths []string) {

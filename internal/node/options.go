@@ -148,6 +148,9 @@ type AuthOptions struct {
 	// Certificates has client certificates stand for roles (ADD IDENTITY): optional, which asks clients whose
 	// certificate stands for none for a password, or required. Empty: they stand for nobody.
 	Certificates string `yaml:"certificates"`
+	// EndChangedLogins closes the connections of a role when its password or LOGIN is changed. Connections of a dropped
+	// role are always closed.
+	EndChangedLogins bool `yaml:"end_sessions_on_credential_change"`
 	// OpenPages are pages of HTTP, of metrics, status and history, that need no login.
 	OpenPages []string `yaml:"open_pages"`
 }

@@ -58,3 +58,16 @@ func (n *Node) ensureOnce(ctx context.Context, users []string) error {
 	defer cancel()
 	return n.changer.EnsureRoles(ctx, users)
 }
+
+// endLogins closes the connections of clients whose role was dropped or, if the configuration says so, whose
+// credentials were changed.
+func (n *Node) endLogins() {
+	server := n.gated.Load()
+	if server == nil {
+		return // no client has connected yet
+	}
+	if count := server.EndLogins(n.authority.Ended); count > 0 {
+		n.log.LogAttrs(context.Background(), slog.LevelInfo, "closed connections of dropped or changed roles",
+			slog.Int("connections", count))
+	}
+}

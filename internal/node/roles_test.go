@@ -8,6 +8,8 @@ import (
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // withRole starts a node without HTTP on a port of its own, calls f with a session of a role, and ends both.
@@ -97,4 +99,51 @@ func TestRolesSurvive(t *testing.T) {
 	run(AuthOptions{Roles: true}, "app", "a", func(s *gocql.Session) {
 		refused(s, "SELECT * FROM ks.t", "User app has no SELECT permission on <table ks.t> or any of its parents")
 	})
+}
+
+// TestSessionsEndWithTheirRole proves that the node closes the connections of a role that is dropped, those of a role
+// whose password is changed if the configuration says so, and no others.
+func TestSessionsEndWithTheirRole(t *testing.T) {
+	t.Parallel()
+	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
+		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, EndChangedLogins: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	login := func(role, password string) *gocql.Session {
+		t.Helper()
+		s, err := as(n.CQLAddr().String(), role, password)
+		if err != nil {
+			t.Fatalf("%s: %v", role, err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	connections := func(role string) (count int) {
+		for _, c := range n.cql.Clients() {
+			if c.Ready && c.User == role {
+				count++
+			}
+		}
+		return count
+	}
+	boss := login("boss", "b")
+	must := func(text string) {
+		t.Helper()
+		if err := boss.Query(text).Exec(); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	for _, end := range []string{"ALTER ROLE app WITH PASSWORD = 'b'", "DROP ROLE app"} {
+		must("CREATE ROLE IF NOT EXISTS app WITH PASSWORD = 'a' AND LOGIN = true")
+		must("ALTER ROLE app WITH PASSWORD = 'a'")
+		login("app", "a")
+		if connections("app") == 0 {
+			t.Fatal("there is no connection to end")
+		}
+		must(end)
+		poll.Until(t, "the connections are closed", func() bool { return connections("app") == 0 })
+	}
+	must("LIST ROLES")
 }

@@ -108,6 +108,7 @@ func (n *Node) followRecords() error {
 func (n *Node) install(old, next *meta.State) {
 	if n.authority != nil && old.Roles != next.Roles {
 		n.authority.Set(next.Roles)
+		n.endLogins()
 	}
 	n.installer.Install(old, next)
 	n.host.SetThroughputs(throughput.Divide(next))

@@ -121,11 +121,14 @@ func (n *Node) listenAdmin() net.Listener {
 
 // logIn is how the gate knows who may do what.
 func (n *Node) logIn(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error) {
-	role, err := n.logins.Authenticate(ctx, from, name, password)
+	login, err := n.logins.Authenticate(ctx, from, name, password)
 	if err != nil {
 		return nil, err
 	}
-	who := n.authority.Subject(role)
+	who := n.authority.Subject(login.Role)
+	if n.authority.Ended(&login) { // between the two lines above
+		who = access.Ended(login.Role)
+	}
 	return who, who.Admit(n.opts.DataCenter, from)
 }
 

@@ -388,6 +388,7 @@ func TestLaws(t *testing.T) {
 // does not know are refused by name.
 func TestRecordsOfLaterBuilds(t *testing.T) {
 	r := &Role{Name: "r", Login: true, Hash: "h", MemberOf: []string{"a"}, Low: true,
+		ID: RoleID{1, 15: 2}, Credentials: 300,
 		Grants: map[Resource]Permissions{OfTable("ks", "t"): Of(Select)}}
 	b := r.Append(nil)
 	b = append(b[:len(b)-1], 0x0e, 2, 'x', 'y', 0) // one more field, before the end
@@ -395,7 +396,7 @@ func TestRecordsOfLaterBuilds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := got.Append(nil); string(again) != string(b) || !got.Low {
+	if again := got.Append(nil); string(again) != string(b) || !got.Low || got.Version() != r.Version() {
 		t.Errorf("a later build's field was lost:\n got %x\nwant %x", again, b)
 	}
 	for name, bad := range map[string][]byte{"format": {9}, "empty": {}, "cut": b[:len(b)-6]} {

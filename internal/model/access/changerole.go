@@ -13,6 +13,8 @@ type CreateRole struct {
 	Name        string
 	IfNotExists bool
 	Attributes  Attributes
+	// ID identifies the record. It is drawn at random by the caller.
+	ID RoleID
 }
 
 func (c *CreateRole) apply(s *State, w *World) (*State, []string, error) {
@@ -38,7 +40,7 @@ func (c *CreateRole) apply(s *State, w *World) (*State, []string, error) {
 		}
 		return nil, nil, dberr.Invalidf("%s already exists", c.Name)
 	}
-	return s.WithRole(c.Attributes.give(Role{Name: c.Name})).Made(w.Actor, OfRole(c.Name)), nil, nil
+	return s.WithRole(c.Attributes.give(Role{Name: c.Name, ID: c.ID})).Made(w.Actor, OfRole(c.Name)), nil, nil
 }
 
 // NameBytesMax bounds the name of a role.
@@ -73,7 +75,11 @@ func (c *AlterRole) apply(s *State, w *World) (*State, []string, error) {
 		return nil, nil, dberr.Invalidf("Role %s is a user of the configuration: its password is changed there, "+
 			"and it always has LOGIN and SUPERUSER", c.Name)
 	}
-	return s.WithRole(a.give(*r)), nil, nil
+	next := a.give(*r)
+	if a.Hash != nil || next.Login != r.Login {
+		next.Credentials++
+	}
+	return s.WithRole(next), nil, nil
 }
 
 func (c *AlterRole) authorize(who *Subject) error {

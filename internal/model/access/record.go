@@ -3,6 +3,7 @@
 package access
 
 import (
+	"encoding/binary"
 	"errors"
 	"maps"
 	"net/netip"
@@ -136,8 +137,12 @@ const (
 	flagConfigured
 )
 
-// roleLow is the field of a role of low priority, which may be passed over.
-const roleLow = 1
+// The fields of a role's record, all of which may be passed over.
+const (
+	roleLow         = 1 // the role is of low priority
+	roleID          = 2 // Role.ID
+	roleCredentials = 3 // Role.Credentials
+)
 
 // Append appends the encoded role without its name: the format, the flags, the hash, the lists, the grants ascending by
 // their paths, and fields, those of later builds last.
@@ -167,6 +172,12 @@ func (r *Role) Append(dst []byte) []byte {
 	}
 	if r.Low {
 		w.Field(roleLow, false, nil)
+	}
+	if r.ID != (RoleID{}) {
+		w.Field(roleID, false, r.ID[:])
+	}
+	if r.Credentials > 0 {
+		w.Field(roleCredentials, false, binary.AppendUvarint(nil, r.Credentials))
 	}
 	w.Raw(r.rest)
 	w.EndFields()
@@ -217,6 +228,12 @@ func DecodeRole(name string, src []byte) (*Role, error) {
 		switch {
 		case f.Number == roleLow:
 			role.Low = true
+			continue
+		case f.Number == roleID && len(f.Value) == len(role.ID):
+			role.ID = RoleID(f.Value)
+			continue
+		case f.Number == roleCredentials:
+			role.Credentials, _ = binary.Uvarint(f.Value)
 			continue
 		case f.Must && refused == 0:
 			refused = f.Number

@@ -26,6 +26,11 @@ type Role struct {
 	Low bool
 	// Configured says that the record was made for a user of a configuration, which has the password.
 	Configured bool
+	// ID identifies the record: a role that is created after one of the same name was dropped has another. It is zero
+	// in records of builds that had no such field, and of users of a configuration.
+	ID RoleID
+	// Credentials counts the changes of the password and of LOGIN.
+	Credentials uint64
 	// Grants are the permissions of the role itself. There are no empty sets.
 	Grants map[Resource]Permissions
 	// rest has the fields that a later build has added, as they came.

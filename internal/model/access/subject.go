@@ -19,6 +19,8 @@ type Subject struct {
 	// Roles are those of State.Memberships.
 	Roles []string
 
+	configured  bool
+	version     RoleVersion
 	datacenters []string
 	// bound says that the role is served from the addresses of groups only.
 	bound  bool
@@ -40,7 +42,7 @@ type space struct {
 func (s *State) Resolve(name string, configured bool) *Subject {
 	out := &Subject{
 		Name: name, Superuser: configured || s.Superuser(name), Login: configured, Roles: s.Memberships(name),
-		grants: map[Resource]Permissions{},
+		grants: map[Resource]Permissions{}, configured: configured, version: s.Role(name).Version(),
 	}
 	if r := s.Role(name); r != nil {
 		out.Login, out.Low = out.Login || r.Login, r.Low
@@ -61,6 +63,12 @@ func (s *State) Resolve(name string, configured bool) *Subject {
 	out.index()
 	return out
 }
+
+// Version is that of the record that the subject was resolved from; zero if there was none.
+func (s *Subject) Version() RoleVersion { return s.version }
+
+// Ended returns the subject of a session whose role has been dropped: nothing is allowed to it.
+func Ended(name string) *Subject { return &Subject{Name: name, Roles: []string{name}} }
 
 // index prepares what is asked for with every statement.
 func (s *Subject) index() {

@@ -11,6 +11,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/google/uuid"
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/ilion-db/ilion/internal/model/access"
@@ -98,7 +99,8 @@ func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error
 			yes := true
 			a.Login = &yes
 		}
-		return &access.CreateRole{Name: s.Role.Name, IfNotExists: s.IfNotExists, Attributes: a}, err
+		return &access.CreateRole{Name: s.Role.Name, IfNotExists: s.IfNotExists, Attributes: a,
+			ID: access.RoleID(uuid.New())}, err
 	case *parser.AlterRole:
 		own := r.Who.Name == s.Role.Name
 		a, err := e.attributes(ctx, &s.Options, own || r.Who.May(access.Alter, access.OfRole(s.Role.Name)))

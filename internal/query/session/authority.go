@@ -23,7 +23,9 @@ import (
 type Authority struct {
 	datacenter string
 	configured func(name string) bool
-	present    atomic.Pointer[era]
+	// strict is true if a change of the password or of LOGIN ends sessions.
+	strict  bool
+	present atomic.Pointer[era]
 }
 
 // era is one state of the roles, with the roles that were resolved in it.
@@ -32,10 +34,10 @@ type era struct {
 	subjects sync.Map // name -> *access.Subject
 }
 
-// NewAuthority makes an authority for a node in a data centre. configured reports whether a name is a user of the
-// node's configuration.
-func NewAuthority(datacenter string, configured func(name string) bool) *Authority {
-	a := &Authority{datacenter: datacenter, configured: configured}
+// NewAuthority makes an authority for a node in a data center. configured reports whether a name is a user of the
+// node's configuration. If strict is true, a change of the password or of LOGIN ends the sessions of a role.
+func NewAuthority(datacenter string, configured func(name string) bool, strict bool) *Authority {
+	a := &Authority{datacenter: datacenter, configured: configured, strict: strict}
 	a.Set(&access.State{})
 	return a
 }
@@ -48,6 +50,9 @@ func (a *Authority) State() *access.State { return a.present.Load().state }
 
 // Subject is a role at the present state.
 func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.present.Load(), name) }
+
+// Ended reports whether the sessions that began with a login have ended: see access.Login.Ends.
+func (a *Authority) Ended(l *access.Login) bool { return l.Ends(a.Subject(l.Role), a.strict) }
 
 // Datacenter is that of the node.
 func (a *Authority) Datacenter() string { return a.datacenter }
@@ -87,6 +92,9 @@ func (s *Session) subject() (*access.Subject, error) {
 	have := s.admitted.Load()
 	if have == nil || have.era != present {
 		have = &admitted{era: present, subject: a.subject(present, s.client.User)}
+		if login := s.client.Login(); login.Ends(have.subject, a.strict) {
+			have.subject = access.Ended(s.client.User)
+		}
 		if have.err = have.subject.Admit(a.datacenter, s.client.Remote.Addr()); s.client.User == "" {
 			have.err = &dberr.Unauthorized{Message: "You have not logged in"}
 		}

@@ -43,8 +43,11 @@ func (w *town) ApplyRoles(_ context.Context, c access.Change, actor string) ([]s
 	return warnings, err
 }
 
-func newTown(t testing.TB) *town {
-	w := &town{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" })}
+func newTown(t testing.TB) *town { return newTownOf(t, false) }
+
+// newTownOf is newTown; a change of credentials ends sessions if strict is true.
+func newTownOf(t testing.TB, strict bool) *town {
+	w := &town{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" }, strict)}
 	o := Options{Authority: w.authority, Roles: w, Audit: w.audited}
 	w.world = newWorldOf(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{Roles: w.authority.State} })
 	w.client = w.as("boss")
@@ -232,6 +235,47 @@ func TestDismissed(t *testing.T) {
 	}
 	if r := w.run(low, (*Session).Prepare, Request{Text: []byte("SELECT * FROM ks.t")}); r.Err == nil {
 		t.Error("a dropped role prepares")
+	}
+}
+
+// TestRecreatedRole proves that a session is bound to the record of its role, not to the name: a role that is created
+// after a DROP gives nothing to sessions of the dropped one, and a change of credentials ends sessions if that is
+// configured.
+func TestRecreatedRole(t *testing.T) {
+	const gone = "You do not have access to this datacenter (dc1)"
+	for _, strict := range []bool{false, true} {
+		changed := ""
+		if strict {
+			changed = gone
+		}
+		w := newTownOf(t, strict)
+		ask := func(s *Session) string { return w.answer(s, "LIST ROLES") }
+		w.query(t, "CREATE ROLE low WITH PASSWORD = 'p' AND LOGIN = true")
+		for _, step := range [][2]string{
+			{"ALTER ROLE low WITH ACCESS TO ALL DATACENTERS", ""},
+			{"ALTER ROLE low WITH LOGIN = true", ""},
+			{"ALTER ROLE low WITH PASSWORD = 'p'", changed},
+			{"ALTER ROLE low WITH LOGIN = false; ALTER ROLE low WITH LOGIN = true", changed},
+			{"DROP ROLE low; CREATE ROLE low WITH PASSWORD = 'p' AND LOGIN = true AND SUPERUSER = true", gone},
+		} {
+			low := w.as("low")
+			if got := ask(low); got != "" {
+				t.Fatalf("before %s: %s", step[0], got)
+			}
+			for text := range strings.SplitSeq(step[0], "; ") {
+				w.query(t, text)
+			}
+			if got := ask(low); got != step[1] {
+				t.Errorf("strict %t: after %s: %q, want %q", strict, step[0], got, step[1])
+			}
+			login := low.client.Login()
+			if ended := w.authority.Ended(&login); ended != (step[1] != "") {
+				t.Errorf("strict %t: after %s the connection ends: %t", strict, step[0], ended)
+			}
+			if got := ask(w.as("low")); got != "" {
+				t.Errorf("a new session after %s: %s", step[0], got)
+			}
+		}
 	}
 }
 

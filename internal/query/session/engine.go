@@ -196,8 +196,11 @@ func (e *Engine) Close() { e.cancel() }
 // NewSession begins the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
 	s := &Session{engine: e, client: c, claimant: c.Claimant()}
-	if c.Account {
+	switch a := e.opts.Authority; {
+	case c.Account:
 		s.account = access.OfKey(c.User)
+	case a != nil && c.Record == access.RoleVersion{}:
+		s.client.Record = a.Subject(c.User).Version()
 	}
 	return s
 }

@@ -173,7 +173,7 @@ func TestGuardrails(t *testing.T) {
 				"(disallowed values are: [ALL])", true)
 	})
 	t.Run("superusers are exempt", func(t *testing.T) {
-		w.opts.Authority = NewAuthority("dc1", func(string) bool { return true })
+		w.opts.Authority = NewAuthority("dc1", func(string) bool { return true }, false)
 		for _, cql := range []string{"CREATE TABLE c7 (k int PRIMARY KEY, a int, b int, c int, d int, e int)",
 			"SELECT * FROM col WHERE k IN (1, 2, 3, 4, 5)"} {
 			said(t, cql, query(user, Request{Text: []byte(cql)}), "", false)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
@@ -16,6 +17,9 @@ type Client struct {
 	Remote, Local netip.AddrPort
 	// User is the authenticated role, empty when nobody was asked.
 	User string
+	// Record is the record of the role that the client has authenticated as. NewSession takes the present one if it is
+	// zero.
+	Record access.RoleVersion
 	// Account is true if the client has shown a key of the account, as those of Azure Cosmos DB do: User is the name of
 	// the key then (access.OfKey), and says nothing of roles.
 	Account bool
@@ -28,6 +32,9 @@ type Client struct {
 	// Tablets is true if the client understands the custom payload tablets-routing-v1.
 	Tablets bool
 }
+
+// Login is what the client has authenticated as.
+func (c *Client) Login() access.Login { return access.Login{Role: c.User, Version: c.Record} }
 
 // Payload is an entry of a custom payload, which clients and servers may attach to a message.
 type Payload struct {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/query/session"
 )
 
@@ -35,5 +36,5 @@ type Session interface {
 // much it does at a time.
 type Authenticator interface {
 	// Authenticate returns the role to act as for a client at an address, or a dberr.BadCredentials.
-	Authenticate(ctx context.Context, from netip.Addr, user, password string) (role string, err error)
+	Authenticate(ctx context.Context, from netip.Addr, user, password string) (access.Login, error)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/query/slow"
 )
 
@@ -107,6 +108,31 @@ func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	i := found.inspect()
 	found.fail(ErrCancelled)
 	return i, true
+}
+
+// ErrLoginEnded ends a connection whose role was dropped, or whose credentials were changed.
+var ErrLoginEnded = errors.New("the role of the connection was dropped, or its password or LOGIN was changed")
+
+// EndLogins ends the connections of logged-in clients that ended reports, and returns how many there were. Connections
+// of account keys have no role.
+func (s *Server) EndLogins(ended func(*access.Login) bool) (count int) {
+	s.mu.Lock()
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		client := c.client.Load()
+		if client == nil || client.Account {
+			continue
+		}
+		if l := client.Login(); ended(&l) {
+			c.fail(ErrLoginEnded)
+			count++
+		}
+	}
+	return count
 }
 
 // link makes a request the newest of those that are under way. mu is held.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
@@ -149,12 +150,35 @@ func TestEstablished(t *testing.T) {
 
 type users map[string]string
 
-func (u users) Authenticate(_ context.Context, _ netip.Addr, user, password string) (string, error) {
+func (u users) Authenticate(_ context.Context, _ netip.Addr, user, password string) (access.Login, error) {
 	if p, ok := u[user]; !ok || p != password {
-		return "", &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect",
-			user)}
+		return access.Login{}, &dberr.BadCredentials{
+			Message: fmt.Sprintf("Provided username %s and/or password are incorrect", user)}
 	}
-	return user, nil
+	return access.Login{Role: user, Version: access.RoleVersion{Credentials: 7}}, nil
+}
+
+// TestEndLogins proves that the connections of a role can be closed, and no others.
+func TestEndLogins(t *testing.T) {
+	b := start(t, Options{Authenticator: users{"a": "x", "b": "x"}})
+	enter := func(user string) *client {
+		c := dial(t, b.addr, cqlwire.V4)
+		c.startup(cqlwire.NoCompression)
+		c.must(cqlwire.OpAuthenticate)
+		c.put(1, cqlwire.OpAuthResponse, cqlwire.AppendAuthResponse(nil, cqlwire.AppendPlain(nil, user, "x")))
+		c.flush()
+		c.must(cqlwire.OpAuthSuccess)
+		return c
+	}
+	gone, stays := enter("a"), enter("b")
+	ended := func(l *access.Login) bool { return l.Role == "a" && l.Version.Credentials == 7 }
+	if count := b.srv.EndLogins(ended); count != 1 {
+		t.Errorf("%d connections were closed, want 1", count)
+	}
+	gone.mustEnd()
+	stays.query(2, "x")
+	stays.flush()
+	stays.rows()
 }
 
 // Clients have to log in if there is an authenticator; until then nothing else goes.

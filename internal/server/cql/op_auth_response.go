@@ -5,31 +5,32 @@ package cql
 import (
 	"context"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
 // authResponse answers AUTH_RESPONSE: it checks the credentials. A client that fails may try again within the
 // handshake's time.
 func (c *conn) authResponse(h cqlwire.Header, body []byte) {
-	role, err := c.login(body)
+	login, err := c.login(body)
 	if err != nil {
 		c.respondError(h.Stream, err)
 		return
 	}
 	client := c.applicant
-	client.User = role
+	client.User, client.Record = login.Role, login.Version
 	c.enter(client)
 	c.respond(h.Stream, cqlwire.OpAuthSuccess, cqlwire.AppendAuthSuccess)
 }
 
-func (c *conn) login(body []byte) (role string, err error) {
+func (c *conn) login(body []byte) (access.Login, error) {
 	token, err := cqlwire.DecodeAuthResponse(body)
 	if err != nil {
-		return "", err
+		return access.Login{}, err
 	}
 	user, password, err := cqlwire.DecodePlain(token)
 	if err != nil {
-		return "", err
+		return access.Login{}, err
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.srv.opts.HandshakeTimeout)
 	defer cancel()

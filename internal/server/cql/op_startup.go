@@ -36,11 +36,12 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	}
 	known := c.authenticator() == nil
 	if leaf := c.certificate(); leaf != nil && !known && c.keys == nil && c.srv.opts.CertificateRole != nil {
-		if client.User, err = c.srv.opts.CertificateRole(c.remote.Addr(), leaf); err != nil {
+		login, err := c.srv.opts.CertificateRole(c.remote.Addr(), leaf)
+		if err != nil {
 			c.respondError(h.Stream, err)
 			return
 		}
-		known = client.User != ""
+		client.User, client.Record, known = login.Role, login.Version, login.Role != ""
 	}
 	if known {
 		c.enter(client)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
@@ -63,7 +64,7 @@ type Options struct {
 
 	// CertificateRole returns the role that a client's certificate, which was verified, stands for; empty if for none:
 	// then the client is asked for a password, if there is an Authenticator. nil: certificates stand for nobody.
-	CertificateRole func(from netip.Addr, c *x509.Certificate) (role string, err error)
+	CertificateRole func(from netip.Addr, c *x509.Certificate) (access.Login, error)
 	// HandshakeTimeout is the time a client has until it is ready to send requests, default 30 s.
 	HandshakeTimeout time.Duration
 	// IdleTimeout is the time after which a connection without requests is closed, default an hour; it may be up to a

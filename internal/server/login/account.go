@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/access"
 )
 
 // Key is a key of an account. One whose Secret is empty admits nobody.
@@ -58,20 +60,21 @@ func NewAccount(o AccountOptions) *Account {
 
 // Authenticate returns the name of the key that a client at an address has shown. Errors are dberr.BadCredentials, and
 // dberr.Overloaded if too many are waiting.
-func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, password string) (key string, err error) {
-	key = a.key(password)
+func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, password string) (access.Login, error) {
+	key := a.key(password)
 	if key != "" {
 		a.tell(ctx, from, key, nil)
-		return key, nil
+		return access.Login{Role: key}, nil
 	}
 	wait := a.failures.delay(from, name)
 	a.failures.add(from, name)
-	if err = a.suspect.enter(ctx, a.opts.After, wait); err == nil {
+	err := a.suspect.enter(ctx, a.opts.After, wait)
+	if err == nil {
 		<-a.suspect.slots
 		err = incorrect(name)
 	}
 	a.tell(ctx, from, name, err)
-	return "", err
+	return access.Login{}, err
 }
 
 // key returns the name of the key that a text is, empty if it is none. The time it takes depends on neither.

@@ -28,7 +28,8 @@ func TestAccountKeys(t *testing.T) {
 		After: func(time.Duration) <-chan time.Time { c := make(chan time.Time, 1); c <- time.Time{}; return c }})
 	try := func(password, want string) {
 		t.Helper()
-		key, err := a.Authenticate(context.Background(), netip.MustParseAddr("10.0.0.1"), "account", password)
+		login, err := a.Authenticate(context.Background(), netip.MustParseAddr("10.0.0.1"), "account", password)
+		key := login.Role
 		if _, wrong := errors.AsType[*dberr.BadCredentials](err); key != want || wrong != (want == "") {
 			t.Errorf("%.12s: %q, %v, want %q", password, key, err, want)
 		}

@@ -107,44 +107,48 @@ func (c *Checker) Configured(name string) bool {
 	return ok
 }
 
-// Authenticate returns the role to act as for a client at an address. Errors are dberr.BadCredentials, and
-// dberr.Overloaded if too many are being checked.
-func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, password string) (role string, err error) {
-	if err = c.authenticate(ctx, from, name, password); err == nil {
-		role = name
-	}
+// Authenticate returns the role to act as for a client at an address, with the record whose password was right. Errors
+// are dberr.BadCredentials, and dberr.Overloaded if too many are being checked.
+func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, password string) (access.Login, error) {
+	record, err := c.authenticate(ctx, from, name, password)
 	c.tell(ctx, from, name, err)
-	return role, err
+	if err != nil {
+		return access.Login{}, err
+	}
+	return access.Login{Role: name, Version: record}, nil
 }
 
-func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, password string) error {
-	hash, login := c.hash(name)
+func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, password string) (access.RoleVersion,
+	error) {
+	hash, login, record := c.role(name)
 	digest := sha256.Sum256(append(append(c.salt[:], name...), "\x00"+password...))
 	if !c.remembers(name, hash, digest) {
 		right, err := c.check(ctx, &attempt{from, name, hash, password, digest})
 		if err != nil {
-			return err
+			return record, err
 		}
 		if !right {
-			return incorrect(name)
+			return record, incorrect(name)
 		}
 	}
 	c.failures.good(from, name)
 	if !login {
-		return &dberr.BadCredentials{Message: name + " is not permitted to log in"}
+		return record, &dberr.BadCredentials{Message: name + " is not permitted to log in"}
 	}
-	return nil
+	return record, nil
 }
 
-// hash returns the hash of a role's password, empty if it has none, and whether it may log in.
-func (c *Checker) hash(name string) (hash string, login bool) {
+// role returns the hash of a role's password, empty if it has none, whether it may log in, and the version of its
+// record.
+func (c *Checker) role(name string) (hash string, login bool, record access.RoleVersion) {
+	r := c.opts.State().Role(name)
 	if hash, ok := c.opts.Users[name]; ok {
-		return hash, true
+		return hash, true, r.Version()
 	}
-	if r := c.opts.State().Role(name); r != nil {
-		return r.Hash, r.Login
+	if r != nil {
+		return r.Hash, r.Login, r.Version()
 	}
-	return "", false
+	return "", false, record
 }
 
 func (c *Checker) remembers(name, hash string, digest [32]byte) bool {

@@ -54,8 +54,8 @@ func newDoor(t *testing.T, roles ...*access.Role) *door {
 var here, there = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 
 func (d *door) try(from netip.Addr, name, password string) string {
-	role, err := d.Authenticate(context.Background(), from, name, password)
-	switch {
+	login, err := d.Authenticate(context.Background(), from, name, password)
+	switch role := login.Role; {
 	case err != nil:
 		return err.Error()
 	case role != name:
