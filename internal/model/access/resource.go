@@ -219,10 +219,11 @@ func (r Resource) grantable() Permissions {
 	return AllPermissions
 }
 
-// Readable reports whether every role may read a table: drivers need it to work at all.
+// Readable reports whether every role may read all of a table: drivers need it to work at all. Of system_traces a role
+// may read its own traces, which the session checks.
 func Readable(keyspace, table string) bool {
 	switch keyspace {
-	case "system_schema", "system_virtual_schema", "system_traces":
+	case "system_schema", "system_virtual_schema":
 		return true
 	case "system":
 		switch table {

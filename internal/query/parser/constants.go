@@ -2,12 +2,30 @@
 
 package parser
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
-// constant is a constant in a statement: text, identifiers of 128 bits, numbers and blobs. One that does not end goes
-// to the end of the text.
+// constant is a constant, a comment or a quoted name in a statement. Constants are texts, UUIDs, numbers, blobs,
+// durations and truth values. A text or a comment without an end extends to the end of the statement. Comments and
+// names are matched so that a quote within them does not begin a text.
 var constant = regexp.MustCompile(`(?s)'(?:[^']|'')*'?|\$\$.*?(?:\$\$|$)|` +
-	`\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b|\b[0-9][0-9a-zA-Z.]*`)
+	`\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b|\bP[0-9T][0-9a-zA-Z:.-]*|\b[0-9][0-9a-zA-Z.]*|` +
+	`\b(?i:true|false|nan|infinity)\b|` + comment + `|"(?:[^"]|"")*"?`)
 
-// WithoutConstants puts a question mark for every constant of a text, which need not be a statement, nor a whole one.
-func WithoutConstants(s string) string { return constant.ReplaceAllString(s, "?") }
+const comment = `/\*.*?(?:\*/|$)|(?:--|//)[^\n]*`
+
+// WithoutConstants replaces every constant of a text with a question mark, and every comment with a space. The text
+// need not be a statement, nor complete.
+func WithoutConstants(s string) string {
+	return constant.ReplaceAllStringFunc(s, func(found string) string {
+		switch {
+		case found[0] == '"' && len(found) > 1 && strings.HasSuffix(found, `"`):
+			return found
+		case strings.HasPrefix(found, "/*"), strings.HasPrefix(found, "--"), strings.HasPrefix(found, "//"):
+			return " "
+		}
+		return "?"
+	})
+}

@@ -170,6 +170,19 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	return keys[0].bytes, nil
 }
 
+// Keys returns the partition keys that are read; ok is false if the statement does not name them.
+func (p *Plan) Keys(b *expr.Bindings) (list [][]byte, ok bool, err error) {
+	w := &p.where
+	if w.changes != nil || p.near != nil || w.keyRange || w.index != nil || w.token != nil {
+		return nil, false, nil
+	}
+	keys, err := w.keys(b)
+	for _, k := range keys {
+		list = append(list, k.bytes)
+	}
+	return list, err == nil, err
+}
+
 // Scans reports whether an execution walks along the ring instead of looking partition keys up.
 func (p *Plan) Scans() bool { return p.where.keyRange || p.where.index != nil || p.where.token != nil }
 

@@ -5,7 +5,6 @@ package session
 import (
 	"errors"
 	"reflect"
-	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -27,7 +26,7 @@ type Audited struct {
 }
 
 // audit tells of a request that is over, if somebody wants to know. st is nil where there is no statement; text is
-// what was asked for then.
+// what display made of the request then.
 func (s *Session) audit(st *statement, err error, kind string, text string) {
 	o := &s.engine.opts
 	if o.Audit == nil && o.Notable == nil {
@@ -42,19 +41,16 @@ func (s *Session) audit(st *statement, err error, kind string, text string) {
 		return
 	}
 	a := Audited{Client: &s.client, Type: kind, Category: "PREPARE", Text: text, Err: err}
-	secret := rights
 	if st != nil {
+		a.Text = st.display
 		if kind == "" {
-			a.Type, a.Category, a.Text = "", "", st.text
+			a.Type, a.Category = "", ""
 			a.describe(st)
 		} else if len(st.tables) > 0 {
 			a.Keyspace, a.Table = st.tables[0].Keyspace, st.tables[0].Name
 		}
-	} else {
-		secret = mentionsRole(text)
-		if kind == "BATCH" {
-			a.Category = "DML"
-		}
+	} else if kind == "BATCH" {
+		a.Category = "DML"
 	}
 	switch {
 	case denied:
@@ -62,31 +58,12 @@ func (s *Session) audit(st *statement, err error, kind string, text string) {
 	case err != nil:
 		a.Type, a.Category = "REQUEST_FAILURE", "ERROR"
 	}
-	if secret {
-		a.Text = withoutPassword(a.Text)
-	}
 	if o.Audit != nil {
 		o.Audit(&a)
 	}
 	if o.Notable != nil && (denied || rights) {
 		o.Notable(&a)
 	}
-}
-
-// mentionsRole reports whether a text that could not be parsed may have been one with a password.
-func mentionsRole(text string) bool {
-	text = strings.ToLower(text)
-	return strings.Contains(text, "role") || strings.Contains(text, "user")
-}
-
-// withoutPassword ends a text at its password: whatever follows may be a part of it, if there is a mistake in the
-// quotes.
-func withoutPassword(text string) string {
-	const word = "password"
-	if i := strings.Index(strings.ToLower(text), word); i >= 0 && i+len(word) <= len(text) {
-		return text[:i+len(word)] + " *******"
-	}
-	return text
 }
 
 // describe fills in what a statement is and what it is about.

@@ -55,6 +55,10 @@ func TestAudit(t *testing.T) {
 			"ALTER ROLE low WITH PASSWORD *******",
 		"CREATE USER low WITH PASSWORD 'hush'": "REQUEST_FAILURE|ERROR|||" +
 			"CREATE USER low WITH PASSWORD *******",
+		"/* İİİİİİİİİİİİ */ ALTER ROLE low WITH PASSWORD = 'hush'": "ALTER_ROLE|DCL|||" +
+			"/* İİİİİİİİİİİİ */ ALTER ROLE low WITH PASSWORD *******",
+		"SELECT nothing FROM ks.nowhere WHERE v = 'hush'": "REQUEST_FAILURE|ERROR|||" +
+			"SELECT nothing FROM ks.nowhere WHERE v = ?",
 	} {
 		query(w.client, text)
 		expect(text, "boss|"+want)

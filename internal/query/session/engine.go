@@ -233,7 +233,7 @@ func (e *Engine) Memory() (results, statements, prepared int64) {
 func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 	var out []catalog.PreparedStatement
 	e.prepared.each(func(id [16]byte, st *statement) {
-		out = append(out, catalog.PreparedStatement{ID: id, Keyspace: st.keyspace, Query: st.text})
+		out = append(out, catalog.PreparedStatement{ID: id, Keyspace: st.keyspace, Query: st.display})
 	})
 	return out
 }

@@ -85,6 +85,9 @@ func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began
 	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
 		return explain.Price{}, err
 	}
+	if err := s.checkTraces(st, &sc.bindings); err != nil {
+		return explain.Price{}, err
+	}
 	o := s.readOptions(r, began)
 	o.Memory, o.Claimant, o.Clear = nil, s.claimantOf(c, st.tables), s.clear(st.tables) // nothing is kept
 	if sc.check.Guards = s.guards(); sc.check.Guards != nil {

@@ -251,7 +251,7 @@ func (m *modification) finished() {
 func (m *modification) noteSlow(took time.Duration) {
 	text := "BEGIN BATCH " + m.first
 	if m.st != nil {
-		text = m.st.text
+		text = m.st.display
 	}
 	m.session.noteSlow(m.call, text, m.tables, took)
 }
@@ -378,7 +378,7 @@ func (st *statement) decides() bool {
 // Batch executes a batch message: statements by text or id, each with its own values.
 func (s *Session) Batch(ctx context.Context, c *Call) Status {
 	if c.Request.Tracing {
-		return s.traced(ctx, c, traceInfo{request: traceBatch}, s.batch)
+		return s.traced(ctx, c, &traceInfo{request: traceBatch}, s.batch)
 	}
 	return s.batch(ctx, c)
 }
@@ -407,10 +407,10 @@ func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.Bat
 			return nil, nil, err
 		}
 		if i == 0 {
-			m.first = st.text
+			m.first = st.display
 		}
 		if s.engine.opts.Audit != nil {
-			m.text = strings.TrimPrefix(m.text+"; "+st.text, "; ")
+			m.text = strings.TrimPrefix(m.text+"; "+st.display, "; ")
 		}
 		if st.write == nil {
 			return nil, nil, dberr.Invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")

@@ -80,6 +80,11 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
 		return c.Result.Fail(err)
 	}
+	if st.traces != nil {
+		if err := s.checkTraces(st, &sc.bindings); err != nil {
+			return c.Result.Fail(err)
+		}
+	}
 	o := s.readOptions(r, began)
 	if !st.computed {
 		o.MaxCharge, o.Claimant, o.NoWait = c.maxCharge, s.claimantOf(c, st.tables), !c.MayBlock

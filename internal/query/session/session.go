@@ -73,7 +73,7 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 	if err != nil {
 		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
 		if s.engine.opts.Audit != nil {
-			s.audit(nil, err, "", string(c.Request.Text))
+			s.audit(nil, err, "", display(string(c.Request.Text), nil, nil))
 		}
 		return c.Result.Fail(err)
 	}
@@ -107,12 +107,17 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 		return Offload
 	}
 	if c.Request.Tracing {
-		return s.traced(ctx, c, traceInfo{request: tracePrepare, text: string(c.Request.Text)}, s.runPrepare)
+		info := traceInfo{request: tracePrepare}
+		return s.traced(ctx, c, &info, func(ctx context.Context, c *Call) Status {
+			return s.runPrepare(ctx, c, &info.text)
+		})
 	}
-	return s.runPrepare(ctx, c)
+	var shown string
+	return s.runPrepare(ctx, c, &shown)
 }
 
-func (s *Session) runPrepare(ctx context.Context, c *Call) Status {
+// runPrepare prepares a statement. If a trace or an audit log asks for it, shown becomes its text for them.
+func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status {
 	st, err := s.prepare(c)
 	switch s.engine.judge(ctx, c, err) {
 	case offload:
@@ -120,8 +125,13 @@ func (s *Session) runPrepare(ctx context.Context, c *Call) Status {
 	case again:
 		st, err = s.prepare(c)
 	}
-	if s.engine.opts.Audit != nil {
-		s.audit(st, err, "PREPARE_STATEMENT", string(c.Request.Text))
+	if s.engine.opts.Audit != nil || c.Request.Tracing {
+		if st != nil {
+			*shown = st.display
+		} else {
+			*shown = display(string(c.Request.Text), nil, nil)
+		}
+		s.audit(st, err, "PREPARE_STATEMENT", *shown)
 	}
 	if err != nil {
 		return c.Result.Fail(err)
@@ -171,8 +181,9 @@ func (s *Session) start(ctx context.Context, c *Call, st *statement, request str
 		c.underWay(st, began)
 	}
 	if c.Request.Tracing {
-		return s.traced(ctx, c, traceInfo{request: request, text: st.text}, func(ctx context.Context, c *Call) Status {
-			if st.read != nil {
+		info := traceInfo{request: request, text: st.display}
+		return s.traced(ctx, c, &info, func(ctx context.Context, c *Call) Status {
+			if st.read != nil && st.display == st.text { // a plan repeats constants
 				lines := strings.Split(strings.TrimSpace(st.read.Explain()), "\n")
 				trace.From(ctx).Add("Plan: " + strings.Join(lines, "; "))
 			}
@@ -245,7 +256,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			s.engine.tableLatencies.record(st.tables, op, took, began)
 		}
 		if s.engine.opts.Slow.Is(took) {
-			s.noteSlow(c, st.text, st.tables, took)
+			s.noteSlow(c, st.display, st.tables, took)
 		}
 		s.audit(st, c.Result.Err, "", "")
 	}

@@ -52,7 +52,7 @@ func (c *Call) underWay(st *statement, began time.Time) {
 	c.began.Store(began.UnixNano())
 }
 
-// UnderWay is the statement that a call executes, with its constants, and since when. It is empty, and of the zero
+// UnderWay is the statement that a call executes, as display has it, and since when. It is empty, and of the zero
 // time, where that is not known yet. It may be called at any time, by anybody.
 func (c *Call) UnderWay() (text string, since time.Time) {
 	began := c.began.Load()
@@ -61,7 +61,7 @@ func (c *Call) UnderWay() (text string, since time.Time) {
 	}
 	since = time.Unix(0, began)
 	if st := c.statement.Load(); st != nil {
-		return st.text, since
+		return st.display, since
 	}
 	return "BATCH", since
 }

@@ -21,6 +21,8 @@ import (
 // statement is a parsed statement, bound to the revisions of its tables. Only used changes after it was made.
 type statement struct {
 	text, keyspace string
+	// display is the text for everything that stores or shows it; see func display.
+	display string
 	// qualified is true if every table of a SELECT, modification or batch is named with its keyspace.
 	qualified bool
 	kind      StatementKind
@@ -57,6 +59,8 @@ type statement struct {
 	// server's own.
 	needs  []need
 	locked error
+	// traces is the table of traces that a SELECT reads: see checkTraces. It is nil for other statements.
+	traces *schema.Table
 	// chosen are the masked columns that rows are chosen by or conditions compare, and of what table.
 	chosen []choice
 	// groups says that it changes CIDR groups.
@@ -86,7 +90,9 @@ func (e *Engine) parse(text []byte, keyspace string) (*statement, error) {
 		return nil, err
 	}
 	st.qualified = allQualified(st.parsed)
-	return st, e.bind(st)
+	err = e.bind(st)
+	st.display = display(st.text, st.parsed, st.tables)
+	return st, err
 }
 
 // bind binds a parsed statement to the present schema.
@@ -173,7 +179,12 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 	}
 	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
 	st.chooses(t, st.read.RestrictedMasks())
-	if st.needsRead(t); (st.read.FansOut() || st.read.Filters()) && !t.Virtual {
+	if t.Keyspace == tracesKeyspace {
+		st.traces = t
+	} else {
+		st.needsRead(t)
+	}
+	if (st.read.FansOut() || st.read.Filters()) && !t.Virtual {
 		st.scans = e.scans.of(t.ID, st.read.Shape())
 	}
 	st.needsFunctions(env.Called())

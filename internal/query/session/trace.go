@@ -3,15 +3,20 @@
 package session
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
@@ -28,6 +33,8 @@ const (
 	traceBatch   = "Execute batch of CQL3 queries"
 	tracePrepare = "Preparing CQL3 query"
 )
+
+const tracesKeyspace = "system_traces"
 
 // traceTTL is how long traces are kept, in seconds; Cassandra's default.
 const traceTTL = "86400"
@@ -55,16 +62,18 @@ func (d doneChannel) Written(*write.Outcome) { d <- struct{}{} }
 
 // traceInfo says what is traced.
 type traceInfo struct {
-	// request is what system_traces.sessions calls it; text is the statement, empty for a batch of several.
+	// request is what system_traces.sessions calls it; text is the statement as display has it, empty for a batch of
+	// several.
 	request, text string
 }
 
 // traced runs a request and stores its trace before it answers, so that the client finds it.
-func (s *Session) traced(ctx context.Context, c *Call, info traceInfo, run func(context.Context, *Call) Status) Status {
+func (s *Session) traced(ctx context.Context, c *Call, info *traceInfo,
+	run func(context.Context, *Call) Status) Status {
 	if !c.MayBlock {
 		return Offload
 	}
-	id := s.engine.uuids.Next(s.engine.opts.Now().UnixNano())
+	id := s.traceID()
 	t := trace.New(id, s.engine.opts.Now())
 	t.Add("Executing request")
 	client, done := c.done, make(doneChannel, 1)
@@ -80,8 +89,53 @@ func (s *Session) traced(ctx context.Context, c *Call, info traceInfo, run func(
 	return Done
 }
 
+// traceID draws the ID of a trace. Where clients log in, its last six bytes tell the role: that is how a role is known
+// to own a trace, whichever node it was made at.
+func (s *Session) traceID() [16]byte {
+	id := s.engine.uuids.Next(s.engine.opts.Now().UnixNano())
+	if tag, ok := s.traceTag(); ok {
+		copy(id[len(id)-len(tag):], tag[:])
+	}
+	return id
+}
+
+// traceTag identifies the record of the session's role, or the account key, in IDs of traces; false where clients need
+// not log in. It has the multicast bit, as the node of a time UUID that is no hardware address.
+func (s *Session) traceTag() (tag [6]byte, ok bool) {
+	kind := "role"
+	if s.account != nil {
+		kind = "account key"
+	} else if s.engine.opts.Authority == nil {
+		return tag, false
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %x %s", kind, s.client.Record.ID, s.client.User))
+	copy(tag[:], sum[:])
+	tag[0] |= 1
+	return tag, true
+}
+
+// checkTraces returns why the client must not execute a SELECT of a table of traces. Superusers, and roles to which
+// SELECT on the table was granted, may read all; others must name traces of their own.
+func (s *Session) checkTraces(st *statement, b *expr.Bindings) error {
+	who, err := s.subject()
+	t := st.traces
+	if err != nil || t == nil || who == nil || who.May(access.Select, access.OfTable(t.Keyspace, t.Name)) {
+		return err
+	}
+	tag, _ := s.traceTag()
+	ids, ok, err := st.read.Keys(b)
+	for _, id := range ids {
+		ok = ok && bytes.HasSuffix(id, tag[:])
+	}
+	if err == nil && !ok {
+		err = dberr.Unauthorizedf("User %s may read its own traces only: give the session_id of one of them, or have "+
+			"SELECT on %s granted", who.Name, access.OfTable(t.Keyspace, t.Name))
+	}
+	return err
+}
+
 // store writes a trace. It is complete when store returns: clients take a session with a duration for that.
-func (t *tracer) store(ctx context.Context, tr *trace.Trace, info traceInfo, client Client, r *Request) {
+func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, client Client, r *Request) {
 	source := client.Local
 	if !source.IsValid() {
 		source = t.engine.catalog.Info().RPC
@@ -108,7 +162,7 @@ func (t *tracer) store(ctx context.Context, tr *trace.Trace, info traceInfo, cli
 }
 
 // parameters are what a trace shows of its request, by name in order.
-func parameters(info traceInfo, r *Request) (p [][2]string) {
+func parameters(info *traceInfo, r *Request) (p [][2]string) {
 	prepare := info.request == tracePrepare
 	if !prepare {
 		p = append(p, [2]string{"consistency_level", r.Consistency.String()})

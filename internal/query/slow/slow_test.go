@@ -99,9 +99,13 @@ func TestBounds(t *testing.T) {
 func TestShown(t *testing.T) {
 	for text, want := range map[string]string{
 		"SELECT * FROM t WHERE k = 'secret' AND n = 42":            "SELECT * FROM t WHERE k = ? AND n = ?",
-		"CREATE ROLE r WITH PASSWORD = 'secret' AND LOGIN = true":  "CREATE ROLE r WITH PASSWORD = ? AND LOGIN = true",
+		"CREATE ROLE r WITH PASSWORD = 'secret' AND LOGIN = true":  "CREATE ROLE r WITH PASSWORD = ? AND LOGIN = ?",
+		"SELECT * /* don't */ FROM t WHERE k = 'secret'":           "SELECT * FROM t WHERE k = ?",
+		"SELECT \"it's\" FROM t -- isn't\n WHERE k = 'secret'":     `SELECT "it's" FROM t WHERE k = ?`,
+		"SELECT * FROM t WHERE d = P1Y2M AND b = TRUE // 'secret":  "SELECT * FROM t WHERE d = ? AND b = ?",
+		"SELECT * FROM t WHERE v = \"secret":                       "SELECT * FROM t WHERE v = ?",
 		"INSERT INTO t (k)\n\tVALUES ('it''s \x1b[2J secret')":     "INSERT INTO t (k) VALUES (?)",
-		"SELECT \"a\x1b]0;x\x07\u009b2J\" FROM t":                  `SELECT "a ]?;x ?" FROM t`,
+		"SELECT \"a\x1b]0;x\x07\u009b2J\" FROM t":                  `SELECT "a ]0;x 2J" FROM t`,
 		"SELECT 'secret that does not end":                         "SELECT ?",
 		"SELECT $$secret$$, 0xdeadbeef, 1.5e10 FROM t1":            "SELECT ?, ?, ? FROM t1",
 		"SELECT 6ba7b810-9dad-11d1-80b4-00c04fd430c8, \xff FROM t": "SELECT ?, ? FROM t",
