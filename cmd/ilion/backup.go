@@ -98,7 +98,7 @@ func (c *backupListCommand) Run(out io.Writer) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if !c.JSON {
-		fmt.Fprintln(w, "backup\tmoment\ttables\tfiles\tsize\tsoftware")
+		fmt.Fprintln(w, "backup\tmoment\ttables\tfiles\tsize\tcluster\tsoftware")
 	}
 	for _, id := range ids {
 		m, err := backup.Load(ctx, target, id)
@@ -110,13 +110,13 @@ func (c *backupListCommand) Run(out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "%s\n", line)
+			fmt.Fprintf(out, "%s\n", harmless(line))
 			continue
 		}
 		files, size := 0, int64(0)
 		m.Files(func(f archive.File) { files++; size += f.Bytes })
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000"), len(m.Tables)-1,
-			files, sizeText(size), m.Software)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000"),
+			max(len(m.Tables)-1, 0), files, sizeText(size), m.Cluster, printable(m.Software))
 	}
 	log, err := backup.LoadLog(ctx, target)
 	if err != nil || c.JSON {

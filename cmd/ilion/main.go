@@ -93,7 +93,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx.BindTo(stdout, (*io.Writer)(nil))
 	if err := ctx.Run(); err != nil {
-		fmt.Fprintf(stderr, "ilion: %v\n", err)
+		fmt.Fprintf(stderr, "ilion: %s\n", lines(err.Error())) // it may quote names from files and servers
 		if usage := (*usageError)(nil); errors.As(err, &usage) {
 			return exitUsage
 		}

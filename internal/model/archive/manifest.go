@@ -122,6 +122,9 @@ func Decode(data []byte) (*Manifest, error) {
 	if err := json.Unmarshal(text, m); err != nil {
 		return nil, fmt.Errorf("manifest: %w: %w", ErrDamaged, err)
 	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 

@@ -104,7 +104,8 @@ func ParseSegmentName(text string) (n SegmentName, ok bool) {
 		p[2] = ""
 	}
 	n = SegmentName{First: first, Last: last, Before: p[2], Sum: p[3], Described: p[4] == "r"}
-	return n, errors.Join(err1, err2) == nil && n.String() == text
+	return n, errors.Join(err1, err2) == nil && n.String() == text && isHex(n.Sum, ShortSum) &&
+		(n.Before == "" || isHex(n.Before, ShortSum))
 }
 
 // Add adds a file of records.
@@ -154,8 +155,8 @@ func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	if err := json.Unmarshal(head, s); err != nil {
 		return nil, "", fmt.Errorf("segment: %w: %w", ErrDamaged, err)
 	}
-	if len(s.Marks) == 0 {
-		return nil, "", fmt.Errorf("segment: %w: it has no mark", ErrDamaged)
+	if err := s.check(); err != nil {
+		return nil, "", err
 	}
 	s.Data = rest
 	return s, sum, nil

@@ -105,6 +105,9 @@ var ErrTaken = errors.New("another process has begun to archive to this place: o
 // Run archives until the context ends, and stores what it has then. It returns an error if it cannot go on.
 func (f *Follower) Run(ctx context.Context) error {
 	f.id, f.based = uuid.NewString(), make(chan based, basesMax)
+	if err := f.claim(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
 	if err := f.resume(ctx); err != nil {
 		return err
 	}
@@ -190,6 +193,22 @@ func (f *Follower) prune(ctx context.Context) {
 	} else if p.Removed > 0 {
 		f.say("%d files that nobody needs any more were removed", p.Removed)
 	}
+}
+
+// claim binds the place to the cluster that is archived, before anything is written to it. It asks the nodes until one
+// answers.
+func (f *Follower) claim(ctx context.Context) error {
+	for ctx.Err() == nil {
+		taken, err := f.mark(ctx)
+		if err == nil {
+			drop(ctx, f.Door, taken.ID)
+			return claim(ctx, f.Target, taken.Cluster)
+		}
+		if err := f.ail(ctx, "no mark could be taken", err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // resume goes on from what is stored, if there is something, and says whose the place is.

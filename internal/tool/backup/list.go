@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
@@ -17,7 +18,12 @@ import (
 func List(ctx context.Context, t Target) (ids []string, err error) {
 	names, err := t.List(ctx, "backups/")
 	for _, name := range names {
-		if id, ok := strings.CutPrefix(path.Dir(name), "backups/"); ok && path.Base(name) == "manifest" {
+		id, ok := strings.CutPrefix(path.Dir(name), "backups/")
+		switch {
+		case !ok || path.Base(name) != "manifest":
+		case !archive.ValidID(id):
+			return nil, fmt.Errorf("%.100q is not the ID of a backup: remove that directory from the place", id)
+		default:
 			ids = append(ids, id)
 		}
 	}
@@ -26,6 +32,9 @@ func List(ctx context.Context, t Target) (ids []string, err error) {
 
 // Load reads the manifest of a backup.
 func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
+	if !archive.ValidID(id) {
+		return nil, fmt.Errorf("%.100q is not the ID of a backup: see ilion backup list", id)
+	}
 	data, err := t.Get(ctx, manifestName(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no backup %s: see ilion backup list", id)
@@ -37,26 +46,39 @@ func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backup %s: %w", id, err)
 	}
+	if m.ID != id {
+		return nil, fmt.Errorf("backup %s: %w: its manifest is that of backup %s", id, archive.ErrDamaged, m.ID)
+	}
 	return m, nil
 }
 
-// Newest is the manifest with an id, or of the newest backup if it is empty.
+// Newest returns the manifest with an ID. If that is empty, it returns the newest backup of the cluster to which the
+// repository belongs.
 func Newest(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	if id != "" {
 		return Load(ctx, t, id)
+	}
+	owner, err := Owner(ctx, t)
+	if err != nil {
+		return nil, err
 	}
 	ids, err := List(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	if len(ids) == 0 {
-		return nil, errors.New("there is no complete backup there")
+	for _, id := range slices.Backward(ids) {
+		if m, err := Load(ctx, t, id); err != nil || m.Cluster == owner {
+			return m, err
+		}
 	}
-	return Load(ctx, t, ids[len(ids)-1])
+	return nil, errors.New("there is no complete backup there")
 }
 
 // read returns the plain bytes of a file.
 func read(ctx context.Context, t Target, f archive.File) ([]byte, error) {
+	if !archive.ValidName(f.Name) {
+		return nil, fmt.Errorf("%w: the file name %.100q is not a digest", archive.ErrDamaged, f.Name)
+	}
 	data, err := t.Get(ctx, fileName(f.Name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("file %s of the backup is missing", f.Name)

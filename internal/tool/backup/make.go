@@ -116,6 +116,9 @@ func (k *Maker) Base(ctx context.Context, taken *archive.Taken) (*archive.Manife
 func (k *Maker) read(ctx context.Context, taken *archive.Taken, before []*archive.Manifest, followed bool) (
 	*archive.Manifest, error) {
 	defer drop(ctx, k.Door, taken.ID)
+	if err := claim(ctx, k.Target, taken.Cluster); err != nil {
+		return nil, errors.Join(err, k.abandon(ctx))
+	}
 	m := &archive.Manifest{ID: k.id, Moment: taken.Moment, Cluster: taken.Cluster, Software: taken.Software,
 		Tables: taken.Tables, Followed: followed}
 	m.Records = archive.File{Name: archive.NameOf(taken.Records), Bytes: int64(len(taken.Records))}
@@ -134,6 +137,9 @@ func (k *Maker) read(ctx context.Context, taken *archive.Taken, before []*archiv
 	}
 	m.Ended = k.Now().UTC()
 	data, err := m.Encode()
+	if err == nil {
+		err = claim(ctx, k.Target, m.Cluster)
+	}
 	if err == nil {
 		err = k.Target.Put(ctx, manifestName(m.ID), data)
 	}
@@ -172,6 +178,13 @@ func (k *Maker) forget(ctx context.Context) error {
 	return err
 }
 
+// abandon removes the note that the backup is being made.
+func (k *Maker) abandon(ctx context.Context) error {
+	return k.Target.Remove(ctx, pendingName(k.id, 0))
+}
+
+func pendingName(id string, n int) string { return fmt.Sprintf("pending/%s/%08d", id, n) }
+
 // begin names the backup, and notes that it is being made, so that nobody removes files meanwhile.
 func (k *Maker) begin(ctx context.Context) error {
 	k.id, k.pending, k.progress = k.Now().UTC().Format(IDFormat), 0, Progress{}
@@ -179,7 +192,7 @@ func (k *Maker) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.Target.Put(ctx, fmt.Sprintf("pending/%s/%08d", k.id, 0), data)
+	return k.Target.Put(ctx, pendingName(k.id, 0), data)
 }
 
 // stored begins a backup, and returns the manifests whose files need not be sent again: of the newest backup, and of
@@ -376,7 +389,7 @@ func (k *Maker) note(ctx context.Context, taken *archive.Taken, j job) error {
 	if err != nil {
 		return err
 	}
-	return k.Target.Put(ctx, fmt.Sprintf("pending/%s/%08d", k.id, n), data)
+	return k.Target.Put(ctx, pendingName(k.id, n), data)
 }
 
 // all reports whether all files are there.

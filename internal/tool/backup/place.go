@@ -49,7 +49,7 @@ func (p *Place) Open(ctx context.Context, create bool) (Target, error) {
 	}
 	for _, name := range top {
 		if !slices.Contains(kinds, name) {
-			return nil, fmt.Errorf("%s has %s in it, which is nothing of a backup: give a place of its own", p.Name, name)
+			return nil, fmt.Errorf("%s has %q in it, which is not part of a backup: give a place of its own", p.Name, name)
 		}
 	}
 	encrypted := slices.Contains(top, sealedName)

@@ -17,8 +17,8 @@ import (
 type Pruner struct {
 	Target Target
 	Now    func() time.Time
-	// KeepLast is how many backups stay at least, OlderThan for how long all of them do; those of archives do not
-	// count. If both are 0 none is removed.
+	// KeepLast is how many backups of each cluster stay at least, OlderThan for how long all of them do; those of
+	// archives do not count. If both are 0 none is removed.
 	KeepLast  int
 	OlderThan time.Duration
 	// Keep is for how long any mark of an archive can be restored; 0: forever.
@@ -79,18 +79,22 @@ func (p *Pruner) remove(ctx context.Context, name string) error {
 	return p.Target.Remove(ctx, name)
 }
 
-// backups are the backups to remove. The newest one always stays.
+// backups returns the IDs of the backups to remove. The newest one of each cluster always stays.
 func (p *Pruner) backups(ids []string, manifests map[string]*archive.Manifest) (gone []string) {
 	if p.KeepLast == 0 && p.OlderThan == 0 {
 		return nil
 	}
 	own := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return manifests[id].Followed })
-	for i, id := range own {
-		young := p.OlderThan > 0 && p.Now().Sub(manifests[id].Moment) < p.OlderThan
-		if i < len(own)-max(p.KeepLast, 1) && !young {
+	newer := map[string]int{} // how many backups of the cluster are newer
+	for _, id := range slices.Backward(own) {
+		m := manifests[id]
+		young := p.OlderThan > 0 && p.Now().Sub(m.Moment) < p.OlderThan
+		if newer[m.Cluster] >= max(p.KeepLast, 1) && !young {
 			gone = append(gone, id)
 		}
+		newer[m.Cluster]++
 	}
+	slices.Reverse(gone)
 	return gone
 }
 
