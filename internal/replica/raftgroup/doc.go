@@ -33,6 +33,9 @@
 //     a quorum, after the read began; and no follower hears of a commit that its leader has not applied (ask.go,
 //     news.go).
 //   - (RG11) A change of members that succeeded is durable in the state of the replica that reports it.
+//   - (RG12) A replica whose log holds a change of members knows, also after a crash, that every earlier change in that
+//     log is committed: the commit index is written with the change. So a replica that has applied an older
+//     configuration does not campaign by it, except by the one just before the last change in its log.
 //
 // The package knows nothing of rows, spans or clients. What entries mean is the business of a StateMachine, how their
 // bytes survive that of a Log.

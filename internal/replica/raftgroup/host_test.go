@@ -677,6 +677,44 @@ func TestCrashedInstallation(t *testing.T) {
 	}
 }
 
+// TestCrashedInstallationOverTail proves that a replica follows its leader again whose process ended between the
+// installation of a snapshot and the reset of the log, where that log had a tail of an older term that reaches past the
+// snapshot; and that such a tail is refused where no snapshot explains it.
+func TestCrashedInstallationOverTail(t *testing.T) {
+	conf := &pb.ConfState{Voters: []uint64{10, 11, 12}}
+	for _, installing := range []uint64{15, 0} {
+		b := reopen(t, vfs.NewMem(), raftgroup.Options{})
+		var tail []*pb.Entry
+		for i := uint64(11); i <= 20; i++ {
+			tail = append(tail, &pb.Entry{Term: new(uint64(5)), Index: &i})
+		}
+		batch := b.log.NewBatch()
+		_, err := batch.Birth(1, 10, 5, conf)
+		err = errors.Join(err, batch.Append(1, tail), batch.Install(1, installing), batch.Commit(true),
+			b.store.Create(1, ledger.Meta{Replica: 10, Applied: 15, Term: 6, Conf: conf,
+				Where: raftgroup.EncodeMembers(nil, []raftgroup.Member{{Replica: 11, Node: nodeID(1)}})}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.openGroups()
+		if installing == 0 {
+			if !errors.Is(err, raftgroup.ErrLostLog) {
+				t.Errorf("a log that is not the state's: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.run()
+		b.take()
+		b.replicate(6, 15, 6, 16, &pb.Entry{Term: new(uint64(6)), Index: new(uint64(16))})
+		if s, _ := b.host.Status(1); s.Last != 16 || s.Applied != 16 {
+			t.Errorf("an append after entry 15 of term 6: last %d, applied %d; sent %s", s.Last, s.Applied, b.take())
+		}
+	}
+}
+
 // TestLeftoverLog proves that a replica which waits for its first snapshot does not start from the log of an earlier
 // one.
 func TestLeftoverLog(t *testing.T) {

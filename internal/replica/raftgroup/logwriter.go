@@ -16,9 +16,9 @@ type Append struct {
 	g       *Group
 	message *pb.Message
 	sync    bool
-	// hard says that term or vote have changed. The commit index alone is not worth writing: it is in the state, or
-	// found out again.
+	// hard says that state is to be written: term or vote have changed, or the entries change members (RG12).
 	hard  bool
+	state hardState
 	bytes int64
 	// truncate, if not 0, cuts the log up to this index, whose entry has this term, instead.
 	truncate, term uint64
@@ -109,7 +109,7 @@ func (w *LogWriter) add(it *Append) error {
 		}
 	}
 	if it.hard {
-		if err := w.batch.SetHardState(id, m.GetTerm(), m.GetVote(), m.GetCommit()); err != nil {
+		if err := w.batch.SetHardState(id, it.state.term, it.state.vote, it.state.commit); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,8 @@ type GroupConfig struct {
 
 // Open adds groups. Those that are just born and have no log get the birth record of their state; where a crash came
 // between the installation of a snapshot and the reset of the log, the log is reset. Both are durable when Open
-// returns. A log that ends before its state in another way, or is missing, is ErrLostLog. Loop only.
+// returns. A log that does not hold the last entry of its state for another reason, or is missing, is ErrLostLog. Loop
+// only.
 func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	stores := make([]raft.Storage, len(configs))
 	repaired := false
@@ -100,15 +101,26 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 		return false, fmt.Errorf("applied %d, log begins at %d: %w", c.Applied, first, ErrBehindLog)
 	}
 	installing, err := h.log.Installing(c.ID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, err
-	case installing == 0 && last >= c.Applied:
+	}
+	// A log that reaches past the state may still be another one: the tail of an older term, which the snapshot passed.
+	var fits bool
+	if last >= c.Applied {
+		term, err := s.Term(c.Applied)
+		if err != nil {
+			return false, err
+		}
+		fits = term == c.Term
+	}
+	switch {
+	case fits && installing == 0:
 		return false, nil
-	case last >= c.Applied: // the installation was not made, or the log has gone on
+	case fits: // the snapshot was not installed, or the log was reset and has grown since
 		return true, h.batch.Install(c.ID, 0)
 	case installing != c.Applied:
-		return false, fmt.Errorf("applied %d, log ends at %d: %w", c.Applied, last, ErrLostLog)
+		return false, fmt.Errorf("applied entry %d of term %d, log ends at %d without it: %w", c.Applied, c.Term, last,
+			ErrLostLog)
 	}
 	return true, h.batch.Reset(c.ID, c.Applied, c.Term, c.Conf)
 }
@@ -155,7 +167,7 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	g.tail.cut = first - 1
 	g.initial = raiseHardState(hs, c)
 	g.term = g.initial.GetTerm()
-	g.tail.term, g.tail.vote = hs.GetTerm(), hs.GetVote()
+	g.tail.hard = hardState{hs.GetTerm(), hs.GetVote(), g.initial.GetCommit()}
 	g.lastActive = h.ticks
 	g.appliedShown.Store(c.Applied)
 	node, err := raft.NewRawNode(&raft.Config{

@@ -11,15 +11,19 @@ import (
 // begins.
 type tail struct {
 	g *Group
-	// writing counts appends with the log writer; term and vote are what is in the log when they are done.
-	writing    int
-	term, vote uint64
+	// writing counts appends with the log writer. hard is the newest hard state that the library has handed out; its
+	// term and vote are in the log once those appends are done, its commit index only if it was written with them.
+	writing int
+	hard    hardState
 	// cut is the last entry that is gone. Invariant: cut <= applied.
 	cut     uint64
 	cutting bool // a truncation is under way
 	// bytes are those of entries appended since the last truncation, about.
 	bytes int64
 }
+
+// hardState is what a replica must remember beside its entries.
+type hardState struct{ term, vote, commit uint64 }
 
 // append hands a write to the log writer, or lets it wait for an installation, so that the order stays.
 func (t *tail) append(m *pb.Message, sync bool) {
@@ -43,6 +47,9 @@ func (t *tail) answer(m *pb.Message) bool {
 	if t.writing > 0 {
 		return false
 	}
+	if m.Term != nil {
+		t.hard.commit = m.GetCommit()
+	}
 	for _, r := range m.GetResponses() {
 		if r.GetTo() == g.replica {
 			_ = g.raft.Step(r)
@@ -53,12 +60,14 @@ func (t *tail) answer(m *pb.Message) bool {
 	return true
 }
 
-// hand hands a write to the log writer.
+// hand hands a write to the log writer. The commit index alone is not worth a write: it is in the state, or the replica
+// finds it out again. It is written with each change of members (RG12).
 func (t *tail) hand(m *pb.Message, sync bool) {
 	g, h := t.g, t.g.host
-	hard := m.Term != nil && (m.GetTerm() != t.term || m.GetVote() != t.vote)
-	if hard {
-		t.term, t.vote = m.GetTerm(), m.GetVote()
+	hard := firstChange(m.GetEntries()) >= 0
+	if m.Term != nil {
+		hard = hard || m.GetTerm() != t.hard.term || m.GetVote() != t.hard.vote
+		t.hard = hardState{m.GetTerm(), m.GetVote(), m.GetCommit()}
 	}
 	t.writing++
 	bytes := int64(0)
@@ -67,7 +76,8 @@ func (t *tail) hand(m *pb.Message, sync bool) {
 	}
 	h.logQueued += bytes
 	t.bytes += bytes
-	h.work.Appends = append(h.work.Appends, Append{g: g, message: m, sync: sync, hard: hard, bytes: bytes})
+	h.work.Appends = append(h.work.Appends, Append{g: g, message: m, sync: sync, hard: hard, state: t.hard,
+		bytes: bytes})
 }
 
 // entryOverhead is about how many bytes an entry takes beside its data.

@@ -49,15 +49,34 @@ type Bugs struct {
 	ForgottenPromise bool
 	// OfferUnderLease: a leader offers its leadership and goes on to read under its lease.
 	OfferUnderLease bool
+	// ForgottenCommit: the commit index is written only when the term or the vote has changed.
+	ForgottenCommit bool
 }
 
 type logWithoutSync struct{ raftgroup.LogBatch }
 
 func (l logWithoutSync) Commit(bool) error { return l.LogBatch.Commit(false) }
 
+// logWithoutCommit drops hard states that differ from the last one in the commit index only.
+type logWithoutCommit struct {
+	raftgroup.LogBatch
+	last map[uint64][2]uint64
+}
+
+func (l logWithoutCommit) SetHardState(group, term, vote, commit uint64) error {
+	if now := [2]uint64{term, vote}; l.last[group] != now {
+		l.last[group] = now
+		return l.LogBatch.SetHardState(group, term, vote, commit)
+	}
+	return nil
+}
+
 func (n *node) plantLog(b raftgroup.LogBatch) raftgroup.LogBatch {
 	if n.w.plan.Bugs.NoSync {
 		b = logWithoutSync{b}
+	}
+	if n.w.plan.Bugs.ForgottenCommit {
+		b = logWithoutCommit{b, map[uint64][2]uint64{}}
 	}
 	return n.OnDisk(b)
 }

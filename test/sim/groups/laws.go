@@ -4,8 +4,11 @@ package groups
 
 import (
 	"hash/fnv"
+	"math"
 	"sort"
 	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
@@ -82,6 +85,42 @@ func (w *simulation) applies(n *node, group, index, term uint64, commands [][]by
 			group, n.ID, index, term, first.term)
 	}
 	w.laws.entries[at] = e
+}
+
+// checkChanges checks that a replica that starts knows that all changes of members in its log but the last one are
+// committed (RG12). The library relies on that: a replica does not campaign while a committed change is not applied.
+func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
+	log, err := n.log.Storage(c.ID)
+	if err != nil || c.Applied == 0 {
+		return err
+	}
+	hard, _, err := log.InitialState()
+	if err != nil {
+		return err
+	}
+	last, err := log.LastIndex()
+	if err != nil || last <= c.Applied {
+		return err
+	}
+	entries, err := log.Entries(c.Applied+1, last+1, math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	change := uint64(0)
+	for _, e := range entries {
+		if e.GetType() == pb.EntryNormal {
+			continue
+		}
+		if change > hard.GetCommit() {
+			w.Fail("group %d: node %d starts with changes of members at %d and %d, and knows that %d is committed", c.ID,
+				n.ID, change, e.GetIndex(), hard.GetCommit())
+		}
+		if change != 0 {
+			w.counts.ChangesInLog++
+		}
+		change = e.GetIndex()
+	}
+	return nil
 }
 
 // floor is the highest index of a group that anybody knows of.

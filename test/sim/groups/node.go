@@ -110,6 +110,11 @@ func (n *node) open() (err error) {
 	if err == nil {
 		_, err = n.Host.Open(configs...)
 	}
+	for i := range configs {
+		if err == nil {
+			err = n.w.checkChanges(n, &configs[i])
+		}
+	}
 	return err
 }
 

@@ -42,6 +42,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"a vote is given against a promise", Bugs{BrokenPromise: true}},
 		{"a promise is forgotten with the process", Bugs{ForgottenPromise: true}},
 		{"a lease is used over a transfer of the leadership", Bugs{OfferUnderLease: true}},
+		{"the commit index is not written with changes of members", Bugs{ForgottenCommit: true}},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			seeds.Find(t, b.name, func(seed uint64) bool {

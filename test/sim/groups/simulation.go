@@ -54,6 +54,8 @@ type Counts struct {
 	AskedReads int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
+	// ChangesInLog are pairs of changes of members that were in a log, and not applied, when a process started.
+	ChangesInLog int
 }
 
 func (r *Report) String() string {
