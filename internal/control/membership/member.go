@@ -149,9 +149,7 @@ func (m *Member) View() placement.View {
 		HealAfter: m.HealAfter, BytesSlack: m.BytesSlack,
 	}
 	v.Sizes, v.Capacity = m.weights.get()
-	if r := m.room(); r.most() {
-		v.Cramped = r.cramped
-	}
+	v.Cramped = m.room().cramped
 	for _, node := range m.Records.State().Nodes {
 		if k, ok := m.Peers.Report(node.ID); ok && k.DiskFree >= 0 {
 			v.Free[node.ID] = k.DiskFree

@@ -4,6 +4,7 @@ package membership
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -20,22 +21,22 @@ const spaceEvery = time.Second
 type room struct {
 	// full are the nodes that refuse writes, cramped those that have less than placement.FreeMin free.
 	full, cramped map[topology.NodeID]bool
-	nodes         int
 }
 
-// most reports whether most nodes have room: those that are cramped are to lead nothing then.
-func (r *room) most() bool { return 2*len(r.cramped) < r.nodes }
-
-// FollowDisks tells the replicas here whose disks are almost full, until ctx ends. A node that is cramped keeps its
-// logs short and has others lead, before it has to refuse what it is asked to write.
+// FollowDisks tells the replicas here whose disks are almost full and which nodes should not lead, until ctx ends. A
+// node that is cramped keeps its logs short and has others lead, before it has to refuse what it is asked to write.
 func (m *Member) FollowDisks(ctx context.Context) {
 	was := false
 	for m.Sched.Sleep(ctx, spaceEvery) == nil {
 		r := m.room()
-		if is := len(r.cramped) > 0; is || was {
+		abstaining := m.Peers.Skewed()
+		maps.DeleteFunc(abstaining, func(_ topology.NodeID, wrong bool) bool { return !wrong })
+		maps.Copy(abstaining, r.cramped)
+		if is := len(abstaining) > 0; is || was {
 			m.Host.DisksFull(r.full)
 			m.Host.Cramped(r.cramped[m.Self])
-			m.Host.Abstain(partition.DiskFull, r.cramped[m.Self] && r.most())
+			m.Host.Abstain(partition.DiskFull, r.cramped[m.Self])
+			m.Host.Abstaining(abstaining)
 			was = is
 		}
 	}
@@ -47,7 +48,6 @@ func (m *Member) room() room {
 		if node.State == meta.Left {
 			continue
 		}
-		r.nodes++
 		k, ok := m.Peers.Report(node.ID)
 		if node.ID == m.Self {
 			k, ok = peers.Known{Report: m.Report(), Alive: true}, true

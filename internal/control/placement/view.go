@@ -53,7 +53,7 @@ type View struct {
 	// Free is how much of a node's disk is free, in percent; nodes that are missing are taken to have enough. One with
 	// less than FreeMin gets no replicas.
 	Free map[topology.NodeID]int
-	// Cramped are nodes whose disks have little room left, unless that is true of most: they are given nothing to lead.
+	// Cramped are nodes whose disks have little room left: they are given nothing to lead.
 	Cramped map[topology.NodeID]bool
 	// Sizes are what a replica of each partition takes, as far as it is known: with none the ring alone decides.
 	Sizes map[topology.PartitionID]Size

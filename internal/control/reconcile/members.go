@@ -78,13 +78,15 @@ func outdated(set *topology.ReplicaSet, voters []topology.ReplicaID) bool {
 	})
 }
 
-// heir is the other voter that knows most and stays, 0 if there is none that answers.
+// heir is the other voter that knows most and stays, one that abstains only if all do; 0 if there is none that answers.
 func heir(leaving []topology.ReplicaID, s *raftgroup.Status) topology.ReplicaID {
 	var best *raftgroup.PeerStatus
 	for i := range s.Peers {
 		p := &s.Peers[i]
-		if p.Active && !p.Learner && !slices.Contains(leaving, topology.ReplicaID(p.Replica)) &&
-			(best == nil || p.Match > best.Match) {
+		if !p.Active || p.Learner || slices.Contains(leaving, topology.ReplicaID(p.Replica)) {
+			continue
+		}
+		if best == nil || best.Abstains && !p.Abstains || p.Abstains == best.Abstains && p.Match > best.Match {
 			best = p
 		}
 	}

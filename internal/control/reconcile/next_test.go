@@ -47,6 +47,14 @@ func leads(replica uint64, voters, learners []uint64, lag ...uint64) *raftgroup.
 	return s
 }
 
+// abstaining marks members that would not take the leadership.
+func abstaining(s *raftgroup.Status, ids ...uint64) *raftgroup.Status {
+	for i := range s.Peers {
+		s.Peers[i].Abstains = slices.Contains(ids, s.Peers[i].Replica)
+	}
+	return s
+}
+
 // TestNext proves, state by state, what the leader of a replica set does next.
 func TestNext(t *testing.T) {
 	const v, j, l, g = topology.Voter, topology.Joining, topology.Learner, topology.Leaving
@@ -81,6 +89,10 @@ func TestNext(t *testing.T) {
 			Step{Changes: []raftgroup.Change{change(5, raftgroup.Voter), change(4, raftgroup.Gone)}}},
 		{"a leader that leaves gives its leadership away", set(g, v, v, v, j),
 			leads(1, []uint64{1, 2, 3, 4}, []uint64{5}, 2), Step{Transfer: 3}},
+		{"not to a voter that abstains", set(g, v, v, v, j),
+			abstaining(leads(1, []uint64{1, 2, 3, 4}, []uint64{5}), 2, 3), Step{Transfer: 4}},
+		{"unless all others do", set(g, v, v, v, j),
+			abstaining(leads(1, []uint64{1, 2, 3, 4}, []uint64{5}), 2, 3, 4), Step{Transfer: 2}},
 		{"the only voter cannot", set(g, j), leads(1, []uint64{1}, []uint64{2}),
 			Step{Changes: []raftgroup.Change{change(2, raftgroup.Voter), change(1, raftgroup.Gone)}}},
 		{"a learner that the map gave up goes", set(v, v, v), leads(1, []uint64{1, 2, 3}, []uint64{9}),

@@ -376,7 +376,7 @@ func (h *Host) NodeDeparted(node topology.NodeID) {
 	h.onLoop(func(r *raftgroup.Host) { r.Departed(raftgroup.NodeID(node)) })
 }
 
-// Reason is why a node leads nothing for as long as others can.
+// Reason is why a node leaves leadership to others.
 type Reason uint32
 
 // The reasons, one bit each.
@@ -385,7 +385,8 @@ const (
 	DiskFull
 )
 
-// Abstain has the node lead nothing for as long as others can, or ends that if there is no other reason.
+// Abstain has the node leave the leadership of each partition to other voters that can lead it, or ends that if there
+// is no other reason.
 func (h *Host) Abstain(why Reason, on bool) {
 	for {
 		old := h.abstains.Load()
@@ -398,6 +399,15 @@ func (h *Host) Abstain(why Reason, on bool) {
 		}
 	}
 	h.onLoop(func(r *raftgroup.Host) { r.Abstain(h.abstains.Load() != 0) })
+}
+
+// Abstaining says which nodes abstain, as far as this one has heard: where all voters of a partition do, all may lead.
+func (h *Host) Abstaining(nodes map[topology.NodeID]bool) {
+	set := make(map[raftgroup.NodeID]bool, len(nodes))
+	for node := range nodes {
+		set[raftgroup.NodeID(node)] = true
+	}
+	h.onLoop(func(r *raftgroup.Host) { r.Abstaining(set) })
 }
 
 // Cramped says whether the disk of this node has little room left: the logs of its replicas are kept short then.

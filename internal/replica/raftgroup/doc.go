@@ -36,6 +36,8 @@
 //   - (RG12) A replica whose log holds a change of members knows, also after a crash, that every earlier change in that
 //     log is committed: the commit index is written with the change. So a replica that has applied an older
 //     configuration does not campaign by it, except by the one just before the last change in its log.
+//   - (RG13) A node that abstains leaves a group to others only while another voter can lead it; see abstain.go. An
+//     offer of leadership is answered or withdrawn, and proposals are taken between two offers (handover.go).
 //
 // The package knows nothing of rows, spans or clients. What entries mean is the business of a StateMachine, how their
 // bytes survive that of a Log.

@@ -2,7 +2,11 @@
 
 package raftgroup
 
-import "go.etcd.io/raft/v3"
+import (
+	"slices"
+
+	"go.etcd.io/raft/v3"
+)
 
 // deserted reports whether the group follows a leader on a node that is down.
 func (h *Host) deserted(g *Group) bool {
@@ -24,28 +28,33 @@ func (h *Host) succeed(g *Group, ticks int) {
 
 // campaign asks for votes, this replica's own first: it is given on the same condition as others' (RG6).
 func (h *Host) campaign(g *Group) {
-	if !g.promise.binds(h.ticks, h.opts.Node) && !h.abstains {
+	if !g.promise.binds(h.ticks, h.opts.Node) && !h.shuns(g, NodeID{}) {
 		before := g.ballot()
 		_ = g.raft.Campaign()
 		g.voted(before, h.opts.Node)
 	}
 }
 
-// successor is the first voter after the leader, in the order of ids, whose node is not down.
-func (g *Group) successor() uint64 {
+// successor is the first voter after the leader, in the order of ids, whose node is not down; one on a node that
+// abstains only if there is no other.
+func (g *Group) successor() (next uint64) {
+	h := g.host
 	voters := g.conf.GetVoters()
-	for n := range voters {
-		for i, id := range voters {
-			if id == g.lead {
-				next := voters[(i+n+1)%len(voters)]
-				if r := g.route(next); next != g.lead && r != nil &&
-					(r.Node == g.host.opts.Node || !g.host.peers.of(r.Node).down) {
-					return next
-				}
-			}
+	at := slices.Index(voters, g.lead)
+	if at < 0 {
+		return 0
+	}
+	for n := 1; n < len(voters); n++ {
+		id := voters[(at+n)%len(voters)]
+		switch r := g.route(id); {
+		case r == nil || r.Node != h.opts.Node && h.peers.of(r.Node).down:
+		case h.canLead(r.Node):
+			return id
+		case next == 0:
+			next = id
 		}
 	}
-	return 0
+	return next
 }
 
 // Refused is for the hint that a node's process may have ended: its address refused a connection. So does a firewall

@@ -38,6 +38,8 @@ type Group struct {
 	commit  uint64
 	lead    uint64
 	leading bool
+	// leaderless is the tick since which no leader is known, if lead is 0.
+	leaderless uint64
 	// applied is the last entry that readers see. Invariant: tail.cut <= applied <= commit.
 	applied, appliedTerm uint64
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 )
 
@@ -13,13 +14,24 @@ import (
 // meanwhile.
 const transferLag = 1000
 
-// offer is a leadership that this replica offers to another one.
+// offer is a leadership that this replica offers to another one. While it is open the library takes no proposals, so it
+// is withdrawn when it is declined, or not taken for offerTicks.
 type offer struct {
-	// made says that it was, in this term: there is no lease again before the next one.
+	// made says that there was one in this term: there is no lease again before the next one.
 	made bool
-	// to is to whom Transfer or Handover offered it last, 0 for nobody, and since when it has been they.
+	// to is the voter to which the leadership is offered at present, 0 for none, and since the tick of the offer.
 	to, since uint64
+	// refused are the voters that have not taken it lately. Before rest none is made.
+	refused []uint64
+	rest    uint64
 }
+
+// offerTicks is how long an offer is open, and the pause before the next one. roundTimeouts is the pause in election
+// timeouts once every voter that could lead was asked; after that, those that refused are asked again.
+const (
+	offerTicks    = 4
+	roundTimeouts = 2
+)
 
 // Transfer asks another voter to lead, if it is caught up and was heard of lately and no change of members is under
 // way; else it returns ErrNotReady. The lease ends before that: the vote that follows ignores leases. There is none
@@ -32,10 +44,12 @@ func (h *Host) Transfer(id, to uint64) error {
 	if to == g.replica {
 		return nil
 	}
-	if _, ok := h.ready(g, to); !ok || !g.mayOffer() {
+	if _, ok := h.ready(g, to); !ok || !g.mayOffer() || g.offer.to == 0 && h.ticks < g.offer.rest {
 		return ErrNotReady
 	}
-	h.transfer(g, to)
+	if g.offer.to != to {
+		h.transfer(g, to)
+	}
 	return nil
 }
 
@@ -83,42 +97,91 @@ func (h *Host) Handover() (left int) {
 	return h.offerAll()
 }
 
-// Abstain has the node lead nothing for as long as others can: it asks nobody for votes, takes no leadership that is
-// offered, and offers its own ones again and again. It votes, applies and serves as before. Loop only.
-func (h *Host) Abstain(on bool) { h.abstains = on }
-
 // offerAll offers every leadership to the most caught-up other voter.
 func (h *Host) offerAll() (left int) {
 	for _, g := range h.order {
-		voters := g.conf.GetVoters()
-		if !g.leading || len(voters) < 2 {
+		if !g.leading || len(g.conf.GetVoters()) < 2 {
 			continue
 		}
 		left++
-		if !g.mayOffer() {
-			continue
-		}
-		to, best := uint64(0), uint64(0)
-		for i := range voters {
-			id := voters[(i+int(g.id%uint64(len(voters))))%len(voters)] // not all to one node
-			if match, ok := h.ready(g, id); ok && id != g.replica && (to == 0 || match > best) {
-				to, best = id, match
-			}
-		}
-		if to != 0 && (g.offer.to == 0 || h.ticks-g.offer.since > uint64(h.opts.ElectionTicks) || to == g.offer.to) {
-			h.transfer(g, to)
+		if h.handing || h.shuns(g, NodeID{}) {
+			h.offerNext(g)
 		}
 	}
 	return left
 }
 
-func (h *Host) transfer(g *Group, to uint64) {
-	if g.offer.to != to || !g.offer.made {
-		g.offer.to, g.offer.since = to, h.ticks
+// offerNext offers the leadership of a group to the most caught-up voter that has not refused it, unless an offer is
+// open or was just withdrawn. Voters on nodes that abstain come last, and only if this node stops.
+func (h *Host) offerNext(g *Group) {
+	if g.offer.to != 0 || h.ticks < g.offer.rest || !g.mayOffer() {
+		return
 	}
+	to, best, willing := uint64(0), uint64(0), false
+	voters := g.conf.GetVoters()
+	for i := range voters {
+		id := voters[(i+int(g.id%uint64(len(voters))))%len(voters)] // not all to one node
+		match, ok := h.ready(g, id)
+		if !ok || id == g.replica || slices.Contains(g.offer.refused, id) {
+			continue
+		}
+		will := !h.abstaining[g.route(id).Node]
+		if !will && (willing || !h.handing) {
+			continue
+		}
+		if to == 0 || will && !willing || match > best {
+			to, best, willing = id, match, will
+		}
+	}
+	switch {
+	case to != 0:
+		h.transfer(g, to)
+	case len(g.offer.refused) > 0: // tickOffer ends the pause
+		g.offer.rest = g.offer.since + uint64(roundTimeouts*h.opts.ElectionTicks)
+	}
+}
+
+func (h *Host) transfer(g *Group, to uint64) {
 	h.awake(g)
 	g.lease.revoke()
-	g.offer.made = true
+	g.offer.made, g.offer.to, g.offer.since = true, to, h.ticks
 	g.raft.TransferLeader(to)
 	h.mark(g)
+}
+
+// tickOffer withdraws an offer that is not taken, and forgets old refusals.
+func (h *Host) tickOffer(g *Group) {
+	age := h.ticks - g.offer.since
+	switch {
+	case g.offer.to != 0 && age > offerTicks:
+		h.withdraw(g)
+	case g.offer.to == 0 && len(g.offer.refused) > 0 && age > uint64(roundTimeouts*h.opts.ElectionTicks):
+		g.offer.refused = nil
+	}
+}
+
+// declined takes the answer of a voter that does not take the leadership.
+func (h *Host) declined(g *Group, m *pb.Message) {
+	if g.leading && m.GetTerm() == g.term && g.offer.to == m.GetFrom() {
+		h.withdraw(g)
+	}
+}
+
+// withdraw ends an offer, so that the library takes proposals again. The voter may still take the leadership, if the
+// request was only late.
+func (h *Host) withdraw(g *Group) {
+	if g.raft.leads() { // else the library has forgotten the offer
+		g.raft.TransferLeader(g.replica) // an offer to the leader itself only ends the one before
+	}
+	if !slices.Contains(g.offer.refused, g.offer.to) {
+		g.offer.refused = append(g.offer.refused, g.offer.to)
+	}
+	g.offer.to, g.offer.rest = 0, h.ticks+offerTicks
+	h.mark(g)
+}
+
+// decline answers an offer of leadership that is not taken.
+func (h *Host) decline(g *Group, m *pb.Message) {
+	to, from, term := m.GetFrom(), g.replica, m.GetTerm()
+	h.send(g, &pb.Message{Type: pb.MsgTimeoutNow.Enum(), To: &to, From: &from, Term: &term, Reject: new(true)})
 }

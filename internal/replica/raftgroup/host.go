@@ -37,9 +37,10 @@ type Host struct {
 	early earlyVotes
 	// telling are groups whose followers are to be told of a commit, see news.
 	telling []*Group
-	// handing is true from the first Handover on: no leadership that is offered is taken any more. abstains is true
-	// while the node is not to lead: see Abstain.
+	// handing is true from the first Handover on: no leadership that is offered is taken any more. abstains and
+	// abstaining are what Abstain and Abstaining said last.
 	handing, abstains bool
+	abstaining        map[NodeID]bool
 	// cramped is true while the disk has little room: see Cramped.
 	cramped bool
 	// waking is true while quiet groups of a dead peer are left.
@@ -168,6 +169,7 @@ func (h *Host) tick() {
 			g.fresh.tick()
 		}
 		h.tickUrgent(g)
+		h.tickOffer(g)
 		if g.leading && !h.opts.AlwaysTick {
 			h.tryQuiesce(g)
 		}

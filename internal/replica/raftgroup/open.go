@@ -168,7 +168,7 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	g.initial = raiseHardState(hs, c)
 	g.term = g.initial.GetTerm()
 	g.tail.hard = hardState{hs.GetTerm(), hs.GetVote(), g.initial.GetCommit()}
-	g.lastActive = h.ticks
+	g.lastActive, g.leaderless = h.ticks, h.ticks
 	g.appliedShown.Store(c.Applied)
 	node, err := raft.NewRawNode(&raft.Config{
 		ID:                        c.Replica,

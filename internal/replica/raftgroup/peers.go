@@ -111,7 +111,7 @@ func (h *Host) send(g *Group, m *pb.Message) {
 	if r == nil || r.Node == h.opts.Node || !carried(m.GetType()) {
 		return // not carried: what a replica that just lost its leadership would hand on to the new leader
 	}
-	if h.abstains && m.GetType() == pb.MsgPreVote {
+	if m.GetType() == pb.MsgPreVote && h.shuns(g, NodeID{}) {
 		return // the library asks when its time comes; nobody hears it
 	}
 	p := h.peers.of(r.Node)

@@ -106,7 +106,7 @@ func (h *Host) proposeQueued(g *Group) {
 // refuseQueue ends what the library did not take, because the replica leads no more, hands its leadership over or has
 // too much uncommitted. In the last case the queue stays: the entries under way will make room.
 func (h *Host) refuseQueue(g *Group, err error) {
-	if errors.Is(err, raft.ErrProposalDropped) && len(g.flights.inflight) > 0 && !g.offer.made {
+	if errors.Is(err, raft.ErrProposalDropped) && len(g.flights.inflight) > 0 && g.offer.to == 0 {
 		return
 	}
 	for i := range g.queue {

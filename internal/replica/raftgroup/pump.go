@@ -62,6 +62,9 @@ func (h *Host) followed(g *Group, s *raft.SoftState) {
 		g.stepDown(h)
 	}
 	changed := g.lead != s.Lead
+	if changed && s.Lead == raft.None {
+		g.leaderless = h.ticks
+	}
 	g.lead, g.leading = s.Lead, leading
 	g.leadShown.Store(s.Lead)
 	if changed {
@@ -69,7 +72,7 @@ func (h *Host) followed(g *Group, s *raft.SoftState) {
 		g.reads.forgetLeader()
 	}
 	if leading {
-		g.offer.made, g.flights.changing, g.offer.to = false, false, 0
+		g.offer, g.flights.changing = offer{}, false
 	}
 	g.fresh.support = nil
 	if changed && h.opts.Events.LeaderChanged != nil {

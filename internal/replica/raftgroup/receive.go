@@ -91,8 +91,13 @@ func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
 		h.quiesceWith(g, p, m)
 		return false
 	case pb.MsgTimeoutNow:
-		if h.handing || h.abstains {
-			return false // whoever offers a leadership does not know yet that the node is about to stop
+		if m.GetReject() {
+			h.declined(g, m)
+			return false
+		}
+		if h.handing || h.shuns(g, p.node) { // the leader does not know that yet
+			h.decline(g, m)
+			return false
 		}
 		h.awake(g)
 	case pb.MsgVote, pb.MsgPreVote:

@@ -3,6 +3,8 @@
 package raftgroup
 
 import (
+	"slices"
+
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
@@ -39,6 +41,8 @@ type PeerStatus struct {
 	Learner bool
 	// Active is false if nothing was heard from it in the last election timeout.
 	Active bool
+	// Abstains says that it would not take the leadership: its node abstains, or it has refused an offer lately.
+	Abstains bool
 }
 
 // Status returns the status of a group; ok is false if it is not here. Loop only.
@@ -66,8 +70,9 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 		r := g.route(id)
 		s.Peers = append(s.Peers, PeerStatus{
 			Replica: id, Match: p.Match, Lag: last - min(last, p.Match), State: p.State.String(),
-			Learner: kind == raft.ProgressTypeLearner,
-			Active:  r != nil && h.active(g, r, &p),
+			Learner:  kind == raft.ProgressTypeLearner,
+			Active:   r != nil && h.active(g, r, &p),
+			Abstains: r != nil && h.abstaining[r.Node] || slices.Contains(g.offer.refused, id),
 		})
 	})
 	return s, true

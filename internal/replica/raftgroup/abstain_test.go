@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestAbstainersLead proves that a group has a leader whichever of its voters abstain and whichever one is down, and
+// that a voter that does not abstain leads as soon as there is one; also if the nodes have not heard who abstains.
+func TestAbstainersLead(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		for _, c := range []struct {
+			abstain []int
+			down    int
+		}{
+			{[]int{0}, -1}, {[]int{0, 1}, -1}, {[]int{0, 2, 3}, -1}, {[]int{0, 1, 2, 3}, -1},
+			{[]int{1, 2, 3}, 0}, {[]int{1, 2}, 0}, {[]int{0, 1, 2, 3}, 0},
+		} {
+			t.Run(fmt.Sprintf("%v abstain, %d is down, known %v", c.abstain, c.down, known), func(t *testing.T) {
+				l := newLockstep(t, 4)
+				l.lead(0)
+				l.abstain(known, c.abstain...)
+				if c.down >= 0 {
+					l.down[c.down] = true
+				}
+				_, stretch := l.writes(220, nil)
+				// An election takes an election timeout of 20 ticks, and another one if votes are split.
+				most := 60
+				switch {
+				case c.down < 0 && known:
+					most = 4 // the time of an offer
+				case c.down < 0:
+					most = 8
+				case !known:
+					most += 130 // what is known of a voter may be wrong: it has some time
+				}
+				if stretch > most {
+					t.Errorf("no write succeeds for %d ticks", stretch)
+				}
+				leader := l.leader()
+				others := len(c.abstain) < 4 && !(len(c.abstain) == 3 && c.down == 0)
+				if leader < 0 || others && slices.Contains(c.abstain, leader) {
+					t.Errorf("node %d leads", leader)
+				}
+			})
+		}
+	}
+}
+
+// TestHandoverPastAbstainer proves that a node that stops hands its leadership over at once, whichever of the others
+// abstain, and also where its first choice declines; and to one that abstains if it is known that all others do.
+func TestHandoverPastAbstainer(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		for _, abstain := range [][]int{nil, {1}, {2}, {3}, {1, 2}, {1, 2, 3}} {
+			if len(abstain) == 3 && !known {
+				continue
+			}
+			l := newLockstep(t, 4)
+			l.lead(0)
+			l.abstain(known, abstain...)
+			ticks := 0
+			_, stretch := l.writes(60, func() {
+				if l.nodes[0].host.Handover() > 0 {
+					ticks++
+				}
+			})
+			leader := l.leader()
+			if leader <= 0 || len(abstain) < 3 && slices.Contains(abstain, leader) || ticks > 12 || stretch > 2 {
+				t.Errorf("%v abstain, known %v: handed over after %d ticks to node %d, no write for %d", abstain, known,
+					ticks, leader, stretch)
+			}
+		}
+	}
+}
+
+// TestOffersPause proves that a leader whose offers are neither taken nor declined takes proposals between them.
+func TestOffersPause(t *testing.T) {
+	l := newLockstep(t, 4)
+	l.lead(0)
+	l.nodes[0].host.Abstain(true)
+	l.mute = true
+	failed, stretch := l.writes(200, nil)
+	if failed > 100 || stretch > 6 || l.leader() != 0 {
+		t.Errorf("no write in %d of 200 ticks, %d of them at a stretch; node %d leads", failed, stretch, l.leader())
+	}
+}
