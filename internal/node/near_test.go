@@ -3,6 +3,7 @@
 package node
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/vector"
 	"github.com/ilion-db/ilion/internal/server/admin"
@@ -336,4 +338,34 @@ func TestNearLists(t *testing.T) {
 func (s *nearItems) column() *schema.Column {
 	t, ix := s.descriptor()
 	return t.ByName[ix.Column]
+}
+
+// TestSearchSeesWrites proves that a vector search above ONE finds what was acknowledged, at every node of a cluster:
+// the level of the request is kept.
+func TestSearchSeesWrites(t *testing.T) {
+	t.Parallel()
+	a := clusterNode(t, nil, Options{InitialPartitions: 2})
+	nodes := []*Node{a, clusterNode(t, a, Options{}), clusterNode(t, a, Options{})}
+	poll.Until(t, "three voters", func() bool { return voters(a) == 3 })
+	clients := make([]*client, len(nodes))
+	for i, n := range nodes {
+		clients[i] = newClient(t, n)
+		clients[i].call.Request.Consistency = dberr.Quorum
+	}
+	c := clients[0]
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v vector<float, 3>)")
+	c.query("CREATE INDEX ON ks.t (v) USING 'sai' WITH OPTIONS = {'similarity_function': 'euclidean'}")
+	poll.Until(t, "three voters of the table", func() bool { return voters(a) == 3 && voters(nodes[2]) == 3 })
+	for i := range 100 {
+		vector := fmt.Sprintf("[%d, 0, 1]", i)
+		c.query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %s)", i, vector))
+		r := clients[i%len(clients)].query("SELECT k FROM ks.t ORDER BY v ANN OF " + vector + " LIMIT 1")
+		if want := binary.BigEndian.AppendUint32([]byte{0, 0, 0, 4}, uint32(i)); !bytes.Equal(r.Cells, want) {
+			t.Fatalf("write %d is not found at node %d: %x", i, i%len(clients), r.Cells)
+		}
+		if len(r.Warnings) > 0 {
+			t.Fatalf("%q", r.Warnings)
+		}
+	}
 }

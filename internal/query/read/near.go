@@ -132,20 +132,12 @@ func (a *nearRow) compare(b *nearRow) int {
 	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.seen, b.seen))
 }
 
-// beginNear evaluates what is looked for, and how many rows.
+// beginNear evaluates the target and the number of rows. The search keeps the consistency level of the request, so that
+// above ONE it sees every acknowledged write. Cassandra lowers the level to ONE with a warning.
 func (s *scan) beginNear(limit int64) error {
 	n := s.plan.near
 	s.trim, s.remaining, s.paged, s.pageLeft = limit, unlimited, false, unlimited
 	s.options.PagingState = nil
-	if l := s.options.Level; !l.OneReplica() {
-		s.options.Level = dberr.One
-		if l.Local() {
-			s.options.Level = dberr.LocalOne
-		}
-		s.page.Warnings = append(s.page.Warnings, fmt.Sprintf("Top-K queries can only be run with consistency level "+
-			"ONE / LOCAL_ONE / NODE_LOCAL. Consistency level %s was requested. Downgrading the consistency level to %s.", l,
-			s.options.Level))
-	}
 	switch {
 	case limit == unlimited:
 		return dberr.Invalidf(nearNeedsLimit)
