@@ -23,12 +23,13 @@ import (
 //	                                         nulls)
 //	04       bytes as for text               a value that is not valid for the type: comparable and kept, never an error
 //
-// Descending is the bitwise complement of all of it.
+// Descending is the bitwise complement of all of it, except for null on its own: its form is 01 in both orders, so that
+// null sorts first.
 //
-// Law: bytes.Compare of two forms is Compare of the values. Values that Compare equal therefore have one form, as they
-// are one clustering key in Cassandra, and reading it gives a normal value: decimals without trailing zeros after the
-// point, varints in their fewest bytes, the canonical NaN, booleans 0 or 1, tuples padded with nulls. Every other value
-// comes back exactly.
+// Law: bytes.Compare of two forms is Compare of the values, and its opposite if descending and neither is null.
+// Values that Compare equal therefore have one form, as they are one clustering key in Cassandra, and reading it gives
+// a normal value: decimals without trailing zeros after the point, varints in their fewest bytes, the canonical NaN,
+// booleans 0 or 1, tuples padded with nulls. Every other value comes back exactly.
 const (
 	keyEnd   = 0x00
 	keyNull  = 0x01
@@ -47,7 +48,7 @@ var ErrKey = errors.New("cqltype: malformed key form")
 func (t *Type) AppendKey(dst, wire []byte, desc bool) []byte {
 	start := len(dst)
 	dst = t.appendKey(dst, wire)
-	if desc {
+	if desc && wire != nil {
 		for i := start; i < len(dst); i++ {
 			dst[i] = ^dst[i]
 		}
@@ -192,6 +193,8 @@ func (t *Type) ReadKey(dst, src []byte, desc bool) (wire, rest []byte, err error
 	r := keyReader{src: src, mask: maskOf(desc)}
 	out, null, ok := t.readKey(&r, dst)
 	switch {
+	case !ok && nullFirst(src, desc):
+		return nil, src[1:], nil
 	case !ok:
 		return nil, src, ErrKey
 	case null:
@@ -336,10 +339,16 @@ func (t *Type) KeyExact(wire []byte) bool {
 func (t *Type) SkipKey(src []byte, desc bool) (rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}
 	if !t.skipKey(&r) {
+		if nullFirst(src, desc) {
+			return src[1:], nil
+		}
 		return src, ErrKey
 	}
 	return r.src, nil
 }
+
+// nullFirst reports whether src begins with the form of null in a descending column, which is not complemented.
+func nullFirst(src []byte, desc bool) bool { return desc && len(src) > 0 && src[0] == keyNull }
 
 func (t *Type) skipKey(r *keyReader) bool {
 	marker, ok := r.byte()
