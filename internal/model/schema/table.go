@@ -391,3 +391,10 @@ func (t *Table) Flags() []string {
 
 // dense reports whether the table is a COMPACT STORAGE table with clustering columns.
 func (t *Table) dense() bool { return t.CompactStorage && len(t.Clustering) > 0 }
+
+// RowsAreCells reports whether a row of the table exists only as long as it has a cell: an INSERT leaves no row marker.
+// A compact table whose columns all belong to the primary key has rows without cells, so it has markers.
+func (t *Table) RowsAreCells() bool { return t.CompactStorage && len(t.Regulars) > 0 }
+
+// PrefixKeys reports whether an INSERT or UPDATE may leave out the last clustering columns, which are null then.
+func (t *Table) PrefixKeys() bool { return t.CompactStorage && len(t.Clustering) > 1 }

@@ -42,11 +42,14 @@ func (p *Plan) bindDistinct(stmt *parser.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return dberr.Invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
-	if !p.where.wholePartitions() {
+	// A logical partition of a compact table without clustering columns is one row, whose columns count as static.
+	flat := p.table.CompactStorage && len(p.table.Clustering) == 0
+	p.distinct = !flat
+	if !flat && !p.where.wholePartitions() {
 		return dberr.Invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
 	}
 	for _, c := range p.sel.selected {
-		if c.Kind != schema.PartitionKey && c.Kind != schema.Static {
+		if c.Kind != schema.PartitionKey && c.Kind != schema.Static && !flat {
 			return notDistinct(c)
 		}
 	}

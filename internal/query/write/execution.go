@@ -319,8 +319,10 @@ func (x *Execution) change(p *Plan, t *target) error {
 		}
 		x.row.DeleteRowBefore(delta, t.stamp.at)
 	}
-	if p.kind == insert && p.rows {
+	if p.marks {
 		x.row.Live(t.stamp.ttl, t.stamp.expiry)
+	} else if p.valueless {
+		return dberr.Invalidf("Column %s is mandatory for this COMPACT STORAGE table", p.table.Regulars[0].Name)
 	}
 	for i := range p.ops {
 		if err := x.apply(&p.ops[i], t); err != nil {

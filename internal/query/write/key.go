@@ -74,7 +74,15 @@ func (w *where) appendSimpleClustering(dst []byte, t *schema.Table, b *expr.Bind
 		size += len(v)
 		dst = c.Type.AppendKey(dst, v, c.Desc)
 	}
-	return dst, checkKeyLength(size)
+	return w.appendAbsent(dst), checkKeyLength(size)
+}
+
+// appendAbsent appends the forms of the clustering columns that are null.
+func (w *where) appendAbsent(dst []byte) []byte {
+	for _, c := range w.absent {
+		dst = c.Type.AppendKey(dst, nil, c.Desc)
+	}
+	return dst
 }
 
 // keys evaluates the partition keys, each once, in the order of their values.
@@ -125,7 +133,7 @@ func (w *where) prefixes(t *schema.Table, b *expr.Bindings) ([][]byte, error) {
 		if err := checkKeyLength(size); err != nil {
 			return nil, err
 		}
-		out = append(out, relation.AppendForms([]byte{}, t.Clustering, values))
+		out = append(out, w.appendAbsent(relation.AppendForms([]byte{}, t.Clustering, values)))
 	}
 	return distinct(out), nil
 }

@@ -43,6 +43,10 @@ type Plan struct {
 	where where
 	// ops are the changes of columns, in the order written.
 	ops []operation
+	// marks is true for an INSERT that leaves a row marker.
+	marks bool
+	// valueless is true for an INSERT into a compact table that gives none of the cells a row is made of.
+	valueless bool
 	// rows is true if rows are written or deleted, not the static row alone; whole is true for a DELETE of rows, ranges
 	// or partitions.
 	rows, whole bool
@@ -176,6 +180,7 @@ func (p *Plan) finish() error {
 	}
 	p.static, p.regular = p.touches()
 	p.regular = p.regular || p.whole
+	p.marks = p.kind == insert && p.rows && !p.table.RowsAreCells()
 	for i := range p.ops {
 		o := &p.ops[i]
 		p.stored = p.stored || o.kind.stored()

@@ -81,8 +81,11 @@ func (p *Plan) bindValues(columns []*schema.Column, values []parser.Term, env *e
 		p.addOperation(o)
 	}
 	static, regular := p.touches()
-	if t := p.table; t.CompactStorage && len(t.Clustering) > 0 && len(t.Regulars) == 1 && !regular {
-		return dberr.Invalidf("Column %s is mandatory for this COMPACT STORAGE table", t.Regulars[0].Name)
+	if p.table.RowsAreCells() && !regular {
+		if len(p.table.Clustering) == 0 { // in the words of Cassandra, which has a hidden clustering column there
+			return dberr.Invalidf("Some clustering keys are missing: column1")
+		}
+		p.valueless = true
 	}
 	onlyStatic := !clustered && static && !regular
 	p.rows = !onlyStatic || len(p.table.Clustering) == 0

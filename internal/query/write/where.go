@@ -19,6 +19,9 @@ type where struct {
 	partition, clustering, others relation.Set
 	// token is true for token(..), which is refused.
 	token bool
+	// absent are the last clustering columns if an INSERT or UPDATE of a compact table names its row by a prefix of the
+	// clustering key: they are null there.
+	absent []*schema.Column
 	// simple is true if all restrictions are single equalities: then there is one key and one clustering prefix.
 	simple bool
 }
@@ -110,16 +113,25 @@ func (w *where) checkClustering(p *Plan, static bool) error {
 			return dberr.Invalidf("Slice restrictions are not supported on the clustering columns in %s statements",
 				kindNames[p.kind])
 		}
+		if n := w.clustering.Size(); p.table.PrefixKeys() && n > 0 && len(missing) > 0 {
+			w.absent = p.table.Clustering[n:]
+			return w.checkPrefix(p.table)
+		}
 		if !static && len(missing) > 0 {
 			return dberr.Invalidf("Some clustering keys are missing: %s", strings.Join(missing, ", "))
 		}
 		return nil
 	}
+	return w.checkPrefix(p.table)
+}
+
+// checkPrefix refuses a restriction on a clustering column if there is none on a column before it.
+func (w *where) checkPrefix(t *schema.Table) error {
 	next := 0
 	for _, r := range w.clustering.List {
 		if c := r.First(); c.Position != next {
 			return dberr.Invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted", c.Name,
-				p.table.Clustering[next].Name)
+				t.Clustering[next].Name)
 		}
 		next += len(r.Columns)
 	}
