@@ -68,6 +68,8 @@ func (c Column) IsCounter() bool { return c.Type == "counter" }
 type Table struct {
 	Name    Name
 	Columns []Column
+	// Prefixes says that the last clustering columns of a row may be null: the table has COMPACT STORAGE.
+	Prefixes bool
 }
 
 // Quote writes a string as a literal.
@@ -112,7 +114,33 @@ func Describe(c *rawclient.Conn, n Name) (*Table, error) {
 	slices.SortFunc(t.Columns, func(a, b Column) int {
 		return cmp.Or(of(a)-of(b), int(a.position-b.position), strings.Compare(a.Name, b.Name))
 	})
-	return t, nil
+	return t, t.prefixes(c)
+}
+
+// prefixes finds out whether the last clustering columns of a row may be null.
+func (t *Table) prefixes(c *rawclient.Conn) error {
+	if len(t.clustering()) < 2 {
+		return nil
+	}
+	r, err := c.Query("SELECT flags FROM system_schema.tables WHERE keyspace_name = " + Quote(t.Name.Keyspace) +
+		" AND table_name = " + Quote(t.Name.Table))
+	if err == nil && r.ColumnCount != 1 {
+		err = fmt.Errorf("the server answers %d columns, 1 was asked for", r.ColumnCount)
+	}
+	if err != nil {
+		return err
+	}
+	return EachRow(r, func(row [][]byte) error {
+		for _, flag := range cqltype.SetOf(cqltype.Native(cqltype.Text)).Elements(row[0]) {
+			t.Prefixes = t.Prefixes || string(flag) == "dense"
+		}
+		return nil
+	})
+}
+
+// clustering are the names of the clustering columns.
+func (t *Table) clustering() []string {
+	return t.Names(func(c Column) bool { return c.Kind == "clustering" })
 }
 
 // visible takes away the columns that statements cannot name: Cassandra describes a table WITH COMPACT STORAGE as

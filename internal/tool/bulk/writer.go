@@ -35,6 +35,10 @@ type statement struct {
 	// key says which values are of the primary key; index finds a value by its column.
 	key   []bool
 	index map[string]int
+	// short are the ids of the statements for rows whose last clustering column is null, the last two, and so on. They
+	// leave out those columns, which are the values last of the clustering key.
+	short [][]byte
+	last  []int
 }
 
 // run writes blocks until there are no more.
@@ -158,10 +162,11 @@ func (w *writer) values(st *statement, record string) error {
 	} else if err := w.csv(st, record); err != nil {
 		return err
 	}
-	counters := w.load.table.Counters()
+	counters, nulls := w.load.table.Counters(), st.nulls(e.Values)
 	for i, v := range e.Values {
 		switch {
 		case v != nil:
+		case st.key[i] && slices.Contains(st.last[:nulls], i):
 		case st.key[i]:
 			return fmt.Errorf("column %s of the primary key is null or missing", st.names[i])
 		case counters:
@@ -169,6 +174,42 @@ func (w *writer) values(st *statement, record string) error {
 		case !w.load.o.NullsDelete:
 			e.Unset[i] = true
 		}
+	}
+	if nulls > 0 {
+		e.ID = st.short[nulls-1]
+		drop := slices.Sorted(slices.Values(st.last[:nulls]))
+		for _, i := range slices.Backward(drop) {
+			e.Values, e.Unset = slices.Delete(e.Values, i, i+1), slices.Delete(e.Unset, i, i+1)
+		}
+	}
+	return nil
+}
+
+// nulls is how many of the last clustering columns are null and may be.
+func (st *statement) nulls(values [][]byte) (n int) {
+	for n < len(st.short) && values[st.last[n]] == nil {
+		n++
+	}
+	return n
+}
+
+// shorten prepares the statements for rows whose last clustering columns are null.
+func (w *writer) shorten(st *statement) error {
+	t, o := w.load.table, w.load.o
+	if !t.Prefixes {
+		return nil
+	}
+	clustering := t.clustering()
+	for n := len(clustering) - 1; n > 0; n-- {
+		names := slices.DeleteFunc(slices.Clone(st.names), func(name string) bool {
+			return slices.Contains(clustering[n:], name)
+		})
+		query, _ := t.insert(names, o.TTL, o.Timestamp)
+		r, err := w.pipe.Conn().Prepare(query)
+		if err != nil {
+			return err
+		}
+		st.short, st.last = append(st.short, slices.Clone(r.ID)), append(st.last, st.index[clustering[n]])
 	}
 	return nil
 }
@@ -239,7 +280,7 @@ func (w *writer) prepare(header []string) error {
 		return errors.New("counters have neither a TTL nor a timestamp")
 	}
 	w.statements[strings.Join(header, "\x00")] = st
-	return nil
+	return w.shorten(st)
 }
 
 // insert is the statement that writes columns, and the columns in the order in which it binds them.
