@@ -3,6 +3,7 @@
 package migration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -293,6 +294,12 @@ func (c *comparison) row(ctx context.Context, s, t *cells.Row) error {
 	if c.tooMany() { // the rest would be refused, too
 		return errEnough
 	}
+	for _, r := range []*cells.Row{s, t} {
+		if r != nil && r.Err != nil {
+			c.refuse(r, r.Err)
+			return nil
+		}
+	}
 	if s != nil {
 		c.tally.Source++
 		c.tally.SourceDigest.Add(s.Digest())
@@ -345,7 +352,12 @@ func (c *comparison) send(ctx context.Context, row *cells.Row, statements []cell
 	bound := make([]cells.Bound, len(statements))
 	for i := range statements {
 		var err error
-		if bound[i], err = w.prepared[c.table].Bind(&statements[i]); err != nil {
+		bound[i], err = w.prepared[c.table].Bind(&statements[i])
+		if bulk.Rejected(err) || errors.Is(err, cells.ErrPrefix) {
+			c.refuse(row, err)
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -368,14 +380,20 @@ func (c *comparison) send(ctx context.Context, row *cells.Row, statements []cell
 
 // answer takes the answer to the statements of a row.
 func (c *comparison) answer(row *cells.Row, err error) {
-	if err == nil {
+	if bulk.Rejected(err) {
+		c.refuse(row, err)
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if most := c.worker.pass.o.MaxErrors; bulk.Rejected(err) && (most < 0 || int64(len(c.refused)) <= most) {
+	c.failed = cmp.Or(c.failed, err)
+}
+
+// refuse notes a row that cannot be copied, for the error file.
+func (c *comparison) refuse(row *cells.Row, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if most := c.worker.pass.o.MaxErrors; most < 0 || int64(len(c.refused)) <= most {
 		c.refused = append(c.refused, refusal{c.name(), c.table.layout.KeyText(row), err.Error()})
-	} else if c.failed == nil && !bulk.Rejected(err) {
-		c.failed = err
 	}
 }

@@ -76,7 +76,14 @@ func (d *Differ) gone(target *Row) Change {
 		c.Kept, c.Deletes = true, false
 		return c
 	}
-	c.Statements = []Statement{{kind: deleteRow, row: target, time: at}}
+	s := Statement{kind: deleteRow, row: target, time: at}
+	if target.nulls > 0 && len(d.Layout.Regular) > 0 { // a DELETE would delete more: the row is its cells
+		s.kind = update
+		for i := range d.Layout.Regular {
+			s.values = append(s.values, value{slot: slot{column: i}})
+		}
+	}
+	c.Statements = []Statement{s}
 	return c
 }
 
@@ -191,7 +198,7 @@ func (d *Differ) changed(source, target *Row) Change {
 // has lost what does not end, and what an earlier pass has written to have it stay would stay for ever. The deletion is
 // older than all its cells.
 func (d *Differ) unmarked(source *Row) (at int64, ok bool) {
-	if source.Static || source.empty() || d.Bound == 0 && !d.Force {
+	if source.Static || source.nulls > 0 || source.empty() || d.Bound == 0 && !d.Force {
 		return 0, false
 	}
 	at = math.MaxInt64

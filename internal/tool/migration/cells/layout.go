@@ -140,7 +140,11 @@ func (l *Layout) KeyText(r *Row) string {
 	columns := slices.Concat(l.Partition, l.Clustering)
 	var parts []string
 	for i, v := range r.Key {
-		parts = append(parts, columns[i].quoted()+" = "+columns[i].Type.Format(v))
+		value := "null"
+		if v != nil {
+			value = columns[i].Type.Format(v)
+		}
+		parts = append(parts, columns[i].quoted()+" = "+value)
 	}
 	text := strings.Join(parts, " AND ")
 	if r.Static && len(l.Static) > 0 {

@@ -4,6 +4,7 @@ package cells
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 
@@ -15,6 +16,8 @@ import (
 type form struct {
 	kind   kind
 	static bool
+	// nulls is how many of the last clustering columns are null, and so left out.
+	nulls int
 	// list is the column of deleteLists.
 	list int
 }
@@ -47,9 +50,17 @@ type Bound struct {
 	Unset  []bool
 }
 
+// ErrPrefix is returned for a statement that deletes a row whose last clustering columns are null, if the table has no
+// columns outside its key.
+var ErrPrefix = errors.New("a row with null in its clustering key cannot be deleted alone: DELETE by the other " +
+	"columns would delete all rows that have the same values in them")
+
 // Bind makes of a statement what is sent.
 func (p *Prepared) Bind(s *Statement) (Bound, error) {
-	f := form{kind: s.kind, static: s.row.Static}
+	f := form{kind: s.kind, static: s.row.Static, nulls: s.row.nulls}
+	if f.kind == deleteRow && f.nulls > 0 {
+		return Bound{}, ErrPrefix
+	}
 	if s.kind == deleteLists {
 		f.list = s.values[0].column
 	}
@@ -98,7 +109,7 @@ func (l *Layout) form(f form) (string, *prepared) {
 	columns, table := l.columns(f.static), l.Table.Name.String()
 	switch f.kind {
 	case insert:
-		return l.insert(st, columns, table), st
+		return l.insert(st, f, table), st
 	case deleteRow, deleteLists:
 		text := "DELETE "
 		if f.kind == deleteLists {
@@ -109,7 +120,7 @@ func (l *Layout) form(f form) (string, *prepared) {
 			st.time = st.bind()
 			text += " USING TIMESTAMP ?"
 		}
-		return text + l.where(st, f.static), st
+		return text + l.where(st, f), st
 	}
 	text := "UPDATE " + table
 	if f.kind != count {
@@ -124,7 +135,7 @@ func (l *Layout) form(f form) (string, *prepared) {
 	for i := range columns {
 		sets = append(sets, l.assign(st, f.kind, i, &columns[i])...)
 	}
-	return text + " SET " + strings.Join(sets, ", ") + l.where(st, f.static), st
+	return text + " SET " + strings.Join(sets, ", ") + l.where(st, f), st
 }
 
 // assign are the assignments to a column in an UPDATE.
@@ -151,9 +162,18 @@ func (l *Layout) assign(st *prepared, k kind, i int, c *Column) (sets []string) 
 	return sets
 }
 
-func (l *Layout) insert(st *prepared, columns []Column, table string) string {
+// key are the columns that name a row.
+func (l *Layout) key(f form) []Column {
+	if f.static {
+		return l.Partition
+	}
+	return slices.Concat(l.Partition, l.Clustering[:len(l.Clustering)-f.nulls])
+}
+
+func (l *Layout) insert(st *prepared, f form, table string) string {
+	columns := l.columns(f.static)
 	var names []string
-	for _, c := range slices.Concat(l.Partition, l.Clustering) {
+	for _, c := range slices.Concat(l.Partition, l.Clustering[:len(l.Clustering)-f.nulls]) {
 		names, st.keys = append(names, c.quoted()), append(st.keys, st.bind())
 	}
 	for i := range columns {
@@ -168,13 +188,9 @@ func (l *Layout) insert(st *prepared, columns []Column, table string) string {
 }
 
 // where is the condition on the key.
-func (l *Layout) where(st *prepared, static bool) string {
-	keys := l.Partition
-	if !static {
-		keys = slices.Concat(l.Partition, l.Clustering)
-	}
+func (l *Layout) where(st *prepared, f form) string {
 	var parts []string
-	for _, c := range keys {
+	for _, c := range l.key(f) {
 		st.keys = append(st.keys, st.bind())
 		parts = append(parts, c.quoted()+" = ?")
 	}

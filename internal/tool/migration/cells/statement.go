@@ -163,9 +163,10 @@ func (d *Differ) counters(source, target *Row) Change {
 			return c
 		}
 		s := Statement{kind: deleteRow, row: target}
-		if target.Static {
-			// Static counters cannot be deleted without the rows: they are taken back to nothing.
-			return d.counters(&Row{Key: target.Key, Static: true, columns: make([][]Cell, len(target.columns))}, target)
+		if target.Static || target.nulls > 0 {
+			// Such counters cannot be deleted without other rows: they are taken back to nothing.
+			return d.counters(&Row{Key: target.Key, Static: target.Static, nulls: target.nulls,
+				columns: make([][]Cell, len(target.columns))}, target)
 		}
 		c.Statements = []Statement{s}
 		return c

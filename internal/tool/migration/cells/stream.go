@@ -34,6 +34,10 @@ type Row struct {
 	// Key is the partition key, and the clustering key unless it is Static.
 	Key    [][]byte
 	Static bool
+	// Err says why the row cannot be read; nil if it can. Such a row has a key only.
+	Err error
+	// nulls is how many of the last clustering columns are null, as in compact tables they may be.
+	nulls int
 	// columns has the cells of each column, none where it is null.
 	columns [][]Cell
 	// at is when it was read.
@@ -100,30 +104,40 @@ func (d *decoder) page(p *cqlwire.Result, at time.Time) (rows []Row, err error) 
 		if len(l.Static) > 0 {
 			s := r
 			s.Static = true
-			if s.columns, cells, err = d.cells(l.Static, cells); err != nil {
-				return err
-			}
-			if begins && !s.empty() {
+			s.columns, cells, r.Err = d.cells(l.Static, cells)
+			if begins && r.Err == nil && !s.empty() {
 				rows = append(rows, s)
 			}
-			if len(l.Clustering) > 0 && row[len(l.Partition)] == nil {
+			if r.Err == nil && len(l.Clustering) > 0 && row[len(l.Partition)] == nil {
 				return nil // there is nothing but static cells
 			}
 		}
 		r.Key = append(r.Key, row[len(l.Partition):keys]...)
-		for i, c := range l.Clustering {
-			if v := row[len(l.Partition)+i]; v == nil || c.Type.Validate(v) != nil {
-				return fmt.Errorf("column %s: the server sends a key that is no %v", c.Name, c.Type)
-			}
-			r.clustering = c.Type.AppendKey(r.clustering, row[len(l.Partition)+i], c.Descending)
+		if r.Err == nil {
+			r.Err = r.cluster(l, row[len(l.Partition):keys])
 		}
-		if r.columns, _, err = d.cells(l.Regular, cells); err != nil {
-			return err
+		if r.Err == nil {
+			r.columns, _, r.Err = d.cells(l.Regular, cells)
 		}
 		rows = append(rows, r)
 		return nil
 	})
 	return rows, err
+}
+
+// cluster takes in the clustering key. The last columns may be null, but not all of them.
+func (r *Row) cluster(l *Layout, values [][]byte) error {
+	for i, c := range l.Clustering {
+		v := values[i]
+		r.clustering = c.Type.AppendKey(r.clustering, v, c.Descending)
+		switch {
+		case v == nil && i > 0:
+			r.nulls++
+		case v == nil || r.nulls > 0 || c.Type.Validate(v) != nil:
+			return fmt.Errorf("column %s: the server sends a key that is no %v", c.Name, c.Type)
+		}
+	}
+	return nil
 }
 
 func (d *decoder) cells(columns []Column, row [][]byte) (out [][]Cell, rest [][]byte, err error) {
@@ -238,6 +252,9 @@ func (s *Stream) Next() (*Row, error) {
 	}
 	r := &s.rows[0]
 	s.rows = s.rows[1:]
+	if r.Err != nil {
+		return r, nil
+	}
 	if s.last != nil && s.last.compare(r) >= 0 {
 		return nil, fmt.Errorf("the server sends rows in another order than that of tokens %d and %d and their keys: "+
 			"its partitioner is not Murmur3, or two partition keys have one token", s.last.token, r.token)
@@ -246,7 +263,8 @@ func (s *Stream) Next() (*Row, error) {
 	return r, nil
 }
 
-// Merge calls f with each row of both streams: with both where both have it, else with nil for the one that does not.
+// Merge calls f with each row of both streams: with both where both have it, else with nil for the one that does not. A
+// row with an error comes alone.
 func Merge(source, target *Stream, f func(source, target *Row) error) error {
 	a, err := source.Next()
 	if err != nil {
@@ -258,8 +276,10 @@ func Merge(source, target *Stream, f func(source, target *Row) error) error {
 		switch {
 		case a == nil:
 			order = 1
-		case b == nil:
+		case b == nil, a.Err != nil: // what cannot be read has no counterpart
 			order = -1
+		case b.Err != nil:
+			order = 1
 		default:
 			order = a.compare(b)
 		}
