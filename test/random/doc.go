@@ -26,6 +26,6 @@
 // types of few values, with indexes of both kinds and a view, and asks for it in all ways after writes of all kinds.
 // Some select functions of the user and masks. Warnings and the texts of errors are compared, too, and a view is waited
 // for. Seed 101 found what refused batches show, and deletions that batches with conditions outlast: both are kept as
-// statements in test/cql/testdata/lwt.txt. TestTablesWithoutCassandra runs kept seeds without
-// a Cassandra if -alone is given.
+// statements in test/cql/testdata/lwt.txt. TestCompactTablesAgainstCassandra does the same for
+// tables with COMPACT STORAGE. TestTablesWithoutCassandra runs kept seeds without a Cassandra if -alone is given.
 package random

@@ -30,6 +30,8 @@ type table struct {
 	order                                  []string
 	// views are the names of its views; indexes the statements that make its indexes.
 	views, indexes []string
+	// compact says that it has COMPACT STORAGE.
+	compact bool
 	// attached is set once one of its indexes is a storage-attached one.
 	attached bool
 }

@@ -62,15 +62,17 @@ func (t *table) single(stamped bool) string {
 	switch x := t.Float64(); {
 	case x < 0.4:
 		return t.insert(t.columns(0.6)) + using(true)
-	case x < 0.45:
+	case x < 0.45 && !t.flat() && len(t.regular) > 0:
 		return t.insertJSON() + using(true)
+	case x < 0.88 && len(t.regular) == 0:
+		return t.insert(nil) + using(true)
 	case x < 0.8:
 		var set []string
 		columns := t.columns(0.4)
 		if len(columns) == 0 {
 			columns = []column{pick(t.draw, t.regular...)}
 		}
-		clustering := t.clustering
+		clustering := t.prefix()
 		if columns[0].name[0] == 's' && t.chance(0.7) {
 			columns, clustering = columns[:1], nil
 		}
@@ -99,12 +101,15 @@ func (t *table) columns(chance float64) []column {
 			out = append(out, c)
 		}
 	}
+	if len(out) == 0 && t.compact && len(t.regular) > 0 {
+		out = append(out, pick(t.draw, t.regular...))
+	}
 	return out
 }
 
 func (t *table) insert(columns []column) string {
 	var names, values []string
-	for _, c := range t.keys() {
+	for _, c := range append(slices.Clone(t.partition), t.prefix()...) {
 		names, values = append(names, c.name), append(values, t.value(c.kind))
 	}
 	for _, c := range columns {
@@ -216,7 +221,10 @@ func (t *table) condition(static bool) string {
 
 // conditional draws a write with conditions, or a batch of such of one partition.
 func (t *table) conditional() string {
-	partition, row := t.equal(t.partition, false), t.equal(t.clustering, false)
+	if len(t.regular) == 0 {
+		return t.insert(nil) + " IF NOT EXISTS"
+	}
+	partition, row := t.equal(t.partition, false), t.equal(t.prefix(), false)
 	conditions := func(static bool) string {
 		s := t.condition(static)
 		if t.chance(0.2) {
@@ -236,7 +244,7 @@ func (t *table) conditional() string {
 	case x < 0.65 && len(t.static) > 0:
 		return fmt.Sprintf("UPDATE t SET %s WHERE %s IF %s", t.assignment(pick(t.draw, t.static...)), and(partition),
 			t.condition(true))
-	case x < 0.75:
+	case x < 0.75 && !t.flat():
 		return fmt.Sprintf("DELETE FROM t WHERE %s IF %s", and(partition, row),
 			pick(t.draw, "EXISTS", conditions(false)))
 	case x < 0.8:
@@ -244,7 +252,7 @@ func (t *table) conditional() string {
 			and(partition, row), conditions(false))
 	}
 	first := update(" IF " + conditions(t.chance(0.3)))
-	row = t.equal(t.clustering, false)
+	row = t.equal(t.prefix(), false)
 	second := pick(t.draw, update(""), update(" IF EXISTS"), "DELETE FROM t WHERE "+and(partition, t.slice()),
 		"DELETE FROM t WHERE "+and(partition, row))
 	return "BEGIN BATCH " + first + "; " + second + "; APPLY BATCH"
