@@ -70,8 +70,12 @@ type (
 	Unauthorized struct{ Message string }
 	// Syntax is a statement that does not parse.
 	Syntax struct{ Message string }
-	// Invalid is a statement that parses but makes no sense, or a value that does not fit.
-	Invalid struct{ Message string }
+	// Invalid is a statement that parses but makes no sense, or a value that does not fit. Missing says that it names a
+	// keyspace or a table that does not exist.
+	Invalid struct {
+		Message string
+		Missing bool
+	}
 	// Config is an invalid option of a keyspace or table.
 	Config struct{ Message string }
 	// AlreadyExists refuses to create what exists; Table is empty for a keyspace.
@@ -168,7 +172,14 @@ func (e *WriteFailure) Error() string {
 }
 
 // Invalidf makes an Invalid.
-func Invalidf(format string, args ...any) error { return &Invalid{fmt.Sprintf(format, args...)} }
+func Invalidf(format string, args ...any) error {
+	return &Invalid{Message: fmt.Sprintf(format, args...)}
+}
+
+// Missingf makes an Invalid for a keyspace or a table that does not exist.
+func Missingf(format string, args ...any) error {
+	return &Invalid{Message: fmt.Sprintf(format, args...), Missing: true}
+}
 
 // Syntaxf makes a Syntax.
 func Syntaxf(format string, args ...any) error { return &Syntax{fmt.Sprintf(format, args...)} }

@@ -178,7 +178,7 @@ func byName[T any](list []T, name func(T) string) []T {
 func (d *describer) find(keyspace string) (*schema.Keyspace, error) {
 	ks := d.schema.Keyspace(keyspace)
 	if ks == nil {
-		return nil, dberr.Invalidf("'%s' not found in keyspaces", keyspace)
+		return nil, dberr.Missingf("'%s' not found in keyspaces", keyspace)
 	}
 	return ks, nil
 }
@@ -219,7 +219,7 @@ func (d *describer) element(stmt *parser.Describe) error {
 			d.table(t)
 			return nil
 		}
-		return dberr.Invalidf("Table '%s' not found in keyspace '%s'", name, in)
+		return dberr.Missingf("Table '%s' not found in keyspace '%s'", name, in)
 	case parser.DescribeIndex:
 		if t, ix := ks.Index(name); ix != nil {
 			d.index(t, ix)
@@ -254,7 +254,7 @@ func (d *describer) generic(qualified bool, in, name string) error {
 			return nil
 		}
 		if in == "" {
-			return dberr.Invalidf("'%s' not found in keyspaces", name)
+			return dberr.Missingf("'%s' not found in keyspaces", name)
 		}
 	}
 	ks, err := d.find(in)
@@ -273,7 +273,7 @@ func (d *describer) generic(qualified bool, in, name string) error {
 		d.index(t, ix)
 		return nil
 	}
-	return dberr.Invalidf("'%s' not found in keyspace '%s'", name, in)
+	return dberr.Missingf("'%s' not found in keyspace '%s'", name, in)
 }
 
 func (d *describer) keyspace(ks *schema.Keyspace, only bool) {

@@ -355,11 +355,11 @@ func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*sch
 	}
 	ks := snapshot.Keyspace(keyspace)
 	if ks == nil {
-		return nil, nil, dberr.Invalidf("keyspace %s does not exist", keyspace)
+		return nil, nil, dberr.Missingf("keyspace %s does not exist", keyspace)
 	}
 	t := ks.Tables[name]
 	if t == nil {
-		return nil, nil, dberr.Invalidf("table %s does not exist", name)
+		return nil, nil, dberr.Missingf("table %s does not exist", name)
 	}
 	return ks, t, nil
 }

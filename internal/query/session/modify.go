@@ -203,7 +203,8 @@ func (m *modification) run(fresh bool) Status {
 		if err := m.send(fresh); err != nil {
 			if m.st == nil && !newest { // a single statement was judged when it was bound
 				newest = true
-				switch m.session.engine.judge(m.ctx, c, err) {
+				var v verdict
+				switch v, err = m.session.engine.judge(m.ctx, c, err); v {
 				case offload:
 					m.release()
 					return Offload

@@ -32,28 +32,39 @@ const (
 	again
 )
 
-// judge says what becomes of a request that was refused with err, which may be nil. This node may have missed a change
-// for a moment, such as the table that the statement names: it was away, or is slow. (SE7)
-func (e *Engine) judge(ctx context.Context, c *Call, err error) verdict {
+// judge returns the verdict on a request that was refused with err, which may be nil, and the error to answer with if
+// the refusal stands. This node may have missed a change for a moment, such as the table that the statement names: it
+// was away, or is slow. (SE7)
+func (e *Engine) judge(ctx context.Context, c *Call, err error) (verdict, error) {
 	if e.opts.Newest == nil || err == nil {
-		return refused
+		return refused, err
 	}
 	_, invalid := errors.AsType[*dberr.Invalid](err)
 	_, unauthorized := errors.AsType[*dberr.Unauthorized](err)
 	switch {
 	case !invalid && !unauthorized:
-		return refused
+		return refused, err
 	case e.opts.Now().UnixNano() < e.unanswered.Load():
-		return refused
+		return refused, unconfirmed(err)
 	case !c.MayBlock:
-		return offload
+		return offload, err
 	case e.newest(ctx, newestWait) != nil:
 		if ctx.Err() == nil {
 			e.unanswered.Store(e.opts.Now().Add(newestPause).UnixNano())
 		}
-		return refused
+		return refused, unconfirmed(err)
 	}
-	return again
+	return again, err
+}
+
+// unconfirmed returns the error for a refusal by a schema that may be old. A keyspace or a table that is not in it may
+// exist: to deny that would be wrong, so the client gets an error that drivers repeat at another node.
+func unconfirmed(err error) error {
+	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && bad.Missing {
+		return dberr.Serverf("The statement was not carried out: %s in the schema of this node, which may be old because "+
+			"the meta partition has no leader that answers. Repeat the statement.", bad.Message)
+	}
+	return err
 }
 
 // newest returns when schema and roles here have every change that was acknowledged before.

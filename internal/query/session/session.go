@@ -9,7 +9,8 @@
 // before its own client has the answer; (SE5) nothing that a read found before it had to be repeated is left in its
 // result; (SE6) nothing is executed for a client whose role may not do it at the present state of the roles; (SE7) a
 // statement is not refused because of a schema or roles that miss a change which was acknowledged before, on whatever
-// node, as long as the meta partition has a leader that answers.
+// node, as long as the meta partition has a leader that answers; without one, a keyspace or a table that is not known
+// here is not denied.
 //
 // Start at Session.Execute.
 package session
@@ -64,7 +65,8 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 	}
 	began := s.engine.opts.Now()
 	st, err := s.query(c)
-	switch s.engine.judge(ctx, c, err) {
+	verdict, err := s.engine.judge(ctx, c, err)
+	switch verdict {
 	case offload:
 		return Offload
 	case again:
@@ -119,7 +121,8 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 // runPrepare prepares a statement. If a trace or an audit log asks for it, shown becomes its text for them.
 func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status {
 	st, err := s.prepare(c)
-	switch s.engine.judge(ctx, c, err) {
+	verdict, err := s.engine.judge(ctx, c, err)
+	switch verdict {
 	case offload:
 		return Offload
 	case again:
@@ -198,8 +201,8 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 	var status Status
 	err := c.heed()
 	if err == nil {
-		err = s.check(st)
-		if v := s.engine.judge(ctx, c, err); v == again {
+		var v verdict
+		if v, err = s.engine.judge(ctx, c, s.check(st)); v == again {
 			err = s.check(st)
 		} else if v == offload {
 			if st.modifies() {
@@ -237,7 +240,8 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 		return Offload
 	default:
 		status = s.runOther(ctx, c, st)
-		switch s.engine.judge(ctx, c, c.Result.Err) {
+		var v verdict
+		switch v, c.Result.Err = s.engine.judge(ctx, c, c.Result.Err); v {
 		case offload:
 			c.Result.Err = nil
 			return Offload

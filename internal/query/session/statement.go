@@ -263,7 +263,7 @@ func (st *statement) checkAmount(r *Request) error {
 // keyspaceExists checks USE.
 func (e *Engine) keyspaceExists(name string) error {
 	if e.catalog.Snapshot().Keyspace(name) == nil {
-		return dberr.Invalidf("Keyspace '%s' does not exist", name)
+		return dberr.Missingf("Keyspace '%s' does not exist", name)
 	}
 	return nil
 }
