@@ -247,6 +247,9 @@ func (t *Type) tupleFromJSON(list []any) ([]byte, error) {
 	if len(list) > len(t.Elems) {
 		return nil, jsonErrorf("Tuple contains extra items (expected %d): %s", len(t.Elems), javaString(list))
 	}
+	if len(list) < len(t.Elems) {
+		return nil, jsonErrorf("Tuple is missing items (expected %d): %s", len(t.Elems), javaString(list))
+	}
 	values := make([][]byte, len(list))
 	for i, e := range list {
 		wire, err := t.Elems[i].FromJSON(e)

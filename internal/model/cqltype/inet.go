@@ -5,15 +5,71 @@ package cqltype
 import (
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
-// parseInet reads an IPv4 or IPv6 address; IPv4 inside IPv6 becomes IPv4, as in Java. Host names are not resolved.
+// parseInet reads an IPv4 or IPv6 address in the forms that Java reads. IPv4 inside IPv6 becomes IPv4; a scope is
+// dropped. Host names are not resolved.
 func parseInet(s string) ([]byte, bool) {
-	addr, err := netip.ParseAddr(s)
-	if err != nil || addr.Zone() != "" {
+	if v4, ok := parseIPv4(s); ok {
+		return v4, true
+	}
+	if inner, ok := strings.CutPrefix(s, "["); ok {
+		if s, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(s, ":") {
+			return nil, false
+		}
+	}
+	s, scope, scoped := strings.Cut(s, "%")
+	if !strings.Contains(s, ":") || scoped && scope == "" {
+		return nil, false
+	}
+	addr, err := netip.ParseAddr(plainIPv6(s))
+	if err != nil {
 		return nil, false
 	}
 	return addr.Unmap().AsSlice(), true
+}
+
+// parseIPv4 reads one to four decimal numbers, which may begin with zeros; the last one fills the bytes that are left.
+func parseIPv4(s string) ([]byte, bool) {
+	if len(s) > len("255.255.255.255") {
+		return nil, false
+	}
+	parts := strings.Split(s, ".")
+	if len(parts) > 4 {
+		return nil, false
+	}
+	out := make([]byte, 4)
+	for i, p := range parts {
+		v, err := strconv.ParseUint(p, 10, 32)
+		bytes := 1
+		if i == len(parts)-1 {
+			bytes = 4 - i
+		}
+		if err != nil || p[0] == '+' || v >= 1<<(8*bytes) {
+			return nil, false
+		}
+		for j := range bytes {
+			out[i+j] = byte(v >> (8 * (bytes - 1 - j)))
+		}
+	}
+	return out, true
+}
+
+// plainIPv6 drops the zeros before the numbers of an IPv6 address, which Go reads in their short form only.
+func plainIPv6(s string) string {
+	groups := strings.Split(s, ":")
+	for i, g := range groups {
+		if i == len(groups)-1 && strings.Contains(g, ".") {
+			if v4, ok := parseIPv4(g); ok && strings.Count(g, ".") == 3 {
+				g = netip.AddrFrom4([4]byte(v4)).String()
+			}
+		} else if short := strings.TrimLeft(g, "0"); len(g) > 4 && len(g) <= 32 {
+			g = short + "0"[:1-min(1, len(short))]
+		}
+		groups[i] = g
+	}
+	return strings.Join(groups, ":")
 }
 
 // appendInet writes an address as java.net.InetAddress.getHostAddress does: IPv6 in eight groups, never shortened.

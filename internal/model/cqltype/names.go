@@ -250,12 +250,12 @@ func (t *Type) javaClass(inFrozen bool) string {
 	return class
 }
 
-// reserved are the words that CQL does not take as an unquoted name.
+// reserved are the words that Cassandra writes in quotes: those that CQL does not take as an unquoted name.
 var reserved = func() map[string]bool {
-	words := strings.Fields(`add allow alter and apply asc authorize batch begin by columnfamily create default delete desc
-		describe drop entries execute from full grant if in index infinity insert into is keyspace limit materialized
-		mbean mbeans modify nan norecursive not null of on or order password primary rename replace revoke schema select
-		set table to token truncate unlogged unset update use using view where with`)
+	words := strings.Fields(`add allow alter and apply asc authorize batch begin by columnfamily create delete desc describe drop
+		entries execute from full grant if in index infinity insert into is keyspace limit materialized
+		modify nan norecursive not null of on or order primary rename revoke schema select set table to
+		token truncate unlogged update use using view where with`)
 	m := make(map[string]bool, len(words))
 	for _, w := range words {
 		m[w] = true

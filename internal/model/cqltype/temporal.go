@@ -85,42 +85,85 @@ func daysSinceEpoch(year, month, day int) int64 {
 	return seconds / secondsPerDay // midnight: no remainder
 }
 
-// clock reads HH:mm, and :ss and a fraction if they are there, in nanoseconds of the day.
-func (s *scanner) clock() int64 {
-	hour := s.digits(2, 2)
-	s.expect(':')
-	minute := s.digits(2, 2)
-	second := 0
-	if s.accept(':') {
-		second = s.digits(2, 2)
+// looseDate reads the date of a timestamp. Before a time of day each number may have up to nine digits, as in Cassandra;
+// without one it has to be written as date reads it, which strict reports.
+func (s *scanner) looseDate() (year, month, day int, strict bool) {
+	exact := *s
+	exact.date()
+	strict = !exact.bad
+	sign := 1
+	if s.accept('-') {
+		sign = -1
+	} else {
+		s.accept('+')
 	}
-	nanos := 0
-	if s.accept('.') {
-		before := len(s.rest)
-		nanos = s.digits(1, 9)
-		for range 9 - (before - len(s.rest)) {
-			nanos *= 10
+	year = sign * s.digits(1, 9)
+	s.expect('-')
+	month = s.digits(1, 9)
+	s.expect('-')
+	day = s.digits(1, 9)
+	if month < 1 || month > 12 || day < 1 || day > 31 {
+		s.bad = true
+	}
+	return year, month, day, strict
+}
+
+// clock reads HH:mm, and :ss with or without a fraction if it is there, in nanoseconds. 24:00 is the end of the day.
+func (s *scanner) clock() int64 {
+	hour := s.digits(1, 9)
+	s.expect(':')
+	minute := s.digits(1, 9)
+	second, nanos := 0, 0
+	if s.accept(':') {
+		second = s.digits(1, 9)
+		if s.accept('.') {
+			nanos = s.fraction(0)
 		}
 	}
-	if hour > 23 || minute > 59 || second > 59 {
+	if hour > 24 || minute > 59 || second > 59 || hour == 24 && (minute > 0 || second > 0 || nanos > 0) {
 		s.bad = true
 	}
 	return int64(hour)*nanosPerHour + int64(minute)*nanosPerMinute + int64(second)*nanosPerSecond + int64(nanos)
 }
 
-// zone reads what is left as a zone: nothing (UTC), Z, +hh, +hhmm, +hh:mm, or a space and a name such as UTC or
-// Europe/Oslo. A named zone is returned, an offset given in seconds.
+// fraction reads least to nine digits behind a point, in nanoseconds.
+func (s *scanner) fraction(least int) int {
+	before := len(s.rest)
+	nanos := s.digits(least, 9)
+	for range 9 - (before - len(s.rest)) {
+		nanos *= 10
+	}
+	return nanos
+}
+
+// zone reads what is left as a zone: nothing (UTC), Z, +hh, +hhmm or +hh:mm with or without a space before it, or a space
+// and a name such as UTC, EST, GMT+01:00 or Europe/Oslo. A named zone is returned, an offset given in seconds.
 func (s *scanner) zone() (offset int, named *time.Location) {
-	if s.rest == "" || s.rest == "Z" {
+	if s.rest == "" {
+		return 0, nil
+	}
+	spaced := s.accept(' ')
+	if s.rest == "Z" {
 		s.rest = ""
 		return 0, nil
 	}
-	if name, ok := strings.CutPrefix(s.rest, " "); ok {
-		location, err := time.LoadLocation(name)
-		s.bad = s.bad || err != nil || name == "" || name == "Local"
+	if spaced && s.rest != "" && s.rest[0] != '+' && s.rest[0] != '-' {
+		for _, prefix := range []string{"GMT", "UTC", "UT"} {
+			if rest, ok := strings.CutPrefix(s.rest, prefix); ok && len(rest) == len("+hh:mm") && rest[3] == ':' {
+				s.rest = rest
+				return s.offset(), nil
+			}
+		}
+		named = zoneNamed(s.rest)
+		s.bad = s.bad || named == nil
 		s.rest = ""
-		return 0, location
+		return 0, named
 	}
+	return s.offset(), nil
+}
+
+// offset reads +hh, +hhmm or +hh:mm, at most 18 hours, in seconds.
+func (s *scanner) offset() int {
 	sign := 1
 	if s.accept('-') {
 		sign = -1
@@ -132,8 +175,8 @@ func (s *scanner) zone() (offset int, named *time.Location) {
 		s.accept(':')
 		minutes = s.digits(2, 2)
 	}
-	s.bad = s.bad || s.rest != "" || hours > 18 || minutes > 59
-	return sign * (hours*3600 + minutes*60), nil
+	s.bad = s.bad || s.rest != "" || minutes > 59 || hours*60+minutes > 18*60
+	return sign * (hours*3600 + minutes*60)
 }
 
 // ParseTimestamp reads a timestamp as text, in milliseconds since the epoch: the number itself, "now", or yyyy-mm-dd[(
@@ -150,10 +193,16 @@ func ParseTimestamp(text string) (int64, error) {
 		return v, nil
 	}
 	s := scanner{rest: text}
-	year, month, day := s.date()
+	year, month, day, strict := s.looseDate()
 	nanos := int64(0)
-	if !s.bad && (s.accept('T') || len(s.rest) > 1 && s.rest[0] == ' ' && s.rest[1] <= '9' && s.accept(' ')) {
+	switch {
+	case s.accept('T'):
 		nanos = s.clock()
+	case len(s.rest) > 1 && s.rest[0] == ' ' && s.rest[1] >= '0' && s.rest[1] <= '9':
+		s.accept(' ')
+		nanos = s.clock()
+	default:
+		s.bad = s.bad || !strict
 	}
 	offset, named := s.zone()
 	if s.bad {
@@ -164,10 +213,12 @@ func ParseTimestamp(text string) (int64, error) {
 	if named != nil {
 		seconds = time.Date(year, time.Month(month), day, 0, 0, int(nanos/nanosPerSecond), 0, named).Unix()
 	}
-	if seconds < math.MinInt64/1000 || seconds > math.MaxInt64/1000-1 {
+	millis := nanos % nanosPerSecond / nanosPerMilli
+	const first, last = math.MinInt64/1000 - 1, math.MaxInt64 / 1000
+	if seconds < first || seconds > last || seconds == first && millis < 192 || seconds == last && millis > 807 {
 		return 0, dberr.Invalidf("Unable to parse a date/time from '%s'", text)
 	}
-	return seconds*1000 + nanos%nanosPerSecond/nanosPerMilli, nil
+	return seconds*1000 + millis, nil // in the first second the product alone overflows, and the sum is right
 }
 
 // parseDate reads a date as text, as its wire number: that number itself, or [-]yyyy-mm-dd.
@@ -194,7 +245,7 @@ func parseDate(text string) (uint32, error) {
 	return uint32(days + dateEpoch), nil
 }
 
-// parseTime reads a time of day as text, in nanoseconds: the number itself, or hh:mm:ss[.fffffffff].
+// parseTime reads a time of day as text, in nanoseconds: the number itself, or h:m:s[.fffffffff].
 func parseTime(text string) (int64, error) {
 	if isInteger(text) {
 		v, err := strconv.ParseInt(text, 10, 64)
@@ -203,12 +254,37 @@ func parseTime(text string) (int64, error) {
 		}
 		return v, nil
 	}
-	s := scanner{rest: text}
-	nanos := s.clock()
-	if s.bad || s.rest != "" || len(text) < len("00:00:00") || text[5] != ':' {
+	nanos, ok := clockText(strings.TrimSpace(text))
+	if !ok {
 		return 0, dberr.Invalidf("(TimeType) Unable to coerce '%s' to a formatted time (long)", text)
 	}
 	return nanos, nil
+}
+
+// clockText reads h:m:s[.fffffffff] in nanoseconds; each number may have zeros before it.
+func clockText(text string) (int64, bool) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return 0, false
+	}
+	second, fraction, fractioned := strings.Cut(parts[2], ".")
+	parts[2] = second
+	nanos := int64(0)
+	if fractioned {
+		s := scanner{rest: fraction}
+		nanos = int64(s.fraction(1))
+		if s.bad || s.rest != "" {
+			return 0, false
+		}
+	}
+	for i, unit := range []struct{ most, nanos int64 }{{23, nanosPerHour}, {59, nanosPerMinute}, {59, nanosPerSecond}} {
+		v, err := strconv.ParseUint(strings.TrimPrefix(parts[i], "+"), 10, 31)
+		if err != nil || int64(v) > unit.most {
+			return 0, false
+		}
+		nanos += int64(v) * unit.nanos
+	}
+	return nanos, true
 }
 
 // appendPadded writes a number with at least width digits.
@@ -246,10 +322,14 @@ func appendTime(dst []byte, nanos int64) []byte {
 	return appendPadded(dst, nanos%nanosPerSecond, 9)
 }
 
-// appendTimestamp writes yyyy-mm-dd, a separator, hh:mm:ss.mmm and the suffix; UTC.
+// appendTimestamp writes yyyy-mm-dd, a separator, hh:mm:ss.mmm and the suffix; UTC. Years of more than four digits have a
+// sign. ParseTimestamp reads all of it.
 func appendTimestamp(dst []byte, millis int64, separator byte, suffix string) []byte {
 	t := time.UnixMilli(millis).UTC()
 	year, month, day := t.Date()
+	if year > 9999 {
+		dst = append(dst, '+')
+	}
 	dst = append(appendCivil(dst, year, month, day), separator)
 	dst = append(appendPadded(dst, int64(t.Hour()), 2), ':')
 	dst = append(appendPadded(dst, int64(t.Minute()), 2), ':')

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"archive/zip"
+	"bytes"
+	_ "embed" // zoneinfo.zip
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// zoneinfo is the time zone database (public domain): a copy of lib/time/zoneinfo.zip of the Go distribution. The
+// database of the host is not used, so that a statement means the same on every node. To renew it, copy the file again.
+//
+//go:embed zoneinfo.zip
+var zoneinfo []byte
+
+// abbreviations are the short names that Cassandra reads as regions, so that EST in July is summer time in New York.
+// Names that stand for several regions of the world, such as IST and BST, are left out.
+var abbreviations = func() map[string]string {
+	m := map[string]string{}
+	for _, line := range strings.Split(`America/New_York: EST EDT
+		America/Chicago: CST CDT
+		America/Denver: MST MDT
+		America/Los_Angeles: PST PDT
+		America/Halifax: AST ADT
+		America/St_Johns: NST NDT
+		America/Juneau: AKST AKDT
+		Pacific/Honolulu: HST
+		America/Sao_Paulo: BRT BRST
+		America/Argentina/Buenos_Aires: ART
+		Europe/Paris: CET CEST MET MEST
+		Europe/Bucharest: EET EEST
+		Atlantic/Canary: WET WEST
+		Europe/Moscow: MSK MSD
+		Africa/Lagos: WAT
+		Africa/Maputo: CAT
+		Africa/Nairobi: EAT
+		Africa/Johannesburg: SAST
+		Asia/Karachi: PKT
+		Asia/Bangkok: ICT
+		Asia/Jakarta: WIB
+		Asia/Singapore: SGT
+		Asia/Hong_Kong: HKT
+		Asia/Tokyo: JST
+		Asia/Seoul: KST
+		Australia/Perth: AWST
+		Australia/Sydney: AEST AEDT
+		Pacific/Auckland: NZST NZDT
+		UTC: UT`, "\n") {
+		region, names, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		for _, name := range strings.Fields(names) {
+			m[name] = region
+		}
+	}
+	return m
+}()
+
+// zoneFiles finds the files of zoneinfo by name.
+var zoneFiles = sync.OnceValue(func() map[string]*zip.File {
+	r, err := zip.NewReader(bytes.NewReader(zoneinfo), int64(len(zoneinfo)))
+	if err != nil {
+		panic("cqltype: zoneinfo.zip is damaged: " + err.Error())
+	}
+	files := map[string]*zip.File{}
+	for _, f := range r.File {
+		if !f.FileInfo().IsDir() && f.Name != "Factory" {
+			files[f.Name] = f
+		}
+	}
+	return files
+})
+
+// zones caches the locations that were loaded, at most those of zoneFiles.
+var zones sync.Map // string -> *time.Location
+
+// zoneNamed returns the zone of a name such as Europe/Oslo or EST, or nil. Names are case-sensitive.
+func zoneNamed(name string) *time.Location {
+	if region, ok := abbreviations[name]; ok {
+		name = region
+	}
+	if z, ok := zones.Load(name); ok {
+		return z.(*time.Location)
+	}
+	f := zoneFiles()[name]
+	if f == nil {
+		return nil
+	}
+	r, err := f.Open()
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil
+	}
+	z, err := time.LoadLocationFromTZData(name, data)
+	if err != nil {
+		return nil
+	}
+	zones.Store(name, z)
+	return z
+}
