@@ -45,6 +45,8 @@ type Release struct {
 	// Misspells: the text about altering the type of a field says Alterting, and that about an unknown field names the
 	// keyspace for the type.
 	Misspells bool
+	// LooseReAdd: a dropped column may be added again with a type whose values have another length, such as varint for int.
+	LooseReAdd bool
 	// OldJSON: toJson is for SELECT only, errors of fromJson say whose they are, and texts are of an older parser.
 	OldJSON bool
 	// RefusesContains: an UPDATE by CONTAINS is refused as such, else for what column it is.
@@ -95,6 +97,7 @@ var (
 		BlobExtremes:         true,
 		OldCompression:       true,
 		FactorRequired:       true,
+		LooseReAdd:           true,
 		OldOrderTexts:        true,
 		VirtualTexts:         true,
 		Misspells:            true,

@@ -162,7 +162,8 @@ func (c *AlterTable) checkAdded(t *Table, spec *ColumnSpec, typ *cqltype.Type) e
 		return dberr.Invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
 	}
 	if d := t.LastDropped(spec.Name); d != nil {
-		if !valueCompatible(expandUDTs(typ), d.Type) {
+		again := expandUDTs(typ)
+		if !valueCompatible(again, d.Type) || !c.release().LooseReAdd && !sameLengths(again, d.Type) {
 			return dberr.Invalidf("Cannot re-add previously dropped column '%s' of type %s, incompatible with "+
 				"previous type %s", spec.Name, typ, d.Type)
 		}
@@ -206,9 +207,40 @@ func valueCompatible(t, old *cqltype.Type) bool {
 	case cqltype.Timestamp:
 		return old.Kind == cqltype.Bigint
 	}
-	return t.Kind == old.Kind && t.Frozen == old.Frozen && len(t.Elems) > 0 && len(t.Elems) == len(old.Elems) &&
+	return t.Kind == old.Kind && t.Frozen == old.Frozen && t.Dimension == old.Dimension && len(t.Elems) > 0 && len(t.Elems) == len(old.Elems) &&
 		t.Name == old.Name &&
 		slices.EqualFunc(t.Elems, old.Elems, valueCompatible)
+}
+
+// sameLengths reports whether values of two compatible types, and of their elements, are of the same fixed length or of
+// variable length: Cassandra 5.0 would have to write them again otherwise.
+func sameLengths(t, old *cqltype.Type) bool {
+	if fixedLength(t) != fixedLength(old) {
+		return false
+	}
+	for i := range min(len(t.Elems), len(old.Elems)) {
+		if !sameLengths(t.Elems[i], old.Elems[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// fixedLength returns the bytes of every value of a type as Cassandra knows them, 0 if it takes them for variable.
+func fixedLength(t *cqltype.Type) int {
+	switch t.Kind {
+	case cqltype.Boolean:
+		return 1
+	case cqltype.Int, cqltype.Float:
+		return 4
+	case cqltype.Bigint, cqltype.Double, cqltype.Timestamp:
+		return 8
+	case cqltype.UUID, cqltype.Timeuuid:
+		return 16
+	case cqltype.Vector:
+		return t.Dimension * fixedLength(t.Elems[0])
+	}
+	return 0
 }
 
 // expandUDTs turns user-defined types into tuples: what a dropped column's type must become, as it may outlive them.

@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// Compare returns what changed from old to s, as clients of a node are told that did not make the change itself. A
-// keyspace that was dropped stands for all that was in it. Objects that are the same memory are taken for equal. The
-// order is keyspaces, types, tables, functions, aggregates, each by name.
+// Compare returns what changed from old to s, as the clients of every node are told. Objects that are the same memory
+// are taken for equal. Dropped keyspaces come first, each after all that was in it; then keyspaces, types, tables,
+// functions and aggregates follow, each by name.
 func Compare(old, s *Schema) []Event {
-	var out []Event
+	var gone, out []Event
 	names := map[string]bool{}
 	for name := range old.Keyspaces {
 		names[name] = true
@@ -26,12 +26,38 @@ func Compare(old, s *Schema) []Event {
 		switch {
 		case before == after || before != nil && before.Virtual:
 		case after == nil:
-			out = append(out, Event{Change: Dropped, Target: TargetKeyspace, Keyspace: name})
+			gone = append(gone, dropped(before)...)
 		default:
 			out = append(out, compareKeyspaces(before, after)...)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Event) int { return cmp.Compare(rank(a), rank(b)) })
+	return append(gone, out...)
+}
+
+// dropped returns the events of a dropped keyspace, in Cassandra's order: all that was in it, and then the keyspace.
+func dropped(ks *Keyspace) (out []Event) {
+	event := func(target, name string) {
+		out = append(out, Event{Change: Dropped, Target: target, Keyspace: ks.Name, Name: name})
+	}
+	for _, aggregates := range []bool{true, false} {
+		for _, f := range ks.Functions {
+			if (f.Aggregate != nil) == aggregates {
+				out = append(out, f.event(Dropped))
+			}
+		}
+	}
+	for _, views := range []bool{true, false} {
+		for _, t := range ks.SortedTables() {
+			if (t.View != nil) == views {
+				event(TargetTable, t.Name)
+			}
+		}
+	}
+	for _, t := range ks.SortedTypes() {
+		event(TargetType, t.Name)
+	}
+	event(TargetKeyspace, "")
 	return out
 }
 
@@ -67,9 +93,31 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 			event(TargetTable, name, true, false, false)
 			a = nil
 		}
-		event(TargetTable, name, a != nil, b != nil, a == b || a != nil && b != nil && a.Revision == b.Revision)
+		event(TargetTable, name, a != nil, b != nil, a == b || a != nil && b != nil && (a.Revision == b.Revision ||
+			sameButViews(a, b)))
 	}
 	return append(out, compareFunctionsOf(before, after)...)
+}
+
+// sameButViews reports whether two revisions of a table differ in nothing but the views that follow it. That is no
+// change for clients: they are told of the views.
+func sameButViews(a, b *Table) bool {
+	if maps.EqualFunc(a.Indexes, b.Indexes, func(x, y *Index) bool { return x == y || reflect.DeepEqual(x, y) }) {
+		return false
+	}
+	return reflect.DeepEqual(withoutViews(a), withoutViews(b))
+}
+
+// withoutViews returns a table without its revision and the indexes that lead to views.
+func withoutViews(t *Table) *Table {
+	out := *t
+	out.Revision, out.Indexes = 0, map[string]*Index{}
+	for name, ix := range t.Indexes {
+		if ix.Kind != ViewKind {
+			out.Indexes[name] = ix
+		}
+	}
+	return &out
 }
 
 // compareFunctionsOf returns what changed among the functions and aggregates of a keyspace.

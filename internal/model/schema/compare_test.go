@@ -38,6 +38,7 @@ func TestCompare(t *testing.T) {
 		},
 	}}
 	want := []Event{
+		{Change: Dropped, Target: TargetTable, Keyspace: "gone", Name: "t"},
 		{Change: Dropped, Target: TargetKeyspace, Keyspace: "gone", Name: ""},
 		{Change: Updated, Target: TargetKeyspace, Keyspace: "ks", Name: ""},
 		{Change: Created, Target: TargetKeyspace, Keyspace: "new", Name: ""},
@@ -54,5 +55,49 @@ func TestCompare(t *testing.T) {
 	}
 	if got := Compare(next, next); len(got) > 0 {
 		t.Errorf("no change gives %v", got)
+	}
+}
+
+// TestCompareDropped proves that clients are told of all that a dropped keyspace held, in Cassandra's order, and of a
+// view without its base table.
+func TestCompareDropped(t *testing.T) {
+	base := &Table{Keyspace: "ks", Name: "b", ID: 1, Revision: 1}
+	followed := *base
+	followed.Revision, followed.Indexes = 2, map[string]*Index{"to v": {Name: "to v", ID: 7, Kind: ViewKind}}
+	view := &Table{Keyspace: "ks", Name: "v", ID: 2, Revision: 2, View: &View{Base: "b"}}
+	of := func(ks *Keyspace) *Schema { return &Schema{Keyspaces: map[string]*Keyspace{"ks": ks}} }
+	plain := of(&Keyspace{Name: "ks", Tables: map[string]*Table{"b": base}})
+	viewed := of(&Keyspace{Name: "ks", Tables: map[string]*Table{"b": &followed, "v": view},
+		Types: map[string]*cqltype.Type{"u": {Kind: cqltype.UDT, Keyspace: "ks", Name: "u"}},
+		Functions: []*Function{{Keyspace: "ks", Name: "f"},
+			{Keyspace: "ks", Name: "a", Aggregate: &Aggregate{}}}})
+	indexed := followed
+	indexed.Revision, indexed.Indexes = 3, map[string]*Index{"to v": followed.Indexes["to v"], "i": {Name: "i", ID: 8}}
+	for name, c := range map[string]struct {
+		old, next *Schema
+		want      []Event
+	}{
+		"view created": {plain, viewed, []Event{
+			{Change: Created, Target: TargetType, Keyspace: "ks", Name: "u"},
+			{Change: Created, Target: TargetTable, Keyspace: "ks", Name: "v"},
+			{Change: Created, Target: TargetFunction, Keyspace: "ks", Name: "f"},
+			{Change: Created, Target: TargetAggregate, Keyspace: "ks", Name: "a"},
+		}},
+		"index created": {viewed, of(&Keyspace{Name: "ks", Tables: map[string]*Table{"b": &indexed, "v": view},
+			Types: viewed.Keyspaces["ks"].Types, Functions: viewed.Keyspaces["ks"].Functions}), []Event{
+			{Change: Updated, Target: TargetTable, Keyspace: "ks", Name: "b"},
+		}},
+		"keyspace dropped": {viewed, &Schema{}, []Event{
+			{Change: Dropped, Target: TargetAggregate, Keyspace: "ks", Name: "a"},
+			{Change: Dropped, Target: TargetFunction, Keyspace: "ks", Name: "f"},
+			{Change: Dropped, Target: TargetTable, Keyspace: "ks", Name: "v"},
+			{Change: Dropped, Target: TargetTable, Keyspace: "ks", Name: "b"},
+			{Change: Dropped, Target: TargetType, Keyspace: "ks", Name: "u"},
+			{Change: Dropped, Target: TargetKeyspace, Keyspace: "ks"},
+		}},
+	} {
+		if diff := cmp.Diff(c.want, Compare(c.old, c.next)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
 	}
 }

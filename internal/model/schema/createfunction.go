@@ -275,7 +275,7 @@ func (c *CreateAggregate) build(ks *Keyspace) (*Function, error) {
 		for i, t := range args {
 			texts[i] = t.String()
 		}
-		return name + "(" + strings.Join(texts, ", ") + ")"
+		return ks.Name + "." + name + "(" + strings.Join(texts, ", ") + ")"
 	}
 	stepText := text(c.StateFunc, append([]*TypeSpec{c.State}, c.Args...))
 	switch {

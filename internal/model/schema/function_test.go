@@ -76,7 +76,7 @@ func TestFunctions(t *testing.T) {
 		{&frozen, "Argument 'frozen<list<int>>' cannot be frozen; remove frozen<> modifier from 'frozen<list<int>>'"},
 		{&total, "CREATED AGGREGATE total(int)"},
 		{&total, "Aggregate 'total' already exists"},
-		{&lost, "State function nosuch(int, int) doesn't exist"},
+		{&lost, "State function ks.nosuch(int, int) doesn't exist"},
 		{&DropFunction{Keyspace: "ks", Name: "plus"}, "Function 'ks.plus' is still referenced by aggregates ks.total"},
 		{&DropType{Keyspace: "ks", Name: "u"}, "Cannot drop user type 'ks.u' as it is still used by functions ks.geta"},
 		{&AlterType{Keyspace: "ks", Name: "u", Op: AddColumns, Add: &FieldSpec{"b", spec("int")}}, "UPDATED TYPE u()"},

@@ -113,6 +113,8 @@ type CreateView struct {
 	Properties               []Property
 	// Check checks the relations against the base table.
 	Check func(ks *Keyspace, base *Table) error
+	// CheckWhere, if not nil, is called when it is known that the restricted columns may be restricted.
+	CheckWhere func() error
 }
 
 // AlterView is ALTER MATERIALIZED VIEW.
@@ -216,6 +218,11 @@ func (c *CreateView) build(ks *Keyspace, base *Table) (*Table, error) {
 	}
 	if err := c.restricted(t, base); err != nil {
 		return nil, err
+	}
+	if c.CheckWhere != nil {
+		if err := c.CheckWhere(); err != nil {
+			return nil, err
+		}
 	}
 	for _, col := range columns {
 		if t.ByName[col.Name] == nil {

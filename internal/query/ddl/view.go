@@ -21,7 +21,7 @@ func (e *Executor) createView(s *parser.CreateView, session string) (schema.Chan
 	if err != nil {
 		return nil, err
 	}
-	of, err := keyspaceOf(s.Table, session)
+	of, err := keyspaceOf(s.Table, ks)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +42,11 @@ func (e *Executor) createView(s *parser.CreateView, session string) (schema.Chan
 		}
 		c.Selected = append(c.Selected, name)
 	}
+	var late *notConstant
 	for i := range s.Where {
-		if err := constant(&s.Where[i]); err != nil {
+		if err := constant(&s.Where[i]); errors.As(err, &late) {
+			c.CheckWhere = func() error { return late.Invalid }
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -120,6 +123,9 @@ func selected(s *parser.Selector) (string, error) {
 	return c.Name.Name, nil
 }
 
+// notConstant refuses a value that is computed. Which columns may be restricted at all is checked before.
+type notConstant struct{ *dberr.Invalid }
+
 // constant refuses relations whose values are not the same whenever they are looked at.
 func constant(r *parser.Relation) error {
 	return constants(append([]parser.Term{r.Key, r.Value}, r.Values...)...)
@@ -151,8 +157,8 @@ func constants(terms ...parser.Term) error {
 				err = errors.Join(err, constants(f.Value))
 			}
 		default:
-			err = dberr.Invalidf("The WHERE clause of a materialized view compares with constants alone, not with %s",
-				expr.Text(t))
+			err = &notConstant{&dberr.Invalid{Message: "The WHERE clause of a materialized view compares with " +
+				"constants alone, not with " + expr.Text(t)}}
 		}
 		if err != nil {
 			return err
