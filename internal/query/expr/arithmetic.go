@@ -309,6 +309,9 @@ func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
 		months, days, nanos = -months, -days, -nanos
 	}
 	if t.Kind == cqltype.Timestamp {
+		if nanos%int64(time.Millisecond) != 0 {
+			return nil, dberr.Invalidf("The duration must have a millisecond precision. Was: %s", d)
+		}
 		w, _ := t.FromInt64(addMonths(v, months) + days*dayMillis + nanos/int64(time.Millisecond))
 		return w, nil
 	}

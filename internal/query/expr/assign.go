@@ -136,6 +136,9 @@ func (b *binder) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 		}
 		return cqltype.WeakFit
 	case *parser.TupleLiteral:
+		if inner := parenthesized(t, to); inner != nil {
+			return b.fit(inner, to)
+		}
 		if b.checkTuple(t, Receiver{Type: to}) != nil {
 			return cqltype.NoFit
 		}

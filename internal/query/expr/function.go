@@ -264,6 +264,10 @@ func containsMarker(terms ...parser.Term) bool {
 			if containsMarker(t.Term) {
 				return true
 			}
+		case *parser.TupleLiteral:
+			if containsMarker(t.Elems...) {
+				return true
+			}
 		}
 	}
 	return false

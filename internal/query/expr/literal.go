@@ -233,7 +233,19 @@ func (b *binder) checkTuple(t *parser.TupleLiteral, r Receiver) error {
 	return nil
 }
 
+// parenthesized returns the term in (term) where that is no tuple, and otherwise nil. Outside a SELECT clause only the
+// type that the term is for tells a tuple of one from a term in parentheses, as in Cassandra.
+func parenthesized(t *parser.TupleLiteral, to *cqltype.Type) parser.Term {
+	if len(t.Elems) != 1 || to.Kind == cqltype.Tuple || to.Kind == cqltype.UDT {
+		return nil
+	}
+	return t.Elems[0]
+}
+
 func (b *binder) bindTuple(t *parser.TupleLiteral, r Receiver) (Term, error) {
+	if inner := parenthesized(t, r.Type); inner != nil {
+		return b.bind(inner, r)
+	}
 	if err := b.checkTuple(t, r); err != nil {
 		return nil, err
 	}

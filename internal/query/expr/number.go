@@ -106,9 +106,11 @@ func toOperand(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err 
 
 // decimalOfFloat is BigDecimal.valueOf: the decimal that the double's text stands for, 1.0 with one place.
 func decimalOfFloat(f float64) (cqltype.DecimalValue, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return cqltype.DecimalValue{}, dberr.Invalidf("%s cannot be converted into a decimal",
-			tDouble.Text(fromFloat64(f)))
+	switch {
+	case math.IsNaN(f):
+		return cqltype.DecimalValue{}, dberr.Invalidf("A NaN cannot be converted into a decimal")
+	case math.IsInf(f, 0):
+		return cqltype.DecimalValue{}, dberr.Invalidf("An infinite number cannot be converted into a decimal")
 	}
 	d, ok := cqltype.ParseDecimal(tDouble.Text(fromFloat64(f)))
 	if !ok {
