@@ -98,6 +98,7 @@ type Node struct {
 	// containers serves what is stored as items; definitions are what it has parsed.
 	containers  *container.Engine
 	scripts     *script.Service // of containers
+	restores    atomic.Pointer[restoringTables]
 	definitions container.Definitions
 	views       *view.Keeper
 	cql         *cql.Server

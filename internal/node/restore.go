@@ -19,9 +19,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// restoreSetting begins the name of the setting that says from which backup a table is being restored.
-const restoreSetting = "restore/"
-
 // orderRestore carries out what an operator's tool asks for a restore: what is tables, rows, batches or end.
 func (n *Node) orderRestore(ctx context.Context, what string, body []byte) ([]byte, error) {
 	switch what {
@@ -76,7 +73,7 @@ func (n *Node) stamp() schema.Stamp {
 	return schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.answers}
 }
 
-func settingOf(t *archive.RestoredTable) string { return restoreSetting + t.AsKeyspace + "." + t.As }
+func settingOf(t *archive.RestoredTable) string { return meta.RestoreSetting(t.AsKeyspace, t.As) }
 
 func restored(t *archive.RestoredTable) schema.Restored {
 	return schema.Restored{Keyspace: t.Keyspace, Name: t.Name, AsKeyspace: t.AsKeyspace, As: t.As,
@@ -153,6 +150,9 @@ func (n *Node) endRestore(ctx context.Context, from *meta.State, o *archive.Rest
 				return err
 			}
 		}
+	}
+	if err := n.awaitUnique(ctx, o.Tables); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
 	defer cancel()

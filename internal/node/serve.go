@@ -85,7 +85,7 @@ func (n *Node) serve() error {
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.SortFreely,
-		Sizes:   n.containerSizes,
+		Sizes: n.containerSizes, Restoring: n.restoring,
 		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel },
 		Newest:  options.Newest})
 	n.scripts = script.NewService(n.containers, engine)

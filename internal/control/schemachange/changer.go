@@ -74,7 +74,9 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 		}
 		tables := tableChanges(old, next)
 		fresh, logged = newIndexes(tables), newlyLogged(tables)
-		return c.next(s.WithRoles(granted(s.Roles, next, happened, role)), next, tables, fresh)
+		_, restores := change.(*schema.Restore)
+		return c.next(withoutRestores(s.WithRoles(granted(s.Roles, next, happened, role)), tables, restores), next,
+			tables, fresh)
 	})
 	if err != nil {
 		return nil, nil, changeError("schema was", err)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -129,4 +130,22 @@ func idsOf(t *schema.Table) map[uint32]bool {
 		out[ix.ID] = true
 	}
 	return out
+}
+
+// withoutRestores returns a state that no longer calls tables restored that were dropped, nor tables that a change
+// creates, unless the change restores them: a table that a client creates under the same name is the client's.
+func withoutRestores(s *meta.State, tables []tableChange, restores bool) *meta.State {
+	for _, t := range tables {
+		of := t.was
+		if of == nil && !restores {
+			of = t.is
+		}
+		if of == nil || t.was != nil && t.is != nil {
+			continue
+		}
+		if name := meta.RestoreSetting(of.Keyspace, of.Name); s.Settings[name] != "" {
+			s = s.WithSetting(name, "")
+		}
+	}
+	return s
 }

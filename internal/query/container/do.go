@@ -49,7 +49,7 @@ func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operat
 		return nil, Errorf(413, 0, "Request size is too large: the bodies have %d bytes, at most %d are allowed.", size,
 			ItemBytesMax)
 	}
-	if bad := c.whole(key); bad != nil {
+	if bad := e.usable(c, key); bad != nil {
 		return nil, bad
 	}
 	a, where, err := e.decide(ctx, c, key, &request{noBodies: o.NoBodies, ops: sent}, o)
@@ -313,7 +313,7 @@ func (e *Engine) fetch(ctx context.Context, c *Container, key epk.Key, item *Ite
 
 // DeleteKey deletes all items of a logical partition.
 func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o RequestOptions) (Where, error) {
-	if bad := c.whole(key); bad != nil {
+	if bad := e.usable(c, key); bad != nil {
 		return Where{}, bad
 	}
 	if c.Definition.Keep > 0 && c.table.Container.Feed {

@@ -43,6 +43,9 @@ type Options struct {
 	Indexes  func() bool
 	// Progress is how far an index is built that is not complete, in percent, as far as this node knows; nil: 0.
 	Progress func(*schema.Index) int
+	// Restoring reports whether a table is being restored from a backup, so that some of its items are missing; nil:
+	// none is.
+	Restoring func(*schema.Table) bool
 	// Newest returns when the schema of this node has every change that was acknowledged before the call, on whatever
 	// node, or an error; nil: it always has.
 	Newest func(ctx context.Context) error
@@ -88,6 +91,9 @@ func New(o Options) *Engine {
 	}
 	if o.Indexes == nil {
 		o.Indexes = func() bool { return true }
+	}
+	if o.Restoring == nil {
+		o.Restoring = func(*schema.Table) bool { return false }
 	}
 	if o.Now == nil {
 		o.Now = o.Sched.Wall

@@ -95,6 +95,24 @@ func (d *Definition) keyOf(v document.Value) epk.Key {
 	return key
 }
 
+// usable refuses to touch the items of a container while it is being restored, and a key that is a prefix.
+func (e *Engine) usable(c *Container, key epk.Key) *Error {
+	if bad := e.restored(c); bad != nil {
+		return bad
+	}
+	return c.whole(key)
+}
+
+// restored refuses to touch the items of a container that is being restored: some are not there yet, and one of those
+// may have the values of a unique key that a client wants to write.
+func (e *Engine) restored(c *Container) *Error {
+	if !e.opts.Restoring(c.table) {
+		return nil
+	}
+	return Errorf(503, 0, "The items of container %s cannot be used: it is being restored from a backup. Try again when "+
+		"the restore has ended.", strconv.Quote(c.ID))
+}
+
 // whole refuses a key that is a prefix.
 func (c *Container) whole(key epk.Key) *Error {
 	if len(key) == len(c.Definition.Paths) {

@@ -191,6 +191,9 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 	if bad != nil {
 		return nil, bad
 	}
+	if bad := e.restored(c); bad != nil {
+		return nil, bad
+	}
 	if bad := e.checkOrder(c, q); bad != nil {
 		return nil, bad
 	}

@@ -56,7 +56,7 @@ func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, vi
 // read: 408, 429, 503, or 400 for a key that is not whole.
 func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNoneMatch string, o RequestOptions) (
 	*Result, Where, error) {
-	if bad := c.whole(key); bad != nil {
+	if bad := e.usable(c, key); bad != nil {
 		return nil, Where{}, bad
 	}
 	keyBytes := epk.AppendKey(make([]byte, 0, keyRoom), key)
@@ -94,7 +94,7 @@ const ridPage = 1000
 // IDOf finds the id of an item by its resource id; 404 if there is none in the logical partition. It looks at the
 // items of the logical partition one after the other.
 func (e *Engine) IDOf(ctx context.Context, c *Container, key epk.Key, rid string) (string, error) {
-	if bad := c.whole(key); bad != nil {
+	if bad := e.usable(c, key); bad != nil {
 		return "", bad
 	}
 	keyBytes := epk.AppendKey(nil, key)

@@ -174,7 +174,7 @@ func (r *run) runProgram(ctx context.Context) error {
 // it returned. Results are at most 256 KiB.
 func (e *Engine) Run(ctx context.Context, c *Container, key epk.Key, program []byte, o RequestOptions) ([]byte, Where,
 	error) {
-	if bad := c.whole(key); bad != nil {
+	if bad := e.usable(c, key); bad != nil {
 		return nil, Where{}, bad
 	}
 	a, where, err := e.decide(ctx, c, key, &request{program: append([]byte{}, program...)}, o)

@@ -89,6 +89,9 @@ type scan struct {
 
 // newScan begins a scan at a place, from the beginning if that is empty.
 func (e *Engine) newScan(c *Container, s *Scope, from string, o *RequestOptions) (*scan, error) {
+	if bad := e.restored(c); bad != nil {
+		return nil, bad
+	}
 	x := &scan{e: e, c: c, more: true, max: chunkRowsMax, until: e.opts.Sched.Now().Add(e.opts.QueryTime)}
 	x.q = command.Read{Table: c.table.ID, Level: dberr.Quorum, Now: e.opts.Now().Unix(), Claimant: o.Claimant}
 	if from != "" {

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// copied turns the rows that a read finds into mutations of another table.
+type copied struct {
+	table uint32
+	tok   token.Token
+	key   []byte
+	out   []command.Mutation
+}
+
+func (c *copied) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
+	c.tok, c.key = tok, append([]byte{}, key...)
+	return command.More, nil
+}
+
+func (c *copied) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	var b row.Builder
+	b.Reset(r.Liveness.Timestamp)
+	b.Live(0, row.NoExpiry)
+	for _, cell := range r.Cells {
+		b.Cell(cell.Column, append([]byte(nil), cell.Path...), append([]byte{}, cell.Value...), 0, row.NoExpiry)
+	}
+	c.out = append(c.out, command.Mutation{Table: c.table, Token: c.tok, Key: c.key, Ops: []command.Op{{
+		Kind: command.OpRow, Clustering: append([]byte{}, clustering...), Operand: b.Append(nil)}}})
+	return command.More, nil
+}
+
+// TestRestoredContainer proves that the items of a container cannot be used while it is being restored, that a restore
+// ends after the indexes of its unique keys are complete, and that a table which a client makes in the place of one
+// that was being restored is the client's.
+func TestRestoredContainer(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
+		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/slot"]}]}}`)
+	for i := range 60 {
+		s.want(201, nil, create(fmt.Sprintf(`{"id":"%d","k":"%d","slot":1}`, i, i)))
+	}
+	from := n.records.State()
+	o := archive.Restore{Backup: "b", Tables: []archive.RestoredTable{{Keyspace: s.c.Database.Keyspace(), Name: "c",
+		AsKeyspace: s.c.Database.Keyspace(), As: "copy"}}}
+	if _, err := n.restoreTables(t.Context(), from, &o); err != nil {
+		t.Fatal(err)
+	}
+	restored := func() *items {
+		t.Helper()
+		c, err := n.containers.ContainerByName(s.c.Database.Keyspace(), "copy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &items{t, n, c}
+	}
+	unusable := func(c *container.Container) {
+		t.Helper()
+		for name, do := range map[string]func() error{
+			"create": func() error {
+				ops := []container.Operation{create(`{"id":"x","k":"1","slot":1}`)}
+				_, err := n.containers.Do(t.Context(), c, nil, ops, container.RequestOptions{})
+				return err
+			},
+			"read": func() error {
+				_, _, err := n.containers.Read(t.Context(), c, key("1"), "1", "", container.RequestOptions{})
+				return err
+			},
+			"query": func() error {
+				_, err := n.containers.Query(t.Context(), c, &container.QueryRequest{Text: "SELECT * FROM c",
+					Scope: container.Scope{Key: key("1")}})
+				return err
+			},
+			"feed": func() error {
+				_, err := n.containers.Feed(t.Context(), c, container.Scope{}, "", 1, container.RequestOptions{})
+				return err
+			},
+			"changes": func() error {
+				_, err := n.containers.Changes(t.Context(), c, &container.ChangesRequest{})
+				return err
+			},
+			"delete all": func() error {
+				_, err := n.containers.DeleteKey(t.Context(), c, key("1"), container.RequestOptions{})
+				return err
+			},
+		} {
+			if err := do(); err == nil || container.StatusOf(err) != 503 {
+				t.Errorf("%s while it is restored: %v", name, err)
+			}
+		}
+	}
+	unusable(restored().c)
+	rows := &copied{table: o.Tables[0].Is}
+	if err := n.coordinator.Read(t.Context(), &command.Read{Table: o.Tables[0].Was, Range: token.Full,
+		Level: dberr.Quorum, Now: time.Now().Unix()}, rows); err != nil {
+		t.Fatal(err)
+	}
+	if len(rows.out) != 60 {
+		t.Fatalf("%d rows are copied", len(rows.out))
+	}
+	for i := range rows.out {
+		done := make(told, 1)
+		n.coordinator.Write(t.Context(), rows.out[i:i+1], coordinator.WriteOptions{Level: dberr.Quorum}, done)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	unusable(restored().c)
+	if err := n.endRestore(t.Context(), from, &o); err != nil {
+		t.Fatal(err)
+	}
+	copied := restored()
+	for i := range 60 {
+		k := fmt.Sprint(i)
+		copied.want(409, key(k), create(fmt.Sprintf(`{"id":"other","k":"%s","slot":1}`, k)))
+	}
+
+	again := archive.Restore{Backup: "b2", Tables: []archive.RestoredTable{{Keyspace: s.c.Database.Keyspace(),
+		Name: "c", AsKeyspace: s.c.Database.Keyspace(), As: "mine"}}}
+	if _, err := n.restoreTables(t.Context(), from, &again); err != nil {
+		t.Fatal(err)
+	}
+	half, err := n.containers.ContainerByName(s.c.Database.Keyspace(), "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unusable(half)
+	if err := n.containers.DeleteContainer(t.Context(), half); err != nil {
+		t.Fatal(err)
+	}
+	// What an earlier build has left behind.
+	if _, err := n.records.Update(t.Context(), func(m *meta.State) (*meta.State, error) {
+		return m.WithSetting(meta.RestoreSetting(s.c.Database.Keyspace(), "mine"), "b2"), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	mine := newContainer(t, n, `{"id":"mine","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	mine.want(201, nil, create(`{"id":"1","k":"a"}`))
+	if _, err := n.restoreTables(t.Context(), from, &again); err == nil {
+		t.Error("a restore took the container of a client for its own")
+	}
+}
