@@ -122,7 +122,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	n.journal, n.run = journal.New(int64(n.opts.Memory.Journal)), uuid.NewString()
 	n.closers = append(n.closers, n.journal.Close)
 	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot, Now: n.opts.now,
-		Journal: n.journal}
+		Journal: n.journal, Log: n.log}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}

@@ -256,6 +256,11 @@ const (
 	Enough
 )
 
+// Looker is a Visitor that hears of each entry of an index before the row that it leads to, which may not be there.
+type Looker interface {
+	Entry(clustering []byte) error
+}
+
 // Visitor receives what a Read finds. Everything passed is valid only during the call.
 type Visitor interface {
 	// Partition begins a logical partition. static is nil when the read did not ask for statics or there are none.

@@ -55,7 +55,7 @@ func (d *Definitions) IndexValues(t *schema.Table, ix *schema.Index, key, cluste
 		return e.of(body.Value, timeOf(t, r)), nil
 	}
 	for n, paths := range d.of(t).unique {
-		if ix.ID == t.UniqueIndex(n).ID && body != nil {
+		if unique := t.UniqueIndex(n); unique != nil && ix.ID == unique.ID && body != nil {
 			return [][]byte{appendUnique(nil, paths, body.Value)}, nil
 		}
 	}

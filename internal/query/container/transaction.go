@@ -17,11 +17,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // txn is what a transaction does at the replica; *partition.Txn is one.
 type txn interface {
 	Read(ctx context.Context, q *command.Read, v command.Visitor) error
+	Lookup(ctx context.Context, q *command.Read, v partition.Holder) error
 	Stage(ctx context.Context, c *command.Conditional) error
 }
 
@@ -152,7 +154,7 @@ func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err err
 	if _, e := t.ttl(next); e != nil {
 		return o.refuse(e), nil
 	}
-	if e, err := t.unique(ctx, op.ID, next); e != nil || err != nil {
+	if e, err := t.unique(ctx, op.ID, s.is, next); e != nil || err != nil {
 		return o.refuse(e), err
 	}
 	next.etag, next.ts = uuid.New(), t.now

@@ -3,11 +3,15 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
 )
 
 // uniqueValueMax is how long the values of a unique key may be to stand in its index as they are; longer ones stand
@@ -37,36 +41,89 @@ func appendUnique(dst []byte, paths []document.Path, body []byte) []byte {
 // uniqueOps enter an item into the indexes of its unique keys. Entries are hints, and go when they are no longer true.
 func (c *Container) uniqueOps(clustering []byte, s *stored) (ops []command.Op) {
 	for n, paths := range c.Definition.unique {
-		ops = append(ops, command.Op{Kind: command.OpIndex, Clustering: clustering, Index: c.table.UniqueIndex(n).ID,
-			Value: appendUnique(nil, paths, s.body)})
+		if ix := c.table.UniqueIndex(n); ix != nil {
+			ops = append(ops, command.Op{Kind: command.OpIndex, Clustering: clustering, Index: ix.ID,
+				Value: appendUnique(nil, paths, s.body)})
+		}
 	}
 	return ops
 }
 
-// unique refuses an item whose unique keys another item of the logical partition has.
-func (t *Transaction) unique(ctx context.Context, id string, s *stored) (*Error, error) {
+// unique refuses an item whose unique keys another item of the logical partition has. was is the item before, nil if
+// there is none: values that it has are its own already.
+func (t *Transaction) unique(ctx context.Context, id string, was, s *stored) (*Error, error) {
 	for n, paths := range t.c.Definition.unique {
-		want := string(appendUnique(nil, paths, s.body))
-		has := func(body []byte) bool { return string(appendUnique(nil, paths, body)) == want }
-		l := &collector{t: t}
-		q := &command.Read{Table: t.c.table.ID, Key: t.keyBytes, Token: t.token, Now: t.now,
-			Index: &command.IndexLookup{Index: t.c.table.UniqueIndex(n).ID, Value: []byte(want)}}
-		if err := t.txn.Read(ctx, q, l); err != nil {
-			return nil, err
+		value := appendUnique(nil, paths, s.body)
+		if was != nil && bytes.Equal(value, appendUnique(nil, paths, was.body)) {
+			continue
 		}
-		taken := false
-		for i := range l.items {
-			f := &l.items[i]
-			other := t.items[f.id]
-			taken = taken || f.id != id && (other == nil || !other.changed) && has(f.body)
-		}
-		for other, o := range t.items {
-			taken = taken || other != id && o.changed && o.is != nil && has(o.is.body)
-		}
-		if taken {
+		taken, bad, err := t.taken(ctx, n, id, value)
+		switch {
+		case bad != nil || err != nil:
+			return bad, err
+		case taken:
 			return Errorf(409, 0, "Unique index constraint violation: the logical partition has another item with the "+
 				"values of the paths %v.", t.c.Definition.UniqueKeys[n]), nil
 		}
 	}
 	return nil, nil
+}
+
+// taken reports whether an item of another id has a value of the unique key n.
+func (t *Transaction) taken(ctx context.Context, n int, id string, value []byte) (bool, *Error, error) {
+	paths, ix := t.c.Definition.unique[n], t.c.table.UniqueIndex(n)
+	if ix == nil || t.engine.opts.Building(ix) {
+		return false, Errorf(503, 0, "The index of the unique key %v is not complete: the container was restored from a "+
+			"backup. Try again later.", t.c.Definition.UniqueKeys[n]), nil
+	}
+	var buf []byte
+	has := func(body []byte) bool {
+		buf = appendUnique(buf[:0], paths, body)
+		return bytes.Equal(buf, value)
+	}
+	for other, o := range t.items {
+		if other != id && o.changed && o.is != nil && has(o.is.body) {
+			return true, nil, nil
+		}
+	}
+	q := &command.Read{Table: t.c.table.ID, Key: t.keyBytes, Token: t.token, Now: t.now,
+		Index: &command.IndexLookup{Index: ix.ID, Value: value}}
+	h := &holders{t: t, id: id, has: has}
+	err := t.txn.Lookup(ctx, q, h)
+	return h.found, nil, err
+}
+
+// holders looks for an item that has the value of a unique key, among those that have an entry of it.
+type holders struct {
+	t     *Transaction
+	id    string // is not looked for
+	has   func(body []byte) bool
+	found bool
+}
+
+// Charge hears of the price of the lookup.
+func (h *holders) Charge(u ru.Units) { h.t.charge += u }
+
+// Partition implements command.Visitor.
+func (h *holders) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (h *holders) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	id, err := h.t.c.idOf(clustering)
+	if err != nil {
+		return command.Stop, err
+	}
+	if o := h.t.items[id]; id == h.id || o != nil && o.changed {
+		return command.More, nil
+	}
+	h.found = true
+	return command.Stop, nil
+}
+
+// Holds implements partition.Holder.
+func (h *holders) Holds(r *row.Row) bool {
+	cell := r.Cell(h.t.c.columns.body)
+	return cell != nil && h.has(cell.Value)
 }

@@ -46,43 +46,46 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 	if err != nil {
 		return err
 	}
-	left, err := r.judge(ctx, c, program, held, done)
-	if !left {
-		r.host.latches.leave(held)
-	}
-	return err
+	left := false
+	defer func() { // also when the program panics
+		if !left {
+			r.host.latches.leave(held)
+		}
+	}()
+	return r.judge(ctx, c, program, held, &left, done)
 }
 
-// judge evaluates under the latch. left says that the latch is taken care of: if there is an entry, that leaves it when
-// it is applied.
+// judge evaluates under the latch. It sets left once the latch is taken care of: if there is an entry, that leaves it
+// when it is applied.
 func (r *Replica) judge(
-	ctx context.Context, c *command.Conditional, p Program, latch guard, done command.DecisionCompletion,
-) (left bool, err error) {
+	ctx context.Context, c *command.Conditional, p Program, latch guard, left *bool, done command.DecisionCompletion,
+) error {
 	m := &c.Mutation
 	if err := latch.stripe.awaitLanding(ctx, r, m.Token, m.Key); err != nil {
-		return false, err
+		return err
 	}
 	t := r.seq.hold()
 	if t.term == 0 {
-		return false, r.notLeader()
+		return r.notLeader()
 	}
 	v, err := r.evaluate(ctx, c, p)
 	if err != nil {
-		return false, err
+		return err
 	}
 	d := v.decision
 	if v.whole == nil && !v.told && m.Retried && m.Dedupe != (command.DedupeID{}) && !c.Dry {
 		if err := v.keep(c); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if v.whole == nil {
 		if err := r.accepts(m); err != nil {
-			return false, err // the key went to a child, and may have been written there before it was read here
+			return err // the key went to a child, and may have been written there before it was read here
 		}
 		table, tok := m.Table, m.Token
+		*left = true
 		r.host.latches.leave(latch) // it names m's key, which is the caller's again when done is told
-		return true, r.refused(r.seq.confirmed(t, table, tok, func(err error) {
+		return r.refused(r.seq.confirmed(t, table, tok, func(err error) {
 			if err != nil {
 				done.Decided(nil, err)
 				return
@@ -94,21 +97,21 @@ func (r *Replica) judge(
 	latch.keepKey()
 	if v.log != nil {
 		if err := r.logged(&v, c); err != nil {
-			return false, err
+			return err
 		}
 	}
 	applied := d.Applied
-	if err := r.conclude(t.term, &v, latch, done); err != nil {
-		return false, err
+	if err := r.conclude(t.term, &v, latch, left, done); err != nil {
+		return err
 	}
 	if applied { // done may have been told: neither d nor m is looked at again
 		r.wrote(v.whole.Claimant, usage.Applied, v.price, v.written, v.whole.Token)
 	}
-	return true, nil
+	return nil
 }
 
-// conclude proposes the mutation of a conditional that holds. Its entry leaves the latch.
-func (r *Replica) conclude(term uint64, v *verdict, latch guard, done command.DecisionCompletion) error {
+// conclude proposes the mutation of a conditional that holds. Its entry leaves the latch, as left says then.
+func (r *Replica) conclude(term uint64, v *verdict, latch guard, left *bool, done command.DecisionCompletion) error {
 	latch.stripe.mu.Lock()
 	defer latch.stripe.mu.Unlock()
 	if err := r.admits(v.whole); err != nil {
@@ -124,7 +127,12 @@ func (r *Replica) conclude(term uint64, v *verdict, latch guard, done command.De
 	}
 	entry := command.AddWriteAt(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, stamp, d.Timestamp)
 	w := &held{replica: r, guards: []guard{latch}, then: func(o raftgroup.Outcome) { r.decided(done, d, o) }}
-	return r.refused(r.seq.propose(term, entry, w))
+	*left = true // what panics from here on may have proposed it
+	if err := r.seq.propose(term, entry, w); err != nil {
+		*left = false
+		return r.refused(err)
+	}
+	return nil
 }
 
 // decided tells how the entry of a conditional ended.

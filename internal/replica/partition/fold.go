@@ -65,16 +65,20 @@ func (r *Replica) folded(ctx context.Context, c *command.Read, v command.Visitor
 	if !ok || known == nil {
 		return nil
 	}
+	var f *folding
+	defer func() {
+		if f == nil {
+			r.host.folding.Add(-1)
+		}
+	}()
 	if r.host.folding.Add(1) > foldsMax {
-		r.host.folding.Add(-1)
 		return nil
 	}
 	fold, err := (*known).Fold(ctx, c)
 	if err != nil {
-		r.host.folding.Add(-1)
 		return nil
 	}
-	f := &folding{fold: fold, to: to, rows: foldRowsMax, bytes: foldBytesMax}
+	f = &folding{fold: fold, to: to, rows: foldRowsMax, bytes: foldBytesMax}
 	if r.Budgeted() {
 		f.rows, f.bytes = foldRowsBudgeted, foldBytesBudgeted
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -42,6 +43,8 @@ type Options struct {
 	Hot func(r *Replica, hot bool)
 	// Journal is told what replicas apply, for an archive; nil for nobody.
 	Journal *journal.Journal
+	// Log hears of programs that panic; slog.Default if nil.
+	Log *slog.Logger
 	// Cluster makes the replicas members of replica sets; nil for partitions that have one replica, here. Durability,
 	// SyncInterval and GroupMax do not matter then: a write is acknowledged when a quorum has it on disk.
 	Cluster *Cluster
@@ -63,6 +66,9 @@ func (o Options) withDefaults() Options {
 	o.Transactions = o.Transactions.withDefaults()
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
 	}
 	if o.Cluster != nil && o.Cluster.StalenessMax == 0 {
 		c := *o.Cluster

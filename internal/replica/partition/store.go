@@ -34,6 +34,7 @@ type rowStore interface {
 	HintAt(key []byte) (stamp int64, ok bool, err error)
 	Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error
 	HasDeletions(table uint32) bool
+	RemoveStale(q *command.Read, clusterings [][]byte) error
 }
 
 // recordStore reads what is kept beside rows: *storage.Records.

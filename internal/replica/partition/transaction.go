@@ -8,6 +8,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -232,7 +234,7 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 	err error) {
 	m := &c.Mutation
 	t := &Txn{replica: r, c: c, pinned: at}
-	result, err := r.host.limited(ctx, func(ctx context.Context) ([]byte, error) { return p.Run(ctx, t) })
+	result, err := r.host.limited(ctx, func(ctx context.Context) ([]byte, error) { return r.host.safely(ctx, p, t) })
 	if t.price == 0 && len(t.ops) == 0 {
 		t.price = ru.PointRead // it had its turn at the leader all the same
 	}
@@ -262,6 +264,20 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 		return v, nil
 	}
 	return v, within(c, ru.Units(v.decision.Charge))
+}
+
+// safely runs a program, and makes an error of a panic. A client sends the program: a defect that it meets must end the
+// transaction, and neither the node nor what the request holds on the way.
+func (h *Host) safely(ctx context.Context, p Program, t *Txn) (result []byte, err error) {
+	defer func() {
+		if defect := recover(); defect != nil {
+			h.opts.Log.LogAttrs(ctx, slog.LevelError, "defect in a transaction", slog.Any("defect", defect),
+				slog.String("stack", string(debug.Stack())))
+			result, err = nil, dberr.Serverf("The transaction failed because of a defect: see the log of the node that leads "+
+				"the partition. Nothing was done")
+		}
+	}()
+	return p.Run(ctx, t)
 }
 
 // TooLongText begins what a client is told of a transaction that has reached TransactionBounds.Time.

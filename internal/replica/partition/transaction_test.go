@@ -8,8 +8,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -324,4 +327,57 @@ func TestTransactionOverClientTimestamps(t *testing.T) {
 	if v, _ := read(t, r, "k"); v != 2 {
 		t.Fatalf("the transaction wrote 2, the row has %d", v)
 	}
+}
+
+// TestPanickingTransaction proves that a program that panics ends with an error, and that a panic anywhere under the
+// latch of a logical partition leaves nothing latched.
+func TestPanickingTransaction(t *testing.T) {
+	var panics atomic.Bool
+	quiet := slog.New(slog.DiscardHandler)
+	h := open(t, newStore(t), 1, Options{LatchWait: time.Minute, Log: quiet, Now: func() time.Time {
+		if panics.Load() && strings.Contains(string(debug.Stack()), "panicking(") {
+			panic("a clock that panics") // for the test's own requests alone
+		}
+		return time.Now()
+	}})
+	defer closeHost(t, h)
+	h.SetPrograms(programs{"open": opening, "panic": func(ctx context.Context, t *Txn) ([]byte, error) {
+		if err := set(ctx, t, "a", 5); err != nil {
+			return nil, err
+		}
+		panic("a defect")
+	}})
+	r := h.Replicas()[0]
+	for range 2 {
+		d, err := decide(t.Context(), r, transaction("k", "panic"))
+		if err == nil || !strings.Contains(err.Error(), "defect") {
+			t.Fatalf("a program that panics: %+v, %v", d, err)
+		}
+	}
+	if got := rows(t, r, "k"); len(got) > 0 {
+		t.Errorf("a program that panics has written %v", got)
+	}
+	panics.Store(true)
+	for _, request := range []func() error{
+		func() error { return r.Decide(t.Context(), transaction("k", "open"), nil) },
+		func() error { return r.Write(t.Context(), put("k", 1), nil) },
+	} {
+		if defect := panicking(request); defect == nil {
+			t.Error("it did not panic")
+		}
+	}
+	panics.Store(false)
+	if _, err := decide(t.Context(), r, transaction("k", "open")); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(t.Context(), r, put("k", 1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// panicking calls f and returns what it panics with.
+func panicking(f func() error) (defect any) {
+	defer func() { defect = recover() }()
+	_ = f()
+	return nil
 }

@@ -56,7 +56,6 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 	price, bytes := ru.Write(m)
 	tok, who := m.Token, m.Claimant
 	applied, err := r.launch(m, g, price, done)
-	r.host.latches.leave(g)
 	if err != nil {
 		return err
 	}
@@ -69,11 +68,12 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 	return nil
 }
 
-// launch stamps a blind write and proposes it, under the guard of its key: so for each key the order of the log is that
-// of the stamps. A part of an atomic batch brings its stamp along; what is stamped later is above that, too. applied
-// says that the write was applied before.
+// launch stamps a blind write and proposes it, under the guard of its key, which it gives up in any case: so for each
+// key the order of the log is that of the stamps. A part of an atomic batch brings its stamp along; what is stamped
+// later is above that, too. applied says that the write was applied before.
 func (r *Replica) launch(m *command.Mutation, held guard, price ru.Units, done command.Completion) (
 	applied bool, err error) {
+	defer r.host.latches.leave(held)
 	term, err := r.evaluating()
 	if err != nil {
 		return false, err

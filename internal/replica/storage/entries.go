@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -142,6 +143,12 @@ func (e *entrySweep) remove(doomed [][]byte) error {
 	s := e.s
 	s.arrivals.Lock()
 	defer s.arrivals.Unlock()
+	return e.removeNow(doomed)
+}
+
+// removeNow is remove for callers that keep replicas from arriving.
+func (e *entrySweep) removeNow(doomed [][]byte) error {
+	s := e.s
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	spans, err := s.held(e.known.id)
@@ -202,4 +209,32 @@ func (o *SweeperOptions) pause(seen, perSecond int) time.Duration {
 		seen *= pressedPart
 	}
 	return time.Duration(seen) * time.Second / time.Duration(perSecond)
+}
+
+// staleChunk is how many entries are looked at again, and removed, while writers wait, where rows may be large.
+const staleChunk = 8
+
+// RemoveStale removes entries that a lookup in one logical partition has found to be stale, by the clustering keys of
+// their rows, unless they are true by now. It does nothing while a replica arrives: entries are hints.
+func (s *Sweeper) RemoveStale(q *command.Read, clusterings [][]byte) error {
+	in := s.table(q.Table).installed.Load()
+	if in == nil {
+		return nil
+	}
+	i := slices.IndexFunc(in.Indexes, func(ix Index) bool { return ix.ID == q.Index.Index })
+	if i < 0 || !s.arrivals.TryLock() {
+		return nil
+	}
+	defer s.arrivals.Unlock()
+	e := entrySweep{s: s, t: in, index: &in.Indexes[i], horizon: q.Now - entryGrace}
+	for part := range slices.Chunk(clusterings, staleChunk) {
+		doomed := make([][]byte, len(part))
+		for i, c := range part {
+			doomed[i] = keys.AppendIndex(nil, q.Index.Index, q.Index.Value, q.Token, q.Key, c)
+		}
+		if err := e.removeNow(doomed); err != nil {
+			return s.check(fmt.Errorf("remove stale entries of index %d: %w", q.Index.Index, err))
+		}
+	}
+	return nil
 }

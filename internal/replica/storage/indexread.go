@@ -24,7 +24,7 @@ type entries struct {
 
 // readIndex reads the rows that have an entry: for each partition with entries its deletions and statics, then the rows
 // they name.
-func (rd *reader) readIndex() error {
+func (rd *reader) readIndex() (err error) {
 	if len(rd.r.Index.All) > 0 {
 		return rd.readTerms()
 	}
@@ -39,15 +39,15 @@ func (rd *reader) readIndex() error {
 	if upper != nil && bytes.Compare(lower, upper) >= 0 {
 		return nil
 	}
-	var err error
 	if e.it, err = rd.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, e.it.Close()) }()
 	rd.s.m.iterators.Add(1)
 	if err = rd.openTable(); err == nil {
 		err = rd.walkEntries(&e)
 	}
-	return errors.Join(err, e.it.Close())
+	return err
 }
 
 // ErrNoIndex is returned for a read by an index that has been dropped, or by vector lists that have been. The rows that
@@ -162,9 +162,15 @@ func (rd *reader) visitEntries(e *entries, whole bool) (command.Step, error) {
 	} else {
 		valid = true
 	}
+	looker, _ := rd.v.(command.Looker)
 	for valid && bytes.HasPrefix(e.it.Key(), e.part) {
 		clustering := e.it.Key()[len(e.part):]
 		if rd.wanted(clustering) {
+			if looker != nil {
+				if step, err := refused(command.More, looker.Entry(clustering)); err != nil {
+					return step, err
+				}
+			}
 			if step, err := rd.fetch(clustering); err != nil || step != command.More {
 				return step, err
 			}

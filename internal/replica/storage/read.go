@@ -82,7 +82,7 @@ func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) e
 }
 
 // readFor is Read for a Pinned, if that is not nil, which remembers the rows.
-func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor, p *Pinned) error {
+func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor, p *Pinned) (err error) {
 	if err := s.Err(); err != nil {
 		return err
 	}
@@ -90,7 +90,12 @@ func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor
 	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.pinned = s, s.table(r.Table), ctx, r, v, p
 	rd.visited, rd.silent, rd.resume = 0, 0, false
 	rd.laws.begin()
-	var err error
+	ended := false
+	defer func() {
+		if !ended { // the visitor has panicked
+			_ = rd.close()
+		}
+	}()
 	switch {
 	case r.Changes != nil:
 		err = rd.readChanges()
@@ -104,6 +109,7 @@ func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor
 	default:
 		err = rd.readRange()
 	}
+	ended = true
 	return s.told(r.Table, errors.Join(err, rd.close()))
 }
 

@@ -38,8 +38,8 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 	if q.NoWait {
 		e.patience = time.Time{}
 	}
+	defer e.leaveQueue()
 	err := c.readOn(whole, q, r, &e)
-	e.leaveQueue()
 	if err == ErrRepeat { //nolint:errorlint // it is made here
 		c.stats.repeated.Add(1)
 	}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// TestUniqueIndexIncomplete proves that a unique key whose index is not complete refuses what it would have to look up,
+// and nothing else.
+func TestUniqueIndexIncomplete(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	var building atomic.Bool
+	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+		Definitions: &n.definitions, Building: func(ix *schema.Index) bool {
+			return ix.Kind == schema.UniqueKind && building.Load()
+		}})
+	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
+		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/slot"]}]}}`)
+	k := key("a")
+	s.want(201, nil, create(`{"id":"1","k":"a","slot":1}`))
+	building.Store(true)
+	s.want(503, nil, create(`{"id":"2","k":"a","slot":2}`))
+	s.want(503, k, container.Operation{Kind: container.Patch, ID: "1",
+		Body: []byte(`[{"op":"set","path":"/slot","value":2}]`)})
+	s.want(200, k, container.Operation{Kind: container.Patch, ID: "1",
+		Body: []byte(`[{"op":"set","path":"/v","value":2}]`)})
+	s.want(204, k, container.Operation{Kind: container.Delete, ID: "1"})
+	building.Store(false)
+	s.want(201, nil, create(`{"id":"2","k":"a","slot":1}`))
+}
+
+// TestUniqueValuesStayCheap proves that a value of a unique key which items take and give up again costs the same each
+// time, whether they are deleted or changed, and that an item with large values and many unique keys can be changed.
+func TestUniqueValuesStayCheap(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
+		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/slot"]}]}}`)
+	k := key("a")
+	pad := strings.Repeat("x", 1<<20)
+	var first, last ru.Units
+	for i := range 40 {
+		id := fmt.Sprint(i)
+		last = s.want(201, nil, create(fmt.Sprintf(`{"id":"%s","k":"a","slot":"x","pad":"%s"}`, id, pad))).Charge
+		if i == 0 {
+			first = last
+		}
+		if i%2 == 0 {
+			s.want(200, k, container.Operation{Kind: container.Patch, ID: id,
+				Body: []byte(`[{"op":"set","path":"/slot","value":"` + id + `"}]`)})
+		} else {
+			s.want(204, k, container.Operation{Kind: container.Delete, ID: id})
+		}
+	}
+	if last > first*3/2 {
+		t.Errorf("the value costs %v, and %v when it was used before", first, last)
+	}
+	s.want(201, nil, create(`{"id":"a","k":"a","slot":"y"}`))
+	for i := range 40 { // of a free value and of one that is taken
+		s.want(409, nil, create(`{"id":"b","k":"a","slot":"y"}`))
+		s.want(200, k, container.Operation{Kind: container.Patch, ID: "a",
+			Body: []byte(fmt.Sprintf(`[{"op":"set","path":"/slot","value":"z%d"}]`, i%2))})
+		s.want(200, k, container.Operation{Kind: container.Patch, ID: "a",
+			Body: []byte(`[{"op":"set","path":"/slot","value":"y"}]`)})
+	}
+	many := newContainer(t, n, `{"id":"many","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
+		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/a"]},{"paths":["/b"]},{"paths":["/c"]},{"paths":["/d"]},
+		{"paths":["/e"]},{"paths":["/f"]},{"paths":["/g"]},{"paths":["/h"]},{"paths":["/i"]},{"paths":["/j"]}]}}`)
+	made := many.want(201, nil, create(`{"id":"1","k":"a","pad":"`+pad+pad[:900_000]+`"}`))
+	patched := many.want(200, k, container.Operation{Kind: container.Patch, ID: "1",
+		Body: []byte(`[{"op":"set","path":"/a","value":1}]`)})
+	if patched.Charge > made.Charge*3/2 {
+		t.Errorf("a patch costs %v, the creation %v", patched.Charge, made.Charge)
+	}
+	var ops []container.Operation
+	for i := range 7 {
+		many.want(201, nil, create(fmt.Sprintf(`{"id":"i%d","k":"b","a":%d,"b":%d,"c":%d,"d":%d,"e":%d,"f":%d,"g":%d,"h":%d,
+			"i":%d,"j":%d,"pad":"%s"}`, i, i, i, i, i, i, i, i, i, i, i, pad)))
+		ops = append(ops, container.Operation{Kind: container.Delete, ID: fmt.Sprintf("i%d", i)})
+	}
+	r, err := n.containers.Do(t.Context(), many.c, key("b"), ops, container.RequestOptions{})
+	if err != nil || r.Failed >= 0 {
+		t.Errorf("a batch of deletes: %+v, %v", r, err)
+	}
+}

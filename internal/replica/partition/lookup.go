@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Holder is the visitor of Txn.Lookup.
+type Holder interface {
+	command.Visitor
+	// Holds reports whether a row has the value that is looked up. Only rows that have it are passed on.
+	Holds(r *row.Row) bool
+}
+
+// The bounds of stale entries: a lookup that meets more of them, or reads more bytes for them, removes them, up to
+// staleMax at once.
+const (
+	staleKept      = 4
+	staleKeptBytes = 64 << 10
+	staleMax       = 64
+)
+
+// Lookup passes the rows that have a value in an index to v. Entries are hints: those that lead to rows without the
+// value do not count towards the bounds of the transaction, but its time, and are removed from this node's index once
+// they cost too much. Otherwise it is as Read.
+func (t *Txn) Lookup(ctx context.Context, q *command.Read, v Holder) error {
+	if t.failed == nil {
+		t.failed = t.lookup(ctx, q, v)
+	}
+	return t.failed
+}
+
+func (t *Txn) lookup(ctx context.Context, q *command.Read, v Holder) error {
+	if err := t.within(q.Table, q.Key); err != nil {
+		return err
+	}
+	l := &looking{Holder: v, t: t, ctx: ctx, q: q}
+	q.Level = dberr.Serial
+	err := t.pinned.Read(ctx, q, l)
+	t.rows += l.rows
+	t.bytes += l.bytes
+	price := l.m.Price(q)
+	t.price += price
+	if l.entries > staleKept || l.staleBytes > staleKeptBytes {
+		// What it has met is gone for the next one even if this one has failed for want of time.
+		if bad := t.replica.host.store.RemoveStale(q, l.stale); err == nil {
+			err = bad
+		}
+	}
+	if err != nil {
+		return err
+	}
+	ru.Tell(v, price)
+	return within(t.c, t.price)
+}
+
+// looking is the visitor of a lookup. It keeps the clustering keys of entries that are stale.
+type looking struct {
+	Holder
+	t   *Txn
+	ctx context.Context
+	q   *command.Read
+
+	m           ru.Meter
+	rows, bytes int64
+
+	stale      [][]byte
+	entries    int64 // that are stale
+	staleBytes int64
+}
+
+// Entry implements command.Looker: an entry is stale unless Row finds otherwise.
+func (l *looking) Entry(clustering []byte) error {
+	if len(l.stale) < staleMax {
+		l.stale = append(l.stale, bytes.Clone(clustering))
+	}
+	l.entries++
+	return l.ctx.Err()
+}
+
+// Partition implements command.Visitor.
+func (l *looking) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
+	l.m.Partition(l.q, key, static)
+	return l.Holder.Partition(tok, key, static)
+}
+
+// Row implements command.Visitor.
+func (l *looking) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	l.m.Row(clustering, r)
+	size := int64(len(l.q.Key) + len(clustering) + r.Size())
+	if !l.Holds(r) {
+		l.staleBytes += size
+		return command.More, nil
+	}
+	l.entries--
+	if n := len(l.stale); n > 0 && bytes.Equal(l.stale[n-1], clustering) {
+		l.stale = l.stale[:n-1]
+	}
+	l.rows++
+	l.bytes += size
+	if err := l.t.overread(l.rows, l.bytes); err != nil {
+		return command.Stop, err
+	}
+	return l.Holder.Row(clustering, r)
+}
