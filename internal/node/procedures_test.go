@@ -111,6 +111,12 @@ func TestProcedures(t *testing.T) {
 	if got := s.body(p, "meta"); got != `{"id":"meta","k":"p","items":1}` {
 		t.Errorf("meta: %s", got)
 	}
+	large := create(`{"id":"large","k":"p","owner":"me","pad":"` + strings.Repeat("x", 1_900_000) + `"}`)
+	x, _, err := n.scripts.Do(t.Context(), s.c, p, &large, []string{"stamp"}, []string{"count"}, false,
+		container.RequestOptions{})
+	if err != nil || x.Status != 201 || len(x.Body) < 1_900_000 {
+		t.Errorf("a large item with triggers: %v", err)
+	}
 	bare := create(`{"id":"u","k":"p"}`)
 	_, _, err = n.scripts.Do(t.Context(), s.c, p, &bare, []string{"stamp"}, nil, false, container.RequestOptions{})
 	wantError(err, 400, 0, "needs an owner")

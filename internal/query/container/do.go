@@ -280,17 +280,17 @@ func bodySent(ops []Operation) []byte {
 	return nil
 }
 
-// unread is what a client is told when its operations were carried out and what is there cannot be read: not what would
-// have it send changes again.
+// unread is what a client is told when its operations were carried out and what they returned cannot be read: not what
+// would have it send changes again.
 func unread(ops []Operation, err error) error {
 	if !slices.ContainsFunc(ops, func(op Operation) bool { return op.Kind != Read }) {
 		return err
 	}
-	return Errorf(408, 0, "The operations were carried out, but what is there after them could not be read: %v", err)
+	return Errorf(408, 0, "The operations were carried out, but the items that they returned could not be read: %v", err)
 }
 
-// fetch reads the body of an item that was too large for the answer of its transaction: as it is now, with its etag, if
-// it has been changed since.
+// fetch reads the body of an item that the answer does not have: it is that of a repeated request, and was large. An
+// item that has changed since is not what the client is to be told.
 func (e *Engine) fetch(ctx context.Context, c *Container, key epk.Key, item *Item, out *Results,
 	o *RequestOptions) error {
 	// What was asked for is done, and paid for.
@@ -302,12 +302,10 @@ func (e *Engine) fetch(ctx context.Context, c *Container, key epk.Key, item *Ite
 	if err != nil {
 		return err
 	}
-	if out.Charge += where.Charge; r.Item != nil {
-		*item = *r.Item
+	if out.Charge += where.Charge; r.Item == nil || r.Item.Etag != item.Etag {
+		return Errorf(503, 0, "Item %s has changed since it was read. Try again.", strconv.Quote(item.ID))
 	}
-	if item.Body == nil {
-		item.Body = []byte("{}") // somebody has deleted it meanwhile
-	}
+	*item = *r.Item
 	return nil
 }
 

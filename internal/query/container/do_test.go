@@ -41,7 +41,7 @@ func (d *deaf) Decide(_ context.Context, _ *command.Conditional, _ coordinator.W
 func (d *deaf) Topology() *topology.Snapshot { return d.topology }
 
 // TestWhatIsDoneIsNotRefused proves that a client whose operations were carried out is not told an error that would
-// have it send them again, when what they have left is too large for the answer and cannot be read.
+// have it send them again, when the answer of a repeated request has no bodies and they cannot be read.
 func TestWhatIsDoneIsNotRefused(t *testing.T) {
 	d, bad := ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/k"]}}`))
 	if bad != nil {

@@ -4,6 +4,7 @@ package container
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -104,7 +105,25 @@ type run struct {
 
 // Run implements partition.Program.
 func (r *run) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
-	return r.runOn(ctx, t, t.ResultBytesMax())
+	return r.runOn(ctx, t, responseBytesMax)
+}
+
+// responseBytesMax bounds the bodies in the response to a request, as Cosmos DB does. It leaves room for an item and what
+// a trigger makes of it.
+const responseBytesMax = 4 << 20
+
+// ResultBytesMax implements partition.Large.
+func (r *run) ResultBytesMax() int { return responseBytesMax + OperationsMax*resultSlack }
+
+// Brief implements partition.Large: the answer without bodies. If it is needed, they are read again, and told only
+// where the item has not changed.
+func (r *run) Brief() []byte {
+	a := r.answer
+	a.of = slices.Clone(a.of)
+	for i := range a.of {
+		a.of[i].stored.body = nil
+	}
+	return a.append(nil)
 }
 
 // resultSlack is what an answer takes beside bodies, for each operation.
@@ -118,7 +137,7 @@ func (r *run) runOn(ctx context.Context, t txn, resultMax int) ([]byte, error) {
 	if r.runner != nil {
 		err = r.runProgram(ctx)
 	} else {
-		err = r.runOps(ctx, resultMax-resultSlack*(len(r.ops)+1))
+		err = r.runOps(ctx, resultMax)
 	}
 	if err == nil && r.answer.failed < 0 {
 		err = r.t.stage(ctx)
@@ -141,10 +160,13 @@ func (r *run) runOps(ctx context.Context, room int) error {
 			o.message = o.message[:resultSlack/2]
 		}
 		sent := op.Kind != Read && op.Kind != Patch || op.Kind != Read && r.noBodies
-		if sent || len(o.stored.body) > room {
+		if sent {
 			o.stored.body = nil
 		}
-		room -= len(o.stored.body) + len(o.id)
+		if room -= len(o.stored.body); room < 0 {
+			o = outcome{id: o.id, charge: o.charge}.refuse(Errorf(413, 0, "The response is too large: the items that the "+
+				"operations return have more than %d bytes. Nothing was done. Read fewer items at once.", responseBytesMax))
+		}
 		r.answer.of = append(r.answer.of, o)
 		if o.status >= 400 {
 			r.answer.failed = i

@@ -150,8 +150,10 @@ func (r *Replica) decided(done command.DecisionCompletion, d *command.Decision, 
 type verdict struct {
 	decision *command.Decision
 	whole    *command.Mutation
-	// result is the dedupe record to store with it; told says that the decision is from such a record.
+	// result is the dedupe record to store with it, which has brief in the place of the decision's result; told says that
+	// the decision is from such a record.
 	result []byte
+	brief  []byte
 	told   bool
 	// above is the highest timestamp of what whole is written over, if it is to be seen.
 	above int64
@@ -243,7 +245,7 @@ func (v *verdict) write(c *command.Conditional, ops []command.Op, once bool) {
 	v.decision.Charge += int64(v.price)
 	if once {
 		v.result = command.AppendDecision(nil,
-			&command.Decision{Applied: true, Charge: v.decision.Charge, Result: v.decision.Result})
+			&command.Decision{Applied: true, Charge: v.decision.Charge, Result: v.brief})
 	}
 }
 
@@ -253,7 +255,9 @@ const keptDecisionMax = 1 << 20
 // keep has a decision that writes nothing kept beside the rows. An earlier attempt may be on its way still: it would be
 // evaluated anew when it comes, on other rows, and might write what its client was told not to be written.
 func (v *verdict) keep(c *command.Conditional) error {
-	v.result = command.AppendDecision(nil, v.decision)
+	brief := *v.decision
+	brief.Result = v.brief
+	v.result = command.AppendDecision(nil, &brief)
 	if len(v.result) > keptDecisionMax {
 		return ErrUncertain
 	}

@@ -36,6 +36,16 @@ type Program interface {
 	Run(ctx context.Context, t *Txn) (result []byte, err error)
 }
 
+// Large is a Program whose result may exceed TransactionBounds.ResultBytes.
+type Large interface {
+	Program
+	// ResultBytesMax bounds the result.
+	ResultBytesMax() int
+	// Brief returns, after Run, the result to keep beside the rows instead of a result above ResultBytes, for a request
+	// that is repeated.
+	Brief() []byte
+}
+
 // SetPrograms says who knows what programs mean. Before that transactions are refused.
 func (h *Host) SetPrograms(p Programs) { h.programs.Store(&p) }
 
@@ -242,11 +252,16 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 	if t.failed != nil && err == nil {
 		err = t.failed
 	}
-	if most := t.ResultBytesMax(); err == nil && len(result) > most {
+	large, _ := p.(Large)
+	most := t.ResultBytesMax()
+	if v.brief = result; large != nil && len(result) > most {
+		most, v.brief = large.ResultBytesMax(), large.Brief()
+	}
+	if err == nil && len(result) > most {
 		err = dberr.Invalidf("The transaction returns %d bytes, at most %d are allowed. Nothing was done", len(result), most)
 	}
 	if err != nil {
-		return v, err
+		return verdict{}, err
 	}
 	v.above = row.NotDeleted
 	v.decision = &command.Decision{Result: result, Charge: int64(t.price)}

@@ -212,6 +212,50 @@ func TestTransactionIsRepeated(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
+// largeProgram returns a large result, of which the beginning is kept.
+type largeProgram struct{ program }
+
+func (largeProgram) ResultBytesMax() int { return 100 }
+
+func (largeProgram) Brief() []byte { return []byte("brief") }
+
+// largePrograms has one program, which is large: it returns as many bytes as its text is long.
+type largePrograms struct{}
+
+func (largePrograms) Program(_ context.Context, c *command.Conditional) (Program, error) {
+	text := bytes.Clone(c.Program)
+	return largeProgram{func(ctx context.Context, t *Txn) ([]byte, error) { return text, set(ctx, t, "a", 1) }}, nil
+}
+
+// TestLargeResultsAreKeptBriefly: what a large program returns goes to the client as it is and is kept in a short form
+// for a request that is repeated, unless it is small; above its bound nothing is done.
+func TestLargeResultsAreKeptBriefly(t *testing.T) {
+	h := open(t, newStore(t), 1, Options{Transactions: TransactionBounds{ResultBytes: 10}})
+	defer closeHost(t, h)
+	h.SetPrograms(largePrograms{})
+	for i, length := range []int{5, 50, 500} {
+		c := transaction(fmt.Sprint(length), strings.Repeat("x", length))
+		c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: uint64(i + 1)}
+		first, err := decide(t.Context(), h.Replicas()[0], c)
+		if length == 500 {
+			if err == nil || len(rows(t, h.Replicas()[0], "500")) > 0 {
+				t.Errorf("a result above the bound: %+v, %v", first, err)
+			}
+			continue
+		}
+		if err != nil || len(first.Result) != length {
+			t.Fatalf("%d bytes: %+v, %v", length, first, err)
+		}
+		want := string(first.Result)
+		if length > 10 {
+			want = "brief"
+		}
+		if again, err := decide(t.Context(), h.Replicas()[0], c); err != nil || string(again.Result) != want {
+			t.Errorf("%d bytes, repeated: %+v, %v", length, again, err)
+		}
+	}
+}
+
 // TestTransactionBounds: a transaction that reads, changes or returns too much, takes too long, costs more than its
 // client allows, leaves its logical partition, or fails, leaves nothing behind, and says why; also where its program
 // does not care for the error.
