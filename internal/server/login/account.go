@@ -52,7 +52,7 @@ func NewAccount(o AccountOptions) *Account {
 	if o.After == nil {
 		o.After = time.After
 	}
-	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.Told)}
+	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.Told, o.Now)}
 	a.suspect.slots = make(chan struct{}, waitingMax)
 	a.failures.now = o.Now
 	return a
@@ -68,7 +68,7 @@ func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, passw
 	}
 	wait := a.failures.delay(from, name)
 	a.failures.add(from, name)
-	err := a.suspect.enter(ctx, a.opts.After, wait)
+	err := a.suspect.enter(ctx, a.opts.After, wait, from)
 	if err == nil {
 		<-a.suspect.slots
 		err = incorrect(name)

@@ -69,8 +69,8 @@ func TestAccountGuesses(t *testing.T) {
 				t.Errorf("failure %d took %v, want %v; %v", i, got, want, err)
 			}
 		}
-		answers := make(chan error, waitingMax+10)
-		for range waitingMax + 10 {
+		answers := make(chan error, lineMax+10)
+		for range lineMax + 10 {
 			go func() { _, err := took(here, "wrong"); answers <- err }()
 		}
 		synctest.Wait()
@@ -82,7 +82,7 @@ func TestAccountGuesses(t *testing.T) {
 				t.Errorf("a right key took %v: %v", got, err)
 			}
 		}
-		for range waitingMax + 10 {
+		for range lineMax + 10 {
 			<-answers
 		}
 	})

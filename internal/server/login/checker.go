@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
@@ -39,8 +38,8 @@ type Options struct {
 const (
 	// checksAtOnce is how many passwords of each queue are checked at a time.
 	checksAtOnce = 2
-	// waitingMax is how many clients of each queue wait for their turn.
-	waitingMax = 256
+	// waitingMax is how many clients of each queue wait for their turn; lineMax bounds those of one network.
+	waitingMax = 4096
 	// passwordBytesMax is how much of a password bcrypt looks at: a longer one would be right by its beginning.
 	passwordBytesMax = 72
 	// nameBytesMax bounds what is remembered and logged of a name.
@@ -71,12 +70,6 @@ type remembered struct {
 	digest [32]byte
 }
 
-// queue bounds how many logins are checked at a time, and how many wait for it.
-type queue struct {
-	slots   chan struct{}
-	waiting atomic.Int32
-}
-
 // New makes a checker. It fails if a hash of the configuration is none.
 func New(o Options) (*Checker, error) {
 	if o.Now == nil {
@@ -90,7 +83,7 @@ func New(o Options) (*Checker, error) {
 			return nil, fmt.Errorf("auth.users: the hash of user %q is not a bcrypt hash: make one with ilion hash-password", name)
 		}
 	}
-	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.Told), known: map[string]remembered{}}
+	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.Told, o.Now), known: map[string]remembered{}}
 	c.clean.slots, c.suspect.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
 	c.failures.now = o.Now
 	if _, err := rand.Read(c.salt[:]); err != nil {
@@ -116,6 +109,11 @@ func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, passw
 		return access.Login{}, err
 	}
 	return access.Login{Role: name, Version: record}, nil
+}
+
+// Failed counts, logs and tells of a login that failed elsewhere, such as one by a certificate.
+func (c *Checker) Failed(ctx context.Context, from netip.Addr, name string, err error) {
+	c.tell(ctx, from, name, err)
 }
 
 func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, password string) (access.RoleVersion,
@@ -201,7 +199,7 @@ func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error)
 
 // compare waits, and for a place of a queue, and compares, unless the password was found to be right meanwhile.
 func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *attempt) (right bool, err error) {
-	if err := q.enter(ctx, c.opts.After, wait); err != nil {
+	if err := q.enter(ctx, c.opts.After, wait, a.from); err != nil {
 		return false, err
 	}
 	defer func() { <-q.slots }()
@@ -230,27 +228,6 @@ var errTooMany = &dberr.Overloaded{Message: "Too many logins are being checked: 
 // incorrect is what a client is told whose name or password is wrong.
 func incorrect(name string) error {
 	return &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect", name)}
-}
-
-// enter takes a slot of a queue after a time.
-func (q *queue) enter(ctx context.Context, after func(time.Duration) <-chan time.Time, wait time.Duration) error {
-	defer q.waiting.Add(-1)
-	if q.waiting.Add(1) > waitingMax {
-		return errTooMany
-	}
-	if wait > 0 {
-		select {
-		case <-after(wait):
-		case <-ctx.Done():
-			return errTooMany
-		}
-	}
-	select {
-	case q.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return errTooMany
-	}
 }
 
 func shorten(s string) string {

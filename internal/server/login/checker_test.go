@@ -3,11 +3,14 @@
 package login
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,8 +139,8 @@ func TestThrottle(t *testing.T) {
 			}
 		}
 		// As many as may wait, and more: those are told so.
-		refused := make(chan error, waitingMax+10)
-		for range waitingMax + 10 {
+		refused := make(chan error, lineMax+10)
+		for range lineMax + 10 {
 			go func() {
 				_, err := d.Authenticate(context.Background(), here, "app", "wrong")
 				refused <- err
@@ -158,7 +161,7 @@ func TestThrottle(t *testing.T) {
 		if got := took(there, "boss", "b"); got != 0 {
 			t.Errorf("a login from elsewhere took %v", got)
 		}
-		for range waitingMax {
+		for range lineMax {
 			<-refused
 		}
 		time.Sleep(forgotten + time.Second)
@@ -202,6 +205,47 @@ func TestManyAtOnce(t *testing.T) {
 		}
 		if len(d.lines.of) != 0 {
 			t.Errorf("%d lines are left", len(d.lines.of))
+		}
+	})
+}
+
+// TestGuessesLockNobodyOut proves that a right password is accepted from an address where it was never right while
+// another address sends as many wrong ones as it can, again and again, and that the log stays short.
+func TestGuessesLockNobodyOut(t *testing.T) {
+	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		d.outcomes.log = slog.New(slog.NewTextHandler(&log, nil))
+		ctx, stop := context.WithCancel(t.Context())
+		var guessing sync.WaitGroup
+		for range 300 {
+			guessing.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = d.Authenticate(ctx, there, "app", "wrong")
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if d.failures.delay(here, "app") == 0 {
+			t.Error("the name is not under attack")
+		}
+		began := time.Now()
+		if got := d.try(here, "app", "a"); got != "" {
+			t.Errorf("the right password: %s", got)
+		}
+		if took := time.Since(began); took > waitMax {
+			t.Errorf("it waited for %v", took)
+		}
+		stop()
+		guessing.Wait()
+		lines := strings.Count(log.String(), "\n")
+		if failed, most := strings.Count(log.String(), "omitted"), 30*failureLines; failed < 20 || lines > most {
+			t.Errorf("%d lines, %d of failures; at most %d", lines, failed, most)
+		}
+		if len(d.suspect.of) > 0 || d.suspect.waiting.Load() != 0 {
+			t.Errorf("%d networks still wait", len(d.suspect.of))
 		}
 	})
 }

@@ -6,27 +6,56 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
+// failureLines is how many failed logins are logged in a second; the next line says how many were left out.
+const failureLines = 5
+
 // outcomes counts what became of logins, and tells of it.
 type outcomes struct {
-	log  *slog.Logger
-	told func(from netip.Addr, name string, outcome error)
+	now     func() time.Time
+	limiter *lineLimiter
+	log     *slog.Logger
+	told    func(from netip.Addr, name string, outcome error)
 
 	succeeded, failed, refused *atomic.Uint64
 }
 
-func newOutcomes(log *slog.Logger, told func(netip.Addr, string, error)) outcomes {
+// lineLimiter bounds the lines of a second.
+type lineLimiter struct {
+	mu             sync.Mutex
+	second         int64
+	lines, omitted int
+}
+
+// allow reports whether there may be another line now, and how many were left out since the last.
+func (l *lineLimiter) allow(now time.Time) (omitted int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := now.Unix(); s != l.second {
+		l.second, l.lines = s, 0
+	}
+	if l.lines++; l.lines > failureLines {
+		l.omitted++
+		return 0, false
+	}
+	omitted, l.omitted = l.omitted, 0
+	return omitted, true
+}
+
+func newOutcomes(log *slog.Logger, told func(netip.Addr, string, error), now func() time.Time) outcomes {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	if told == nil {
 		told = func(netip.Addr, string, error) {}
 	}
-	return outcomes{log, told, new(atomic.Uint64), new(atomic.Uint64), new(atomic.Uint64)}
+	return outcomes{now, new(lineLimiter), log, told, new(atomic.Uint64), new(atomic.Uint64), new(atomic.Uint64)}
 }
 
 // Counts are the logins since the start: those that came in, those whose name or password was wrong, and those that
@@ -46,8 +75,10 @@ func (o *outcomes) tell(ctx context.Context, from netip.Addr, name string, err e
 		o.refused.Add(1)
 	}
 	if err != nil {
-		o.log.LogAttrs(ctx, slog.LevelWarn, "login failed",
-			slog.String("role", shorten(name)), slog.Any("from", from), slog.String("error", shorten(err.Error())))
+		if omitted, ok := o.limiter.allow(o.now()); ok {
+			o.log.LogAttrs(ctx, slog.LevelWarn, "login failed", slog.String("role", shorten(name)),
+				slog.Any("from", from), slog.String("error", shorten(err.Error())), slog.Int("omitted", omitted))
+		}
 	}
 	o.told(from, shorten(name), err)
 }

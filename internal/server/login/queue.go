@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package login
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// queue bounds how many logins are checked at a time, and how many wait for it, in all and of each network: one network
+// can neither fill the queue nor make others wait for more than one of its clients.
+type queue struct {
+	slots   chan struct{}
+	waiting atomic.Int32
+	// turns lets one client of a network after the other wait for a slot.
+	turns lines
+
+	mu sync.Mutex
+	of map[netip.Prefix]int // how many clients of a network wait
+}
+
+// enter takes a slot of a queue after a time, for a client at an address.
+func (q *queue) enter(ctx context.Context, after func(time.Duration) <-chan time.Time, wait time.Duration,
+	from netip.Addr) error {
+	n := network(from)
+	if !q.arrive(n) {
+		return errTooMany
+	}
+	defer q.depart(n)
+	if wait > 0 {
+		select {
+		case <-after(wait):
+		case <-ctx.Done():
+			return errTooMany
+		}
+	}
+	in, err := q.turns.join(ctx, n)
+	if err != nil || in == nil {
+		return errTooMany
+	}
+	defer q.turns.leave(in)
+	select {
+	case q.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return errTooMany
+	}
+}
+
+// arrive counts a client that waits, unless there are too many.
+func (q *queue) arrive(n netip.Prefix) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of[n] >= lineMax || q.waiting.Load() >= waitingMax {
+		return false
+	}
+	if q.of == nil {
+		q.of = map[netip.Prefix]int{}
+	}
+	q.of[n]++
+	q.waiting.Add(1)
+	return true
+}
+
+func (q *queue) depart(n netip.Prefix) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting.Add(-1)
+	if q.of[n]--; q.of[n] == 0 {
+		delete(q.of, n)
+	}
+}
