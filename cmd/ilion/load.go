@@ -64,7 +64,7 @@ func (c *bulkClient) progress() *bulk.Progress {
 
 // rowFormat is how rows stand in files.
 type rowFormat struct {
-	Format    string   `enum:"csv,json" default:"csv" help:"Of rows: ${enum}; json is an object a line."`
+	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"Of rows: ${enum}; json: an object a line, cqlsh: as COPY TO writes."`
 	Delimiter string   `default:"," help:"Between fields of CSV; tab is the tabulator."`
 	Quote     string   `default:"\"" help:"Around fields that need it."`
 	Escape    string   `default:"\"" help:"Before a quote within quotes; a quote doubles it (RFC 4180), cqlsh writes a backslash."`
@@ -85,6 +85,9 @@ func (f *rowFormat) format() (bulk.Format, error) {
 	}
 	format := bulk.Format{JSON: f.Format == "json", Header: f.Header, Dialect: text.Dialect{Delimiter: one(f.Delimiter),
 		Quote: one(f.Quote), Escape: one(f.Escape), Null: f.Null}}
+	if f.Format == "cqlsh" {
+		format.Dialect.Escape, format.Dialect.Cqlsh = '\\', true
+	}
 	if err := format.Dialect.Check(); err != nil {
 		return format, &usageError{err.Error()}
 	}
@@ -179,6 +182,9 @@ type unloadCommand struct {
 func (c *unloadCommand) Run(out io.Writer) error {
 	if (c.Table == "-") != (c.Query != "") {
 		return &usageError{"give KEYSPACE.TABLE, or - and --query"}
+	}
+	if c.Format == "cqlsh" {
+		return &usageError{"cqlsh is a format to load: unload csv with --escape '\\', which its COPY FROM reads"}
 	}
 	name, client, format, err := bulkTarget(strings.TrimPrefix(c.Table, "-"), &c.bulkClient, &c.rowFormat)
 	if err != nil {

@@ -6,8 +6,10 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,6 +118,9 @@ func inputs(paths []string, f Format) ([]input, error) {
 			continue
 		}
 		s, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no file or directory %s", path)
+		}
 		if err != nil {
 			return nil, err
 		}

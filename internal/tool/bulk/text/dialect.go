@@ -15,6 +15,9 @@ type Dialect struct {
 	Delimiter, Quote, Escape byte
 	// Null is the text, without quotes, of null.
 	Null string
+	// Cqlsh reads what cqlsh's COPY TO writes: Escape has any next character stand for itself, within quotes and
+	// outside of them, as in Python's csv; and what cqlsh has escaped itself before is undone, see Unescape.
+	Cqlsh bool
 }
 
 // Check says what of a dialect cannot be.
@@ -54,6 +57,9 @@ func (d Dialect) Fields(dst []Field, record string) ([]Field, error) {
 
 // field reads a field; rest is empty or begins with the delimiter.
 func (d Dialect) field(s string) (f Field, rest string, err error) {
+	if d.Cqlsh {
+		return d.cqlshField(s)
+	}
 	if s == "" || s[0] != d.Quote {
 		n := 0
 		for n < len(s) && s[n] != d.Delimiter {
@@ -128,7 +134,7 @@ func (q *Quotes) Feed(line []byte) bool {
 		switch {
 		case q.escaped:
 			q.escaped = false
-		case q.within && c == q.d.Escape:
+		case (q.within || q.d.Cqlsh) && c == q.d.Escape:
 			q.escaped = true
 		case c == q.d.Quote:
 			q.within = !q.within
