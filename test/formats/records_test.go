@@ -174,6 +174,8 @@ func records() []record {
 				Index: command.ChangeLatest | command.ChangePointed}, {Kind: command.OpChange,
 				Index:   command.ChangeKept | command.ChangePointed | command.ChangeRanges,
 				Operand: []byte("operand")}}})},
+		record{"role", (&access.Role{Login: true, Low: true, ID: access.RoleID{1, 15: 2},
+			Credentials: 300}).Append(nil)},
 	)
 }
 

@@ -122,6 +122,10 @@ func parseIdentity(text string) (Identity, error) {
 			return Identity{}, bad
 		}
 	}
+	if !found && id.Format > 0 && id.Level > 0 {
+		return Identity{}, errors.New("its identity file has no checksum: the directory was written by a build before the first " +
+			"release, which this build cannot open")
+	}
 	if !whole || id.Format == 0 || id.Level == 0 {
 		return Identity{}, bad
 	}

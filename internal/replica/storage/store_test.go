@@ -420,6 +420,14 @@ func TestOpenRefusals(t *testing.T) {
 		{"damaged identity", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "???")
 		}, Options{}, "the identity file is damaged"},
+		{"before the first release", func(t *testing.T, dir string) {
+			create(dir)
+			id, err := os.ReadFile(filepath.Join(dir, identityFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(dir, identityFile, string(id[:strings.LastIndex(string(id), "sum ")]))
+		}, Options{}, "written by a build before the first release"},
 		{"lost data", func(_ *testing.T, dir string) {
 			create(dir)
 			id, _ := os.ReadFile(filepath.Join(dir, identityFile))

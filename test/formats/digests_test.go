@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package formats
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFixturesStay proves that fixtures are only added to. Each line of testdata/digests.txt has a SHA-256, a size and
+// a file: the first bytes of the file, so many, still have that digest. A line is never changed or removed; a file that
+// grows, or is new, gets another one.
+func TestFixturesStay(t *testing.T) {
+	const digests = "digests.txt"
+	list, err := os.ReadFile(filepath.Join("testdata", digests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := map[string]int{} // how much of a file is listed
+	for line := range strings.Lines(string(list)) {
+		var sum, name string
+		var size int
+		if _, err := fmt.Sscan(line, &sum, &size, &name); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
+		if err != nil || len(data) < size {
+			t.Errorf("%s has %d bytes, %d were written once: %v", name, len(data), size, err)
+			continue
+		}
+		if is := sha256.Sum256(data[:size]); hex.EncodeToString(is[:]) != sum {
+			t.Errorf("%s is not what was written once: restore it, and add a fixture beside it", name)
+		}
+		whole[name] = max(whole[name], size)
+	}
+	err = filepath.WalkDir("testdata", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == digests {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel("testdata", path)
+		if name := filepath.ToSlash(rel); whole[name] != len(data) {
+			sum := sha256.Sum256(data)
+			t.Errorf("add to %s: %x %d %s", digests, sum, len(data), name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
