@@ -282,7 +282,30 @@ func (m *move) change(leader *node, changes ...raftgroup.Change) {
 	leader.Call(func(h *raftgroup.Host) {
 		h.ChangeMembers(m.group, changes, waiter(func(o raftgroup.Outcome) {
 			m.w.Note("group %d: change of members at %d: %v", m.group, o.Index, o.Err)
+			if m.w.plan.ChangeCrashes && o.Err == nil {
+				m.crashVoter()
+			}
 		}))
+	})
+}
+
+// crashVoter crashes a voter that may have the end of a change of members in its log by then, and not have applied the
+// beginning.
+func (m *move) crashVoter() {
+	w := m.w
+	leader := w.leaderOf(m.group)
+	if leader == nil || w.Calm {
+		return
+	}
+	s, _ := leader.Host.Status(m.group)
+	voters := s.Members.GetVoters()
+	n := w.at(m.group, voters[w.Rand.IntN(len(voters))])
+	if n == nil || n == leader {
+		return
+	}
+	n.AfterLife(w.Between(0, 4*time.Millisecond), func() {
+		n.crash()
+		w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
 	})
 }
 

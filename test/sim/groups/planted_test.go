@@ -46,7 +46,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			seeds.Find(t, b.name, func(seed uint64) bool {
-				r := run(t, Plan{Seed: seed, Bugs: b.bugs})
+				r := run(t, Plan{Seed: seed, Bugs: b.bugs, ChangeCrashes: b.bugs.ForgottenCommit})
 				if len(r.Failures) > 0 {
 					t.Logf("found with seed %d after %v: %s", seed, r.Duration, r.Failures[0])
 				}

@@ -98,6 +98,22 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestChangesCrash proves the same of voters that crash while members change, and that some of them start with a change
+// in their log that follows one they have not applied.
+func TestChangesCrash(t *testing.T) {
+	pairs := 0
+	for seed := uint64(1); seed <= 8; seed++ {
+		r := run(t, Plan{Seed: seed, ChangeCrashes: true})
+		if len(r.Failures) > 0 {
+			t.Errorf("%v", r)
+		}
+		pairs += r.Counts.ChangesInLog
+	}
+	if pairs == 0 {
+		t.Error("no process starts with two changes in its log: the simulation does not test it any more")
+	}
+}
+
 // TestSameSeedSameTrace proves that a seed is one history, also in another process.
 func TestSameSeedSameTrace(t *testing.T) {
 	if os.Getenv("SIM_TRACE_OF") != "" {

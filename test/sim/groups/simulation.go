@@ -19,6 +19,8 @@ type Plan struct {
 	Wait func()
 	// Bugs are planted.
 	Bugs Bugs
+	// ChangeCrashes: voters crash just when a change of members is committed.
+	ChangeCrashes bool
 	// Print hears one line for each fault and each acknowledgement; nil for none.
 	Print func(line string)
 }
