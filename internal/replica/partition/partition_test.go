@@ -331,6 +331,50 @@ func TestLatchHoldsBackBlindWrites(t *testing.T) {
 	})
 }
 
+// TestAdmittedUnderMutex proves that a write is judged under the mutex of its stripe, in which it is proposed then, also
+// one that had to wait for a latch. A split, a merge and a requirement of a schema change what is admitted, wait until
+// all have left the mutexes (latches.pass), and rely on nothing being proposed after that that was admitted before.
+func TestAdmittedUnderMutex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		h := open(t, s, 1, Options{})
+		defer closeHost(t, h)
+		r := h.Replicas()[0]
+		judged := 0
+		s.admitting = func(m *command.Mutation) {
+			judged++
+			if mu := &h.latches.stripes[stripeOf(m.Table, m.Token)].mu; mu.TryLock() {
+				mu.Unlock()
+				t.Errorf("write %d is judged outside of the mutex", judged)
+			}
+		}
+		gate := make(chan struct{})
+		s.reading = func() { <-gate }
+		done, blind := make(outcomes, 1), make(result, 1)
+		go func() { _ = r.Decide(t.Context(), swap("k", nil, 1), done) }()
+		synctest.Wait()
+		go func() { _ = r.Write(t.Context(), put("k", 2), blind) }() // waits for a latch
+		synctest.Wait()
+		close(gate)
+		if o, err := <-done, <-blind; o.err != nil || err != nil {
+			t.Fatal(o.err, err)
+		}
+		if err := write(t.Context(), r, put("k", 3)); err != nil {
+			t.Fatal(err)
+		}
+		all := make(result, 1)
+		if err := r.WriteAll(t.Context(), []Part{{Mutation: put("k", 4)}}, all); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-all; err != nil {
+			t.Fatal(err)
+		}
+		if judged != 4 {
+			t.Errorf("%d writes were judged", judged)
+		}
+	})
+}
+
 // Whoever waits for a key gives up at its deadline, having done nothing, and a full queue refuses at once.
 func TestLatchBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

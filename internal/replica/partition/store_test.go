@@ -36,6 +36,16 @@ type testStore struct {
 	syncing func() error
 	// reading, if set, is called by Read and Pin before they do anything.
 	reading func()
+	// admitting, if set, is called by Admit before it does anything.
+	admitting func(m *command.Mutation)
+}
+
+// Admit implements Store.
+func (s *testStore) Admit(m *command.Mutation, crowded bool) error {
+	if s.admitting != nil {
+		s.admitting(m)
+	}
+	return s.Store.Admit(m, crowded)
 }
 
 // newStore opens a store on an empty disk; it is closed with the test.

@@ -74,6 +74,10 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 func (r *Replica) launch(m *command.Mutation, held guard, price ru.Units, done command.Completion) (
 	applied bool, err error) {
 	defer r.host.latches.leave(held)
+	if held.latch != nil { // what admits sees must not change before the write is proposed; see latches.pass
+		held.stripe.mu.Lock()
+		defer held.stripe.mu.Unlock()
+	}
 	term, err := r.evaluating()
 	if err != nil {
 		return false, err
@@ -89,10 +93,6 @@ func (r *Replica) launch(m *command.Mutation, held guard, price ru.Units, done c
 	f := r.host.flights.Get().(*flight)
 	f.replica, f.done, f.price = r, done, price
 	f.id, f.token, f.key = m.Dedupe, m.Token, append(f.key[:0], m.Key...)
-	if held.latch != nil {
-		held.stripe.mu.Lock()
-		defer held.stripe.mu.Unlock()
-	}
 	r.stamping.Lock()
 	defer r.stamping.Unlock()
 	stamp := r.stamps.next(r.host.stampTime(m.Timestamp))
