@@ -33,6 +33,10 @@ type Batch struct {
 	weakens bool
 	// sweeps is true if a sweep has removed something.
 	sweeps bool
+	// metas is true if the meta of a partition is stored or removed, progress is the size of what is merged into the
+	// record of progress.
+	metas    bool
+	progress int
 	// mutates is true if there is any mutation of a table.
 	mutates bool
 	// near are the slots of nearCache of the entries.
@@ -54,7 +58,7 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 func (s *Writer) NewBatch() *Batch {
 	b := batches.Get().(*Batch)
 	b.s, b.b, b.grows, b.weakens, b.sweeps, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, false, false, 0
-	b.near = b.near[:0]
+	b.near, b.metas, b.progress = b.near[:0], false, 0
 	return b
 }
 
@@ -219,6 +223,7 @@ func (s *Writer) Set(id uint32, sub, value []byte) error {
 
 // PutMeta stores the meta of a physical partition.
 func (b *Batch) PutMeta(m *keys.Meta) {
+	b.metas = true
 	b.arena = m.Append(b.arena[:0])
 	key := keys.AppendMeta(make([]byte, 0, 12), keys.PartitionID, m.Partition)
 	_ = b.b.Set(key, b.arena, nil)
@@ -291,7 +296,13 @@ func (b *Batch) commit() error {
 	s := b.s
 	s.gate.RLock()
 	b.announce()
+	if b.metas {
+		s.spans.begun.Add(1)
+	}
 	err := b.b.Commit(pebble.NoSync)
+	if b.metas {
+		s.spans.done.Add(1)
+	}
 	for _, slot := range b.near {
 		s.near.added(slot)
 	}
@@ -308,6 +319,9 @@ func (b *Batch) commit() error {
 	s.m.batches.Add(1)
 	if len(b.hot) > 0 {
 		b.collapseAll()
+	}
+	if b.progress > 0 {
+		s.compactProgress(b.progress)
 	}
 	return nil
 }

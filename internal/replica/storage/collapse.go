@@ -127,7 +127,7 @@ func (s *Writer) collapse(h *hot) error {
 		s.hot.spared(h.key, h.count)
 		return nil
 	}
-	if err := s.replace(h.key); err != nil {
+	if _, err := s.replace(h.key); err != nil {
 		return err
 	}
 	s.m.collapsed.Add(1)
@@ -137,18 +137,19 @@ func (s *Writer) collapse(h *hot) error {
 	return nil
 }
 
-// replace writes the merged value of a key in the place of its operands.
-func (s *Writer) replace(key []byte) error {
+// replace writes the merged value of a key in the place of its operands, and returns its size.
+func (s *Writer) replace(key []byte) (size int, err error) {
 	s.gate.Lock() // an operand that came between reading and writing would be lost
 	defer s.gate.Unlock()
 	value, closer, err := s.db.Get(key)
 	if err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {
-			return nil
+			return 0, nil
 		}
-		return err
+		return 0, err
 	}
-	return errors.Join(s.db.Set(key, value, pebble.NoSync), closer.Close())
+	size = len(value)
+	return size, errors.Join(s.db.Set(key, value, pebble.NoSync), closer.Close())
 }
 
 // mergedSize is the size of a key's value, -1 if there is none.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -100,5 +101,37 @@ func TestReadByDroppedIndex(t *testing.T) {
 	err := s.Read(t.Context(), &command.Read{Table: testTable, Now: 1, Index: &look}, &v)
 	if err != nil || v.rows != 1 {
 		t.Errorf("an index of a newer schema: %d rows, %v", v.rows, err)
+	}
+}
+
+// TestEntriesOfDroppedIndexAreSwept proves that entries which writes leave after their index was dropped are removed by
+// the next walk over entries, and those of installed and of newer indexes are kept.
+func TestEntriesOfDroppedIndexAreSwept(t *testing.T) {
+	const dropped, kept, newer = testIndex, testIndex + 1 | keys.OrderedIndex, testIndex + 2
+	s := openMem(t, Options{})
+	if err := own(s); err != nil {
+		t.Fatal(err)
+	}
+	s.InstallTable(Table{ID: testTable, Clustering: 1,
+		Indexes: []Index{{ID: kept, Holds: func(*row.Row, []byte) bool { return true }}}})
+	m := insert("k", "c", 1)
+	for _, index := range []uint32{dropped, kept, newer} {
+		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: index, Value: []byte("v"),
+			Clustering: m.Ops[0].Clustering})
+	}
+	apply(t, s, m)
+	for _, c := range []struct {
+		next uint32
+		want []uint32
+	}{{0, []uint32{dropped, newer, kept}}, {newer, []uint32{newer, kept}}} {
+		if c.next > 0 {
+			s.KnowIDs(c.next)
+		}
+		if err := s.SweepEntries(t.Context(), 1000, func(int) {}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Indexes(); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("with IDs below %d known: entries of %v (%v), want %v", c.next, got, err, c.want)
+		}
 	}
 }

@@ -66,51 +66,72 @@ func (s *Sweeper) sweepDueAlways(ctx context.Context, o *SweeperOptions) {
 	}
 }
 
-// SweepDue sweeps what is due in the spans of o once.
+// SweepDue sweeps what is due in the spans of o once. Its work is bounded by the tables that have notes.
 func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	opts := o.withDefaults()
-	led := opts.Spans()
-	for table, t := range *s.byID.Load() {
-		in := t.installed.Load()
-		held, err := s.held(table)
-		if err == nil && len(held) == 0 && in == nil {
-			err = s.forgetDue(table)
-		}
-		if err != nil {
-			return s.check(fmt.Errorf("look for what is due in table %d: %w", table, err))
-		}
-		if in == nil {
-			continue
-		}
-		now := opts.Now()
-		for class, horizon := range map[byte]int64{keys.DueRows: now - in.GCGrace,
-			keys.DueDedupe: now - opts.DedupeSeconds} {
-			d := dueSweep{s: s, o: &opts, t: in, class: class, horizon: horizon, held: held}
-			for _, span := range led {
-				if span.Table == table {
-					d.led = append(d.led, span)
-				}
-			}
-			if err := d.run(ctx); err != nil {
-				return s.check(fmt.Errorf("sweep what is due in table %d: %w", table, err))
-			}
+	if err := s.forgetDropped(s.held); err != nil {
+		return s.check(err)
+	}
+	tables, err := s.noted()
+	if err != nil {
+		return s.check(fmt.Errorf("look for what is due: %w", err))
+	}
+	led := map[uint32][]keys.Span{}
+	for _, span := range opts.Spans() {
+		led[span.Table] = append(led[span.Table], span)
+	}
+	for _, table := range tables {
+		if err := s.sweepDueOf(ctx, table, led[table], &opts); err != nil {
+			return s.check(fmt.Errorf("sweep what is due in table %d: %w", table, err))
 		}
 	}
 	s.m.sweepLag.Store(0)
 	return ctx.Err()
 }
 
+// sweepDueOf sweeps what is due in a table with notes, or removes the notes if the table is gone.
+func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span, o *SweeperOptions) error {
+	var in *Table
+	if t := (*s.byID.Load())[table]; t != nil {
+		in = t.installed.Load()
+	}
+	if in == nil {
+		held, err := s.held(table)
+		if err == nil && len(held) == 0 {
+			err = s.forgetDue(table)
+		}
+		return err
+	}
+	now := o.Now()
+	for class, horizon := range map[byte]int64{keys.DueRows: now - in.GCGrace, keys.DueDedupe: now - o.DedupeSeconds} {
+		d := dueSweep{s: s, o: o, t: in, class: class, horizon: horizon, led: led}
+		if err := d.run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noted lists the tables that have notes, with one seek for each.
+func (s *Sweeper) noted() (tables []uint32, err error) {
+	prefix := keys.AppendSystem(nil, keys.DueID, nil)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
+	if err != nil {
+		return nil, err
+	}
+	for valid := it.First(); valid; {
+		s.m.dueTables.Add(1)
+		table := keys.ID(it.Key()[len(prefix):])
+		tables = append(tables, table)
+		next := keys.After(keys.AppendTable(bytes.Clone(prefix), table))
+		valid = next != nil && it.SeekGE(next)
+	}
+	return tables, errors.Join(it.Error(), it.Close())
+}
+
 // forgetDue removes the notes of a table that is gone.
 func (s *Sweeper) forgetDue(table uint32) error {
 	lower := keys.AppendTable(keys.AppendSystem(nil, keys.DueID, nil), table)
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: keys.After(bytes.Clone(lower))})
-	if err != nil {
-		return err
-	}
-	some := it.First()
-	if err := errors.Join(it.Error(), it.Close()); err != nil || !some {
-		return err
-	}
 	return s.db.DeleteRange(lower, keys.After(bytes.Clone(lower)), pebble.NoSync)
 }
 
@@ -189,6 +210,8 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 	if err != nil {
 		return sl, err
 	}
+	// The iterator is made first: the notes it sees belong to a replica of then or before.
+	d.held, err = d.s.held(d.t.ID)
 	w := d.s.newSweep(&command.Sweep{Table: d.t.ID, Horizon: d.horizon, Dropped: d.t.Dropped})
 	defer w.close()
 	for it.First(); it.Valid() && err == nil; it.Next() {

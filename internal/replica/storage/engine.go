@@ -27,6 +27,11 @@ type engine struct {
 	// guard is the file system that Pebble sees.
 	guard *guard.Guard
 	near  nearCache
+	// spans are what the replicas of this node hold.
+	spans heldSpans
+	// progressed is the size in bytes of the progress operands since the record was replaced last, progressSize that of
+	// the record then.
+	progressed, progressSize atomic.Int64
 	// sweptAt is when a sweep first removed something that is still in the memtable, in Unix nanoseconds; 0 if none
 	// has.
 	sweptAt atomic.Int64

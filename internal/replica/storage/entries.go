@@ -33,6 +33,9 @@ const (
 // their value at the second now, or belongs to no replica of this node. pace is called after each slice with the number
 // of entries looked at.
 func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen int)) error {
+	if err := s.sweepDroppedIndexes(); err != nil {
+		return s.check(fmt.Errorf("sweep dropped indexes: %w", err))
+	}
 	for _, t := range *s.byID.Load() {
 		in := t.installed.Load()
 		if in == nil {
@@ -43,6 +46,34 @@ func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen in
 			if err := e.run(ctx, pace); err != nil {
 				return s.check(fmt.Errorf("sweep index %d: %w", e.id, err))
 			}
+		}
+	}
+	return nil
+}
+
+// sweepDroppedIndexes removes the entries of indexes that were dropped: writes that were planned before may have been
+// applied after.
+func (s *Sweeper) sweepDroppedIndexes() error {
+	next := s.next.Load() // before the tables: the indexes below were installed before it was set
+	found, err := s.indexes()
+	if err != nil || next == 0 {
+		return err
+	}
+	installed := map[uint32]bool{}
+	for _, t := range *s.byID.Load() {
+		if in := t.installed.Load(); in != nil {
+			for i := range in.Indexes {
+				installed[in.Indexes[i].ID] = true
+			}
+		}
+	}
+	for _, id := range found {
+		if installed[id] || id&^(keys.OrderedIndex|keys.HintSpace) >= next {
+			continue
+		}
+		lower, upper := indexBounds(id)
+		if err := s.db.DeleteRange(lower, upper, pebble.NoSync); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -178,17 +209,6 @@ func (e *entrySweep) removeNow(doomed [][]byte) error {
 		}
 	}
 	return b.Commit(pebble.NoSync)
-}
-
-// held lists the spans of a table that replicas of this node have.
-func (s *Records) held(table uint32) (spans []keys.Span, err error) {
-	err = s.Metas(func(m keys.Meta) error {
-		if m.Span.Table == table && m.Partition != keys.MetaPartition {
-			spans = append(spans, m.Span)
-		}
-		return nil
-	})
-	return spans, err
 }
 
 // entryRounds is how many rounds of the sweeper pass between two walks over the indexes, unless something was

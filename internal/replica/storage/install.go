@@ -288,6 +288,8 @@ func (in *install) ingest(rest [][]byte) error {
 	}
 	s.arrivals.Lock() // of entries that come, nobody may have the owner for unknown
 	defer s.arrivals.Unlock()
+	s.spans.begun.Add(1)
+	defer s.spans.done.Add(1)
 	excise := pebble.KeyRange{Start: in.lower, End: in.upper}
 	if _, err := s.db.IngestAndExcise(context.Background(), in.files, nil, nil, excise); err != nil {
 		return err

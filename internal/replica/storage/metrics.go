@@ -14,7 +14,7 @@ type counters struct {
 	gets, iterators, headerSeeks, rows     atomic.Uint64
 	deadSkips, deadRuns, swept, sweepsKept atomic.Uint64
 	collapsed, captured, installed         atomic.Uint64
-	entriesSeen, dueSeen                   atomic.Uint64
+	entriesSeen, dueSeen, dueTables        atomic.Uint64
 	sweepLag                               atomic.Int64
 }
 

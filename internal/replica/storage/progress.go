@@ -4,6 +4,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -17,7 +18,30 @@ import (
 var progressKey = keys.AppendSystem(nil, keys.ProgressID, nil)
 
 // PutProgress merges what is in a record of progress into that of the store; the record is not kept.
-func (b *Batch) PutProgress(record []byte) { _ = b.b.Merge(progressKey, record, nil) }
+func (b *Batch) PutProgress(record []byte) {
+	b.progress += len(record)
+	_ = b.b.Merge(progressKey, record, nil)
+}
+
+// Every batch adds an operand to the record of progress, and whoever reads a meta merges all of them. So the batch that
+// adds one too many replaces them by the merged record. progressBytes is the least size in bytes of the operands that
+// are replaced; a record that is larger than that is replaced when operands of progressGrowth times its size have come.
+const (
+	progressBytes  = 64 << 10
+	progressGrowth = 4
+)
+
+// compactProgress counts the operands of a batch that was committed, and replaces them if there are too many.
+func (s *Writer) compactProgress(added int) {
+	n := s.progressed.Add(int64(added))
+	if n < max(progressBytes, progressGrowth*s.progressSize.Load()) || !s.progressed.CompareAndSwap(n, 0) {
+		return
+	}
+	size, err := s.replace(progressKey)
+	if s.progressSize.Store(int64(size)); err != nil {
+		_ = s.check(fmt.Errorf("compact the record of progress: %w", err)) // damage stops the store
+	}
+}
 
 // progress is the record of progress, taken apart.
 type progress map[uint64]keys.Progress

@@ -20,6 +20,7 @@ func (b *Batch) DeleteReplica(partition uint64) {
 
 // DeleteMeta removes the meta of a physical partition, and its progress.
 func (b *Batch) DeleteMeta(partition uint64) {
+	b.metas = true
 	b.PutProgress(keys.AppendProgress(nil, &keys.Progress{Partition: partition}))
 	b.Delete(keys.PartitionID, binary.BigEndian.AppendUint64(nil, partition))
 }

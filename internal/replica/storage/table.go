@@ -110,8 +110,55 @@ func (s *Tables) table(id uint32) *table {
 // InstallTable tells the store about a table, or about a change of it.
 func (s *Tables) InstallTable(t Table) { s.table(t.ID).installed.Store(&t) }
 
-// ForgetTable undoes InstallTable when a table is dropped.
-func (s *Tables) ForgetTable(id uint32) { s.table(id).installed.Store(nil) }
+// ForgetTable undoes InstallTable when a table is dropped. What else the store knows about the table goes when no
+// replica of it is left.
+func (s *Tables) ForgetTable(id uint32) {
+	if t := (*s.byID.Load())[id]; t != nil {
+		t.installed.Store(nil)
+	}
+}
+
+// forgetDropped removes what is known about dropped tables of which this node has no replica. held returns the spans of
+// a table that replicas of this node have.
+func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) error {
+	next := s.next.Load() // before the tables: those below were installed before it was set
+	dropped := func(id uint32, t *table) bool {
+		return t.installed.Load() == nil && isTable(id) && id&^(keys.WideRing|keys.WholeKey) < next
+	}
+	var gone []uint32
+	for id, t := range *s.byID.Load() {
+		if !dropped(id, t) {
+			continue
+		}
+		spans, err := held(id)
+		if err != nil {
+			return err
+		}
+		if len(spans) == 0 {
+			gone = append(gone, id)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := maps.Clone(*s.byID.Load())
+	b := s.db.NewBatch()
+	defer b.Close()
+	for _, id := range gone {
+		delete(m, id)
+		key := keys.AppendSystem(nil, keys.FlagsID, binary.BigEndian.AppendUint32(nil, id))
+		if err := b.Delete(key, nil); err != nil {
+			return err
+		}
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("forget dropped tables: %w", err)
+	}
+	s.byID.Store(&m)
+	return nil
+}
 
 // KnowIDs tells the store, after InstallTable, that all tables and indexes with ids below next were installed, but for
 // those that were dropped. A store that was told nothing takes all for known.
