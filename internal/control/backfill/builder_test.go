@@ -399,3 +399,26 @@ func TestBuildIsBoundedInBytes(t *testing.T) {
 		t.Errorf("a chunk has %d rows of 1 MiB", seen)
 	}
 }
+
+// TestBuildEntersNewestLists proves that the build of a vector index by new lists writes their entries alone: those of
+// the older lists are complete.
+func TestBuildEntersNewestLists(t *testing.T) {
+	entries := func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([]command.Op, error) {
+		return []command.Op{{Value: []byte("newest")}, {Value: []byte("older")}}, nil
+	}
+	w := newWorld(t)
+	for lists, want := range map[int]int{0: 2, 1: 2, 2: 1} {
+		ix := &schema.Index{Lists: make(schema.Lists, lists)}
+		v := &visitor{entries: entries, table: w.schema().Table("ks", "t"), index: ix}
+		v.begin(&command.Read{})
+		if _, err := v.Partition(1, []byte("k"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Row([]byte("c"), &row.Row{}); err != nil {
+			t.Fatal(err)
+		}
+		if ops := v.mutations[0].Ops; len(ops) != want || string(ops[0].Value) != "newest" {
+			t.Errorf("with %d lists: %d entries", lists, len(ops))
+		}
+	}
+}

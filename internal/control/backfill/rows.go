@@ -114,6 +114,9 @@ func (v *visitor) kind(of ...schema.ColumnKind) bool {
 // enter adds the entries of a row to the last mutation, and to further ones where that becomes too large.
 func (v *visitor) enter(clustering []byte, r *row.Row) error {
 	ops, err := v.entries(v.table, v.index, v.key, clustering, r)
+	if len(v.index.Lists) > 1 {
+		ops = ops[:min(1, len(ops))] // those of the newest lists: the older ones are complete
+	}
 	for i := range ops {
 		size := len(ops[i].Value) + len(clustering) + len(v.key)
 		if v.bytes > 0 && v.bytes+size > mutationBytes {

@@ -99,14 +99,12 @@ func indexedElements(c *schema.Column, ix *schema.Index, form *IndexForm, cells 
 	return out, nil
 }
 
-// IndexOps returns the operands that enter a row into an index; the arguments are those of IndexValues.
+// IndexOps returns the operands that enter a row into an index; the arguments are those of IndexValues. In a vector
+// index that is being built by new lists a row has an entry for the older lists as well, which searches still use.
 func IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
 	values, err := IndexValues(t, ix, key, clustering, r)
 	if err != nil {
 		return nil, err
-	}
-	if len(ix.Lists) > 1 {
-		values = values[:min(1, len(values))] // the newest: those before are complete
 	}
 	ops := make([]command.Op, len(values))
 	for i, v := range values {

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
 // TestPutElementsEnterKeys proves that a list update which the leader resolves, and which may create the row, writes
@@ -56,5 +59,36 @@ func TestPutElementsEnterKeys(t *testing.T) {
 	}
 	if got := entries("UPDATE t SET l = l - ['q']" + row); !slices.Equal(got, nil) {
 		t.Errorf("removing elements writes the entries %v", got)
+	}
+}
+
+// TestReplanEntersAllLists proves that a part of a batch which is planned again while a vector index is being built by
+// new lists gets entries for the older lists, too: searches use them until the build is complete.
+func TestReplanEntersAllLists(t *testing.T) {
+	w := newWorld(t)
+	w.mustDDL(t, "CREATE TABLE near (k int PRIMARY KEY, v vector<float, 2>)")
+	w.mustDDL(t, "CREATE CUSTOM INDEX nv ON near (v) USING 'sai'")
+	var lists schema.Lists
+	for _, generation := range []uint32{2, 1} {
+		l := vector.NewLists(vector.Cosine, 2)
+		l.Generation = generation
+		lists = append(lists, l)
+	}
+	id := w.catalog.Snapshot().Table("ks", "near").Indexes["nv"].ID
+	if _, _, err := w.Apply(t.Context(), &schema.SetLists{Index: id, Lists: lists}, ""); err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{world: w}
+	w.executor = NewExecutor(k, Options{})
+	if o := w.execute("INSERT INTO near (k, v) VALUES (1, [1, 2])", w.request()); o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	c := k.sent[0]
+	planned := entriesIn(&c.Mutation)
+	if err := Replan(w.catalog.Snapshot(), &c); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(planned, entriesIn(&c.Mutation)); diff != "" || len(planned) != 2 {
+		t.Errorf("%d entries (-planned +planned again):\n%s", len(planned), diff)
 	}
 }
