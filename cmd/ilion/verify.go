@@ -22,7 +22,7 @@ type verifyCommand struct {
 // verifying is what both have.
 type verifying struct {
 	door
-	Rate   int  `name:"rate" default:"1000" placeholder:"ROWS" help:"Rows looked at in a second, at most."`
+	Rate   int  `name:"rate" default:"10000" placeholder:"ROWS" help:"Rows looked at in a second, at most."`
 	Repair bool `name:"repair" help:"Make good what differs, and look at it again."`
 }
 
@@ -44,7 +44,7 @@ func (c *verifyIndexCommand) Run(out io.Writer) error { return c.verify(out, "in
 
 const (
 	// verifyPageRows is how many rows are looked at by one request.
-	verifyPageRows = 200
+	verifyPageRows = 1000
 	// verifyShown is how many differences are shown; more are counted.
 	verifyShown = 100
 )

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -130,6 +132,41 @@ func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspec
 	return nil
 }
 
+// looks is how many rows of a page are compared at a time: each takes a few requests one after the other, and what they
+// wait for is the network.
+const looks = 32
+
+// compare looks at several rows at a time, and returns those that do not agree, in their order.
+func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(context.Context, *suspect) (bool, error)) (
+	differ []*suspect, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	good := make([]bool, len(rows))
+	var next atomic.Int64
+	var first sync.Once
+	var wg sync.WaitGroup
+	for range min(looks, len(rows)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(rows); i = int(next.Add(1)) - 1 {
+				ok, failed := agrees(ctx, rows[i])
+				if failed != nil {
+					first.Do(func() { err = failed })
+					cancel() // stops the others
+					return
+				}
+				good[i] = ok
+			}
+		})
+	}
+	wg.Wait()
+	for i, s := range rows {
+		if !good[i] {
+			differ = append(differ, s)
+		}
+	}
+	return differ, err
+}
+
 // again looks at suspects again after each pause and returns those that never agreed.
 func (f *Verifier) again(ctx context.Context, suspects []*suspect,
 	agrees func(context.Context, *suspect) (bool, error)) ([]*suspect, error) {
@@ -144,18 +181,16 @@ func (f *Verifier) again(ctx context.Context, suspects []*suspect,
 		if err := (*sched.Scheduler)(nil).Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
-		still := suspects[:0:0]
-		for _, s := range suspects {
+		var err error
+		suspects, err = f.compare(ctx, suspects, func(ctx context.Context, s *suspect) (bool, error) {
 			before := s.image
 			ok, err := agrees(ctx, s)
-			if err != nil {
-				return nil, err
-			}
-			if s.busy = !bytes.Equal(before, s.image); !ok {
-				still = append(still, s)
-			}
+			s.busy = !bytes.Equal(before, s.image)
+			return ok, err
+		})
+		if err != nil {
+			return nil, err
 		}
-		suspects = still
 	}
 	return suspects, nil
 }

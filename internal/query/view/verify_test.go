@@ -4,15 +4,19 @@ package view_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/vector"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -148,13 +152,23 @@ func TestVerifyIndex(t *testing.T) {
 	w.must("CREATE INDEX sai_c ON t (c) USING 'sai'")
 	w.must("CREATE TABLE u (k int PRIMARY KEY, v int)")
 	w.must("CREATE INDEX sai_u ON u (v) USING 'sai'")
+	w.must("CREATE TABLE near (k int, c int, v vector<float, 2>, PRIMARY KEY (k, c))")
+	w.must("CREATE INDEX sai_near ON near (v) USING 'sai'")
+	lists := vector.NewLists(vector.Cosine, 2)
+	lists.Generation = 1
+	_, of := w.catalog.Snapshot().Keyspaces["ks"].Index("sai_near")
+	change := &schema.SetLists{Index: of.ID, Lists: schema.Lists{lists}}
+	if _, _, err := w.Apply(t.Context(), change, ""); err != nil {
+		t.Fatal(err)
+	}
 	const n = 30
 	for i := range n {
 		w.must(fmt.Sprintf("INSERT INTO u (k, v) VALUES (%d, %d)", i, i%4))
+		w.must(fmt.Sprintf("INSERT INTO near (k, c, v) VALUES (%d, %d, [%d, 1])", i/3, i, i))
 		w.must(fmt.Sprintf("INSERT INTO t (k, c, s, v, m) VALUES (%d, %d, %d, %d, {1: %d})", i/3, i%3, i/3, i%4, i))
 	}
 	for name, rows := range map[string]int{"i_s": n / 3, "i_v": n, "i_c": n, "i_m": n, "sai": n, "sai_s": n / 3,
-		"sai_m": n, "sai_c": n, "sai_u": n} {
+		"sai_m": n, "sai_c": n, "sai_u": n, "sai_near": n} {
 		table, ix := w.catalog.Snapshot().Keyspaces["ks"].Index(name)
 		f := &view.Verifier{Rows: w, Now: w.now, Pauses: []time.Duration{time.Millisecond}}
 		verify := func() (found []string, rows int) {
@@ -178,5 +192,56 @@ func TestVerifyIndex(t *testing.T) {
 		if found, _ := verify(); len(found) > 0 {
 			t.Errorf("%s: %d rows differ after the repair", name, len(found))
 		}
+	}
+}
+
+// meeting is what a Verifier reads, of which point reads wait for each other.
+type meeting struct {
+	*world
+	want    int
+	mu      sync.Mutex
+	waiting int
+	met     chan struct{}
+}
+
+func (m *meeting) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+	if c.Key != nil {
+		m.mu.Lock()
+		if m.waiting++; m.waiting == m.want {
+			close(m.met)
+		}
+		m.mu.Unlock()
+		select {
+		case <-m.met:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return m.world.Read(ctx, c, v)
+}
+
+// TestRowsAreComparedTogether proves that several rows of a page are compared at a time, with those of a view and with
+// an index, and that an error of one ends the page.
+func TestRowsAreComparedTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	w.must("CREATE TABLE t (k int PRIMARY KEY, v int)")
+	w.must("CREATE INDEX iv ON t (v)")
+	for i := range 20 {
+		w.must(fmt.Sprintf("INSERT INTO t (k, v) VALUES (%d, %d)", i, i))
+	}
+	table, ix := w.catalog.Snapshot().Keyspaces["ks"].Index("iv")
+	rows := &meeting{world: w, want: 10, met: make(chan struct{})}
+	f := &view.Verifier{Rows: rows, Now: w.now, Pauses: []time.Duration{time.Millisecond}}
+	p, err := f.Index(t.Context(), table, ix, expr.IndexOps, view.At{}, 20)
+	if err != nil || p.Rows != 20 || len(p.Differences) != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	_, err = f.Index(t.Context(), table, ix, func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([]command.Op,
+		error) {
+		return nil, errors.New("broken")
+	}, view.At{}, 20)
+	if err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("the error of a row: %v", err)
 	}
 }

@@ -22,11 +22,11 @@ type EntriesOf func(t *schema.Table, ix *schema.Index, key, clustering []byte, r
 // and are not looked for: who follows one looks at the row.
 func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, from At,
 	limit int) (*Page, error) {
-	if ix.Kind == schema.ViewKind || ix.Kind == schema.DocumentKind || t.OfVectors(ix) {
-		return nil, dberr.Invalidf("Index %s.%s is of vectors, or of a container: only others can be verified", t.Keyspace,
-			ix.Name)
-	}
 	c := t.Column(ix.Column)
+	if ix.Kind == schema.ViewKind || ix.Kind == schema.DocumentKind || t.OfVectors(ix) && !ix.Near(c) {
+		return nil, dberr.Invalidf("Index %s.%s is of a container or of a collection of vectors, which cannot be verified",
+			t.Keyspace, ix.Name)
+	}
 	static := c != nil && c.Kind == schema.Static
 	now := f.Now().Unix()
 	rows, next, err := f.rows(ctx, t, from, &rowsOf{limit: limit, statics: static}, now)
@@ -55,14 +55,13 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 		return found, nil
 	}
 	out := &Page{Rows: len(rows), Next: next}
-	var suspects []*suspect
+	all := make([]*suspect, len(rows))
 	for i := range rows {
-		s := &suspect{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
-		if ok, err := agrees(ctx, s); err != nil {
-			return nil, err
-		} else if !ok {
-			suspects = append(suspects, s)
-		}
+		all[i] = &suspect{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
+	}
+	suspects, err := f.compare(ctx, all, agrees)
+	if err != nil {
+		return nil, err
 	}
 	return out, f.judge(ctx, t, out, suspects, agrees, func(s *suspect) (command.Mutation, error) {
 		ops, err := f.entriesOf(ctx, t, ix, entries, s, now)

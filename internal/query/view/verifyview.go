@@ -50,19 +50,18 @@ func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, f
 	if next == nil && !from.Back {
 		out.Next = &At{Back: true}
 	}
-	var suspects []*suspect
+	all := make([]*suspect, len(rows))
 	for i := range rows {
-		s := &suspect{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
+		all[i] = &suspect{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
 		if from.Back {
-			if s, err = p.origin(&rows[i]); err != nil {
+			if all[i], err = p.origin(&rows[i]); err != nil {
 				return nil, err
 			}
 		}
-		if ok, err := p.agrees(ctx, s); err != nil {
-			return nil, err
-		} else if !ok {
-			suspects = append(suspects, s)
-		}
+	}
+	suspects, err := f.compare(ctx, all, p.agrees)
+	if err != nil {
+		return nil, err
 	}
 	return out, f.judge(ctx, base, out, suspects, p.agrees, func(s *suspect) (command.Mutation, error) {
 		value := s.extra
