@@ -120,6 +120,8 @@ var sameWing = map[string]string{
 	"internal/model/invariant":   "",
 	"internal/model/release":     "",
 	"internal/model/sched":       "",
+	"internal/model/meter":       "internal/model/dberr internal/model/share",
+	"internal/model/pattern":     "",
 	"internal/model/trace":       "",
 	"internal/model/vector":      "internal/model/codec",
 	"internal/server/cqlwire":    "",

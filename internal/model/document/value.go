@@ -5,6 +5,7 @@ package document
 import (
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -54,6 +55,7 @@ type Value struct {
 type tree struct {
 	names    []string // of an object, as long as elements
 	elements []Value
+	size     int // TextSize
 }
 
 // Member is a property of an object.
@@ -94,25 +96,63 @@ func IntegerValue(n int64) Value {
 func StringValue(s string) Value { return Value{kind: String, text: s} }
 
 // ArrayValue makes an array, which keeps elements. Undefined elements are left out when it is written.
-func ArrayValue(elements []Value) Value { return Value{kind: Array, tree: &tree{elements: elements}} }
+func ArrayValue(elements []Value) Value {
+	size := 2
+	for i := range elements {
+		size += elements[i].TextSize() + 1
+	}
+	return Value{kind: Array, tree: &tree{elements: elements, size: size}}
+}
+
+// linearNames is up to how many members a name is searched for without a map.
+const linearNames = 16
 
 // ObjectValue makes an object. Of members of the same name the last counts; members that are Undefined are left out.
 func ObjectValue(members []Member) Value {
-	t := &tree{make([]string, 0, len(members)), make([]Value, 0, len(members))}
-next:
+	t := &tree{names: make([]string, 0, len(members)), elements: make([]Value, 0, len(members)), size: 2}
+	var places map[string]int
+	if len(members) > linearNames {
+		places = make(map[string]int, len(members))
+	}
 	for _, m := range members {
 		if m.Value.kind == Undefined {
 			continue
 		}
-		for i, name := range t.names {
-			if name == m.Name {
-				t.elements[i] = m.Value
-				continue next
-			}
+		var i int
+		if places == nil {
+			i = slices.Index(t.names, m.Name)
+		} else if at, ok := places[m.Name]; ok {
+			i = at
+		} else {
+			i, places[m.Name] = -1, len(t.names)
+		}
+		if i >= 0 {
+			t.size += m.Value.TextSize() - t.elements[i].TextSize()
+			t.elements[i] = m.Value
+			continue
 		}
 		t.names, t.elements = append(t.names, m.Name), append(t.elements, m.Value)
+		t.size += len(m.Name) + 4 + m.Value.TextSize()
 	}
 	return Value{kind: Object, tree: t}
+}
+
+// TextSize returns about how many bytes the JSON text of the value takes, without looking at its parts. Characters that
+// have to be escaped count as one byte.
+func (v Value) TextSize() int {
+	switch {
+	case v.tree != nil:
+		return v.tree.size
+	case v.form != plain:
+		return len(v.text)
+	case v.kind == String:
+		return len(v.text) + 2
+	case v.kind == Undefined:
+		return 0
+	case v.kind == Number:
+		return 8
+	}
+	return 5
 }
 
 // View makes a value of a text that came out of Parse once, such as a stored body. The text is not looked at until it
@@ -187,7 +227,7 @@ func (v Value) Int() (int64, bool) {
 func (v Value) Clone() Value {
 	v.text = strings.Clone(v.text)
 	if v.tree != nil {
-		t := &tree{make([]string, len(v.tree.names)), make([]Value, len(v.tree.elements))}
+		t := &tree{make([]string, len(v.tree.names)), make([]Value, len(v.tree.elements)), v.tree.size}
 		for i, n := range v.tree.names {
 			t.names[i] = strings.Clone(n)
 		}

@@ -17,7 +17,9 @@ func (t *Transaction) holds(ctx context.Context, condition, id string, s *stored
 		return false, queryError(err)
 	}
 	item := document.View(t.c.item(t.keyBytes, id, s).Resource())
-	ok, err := q.Matches(ctx, item, sql.Run{Now: time.Unix(t.now, 0)})
+	m := t.engine.latched(ctx, latchedSteps)
+	defer m.Close()
+	ok, err := q.Matches(ctx, item, sql.Run{Now: time.Unix(t.now, 0), Meter: m})
 	if err != nil {
 		return false, queryError(err)
 	}

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -58,6 +60,9 @@ type Options struct {
 	// QueryTime is how long one page of a query may take, 5 s if 0, PageBytesMax how large it may be, 4 MiB if 0.
 	QueryTime    time.Duration
 	PageBytesMax int
+	// Memory is what evaluations share, nil for no bound. Slots bound how many run at the same time; nil: any number.
+	Memory *meter.Pool
+	Slots  *share.Slots
 	// FoldsNever has queries evaluated by the node that is asked alone, over items that the replicas pass on.
 	FoldsNever bool
 	// SortFreely allows queries to sort by several properties without a composite index of them.

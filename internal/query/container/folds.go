@@ -8,6 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/sql"
@@ -62,6 +63,7 @@ type fold struct {
 	// placed says that places are of interest.
 	placed bool
 
+	meter        *meter.Meter
 	at           place
 	items, bytes int64
 	buffer       []byte
@@ -93,9 +95,16 @@ func (e *Engine) Fold(ctx context.Context, c *command.Read) (partition.Fold, err
 			return nil, err
 		}
 	}
+	limits := e.evaluation(c.Claimant)
+	limits.Steps = foldSteps
+	run.Meter = meter.New(ctx, limits)
+	f.meter = run.Meter
 	f.sorted, f.bare, f.placed = !f.q.Sorts(), f.q.Bare(), !f.q.Groups()
-	f.part, err = f.q.Part(ctx, run)
-	return f, err
+	if f.part, err = f.q.Part(ctx, run); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // Partition implements command.Visitor.
@@ -139,6 +148,13 @@ func (f *fold) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	}
 	return command.More, nil
 }
+
+// Close implements partition.Fold.
+func (f *fold) Close() { f.meter.Close() }
+
+// foldSteps is how much work beyond its allowance a fold does: then the items are passed on, and evaluated by the node
+// that was asked.
+const foldSteps = 5_000_000
 
 // Result implements partition.Fold.
 func (f *fold) Result() ([]byte, error) {

@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
@@ -206,7 +208,7 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 		return nil, bad
 	}
 	x := &pageScan{e: e, c: c, scopes: scopes, request: r, streams: q.Streams(), start: run.After.Start(),
-		page: &Page{Documents: [][]byte{}}, bare: q.Bare()}
+		page: &Page{Documents: [][]byte{}}, bare: q.Bare(), until: e.opts.Sched.Now().Add(e.opts.QueryTime)}
 	if !e.opts.FoldsNever {
 		x.folder = newFolder(c, q, r, &run)
 	}
@@ -214,11 +216,14 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 	var cancel context.CancelFunc
 	ctx, cancel = e.opts.Sched.WithTimeout(ctx, queryTimes*e.opts.QueryTime)
 	defer cancel()
-	next, err := q.Run(ctx, x.source(ctx), run, x.page.take)
+	run.Meter, run.PageBytes = x.evaluate(ctx), e.opts.PageBytesMax
+	defer run.Meter.Close()
+	next, err := q.Run(ctx, x.source(ctx), run, x.take)
 	for errors.Is(err, errAbandoned) {
 		x.intervals = x.intervals[1:]
+		_ = run.Meter.Keep(-int(x.page.Metrics.OutputBytes))
 		x.page.Documents, x.page.Metrics.OutputCount, x.page.Metrics.OutputBytes = x.page.Documents[:0], 0, 0
-		next, err = q.Run(ctx, x.source(ctx), run, x.page.take)
+		next, err = q.Run(ctx, x.source(ctx), run, x.take)
 	}
 	x.page.Where = x.where()
 	if err != nil {
@@ -232,9 +237,28 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 	return x.page, nil
 }
 
+// take adds a result to the page, whose memory it asks for.
+func (x *pageScan) take(v document.Value) error {
+	if err := x.meter.Keep(v.TextSize()); err != nil {
+		return err
+	}
+	return x.page.take(v)
+}
+
+// errResult refuses a result that is longer than an item may be.
+var errResult = Errorf(400, 0, "A result of the query is longer than 2 MB, which is the most that an item may have; "+
+	"select fewer or smaller properties.")
+
+// resultMax is how long a result may be: characters that have to be escaped may make it longer than the items it is
+// made of.
+const resultMax = 2 * document.SizeMax
+
 // take adds a result to a page.
 func (p *Page) take(v document.Value) error {
-	text := v.Append(nil)
+	text := v.Append(make([]byte, 0, v.TextSize()))
+	if len(text) > resultMax {
+		return errResult
+	}
 	p.Documents = append(p.Documents, text)
 	p.Metrics.OutputCount++
 	p.Metrics.OutputBytes += int64(len(text))
@@ -260,6 +284,9 @@ type pageScan struct {
 	bare   bool
 	// folder offers folds with the reads of scans, nil: none.
 	folder *folder
+	// meter counts what the evaluation takes; until is when a page of what streams ends.
+	meter *meter.Meter
+	until time.Time
 }
 
 // source yields the items.
@@ -294,7 +321,8 @@ func (x *pageScan) source(ctx context.Context) sql.Source {
 // streams ends its page early where the budget is spent for longer than a page may take.
 func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, error) bool) bool {
 	var at []byte
-	until := x.last.until
+	until := x.until
+	x.last.until = until
 	if deadline, ok := ctx.Deadline(); ok && !x.streams {
 		until = deadline
 	}
@@ -307,9 +335,10 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 		return false
 	}
 	for x.last.more {
-		if x.streams && x.read && (x.last.late() || x.page.Metrics.OutputBytes > int64(x.e.opts.PageBytesMax)) {
+		if x.streams && x.read && (x.tired(0) || x.page.Metrics.OutputBytes > int64(x.e.opts.PageBytesMax)) {
 			return pause()
 		}
+		x.meter.Pause()
 		if err := x.last.piece(ctx, x.read, until); err != nil {
 			if x.streams && x.read && isSpent(err) {
 				return pause()
@@ -332,6 +361,10 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 			}
 			x.page.Metrics.RetrievedBytes += int64(len(row.body))
 			if !yield(sql.Row{Place: string(at), Item: x.itemOf(row)}, nil) {
+				return false
+			}
+			if x.streams && x.tired(i+1) && i+1 < len(x.last.rows) {
+				yield(sql.Row{}, sql.ErrPause)
 				return false
 			}
 		}
@@ -363,6 +396,6 @@ func (x *pageScan) where() Where {
 		}
 	}
 	w := x.e.whereOf(x.c, &x.request.Scope, x.last)
-	w.Charge = max(w.Charge+x.before.Charge, 1)
+	w.Charge = max(w.Charge+x.before.Charge+evaluated(x.meter), 1)
 	return w
 }

@@ -40,6 +40,8 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 		return nil, bad
 	}
 	run.Now = time.Unix(t.now, 0)
+	run.Meter, run.PageBytes = t.engine.latched(ctx, 0), t.engine.opts.PageBytesMax
+	defer run.Meter.Close()
 	page := &Page{Documents: [][]byte{}}
 	next, err := q.Run(ctx, t.walk(run.After.Start(), run.Page).source(ctx, page), run, page.take)
 	if t.fatal != nil {

@@ -3,10 +3,12 @@
 package sql
 
 import (
+	"context"
 	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
 // binder makes nodes of expressions. It resolves names, puts in parameters and evaluates what is constant.
@@ -20,6 +22,8 @@ type binder struct {
 	roots         map[int]bool
 	whole         int
 	system, calls bool
+	// meter bounds the evaluation of constants.
+	meter *meter.Meter
 }
 
 // scope is the inputs of a query, inside of those of the query around it.
@@ -53,14 +57,27 @@ func (b *binder) fail(at span, code, format string, args ...any) error {
 	return failure(b.text, at, code, format, args...)
 }
 
+// What is constant is evaluated when a query is bound: up to constantBytes of memory and constantSteps of work for the
+// whole query. What is beyond that is evaluated when it is needed.
+const (
+	constantBytes = 4 << 20
+	constantSteps = 1 << 20
+)
+
 // fold evaluates a node whose operands are constant.
-func fold(n node, operands ...node) node {
+func (b *binder) fold(n node, operands ...node) node {
 	for _, o := range operands {
 		if _, ok := o.(constNode); !ok {
 			return n
 		}
 	}
-	e := &env{now: time.Time{}}
+	if b.meter == nil {
+		b.meter = meter.New(context.Background(), meter.Limits{Bytes: constantBytes, Steps: constantSteps})
+	}
+	if b.meter.Err() != nil {
+		return n
+	}
+	e := &env{now: time.Time{}, meter: b.meter}
 	v := n.eval(e)
 	if e.err != nil {
 		return n
@@ -105,25 +122,25 @@ func (b *binder) expr(x Expr) (node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return fold(&indexNode{n[0], n[1]}, n...), nil
+		return b.fold(&indexNode{n[0], n[1]}, n...), nil
 	case *Unary:
 		n, err := b.expr(x.X)
 		if err != nil {
 			return nil, err
 		}
-		return fold(newUnary(x.Op, n), n), nil
+		return b.fold(newUnary(x.Op, n), n), nil
 	case *Binary:
 		n, err := b.all([]Expr{x.X, x.Y})
 		if err != nil {
 			return nil, err
 		}
-		return fold(newBinary(x.Op, n[0], n[1]), n...), nil
+		return b.fold(newBinary(x.Op, n[0], n[1]), n...), nil
 	case *Ternary:
 		n, err := b.all([]Expr{x.If, x.Then, x.Else})
 		if err != nil {
 			return nil, err
 		}
-		return fold(&ternaryNode{n[0], n[1], n[2]}, n...), nil
+		return b.fold(&ternaryNode{n[0], n[1], n[2]}, n...), nil
 	case *Call:
 		return b.call(x)
 	case *Subquery:
@@ -144,13 +161,13 @@ func (b *binder) compound(x Expr) (node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return fold(newIn(of, list, x.Not), append([]node{of}, list...)...), nil
+		return b.fold(newIn(of, list, x.Not), append([]node{of}, list...)...), nil
 	case *Between:
 		n, err := b.all([]Expr{x.X, x.Low, x.High})
 		if err != nil {
 			return nil, err
 		}
-		return fold(&betweenNode{n[0], n[1], n[2], x.Not}, n...), nil
+		return b.fold(&betweenNode{n[0], n[1], n[2], x.Not}, n...), nil
 	case *Like:
 		return b.like(x)
 	case *ObjectExpr:
@@ -162,13 +179,13 @@ func (b *binder) compound(x Expr) (node, error) {
 			}
 			o.names, o.values = append(o.names, m.Name), append(o.values, n)
 		}
-		return fold(o, o.values...), nil
+		return b.fold(o, o.values...), nil
 	case *ArrayExpr:
 		list, err := b.all(x.Elements)
 		if err != nil {
 			return nil, err
 		}
-		return fold(&arrayNode{list}, list...), nil
+		return b.fold(&arrayNode{list}, list...), nil
 	}
 	return nil, b.fail(x.at(), codeSyntax, "Syntax error, this cannot stand here.")
 }
@@ -245,7 +262,7 @@ func (b *binder) member(x *Member) (node, error) {
 		if s := b.scope; s != nil && s.groups != nil {
 			if slot, ok := s.groups.slots[string(m.appendTo(nil))]; ok {
 				names = names[:len(names)-1]
-				return steps(slotNode{slot}, names), nil
+				return b.steps(slotNode{slot}, names), nil
 			}
 		}
 		e = m.Of
@@ -259,7 +276,7 @@ func (b *binder) member(x *Member) (node, error) {
 		b.whole = before
 		b.system = b.system || strings.HasPrefix(names[len(names)-1], "_")
 	}
-	return steps(of, names), nil
+	return b.steps(of, names), nil
 }
 
 // isItem reports whether a node is the whole item.
@@ -271,7 +288,7 @@ func (b *binder) isItem(n node) bool {
 }
 
 // steps goes from a value by names, the first of which is the last of the list.
-func steps(of node, names []string) node {
+func (b *binder) steps(of node, names []string) node {
 	if len(names) == 0 {
 		return of
 	}
@@ -283,7 +300,7 @@ func steps(of node, names []string) node {
 		return p
 	}
 	for i := len(names) - 1; i >= 0; i-- {
-		of = fold(&memberNode{of, names[i]}, of)
+		of = b.fold(&memberNode{of, names[i]}, of)
 	}
 	return of
 }
@@ -318,7 +335,7 @@ func (b *binder) call(x *Call) (node, error) {
 	if f.volatile {
 		return &callNode{f.f, args}, nil
 	}
-	return fold(&callNode{f.f, args}, args...), nil
+	return b.fold(&callNode{f.f, args}, args...), nil
 }
 
 func arity(f builtin) string {

@@ -237,7 +237,7 @@ func (b *binder) projection(s *Select, q *boundQuery) (node, error) {
 		}
 		o.values = append(o.values, n)
 	}
-	return fold(o, o.values...), nil
+	return b.fold(o, o.values...), nil
 }
 
 // orders binds ORDER BY. A name that is no input is what is selected under it. A query with aggregates and without

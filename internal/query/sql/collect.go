@@ -51,7 +51,9 @@ type collector struct {
 	after            *position
 	last             position // of the last result that was given away
 	full             bool     // the page is, and there is more
+	pageBytes, given int      // how many bytes of results a page may have, 0 for any number, and how many there are
 	done             bool     // the limit is reached
+	moved            bool     // last is of this page
 	ordered          bool     // nothing that comes is before the row at hand
 
 	entries []entry
@@ -91,7 +93,10 @@ func (c *collector) compare(a, b *position) int {
 
 // grow counts memory, and stops the run when there is too much.
 func (c *collector) grow(n int) {
-	if c.size += n; c.size > c.memory {
+	if c.size += n; !c.e.keep(n) {
+		return
+	}
+	if c.size > c.memory {
 		what := "sorts"
 		switch {
 		case c.q.grouped:
@@ -137,7 +142,9 @@ func (c *collector) streamed(p position, project func() document.Value) bool {
 	}
 	v := project()
 	if c.q.distinct {
-		c.scratch = appendKey(c.scratch[:0], v)
+		if !c.key(v) {
+			return false
+		}
 		if _, ok := c.seen[string(c.scratch)]; ok {
 			return c.e.err == nil
 		}
@@ -156,6 +163,16 @@ func (c *collector) streamed(p position, project func() document.Value) bool {
 	return c.give(p, v)
 }
 
+// key makes the text that equal values have in common.
+func (c *collector) key(v document.Value) bool {
+	n := v.TextSize()
+	if !c.e.work(2+n/callBytes) || n > cap(c.scratch) && !c.e.alloc(2*n) {
+		return false
+	}
+	c.scratch = appendKey(c.scratch[:0], v)
+	return true
+}
+
 // give passes a result on, unless OFFSET leaves it out or it is Undefined. It returns false when no more are needed.
 func (c *collector) give(p position, v document.Value) bool {
 	if c.e.err != nil {
@@ -164,11 +181,24 @@ func (c *collector) give(p position, v document.Value) bool {
 	if !v.IsDefined() {
 		return true
 	}
-	c.last = p
 	if c.skip > 0 {
+		c.last, c.moved = p, true
 		c.skip--
 		return true
 	}
+	if c.pageBytes > 0 {
+		n := v.TextSize()
+		if n > textMax {
+			c.e.tooLong()
+			return false
+		}
+		if c.given > 0 && c.given+n > c.pageBytes {
+			c.full = true
+			return false
+		}
+		c.given += n + 1
+	}
+	c.last, c.moved = p, true
 	if !c.emit(v) {
 		return false
 	}
@@ -227,7 +257,9 @@ func (c *collector) insert(p position, project func() document.Value) bool {
 		return c.e.err == nil
 	}
 	if c.q.distinct {
-		c.scratch = appendKey(c.scratch[:0], v)
+		if !c.key(v) {
+			return false
+		}
 		if at, ok := c.seen[string(c.scratch)]; ok {
 			if c.compare(&p, &c.entries[at].position) < 0 {
 				c.entries[at] = entry{c.own(p), c.keep(v)}
@@ -249,7 +281,7 @@ func (c *collector) insert(p position, project func() document.Value) bool {
 	heap.Push((*farthest)(c), x)
 	if int64(len(c.entries)) > n {
 		out := heap.Pop((*farthest)(c)).(entry)
-		c.size -= out.value.Size() + out.size()
+		c.grow(-out.value.Size() - out.size())
 	}
 	return c.e.err == nil
 }
@@ -295,6 +327,10 @@ func (c *collector) group() bool {
 	for i, n := range c.q.groups {
 		v := n.eval(c.e)
 		c.e.set(c.q.groupSlots[i], v)
+		if size := len(c.scratch) + v.TextSize(); !c.e.work(2+v.TextSize()/callBytes) ||
+			size > cap(c.scratch) && !c.e.alloc(2*size) {
+			return false
+		}
 		c.scratch = append(appendKey(c.scratch, v), 0)
 	}
 	if c.e.err != nil {
@@ -303,8 +339,15 @@ func (c *collector) group() bool {
 	g := c.groupOf(func(i int) document.Value { return c.e.slots[c.q.groupSlots[i]] })
 	for i := range c.q.aggregates {
 		a := &c.q.aggregates[i]
-		if n := g.aggregates[i].add(a.kind, a.arg.eval(c.e), c.keep); n > 0 {
+		v := a.arg.eval(c.e)
+		if a.kind >= aggregateMin && !c.e.alloc(3*v.TextSize()) {
+			return false
+		}
+		if n := g.aggregates[i].add(a.kind, v, c.keep); n > 0 {
 			c.grow(n)
+		}
+		if c.e.err != nil {
+			return false
 		}
 	}
 	return c.e.err == nil

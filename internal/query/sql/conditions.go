@@ -141,7 +141,8 @@ func (a *analysis) property(e Expr) ([]document.Step, bool) {
 	return steps, ok && len(steps) > 0
 }
 
-// combine makes one filter of two; what is nil says nothing.
+// combine makes one filter of two, which are not used any more; nil says nothing. A long chain of the same operator
+// takes time in proportion to its length.
 func combine(op string, x, y *Filter) *Filter {
 	switch {
 	case x == nil && y == nil || op == "OR" && (x == nil || y == nil):
@@ -151,15 +152,15 @@ func combine(op string, x, y *Filter) *Filter {
 	case y == nil:
 		return x
 	}
-	f := &Filter{Op: op}
-	for _, of := range []*Filter{x, y} {
-		if of.Op == op {
-			f.Of = append(f.Of, of.Of...)
-		} else {
-			f.Of = append(f.Of, of)
-		}
+	if x.Op != op {
+		x = &Filter{Op: op, Of: []*Filter{x}}
 	}
-	return f
+	if y.Op == op {
+		x.Of = append(x.Of, y.Of...)
+	} else {
+		x.Of = append(x.Of, y)
+	}
+	return x
 }
 
 func (a *analysis) filter(e Expr) *Filter {

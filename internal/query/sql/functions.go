@@ -52,9 +52,13 @@ const textMax = document.SizeMax
 // text makes a string of bounded length.
 func (e *env) text(s string) document.Value {
 	if len(s) > textMax {
-		return e.fail(&LimitError{"A string in the query became longer than 2 MB; use shorter ones."})
+		return e.longText()
 	}
 	return document.StringValue(s)
+}
+
+func (e *env) longText() document.Value {
+	return e.fail(&LimitError{"A string in the query became longer than 2 MB; use shorter ones."})
 }
 
 // typeFunctions say of what type a value is.

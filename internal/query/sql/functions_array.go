@@ -10,16 +10,18 @@ import (
 
 // arrayFunctions are undefined for what are not arrays where arrays are asked for.
 var arrayFunctions = map[string]builtin{
-	"ARRAY_CONCAT": pure(2, -1, func(a []document.Value) document.Value {
+	"ARRAY_CONCAT": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {
 			return undefined
 		}
-		var out []document.Value
+		out := list{e: e}
 		for _, v := range a {
-			out = slices.AppendSeq(out, v.Elements())
+			if !out.addAll(v) {
+				return undefined
+			}
 		}
-		return document.ArrayValue(out)
-	}),
+		return out.array()
+	}, min: 2, max: -1},
 	"ARRAY_CONTAINS": pure(2, 3, func(a []document.Value) document.Value {
 		if a[0].Kind() != document.Array || !a[1].IsDefined() {
 			return undefined
@@ -40,12 +42,16 @@ var arrayFunctions = map[string]builtin{
 		}
 		return document.NumberValue(float64(a[0].Len()))
 	}),
-	"ARRAY_SLICE": pure(2, 3, func(a []document.Value) document.Value {
+	"ARRAY_SLICE": {f: func(e *env, a []document.Value) document.Value {
 		start, ok := integer(a[1])
 		if a[0].Kind() != document.Array || !ok {
 			return undefined
 		}
-		elements := slices.Collect(a[0].Elements())
+		all := list{e: e}
+		if !all.addAll(a[0]) {
+			return undefined
+		}
+		elements := all.elements
 		if start < 0 {
 			start = max(0, start+len(elements))
 		}
@@ -59,7 +65,7 @@ var arrayFunctions = map[string]builtin{
 			n = min(n, max(length, 0))
 		}
 		return document.ArrayValue(elements[start : start+n])
-	}),
+	}, min: 2, max: 3},
 	"CHOOSE": pure(2, -1, func(a []document.Value) document.Value {
 		i, ok := integer(a[0])
 		if !ok || i < 1 || i >= len(a) {
@@ -69,21 +75,32 @@ var arrayFunctions = map[string]builtin{
 	}),
 	"SETINTERSECT":  setFunction(func(in bool) bool { return in }),
 	"SETDIFFERENCE": setFunction(func(in bool) bool { return !in }),
-	"SETUNION": pure(2, 2, func(a []document.Value) document.Value {
+	"SETUNION": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {
 			return undefined
 		}
-		return distinct(slices.AppendSeq(slices.Collect(a[0].Elements()), a[1].Elements()))
-	}),
-	"SETEQUAL": pure(2, 2, func(a []document.Value) document.Value {
+		out := distinct{list: list{e: e}}
+		if !out.addAll(a[0]) || !out.addAll(a[1]) {
+			return undefined
+		}
+		return out.array()
+	}, min: 2, max: 2},
+	"SETEQUAL": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {
 			return undefined
 		}
-		x, y := distinct(slices.Collect(a[0].Elements())), distinct(slices.Collect(a[1].Elements()))
-		left, right := newValueSet(x), newValueSet(y)
-		return document.BooleanValue(len(left) == len(right) && left.hasAll(y))
-	}),
-	"OBJECTTOARRAY": pure(1, 3, func(a []document.Value) document.Value {
+		left, right := e.valueSet(a[0]), e.valueSet(a[1])
+		if e.err != nil || len(left) != len(right) {
+			return e.unless(no)
+		}
+		for key := range left {
+			if _, ok := right[key]; !ok {
+				return no
+			}
+		}
+		return yes
+	}, min: 2, max: 2},
+	"OBJECTTOARRAY": {f: func(e *env, a []document.Value) document.Value {
 		if a[0].Kind() != document.Object || !all(a[1:], document.String) {
 			return undefined
 		}
@@ -91,14 +108,18 @@ var arrayFunctions = map[string]builtin{
 		for i, v := range a[1:] {
 			names[i] = v.Str()
 		}
-		var out []document.Value
+		out := list{e: e}
 		for name, v := range a[0].Members() {
-			out = append(out, document.ObjectValue([]document.Member{{Name: names[0],
-				Value: document.StringValue(name)},
-				{Name: names[1], Value: v}}))
+			if !e.alloc(4 * memberBytes) {
+				return undefined
+			}
+			if !out.add(document.ObjectValue([]document.Member{{Name: names[0], Value: document.StringValue(name)},
+				{Name: names[1], Value: v}})) {
+				return undefined
+			}
 		}
-		return document.ArrayValue(out)
-	}),
+		return out.array()
+	}, min: 1, max: 3},
 }
 
 // contains reports whether v is an object that has all that part has, in depth.
@@ -116,43 +137,55 @@ func contains(v, part document.Value) bool {
 
 // containsMany makes f(array, values..): all of them, or any.
 func containsMany(every bool) builtin {
-	return pure(2, -1, func(a []document.Value) document.Value {
+	return builtin{min: 2, max: -1, f: func(e *env, a []document.Value) document.Value {
 		if a[0].Kind() != document.Array {
 			return undefined
 		}
-		set := newValueSet(a[0])
+		set := e.valueSet(a[0])
 		for _, v := range a[1:] {
 			if v.IsDefined() && set.has(v) != every {
-				return document.BooleanValue(!every)
+				return e.unless(document.BooleanValue(!every))
 			}
 		}
-		return document.BooleanValue(every)
-	})
+		return e.unless(document.BooleanValue(every))
+	}}
 }
 
 // valueSet has values by the text that equal ones have in common.
 type valueSet map[string]struct{}
 
-func newValueSet(array document.Value) valueSet {
+// setEntryBytes is the memory of an entry of a valueSet beside its text, with the growth of the map.
+const setEntryBytes = 96
+
+// valueSet makes the set of an array's elements; it is incomplete if evaluation has to end.
+func (e *env) valueSet(array document.Value) valueSet {
 	s := valueSet{}
 	for v := range array.Elements() {
+		if !e.setEntry(v) {
+			break
+		}
 		s[setKey(v)] = struct{}{}
 	}
 	return s
 }
 
+// setEntry counts the memory and the work of an entry.
+func (e *env) setEntry(v document.Value) bool {
+	n := v.TextSize()
+	return e.work(4+n/callBytes) && e.alloc(setEntryBytes+2*n)
+}
+
+// unless is a value, Undefined if evaluation has to end.
+func (e *env) unless(v document.Value) document.Value {
+	if e.err != nil {
+		return undefined
+	}
+	return v
+}
+
 func (s valueSet) has(v document.Value) bool {
 	_, ok := s[setKey(v)]
 	return ok
-}
-
-func (s valueSet) hasAll(array document.Value) bool {
-	for v := range array.Elements() {
-		if !s.has(v) {
-			return false
-		}
-	}
-	return true
 }
 
 // setKey is a text that two values have in common if and only if they are equal.
@@ -197,31 +230,50 @@ func compareText(a, b string) int {
 	return 0
 }
 
-func distinct(values []document.Value) document.Value {
-	set := valueSet{}
-	var out []document.Value
-	for _, v := range values {
-		if key := setKey(v); !set.has(v) {
-			set[key] = struct{}{}
-			out = append(out, v)
+// distinct is a list that has equal values once.
+type distinct struct {
+	list
+	set valueSet
+}
+
+// add appends a value that is not there yet. It returns false when evaluation has to end.
+func (d *distinct) add(v document.Value) bool {
+	if !d.e.setEntry(v) {
+		return false
+	}
+	key := setKey(v)
+	if _, ok := d.set[key]; ok {
+		return true
+	}
+	if d.set == nil {
+		d.set = valueSet{}
+	}
+	d.set[key] = struct{}{}
+	return d.list.add(v)
+}
+
+func (d *distinct) addAll(array document.Value) bool {
+	for v := range array.Elements() {
+		if !d.add(v) {
+			return false
 		}
 	}
-	return document.ArrayValue(out)
+	return true
 }
 
 // setFunction makes f(a, b): the different elements of a of which keep says whether they stay by their being in b.
 func setFunction(keep func(in bool) bool) builtin {
-	return pure(2, 2, func(a []document.Value) document.Value {
+	return builtin{min: 2, max: 2, f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {
 			return undefined
 		}
-		other := newValueSet(a[1])
-		var out []document.Value
+		other := e.valueSet(a[1])
+		out := distinct{list: list{e: e}}
 		for v := range a[0].Elements() {
-			if keep(other.has(v)) {
-				out = append(out, v)
+			if e.err != nil || keep(other.has(v)) && !out.add(v) {
+				return undefined
 			}
 		}
-		return distinct(out)
-	})
+		return out.array()
+	}}
 }

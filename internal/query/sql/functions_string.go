@@ -3,12 +3,13 @@
 package sql
 
 import (
-	"regexp"
+	"errors"
 	"strings"
 	"sync"
 	"unicode/utf16"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/pattern"
 )
 
 // stringFunctions are undefined for what are not strings where strings are asked for. Positions and lengths count
@@ -17,6 +18,12 @@ var stringFunctions = map[string]builtin{
 	"CONCAT": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.String) {
 			return undefined
+		}
+		size := 0
+		for _, v := range a {
+			if size += v.TextSize(); size > 2*textMax {
+				return e.longText()
+			}
 		}
 		var b strings.Builder
 		for _, v := range a {
@@ -36,12 +43,12 @@ var stringFunctions = map[string]builtin{
 	"STARTSWITH":      search(strings.HasPrefix),
 	"ENDSWITH":        search(strings.HasSuffix),
 	"STRINGEQUALS":    search(func(s, t string) bool { return s == t }),
-	"LOWER":           mapText(strings.ToLower),
-	"UPPER":           mapText(strings.ToUpper),
+	"LOWER":           mapText(3, strings.ToLower),
+	"UPPER":           mapText(3, strings.ToUpper),
 	"TRIM":            trim(strings.Trim),
 	"LTRIM":           trim(strings.TrimLeft),
 	"RTRIM":           trim(strings.TrimRight),
-	"REVERSE": mapText(func(s string) string {
+	"REVERSE": mapText(6, func(s string) string {
 		r := []rune(s)
 		for i, j := 0, len(r)-1; i < j; i, j = i+1, j-1 {
 			r[i], r[j] = r[j], r[i]
@@ -104,7 +111,10 @@ var stringFunctions = map[string]builtin{
 			return a[0]
 		}
 		if len(s)+strings.Count(s, from)*(len(to)-len(from)) > textMax {
-			return e.text(strings.Repeat(" ", textMax+1))
+			return e.longText()
+		}
+		if !e.alloc(len(s) + strings.Count(s, from)*len(to)) {
+			return undefined
 		}
 		return e.text(strings.ReplaceAll(s, from, to))
 	}, min: 3, max: 3},
@@ -113,10 +123,14 @@ var stringFunctions = map[string]builtin{
 		if a[0].Kind() != document.String || !ok || n < 0 || n > 10_000 {
 			return undefined
 		}
-		if s := a[0].Str(); len(s)*n <= textMax {
-			return e.text(strings.Repeat(s, n))
+		s := a[0].Str()
+		if len(s)*n > textMax {
+			return e.longText()
 		}
-		return e.text(strings.Repeat(" ", textMax+1))
+		if !e.work(len(s)*n/callBytes) || !e.alloc(len(s)*n) {
+			return undefined
+		}
+		return e.text(strings.Repeat(s, n))
 	}, min: 2, max: 2},
 	"REGEXMATCH": {f: regexMatch, min: 2, max: 3},
 	"STRINGJOIN": {f: func(e *env, a []document.Value) document.Value {
@@ -124,29 +138,38 @@ var stringFunctions = map[string]builtin{
 			return undefined
 		}
 		var parts []string
-		size := 0
+		between, size := a[1].Str(), 0
 		for v := range a[0].Elements() {
 			if v.Kind() != document.String {
 				return undefined
 			}
-			parts = append(parts, v.Str())
-			if size += len(v.Str()) + len(a[1].Str()); size > textMax+len(a[1].Str()) {
-				return e.text(strings.Repeat(" ", textMax+1))
+			s := v.Str()
+			if !e.work(1) || !e.alloc(3*stringBytes+2*len(s)+len(between)) {
+				return undefined
+			}
+			parts = append(parts, s)
+			if size += len(s) + len(between); size > textMax+len(between) {
+				return e.longText()
 			}
 		}
-		return e.text(strings.Join(parts, a[1].Str()))
+		return e.text(strings.Join(parts, between))
 	}, min: 2, max: 2},
-	"STRINGSPLIT": pure(2, 2, func(a []document.Value) document.Value {
+	"STRINGSPLIT": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.String) {
 			return undefined
 		}
-		var out []document.Value
+		out := list{e: e}
 		for part := range strings.SplitSeq(a[0].Str(), a[1].Str()) {
-			out = append(out, document.StringValue(part))
+			if !out.add(document.StringValue(part)) {
+				return undefined
+			}
 		}
-		return document.ArrayValue(out)
-	}),
+		return out.array()
+	}, min: 2, max: 2},
 }
+
+// stringBytes is the memory of a string beside its text.
+const stringBytes = 16
 
 // search makes f(string, part [, ignoreCase]).
 func search(f func(s, part string) bool) builtin {
@@ -166,7 +189,7 @@ func search(f func(s, part string) bool) builtin {
 // one of the strings gives it: true if one match is enough, false if all strings must match. If none decides and one of
 // the arguments is not a string, the result is undefined, as with AND and OR.
 func containsEach(found, ignoreCase bool) builtin {
-	return pure(2, -1, func(a []document.Value) document.Value {
+	return builtin{min: 2, max: -1, f: func(e *env, a []document.Value) document.Value {
 		if a[0].Kind() != document.String {
 			return undefined
 		}
@@ -181,6 +204,8 @@ func containsEach(found, ignoreCase bool) builtin {
 				part = strings.ToLower(part)
 			}
 			switch {
+			case !e.work((len(s) + len(part)) / callBytes):
+				return undefined
 			case v.Kind() != document.String:
 				known = false
 			case strings.Contains(s, part) == found:
@@ -191,16 +216,17 @@ func containsEach(found, ignoreCase bool) builtin {
 			return undefined
 		}
 		return document.BooleanValue(!found)
-	})
+	}}
 }
 
-func mapText(f func(string) string) builtin {
-	return pure(1, 1, func(a []document.Value) document.Value {
-		if a[0].Kind() != document.String {
+// mapText makes f(string); bytes is how many are allocated for each of the string.
+func mapText(bytes int, f func(string) string) builtin {
+	return builtin{min: 1, max: 1, f: func(e *env, a []document.Value) document.Value {
+		if a[0].Kind() != document.String || !e.alloc(bytes*a[0].TextSize()) {
 			return undefined
 		}
-		return document.StringValue(f(a[0].Str()))
-	})
+		return e.text(f(a[0].Str()))
+	}}
 }
 
 // trim makes f(string [, characters]).
@@ -264,25 +290,32 @@ func slice(s string, start, n int) document.Value {
 // regexes keeps the last few expressions, compiled. Expressions are RE2's, which take time in proportion to the text.
 type regexes struct {
 	mu  sync.Mutex
-	all map[string]*regexp.Regexp
+	all map[string]*pattern.Pattern
 }
 
 const regexesMax = 64
 
-var compiled = regexes{all: map[string]*regexp.Regexp{}}
+var compiled = regexes{all: map[string]*pattern.Pattern{}}
 
-func (r *regexes) get(expression string) *regexp.Regexp {
+// get compiles an expression; nil if it is malformed. The error is pattern.ErrTooLarge.
+func (r *regexes) get(expression string) (*pattern.Pattern, error) {
+	r.mu.Lock()
+	re, ok := r.all[expression]
+	r.mu.Unlock()
+	if ok {
+		return re, nil
+	}
+	re, err := pattern.Compile(expression)
+	if errors.Is(err, pattern.ErrTooLarge) {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	re, ok := r.all[expression]
-	if !ok {
-		if len(r.all) >= regexesMax {
-			clear(r.all)
-		}
-		re, _ = regexp.Compile(expression)
-		r.all[expression] = re
+	if len(r.all) >= regexesMax {
+		clear(r.all)
 	}
-	return re
+	r.all[expression] = re
+	return re, nil
 }
 
 func regexMatch(e *env, a []document.Value) document.Value {
@@ -308,8 +341,11 @@ func regexMatch(e *env, a []document.Value) document.Value {
 	if len(expression) > 4096 {
 		return e.fail(&LimitError{"A regular expression has more than 4096 bytes."})
 	}
-	re := compiled.get(expression)
-	if re == nil {
+	re, err := compiled.get(expression)
+	if err != nil {
+		return e.fail(&LimitError{"A regular expression is too large: repeat less in it, or make it shorter."})
+	}
+	if re == nil || !e.atOnce(re.Cost(a[0].TextSize())) {
 		return undefined
 	}
 	return document.BooleanValue(re.MatchString(a[0].Str()))

@@ -90,6 +90,8 @@ type analysis struct {
 	parameters map[string]document.Value
 	// aliases are the parts of the item that inputs are, by their names.
 	aliases map[string][]document.Step
+	// binder evaluates constants.
+	binder *binder
 }
 
 // path returns the path of an expression that is a property of the item.
@@ -116,7 +118,18 @@ func (a *analysis) path(e Expr) (document.Path, bool) {
 
 // constant evaluates an expression that has no input in it.
 func (a *analysis) constant(e Expr) (document.Value, bool) {
-	n, err := (&binder{parameters: a.parameters}).expr(e)
+	switch x := e.(type) {
+	case *Literal:
+		return x.Value, true
+	case *Name, *Member:
+		if baseOf(x) != "" {
+			return document.Value{}, false
+		}
+	}
+	if a.binder == nil {
+		a.binder = &binder{parameters: a.parameters}
+	}
+	n, err := a.binder.expr(e)
 	if err != nil {
 		return document.Value{}, false
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
 // node is an expression bound to its inputs and parameters.
@@ -26,8 +27,10 @@ type env struct {
 	root      document.Value // the item
 	functions Functions
 	now       time.Time
-	err       error // the first that a function or bound has raised; evaluation goes on, its results count for nothing
-	ticks     int
+	// meter counts the memory and the work of the evaluation.
+	meter *meter.Meter
+	err   error // the first that a function or bound has raised; evaluation goes on, its results count for nothing
+	ticks int
 	// ticksMax is how many rows may be evaluated, 0 for any number. bounds are those of sub-queries.
 	ticksMax int
 	bounds   Bounds
@@ -47,16 +50,13 @@ func (e *env) fail(err error) document.Value {
 	return document.Value{}
 }
 
-// ticksPerLook is how many rows are evaluated between two looks at the context.
-const ticksPerLook = 1024
+// rowSteps is the work of a row beside its expressions.
+const rowSteps = 4
 
 // tick reports whether evaluation shall go on; it is called for every row.
 func (e *env) tick() bool {
-	if e.ticks++; e.ticks%ticksPerLook == 0 {
-		if err := e.ctx.Err(); err != nil {
-			e.fail(err)
-		}
-	}
+	e.ticks++
+	e.work(rowSteps)
 	if e.ticksMax > 0 && e.ticks > e.ticksMax {
 		e.fail(errTicks)
 	}
@@ -109,20 +109,27 @@ func (n rootNode) eval(e *env) document.Value { return e.root }
 func (n slotNode) eval(e *env) document.Value { return e.slots[n.slot] }
 
 func (n *pathNode) eval(e *env) document.Value {
+	e.work(1 + e.slots[n.slot].TextSize()/pathBytes)
 	v := e.cursors[n.slot].Get(n.names[0])
 	for _, name := range n.names[1:] {
 		if !v.IsDefined() {
 			break
 		}
+		e.work(1 + v.TextSize()/pathBytes)
 		v = v.Get(name)
 	}
 	return v
 }
 
-func (n *memberNode) eval(e *env) document.Value { return n.of.eval(e).Get(n.name) }
+func (n *memberNode) eval(e *env) document.Value {
+	of := n.of.eval(e)
+	e.work(1 + of.TextSize()/pathBytes)
+	return of.Get(n.name)
+}
 
 func (n *indexNode) eval(e *env) document.Value {
 	of, at := n.of.eval(e), n.at.eval(e)
+	e.work(1 + of.TextSize()/pathBytes)
 	switch at.Kind() {
 	case document.String:
 		return of.Get(at.Str())
@@ -135,21 +142,28 @@ func (n *indexNode) eval(e *env) document.Value {
 }
 
 func (n *objectNode) eval(e *env) document.Value {
+	if !e.work(len(n.names)) || !e.alloc(len(n.names)*(2*memberBytes+valueBytes)) {
+		return undefined
+	}
 	members := make([]document.Member, len(n.names))
+	size := 0
 	for i, v := range n.values {
 		members[i] = document.Member{Name: n.names[i], Value: v.eval(e)}
+		if size += members[i].Value.TextSize(); size > textMax || e.err != nil {
+			return e.tooLong()
+		}
 	}
 	return document.ObjectValue(members)
 }
 
 func (n *arrayNode) eval(e *env) document.Value {
-	elements := make([]document.Value, 0, len(n.values))
+	elements := list{e: e}
 	for _, x := range n.values {
-		if v := x.eval(e); v.IsDefined() {
-			elements = append(elements, v)
+		if !elements.add(x.eval(e)) {
+			return undefined
 		}
 	}
-	return document.ArrayValue(elements)
+	return elements.array()
 }
 
 func (n *ternaryNode) eval(e *env) document.Value {
@@ -188,11 +202,18 @@ func newIn(x node, list []node, not bool) node {
 // eval of IN is that of comparisons with OR between them.
 func (n *inNode) eval(e *env) document.Value {
 	x := n.x.eval(e)
+	e.work(1 + x.TextSize()/compareBytes)
 	if n.set != nil && x.IsDefined() {
+		if !e.alloc(x.TextSize()) {
+			return undefined
+		}
 		return document.BooleanValue(n.set.has(x) != n.not)
 	}
 	out := document.BooleanValue(n.not)
 	for _, y := range n.list {
+		if !e.work(1 + x.TextSize()/compareBytes) {
+			return undefined
+		}
 		switch c := equals(x, y.eval(e)); {
 		case c.IsTrue():
 			return document.BooleanValue(!n.not)
@@ -224,7 +245,14 @@ func (e *env) arguments(args []node) (values []document.Value, base int) {
 
 func (n *callNode) eval(e *env) document.Value {
 	values, base := e.arguments(n.args)
-	v := n.f(e, values)
+	size := 0
+	for _, v := range values {
+		size += v.TextSize()
+	}
+	v := undefined
+	if e.work(2+size/callBytes) && (size < smallArguments || e.alloc(allocFactor*size)) {
+		v = n.f(e, values)
+	}
 	e.stack = e.stack[:base]
 	return v
 }
@@ -235,6 +263,14 @@ func (n *udfNode) eval(e *env) document.Value {
 			Message: "User-defined functions are not available here: 'udf." + n.name + "'."})
 	}
 	values, base := e.arguments(n.args)
+	size := 0
+	for _, v := range values {
+		size += v.TextSize()
+	}
+	if !e.work(callSteps+size/callBytes) || size > 2*textMax {
+		return e.tooLong()
+	}
+	e.meter.Pause() // the engine of scripts has places of its own
 	v, err := e.functions.Call(e.ctx, n.name, values)
 	e.stack = e.stack[:base]
 	if err != nil {

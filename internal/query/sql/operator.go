@@ -80,6 +80,7 @@ type (
 )
 
 func (n *andNode) eval(e *env) document.Value {
+	e.work(1)
 	x := n.x.eval(e)
 	if x.Kind() == document.Boolean && !x.IsTrue() {
 		return x
@@ -88,6 +89,7 @@ func (n *andNode) eval(e *env) document.Value {
 }
 
 func (n *orNode) eval(e *env) document.Value {
+	e.work(1)
 	x := n.x.eval(e)
 	if x.IsTrue() {
 		return x
@@ -103,6 +105,7 @@ func (n *compareNode) eval(e *env) document.Value {
 		return undefined
 	}
 	y := n.y.eval(e)
+	e.work(1 + min(x.TextSize(), y.TextSize())/compareBytes)
 	switch n.op {
 	case '=':
 		return equals(x, y)
@@ -124,6 +127,12 @@ func (n *numberNode) eval(e *env) document.Value {
 func (n *concatNode) eval(e *env) document.Value {
 	x, y := n.x.eval(e), n.y.eval(e)
 	if x.Kind() != document.String || y.Kind() != document.String {
+		return undefined
+	}
+	if x.TextSize()+y.TextSize() > textMax+4 {
+		return e.tooLong()
+	}
+	if size := x.TextSize() + y.TextSize(); !e.work(2+size/compareBytes) || !e.alloc(2*size) {
 		return undefined
 	}
 	return e.text(x.Str() + y.Str())
@@ -218,9 +227,16 @@ func (n *likeNode) eval(e *env) document.Value {
 		if n.escape != nil {
 			escape = n.escape.eval(e).Str()
 		}
+		if !e.work(pattern.TextSize()) || !e.alloc(likeBytes*pattern.TextSize()) {
+			return undefined
+		}
 		p = newLike(pattern.Str(), escape)
 	}
 	if x.Kind() != document.String {
+		return undefined
+	}
+	// In the worst case each % is tried at each character, and the rest of the pattern is compared there.
+	if !e.atOnce(p.cost(x.TextSize())) || !e.alloc(4*x.TextSize()) {
 		return undefined
 	}
 	return document.BooleanValue(p.matches(x.Str()) != n.not)
@@ -297,6 +313,21 @@ func (p *likePart) takes(r rune) bool {
 		}
 	}
 	return p.except
+}
+
+// likeBytes is the memory of a part of a pattern, with the growth of the list.
+const likeBytes = 160
+
+// cost is the work of matching a text of so many bytes: the parts between two % are compared at each of its characters.
+func (p *likePattern) cost(size int) int {
+	most, run := 1, 0
+	for i := range p.parts {
+		if run += 1 + len(p.parts[i].ranges); p.parts[i].many {
+			run = 0
+		}
+		most = max(most, run)
+	}
+	return 1 + size*most/8
 }
 
 // matches goes back to the last % only, which is enough and keeps it from being exponential.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
 // Parameter is a value that comes with a query.
@@ -97,6 +98,10 @@ type Run struct {
 	Functions Functions // may be nil
 	Now       time.Time // of date functions
 	Bounds    Bounds
+	// Meter bounds the evaluation; nil bounds its work alone. PageBytes ends a page before its results have more bytes,
+	// about; 0 does not.
+	Meter     *meter.Meter
+	PageBytes int
 }
 
 // Streams reports whether results come as items do: a run keeps nothing, may pause, and goes on where it ended. Others
@@ -122,7 +127,11 @@ func (q *Query) CountsOnly() bool {
 }
 
 func (q *Query) newEnv(ctx context.Context, r *Run) *env {
-	return &env{ctx: ctx, slots: make([]document.Value, q.slots), cursors: make([]document.Cursor, q.slots),
+	m := r.Meter
+	if m == nil {
+		m = meter.New(ctx, meter.Limits{})
+	}
+	return &env{ctx: ctx, meter: m, slots: make([]document.Value, q.slots), cursors: make([]document.Cursor, q.slots),
 		functions: r.Functions, now: r.Now, bounds: r.Bounds}
 }
 
@@ -156,6 +165,7 @@ func (q *Query) begin(ctx context.Context, run *Run) (*Collector, error) {
 	if run.Page > 0 {
 		c.c.page = int64(run.Page)
 	}
+	c.c.pageBytes = run.PageBytes
 	if a := run.After; a != nil {
 		if a.query != q.id {
 			return nil, &Error{Code: codeArguments, Message: "The continuation belongs to another query, or the query's parameters " +
@@ -170,6 +180,9 @@ func (q *Query) begin(ctx context.Context, run *Run) (*Collector, error) {
 	return c, nil
 }
 
+// An item allows for itemSteps of work, and one more for each itemBytes bytes that it has.
+const itemSteps, itemBytes = 200, 8
+
 // Add takes an item in, or what has been made of several. It returns false when no more are needed.
 func (c *Collector) Add(r Row) (more bool, err error) {
 	if r.Partial != nil {
@@ -177,6 +190,7 @@ func (c *Collector) Add(r Row) (more bool, err error) {
 		return c.merge(r.Partial)
 	}
 	c.at, c.row, c.e.root, c.c.ordered = r.Place, 0, r.Item, r.Ordered
+	c.e.meter.Allow(itemSteps + r.Item.TextSize()/itemBytes)
 	more = c.q.bound.rows(c.e, 0, c.visit)
 	return more, c.e.err
 }
@@ -250,15 +264,33 @@ func (q *Query) Run(ctx context.Context, source Source, run Run, sink func(docum
 		if err != nil {
 			return nil, err
 		}
+		before := c.at
 		more, err := c.Add(r)
 		if err != nil {
-			return nil, err
+			return c.exhausted(before, err)
 		}
 		if !more {
 			break
 		}
 	}
 	return c.Finish(sink)
+}
+
+// exhausted ends a page whose evaluation has come to its bound of work or time: the next page begins behind the last
+// result, or behind the item before, whose place is given. Without either, and where results do not stream, the error
+// stays.
+func (c *Collector) exhausted(before string, err error) (*Continuation, error) {
+	if !c.q.Streams() || !c.e.meter.Exhausted() {
+		return nil, err
+	}
+	at := c.c.last
+	if before > at.place || before == at.place && before != c.at {
+		at = position{place: before, row: math.MaxInt32}
+	}
+	if at.place == "" || !c.c.moved && before == "" {
+		return nil, err
+	}
+	return &Continuation{query: c.q.id, position: at, skip: c.c.skip, left: c.c.left, streams: true}, nil
 }
 
 // Matches reports whether the query has a result for an item, as a condition does: FROM c WHERE c.n = 1.

@@ -7,6 +7,14 @@ import "github.com/ilion-db/ilion/internal/model/document"
 // rows sets the slots to each combination of the inputs from i on for which WHERE holds, and calls visit. It returns
 // false if visit did.
 func (q *boundQuery) rows(e *env, i int, visit func() bool) bool {
+	mark := e.meter.Mark()
+	more := q.row(e, i, visit)
+	e.meter.Release(mark)
+	return more
+}
+
+// row is rows without a release of the memory that it has allocated.
+func (q *boundQuery) row(e *env, i int, visit func() bool) bool {
 	if i == len(q.inputs) {
 		if !e.tick() {
 			return false
@@ -51,6 +59,7 @@ func (q *boundQuery) results(e *env, visit func(document.Value) bool) bool {
 		})
 	}
 	c := newCollector(q, e, e.bounds, func(v document.Value) document.Value { return v })
+	defer func() { _ = e.meter.Keep(-c.size) }()
 	c.emit = visit
 	q.rows(e, 0, func() bool { return c.row("", 0) })
 	if e.err != nil {
@@ -70,8 +79,9 @@ const arrayMax = 100_000
 
 func (n *subqueryNode) eval(e *env) document.Value {
 	// A query inside one of its own rows: the slots are its own, so nothing is to be put back.
-	var out []document.Value
-	found := 0
+	out := list{e: e}
+	kept, found := 0, 0
+	defer func() { _ = e.meter.Keep(-kept) }()
 	n.query.results(e, func(v document.Value) bool {
 		if !v.IsDefined() {
 			return true
@@ -81,7 +91,7 @@ func (n *subqueryNode) eval(e *env) document.Value {
 		case Exists:
 			return false
 		case Array:
-			if len(out) == arrayMax {
+			if len(out.elements) == arrayMax {
 				e.fail(&LimitError{"ARRAY has made more than 100000 elements; make it smaller by WHERE or TOP."})
 				return false
 			}
@@ -92,16 +102,23 @@ func (n *subqueryNode) eval(e *env) document.Value {
 				return false
 			}
 		}
-		out = append(out, v)
-		return true
+		// What a row allocates is released at its end: the elements stay.
+		before := e.meter.Mark()
+		ok := out.add(v)
+		size := int(e.meter.Mark()-before) + v.Size()
+		kept += size
+		return e.keep(size) && ok
 	})
 	switch {
 	case n.kind == Exists:
 		return document.BooleanValue(found > 0)
 	case n.kind == Array:
-		return document.ArrayValue(out)
-	case len(out) > 0:
-		return out[0]
+		if !e.alloc(kept) {
+			return undefined
+		}
+		return out.array()
+	case len(out.elements) > 0:
+		return out.elements[0]
 	}
 	return undefined
 }

@@ -25,6 +25,8 @@ type Fold interface {
 	command.Visitor
 	// Result is what was made of it all. It is called once, at the end.
 	Result() ([]byte, error)
+	// Close releases what the fold holds. It is called once, after everything else.
+	Close()
 }
 
 // ErrNoFold is what Folds.Fold may return to have the rows passed on.

@@ -47,6 +47,8 @@ func (f *count) Row([]byte, *row.Row) (command.Step, error) {
 	return command.Stop, nil
 }
 
+func (f *count) Close() {}
+
 func (f *count) Result() ([]byte, error) { return fmt.Append(nil, f.rows), nil }
 
 // asker is a visitor that offers a fold.

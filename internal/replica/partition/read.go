@@ -46,7 +46,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	p.begin(v, c)
 	f := r.folded(ctx, c, v)
 	if f != nil {
-		defer r.host.folding.Add(-1)
+		defer func() { f.fold.Close(); r.host.folding.Add(-1) }()
 		p.v = f
 	}
 	horizon := r.horizon.Load() // before the store is read: what is applied later is above it

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pattern compiles regular expressions of clients within bounds: how large the program of an expression may be,
+// and how long a match takes. A match of package regexp cannot be interrupted, so its cost has to be known before.
+package pattern
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+)
+
+// InstructionsMax bounds the program of an expression: each instruction takes about a hundred bytes.
+const InstructionsMax = 20_000
+
+// ErrTooLarge refuses an expression whose program would have more than InstructionsMax instructions.
+var ErrTooLarge = errors.New("the regular expression repeats too much: its program has more than 20000 instructions")
+
+// Pattern is a compiled expression. It is safe for concurrent use.
+type Pattern struct {
+	*regexp.Regexp
+	instructions int
+}
+
+// Compile compiles an expression. The error is ErrTooLarge or a *syntax.Error.
+func Compile(expression string) (*Pattern, error) {
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		if code, ok := errors.AsType[*syntax.Error](err); ok && code.Code == syntax.ErrLarge {
+			return nil, ErrTooLarge
+		}
+		return nil, err
+	}
+	n := size(tree)
+	if n > InstructionsMax {
+		return nil, ErrTooLarge
+	}
+	re, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	return &Pattern{re, n}, nil
+}
+
+// size is about how many instructions an expression has, InstructionsMax+1 if more than that are allowed.
+func size(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)/2
+	for _, sub := range re.Sub {
+		if n += size(sub); n > InstructionsMax {
+			return InstructionsMax + 1
+		}
+	}
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min+1, re.Max, 1)
+	}
+	return min(n, InstructionsMax+1)
+}
+
+// Cost returns the work of a match against a text of so many bytes, in units of about 30 ns.
+func (p *Pattern) Cost(bytes int) int { return 1 + (bytes+1)*p.instructions/4 }
