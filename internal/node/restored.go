@@ -49,13 +49,20 @@ func eachRow(table uint32, plain []byte, fn func(p *parsed) error) error {
 	})
 }
 
-// writeAgain applies a mutation, and sends it again where that may help: to apply it twice is to apply it once.
+// writeAgain applies a mutation with the entries of the indexes that the table has by now: a client may create one
+// while the table is being restored. It sends the mutation again where that may help: applying it twice has the effect
+// of applying it once.
 func (n *Node) writeAgain(ctx context.Context, m *command.Mutation) error {
 	ctx, cancel := context.WithTimeout(ctx, restoredTry)
 	defer cancel()
 	for {
+		planned := command.Conditional{Mutation: *m}
+		if err := write.Replan(n.catalog.Snapshot(), &planned); err != nil {
+			return fmt.Errorf("plan restored rows: %w", err)
+		}
 		done := make(told, 1)
-		n.coordinator.Write(ctx, []command.Mutation{*m}, coordinator.WriteOptions{Level: dberr.Quorum}, done)
+		n.coordinator.Write(ctx, []command.Mutation{planned.Mutation}, coordinator.WriteOptions{Level: dberr.Quorum},
+			done)
 		err := <-done
 		var invalid *dberr.Invalid
 		if err == nil || errors.As(err, &invalid) {

@@ -3,14 +3,18 @@
 package node
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/ilion-db/ilion/internal/model/archive"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
@@ -151,6 +155,42 @@ func TestBuildOfChangedTable(t *testing.T) {
 	rebuild()
 	if entries() != 0 {
 		t.Error("the build of a dropped table's index left entries")
+	}
+}
+
+// TestRestoredRowsHaveEntries proves that rows which a restore writes are found by an index that a client has created
+// since the restore began.
+func TestRestoredRowsHaveEntries(t *testing.T) {
+	n := startTestNode(t, Options{InitialPartitions: 4})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
+	c.query("CREATE INDEX IF NOT EXISTS i ON k.t (v)")
+	table := n.catalog.Snapshot().Table("k", "t")
+	poll.Until(t, "the index is built", func() bool { return !n.builder.Building(table.Indexes["i"]) })
+	var file archive.Builder
+	var places [][]byte
+	for i := range 50 {
+		key := binary.BigEndian.AppendUint32(nil, uint32(i))
+		place := append(keys.AppendPartition(nil, table.ID, table.Token(key), key), keys.Row)
+		places = append(places, place[4:]) // a file has keys without their table
+	}
+	slices.SortFunc(places, bytes.Compare)
+	var b row.Builder
+	b.Reset(1)
+	b.Live(0, row.NoExpiry)
+	b.Cell(table.Column("v").ID, nil, []byte{0, 0, 0, 1}, 0, row.NoExpiry)
+	operand := b.Append(nil)
+	for _, place := range places {
+		if err := file.Add(place, operand); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.restoreRows(t.Context(), table.ID, file.Plain()); err != nil {
+		t.Fatal(err)
+	}
+	if rows := c.query("SELECT k FROM k.t WHERE v = 1").RowCount; rows != 50 {
+		t.Errorf("the index finds %d of 50 rows", rows)
 	}
 }
 
