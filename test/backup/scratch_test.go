@@ -26,6 +26,9 @@ func TestVerifyByRestoring(t *testing.T) {
 			"k IS NOT NULL PRIMARY KEY (v, p, k)",
 		"CREATE TABLE ks.counted (p int PRIMARY KEY, n counter)",
 		"CREATE TABLE ks.empty (p int PRIMARY KEY)",
+		"CREATE TABLE ks.compact (p int, a int, b int, v int, PRIMARY KEY (p, a, b)) WITH COMPACT STORAGE AND "+
+			"CLUSTERING ORDER BY (a ASC, b DESC)",
+		"INSERT INTO ks.compact (p, a, v) VALUES (1, 1, 1)", "INSERT INTO ks.compact (p, a, b, v) VALUES (1, 1, 1, 2)",
 		"CREATE TABLE ks.other (p int PRIMARY KEY, v text, gone int)", "INSERT INTO ks.other (p, gone) VALUES (-1, 1)",
 		"ALTER TABLE ks.other DROP gone")
 	for i := range 300 {
@@ -65,7 +68,7 @@ func TestVerifyByRestoring(t *testing.T) {
 	}
 	dir := t.TempDir()
 	out := c.say("backup", "verify", to, "--restore", "--scratch", dir)
-	if !strings.Contains(out, "4 tables") || !strings.Contains(out, "1 views and 1 indexes") {
+	if !strings.Contains(out, "5 tables") || !strings.Contains(out, "1 views and 1 indexes") {
 		t.Errorf("it is not said what was restored: %s", out)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
