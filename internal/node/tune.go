@@ -51,8 +51,9 @@ const (
 	tablesOpen = 1000
 	// descriptorsElsewhere are for everything but tables and clients: logs, manifests, other nodes, HTTP.
 	descriptorsElsewhere = 256
-	// webConnections bounds the connections of HTTP, which more wait for.
-	webConnections = 64
+	// webConnections bounds the connections of HTTP, and webAddressConnections those of one address. Idle ones give
+	// their places to new ones; a backup may have 64 under way.
+	webConnections, webAddressConnections = 128, 80
 )
 
 // shareDescriptors divides the files that the process may have open between the store, which cannot go on without, and

@@ -18,12 +18,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/net/netutil"
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/server/httpguard"
 )
 
 // AdminSocket is the name of the socket in the data directory by which its owner sees and orders the node.
@@ -84,8 +84,9 @@ func (n *Node) serveHTTP() error {
 	}
 	pages.Profile, pages.Page = isLoopback(n.opts.HTTP), n.page(shown)
 	s := n.webServer(admin.Handler(pages, gate))
-	s.TLSConfig = n.dynamicTLS()
-	n.serveWeb(s, netutil.LimitListener(n.webListener, webConnections))
+	httpguard.Attach(s)
+	n.serveWeb(s, httpguard.Listen(n.webListener, httpguard.Options{Max: webConnections,
+		AddressMax: webAddressConnections, TLS: n.dynamicTLS()}))
 	return nil
 }
 
@@ -153,12 +154,7 @@ func (n *Node) serveWeb(s *http.Server, l net.Listener) {
 		return nil
 	})
 	n.wg.Go(func() {
-		var err error
-		if s.TLSConfig != nil {
-			err = s.ServeTLS(l, "", "")
-		} else {
-			err = s.Serve(l)
-		}
+		err := s.Serve(l)
 		if !errors.Is(err, http.ErrServerClosed) {
 			n.fail(fmt.Errorf("serve HTTP: %w", err))
 		}

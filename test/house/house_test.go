@@ -128,6 +128,7 @@ var sameWing = map[string]string{
 	"internal/server/gate":       "",
 	"internal/server/login":      "",
 	"internal/server/httpwire":   "",
+	"internal/server/httpguard":  "internal/server/httpwire",
 	"internal/server/rest":       "internal/server/httpwire",
 	"internal/server/audit":      "internal/server/cqlwire",
 	"internal/server/admin":      "internal/server/cql internal/server/cqlwire internal/server/rest",

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpguard
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/ilion-db/ilion/internal/server/httpwire"
+)
+
+const (
+	// headMax bounds the head of a request, in bytes.
+	headMax = 16 << 10
+	// readBytes is how much is read at once.
+	readBytes = 4 << 10
+	// chunkedMax bounds what one piece of a body in chunks may have, in bytes. Handlers bound bodies themselves.
+	chunkedMax = 64 << 20
+)
+
+var errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooLarge,
+	Message: "The headers of the request are too large."}
+
+// framing follows the requests of a connection. The zero value waits for the first.
+type framing struct {
+	in []byte // what has arrived and was not passed on
+	// checked is how much of in may be passed on; looked is how much of the rest was searched for the end of a head.
+	checked, looked int
+	// left is how much of a body has not arrived, or httpwire.Chunks; chunks is how far it is then.
+	left   int64
+	chunks httpwire.Body
+	// blank is set when the line end that some clients send behind a body was dropped.
+	blank bool
+	err   error
+}
+
+// read passes on what is checked, after reading more if there is nothing.
+func (f *framing) read(from io.Reader, p []byte) (int, error) {
+	for f.checked == 0 {
+		if f.err != nil {
+			return 0, f.err
+		}
+		room := len(f.in)
+		f.in = append(f.in, make([]byte, readBytes)...)
+		n, err := from.Read(f.in[room:])
+		f.in = f.in[:room+n]
+		if n > 0 {
+			f.err = f.check()
+		} else if err != nil {
+			return 0, err // a deadline may be moved, and reading goes on
+		}
+	}
+	n := copy(p, f.in[:f.checked])
+	f.in, f.checked = f.in[:copy(f.in, f.in[n:])], f.checked-n
+	if len(f.in) == 0 {
+		f.in = nil
+	}
+	return n, nil
+}
+
+// check looks at what has arrived. The error is a *httpwire.Malformed, of what follows the checked bytes.
+func (f *framing) check() error {
+	for f.checked < len(f.in) {
+		rest := f.in[f.checked:]
+		switch {
+		case f.left == httpwire.Chunks:
+			_, n, done, err := f.chunks.Take(nil, rest, chunkedMax)
+			f.checked += n
+			if err != nil {
+				return err
+			}
+			if !done {
+				return nil
+			}
+			f.left, f.chunks = 0, httpwire.Body{}
+		case f.left > 0:
+			n := min(f.left, int64(len(rest)))
+			f.checked, f.left = f.checked+int(n), f.left-n
+		default:
+			if more, err := f.head(rest); more || err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// head looks for a head; more is true if its end has not arrived.
+func (f *framing) head(rest []byte) (more bool, err error) {
+	if !f.blank && f.looked == 0 && len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
+		f.in, f.blank = append(f.in[:f.checked], rest[2:]...), true
+		return false, nil
+	}
+	end, err := httpwire.End(rest, f.looked)
+	switch {
+	case err != nil:
+		return false, err
+	case end > headMax, end == 0 && len(rest) >= headMax:
+		return false, errHeadSize
+	case end == 0:
+		f.looked = len(rest)
+		return true, nil
+	}
+	var r httpwire.Request
+	if err := r.Parse(rest[:end]); err != nil {
+		return false, err
+	}
+	f.checked, f.looked, f.left, f.blank = f.checked+end, 0, r.Length, false
+	return false, nil
+}
