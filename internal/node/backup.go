@@ -21,13 +21,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/moment"
 )
 
-const (
-	// backupSubject is what nodes ask each other about for backups.
-	backupSubject = "backup"
-	// momentTries is how often a moment is begun before it is given up, and momentPause the pause between.
-	momentTries = 10
-	momentPause = 200 * time.Millisecond
-)
+// backupSubject is what nodes ask each other about for backups.
+const backupSubject = "backup"
 
 // backupWord is what one node asks of another for a backup.
 type backupWord struct {
@@ -87,7 +82,7 @@ func (n *Node) askBackup(ctx context.Context, node topology.NodeID, w *backupWor
 		return n.answerBackup(ctx, question)
 	}
 	if n.cluster == nil {
-		return nil, fmt.Errorf("there is no node %s here", node)
+		return nil, fmt.Errorf("there is no node %s here", node.Short())
 	}
 	return n.cluster.peers.Ask(ctx, node, backupSubject, question)
 }
@@ -160,7 +155,7 @@ func (n *Node) everyMember(ctx context.Context, w *backupWord,
 			if err == nil || failure != nil {
 				return
 			}
-			failure = fmt.Errorf("node %s: %w", node, err)
+			failure = fmt.Errorf("node %s: %w", node.Short(), err)
 			if w.Op != "drop" {
 				cancel()
 			}
@@ -179,24 +174,11 @@ func (n *Node) dropMoment(ctx context.Context, id string) {
 // partition, and lets the writers in. It begins anew if a leader or a partition has changed meanwhile, or the schema.
 // One that is a mark has nodes keep what they apply after it.
 func (n *Node) takeMoment(ctx context.Context, mark bool) (*archive.Taken, error) {
-	var err error
-	tries := momentTries
+	r := backupRetries
 	if mark {
-		tries = 1 // another one follows
+		r = markRetries
 	}
-	for range tries {
-		var taken *archive.Taken
-		if taken, err = n.tryMoment(ctx, mark); err == nil {
-			return taken, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), err)
-		case <-time.After(momentPause):
-		}
-	}
-	return nil, fmt.Errorf("no moment could be taken, after %d attempts: every partition needs a leader that answers: %w",
-		tries, err)
+	return r.take(ctx, func(ctx context.Context) (*archive.Taken, error) { return n.tryMoment(ctx, mark) })
 }
 
 func (n *Node) tryMoment(ctx context.Context, mark bool) (*archive.Taken, error) {

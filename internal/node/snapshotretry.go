@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+)
+
+// retries says how often a consistent snapshot is tried. A backup waits long; a mark of an archive has its second.
+type retries struct {
+	tries int
+	pause time.Duration
+	// within is how long after the beginning another attempt may begin.
+	within time.Duration
+}
+
+var (
+	backupRetries = retries{tries: 10, pause: 200 * time.Millisecond, within: time.Minute}
+	// A mark fails when the schema or a partition changes while it is taken. Retried within its second, no second is
+	// lost as long as leaders are stable.
+	markRetries = retries{tries: 8, pause: 20 * time.Millisecond, within: 900 * time.Millisecond}
+)
+
+// take tries to take a snapshot until it succeeds, ctx ends, or there are no attempts left.
+func (r retries) take(ctx context.Context, try func(context.Context) (*archive.Taken, error)) (*archive.Taken, error) {
+	began := time.Now()
+	for attempt := 1; ; attempt++ {
+		taken, err := try(ctx)
+		if err == nil {
+			return taken, nil
+		}
+		if attempt == r.tries || time.Since(began)+r.pause > r.within {
+			times := "attempts"
+			if attempt == 1 {
+				times = "attempt"
+			}
+			return nil, fmt.Errorf("cannot take a consistent snapshot of the cluster (%d %s): %w", attempt, times, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		case <-time.After(r.pause):
+		}
+	}
+}
