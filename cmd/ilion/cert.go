@@ -4,13 +4,16 @@ package main
 
 import (
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
@@ -19,6 +22,7 @@ import (
 type certCommand struct {
 	Authority certAuthorityCommand `cmd:"" help:"Make the authority of a cluster: ca.crt for every node, ca.key to be kept offline."`
 	Node      certNodeCommand      `cmd:"" help:"Make a certificate for a new node, with the identity that it will have."`
+	Renew     certRenewCommand     `cmd:"" help:"Renew the certificate of a node, which keeps its identity and may run."`
 }
 
 type certAuthorityCommand struct {
@@ -47,15 +51,7 @@ type certNodeCommand struct {
 
 // Run writes the certificate of a node that does not exist yet.
 func (c *certNodeCommand) Run(out io.Writer) error {
-	caCert, err := os.ReadFile(filepath.Join(c.Authority, "ca.crt"))
-	if err != nil {
-		return err
-	}
-	caKey, err := os.ReadFile(filepath.Join(c.Authority, "ca.key"))
-	if err != nil {
-		return err
-	}
-	a, err := transport.LoadAuthority(caCert, caKey)
+	a, err := loadAuthority(c.Authority)
 	if err != nil {
 		return err
 	}
@@ -72,6 +68,87 @@ func (c *certNodeCommand) Run(out io.Writer) error {
 	return err
 }
 
+// loadAuthority reads ca.crt and ca.key.
+func loadAuthority(dir string) (*transport.Authority, error) {
+	cert, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	key, err := os.ReadFile(filepath.Join(dir, "ca.key"))
+	if err != nil {
+		return nil, err
+	}
+	return transport.LoadAuthority(cert, key)
+}
+
+type certRenewCommand struct {
+	Authority string `required:"" placeholder:"DIR" help:"Where ca.crt and ca.key are."`
+	Node      string `required:"" placeholder:"DIR" help:"Where node.crt and node.key are; they are replaced."`
+}
+
+// Run writes a new certificate and a new key for the node of a certificate, which keeps its identity, names and
+// addresses.
+func (c *certRenewCommand) Run(out io.Writer) error {
+	a, err := loadAuthority(c.Authority)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.Node, "node.crt")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var old *x509.Certificate
+	if block, _ := pem.Decode(text); block != nil {
+		old, err = x509.ParseCertificate(block.Bytes)
+	}
+	if old == nil || err != nil {
+		return fmt.Errorf("%s has no certificate in it", path)
+	}
+	id, ok := transport.NodeOf(old)
+	if !ok {
+		return fmt.Errorf("%s names no node: make one with ilion cert node", path)
+	}
+	hosts := old.DNSNames
+	for _, ip := range old.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	cert, key, err := a.Issue(id, hosts, transport.Validity{})
+	if err != nil {
+		return err
+	}
+	// A node that reads the key before the certificate finds that they do not fit, keeps what it has, and reads again.
+	for _, f := range []struct {
+		name string
+		data []byte
+		mode fs.FileMode
+	}{{"node.key", key, 0o600}, {"node.crt", cert, 0o644}} {
+		if err := replaceFile(filepath.Join(c.Node, f.name), f.data, f.mode); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(out, "renewed the certificate of node %s, which ended on %s, for a year. A node that runs reads it "+
+		"within seconds.\n", hex.EncodeToString(id[:]), old.NotAfter.UTC().Format(time.DateOnly))
+	return err
+}
+
+// replaceFile replaces a file as a whole, or leaves it as it was.
+func replaceFile(path string, data []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
 // writePair writes NAME.crt and NAME.key, and never over what is there.
 func writePair(out io.Writer, dir, name string, cert, key []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -84,6 +161,9 @@ func writePair(out io.Writer, dir, name string, cert, key []byte) error {
 	}{{".key", key, 0o600}, {".crt", cert, 0o644}} {
 		path := filepath.Join(dir, name+f.ending)
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, f.mode)
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s exists already, and is not overwritten: give another directory", path)
+		}
 		if err != nil {
 			return err
 		}

@@ -139,9 +139,20 @@ func newAuthority(t *testing.T, name string) *authority {
 	return a
 }
 
-// sign makes a certificate and writes it to name.pem and name.key.
+// sign makes a certificate that is valid for an hour and writes it to name.pem and name.key.
 func (a *authority) sign(name string, ips []net.IP) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
+	return a.signUntil(name, ips, time.Now().Add(time.Hour))
+}
+
+// signUntil is sign for a certificate that is valid until a time, and since two hours before that or an hour before
+// now.
+func (a *authority) signUntil(name string, ips []net.IP, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	from := time.Now().Add(-time.Hour)
+	if before := until.Add(-2 * time.Hour); before.Before(from) {
+		from = before
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
@@ -151,8 +162,7 @@ func (a *authority) sign(name string, ips []net.IP) (*x509.Certificate, *ecdsa.P
 		a.t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter:    time.Now().Add(time.Hour),
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: until,
 		IPAddresses: ips, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

@@ -25,8 +25,10 @@ const certificatesEvery = 2 * time.Second
 // or when the node is told to; connections that are there stay as they are.
 type certificates struct {
 	clients atomic.Pointer[tls.Config]
-	mu      sync.Mutex
-	read    map[string]fileState // by path, as of the last attempt
+	// lifetimes are those of the certificates in use.
+	lifetimes atomic.Pointer[[]lifetime]
+	mu        sync.Mutex
+	read      map[string]fileState // by path, as of the last attempt
 }
 
 // fileState tells one content of a file from the next.
@@ -73,22 +75,20 @@ func (n *Node) certificateRole(from netip.Addr, c *x509.Certificate) (access.Log
 			continue
 		}
 		login := access.Login{Role: role, Version: state.Role(role).Version()}
-		var err error
 		if !n.authority.Subject(role).Login {
-			err = &dberr.BadCredentials{Message: role + " is not permitted to log in"}
-			login = access.Login{}
+			err := &dberr.BadCredentials{Message: role + " is not permitted to log in"}
+			n.logins.Failed(context.Background(), from, role, err)
+			return access.Login{}, err
 		}
-		n.auditLogin(from, role, err)
-		return login, err
+		n.auditLogin(from, role, nil)
+		return login, nil
 	}
 	if n.opts.Auth.Certificates != "required" {
 		return access.Login{}, nil
 	}
 	err := &dberr.BadCredentials{Message: "The certificate stands for no role: ADD IDENTITY '" + identities(c)[0] +
 		"' TO ROLE ..."}
-	n.auditLogin(from, "", err)
-	n.log.LogAttrs(context.Background(), slog.LevelWarn, "login failed", slog.Any("from", from),
-		slog.String("error", err.Error()))
+	n.logins.Failed(context.Background(), from, "", err)
 	return access.Login{}, err
 }
 
@@ -149,12 +149,18 @@ func (n *Node) reload() error {
 	if id != nil && *id != *n.nodeID {
 		return fmt.Errorf("cluster.tls.cert is for node %x, and this is node %x", *id, *n.nodeID)
 	}
+	next := n.lifetimes(clients, nodes)
+	if err := refuseInvalid(*n.certificates.lifetimes.Load(), next, time.Now()); err != nil {
+		return err
+	}
 	if n.cluster != nil && nodes != nil {
 		if err := n.cluster.transport.SetTLS(nodes); err != nil {
 			return err
 		}
 	}
 	n.certificates.clients.Store(clients)
+	n.certificates.lifetimes.Store(&next)
+	n.logExpiry(context.Background())
 	return nil
 }
 
@@ -165,12 +171,15 @@ func (n *Node) watchCertificates(ctx context.Context) {
 	if len(paths) == 0 {
 		return
 	}
-	tick := time.NewTicker(certificatesEvery)
+	tick, day := time.NewTicker(certificatesEvery), time.NewTicker(expiryLogEvery)
 	defer tick.Stop()
+	defer day.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-day.C:
+			n.logExpiry(ctx)
 		case <-tick.C:
 			if n.certificates.changed(paths) {
 				_ = n.Reload() // which logs

@@ -268,6 +268,9 @@ func (n *Node) loadSecrets() (err error) {
 	if n.nodeTLS, n.nodeID, err = n.opts.Cluster.TLS.config(); err != nil {
 		return err
 	}
+	lifetimes := n.lifetimes(clients, n.nodeTLS)
+	n.certificates.lifetimes.Store(&lifetimes)
+	n.logExpiry(context.Background())
 	if err := n.readJoinSecret(); err != nil {
 		return err
 	}
@@ -372,9 +375,7 @@ var ErrLeft = errors.New("the node has left the cluster: its data may be removed
 
 func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
-		if errors.Is(err, partition.ErrStopped) && n.opts.Data != "" {
-			err = fmt.Errorf("data directory %s: %w", n.opts.Data, err)
-		}
+		err = explainFailure(n.opts.Data, err)
 		n.failure = err
 		if errors.Is(err, ErrLeft) {
 			n.log.LogAttrs(context.Background(), slog.LevelInfo, err.Error())

@@ -79,6 +79,8 @@ type Options struct {
 	// REST is the HTTP surface of containers; the zero value is none.
 	REST RESTOptions `yaml:"rest"`
 
+	// File is the configuration file that the options were read from, for the log; empty if there was none.
+	File string `yaml:"-"`
 	// Log receives what happens; nil discards it.
 	Log *slog.Logger `yaml:"-"`
 

@@ -9,6 +9,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -111,14 +112,13 @@ func TestSessionsEndWithTheirRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	login := func(role, password string) *gocql.Session {
+	login := func(role, password string) { // by a client that does not connect again
 		t.Helper()
-		s, err := as(n.CQLAddr().String(), role, password)
+		c, err := rawclient.Dial(t.Context(), n.CQLAddr().String(), rawclient.Options{User: role, Password: password})
 		if err != nil {
 			t.Fatalf("%s: %v", role, err)
 		}
-		t.Cleanup(s.Close)
-		return s
+		t.Cleanup(func() { _ = c.Close() })
 	}
 	connections := func(role string) (count int) {
 		for _, c := range n.cql.Clients() {
@@ -128,7 +128,11 @@ func TestSessionsEndWithTheirRole(t *testing.T) {
 		}
 		return count
 	}
-	boss := login("boss", "b")
+	boss, err := as(n.CQLAddr().String(), "boss", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer boss.Close()
 	must := func(text string) {
 		t.Helper()
 		if err := boss.Query(text).Exec(); err != nil {

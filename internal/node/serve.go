@@ -161,6 +161,7 @@ func (n *Node) serve() error {
 		n.inBackground(n.lend)
 	}
 	n.inBackground(n.watch)
+	n.logStart()
 	return nil
 }
 

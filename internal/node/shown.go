@@ -35,6 +35,7 @@ func ringTokens(node [16]byte) []token.Token {
 func (n *Node) shown() *admin.Node {
 	out := &admin.Node{
 		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(),
+		Software: Software(), Expiring: n.expiryProblems,
 		Budget: int64(n.opts.Memory.Budget),
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,

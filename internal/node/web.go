@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,8 +37,8 @@ func (n *Node) serveHTTP() error {
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		admin.Collector(shown),
 	)
+	registry.MustRegister(n.collectors(shown)...)
 	asked := &admin.Asked{
 		Table: func(ctx context.Context, name string) (*admin.TableReport, error) {
 			t, err := n.tableNamed(name)
@@ -88,6 +89,14 @@ func (n *Node) serveHTTP() error {
 	n.serveWeb(s, httpguard.Listen(n.webListener, httpguard.Options{Max: webConnections,
 		AddressMax: webAddressConnections, TLS: n.dynamicTLS()}))
 	return nil
+}
+
+// collectors are the metrics of the node itself.
+func (n *Node) collectors(shown *admin.Node) []prometheus.Collector {
+	return []prometheus.Collector{admin.Collector(shown), newExpiryMetrics(n),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ilion_build_info", Help: "The build that runs; always 1.",
+			ConstLabels: prometheus.Labels{"version": Software(), "go_version": runtime.Version()}},
+			func() float64 { return 1 })}
 }
 
 // listenAdmin opens the socket in the data directory; nil, and a line in the log, if that cannot be: the path may be

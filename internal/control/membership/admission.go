@@ -117,7 +117,16 @@ func (a *Admission) callBack(ctx context.Context, who peers.Newcomer) error {
 	p, err := a.Network.Discover(ctx, who.Internal)
 	switch {
 	case err != nil:
+		for _, n := range a.Records.State().Nodes {
+			if n.Internal == who.Internal && n.ID != who.Node && n.State != meta.Left {
+				return fmt.Errorf("this node cannot reach the new one at %s, which is the address of node %s too (see "+
+					"cluster.advertise): %w", who.Internal, n.ID.Short(), err)
+			}
+		}
 		return fmt.Errorf("this node cannot reach the new one at %s (see cluster.advertise): %w", who.Internal, err)
+	case p.Node != who.Node && a.at(p.Node) == who.Internal:
+		return refuse("the node says that it is at %s, which is the address of node %s: give it an address of its own "+
+			"(--internal, --advertise)", who.Internal, p.Node.Short())
 	case p.Node != who.Node:
 		return fmt.Errorf(
 			"node %s says that it is at %s, where node %s answers (see cluster.advertise)",
@@ -127,6 +136,14 @@ func (a *Admission) callBack(ctx context.Context, who peers.Newcomer) error {
 		)
 	}
 	return nil
+}
+
+// at returns the internal address of a member, empty if there is no such member.
+func (a *Admission) at(node topology.NodeID) string {
+	if n := a.Records.State().Node(node); n != nil && n.State != meta.Left {
+		return n.Internal
+	}
+	return ""
 }
 
 func levelsOf(n *peers.Newcomer) feature.Range {

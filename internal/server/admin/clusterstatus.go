@@ -5,7 +5,10 @@ package admin
 import (
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -43,7 +46,9 @@ func (n *Node) addCluster(s *Status) {
 				node.ID.Short()))
 		}
 	}
+	s.Problems = append(s.Problems, sharedAddresses(s.Nodes)...)
 	s.Problems = append(s.Problems, n.shortages(state)...)
+	s.Notes = append(s.Notes, likeness(s.Nodes)...)
 	if coming := comingReplicas(state.Map); coming > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("%d replicas are on their way to other nodes", coming))
 	}
@@ -54,6 +59,54 @@ func (n *Node) addCluster(s *Status) {
 					wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
 		}
 	}
+}
+
+// sharedAddresses says in words which nodes have given the same address.
+func sharedAddresses(nodes []NodeStatus) (problems []string) {
+	for _, kind := range []struct {
+		name    string
+		address func(n *NodeStatus) string
+	}{
+		{"internal", func(n *NodeStatus) string { return n.Internal }},
+		{"CQL", func(n *NodeStatus) string { return n.CQL }},
+	} {
+		of := map[string]string{}
+		for i := range nodes {
+			n := &nodes[i]
+			address, id := kind.address(n), n.ID[:min(8, len(n.ID))]
+			if first, ok := of[address]; ok && address != "" {
+				problems = append(problems, fmt.Sprintf("nodes %s and %s have the same %s address, %s: others reach one of "+
+					"them only; give each its own (cluster.advertise, cql)", first, id, kind.name, address))
+				continue
+			}
+			of[address] = id
+		}
+	}
+	return problems
+}
+
+// likeness says in words what all nodes have in common that should differ, and in what they differ that should be the
+// same.
+func likeness(nodes []NodeStatus) (notes []string) {
+	zones, builds := map[string]int{}, map[string]int{}
+	for i := range nodes {
+		zones[nodes[i].Zone]++
+		if nodes[i].Software != "" {
+			builds[nodes[i].Software]++
+		}
+	}
+	if len(nodes) >= placement.Replicas && len(zones) == 1 {
+		notes = append(notes, fmt.Sprintf("all %d nodes are in zone %s: if the zone fails, all replicas of a partition fail; "+
+			"give nodes of different racks different zones (--zone)", len(nodes), nodes[0].Zone))
+	}
+	if len(builds) > 1 {
+		var list []string
+		for _, build := range slices.Sorted(maps.Keys(builds)) {
+			list = append(list, fmt.Sprintf("%s on %d", build, builds[build]))
+		}
+		notes = append(notes, "nodes run different versions: "+strings.Join(list, ", "))
+	}
+	return notes
 }
 
 // comingReplicas counts the replicas that are to vote and do not yet.

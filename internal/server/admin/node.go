@@ -31,6 +31,10 @@ import (
 type Node struct {
 	// Budget is the memory budget in bytes.
 	Budget int64
+	// Software is the version of the build.
+	Software string
+	// Expiring says in words which certificates of the node expire soon, or have expired; nil: there are none.
+	Expiring func() []string
 	// ClusterName, Data and Commit are as configured, Address is where CQL clients connect.
 	ClusterName, Data, Commit, Address string
 

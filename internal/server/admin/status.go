@@ -18,6 +18,8 @@ type Status struct {
 	Commit  string `json:"commit"`
 	Data    string `json:"data"`
 	Schema  string `json:"schema_version"`
+	// Software is the version of the build.
+	Software string `json:"software"`
 	// Level is the feature level of the node's directory.
 	Level     uint32 `json:"feature_level"`
 	DiskBytes uint64 `json:"disk_bytes"`
@@ -144,11 +146,14 @@ func (n *Node) Status() Status {
 	id, m, sch := n.Directory.Identity(), n.Store.Metrics(), n.Catalog.Snapshot()
 	s := Status{
 		Cluster: n.ClusterName, Node: hex.EncodeToString(id.Node[:]), CQL: n.Address, Commit: n.Commit, Data: n.Data,
-		Schema: sch.Version.String(), Level: uint32(n.Directory.Level()), DiskBytes: m.DiskBytes,
+		Schema: sch.Version.String(), Software: n.Software, Level: uint32(n.Directory.Level()), DiskBytes: m.DiskBytes,
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
 	}
 	if m.DiskFull {
 		s.Problems = append(s.Problems, "the disk of this node is almost full: it refuses writes")
+	}
+	if n.Expiring != nil {
+		s.Problems = append(s.Problems, n.Expiring()...)
 	}
 	if n.Cluster != nil {
 		n.addCluster(&s)

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// expiryWarning is how long before a certificate expires status, log and alerts begin to say so.
+	expiryWarning = 30 * 24 * time.Hour
+	// expiryLogEvery is how often the log says it.
+	expiryLogEvery = 24 * time.Hour
+)
+
+// lifetime is how long a certificate of the configuration is valid.
+type lifetime struct {
+	// option names the certificate as the configuration does, and file is where it is.
+	option, file string
+	from, until  time.Time
+}
+
+// lifetimes returns those of the certificates that are in use: clients and nodes are the loaded configurations, nil for
+// those that are not there.
+func (n *Node) lifetimes(clients, nodes *tls.Config) (out []lifetime) {
+	o, c := &n.opts.TLS, &n.opts.Cluster.TLS
+	leaf := func(option, file string, config *tls.Config) {
+		if config == nil || len(config.Certificates) == 0 {
+			return
+		}
+		if cert, err := x509.ParseCertificate(config.Certificates[0].Certificate[0]); err == nil {
+			out = append(out, lifetime{option, file, cert.NotBefore, cert.NotAfter})
+		}
+	}
+	leaf("tls.cert", o.Cert, clients)
+	leaf("cluster.tls.cert", c.Cert, nodes)
+	for option, file := range map[string]string{"tls.client_ca": o.ClientCA, "cluster.tls.ca": c.CA} {
+		if l, ok := authorityLifetime(file); ok {
+			l.option = option
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// authorityLifetime returns the lifetime of the authority in a file; of several, which are there while one is replaced
+// by another, that of the one that expires last.
+func authorityLifetime(file string) (l lifetime, ok bool) {
+	if file == "" {
+		return l, false
+	}
+	rest, err := os.ReadFile(file)
+	for err == nil {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && cert.NotAfter.After(l.until) {
+			l, ok = lifetime{file: file, from: cert.NotBefore, until: cert.NotAfter}, true
+		}
+	}
+	return l, ok
+}
+
+// valid reports whether the certificate is valid at a time.
+func (l *lifetime) valid(now time.Time) bool { return !now.Before(l.from) && !now.After(l.until) }
+
+// refuseInvalid returns an error if a certificate that is not valid would replace one that is.
+func refuseInvalid(old, next []lifetime, now time.Time) error {
+	for i := range next {
+		l := &next[i]
+		if l.valid(now) {
+			continue
+		}
+		for j := range old {
+			if old[j].option == l.option && old[j].valid(now) {
+				return fmt.Errorf("%s: the certificate in %s is valid from %s to %s only: the one in use stays", l.option,
+					l.file, l.from.UTC().Format(time.RFC3339), l.until.UTC().Format(time.RFC3339))
+			}
+		}
+	}
+	return nil
+}
+
+// expiryProblems says in words which certificates of this node expire soon, or have expired.
+func (n *Node) expiryProblems() (problems []string) {
+	now := time.Now()
+	for _, l := range *n.certificates.lifetimes.Load() {
+		how := "make a new one with your authority, and put it there: it is read while the node runs"
+		if l.option == "cluster.tls.cert" {
+			how = "renew it with ilion cert renew"
+		}
+		day := l.until.UTC().Format("2006-01-02 15:04 MST")
+		switch left := l.until.Sub(now); {
+		case left <= 0:
+			problems = append(problems, fmt.Sprintf("the certificate in %s (%s) expired on %s: %s", l.file, l.option,
+				day, how))
+		case left < expiryWarning:
+			problems = append(problems, fmt.Sprintf("the certificate in %s (%s) expires on %s, in %d days: %s", l.file,
+				l.option, day, int(left/(24*time.Hour)), how))
+		}
+	}
+	return problems
+}
+
+// logExpiry logs what expiryProblems says.
+func (n *Node) logExpiry(ctx context.Context) {
+	for _, p := range n.expiryProblems() {
+		n.log.LogAttrs(ctx, slog.LevelWarn, p)
+	}
+}
+
+// expiryMetrics collects when certificates expire.
+type expiryMetrics struct {
+	n    *Node
+	desc *prometheus.Desc
+}
+
+func newExpiryMetrics(n *Node) *expiryMetrics {
+	return &expiryMetrics{n, prometheus.NewDesc("ilion_certificate_expiry_timestamp_seconds",
+		"When a certificate of this node expires, in seconds since 1970.", []string{"option"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (m *expiryMetrics) Describe(out chan<- *prometheus.Desc) { out <- m.desc }
+
+// Collect implements prometheus.Collector.
+func (m *expiryMetrics) Collect(out chan<- prometheus.Metric) {
+	for _, l := range *m.n.certificates.lifetimes.Load() {
+		out <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(l.until.Unix()), l.option)
+	}
+}

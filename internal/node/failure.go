@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// explainFailure says what a failure of the disk means for the data directory.
+func explainFailure(data string, err error) error {
+	switch {
+	case data == "":
+		return err
+	case errors.Is(err, syscall.ENOSPC): // whichever file met it first
+		return fmt.Errorf("the disk of %s is full: nothing that was acknowledged is lost, the node can be started when there "+
+			"is more space: %w", data, err)
+	case errors.Is(err, partition.ErrStopped):
+		return fmt.Errorf("data directory %s: %w", data, err)
+	}
+	return err
+}

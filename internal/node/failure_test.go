@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
+)
+
+// TestFullDisk proves that a full disk ends a node with the same text whichever store meets it first.
+func TestFullDisk(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: "/data/raft/000007.log", Err: syscall.ENOSPC}
+	for _, err := range []error{full, fmt.Errorf("%w: %w", raftlog.ErrStopped, full),
+		fmt.Errorf("%w: %w", partition.ErrStopped, full)} {
+		got := explainFailure("/data", err).Error()
+		if !strings.HasPrefix(got, "the disk of /data is full: nothing that was acknowledged is lost") {
+			t.Errorf("%v: %s", err, got)
+		}
+	}
+	if got := explainFailure("/data", partition.ErrStopped).Error(); !strings.HasPrefix(got, "data directory /data: ") {
+		t.Errorf("another failure: %s", got)
+	}
+}
