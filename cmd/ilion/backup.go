@@ -21,9 +21,9 @@ import (
 )
 
 type backupCommand struct {
-	Make   backupMakeCommand   `cmd:"" default:"withargs" name:"make" help:"Make a backup of a cluster that runs, of one moment."`
+	Make   backupMakeCommand   `cmd:"" default:"withargs" name:"make" help:"Make a backup of a running cluster (the default command)."`
 	List   backupListCommand   `cmd:"" help:"List the backups of a place."`
-	Verify backupVerifyCommand `cmd:"" help:"Read back all of a backup, and of the archive, and compare them with their digests."`
+	Verify backupVerifyCommand `cmd:"" help:"Read back all backups and the archive, and compare their digests."`
 	Follow backupFollowCommand `cmd:"" help:"Archive a cluster for as long as it runs: any second can be restored."`
 	Prune  backupPruneCommand  `cmd:"" help:"Remove old backups, old parts of an archive, and files that nobody needs."`
 	Key    backupKeyCommand    `cmd:"" help:"Make a key that encrypts backups, in a new file."`
@@ -31,8 +31,8 @@ type backupCommand struct {
 
 // transfer is what says how files are moved.
 type transfer struct {
-	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Partitions or files under way at a time."`
-	RateMB   int  `name:"rate" default:"50" placeholder:"MB" help:"Megabytes of rows in a second, at most; 0 is no bound."`
+	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Partitions or files under way at a time (default ${default})."`
+	RateMB   int  `name:"rate" default:"50" placeholder:"MB" help:"Megabytes of rows a second, at most; 0: no bound (default ${default})."`
 	Quiet    bool `name:"quiet" help:"Show no progress."`
 }
 
@@ -72,8 +72,8 @@ func (c *backupMakeCommand) Run(out io.Writer) error {
 	}
 	p := shown.last
 	fmt.Fprintf(out, "backup %s: the cluster as of %s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000 MST"))
-	fmt.Fprintf(out, "%s in %d files, of which %d were new (%s stored), in %s; writers waited %s\n", sizeText(p.Done),
-		p.Files, p.Sent, sizeText(p.SentBytes), time.Since(began).Round(time.Millisecond),
+	fmt.Fprintf(out, "%s in %s, of which %d were new (%s stored), in %s; writers waited %s\n", sizeText(p.Done),
+		counted(p.Files, "file"), p.Sent, sizeText(p.SentBytes), time.Since(began).Round(time.Millisecond),
 		taken.Still.Round(100*time.Microsecond))
 	return nil
 }
@@ -128,8 +128,8 @@ func (c *backupListCommand) Run(out io.Writer) error {
 type backupVerifyCommand struct {
 	place
 	From    string `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
-	ID      string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Which one; the newest if it is not said."`
-	Restore bool   `name:"restore" help:"Restore it into a scratch node, too, and compare what is there with the backup."`
+	ID      string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Only this one (default: all)."`
+	Restore bool   `name:"restore" help:"Restore the newest of them into a scratch node, too, and compare what is there with the backup."`
 	Scratch string `name:"scratch" placeholder:"DIR" help:"Where that node has its data (default: the directory for temporary files)."`
 	Quiet   bool   `name:"quiet" help:"Show no progress."`
 }
@@ -145,23 +145,54 @@ func (c *backupVerifyCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := backup.Newest(ctx, target, c.ID)
+	list, err := c.chosen(ctx, target)
 	if err != nil {
 		return err
 	}
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "verified"}
-	err = backup.Check(ctx, target, m, shown.show)
-	shown.end()
-	if err != nil {
-		return err
+	check := &backup.Checker{Target: target, Told: shown.show}
+	var failed []error
+	for _, m := range list {
+		err := check.Check(ctx, m)
+		shown.end()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("backup %s: %w", m.ID, err))
+			continue
+		}
+		fmt.Fprintf(out, "backup %s: all files are as they were written\n", m.ID)
 	}
-	fmt.Fprintf(out, "backup %s: %d different files, %s: all as they were written\n", m.ID, shown.last.Files,
+	fmt.Fprintf(out, "%s with %s, %s\n", counted(len(list), "backup"), counted(shown.last.Files, "different file"),
 		sizeText(shown.last.Done))
-	if err := verifyLog(ctx, out, target, shown); err != nil || !c.Restore {
+	failed = append(failed, verifyLog(ctx, out, target, shown))
+	if err := errors.Join(failed...); err != nil || !c.Restore {
 		return err
 	}
-	s := &scratch{dir: c.Scratch, target: target, manifest: m, quiet: c.Quiet, out: out}
+	s := &scratch{dir: c.Scratch, target: target, manifest: list[len(list)-1], quiet: c.Quiet, out: out}
 	return s.verify(ctx)
+}
+
+// chosen returns the backup with the ID that was given, or all backups, the oldest first.
+func (c *backupVerifyCommand) chosen(ctx context.Context, target backup.Target) (list []*archive.Manifest, err error) {
+	ids := []string{c.ID}
+	if c.ID == "" {
+		if ids, err = backup.List(ctx, target); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range ids {
+		m, err := backup.Load(ctx, target, id)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("there is no complete backup there")
+	}
+	return list, nil
 }
 
 // verifyLog reads back an archive, if there is one.
@@ -175,7 +206,7 @@ func verifyLog(ctx context.Context, out io.Writer, target backup.Target, shown *
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "archive: %d segments, %s: all as they were written\n", shown.last.Files,
+	fmt.Fprintf(out, "archive: %s, %s: all as they were written\n", counted(shown.last.Files, "segment"),
 		sizeText(shown.last.Done))
 	return showLog(out, log)
 }

@@ -10,12 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/node"
@@ -155,6 +157,10 @@ func (d door) askSocket(socket, method, path string) ([]byte, error) {
 	}
 	resp, err := d.send(&http.Transport{DialContext: dial}, method, "http://localhost"+path)
 	d.HTTP = socket
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, &noAnswer{fmt.Errorf("no node answers at %s: none runs on the data directory %s. Start it first, "+
+			"with ilion start", socket, filepath.Dir(socket))}
+	}
 	if err != nil {
 		return nil, d.unanswered(err)
 	}
@@ -202,6 +208,11 @@ func (d door) read(resp *http.Response) ([]byte, error) {
 				"certificate is of an authority of your own", d.HTTP, d.HTTP)
 		case resp.StatusCode == http.StatusNotFound && text == "404 page not found":
 			return nil, fmt.Errorf("the node at %s is of an older build, which cannot answer this: ask another node", d.HTTP)
+		case resp.Header.Get("x-ms-activity-id") != "":
+			return nil, fmt.Errorf("%s is the address of containers (REST): give the HTTP address of the node, which its "+
+				"option --http says (default %s)", d.HTTP, defaultHTTP)
+		case resp.StatusCode == http.StatusServiceUnavailable && (text == "" || strings.ContainsAny(text, "\n<")):
+			return nil, fmt.Errorf("the node at %s is starting, stopping or busy: try again", d.HTTP)
 		case text == "" || strings.ContainsAny(text, "\n<"):
 			return nil, fmt.Errorf("%s is not the HTTP address of a node: it answers %s", d.HTTP, resp.Status)
 		}

@@ -20,9 +20,9 @@ type backupFollowCommand struct {
 	place
 	To        string        `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Where the archive is kept, beside backups."`
 	Also      []string      `name:"also" placeholder:"HOST:PORT" help:"Other nodes, to ask where the first does not answer."`
-	Every     time.Duration `name:"every" default:"1s" placeholder:"TIME" help:"Time between two moments that can be restored."`
-	BaseEvery time.Duration `name:"base-every" default:"24h" placeholder:"TIME" help:"Time between backups that restores begin with."`
-	Keep      time.Duration `name:"keep" default:"168h" placeholder:"TIME" help:"How long any moment can be restored; 0 is forever."`
+	Every     time.Duration `name:"every" default:"1s" placeholder:"TIME" help:"Between two moments to restore (default ${default})."`
+	BaseEvery time.Duration `name:"base-every" default:"24h" placeholder:"TIME" help:"Between backups to start from (default ${default})."`
+	Keep      time.Duration `name:"keep" default:"168h" placeholder:"TIME" help:"How long moments stay; 0: forever (default ${default})."`
 }
 
 func (c *backupFollowCommand) check() error {
@@ -163,7 +163,7 @@ func showLog(out io.Writer, log *backup.Log) error {
 type backupPruneCommand struct {
 	place
 	From      string        `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
-	KeepLast  int           `name:"keep-last" placeholder:"N" help:"How many backups stay, the newest; those of archives do not count."`
+	KeepLast  int           `name:"keep-last" placeholder:"N" help:"Number of newest backups to keep; those of archives do not count."`
 	OlderThan time.Duration `name:"older-than" placeholder:"TIME" help:"How old a backup must be to be removed, such as 720h."`
 	Keep      time.Duration `name:"keep" placeholder:"TIME" help:"For how long any moment of an archive is to be restored."`
 	Dry       bool          `name:"dry-run" help:"Only say what would be removed."`
@@ -191,7 +191,7 @@ func (c *backupPruneCommand) Run(out io.Writer) error {
 	if c.Dry {
 		word = "would be removed"
 	}
-	fmt.Fprintf(out, "%d files %s\n", p.Removed, word)
+	fmt.Fprintf(out, "%s and %s %s\n", counted(p.Backups, "backup"), counted(p.Removed-p.Backups, "other file"), word)
 	if p.Busy {
 		fmt.Fprintln(out, "a backup is being made, or was stopped: files of rows stay until one is complete")
 	}

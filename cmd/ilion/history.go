@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -31,6 +32,11 @@ func (c *historyCommand) changes(ctx context.Context) ([]admin.ChangeStatus, err
 	if err := c.fetch(ctx, "/history", &all); err != nil {
 		return nil, err
 	}
+	if c.Table != "" {
+		if err := c.checkTable(ctx, all); err != nil {
+			return nil, err
+		}
+	}
 	changes := []admin.ChangeStatus{}
 	for i := range all {
 		if c.Table == "" || all[i].Table == c.Table {
@@ -38,6 +44,22 @@ func (c *historyCommand) changes(ctx context.Context) ([]admin.ChangeStatus, err
 		}
 	}
 	return changes, nil
+}
+
+// checkTable returns an error if there is no such table now, and none in the history.
+func (c *historyCommand) checkTable(ctx context.Context, all []admin.ChangeStatus) error {
+	if slices.ContainsFunc(all, func(ch admin.ChangeStatus) bool { return ch.Table == c.Table }) {
+		return nil
+	}
+	s, err := c.status(ctx)
+	if err != nil || slices.ContainsFunc(s.Tables, func(t admin.TableStatus) bool { return t.Name == c.Table }) {
+		return err
+	}
+	hint := ""
+	if _, err := time.ParseDuration(c.Table); err == nil {
+		hint = fmt.Sprintf("; a time to --watch is given as --watch=%s", c.Table)
+	}
+	return fmt.Errorf("there is no table %s: give KEYSPACE.TABLE%s", c.Table, hint)
 }
 
 func printHistory(out io.Writer, changes []admin.ChangeStatus) {

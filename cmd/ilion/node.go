@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -72,7 +74,7 @@ func (c *nodeOrder) give(out io.Writer, what, warning, question string) error {
 		if err != nil {
 			return err
 		}
-		if ok, err := confirmed(os.Stdin, out, s, c.Node, question); err != nil || !ok {
+		if err := confirmed(os.Stdin, out, s, c.Node, question); err != nil {
 			return err
 		}
 	}
@@ -161,44 +163,43 @@ func (t *timeLeft) after(bytes uint64, now time.Time) string {
 	return fmt.Sprintf(", about %s left", d.Round(time.Second))
 }
 
-// confirmed shows the nodes that are meant, which should be one, and asks whether to go on.
-func confirmed(in io.Reader, out io.Writer, s *admin.Status, name, question string) (bool, error) {
+// confirmed shows the node that is meant, and asks whether to go on. The error is errDeclined if the answer is no.
+func confirmed(in io.Reader, out io.Writer, s *admin.Status, name, question string) error {
+	var found []*admin.NodeStatus
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; strings.HasPrefix(n.ID, strings.ToLower(name)) {
-			fmt.Fprintf(
-				out,
-				"Node %s at %s is %s and has %d replicas, %s.\n",
-				n.ID[:min(8, len(n.ID))],
-				n.CQL,
-				n.State,
-				n.Replicas,
-				size(n.DiskBytes),
-			)
+			found = append(found, n)
 		}
 	}
+	if len(found) != 1 {
+		return fmt.Errorf("%d nodes have an identity that begins with %s: see ilion status", len(found), name)
+	}
+	n := found[0]
+	fmt.Fprintf(out, "Node %s at %s is %s and has %s, %s.\n", n.ID[:min(8, len(n.ID))], n.CQL, n.State,
+		counted(n.Replicas, "replica"), size(n.DiskBytes))
 	return agreed(in, out, question)
 }
 
-// agreed says what is about to happen, and asks whether to go on.
-func agreed(in io.Reader, out io.Writer, what string) (bool, error) {
+// errDeclined says that the user answered no. It makes the command exit with 1, so that a script that goes on after the
+// command does not take it for done.
+var errDeclined = errors.New("nothing was done")
+
+// agreed says what is about to happen, and asks whether to go on. The error is errDeclined if the answer is no.
+func agreed(in io.Reader, out io.Writer, what string) error {
 	fmt.Fprint(out, what, " Go on? [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return err
 	}
 	answer := strings.ToLower(strings.TrimSpace(line))
 	if answer != "y" && answer != "yes" {
-		fmt.Fprintln(out, "Nothing was done.")
-		return false, nil
+		return errDeclined
 	}
-	return true, nil
+	return nil
 }
 
-// isTerminal reports whether somebody sits at the other end of a file.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+// isTerminal reports whether a file is a terminal. Other character devices, such as /dev/null, are not.
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // order gives an order about a node, which whoever is asked passes on.
 func (d door) order(out io.Writer, what, node string) error {

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,15 +21,39 @@ func TestConfirmed(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "\n": false, "": false,
 		"n\n": false, "yep\n": false} {
 		var out strings.Builder
-		ok, err := confirmed(strings.NewReader(answer), &out, s, "ABCD", "It is taken out of the cluster for good.")
-		if err != nil || ok != want {
-			t.Errorf("%q: %v, %v", answer, ok, err)
+		err := confirmed(strings.NewReader(answer), &out, s, "ABCD", "It is taken out of the cluster for good.")
+		if want && err != nil || !want && !errors.Is(err, errDeclined) {
+			t.Errorf("%q: %v", answer, err)
 		}
 		text := out.String()
 		if !strings.Contains(text, "Node abcd1234 at 127.0.0.1:9042 is up and has 12 replicas") ||
 			strings.Contains(text, "9999") {
 			t.Errorf("the question: %s", text)
 		}
+	}
+}
+
+// TestUnknownNode proves that the question is not asked unless one node is meant.
+func TestUnknownNode(t *testing.T) {
+	s := &admin.Status{Nodes: []admin.NodeStatus{{ID: "abcd1234"}, {ID: "abcd9999"}}}
+	for _, name := range []string{"ffff", "abcd"} {
+		var out strings.Builder
+		if err := confirmed(strings.NewReader("y\n"), &out, s, name, "It is taken out."); err == nil || out.Len() > 0 {
+			t.Errorf("%s: %v, %q", name, err, &out)
+		}
+	}
+}
+
+// TestNullDeviceIsNoTerminal proves that a command with /dev/null as its input asks nothing, and does not take the
+// missing answer for success.
+func TestNullDeviceIsNoTerminal(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if isTerminal(f) {
+		t.Errorf("%s is taken for a terminal", os.DevNull)
 	}
 }
 

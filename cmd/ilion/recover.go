@@ -74,7 +74,7 @@ func (c *recoverHereCommand) Run(out io.Writer) error {
 		return err
 	}
 	if !c.Yes {
-		if ok, err := agreed(os.Stdin, out, "There is no way back."); err != nil || !ok {
+		if err := agreed(os.Stdin, out, "There is no way back."); err != nil {
 			return errors.Join(err, os.Remove(c.Plan))
 		}
 	}
@@ -142,7 +142,7 @@ func (c *recoverApplyCommand) Run(out io.Writer) error {
 	}
 	if !c.Yes {
 		p.Print(out)
-		if ok, err := agreed(os.Stdin, out, "\nThere is no way back."); err != nil || !ok {
+		if err := agreed(os.Stdin, out, "\nThere is no way back."); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -52,12 +53,15 @@ func (c *restoreCommand) Run(out io.Writer) error {
 	shown.end()
 	if err != nil {
 		if shown.last.Files > 0 {
-			return fmt.Errorf("%w (what was restored stays: the same command goes on with it)", err)
+			return fmt.Errorf("%w (what was restored stays: run the same command again to resume)", err)
+		}
+		if errors.As(err, new(*noAnswer)) {
+			return fmt.Errorf("%w. A backup is restored into a running node or cluster", err)
 		}
 		return err
 	}
-	fmt.Fprintf(out, "%d tables as of %s, %s in %d files, in %s\n", len(tables),
-		m.Moment.Format("2006-01-02 15:04:05.000 MST"), sizeText(shown.last.Done), shown.last.Files,
+	fmt.Fprintf(out, "%s as of %s, %s in %s, in %s\n", counted(len(tables), "table"),
+		m.Moment.Format("2006-01-02 15:04:05.000 MST"), sizeText(shown.last.Done), counted(shown.last.Files, "file"),
 		time.Since(began).Round(time.Millisecond))
 	return nil
 }

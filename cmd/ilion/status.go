@@ -47,6 +47,9 @@ func (d *door) parse(body []byte) (*admin.Status, error) {
 
 func printStatus(out io.Writer, s *admin.Status) {
 	fmt.Fprintf(out, "Cluster %s, schema %s\n", s.Cluster, s.Schema)
+	if s.Software != "" { // earlier builds do not tell it
+		fmt.Fprintf(out, "Ilion %s, feature level %d\n", s.Software, s.Level)
+	}
 	if len(s.Nodes) == 0 {
 		fmt.Fprintf(out, "One node, which stands alone: CQL at %s, data in %s, %s\n", s.CQL, s.Data, size(s.DiskBytes))
 	} else {
@@ -56,7 +59,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	for _, t := range s.Tables {
 		partitions += len(t.Partitions)
 	}
-	fmt.Fprintf(out, "\n%d tables in %d physical partitions\n", len(s.Tables), partitions)
+	fmt.Fprintf(out, "\n%s in %s\n", counted(len(s.Tables), "table"), counted(partitions, "physical partition"))
 	printChanges(out, s.Changes)
 	for _, note := range s.Notes {
 		fmt.Fprintln(out, "Note: "+note)

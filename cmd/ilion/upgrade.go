@@ -19,9 +19,8 @@ func (c *upgradeCommand) Run(out io.Writer) error {
 		if !isTerminal(os.Stdin) {
 			return &usageError{"no node can go back to the build before: say --yes where there is no terminal to ask at"}
 		}
-		if ok, err := agreed(os.Stdin, out,
-			"The cluster uses what its build brings, and no node can go back to the build before."); err != nil ||
-			!ok {
+		if err := agreed(os.Stdin, out,
+			"The cluster uses what its build brings, and no node can go back to the build before."); err != nil {
 			return err
 		}
 	}

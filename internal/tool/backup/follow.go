@@ -191,7 +191,7 @@ func (f *Follower) prune(ctx context.Context) {
 	if err := p.Prune(ctx); err != nil && ctx.Err() == nil {
 		f.say("what is older than %s was not removed: %v", f.Keep, err)
 	} else if p.Removed > 0 {
-		f.say("%d files that nobody needs any more were removed", p.Removed)
+		f.say("files that are not needed any more were removed: %d", p.Removed)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 )
@@ -61,8 +62,11 @@ func ReadKey(path string) (*Key, error) {
 // MakeKey makes a key in a new file that only its owner may read.
 func MakeKey(path string) (*Key, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) { // it may be the only key that reads old backups
+		return nil, fmt.Errorf("%s exists already, and a key is never overwritten: give another file", path)
+	}
 	if err != nil {
-		return nil, err // one that is there may be the only one that reads old backups
+		return nil, err
 	}
 	secret := make([]byte, keyBytes)
 	_, _ = rand.Read(secret) // never fails

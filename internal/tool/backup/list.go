@@ -88,36 +88,3 @@ func read(ctx context.Context, t Target, f archive.File) ([]byte, error) {
 	}
 	return archive.Unpack(f.Name, data)
 }
-
-// Check reads all files of a backup, and compares them with what the manifest says. told, if not nil, hears of each.
-func Check(ctx context.Context, t Target, m *archive.Manifest, told func(p Progress)) error {
-	seen := map[string]bool{}
-	var files []archive.File
-	var p Progress
-	m.Files(func(f archive.File) {
-		if !seen[f.Name] {
-			seen[f.Name] = true
-			files = append(files, f)
-			p.All += f.Bytes
-		}
-	})
-	for _, f := range files {
-		plain, err := read(ctx, t, f)
-		if err != nil {
-			return err
-		}
-		records := 0
-		if err := archive.Each(plain, func(_, _ []byte) error { records++; return nil }); err != nil {
-			return fmt.Errorf("file %s: %w", f.Name, err)
-		}
-		if records != f.Records || int64(len(plain)) != f.Bytes {
-			return fmt.Errorf("file %s: %w: it has %d records, the manifest says %d", f.Name, archive.ErrDamaged,
-				records, f.Records)
-		}
-		p.Files++
-		if p.Done += f.Bytes; told != nil {
-			told(p)
-		}
-	}
-	return nil
-}

@@ -307,7 +307,7 @@ func TestPrune(t *testing.T) {
 				if !m.Followed {
 					left++
 				}
-				if err := Check(t.Context(), p.target, m, nil); err != nil {
+				if err := (&Checker{Target: p.target}).Check(t.Context(), m); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}

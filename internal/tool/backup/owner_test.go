@@ -150,7 +150,7 @@ func TestHostileRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m, err = Newest(ctx, target, ""); err == nil {
-			err = Check(ctx, target, m, nil)
+			err = (&Checker{Target: target}).Check(ctx, m)
 		}
 		if err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
 			t.Errorf("%s: %v", name, err)

@@ -5,6 +5,8 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -28,8 +30,10 @@ type Pruner struct {
 	// Told hears of each name that is removed, if it is not nil.
 	Told func(name string)
 
-	// Removed counts what was removed. Busy says that no files were, because a backup is being made, or was stopped.
+	// Removed counts the files that were removed, Backups the backups among them. Busy says that no files of rows were,
+	// because a backup is being made, or was stopped.
 	Removed int
+	Backups int
 	Busy    bool
 }
 
@@ -54,8 +58,12 @@ func (p *Pruner) Prune(ctx context.Context) error {
 	}
 	gone := p.backups(ids, manifests)
 	bases, segments := p.archived(l)
+	if err := complete(ctx, p.Target, without(manifests, gone, bases)); err != nil {
+		return fmt.Errorf("%w. Nothing was removed: make a new backup, or remove that one by hand", err)
+	}
 	for _, id := range append(gone, bases...) { // before their files, and before the log that goes on from them
 		delete(manifests, id)
+		p.Backups++
 		if err := p.remove(ctx, manifestName(id)); err != nil {
 			return err
 		}
@@ -66,6 +74,17 @@ func (p *Pruner) Prune(ctx context.Context) error {
 		}
 	}
 	return p.files(ctx, manifests)
+}
+
+// without returns the manifests that stay.
+func without(manifests map[string]*archive.Manifest, gone ...[]string) map[string]*archive.Manifest {
+	out := maps.Clone(manifests)
+	for _, ids := range gone {
+		for _, id := range ids {
+			delete(out, id)
+		}
+	}
+	return out
 }
 
 func (p *Pruner) remove(ctx context.Context, name string) error {

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/ilion-db/ilion/internal/model/archive"
+)
+
+// Checker reads the files of backups and compares them with their manifests. A file that several backups share is read
+// once.
+type Checker struct {
+	Target Target
+	// Told hears of each file, if it is not nil.
+	Told func(p Progress)
+
+	progress Progress
+	// checked are the files that were read, with what is wrong with them.
+	checked map[string]error
+}
+
+// Check reads all files of a backup. The error is the first one that it meets: a file is missing, or damaged.
+func (c *Checker) Check(ctx context.Context, m *archive.Manifest) error {
+	if c.checked == nil {
+		c.checked = map[string]error{}
+	}
+	var fresh []archive.File
+	var failure error
+	seen := map[string]bool{}
+	m.Files(func(f archive.File) {
+		err, known := c.checked[f.Name]
+		if failure == nil {
+			failure = err
+		}
+		if !known && !seen[f.Name] {
+			seen[f.Name] = true
+			fresh = append(fresh, f)
+			c.progress.All += f.Bytes
+		}
+	})
+	for _, f := range fresh {
+		err := checkFile(ctx, c.Target, f)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if c.checked[f.Name] = err; err != nil && failure == nil {
+			failure = err
+		}
+		c.progress.Files++
+		if c.progress.Done += f.Bytes; c.Told != nil {
+			c.Told(c.progress)
+		}
+	}
+	return failure
+}
+
+func checkFile(ctx context.Context, t Target, f archive.File) error {
+	plain, err := read(ctx, t, f)
+	if err != nil {
+		return err
+	}
+	records := 0
+	if err := archive.Each(plain, func(_, _ []byte) error { records++; return nil }); err != nil {
+		return fmt.Errorf("file %s: %w", f.Name, err)
+	}
+	if records != f.Records || int64(len(plain)) != f.Bytes {
+		return fmt.Errorf("file %s: %w: it has %d records, the manifest says %d", f.Name, archive.ErrDamaged, records,
+			f.Records)
+	}
+	return nil
+}
+
+// complete returns an error if a file of one of the manifests is missing. It reads names only.
+func complete(ctx context.Context, t Target, manifests map[string]*archive.Manifest) (err error) {
+	names, err := t.List(ctx, "files/")
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[path.Base(name)] = true
+	}
+	for id, m := range manifests {
+		m.Files(func(f archive.File) {
+			if !there[f.Name] && err == nil {
+				err = fmt.Errorf("backup %s is not complete: file %s is missing", id, f.Name)
+			}
+		})
+	}
+	return err
+}
