@@ -144,7 +144,7 @@ func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	cmd := exec.Command("ilion", adapt(words, args[2:])...)
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = append(os.Environ(), "TMPDIR="+ts.MkAbs("."), "ILION_REST=off")
+	cmd.Env = append(os.Environ(), "TMPDIR="+ts.MkAbs("."), "ILION_START_REST=off")
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	stdout, err := cmd.StdoutPipe()

@@ -40,7 +40,7 @@ type commands struct {
 	Advise       adviseCommand       `cmd:"" help:"Say what is wrong with the design of tables, and what else would come to."`
 	Verify       verifyCommand       `cmd:"" help:"Compare views and indexes with their tables, and repair them."`
 	Backup       backupCommand       `cmd:"" help:"Make, list and verify backups of a cluster."`
-	Restore      restoreCommand      `cmd:"" help:"Restore a backup, or a keyspace or a table of it."`
+	Restore      restoreCommand      `cmd:"" help:"Restore a backup, or a keyspace or a table of it, into a running cluster."`
 	Recover      recoverCommand      `cmd:"" help:"Make a cluster of what is left when a majority of disks is lost for ever."`
 	Keys         keysCommand         `cmd:"" help:"Show the keys that clients of containers sign their requests with."`
 	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what the build that all its nodes run brings: no way back."`
@@ -68,7 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exited = code }),
 		kong.UsageOnError(),
-		kong.DefaultEnvars("ILION"),
+		kong.PostBuild(environmentVariables),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("ILION_REST", "off") // there is one default address on the machine
+			e.Setenv("ILION_START_REST", "off") // there is one default address on the machine
 			return nil
 		},
 	})

@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/ilion-db/ilion/internal/node"
 )
 
@@ -75,11 +77,17 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 
 // Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process at once. SIGHUP has it read
 // its certificates again.
-func (c *startCommand) Run(out io.Writer) error {
-	o, err := c.options(newLogger(c.LogFormat, c.LogLevel))
+func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
+	if err := checkEnvironment(line); err != nil {
+		return err
+	}
+	log := newLogger(c.LogFormat, c.LogLevel)
+	logEnvironment(line, log)
+	o, err := c.options(log)
 	if err != nil {
 		return err
 	}
+	o.File = c.Config
 	node.TuneRuntime(o)
 	ownFiles()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -11,7 +11,7 @@ CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
 ilion=${ILION:-$work/ilion}
 config=$work/config.yaml
 printf "${CONFIG-splits:\n  request_units_per_second: -1\n}" >"$config" # partitions stay as a cell has them
-export ILION_JOIN_SECRET_FILE=$work/join-secret
+export ILION_START_JOIN_SECRET_FILE=$work/join-secret
 pin=(env)
 pids=()
 stop() {

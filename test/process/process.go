@@ -110,7 +110,7 @@ func Secret() []byte { return bytes.TrimSpace(secret) }
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Binary(t), args...)
-	cmd.Env = append(os.Environ(), "ILION_JOIN_SECRET_FILE="+secretFile(t), "ILION_REST=off")
+	cmd.Env = append(os.Environ(), "ILION_START_JOIN_SECRET_FILE="+secretFile(t), "ILION_START_REST=off")
 	return cmd
 }
 
