@@ -331,9 +331,10 @@ func TestLatchHoldsBackBlindWrites(t *testing.T) {
 	})
 }
 
-// TestAdmittedUnderMutex proves that a write is judged under the mutex of its stripe, in which it is proposed then, also
-// one that had to wait for a latch. A split, a merge and a requirement of a schema change what is admitted, wait until
-// all have left the mutexes (latches.pass), and rely on nothing being proposed after that that was admitted before.
+// TestAdmittedUnderMutex proves that a write is judged under the mutex of its stripe, in which it is proposed then,
+// also one that had to wait for a latch. A split, a merge and a requirement of a schema change what is admitted and
+// wait until all have left the mutexes (latches.pass). They rely on nothing being proposed after that which was
+// admitted before.
 func TestAdmittedUnderMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
