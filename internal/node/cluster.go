@@ -69,6 +69,7 @@ type cluster struct {
 	strangers *membership.Strangers
 	member    *membership.Member
 	orders    *membership.Orders
+	leavers   leavers
 }
 
 // newCluster opens what the node needs to talk to others. Nothing arrives before listen.
@@ -339,6 +340,7 @@ func (c *cluster) start() {
 	c.run(func() { c.peers.Run(c.ctx) })
 	c.loops.Start(c.ctx, c.run)
 	c.run(func() { c.member.FollowDisks(c.ctx) })
+	c.run(func() { c.followLeavers(c.ctx) })
 	c.run(func() { c.member.Weigh(c.ctx) })
 	presence := &membership.Presence{Records: n.records, Self: n.record}
 	c.run(func() {

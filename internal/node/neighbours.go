@@ -88,11 +88,7 @@ func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
 	default:
 		return
 	}
-	if n := c.n.records.State().Node(node); n != nil {
-		if a, ok := endpoint(n).Address(c.n.info.RPC); ok {
-			c.n.cql.StatusChanged(a, alive)
-		}
-	}
+	c.tellStatus(node, alive)
 }
 
 // endpoints are the other nodes, for drivers.

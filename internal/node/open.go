@@ -158,7 +158,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 				usersSubject: c.answerUsers, lendSubject: c.answerLend, backupSubject: c.answerBackup,
 				sessionsSubject: tell(c, n.sessionsHere), cancelSubject: tell(c, n.cancelHere),
 				slowSubject: tell(c, n.slowHere), tablesSubject: tell(c, n.tablesHere),
-				leaderSubject: tell(c, n.leaderHere),
+				leaderSubject: tell(c, n.leaderHere), leavingSubject: c.hearLeaving,
 			},
 		}
 	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {

@@ -124,7 +124,7 @@ func (n *Node) serve() error {
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.gated.Store(n.cql)
-	n.closers = append(n.closers, n.drain)
+	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails before drain
 	n.inBackground(n.views.Run)
 	n.inBackground(n.builder.Run)
 	if err := n.ensureRoles(); err != nil {
@@ -132,7 +132,12 @@ func (n *Node) serve() error {
 	}
 	if n.cluster != nil {
 		n.cluster.start()
-		n.closers = append(n.closers, n.cluster.stop, n.cluster.handover)
+		n.closers = append(n.closers, n.cluster.stop)
+	}
+	// Clients are served by a node that leads nothing any more and still knows all others, until they have gone.
+	n.closers = append(n.closers, n.drain)
+	if n.cluster != nil {
+		n.closers = append(n.closers, n.cluster.handover)
 	}
 	n.inBackground(n.replayer.Run)
 	n.wg.Go(func() {
@@ -179,8 +184,11 @@ func (n *Node) clientClosed(remote netip.AddrPort, reason error) {
 		slog.String("reason", reason.Error()))
 }
 
-// drain lets the requests under way finish and closes all client connections.
+// drain closes each connection of a client when it is idle: see cql.Server.Shutdown.
 func (n *Node) drain() error {
+	if n.cluster != nil {
+		n.cluster.tellLeaving()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	n.cql.Shutdown(ctx)

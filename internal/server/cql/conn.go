@@ -107,8 +107,11 @@ type conn struct {
 	arriving *list.Element
 	seen     int64
 	idle     int
-	// leaving is set when Shutdown has made the connection read no more requests.
-	leaving atomic.Bool
+	// leaving is set when the connection knows of Shutdown. Then idleReads counts the reads since the last request or
+	// answer that have timed out, the next of them at idleUntil.
+	leaving   atomic.Bool
+	idleReads int
+	idleUntil time.Time
 
 	// tasks are workers and flushers; none is added once closed.
 	tasks sync.WaitGroup
@@ -157,12 +160,10 @@ func (c *conn) serve() error {
 		if clear, ok := errors.AsType[tls.RecordHeaderError](err); ok && clear.Conn != nil {
 			c.refuseClear(clear.RecordHeader)
 		}
-		if err != nil && c.srv.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
-			if busy := c.answerAll(); busy {
-				c.leaving.Store(true)
-				linger(c.nc)
+		if err != nil {
+			if err = c.timedOut(err); err == nil {
+				continue
 			}
-			err = errClosing
 		}
 		if c.receiving && errors.Is(err, os.ErrDeadlineExceeded) {
 			err = errSlowSender
@@ -177,6 +178,12 @@ func (c *conn) serve() error {
 		}
 		if err != nil {
 			c.fail(err)
+			break
+		}
+		if c.srv.draining.Load() && !c.leave() {
+			c.answerAll()
+			linger(c.nc)
+			c.fail(errClosing)
 			break
 		}
 	}
@@ -216,17 +223,6 @@ func (c *conn) finishRead() {
 	}
 	c.releaseInput(false)
 	c.drain()
-}
-
-// answerAll waits until the answers to all requests are written, and reports whether there were any.
-func (c *conn) answerAll() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	owing := func() bool { return c.pending.Load() > 0 || c.writing || c.scheduled || len(c.out.Buf) > 0 }
-	busy := owing()
-	c.flush()
-	c.wait(owing)
-	return busy
 }
 
 // fail ends the connection; the first reason counts. It may be called by anybody.

@@ -37,8 +37,9 @@ type Server struct {
 
 	// relieving is set while slow clients are looked for from time to time.
 	relieving atomic.Bool
-	// draining tells connections to read no more.
-	draining atomic.Bool
+	// draining tells connections to end when they are idle. leavingSince is when Shutdown set it.
+	draining     atomic.Bool
+	leavingSince time.Time
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -217,35 +218,6 @@ func (s *Server) refuse(nc net.Conn, remote netip.AddrPort, why string) {
 	w.End()
 	_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = nc.Write(w.Buf)
-}
-
-// Shutdown stops accepting connections and requests, and waits until every client has the answers to the requests it
-// was read, or ctx ends. Then it closes everything.
-func (s *Server) Shutdown(ctx context.Context) {
-	s.stopListening()
-	s.draining.Store(true)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for s.interrupt() && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
-	s.Close()
-}
-
-// interrupt wakes the connections that wait for input; false if there is no connection left.
-func (s *Server) interrupt() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	for c := range s.conns {
-		if !c.leaving.Load() {
-			_ = c.nc.SetReadDeadline(now) // again and again: the end of a handshake takes it back
-		}
-	}
-	return len(s.conns) > 0
 }
 
 func (s *Server) stopListening() {

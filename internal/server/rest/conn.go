@@ -49,15 +49,17 @@ type conn struct {
 	known, last bool
 
 	mu sync.Mutex
-	// idle says that no request has begun. mu guards it.
+	// idle says that no request has begun, and turn counts requests. mu guards them.
 	idle bool
+	turn uint64
+	// idleFrom is when interrupt first saw the connection idle, and idleTurn the request before that. They belong to
+	// Shutdown.
+	idleFrom time.Time
+	idleTurn uint64
 }
 
-var (
-	errDraining = errors.New("the server takes no more requests")
-	errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooLarge,
-		Message: "The headers of the request are too large: they may have 65536 bytes."}
-)
+var errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooLarge,
+	Message: "The headers of the request are too large: they may have 65536 bytes."}
 
 func newConn(s *Server, g *guest) *conn {
 	c := &conn{server: s, guest: g, nc: g}
@@ -123,9 +125,7 @@ func (c *conn) await(first bool) error {
 			return err
 		}
 	}
-	if !c.setIdle(true) {
-		return errDraining
-	}
+	c.setIdle(true)
 	n, err := c.nc.Read(c.in)
 	c.setIdle(false)
 	if c.w = n; n > 0 {
@@ -141,21 +141,29 @@ func (c *conn) begin() {
 	}
 }
 
-// setIdle says whether a request has begun. It is false where none may begin any more.
-func (c *conn) setIdle(idle bool) bool {
+// setIdle notes whether a request has begun.
+func (c *conn) setIdle(idle bool) {
 	c.mu.Lock()
-	c.idle = idle
-	c.mu.Unlock()
-	return !idle || !c.server.draining.Load()
-}
-
-// interrupt ends the connection if no request has begun.
-func (c *conn) interrupt() {
-	c.mu.Lock()
-	if c.idle {
-		_ = c.guest.SetReadDeadline(time.Now())
+	if c.idle = idle; !idle {
+		c.turn++
 	}
 	c.mu.Unlock()
+}
+
+// interrupt ends the connection if no request has begun for Server.idleGap. The answer to a request that comes before
+// that says that the connection ends: so a client hears of it in a way that loses nothing.
+func (c *conn) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	switch {
+	case !c.idle:
+		c.idleFrom = time.Time{}
+	case c.idleFrom.IsZero() || c.idleTurn != c.turn:
+		c.idleFrom, c.idleTurn = now, c.turn
+	case now.Sub(c.idleFrom) >= c.server.idleGap:
+		_ = c.guest.SetReadDeadline(now)
+	}
 }
 
 // readWithin has reads fail after about a time, of which a quarter may be gone: timers cost more than they are worth.
@@ -217,7 +225,7 @@ func (c *conn) head(first bool) error {
 			}
 			c.r += end
 			c.left, c.chunks, c.awaited = r.Length, httpwire.Body{}, r.Continue
-			c.last = r.Close || c.server.draining.Load()
+			c.last = r.Close
 			return nil
 		}
 		looked = len(data)

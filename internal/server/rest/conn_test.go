@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // line is a connection of a client that writes what it likes.
@@ -340,8 +341,8 @@ func get1(c net.Conn, request string) {
 	}
 }
 
-// TestGracefulStop proves that a server that is to end answers requests that have come, says that the connection ends
-// with that, ends idle connections at once, and takes no others.
+// TestGracefulStop proves that a server that is to end answers requests that have come, also one on a connection that
+// was idle, says with the last of them that the connection ends, and ends idle connections.
 func TestGracefulStop(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	s := newSurface(t, Options{})
@@ -350,30 +351,39 @@ func TestGracefulStop(t *testing.T) {
 		<-leave
 		return func() {}, true
 	}
-	idle, busy := s.dial(), s.dial()
+	s.server.idleGap = time.Minute // the test may take long
+	idle, busy, late := s.dial(), s.dial(), s.dial()
 	busy.send(s.text(get, "/", http11, "", "") + s.text(get, "/", http11, "", ""))
 	<-entered
 	stopped := make(chan error)
 	go func() { stopped <- s.server.Shutdown(context.Background()) }()
-	idle.ended("idle")
+	poll.Until(t, "the stop", s.server.draining.Load)
+	late.send(s.text(get, "/", http11, "", ""))
+	<-entered
 	leave <- true
-	if r, _ := busy.answer(get); r.StatusCode != 200 {
-		t.Errorf("%d", r.StatusCode)
+	leave <- true
+	if r, _ := late.answer(get); r.StatusCode != 200 || !r.Close {
+		t.Errorf("a request after the stop began: %d, close %v", r.StatusCode, r.Close)
 	}
-	// What had been sent before the server was to end may be answered, or not.
-	select {
-	case <-entered:
-		leave <- true
-		if r, _ := busy.answer(get); r.StatusCode != 200 || !r.Close {
-			t.Errorf("%d, close %v", r.StatusCode, r.Close)
-		}
-	case err := <-stopped:
-		if err != nil {
-			t.Error(err)
-		}
-		return
+	late.ended("late")
+	if r, _ := busy.answer(get); r.StatusCode != 200 || r.Close {
+		t.Errorf("%d, close %v", r.StatusCode, r.Close)
+	}
+	<-entered
+	leave <- true
+	if r, _ := busy.answer(get); r.StatusCode != 200 || !r.Close {
+		t.Errorf("%d, close %v", r.StatusCode, r.Close)
 	}
 	busy.ended("busy")
+	_ = idle.Close()
+	http.DefaultClient.CloseIdleConnections() // that of newSurface
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	s = newSurface(t, Options{})
+	idle = s.dial()
+	go func() { stopped <- s.server.Shutdown(context.Background()) }()
+	idle.ended("idle")
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}

@@ -82,6 +82,9 @@ func (x *exchange) write(a *answer) {
 		out = httpwire.AppendField(out, f.name, x.values[f.begin:f.end])
 	}
 	out = append(out, alike...)
+	if s.draining.Load() && c.r == c.w { // what has arrived already is answered, too
+		c.last = true
+	}
 	switch {
 	case c.last:
 		out = append(out, "Connection: close\r\n"...)

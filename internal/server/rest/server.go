@@ -28,6 +28,8 @@ const (
 	// headerWait is how long a client may take to send a request's headers, requestWait for its body, and answerWait to
 	// read its answer.
 	headerWait, requestWait, answerWait = 10 * time.Second, 30 * time.Second, 2 * time.Minute
+	// stopGap is Server.idleGap.
+	stopGap = 250 * time.Millisecond
 )
 
 // Options bound and configure a Server. Zero values mean the defaults named with the fields.
@@ -111,7 +113,9 @@ type Server struct {
 	dates     httpwire.Dates
 	exchanges sync.Pool // of *exchange
 
-	// draining tells connections to take no more requests.
+	// idleGap is how long a connection has to be idle to be closed by Shutdown.
+	idleGap time.Duration
+	// draining tells connections to end with the answer to their next request.
 	draining atomic.Bool
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -129,7 +133,7 @@ const user = 1 << 31
 // New makes a server that has no listener yet.
 func New(engine Engine, scripts Scripts, o Options) *Server {
 	s := &Server{engine: engine, scripts: scripts, opts: o.withDefaults(), listeners: map[net.Listener]struct{}{},
-		conns: map[*conn]struct{}{}}
+		conns: map[*conn]struct{}{}, idleGap: stopGap}
 	s.guests.max, s.guests.perAddress, s.guests.stats = s.opts.ConnectionsMax, s.opts.AddressConnectionsMax, &s.stats
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -200,8 +204,8 @@ func (s *Server) accept(nc net.Conn) {
 	s.mu.Unlock()
 }
 
-// Shutdown takes no more requests and waits for the answers to those under way, until ctx ends. Then it ends all
-// connections, and returns when they have ended.
+// Shutdown takes no more connections, and ends the others with the answer to the request under way or the next one, or
+// when they are idle; all that are left when ctx ends. It returns when they have ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
