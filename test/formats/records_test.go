@@ -176,6 +176,8 @@ func records() []record {
 				Operand: []byte("operand")}}})},
 		record{"role", (&access.Role{Login: true, Low: true, ID: access.RoleID{1, 15: 2},
 			Credentials: 300}).Append(nil)},
+		record{"entry", command.AppendEntry(nil, &command.Entry{Kind: command.EntryTruncate, Epoch: 2,
+			ID: command.DedupeID{Coordinator: [16]byte{1}, Sequence: 9}})},
 	)
 }
 

@@ -52,6 +52,9 @@ type Entry struct {
 	Sweep  Sweep
 	// Indexes are those of the table whose entries EntryTruncate removes, too.
 	Indexes []uint32
+	// ID is the dedupe ID of an EntryTruncate, which replicas remember as they do those of writes; the zero value is
+	// none. It is of feature level 7.
+	ID DedupeID
 	// SchemaVersion is what EntryRequire asks for.
 	SchemaVersion uint64
 	Records       Records
@@ -91,7 +94,7 @@ type Records struct {
 
 // AppendEntry appends the encoded form of e.
 func AppendEntry(dst []byte, e *Entry) []byte {
-	a := entryHead(dst, e.Kind, e.Epoch, e.Span)
+	a := entryHead(dst, e.Kind, e.Epoch, e.Span, e.ID)
 	switch e.Kind {
 	case EntryWrite:
 		a.Null(e.Result)
@@ -122,16 +125,20 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 // The fields of an entry.
 const (
 	entrySpan = 1
+	entryID   = 2
 	// entryFields is the last one that this build knows.
-	entryFields = entrySpan
+	entryFields = entryID
 )
 
 // entryHead appends what all entries begin with.
-func entryHead(dst []byte, k EntryKind, epoch uint64, span keys.Span) appender {
+func entryHead(dst []byte, k EntryKind, epoch uint64, span keys.Span, id DedupeID) appender {
 	a := appender{append(dst, Version, byte(kindEntry), byte(k))}
 	a.Uint(epoch)
 	if span.Table != 0 {
 		a.Field(entrySpan, true, span.Append(nil))
+	}
+	if id != (DedupeID{}) {
+		a.Field(entryID, true, keys.AppendDedupeID(nil, id))
 	}
 	a.EndFields()
 	return a
@@ -141,23 +148,29 @@ func entryHead(dst []byte, k EntryKind, epoch uint64, span keys.Span) appender {
 func (r *reader) entryHead(e *Entry) {
 	e.Kind, e.Epoch = EntryKind(r.Byte()), r.Uint()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
-		if f.Number != entrySpan {
+		ok := true
+		switch f.Number {
+		case entrySpan:
+			var err error
+			e.Span, err = keys.DecodeSpan(f.Value)
+			ok = err == nil && e.Span.Table != 0
+		case entryID:
+			e.ID, ok = keys.DedupeIDOf(f.Value)
+			ok = ok && e.Kind == EntryTruncate
+		default:
 			r.unknown("a log entry", f, entryFields)
-			continue
 		}
-		span, err := keys.DecodeSpan(f.Value)
-		if err != nil || span.Table == 0 {
+		if !ok {
 			r.Fail()
 			return
 		}
-		e.Span = span
 	}
 }
 
 // BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one. epoch is the
 // partition's.
 func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
-	a := entryHead(dst, EntryWrite, epoch, keys.Span{})
+	a := entryHead(dst, EntryWrite, epoch, keys.Span{}, DedupeID{})
 	a.Null(result)
 	a.Uint(uint64(n))
 	return a.Writer

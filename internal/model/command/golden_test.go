@@ -76,6 +76,8 @@ func TestStoredBytes(t *testing.T) {
 			"0206010200027201d8040000000000000000016b0000e80700000100000d0000000000000001f401010176"},
 		{"entry: sweep", AppendEntry(nil, &log[2]), "0206020300d804180204090201610162"},
 		{"entry: truncate", AppendEntry(nil, &log[3]), "020603040305d80400010900020102"},
+		{"entry: truncate with an ID", AppendEntry(nil, &log[len(log)-1]),
+			"0206030405180100000000000000000000000000000000000000000000090000"},
 		{"entry: require", AppendEntry(nil, &log[5]), "0206040100808080808020"},
 		{"entry: records", AppendEntry(nil, &log[6]), "02060500000402016101016200"},
 		{"entry: feature", AppendEntry(nil, &log[7]), "0206060100ac02"},

@@ -115,11 +115,30 @@ type DedupeID struct {
 	Sequence    uint64
 }
 
+// partNumbers bounds the numbers of the parts of a batch. Those that nodes give to their commands are higher.
+const partNumbers = 1 << 32
+
+// MayBePart reports whether the id may be that of a part of an atomic batch: the batch's id and the number of the part.
+func (id DedupeID) MayBePart() bool { return id.Sequence < partNumbers }
+
+// DedupeIDOf returns the id that the rest of the key of a dedupe record names.
+func DedupeIDOf(rest []byte) (id DedupeID, ok bool) {
+	if len(rest) != len(id.Coordinator)+8 {
+		return id, false
+	}
+	copy(id.Coordinator[:], rest)
+	id.Sequence = binary.BigEndian.Uint64(rest[len(id.Coordinator):])
+	return id, true
+}
+
+// AppendDedupeID appends what DedupeIDOf reads.
+func AppendDedupeID(dst []byte, id DedupeID) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, id.Coordinator[:]...), id.Sequence)
+}
+
 // AppendDedupe appends the key of a dedupe record.
 func AppendDedupe(dst []byte, table uint32, tok token.Token, pk []byte, id DedupeID) []byte {
-	dst = append(AppendPartition(dst, table, tok, pk), Dedupe)
-	dst = append(dst, id.Coordinator[:]...)
-	return binary.BigEndian.AppendUint64(dst, id.Sequence)
+	return AppendDedupeID(append(AppendPartition(dst, table, tok, pk), Dedupe), id)
 }
 
 // AppendIndexValue appends the prefix of all entries of an index with a value.

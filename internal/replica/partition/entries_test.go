@@ -234,7 +234,7 @@ func TestWholeExtent(t *testing.T) {
 		narrower.Span.End = []byte{1}
 		for _, x := range []Extent{later, narrower, {}} {
 			var moved *WrongRange
-			if err := r.Truncate(t.Context(), x, nil, make(result, 1)); !errors.As(err, &moved) ||
+			if err := r.Truncate(t.Context(), x, Truncation{}, make(result, 1)); !errors.As(err, &moved) ||
 				moved.Epoch != now.Epoch {
 				t.Errorf("%s: truncate %+v: %v", name, x, err)
 			}
@@ -292,7 +292,7 @@ func TestTruncateRequireSweep(t *testing.T) {
 	}
 	r := w.replica(w.leader(p.ID), p.ID)
 	done := make(result, 1)
-	if err := r.Truncate(t.Context(), r.Extent(), nil, done); err != nil {
+	if err := r.Truncate(t.Context(), r.Extent(), Truncation{}, done); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -328,7 +328,7 @@ func TestTruncateRequireSweep(t *testing.T) {
 	follower := w.replica((w.leader(p.ID)+1)%3, p.ID)
 	w.until("the schema at a follower", func() bool { return follower.schema.Load() == 5 })
 	var moved *NotLeader
-	if err := follower.Truncate(t.Context(), r.Extent(), nil, done); !errors.As(err, &moved) {
+	if err := follower.Truncate(t.Context(), r.Extent(), Truncation{}, done); !errors.As(err, &moved) {
 		t.Errorf("a truncation at a follower: %v", err)
 	}
 }

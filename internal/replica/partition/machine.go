@@ -178,6 +178,9 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 		if a.unsynced != nil {
 			r.wide.Store(a.unsynced.number)
 		}
+		if e.ID != (command.DedupeID{}) {
+			r.ahead.ids = append(r.ahead.ids, e.ID)
+		}
 		return nil, a.batch.Truncate(r.ahead.meta.Span, e.Indexes)
 	case command.EntryRequire:
 		if a.outdated(r) {

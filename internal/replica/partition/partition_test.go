@@ -617,7 +617,7 @@ func TestRepeatAfterTruncate(t *testing.T) {
 		}
 		if i == 0 {
 			done := make(result, 1)
-			if err := r.Truncate(t.Context(), r.Extent(), nil, done); err != nil {
+			if err := r.Truncate(t.Context(), r.Extent(), Truncation{}, done); err != nil {
 				t.Fatal(err)
 			}
 			if err := <-done; err != nil {
@@ -641,7 +641,7 @@ func TestTruncateAndDrop(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(result, 1)
-	if err := r.Truncate(t.Context(), r.Extent(), nil, done); err != nil {
+	if err := r.Truncate(t.Context(), r.Extent(), Truncation{}, done); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -840,7 +840,7 @@ func TestTruncateTable(t *testing.T) {
 	truncated := make(result, 1)
 	wg.Go(func() {
 		for _, r := range h.Replicas() {
-			if err := r.Truncate(t.Context(), r.Extent(), nil, truncated); err != nil {
+			if err := r.Truncate(t.Context(), r.Extent(), Truncation{}, truncated); err != nil {
 				t.Error(err)
 				return
 			}

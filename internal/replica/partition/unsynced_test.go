@@ -30,7 +30,7 @@ func TestReadWaitsForSync(t *testing.T) {
 			return r.WriteAll(t.Context(), []Part{{Mutation: put("other", 1)}, {Mutation: put("k", 1)}}, done)
 		},
 		"truncate": func(_ *Host, r *Replica, done result) error {
-			return r.Truncate(t.Context(), r.Extent(), nil, done)
+			return r.Truncate(t.Context(), r.Extent(), Truncation{}, done)
 		},
 	}
 	for name, change := range writers {

@@ -236,10 +236,19 @@ func (r *Replica) SweepAlone(ctx context.Context, s *command.Sweep, done command
 	return err
 }
 
+// Truncation is what a TRUNCATE removes.
+type Truncation struct {
+	// Indexes are those of the table's indexes whose entries are removed, too.
+	Indexes []uint32
+	// Attempt, if not nil, has the dedupe ID of the truncation, and says what kind of attempt this is (Retried, Sent,
+	// Known). A truncation is applied once: a late attempt would remove rows that were written since.
+	Attempt *command.Mutation
+}
+
 // Truncate removes all rows, and their entries in the given indexes of the table, and completes done or returns an
 // error as Write does; *WrongRange unless the replica holds the extent x. Conditions must not see rows that are about
 // to go and write after they went, so all keys are latched until it is applied; blind writes are ordered by the log.
-func (r *Replica) Truncate(ctx context.Context, x Extent, indexes []uint32, done command.Completion) error {
+func (r *Replica) Truncate(ctx context.Context, x Extent, t Truncation, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
 	}
@@ -254,12 +263,31 @@ func (r *Replica) Truncate(ctx context.Context, x Extent, indexes []uint32, done
 	if err != nil {
 		return err
 	}
-	err = r.matches(x)
-	if err == nil {
-		e := &command.Entry{Kind: command.EntryTruncate, Epoch: x.Epoch, Span: x.Span, Indexes: indexes}
-		err = r.completing(e, done, release)
+	if err := r.matches(x); err != nil {
+		release()
+		return err
 	}
-	if err != nil {
+	e := &command.Entry{Kind: command.EntryTruncate, Epoch: x.Epoch, Span: x.Span, Indexes: t.Indexes}
+	if t.Attempt != nil {
+		applied, err := r.recent.enter(t.Attempt)
+		if applied || err != nil {
+			release()
+			if applied {
+				tellIndex(done, r.shown.Load())
+				done.Done(nil)
+			}
+			return err
+		}
+		if r.Level() >= feature.TruncationIDs {
+			e.ID = t.Attempt.Dedupe
+		}
+		id, unfreeze := t.Attempt.Dedupe, release
+		release = func() {
+			r.recent.leave(id)
+			unfreeze()
+		}
+	}
+	if err := r.completing(e, done, release); err != nil {
 		release()
 		return err
 	}

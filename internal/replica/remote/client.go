@@ -127,12 +127,20 @@ func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done com
 }
 
 // Truncate sends a truncation and returns; see partition.Replica.Truncate.
-func (r *Replica) Truncate(ctx context.Context, x partition.Extent, indexes []uint32, done command.Completion) error {
-	w := r.begin(ctx, kindTruncate)
+func (r *Replica) Truncate(ctx context.Context, x partition.Extent, t partition.Truncation,
+	done command.Completion) error {
+	kind := kindTruncate
+	if t.Attempt != nil {
+		kind = kindTruncateOnce
+	}
+	w := r.begin(ctx, kind)
 	w.done = done
-	*w.request = appendInt(appendExtent(*w.request, x), len(indexes))
-	for _, i := range indexes {
+	*w.request = appendInt(appendExtent(*w.request, x), len(t.Indexes))
+	for _, i := range t.Indexes {
 		*w.request = binary.AppendUvarint(*w.request, uint64(i))
+	}
+	if t.Attempt != nil {
+		*w.request = command.AppendMutation(*w.request, t.Attempt)
 	}
 	w.send()
 	return nil

@@ -68,6 +68,9 @@ func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id 
 	s.failRelay(to, id, err)
 }
 
+// relays reports whether a request of the kind is passed on, or was.
+func relays(kind byte) bool { return kind == kindRelay || kind == kindRelayed }
+
 // failRelay says what became of a request that was sent on. A node that could not be reached from here, either, did
 // nothing, and is as good as one that does not lead.
 func (s *Server) failRelay(to Responder, id topology.PartitionID, err error) {

@@ -91,8 +91,13 @@ func (f *fake) WriteAll(ctx context.Context, parts []partition.Part, done comman
 	return f.end(done, f.heard(ctx, appendParts(nil, parts)))
 }
 
-func (f *fake) Truncate(ctx context.Context, x partition.Extent, indexes []uint32, done command.Completion) error {
-	return f.end(done, f.heard(ctx, heardOf(x, indexes)))
+func (f *fake) Truncate(ctx context.Context, x partition.Extent, t partition.Truncation,
+	done command.Completion) error {
+	if t.Attempt != nil {
+		a := t.Attempt
+		return f.end(done, f.heard(ctx, heardOf(x, fmt.Sprint(t.Indexes, a.Dedupe.Sequence, a.Retried, a.Known))))
+	}
+	return f.end(done, f.heard(ctx, heardOf(x, t.Indexes)))
 }
 
 func (f *fake) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
@@ -285,7 +290,15 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 	},
 	"truncate": func(ctx context.Context, r *Replica) (any, error) {
 		d := newTold()
-		if err := r.Truncate(ctx, extent, []uint32{3, 1 << 20}, d); err != nil {
+		if err := r.Truncate(ctx, extent, partition.Truncation{Indexes: []uint32{3, 1 << 20}}, d); err != nil {
+			return nil, err
+		}
+		return d.wait().index, d.err
+	},
+	"truncate once": func(ctx context.Context, r *Replica) (any, error) {
+		d := newTold()
+		a := &command.Mutation{Dedupe: mutation().Dedupe, Retried: true, Known: 70}
+		if err := r.Truncate(ctx, extent, partition.Truncation{Indexes: []uint32{3}, Attempt: a}, d); err != nil {
 			return nil, err
 		}
 		return d.wait().index, d.err
@@ -311,9 +324,10 @@ func TestRequests(t *testing.T) {
 		"decide": {command.AppendConditional(nil, conditional()), "77 true 9 2 10240"},
 		"write all": {appendParts(nil, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}}),
 			uint64(77)},
-		"truncate": {"7 600[01,02) [3 1048576]", uint64(77)},
-		"require":  {"7 600[01,02) 11", nil},
-		"last":     {"7 600[01,02) {1 0 false}", int64(-42)},
+		"truncate":      {"7 600[01,02) [3 1048576]", uint64(77)},
+		"truncate once": {"7 600[01,02) [3] 6 true 70", uint64(77)},
+		"require":       {"7 600[01,02) 11", nil},
+		"last":          {"7 600[01,02) {1 0 false}", int64(-42)},
 		"change": {command.AppendRecords(nil,
 			&command.Records{Expect: 3, Put: []command.Record{{Key: []byte("k")},
 				{Key: []byte("l"), Value: []byte{}}}}), uint64(8)},

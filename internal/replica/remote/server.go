@@ -25,7 +25,7 @@ type Target interface {
 	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
 	Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
-	Truncate(ctx context.Context, x partition.Extent, indexes []uint32, done command.Completion) error
+	Truncate(ctx context.Context, x partition.Extent, t partition.Truncation, done command.Completion) error
 	Require(ctx context.Context, x partition.Extent, revision uint64) error
 	Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error)
 	Change(ctx context.Context, c command.Records) (version uint64, err error)
@@ -100,7 +100,7 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 		s.relay(ctx, from, &r, id, to)
 		return
 	case kind == kindRelayed:
-		if from = r.node(); r.Err() != nil || len(r.Rest()) == 0 || r.Rest()[0] >= kindRelay {
+		if from = r.node(); r.Err() != nil || len(r.Rest()) == 0 || relays(r.Rest()[0]) {
 			to.Fail(ErrMalformed) // once round is enough
 			return
 		}
@@ -120,7 +120,7 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	switch kind {
 	case kindRead:
 		s.read(ctx, target, from, &r, t, to)
-	case kindWrite, kindDecide, kindWriteAll, kindTruncate:
+	case kindWrite, kindDecide, kindWriteAll, kindTruncate, kindTruncateOnce:
 		s.write(ctx, target, kind, &r, t, to)
 	case kindRequire, kindLast, kindChange:
 		s.number(ctx, target, kind, &r, t, to)
@@ -257,13 +257,19 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 		if err == nil {
 			err = target.WriteAll(ctx, parts, w)
 		}
-	case kindTruncate:
-		x, indexes := r.extent(), []uint32(nil)
+	case kindTruncate, kindTruncateOnce:
+		x, t := r.extent(), partition.Truncation{}
 		for range r.Count(1) {
-			indexes = append(indexes, r.Uint32())
+			t.Indexes = append(t.Indexes, r.Uint32())
 		}
-		if err = r.End(); err == nil {
-			err = target.Truncate(ctx, x, indexes, w)
+		if err = r.Err(); kind == kindTruncate {
+			err = r.End()
+		} else if err == nil {
+			t.Attempt = &w.mutation
+			err = command.DecodeMutation(t.Attempt, r.Rest())
+		}
+		if err == nil {
+			err = target.Truncate(ctx, x, t, w)
 		}
 	}
 	if err != nil {

@@ -34,6 +34,8 @@ const (
 	kindChange
 	kindRelay
 	kindRelayed
+	// kindTruncateOnce is a kindTruncate that has an ID. It is of feature level 7.
+	kindTruncateOnce
 
 	// KindMax is the highest first byte of a request for this package; 1 is the lowest.
 	KindMax = 63

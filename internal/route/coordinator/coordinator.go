@@ -89,7 +89,7 @@ type Replica interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
 	Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error
-	Truncate(ctx context.Context, x partition.Extent, indexes []uint32, done command.Completion) error
+	Truncate(ctx context.Context, x partition.Extent, all partition.Truncation, done command.Completion) error
 }
 
 // Coordinator routes the commands of a node. It is safe for concurrent use.

@@ -273,7 +273,7 @@ func (r *fake) WriteAll(_ context.Context, parts []partition.Part, done command.
 	}, done.Done)
 }
 
-func (r *fake) Truncate(_ context.Context, x partition.Extent, _ []uint32, done command.Completion) error {
+func (r *fake) Truncate(_ context.Context, x partition.Extent, _ partition.Truncation, done command.Completion) error {
 	v := cmp.Or(r.ask("truncate", nil), r.whole(x))
 	return r.carry(v, func() {
 		for place, s := range r.f.rows {

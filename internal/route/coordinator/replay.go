@@ -133,7 +133,7 @@ func (c *Coordinator) leftAnywhere(ctx context.Context, table uint32) ([]*leftBa
 	var all []*leftBatches
 	_, err := c.everywhere(ctx, c.cluster.Batches.Table, &tableCommand{
 		what: "Reading unfinished batches from", level: dberr.Quorum, limit: c.opts.TruncateTimeout,
-		do: func(ctx context.Context, t *target, p *topology.Partition) (uint64, error) {
+		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			left := &leftBatches{before: math.MaxInt64, span: p.Span, table: table}
 			q := &command.Read{
 				Table: p.Table, Range: p.Span.Tokens(), Now: c.opts.Now().Unix(), Level: dberr.Quorum, Epoch: p.Epoch,

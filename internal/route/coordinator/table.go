@@ -7,7 +7,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -37,10 +39,11 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 		return err
 	}
 	tc := &tableCommand{
-		what: "Truncating", level: dberr.All, limit: c.opts.TruncateTimeout,
-		do: func(ctx context.Context, t *target, p *topology.Partition) (index uint64, err error) {
+		what: "Truncating", level: dberr.All, limit: c.opts.TruncateTimeout, once: true,
+		do: func(ctx context.Context, t *target, p *topology.Partition, a *command.Mutation) (index uint64, err error) {
 			done := &ending{told: make(chan struct{}), target: *t}
-			if err := t.member.Truncate(ctx, partition.ExtentOf(p), indexes, done); err != nil {
+			all := partition.Truncation{Indexes: indexes, Attempt: a}
+			if err := t.member.Truncate(ctx, partition.ExtentOf(p), all, done); err != nil {
 				return 0, err
 			}
 			if _, err := done.wait(ctx); err != nil {
@@ -72,7 +75,7 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	defer cancel()
 	_, err := c.everywhere(ctx, table, &tableCommand{
 		what: "Requiring a schema of", level: dberr.Quorum, limit: limit,
-		do: func(ctx context.Context, t *target, p *topology.Partition) (uint64, error) {
+		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			return 0, t.member.Require(ctx, partition.ExtentOf(p), revision)
 		},
 	})
@@ -85,9 +88,12 @@ type tableCommand struct {
 	what  string
 	level dberr.Consistency
 	limit time.Duration
+	// once says that the command must not be applied again when its caller has had the answer, by an attempt that was
+	// late: at each partition it has an ID.
+	once bool
 	// do returns the index of the entry that it led to, if any. It is called again when an attempt has not said how it
-	// ended, so doing it twice must be the same as doing it once.
-	do func(ctx context.Context, t *target, p *topology.Partition) (index uint64, err error)
+	// ended. attempt has the ID of the command; it is nil without once, and below feature.TruncationIDs.
+	do func(ctx context.Context, t *target, p *topology.Partition, attempt *command.Mutation) (index uint64, err error)
 }
 
 // errChanged says that a partition is not any more what the map said when something was planned for the whole of it.
@@ -138,8 +144,18 @@ func (c *Coordinator) carry(ctx context.Context, p *topology.Partition, tc *tabl
 		}
 		return nil
 	}
+	var id command.DedupeID
+	if tc.once && c.Topology().Level() >= feature.TruncationIDs {
+		e.memory = c.cluster.memory() // before the ID: what has it was not applied before
+		id = c.cluster.nextID()
+	}
 	err = e.run(ctx, tc.what, same, func(ctx context.Context, t *target, p *topology.Partition) (err error) {
-		index, err = tc.do(ctx, t, p)
+		var attempt *command.Mutation
+		if id != (command.DedupeID{}) {
+			attempt = &command.Mutation{Table: p.Table, Dedupe: id}
+			e.attests(attempt, t)
+		}
+		index, err = tc.do(ctx, t, p, attempt)
 		return err
 	})
 	if errors.Is(err, ErrUnknownTable) {
