@@ -241,8 +241,11 @@ func (n *Node) sweep(ctx context.Context) {
 		Spans: n.sweepable,
 		// What is due is known; looking at everything else finds little.
 		DuePerSecond: n.opts.Storage.SweepKeys, KeysPerSecond: n.opts.Storage.SweepKeys / 5,
-		DedupeSeconds: max(120, int64(10*n.opts.Limits.WriteTimeout/time.Second)),
-		Pressed:       n.short,
+		Recorded: func(ctx context.Context) (storage.Recorded, error) {
+			all, err := n.coordinator.RecordedBatches(ctx)
+			return func(batch [16]byte) bool { return all[batch] }, err
+		},
+		Pressed: n.short,
 		Propose: func(ctx context.Context, sw command.Sweep) error {
 			t := n.catalog.Snapshot().TableByID(sw.Table)
 			return n.host.Sweep(ctx, &sw, t != nil && t.Logged())

@@ -92,6 +92,15 @@ func (r *Replica) launchAll(
 	if t.term == 0 {
 		return false, r.notLeader()
 	}
+	first := parts[0].Mutation
+	id := first.Dedupe
+	once := id != command.DedupeID{}
+	updates := slices.ContainsFunc(parts, func(p Part) bool { return p.Updates != nil })
+	if once && updates {
+		if done, err := r.appliedBefore(ctx, parts, t, done); done || err != nil {
+			return false, err
+		}
+	}
 	ms, price, err := r.resolveAll(ctx, parts)
 	if err == nil {
 		err = r.loggedAll(parts, ms)
@@ -103,25 +112,9 @@ func (r *Replica) launchAll(
 		p, _ := ru.Write(m)
 		price += p
 	}
-	first := parts[0].Mutation
-	id := first.Dedupe
-	once := id != command.DedupeID{}
-	updates := slices.ContainsFunc(parts, func(p Part) bool { return p.Updates != nil })
 	var result []byte
 	switch {
 	case once && updates:
-		d, err := r.repeated(first)
-		if err == nil && d != nil {
-			err = r.refused(r.seq.confirmed(t, first.Table, first.Token, func(err error) {
-				if err == nil {
-					ru.Tell(done, ru.Units(d.Charge))
-				}
-				done.Done(err)
-			}))
-		}
-		if d != nil || err != nil {
-			return false, err
-		}
 		result = command.AppendDecision(nil, &command.Decision{Applied: true, Charge: int64(price)})
 	case once:
 		if applied, err := r.recent.enter(first); applied || err != nil {
@@ -154,6 +147,27 @@ func (r *Replica) launchAll(
 		r.wrote(m.Claimant, kind, price, bytes, m.Token)
 	}
 	return true, nil
+}
+
+// appliedBefore completes done if the parts were applied before, by the dedupe record of the first one. It comes before
+// the updates are resolved: they may not be possible on the rows that they have changed.
+func (r *Replica) appliedBefore(ctx context.Context, parts []Part, t ticket, done command.Completion) (bool, error) {
+	first := parts[0].Mutation
+	d, err := r.repeated(first)
+	for i := 0; i < len(parts) && d == nil && err == nil; i++ {
+		if u := parts[i].Updates; u != nil {
+			d, err = r.late(ctx, &command.Conditional{Mutation: *first, Now: u.Now})
+		}
+	}
+	if d == nil || err != nil {
+		return false, err
+	}
+	return true, r.refused(r.seq.confirmed(t, first.Table, first.Token, func(err error) {
+		if err == nil {
+			ru.Tell(done, ru.Units(d.Charge))
+		}
+		done.Done(err)
+	}))
 }
 
 // proposeAll proposes mutations as one entry, under one stamp.

@@ -176,6 +176,9 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 		if d, err := r.repeated(m); d != nil || err != nil {
 			return verdict{decision: d, told: true}, err
 		}
+		if d, err := r.late(ctx, c); d != nil || err != nil {
+			return verdict{decision: d, told: true}, err
+		}
 	}
 	at := r.host.store.Pin(m.Table, m.Token, m.Key)
 	defer func() {

@@ -38,6 +38,8 @@ type Options struct {
 	Transactions TransactionBounds
 	// Now is the clock of stamps; time.Now if nil.
 	Now func() time.Time
+	// DedupeReach is command.DedupeReach if 0; simulations have less time.
+	DedupeReach time.Duration
 	// Hot is told, at the turn of a second, that a partition with a throughput is hot, or is not any more; see
 	// usage.Partition.Hot. nil: nobody is.
 	Hot func(r *Replica, hot bool)
@@ -62,6 +64,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.LatchWait == 0 {
 		o.LatchWait = 2 * time.Second
+	}
+	if o.DedupeReach == 0 {
+		o.DedupeReach = command.DedupeReach
 	}
 	o.Transactions = o.Transactions.withDefaults()
 	if o.Now == nil {
@@ -91,6 +96,8 @@ type Host struct {
 	budgetClock func() budget.Instant
 	throughputs atomic.Pointer[Throughputs]
 	programs    atomic.Pointer[Programs]
+	batches     atomic.Pointer[Batches]
+	asking      atomic.Int32 // questions to batches under way
 	folds       atomic.Pointer[Folds]
 	folding     atomic.Int64 // folds under way
 	views       atomic.Pointer[Views]

@@ -76,21 +76,24 @@ func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	if err != nil {
 		return s.check(fmt.Errorf("look for what is due: %w", err))
 	}
+	var parts []dueParts
 	led := map[uint32][]keys.Span{}
 	for _, span := range opts.Spans() {
 		led[span.Table] = append(led[span.Table], span)
 	}
 	for _, table := range tables {
-		if err := s.sweepDueOf(ctx, table, led[table], &opts); err != nil {
+		if err := s.sweepDueOf(ctx, table, led[table], &opts, &parts); err != nil {
 			return s.check(fmt.Errorf("sweep what is due in table %d: %w", table, err))
 		}
 	}
+	opts.report(ctx, sweepParts(ctx, &opts, parts))
 	s.m.sweepLag.Store(0)
 	return ctx.Err()
 }
 
 // sweepDueOf sweeps what is due in a table with notes, or removes the notes if the table is gone.
-func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span, o *SweeperOptions) error {
+func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span, o *SweeperOptions,
+	parts *[]dueParts) error {
 	var in *Table
 	if t := (*s.byID.Load())[table]; t != nil {
 		in = t.installed.Load()
@@ -104,7 +107,7 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 	}
 	now := o.Now()
 	for class, horizon := range map[byte]int64{keys.DueRows: now - in.GCGrace, keys.DueDedupe: now - o.DedupeSeconds} {
-		d := dueSweep{s: s, o: o, t: in, class: class, horizon: horizon, led: led}
+		d := &dueSweep{s: s, o: o, t: in, class: class, horizon: horizon, led: led, parts: parts}
 		if err := d.run(ctx); err != nil {
 			return err
 		}
@@ -143,6 +146,8 @@ type dueSweep struct {
 	class     byte
 	horizon   int64
 	led, held []keys.Span
+	// parts collects what is swept in the end.
+	parts *[]dueParts
 }
 
 // dueSlice is what came of a look at some notes.
@@ -153,6 +158,8 @@ type dueSlice struct {
 	done [][]byte
 	next []byte
 	seen int
+	// parts are the keys of old dedupe records of what may be parts of atomic batches.
+	parts []duePart
 }
 
 func (d *dueSweep) run(ctx context.Context) error {
@@ -163,6 +170,7 @@ func (d *dueSweep) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		d.putOff(&sl)
 		for _, list := range []map[int][][]byte{sl.rows, sl.deletions} {
 			if err := d.propose(ctx, list); err != nil {
 				return err
@@ -242,9 +250,9 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	var err error
 	switch p.Kind {
 	case keys.Dedupe:
-		done, err = d.records(sl, i, key, dedupeSecond)
+		done, err = d.records(sl, i, key, note, dedupeSecond)
 	case keys.Change:
-		done, err = d.records(sl, i, key, changeSecond)
+		done, err = d.records(sl, i, key, note, changeSecond)
 	case keys.Deletions, keys.Range:
 		done, err = d.deletions(w, sl, i, key, &p)
 	default:
@@ -283,7 +291,7 @@ func changeSecond(value []byte) (second int64, ok bool) {
 }
 
 // records has the old dedupe records of a partition swept, or the changes that were kept long enough.
-func (d *dueSweep) records(sl *dueSlice, led int, prefix []byte, secondOf func([]byte) (int64, bool)) (
+func (d *dueSweep) records(sl *dueSlice, led int, prefix, note []byte, secondOf func([]byte) (int64, bool)) (
 	done bool, err error) {
 	it, err := d.s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
 	if err != nil {
@@ -297,7 +305,13 @@ func (d *dueSweep) records(sl *dueSlice, led int, prefix []byte, secondOf func([
 		}
 		if second, ok := secondOf(value); !ok || second < d.horizon {
 			sl.seen++
-			done = d.sweep(sl.rows, led, bytes.Clone(it.Key())) && sl.seen < 10*d.o.SliceKeys
+			key := bytes.Clone(it.Key())
+			if _, ok := dedupeIDOf(key); ok {
+				sl.parts = append(sl.parts, duePart{key, bytes.Clone(note), led})
+			} else {
+				done = d.sweep(sl.rows, led, key)
+			}
+			done = done && sl.seen < 10*d.o.SliceKeys
 		}
 	}
 	return done, errors.Join(err, it.Error(), it.Close())

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,9 +36,12 @@ type SweeperOptions struct {
 	// beginnings of two looks, 10 s by default.
 	DuePerSecond int
 	DuePause     time.Duration
-	// DedupeSeconds is how long dedupe records are kept, 120 by default: it must be longer than any request is
-	// repeated.
+	// DedupeSeconds is how long dedupe records are kept, command.DedupeSeconds by default.
 	DedupeSeconds int64
+	// Recorded returns a function that reports whether an atomic batch is recorded, as of a moment after the call.
+	// Dedupe records of the parts of a batch that is recorded are kept, and those of all batches if it returns an
+	// error. Nil: no batch is.
+	Recorded func(ctx context.Context) (Recorded, error)
 	// Pressed reports whether this machine is asked for more than it does: keys are looked at at a tenth of the pace
 	// then. Nil: never.
 	Pressed func() bool
@@ -62,10 +66,13 @@ func (o SweeperOptions) withDefaults() SweeperOptions {
 		o.DuePause = duePause
 	}
 	if o.DedupeSeconds == 0 {
-		o.DedupeSeconds = 120
+		o.DedupeSeconds = command.DedupeSeconds
 	}
 	return o
 }
+
+// Recorded reports whether an atomic batch is recorded.
+type Recorded func(batch [16]byte) bool
 
 // Sweeper finds what nobody can see any more, and has it removed.
 type Sweeper struct {
@@ -139,6 +146,7 @@ func (s *Sweeper) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptio
 		if err != nil {
 			return err
 		}
+		o.report(ctx, g.addParts(ctx, o.Recorded))
 		for _, sw := range g.Sweeps {
 			if err := o.Propose(ctx, sw); err != nil {
 				return err
@@ -155,6 +163,9 @@ func (s *Sweeper) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptio
 type Garbage struct {
 	// Sweeps are to be proposed; there is one per horizon.
 	Sweeps []command.Sweep
+	// Parts, if it has keys, is a sweep of old dedupe records of what may be parts of atomic batches. It must not be
+	// proposed with those of batches that are recorded; see AddParts.
+	Parts command.Sweep
 	// Seen is the number of keys looked at.
 	Seen int
 	// Next is where the next slice begins, nil at the end of the span.
@@ -186,7 +197,54 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	}
 	f.add(f.found, f.horizon)
 	f.add(f.records, f.dedupe)
+	f.g.Parts = command.Sweep{Table: t.ID, Keys: f.parts, Horizon: f.dedupe, Dropped: t.Dropped}
 	return f.g, ctx.Err()
+}
+
+// AddParts adds a sweep of Parts to Sweeps, without those of batches that are recorded. recorded was asked for after
+// the garbage was found.
+func (g *Garbage) AddParts(recorded Recorded) {
+	g.Parts.Keys = slices.DeleteFunc(g.Parts.Keys, func(key []byte) bool { return partRecorded(key, recorded) })
+	if len(g.Parts.Keys) > 0 {
+		g.Sweeps = append(g.Sweeps, g.Parts)
+	}
+}
+
+func (g *Garbage) addParts(ctx context.Context, recorded func(context.Context) (Recorded, error)) error {
+	if len(g.Parts.Keys) == 0 {
+		return nil
+	}
+	is, err := askRecorded(ctx, recorded)
+	g.AddParts(is)
+	return err
+}
+
+// askRecorded asks which batches are recorded. If that is not known, all are.
+func askRecorded(ctx context.Context, recorded func(context.Context) (Recorded, error)) (Recorded, error) {
+	if recorded == nil {
+		return func([16]byte) bool { return false }, nil
+	}
+	is, err := recorded(ctx)
+	if err != nil {
+		return func([16]byte) bool { return true }, fmt.Errorf("look for recorded batches: %w", err)
+	}
+	return is, nil
+}
+
+// partRecorded reports whether the key is that of the dedupe record of a part of a batch that is recorded.
+func partRecorded(key []byte, recorded Recorded) bool {
+	id, ok := dedupeIDOf(key)
+	return ok && recorded(id.Coordinator)
+}
+
+// dedupeIDOf returns the id of the key of a dedupe record, if it may be that of a part of an atomic batch.
+func dedupeIDOf(key []byte) (id command.DedupeID, ok bool) {
+	p, ok := keys.Parse(key)
+	if !ok || p.Kind != keys.Dedupe {
+		return id, false
+	}
+	id, ok = keys.DedupeIDOf(p.Rest)
+	return id, ok && id.MayBePart()
 }
 
 // finder is one FindGarbage under way.
@@ -197,8 +255,9 @@ type finder struct {
 	horizon, dedupe int64
 	limit           int
 	g               Garbage
-	// found are keys of rows and deletions, records those of dedupe records and of the change log.
-	found, records [][]byte
+	// found are keys of rows and deletions, records those of dedupe records and of the change log; parts are those of
+	// dedupe records of what may be parts of batches.
+	found, records, parts [][]byte
 	// log looks at the rows of the change log.
 	log *sweep
 }
@@ -244,7 +303,12 @@ func (f *finder) rows(lower, upper []byte) error {
 func (f *finder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	switch p.Kind {
 	case keys.Dedupe:
-		if second, ok := dedupeSecond(value); !ok || second < f.dedupe {
+		if second, ok := dedupeSecond(value); ok && second >= f.dedupe {
+			return nil
+		}
+		if id, ok := keys.DedupeIDOf(p.Rest); ok && id.MayBePart() {
+			f.parts = append(f.parts, bytes.Clone(key))
+		} else {
 			f.records = append(f.records, bytes.Clone(key))
 		}
 		return nil

@@ -180,7 +180,7 @@ func TestSweepLeavesNothing(t *testing.T) {
 	if err := b.Mutate(&dup); err != nil {
 		t.Fatal(err)
 	}
-	b.PutDedupe(testTable, dup.Token, dup.Key, command.DedupeID{Sequence: 1}, nil)
+	b.PutDedupe(testTable, dup.Token, dup.Key, command.DedupeID{Sequence: 1 << 40}, nil)
 	if err := b.Commit(); err != nil {
 		t.Fatal(err)
 	}

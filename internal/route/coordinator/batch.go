@@ -77,7 +77,7 @@ func (b *batch) run() {
 // errand is one of the batch's.
 func (b *batch) errand() errand {
 	e := b.c.errand(b.w.level, b.c.opts.WriteTimeout)
-	e.deadline, e.who = b.deadline, b.who
+	e.deadline, e.who, e.booted = b.deadline, b.who, b.c.sched.Boot()
 	return e
 }
 
@@ -211,6 +211,7 @@ func (b *batch) prepare(ctx context.Context) (*record, error) {
 	}
 	// The stamp comes after the reads, so that it is above all that they have seen.
 	r.stamp, err = b.stamp(ctx, parts)
+	r.issued = r.stamp
 	return r, err
 }
 

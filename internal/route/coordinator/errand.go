@@ -30,7 +30,10 @@ type errand struct {
 	who      share.Claimant
 	began    time.Time
 	deadline time.Time
-	pause    time.Duration
+	// booted is the boot clock when a conditional began, 0 for others. The deadline does not move on while the machine
+	// is suspended, but what the replicas know of the conditional ages.
+	booted time.Duration
+	pause  time.Duration
 	// memory is that of this node when the errand began, for writes; see known.
 	memory uint64
 	// any: one replica may answer. nearby: the one here may, having asked the leader. refused: it would not.
@@ -391,6 +394,9 @@ func (e *errand) wait(ctx context.Context, t *target, seen *view) error {
 		return e.awaitTurn(ctx)
 	}
 	left := e.c.sched.Until(e.deadline)
+	if e.booted != 0 {
+		left = min(left, e.booted+e.deadline.Sub(e.began)-e.c.sched.Boot())
+	}
 	if left <= 0 {
 		return context.DeadlineExceeded
 	}

@@ -94,7 +94,8 @@ func keyName(key int) string { return fmt.Sprint("key", key) }
 // swapOf is UPDATE .. SET v = to .. IF v = from.
 func swapOf(key string, from, to int64) *command.Conditional {
 	return &command.Conditional{
-		Mutation: put(key, "c", to), Serial: dberr.Serial, Rows: []command.RowRef{{Clustering: []byte("c")}}, Now: 1,
+		Mutation: put(key, "c", to), Serial: dberr.Serial, Rows: []command.RowRef{{Clustering: []byte("c")}},
+		Now: time.Now().Unix(),
 		Conditions: []command.Condition{{
 			Operator: command.Equal, Column: 1, Type: &cqltype.Type{Kind: cqltype.Bigint},
 			Values: [][]byte{binary.BigEndian.AppendUint64(nil, uint64(from))},

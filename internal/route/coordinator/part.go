@@ -57,7 +57,7 @@ func (c *Coordinator) carryOut(ctx context.Context, r *record, e errand, by stam
 func (e *errand) part(ctx context.Context, r *record, i int, by stampedBy, charge func(ru.Units)) error {
 	u := *r.parts[i]
 	u.Mutation.Dedupe = command.DedupeID{Coordinator: r.id, Sequence: uint64(i)}
-	u.Mutation.Timestamp = r.stamp // which says that it is a part
+	u.Mutation.Timestamp = r.issued // which says that it is a part
 	if by == byBatch {
 		stampAs(&u, r.stamp)
 	}

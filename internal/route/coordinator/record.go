@@ -18,6 +18,9 @@ type record struct {
 	id [16]byte
 	// stamp is above all that the participants had given when the batch was recorded, in microseconds since the epoch.
 	stamp int64
+	// issued is the time of the batch, in microseconds since the epoch: by its age a leader finds out whether the
+	// dedupe record of a part may have been swept. It is stamp, except for a batch of another cluster.
+	issued int64
 	// parts have no conditions; what came Unstamped still is. Their order is theirs for ever: a part's number is half
 	// of its id.
 	parts []*command.Conditional
@@ -41,6 +44,7 @@ func decodeRecord(id [16]byte, src []byte) (*record, error) {
 		r.Fail()
 	}
 	out := &record{id: id, stamp: r.Int()}
+	out.issued = out.stamp
 	for range r.Count(1) {
 		encoded := r.Bytes()
 		if r.Err() != nil {

@@ -19,6 +19,7 @@ func (c *Coordinator) RestoreBatch(ctx context.Context, id [16]byte, recorded []
 	if err != nil {
 		return fmt.Errorf("batch %x: %w", id, err)
 	}
+	r.issued = c.opts.Now().UnixMicro() // it is not recorded here, which leaders must not take for the end of it
 	e := c.errand(dberr.Quorum, c.opts.WriteTimeout)
 	for i, u := range r.parts {
 		is, ok := table(u.Mutation.Table)

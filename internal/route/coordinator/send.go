@@ -114,7 +114,7 @@ func (c *Coordinator) sendDecision(ctx context.Context, tr *trace.Trace, cond *c
 		return
 	}
 	s := c.newSend(tr, m, d.level, d.kind)
-	s.decide = d
+	s.decide, s.booted = d, c.sched.Boot()
 	s.copy = command.AppendConditional(s.copy[:0], cond)
 	c.watch.add(s)
 	err := s.aim(m, "Deciding at")

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// duePart is a dedupe record that is due and may be that of a part of an atomic batch, with its note and the index of
+// the span that is led, -1 for none.
+type duePart struct {
+	key, note []byte
+	led       int
+}
+
+// dueParts are those that one slice has found. They wait for the end of a SweepDue, so that it is asked once which
+// batches are recorded, and after all of them were found.
+type dueParts struct {
+	sweep *dueSweep
+	parts []duePart
+	// done are their notes that need no further look if the parts are swept.
+	done [][]byte
+}
+
+// duePartsMax bounds the dueParts of a SweepDue; the notes of others stay for the next one.
+const duePartsMax = 1 << 12
+
+// putOff moves the parts of a slice, and their notes, to those that are swept in the end.
+func (d *dueSweep) putOff(sl *dueSlice) {
+	if len(sl.parts) == 0 {
+		return
+	}
+	noted := map[string]bool{}
+	for _, p := range sl.parts {
+		noted[string(p.note)] = true
+	}
+	found := dueParts{sweep: d, parts: sl.parts}
+	sl.done = slices.DeleteFunc(sl.done, func(note []byte) bool {
+		if noted[string(note)] {
+			found.done = append(found.done, note)
+		}
+		return noted[string(note)]
+	})
+	if len(*d.parts) < duePartsMax {
+		*d.parts = append(*d.parts, found)
+	}
+}
+
+// sweepParts has the dedupe records of parts swept, except those of batches that are recorded: their notes stay.
+func sweepParts(ctx context.Context, o *SweeperOptions, all []dueParts) error {
+	if len(all) == 0 {
+		return nil
+	}
+	recorded, err := askRecorded(ctx, o.Recorded)
+	errs := []error{err}
+	for _, found := range all {
+		kept := map[string]bool{}
+		list := map[int][][]byte{}
+		for _, p := range found.parts {
+			if partRecorded(p.key, recorded) || !found.sweep.sweep(list, p.led, p.key) {
+				kept[string(p.note)] = true
+			}
+		}
+		if err := found.sweep.propose(ctx, list); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		b := found.sweep.s.db.NewBatch()
+		for _, note := range found.done {
+			if !kept[string(note)] {
+				_ = b.Delete(note, nil) // fails for indexed batches only
+			}
+		}
+		errs = append(errs, b.Commit(pebble.NoSync), b.Close())
+	}
+	return errors.Join(errs...)
+}
