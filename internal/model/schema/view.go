@@ -134,6 +134,29 @@ type DropView struct {
 	IfExists bool
 }
 
+// RenewViews gives the views of a table a new revision, and changes nothing else: what was planned before for a view is
+// refused once its partitions require the revision.
+type RenewViews struct {
+	Stamp
+	Keyspace, Table string
+}
+
+func (c *RenewViews) apply(s *Schema) (*Schema, []Event, error) {
+	ks := s.Keyspaces[c.Keyspace]
+	if ks == nil {
+		return s, nil, nil
+	}
+	var events []Event
+	for _, v := range ks.ViewsOf(c.Table) {
+		ks = ks.withTable(v.clone())
+		events = append(events, Event{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: v.Name})
+	}
+	if len(events) == 0 {
+		return s, nil, nil
+	}
+	return s.withKeyspace(ks), events, nil
+}
+
 func (c *CreateView) apply(s *Schema) (*Schema, []Event, error) {
 	if c.CompactStorage {
 		return nil, nil, dberr.Syntaxf("COMPACT STORAGE tables are not allowed starting with version 4.0")

@@ -27,6 +27,12 @@ type Store interface {
 	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
 }
 
+// RenewViews gives the views of a table a new schema revision, and returns the schema that has it.
+func (e *Executor) RenewViews(ctx context.Context, keyspace, table string) (*schema.Schema, error) {
+	s, _, err := e.store.Apply(ctx, &schema.RenewViews{Stamp: e.stamp(), Keyspace: keyspace, Table: table}, "")
+	return s, err
+}
+
 // Actor is whoever asks for a change. The zero value may do everything.
 type Actor struct {
 	// Role is granted what is made.

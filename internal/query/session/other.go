@@ -5,6 +5,7 @@ package session
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -69,21 +70,30 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 		c.Result.Warnings = append(c.Result.Warnings, check.Warnings...)
 	}
 	if err == nil {
-		var indexes []uint32
-		for _, ix := range t.SortedIndexes() {
-			indexes = append(indexes, ix.ID)
-		}
-		if len(ks.ViewsOf(t.Name)) > 0 {
-			err = view.Clear(ctx, s.engine.coordinator, ks, t, s.engine.opts.Now().Unix())
-		} else {
-			err = s.engine.coordinator.Truncate(ctx, t.ID, indexes...)
-		}
+		err = s.engine.truncate(ctx, ks, t)
 		if errors.Is(err, coordinator.ErrUnknownTable) {
 			err = s.engine.dropped(err, []*schema.Table{t})
 		}
 	}
 	c.Result.Err = err
 	return Done
+}
+
+// requireWait bounds how long a TRUNCATE waits for a view's partitions to require its new revision.
+const requireWait = 10 * time.Second
+
+// truncate truncates a table with its indexes and views.
+func (e *Engine) truncate(ctx context.Context, ks *schema.Keyspace, t *schema.Table) error {
+	if len(ks.ViewsOf(t.Name)) > 0 {
+		x := view.Truncation{Tables: e.coordinator, Renew: e.ddl.RenewViews, Limit: requireWait,
+			Now: e.opts.Now().Unix()}
+		return x.Run(ctx, t)
+	}
+	var indexes []uint32
+	for _, ix := range t.SortedIndexes() {
+		indexes = append(indexes, ix.ID)
+	}
+	return e.coordinator.Truncate(ctx, t.ID, indexes...)
 }
 
 // runSchema executes DDL. Others hear of the change before the client that made it has its answer (SE4).

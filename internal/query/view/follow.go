@@ -194,7 +194,8 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 		}
 		return nil
 	}}
-	if err := d.replica.Look(ctx, &read, &at); err != nil {
+	// The view may have been truncated with its base: a replica that lagged behind would bring a row back.
+	if err := d.replica.LookLed(ctx, &read, &at); err != nil {
 		return err
 	}
 	for i, v := range w.views {

@@ -164,6 +164,18 @@ func (r *Replica) ViewPlaces(index uint32, tok token.Token, key, lower, upper []
 	return r.host.store.Hints(append(prefix, lower...), end, fn)
 }
 
+// LookLed is Look by a replica that leads, and has applied all that was acknowledged before; *NotLeader if it does not.
+func (r *Replica) LookLed(ctx context.Context, q *command.Read, v command.Visitor) error {
+	t := r.seq.hold()
+	if t.term == 0 {
+		return r.notLeader()
+	}
+	if err := r.Look(ctx, q, v); err != nil {
+		return err
+	}
+	return r.seq.confirm(ctx, t, q)
+}
+
 // Look reads what has been applied here, whatever the others know. It costs nothing and confirms nothing.
 func (r *Replica) Look(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if err := r.begin(); err != nil {
