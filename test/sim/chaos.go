@@ -34,6 +34,9 @@ func (w *simulation) housekeeping() {
 	for _, n := range w.nodes {
 		if n.Host != nil && n.Paused <= w.Now {
 			n.sweep()
+			if w.OneIn(3) {
+				n.sweepDedupe()
+			}
 			n.sweepItems()
 			n.sweepFeeds()
 		}

@@ -301,7 +301,7 @@ func (c *client) ask(o *op) (a answer) {
 		a.err = coord.Truncate(ctx, tableOf(o.key))
 		return a
 	case opSwap, opAdd:
-		coord.Decide(ctx, conditionalOf(o), write, done)
+		coord.Decide(ctx, conditionalOf(o, n.peers.Now().Unix()), write, done)
 	case opBatch:
 		write.Atomic, write.Type = true, "BATCH"
 		coord.Write(ctx, []command.Mutation{*mutationOf(o.parts[0], now), *mutationOf(o.parts[1], now)}, write, done)
@@ -403,12 +403,12 @@ func mutationOf(o *op, now int64) *command.Mutation {
 		Ops: []command.Op{{Operand: b.Append(nil)}}}
 }
 
-func conditionalOf(o *op) *command.Conditional {
+func conditionalOf(o *op, now int64) *command.Conditional {
 	if o.kind == opAdd {
 		key := []byte(o.key)
 		return &command.Conditional{
 			Mutation: command.Mutation{Table: tableOf(o.key), Token: token.Hash(key), Key: key},
-			Rows:     []command.RowRef{{}},
+			Rows:     []command.RowRef{{}}, Now: now,
 			Updates: []command.Update{{
 				Kind: command.CounterAdd, Column: column, Type: bigint,
 				Args: [][]byte{binary.BigEndian.AppendUint64(nil, 1)}, Timestamp: row.Unstamped,
@@ -420,7 +420,7 @@ func conditionalOf(o *op) *command.Conditional {
 		expected = binary.BigEndian.AppendUint64(nil, o.old)
 	}
 	return &command.Conditional{
-		Mutation: *mutationOf(o, 0), Rows: []command.RowRef{{}},
+		Mutation: *mutationOf(o, 0), Rows: []command.RowRef{{}}, Now: now,
 		Conditions: []command.Condition{{Operator: command.Equal, Column: column, Type: bigint,
 			Values: [][]byte{expected}}},
 	}

@@ -104,6 +104,7 @@ func (n *node) connect() {
 				return n.plantMember(client.Replica(to, id).Via(via))
 			},
 		}})
+	n.parts.SetBatches(n.coord)
 }
 
 // report is what the node tells others about itself.

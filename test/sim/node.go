@@ -112,7 +112,7 @@ func (w *simulation) nodeOf(id topology.NodeID) *node {
 func (n *node) options() partition.Options {
 	w, life := n.w, n.Life
 	return partition.Options{
-		Now: n.plantNow(),
+		Now: n.plantNow(), DedupeReach: dedupeReach,
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.raftLog, Clock: n.Machine,
 			Drive: &partition.Drive{Runner: n.runner, Scheduler: n.Scheduler()},

@@ -44,10 +44,17 @@ func (o *once) Apply(group, index, term uint64, commands [][]byte, results []any
 		if err := command.DecodeEntry(&o.e, commands[i]); err != nil {
 			return results, err
 		}
+		at := place{group, index, i}
+		if o.e.Kind == command.EntryTruncate && o.e.ID != (command.DedupeID{}) {
+			id := written{id: o.e.ID, key: "TRUNCATE"}
+			if first, ok := o.w.applied[id]; ok && first != at {
+				o.w.Fail("truncation %v is applied at %+v and at %+v", id.id, first, at)
+			}
+			o.w.applied[id] = at
+		}
 		if o.e.Kind != command.EntryWrite {
 			continue
 		}
-		at := place{group, index, i}
 		for i := range o.e.Mutations {
 			m := &o.e.Mutations[i]
 			key := string(keys.AppendPartition(nil, m.Table, m.Token, m.Key))

@@ -133,6 +133,8 @@ type Counts struct {
 	// ChangePages are pages of the change feed, Rereads those that a reader forgot, FeedSplits readers that became two;
 	// Searches are pages of queries by the index, IndexHits what it found, ItemSweeps walks over its entries.
 	ChangePages, Rereads, FeedSplits, Searches, IndexHits, ItemSweeps int
+	// DedupeSweeps are dedupe records that were swept.
+	DedupeSweeps int
 	// FeedWrites are statements to tables with a feed that were answered, FeedPages pages of the feeds, FeedRereads
 	// those that a reader forgot, FeedDivisions readers that became two, FeedSweeps rounds over what nobody can see.
 	FeedWrites, FeedPages, FeedRereads, FeedDivisions, FeedSweeps int

@@ -109,7 +109,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 		n.coord.Write(context.Background(), []command.Mutation{m}, write, done)
 	default:
 		n.coord.Decide(context.Background(), &command.Conditional{Mutation: m, Serial: dberr.Serial,
-			Now: n.Wall().Unix(), Program: o.program()}, write, done)
+			Now: n.peers.Now().Unix(), Program: o.program()}, write, done)
 	}
 	if e := t.Wait(func() bool { return told }, patience); e != nil && !told {
 		if err = e; !t.Dead() {

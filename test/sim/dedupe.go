@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// A simulation lasts seconds, so dedupe records are kept for seconds.
+const (
+	dedupeReach = 3 * time.Second
+	dedupeKept  = 8
+)
+
+// sweepDedupe has the leaders here sweep old dedupe records, as storage.Sweeper does.
+func (n *node) sweepDedupe() {
+	n.Spawn(func(t *world.Task) {
+		for _, r := range n.parts.Replicas() {
+			if r.Leading() && r.Frozen() == 0 && !t.Dead() {
+				n.sweepDedupeOf(t, r)
+			}
+		}
+	})
+}
+
+func (n *node) sweepDedupeOf(t *world.Task, r *partition.Replica) {
+	ctx, now := context.Background(), n.plantPast().Unix()
+	g, err := n.store.FindGarbage(ctx, r.Extent().Span, nil, now, dedupeKept, 1000)
+	if err != nil {
+		return
+	}
+	sweeps := g.Sweeps
+	g.Sweeps = nil
+	for i := range sweeps { // rows are swept by others
+		if sweeps[i].Horizon == now-dedupeKept {
+			g.Sweeps = append(g.Sweeps, sweeps[i])
+		}
+	}
+	if len(g.Parts.Keys) > 0 {
+		all, err := n.coord.RecordedBatches(ctx)
+		if err != nil || t.Dead() {
+			return
+		}
+		g.AddParts(func(batch [16]byte) bool { return all[batch] })
+	}
+	for i := range g.Sweeps {
+		if r.Sweep(&g.Sweeps[i], ending(func(*command.Decision, error) {})) == nil {
+			n.w.counts.DedupeSweeps += len(g.Sweeps[i].Keys)
+		}
+	}
+}
