@@ -86,6 +86,8 @@ type entrySweep struct {
 	known *table
 	id    uint32
 	now   int64
+	// early says that entries of what has expired go after entryGrace, also before the grace period of the table ends.
+	early bool
 }
 
 // installed returns the table and the index as they are installed now. The index is nil if it has been dropped.
@@ -148,7 +150,11 @@ func (e *entrySweep) slice(lower, upper []byte) (doomed [][]byte, next []byte, s
 const entrySlice = 1000
 
 func (e *entrySweep) sweep(in *Table) *sweep {
-	horizon := e.now - max(in.GCGrace, entryGrace)
+	grace := int64(entryGrace)
+	if !e.early {
+		grace = max(in.GCGrace, grace)
+	}
+	horizon := e.now - grace
 	return e.s.newSweep(&command.Sweep{Table: in.ID, Horizon: horizon, Dropped: in.Dropped})
 }
 
@@ -237,16 +243,11 @@ const staleChunk = 8
 // RemoveStale removes entries that a lookup in one logical partition has found to be stale, by the clustering keys of
 // their rows, unless they are true by now. It does nothing while a replica arrives: entries are hints.
 func (s *Sweeper) RemoveStale(q *command.Read, clusterings [][]byte) error {
-	in := s.table(q.Table).installed.Load()
-	if in == nil {
-		return nil
-	}
-	i := slices.IndexFunc(in.Indexes, func(ix Index) bool { return ix.ID == q.Index.Index })
-	if i < 0 || !s.arrivals.TryLock() {
+	e := entrySweep{s: s, known: s.table(q.Table), id: q.Index.Index, now: q.Now, early: true}
+	if _, index := e.installed(); index == nil || !s.arrivals.TryLock() {
 		return nil
 	}
 	defer s.arrivals.Unlock()
-	e := entrySweep{s: s, t: in, index: &in.Indexes[i], horizon: q.Now - entryGrace}
 	for part := range slices.Chunk(clusterings, staleChunk) {
 		doomed := make([][]byte, len(part))
 		for i, c := range part {
