@@ -17,14 +17,15 @@ import (
 
 const (
 	// idleGapMost is the first of these whiles; it is halved every idleGapStep until it is idleGapLeast.
-	idleGapMost, idleGapLeast = 64 * time.Millisecond, 4 * time.Millisecond
-	idleGapStep               = 250 * time.Millisecond
+	idleGapMost, idleGapLeast = 32 * time.Millisecond, 4 * time.Millisecond
+	idleGapStep               = 100 * time.Millisecond
 	// idleReads is in how many parts it is waited for: where the machine stalls, one part passes and not the whole.
 	idleReads = 4
 	// oweGap is how often it is looked whether a connection that is owed an answer has got it.
 	oweGap = 5 * time.Millisecond
-	// readMost is how long a connection without gaps is read.
-	readMost = 3 * time.Second
+	// readMost is how long a connection without gaps is read. gocql closes its connections a second after it has heard
+	// that the node is down, with the requests on them.
+	readMost = 900 * time.Millisecond
 	// partialWait is how long a client may take to send the rest of a message that has arrived in part.
 	partialWait = 2 * time.Second
 )
