@@ -252,8 +252,8 @@ func (t *Type) javaClass(inFrozen bool) string {
 
 // reserved are the words that Cassandra writes in quotes: those that CQL does not take as an unquoted name.
 var reserved = func() map[string]bool {
-	words := strings.Fields(`add allow alter and apply asc authorize batch begin by columnfamily create delete desc describe drop
-		entries execute from full grant if in index infinity insert into is keyspace limit materialized
+	words := strings.Fields(`add allow alter and apply asc authorize batch begin by columnfamily create delete desc
+		describe drop entries execute from full grant if in index infinity insert into is keyspace limit materialized
 		modify nan norecursive not null of on or order primary rename revoke schema select set table to
 		token truncate unlogged update use using view where with`)
 	m := make(map[string]bool, len(words))

@@ -85,8 +85,8 @@ func daysSinceEpoch(year, month, day int) int64 {
 	return seconds / secondsPerDay // midnight: no remainder
 }
 
-// looseDate reads the date of a timestamp. Before a time of day each number may have up to nine digits, as in Cassandra;
-// without one it has to be written as date reads it, which strict reports.
+// looseDate reads the date of a timestamp. Before a time of day each number may have up to nine digits, as in
+// Cassandra; without one it has to be written as date reads it, which strict reports.
 func (s *scanner) looseDate() (year, month, day int, strict bool) {
 	exact := *s
 	exact.date()
@@ -136,8 +136,8 @@ func (s *scanner) fraction(least int) int {
 	return nanos
 }
 
-// zone reads what is left as a zone: nothing (UTC), Z, +hh, +hhmm or +hh:mm with or without a space before it, or a space
-// and a name such as UTC, EST, GMT+01:00 or Europe/Oslo. A named zone is returned, an offset given in seconds.
+// zone reads what is left as a zone: nothing (UTC), Z, +hh, +hhmm or +hh:mm with or without a space before it, or a
+// space and a name such as UTC, EST, GMT+01:00 or Europe/Oslo. A named zone is returned, an offset given in seconds.
 func (s *scanner) zone() (offset int, named *time.Location) {
 	if s.rest == "" {
 		return 0, nil
@@ -322,8 +322,8 @@ func appendTime(dst []byte, nanos int64) []byte {
 	return appendPadded(dst, nanos%nanosPerSecond, 9)
 }
 
-// appendTimestamp writes yyyy-mm-dd, a separator, hh:mm:ss.mmm and the suffix; UTC. Years of more than four digits have a
-// sign. ParseTimestamp reads all of it.
+// appendTimestamp writes yyyy-mm-dd, a separator, hh:mm:ss.mmm and the suffix; UTC. Years of more than four digits have
+// a sign. ParseTimestamp reads all of it.
 func appendTimestamp(dst []byte, millis int64, separator byte, suffix string) []byte {
 	t := time.UnixMilli(millis).UTC()
 	year, month, day := t.Date()

@@ -45,7 +45,7 @@ type Release struct {
 	// Misspells: the text about altering the type of a field says Alterting, and that about an unknown field names the
 	// keyspace for the type.
 	Misspells bool
-	// LooseReAdd: a dropped column may be added again with a type whose values have another length, such as varint for int.
+	// LooseReAdd: a dropped column may be added again with a type whose values have another length.
 	LooseReAdd bool
 	// OldJSON: toJson is for SELECT only, errors of fromJson say whose they are, and texts are of an older parser.
 	OldJSON bool

@@ -207,8 +207,8 @@ func valueCompatible(t, old *cqltype.Type) bool {
 	case cqltype.Timestamp:
 		return old.Kind == cqltype.Bigint
 	}
-	return t.Kind == old.Kind && t.Frozen == old.Frozen && t.Dimension == old.Dimension && len(t.Elems) > 0 && len(t.Elems) == len(old.Elems) &&
-		t.Name == old.Name &&
+	return t.Kind == old.Kind && t.Frozen == old.Frozen && t.Dimension == old.Dimension && t.Name == old.Name &&
+		len(t.Elems) > 0 && len(t.Elems) == len(old.Elems) &&
 		slices.EqualFunc(t.Elems, old.Elems, valueCompatible)
 }
 
