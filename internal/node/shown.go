@@ -93,7 +93,8 @@ func (n *Node) clients() []catalog.Client {
 	for _, c := range n.cql.Clients() {
 		out = append(out, catalog.Client{
 			Remote: c.Remote, User: c.User, Version: c.Version, DriverName: c.DriverName,
-			DriverVersion: c.DriverVersion, Encrypted: c.Encrypted, Requests: c.Requests,
+			DriverVersion: c.DriverVersion, Options: c.Options, Keyspace: c.Keyspace,
+			Encrypted: c.Encrypted, Requests: c.Requests,
 		})
 	}
 	return out

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs real clients against a fresh node, or with NODES=4 against a fresh cluster of four of which they are told one: the Python, Node.js and
+# Runs real clients against a fresh node, or with NODES=4 against a fresh cluster of four of which they are told one: the Python, Rust, Node.js and
 # Java drivers with their object mappers, web frameworks on top of them, and cqlsh, each installed from its registry into a scratch folder
 # (COMPAT_DIR, or a temporary one; PORT, or 19042). RELEASE=4.0 or 5.0 has a single node answer as that release of Cassandra. With COPY=1
 # cqlsh copies 100,000 rows, too. What is not to be had is reported as skipped. (The Go driver is part of `go test ./...`.)
@@ -59,6 +59,15 @@ if "$work/venv/bin/pip" install -q django-cassandra-engine flask >>"$work/venv.l
   done
 else
   skip cqlengine-django-flask "the frameworks could not be installed, see $work/venv.log"
+fi
+rust() { # the driver takes minutes to compile; COMPAT_DIR keeps it
+  mkdir -p "$work/rust/src" && cp test/compat/rust_driver.rs "$work/rust/src/main.rs" && cp test/compat/rust_driver.toml "$work/rust/Cargo.toml" &&
+    cargo build --quiet --manifest-path "$work/rust/Cargo.toml" >"$work/cargo.log" 2>&1
+}
+if command -v cargo >/dev/null && rust; then
+  check rust "$work/rust/target/debug/rust-driver" "127.0.0.1:$port" "$nodes"
+else
+  skip rust "cargo or scylla is missing, see $work/cargo.log"
 fi
 if command -v npm >/dev/null && npm install --silent --prefix "$work/node" cassandra-driver >"$work/npm.log" 2>&1; then
   check node env NODE_PATH="$work/node/node_modules" node test/compat/node_driver.js 127.0.0.1 "$port" "$nodes"

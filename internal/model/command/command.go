@@ -10,6 +10,8 @@
 package command
 
 import (
+	"time"
+
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -185,6 +187,9 @@ type Read struct {
 	// more; it is not sent to other nodes.
 	Claimant share.Claimant
 	NoWait   bool
+	// Deadline ends the read where that is earlier than the time of a read; zero: nothing else does. It is not sent to
+	// other nodes: the time that an attempt has is.
+	Deadline time.Time
 }
 
 // Position is where Key stands in the table.

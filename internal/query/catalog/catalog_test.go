@@ -194,6 +194,7 @@ func testRows(t *testing.T, r *release.Release, want int) {
 	s = System(r)(s)
 	info := testInfo()
 	info.Release = r
+	info.EffectiveReplication = func() int { return 4 }
 	info.Records = func() *meta.State { return testRecords().WithBuilding(late, true) }
 	info.ViewLags = func() map[uint32]ViewLag { return map[uint32]ViewLag{late: {Due: 2, Oldest: 3e6}} }
 	filled := 0
@@ -412,8 +413,8 @@ func TestSystemTables(t *testing.T) {
 			seen[table.ID] = table.String()
 		}
 	}
-	if len(seen) != 81 {
-		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 16 of Ilion", len(seen))
+	if len(seen) != 82 {
+		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, 2 of ScyllaDB and 16 of Ilion", len(seen))
 	}
 	if got := s.Table("system", "local").UUID.String(); got != "7ad54392-bcdd-35a6-8417-4e047860b377" {
 		t.Errorf("UUID of system.local is %s", got)

@@ -61,8 +61,11 @@ type Client struct {
 	User                      string
 	Version                   uint8
 	DriverName, DriverVersion string
-	Encrypted                 bool
-	Requests                  int64
+	// Options are those of STARTUP, and Keyspace is that of USE.
+	Options   map[string]string
+	Keyspace  string
+	Encrypted bool
+	Requests  int64
 }
 
 // PreparedStatement is a row of system.prepared_statements.

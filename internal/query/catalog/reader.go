@@ -152,6 +152,7 @@ var fillers = map[string]func(*builder){
 	"system_auth.roles":                          fillRoles,
 	"system_schema.keyspaces":                    fillKeyspaces,
 	"system_schema.tables":                       fillTables,
+	"system_schema.scylla_keyspaces":             fillScyllaKeyspaces,
 	"system_schema.columns":                      fillColumns,
 	"system_schema.column_masks":                 fillMasks,
 	"system_schema.dropped_columns":              fillDropped,

@@ -36,6 +36,18 @@ func fillKeyspaces(b *builder) {
 	})
 }
 
+// fillScyllaKeyspaces lists the keyspaces of users in a cluster, where drivers are told the places of partitions.
+func fillScyllaKeyspaces(b *builder) {
+	if b.info.EffectiveReplication == nil || b.info.EffectiveReplication() == 0 {
+		return
+	}
+	b.keyspaces(func(ks *schema.Keyspace) {
+		if !schema.IsSystem(ks.Name) {
+			b.add(values{"keyspace_name": text(ks.Name), "initial_tablets": int32Value(0)})
+		}
+	})
+}
+
 func fillTables(b *builder) {
 	b.tables(func(t *schema.Table) {
 		if t.View != nil {

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -167,7 +168,8 @@ func fillClients(b *builder) {
 		}
 		b.add(values{
 			"address": inet(c.Remote.Addr()), "port": port(c.Remote), "connection_stage": text("ready"),
-			"username":    textOrNull(c.User),
+			"username":       text(cmp.Or(c.User, "anonymous")),
+			"client_options": mapOf(c.Options), "keyspace_name": textOrNull(c.Keyspace),
 			"driver_name": textOrNull(c.DriverName), "driver_version": textOrNull(c.DriverVersion),
 			"hostname":         text(c.Remote.Addr().String()),
 			"protocol_version": int32Value(int32(c.Version)), "request_count": bigint(c.Requests),

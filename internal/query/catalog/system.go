@@ -75,8 +75,17 @@ const optionColumns = `additional_write_policy text; bloom_filter_fp_chance doub
 	`memtable_flush_period_in_ms int; min_index_interval int; read_repair text; read_repair_chance double;
 	speculative_retry text`
 
-// ForksTable is a table of system_schema that ScyllaDB's forks of drivers ask whatever server they are at.
-const ForksTable = "scylla_tables"
+// The tables of system_schema that ScyllaDB's drivers read from any server. scylla_keyspaces tells the Rust driver
+// whose tables are in tablets; it forgets what it has learned of the places of others at each refresh of its metadata.
+const (
+	scyllaTables    = "scylla_tables"
+	scyllaKeyspaces = "scylla_keyspaces"
+)
+
+// OfScylla reports whether a table is one of system_schema that Cassandra does not have.
+func OfScylla(t *schema.Table) bool {
+	return t.Keyspace == "system_schema" && (t.Name == scyllaTables || t.Name == scyllaKeyspaces)
+}
 
 const schemaTables = `
 aggregates(keyspace_name text | aggregate_name text; argument_types frozen<list<text>>) final_func text;
@@ -91,7 +100,8 @@ functions(keyspace_name text | function_name text;
 indexes(keyspace_name text | table_name text; index_name text) kind text; options frozen<map<text, text>>
 	-- secondary index definitions
 keyspaces(keyspace_name text) durable_writes boolean; replication frozen<map<text, text>> -- keyspace definitions
-` + ForksTable + `(keyspace_name text | table_name text) cdc frozen<map<text, text>>; partitioner text;
+` + scyllaKeyspaces + `(keyspace_name text) initial_tablets int -- keyspaces whose tables are in tablets
+` + scyllaTables + `(keyspace_name text | table_name text) cdc frozen<map<text, text>>; partitioner text;
 	version uuid -- empty: what ScyllaDB's drivers ask everybody
 tables(keyspace_name text | table_name text) ` + optionColumns + `; flags frozen<set<text>> -- table definitions
 triggers(keyspace_name text | table_name text; trigger_name text) options frozen<map<text, text>> -- trigger definitions

@@ -148,8 +148,7 @@ func (d *describer) list(kind parser.DescribeKind) error {
 		switch kind {
 		case parser.DescribeTables:
 			for _, t := range byName(ks.SortedTables(), func(t *schema.Table) string { return t.Name }) {
-				forks := t.Keyspace == "system_schema" && t.Name == catalog.ForksTable // no table of Cassandra's
-				if t.View == nil && !forks {
+				if t.View == nil && !catalog.OfScylla(t) {
 					d.add(quote(ks.Name), "table", quote(t.Name))
 				}
 			}

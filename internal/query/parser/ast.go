@@ -137,7 +137,8 @@ type (
 	MapLiteral struct{ Entries []MapEntry }
 	// UDTLiteral is {field: value} outside a SELECT clause.
 	UDTLiteral struct{ Fields []FieldValue }
-	// TupleLiteral is (a, b). Outside a SELECT clause (a) is a tuple of one.
+	// TupleLiteral is (a, b). Outside a SELECT clause (a) is a tuple of one, or a in parentheses
+	// where no tuple is wanted.
 	TupleLiteral struct{ Elems []Term }
 )
 
@@ -289,6 +290,10 @@ type Condition struct {
 type Using struct {
 	Timestamp Term
 	TTL       Term
-	// TTLFirst tells that TTL was written before TIMESTAMP; it means nothing but the order of markers.
-	TTLFirst bool
+	// Timeout bounds the request: a *Constant or a *Marker. It is an extension of ScyllaDB.
+	Timeout Term
+	// TTLFirst tells that TTL was written before TIMESTAMP, and TimeoutAfter how many parts were written before
+	// TIMEOUT. They only keep the order of markers.
+	TTLFirst     bool
+	TimeoutAfter int
 }

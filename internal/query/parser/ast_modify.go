@@ -59,8 +59,8 @@ type Delete struct {
 	// Targets is empty when whole rows, ranges or partitions are deleted.
 	Targets []DeleteTarget
 	Table   QualifiedName
-	// Timestamp is that of USING TIMESTAMP: nil, an integer *Constant or a *Marker.
-	Timestamp  Term
+	// Using has no TTL.
+	Using      Using
 	Where      []Relation
 	IfExists   bool
 	Conditions []Condition

@@ -17,6 +17,8 @@ type Select struct {
 	PerPartitionLimit Term
 	Limit             Term
 	AllowFiltering    bool
+	// Timeout is that of USING TIMEOUT, as in Using.
+	Timeout Term
 }
 
 // Selector is one result column of a SELECT.

@@ -44,7 +44,7 @@ func (p *parser) jsonValue() Term {
 	return nil
 }
 
-// using parses an optional USING TIMESTAMP t AND TTL t.
+// using parses an optional USING TIMESTAMP t AND TTL t AND TIMEOUT t, in any order.
 func (p *parser) using() Using {
 	var u Using
 	if !p.accept(kwUsing) {
@@ -53,13 +53,13 @@ func (p *parser) using() Using {
 	for {
 		switch {
 		case p.accept(kwTimestamp):
-			p.override(u.Timestamp, "TIMESTAMP")
-			u.TTLFirst = u.TTL != nil
-			u.Timestamp = p.intValue()
+			p.usingTimestamp(&u)
 		case p.accept(kwTTL):
 			p.override(u.TTL, "TTL")
 			u.TTLFirst = false
 			u.TTL = p.intValue()
+		case p.isWord("timeout"):
+			p.usingTimeout(&u)
 		default:
 			p.fail()
 			return u
@@ -68,6 +68,54 @@ func (p *parser) using() Using {
 			return u
 		}
 	}
+}
+
+// usingOfDelete parses an optional USING TIMESTAMP t AND TIMEOUT t, in any order.
+func (p *parser) usingOfDelete() Using {
+	var u Using
+	if !p.accept(kwUsing) {
+		return u
+	}
+	for {
+		if p.isWord("timeout") {
+			p.usingTimeout(&u)
+		} else {
+			p.expect(kwTimestamp)
+			p.usingTimestamp(&u)
+		}
+		if u.Timeout == nil && !(p.is(kwAnd) && p.nextIsWord("timeout")) || !p.accept(kwAnd) {
+			return u
+		}
+	}
+}
+
+func (p *parser) usingTimestamp(u *Using) {
+	p.override(u.Timestamp, "TIMESTAMP")
+	u.TTLFirst = u.TTL != nil
+	u.Timestamp = p.intValue()
+}
+
+func (p *parser) usingTimeout(u *Using) {
+	p.override(u.Timeout, "TIMEOUT")
+	p.advance()
+	u.Timeout, u.TimeoutAfter = p.timeoutValue(), 0
+	for _, earlier := range []Term{u.Timestamp, u.TTL} {
+		if earlier != nil {
+			u.TimeoutAfter++
+		}
+	}
+}
+
+// timeoutValue parses a constant or a marker: whether it is a duration is for the planner to decide.
+func (p *parser) timeoutValue() Term {
+	if p.isMarker() {
+		return p.marker()
+	}
+	if c := p.constant(); c != nil {
+		return c
+	}
+	p.fail()
+	return nil
 }
 
 // override refuses to give a part of USING again if the first was a marker, which would then be bound to nothing.
@@ -241,10 +289,7 @@ func (p *parser) delete() Statement {
 	}
 	p.expect(kwFrom)
 	s.Table = p.tableName()
-	if p.accept(kwUsing) {
-		p.expect(kwTimestamp)
-		s.Timestamp = p.intValue()
-	}
+	s.Using = p.usingOfDelete()
 	p.expect(kwWhere)
 	s.Where = p.where()
 	s.IfExists, s.Conditions = p.ifClause()

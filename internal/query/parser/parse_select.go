@@ -39,6 +39,11 @@ func (p *parser) selectStatement() Statement {
 		p.expect(kwFiltering)
 		s.AllowFiltering = true
 	}
+	if p.is(kwUsing) && p.nextIsWord("timeout") {
+		p.advance()
+		p.advance()
+		s.Timeout = p.timeoutValue()
+	}
 	if !p.is(tEOF) && !p.is(tSemicolon) && len(s.Where) == 0 && s.Limit == nil && s.PerPartitionLimit == nil &&
 		p.is(tIdent) {
 		// SELECT * FROM t JOIN u: Cassandra's parser was still choosing.

@@ -4,6 +4,11 @@ package parser
 
 import "strings"
 
+// nextIsWord reports whether the token after the current one is a word that is no keyword.
+func (p *parser) nextIsWord(word string) bool {
+	return p.peek(1) == tIdent && strings.EqualFold(p.lex.text[p.ahead[0].begin:p.ahead[0].end], word)
+}
+
 // isWord reports whether the current token is a word that is no keyword.
 func (p *parser) isWord(word string) bool { return p.is(tIdent) && strings.EqualFold(p.text(), word) }
 

@@ -45,6 +45,7 @@ func (s *Select) String() string {
 			p.term(s.Limit)
 		}
 		p.when(s.AllowFiltering, " ALLOW FILTERING")
+		p.using(Using{Timeout: s.Timeout})
 	})
 }
 
@@ -148,12 +149,26 @@ func (p *printer) ifClause(exists bool, conditions []Condition) {
 }
 
 func (p *printer) using(u Using) {
-	word := " USING "
+	word, parts := " USING ", 0
+	write := func(name string, value Term) {
+		p.put(word, name)
+		p.term(value)
+		word = " AND "
+		parts++
+	}
+	timeout := func() {
+		if u.Timeout != nil && parts == u.TimeoutAfter {
+			write("TIMEOUT ", u.Timeout)
+		}
+	}
+	timeout()
 	part := func(name string, value Term) {
 		if value != nil {
-			p.put(word, name)
-			p.term(value)
-			word = " AND "
+			before := parts
+			write(name, value)
+			if before < u.TimeoutAfter {
+				timeout()
+			}
 		}
 	}
 	if u.TTLFirst {
@@ -227,7 +242,7 @@ func (s *Delete) String() string {
 		}
 		p.put("FROM ")
 		p.name(s.Table)
-		p.using(Using{Timestamp: s.Timestamp})
+		p.using(s.Using)
 		p.where(s.Where)
 		p.ifClause(s.IfExists, s.Conditions)
 	})

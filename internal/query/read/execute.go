@@ -54,6 +54,11 @@ func (s *scan) begin(p *Plan, b *expr.Bindings, o Options, page *Page) error {
 	if s.partitionLimit, err = evalLimit(p.partitionLimit, &s.bind); err != nil {
 		return err
 	}
+	if p.timeout != nil {
+		if err := s.bound(); err != nil {
+			return err
+		}
+	}
 	if p.distinct {
 		s.partitionLimit = 1
 	}
@@ -172,8 +177,9 @@ func (s *scan) bounds() (none bool, err error) {
 	p, w := s.plan, &s.plan.where
 	s.cmd = command.Read{
 		Table: p.table.ID, Reversed: p.reversed, NoRows: p.distinct, Now: s.options.Now, Dropped: p.dropped,
-		Level:   s.options.Level,
-		Statics: p.statics, Claimant: s.options.Claimant, NoWait: s.options.NoWait,
+		Level:    s.options.Level,
+		Deadline: s.deadline,
+		Statics:  p.statics, Claimant: s.options.Claimant, NoWait: s.options.NoWait,
 	}
 	s.slices = s.slices[:0]
 	if p.simple {
@@ -334,6 +340,18 @@ func (s *scan) enter(at *position) {
 		s.token, s.leftInPartition = at.token, at.inPartition
 	}
 	s.open, s.rowsSeen, s.continuing = true, true, true
+}
+
+// bound gives the execution the time of USING TIMEOUT, from the beginning of the request on. It replaces the time that
+// the options give, in both directions; a single command still ends in the time of a read.
+func (s *scan) bound() error {
+	timeout, err := expr.EvalTimeout(s.plan.timeout, &s.bind)
+	if err != nil || timeout == 0 {
+		return err
+	}
+	s.options.Deadline = s.bind.Now.Add(timeout)
+	s.deadline = s.options.Deadline
+	return nil
 }
 
 // read sends one command.

@@ -19,6 +19,8 @@ type ordering struct {
 	descending bool
 }
 
+// orderingColumns finds the columns of ORDER BY. As in Cassandra, a column that is named again keeps its first place
+// and takes the last direction.
 func orderingColumns(stmt *parser.Select, table *schema.Table) ([]ordering, error) {
 	var out []ordering
 	for _, o := range stmt.OrderBy {
@@ -28,6 +30,10 @@ func orderingColumns(stmt *parser.Select, table *schema.Table) ([]ordering, erro
 		c, err := expr.FindColumn(table, o.Column)
 		if err != nil {
 			return nil, err
+		}
+		if i := slices.IndexFunc(out, func(o ordering) bool { return o.column == c }); i >= 0 {
+			out[i].descending = o.Descending
+			continue
 		}
 		out = append(out, ordering{c, o.Descending})
 	}
@@ -115,7 +121,7 @@ func (p *Plan) bindOrder(by []ordering, plainText bool) error {
 	return nil
 }
 
-// bindLimits binds LIMIT and PER PARTITION LIMIT.
+// bindLimits binds LIMIT, PER PARTITION LIMIT and USING TIMEOUT.
 func (p *Plan) bindLimits(stmt *parser.Select, env *expr.Env) error {
 	bind := func(t parser.Term, name string) (expr.Term, error) {
 		if t == nil {
@@ -133,7 +139,10 @@ func (p *Plan) bindLimits(stmt *parser.Select, env *expr.Env) error {
 	if p.limit, err = bind(stmt.Limit, "[limit]"); err != nil {
 		return err
 	}
-	p.partitionLimit, err = bind(stmt.PerPartitionLimit, "[per_partition_limit]")
+	if p.partitionLimit, err = bind(stmt.PerPartitionLimit, "[per_partition_limit]"); err != nil {
+		return err
+	}
+	p.timeout, err = expr.BindTimeout(stmt.Timeout, env)
 	return err
 }
 

@@ -42,6 +42,8 @@ type Plan struct {
 	sort []int
 
 	limit, partitionLimit expr.Term
+	// timeout is that of USING TIMEOUT, nil if there is none.
+	timeout expr.Term
 	// limitText and partitionLimitText are the limits as written, for Explain.
 	limitText, partitionLimitText string
 	// dropped are the ids of dropped columns, ascending.
@@ -116,6 +118,9 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	p.describe(stmt, env)
 	return p, nil
 }
+
+// HasTimeout reports whether the statement has USING TIMEOUT.
+func (p *Plan) HasTimeout() bool { return p.timeout != nil }
 
 // Keyspace is the keyspace of the table.
 func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -21,6 +22,8 @@ type scan struct {
 	options Options
 	page    *Page
 	bind    expr.Bindings
+	// deadline is that of USING TIMEOUT, zero if there is none.
+	deadline time.Time
 
 	// What the commands are made of.
 	cmd                          command.Read

@@ -465,7 +465,7 @@ func (w *world) update(stmt *parser.Update, markers int, b binds) error {
 }
 
 func (w *world) remove(stmt *parser.Delete, markers int, b binds) error {
-	s, err := w.scene(stmt.Table, parser.Using{Timestamp: stmt.Timestamp}, markers, b)
+	s, err := w.scene(stmt.Table, stmt.Using, markers, b)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func guardTimestamps(g *guardrail.Check, s parser.Statement) error {
 	case *parser.Update:
 		using = s.Using
 	case *parser.Delete:
-		using.Timestamp = s.Timestamp
+		using = s.Using
 	case *parser.Batch:
 		for _, one := range s.Statements {
 			if err := guardTimestamps(g, one); err != nil {

@@ -27,6 +27,8 @@ type Client struct {
 	Version uint8
 	// DriverName and DriverVersion are what the client calls itself, often empty.
 	DriverName, DriverVersion string
+	// Options are those of the client's STARTUP, nil if they are unknown.
+	Options map[string]string
 	// Encrypted is true over TLS.
 	Encrypted bool
 	// Tablets is true if the client understands the custom payload tablets-routing-v1.

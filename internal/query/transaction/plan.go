@@ -161,6 +161,9 @@ func (b *binder) use(name parser.QualifiedName) (*expr.Env, error) {
 }
 
 // selection binds a SELECT.
+// errTimeout refuses a timeout of one statement: the leader carries out a transaction as a whole.
+var errTimeout = dberr.Invalidf("A statement within a transaction cannot have USING TIMEOUT")
+
 func (b *binder) selection(s *parser.Select) (*read.Plan, error) {
 	env, err := b.use(s.Table)
 	if err != nil {
@@ -173,6 +176,8 @@ func (b *binder) selection(s *parser.Select) (*read.Plan, error) {
 		return nil, err
 	case plan.FansOut():
 		return nil, dberr.Invalidf("A SELECT within a transaction must give the whole partition key")
+	case plan.HasTimeout():
+		return nil, errTimeout
 	case plan.Indexed():
 		return nil, dberr.Invalidf("A SELECT within a transaction cannot use an index")
 	}

@@ -5,6 +5,7 @@ package write
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -34,6 +35,7 @@ type Batch struct {
 	kind      BatchKind
 	plans     []*Plan
 	timestamp expr.Term
+	timeout   expr.Term
 	variables []expr.Variable
 	pkIndexes []uint16
 	result    batchResult
@@ -69,18 +71,10 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 		b.plans = append(b.plans, p)
 		tables[t] = true
 	}
-	if stmt.Using.Timestamp != nil {
-		var err error
-		env := shared
-		if len(b.plans) > 0 {
-			env = shared.For(b.plans[0].keyspace, b.plans[0].table)
-		}
-		if b.timestamp, err = expr.Bind(stmt.Using.Timestamp,
-			expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}, env); err != nil {
-			return nil, err
-		}
+	err := b.bindUsing(&stmt.Using, shared)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	if b.result, err = checkBatch(b.kind, b.plans, b.timestamp != nil); err != nil {
 		return nil, err
 	}
@@ -93,6 +87,21 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 		}
 	}
 	return b, nil
+}
+
+// bindUsing binds USING of the batch itself. Its markers belong to the table of the first statement.
+func (b *Batch) bindUsing(u *parser.Using, env *expr.Env) (err error) {
+	if len(b.plans) > 0 {
+		env = env.For(b.plans[0].keyspace, b.plans[0].table)
+	}
+	if u.Timestamp != nil {
+		if b.timestamp, err = expr.Bind(u.Timestamp,
+			expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}, env); err != nil {
+			return err
+		}
+	}
+	b.timeout, err = expr.BindTimeout(u.Timeout, env)
+	return err
 }
 
 // Variables describes the bind markers of all statements.
@@ -113,8 +122,13 @@ func (b *Batch) Conditional() bool { return b.result.conditional }
 // checkBatch refuses what does not go together in a batch.
 func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, err error) {
 	for _, p := range plans {
-		r.conditional = r.conditional || p.conditional
-		r.static, r.regular = r.static || p.static, r.regular || p.regular
+		if p.timeout != nil {
+			return r, dberr.Invalidf("A statement in a batch cannot have a timeout of its own. Set USING TIMEOUT on the BATCH")
+		}
+		if p.conditional { // as in Cassandra, the other statements do not decide which columns are read
+			r.conditional = true
+			r.static, r.regular = r.static || p.static, r.regular || p.regular
+		}
 	}
 	if timestamp && r.conditional {
 		return r, dberr.Invalidf("Cannot provide custom timestamp for conditional BATCH")
@@ -195,7 +209,11 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 			return b.plans[i], &r.Bindings, nil
 		})
 	}
-	x.sendBatch(ctx, b.kind, &b.result, r, err)
+	var timeout time.Duration
+	if err == nil {
+		timeout, err = expr.EvalTimeout(b.timeout, &r.Bindings)
+	}
+	x.sendBatch(ctx, b.kind, &b.result, r, timeout, err)
 }
 
 // ExecuteItems executes a batch message. r has everything but the values.
@@ -220,7 +238,7 @@ func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []Bat
 			return p, &b, nil
 		})
 	}
-	x.sendBatch(ctx, kind, &result, r, err)
+	x.sendBatch(ctx, kind, &result, r, 0, err)
 }
 
 // addBatch adds the statements of a batch.
@@ -257,12 +275,13 @@ func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fa
 	return nil
 }
 
-func (x *Execution) sendBatch(ctx context.Context, kind BatchKind, result *batchResult, r *Request, err error) {
+func (x *Execution) sendBatch(ctx context.Context, kind BatchKind, result *batchResult, r *Request,
+	timeout time.Duration, err error) {
 	if err != nil {
 		x.finish(err)
 		return
 	}
-	o := coordinator.WriteOptions{Level: r.Level, Type: "UNLOGGED_BATCH"}
+	o := coordinator.WriteOptions{Level: r.Level, Type: "UNLOGGED_BATCH", Timeout: timeout}
 	switch {
 	case result.conditional:
 		o.Type = "CAS"

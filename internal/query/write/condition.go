@@ -168,11 +168,14 @@ func (b *condition) bindValues(s *parser.Condition, r expr.Receiver, env *expr.E
 func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error) {
 	c := command.Condition{Row: n, Operator: b.operator, Column: b.column.ID, Type: b.column.Type, Element: b.field}
 	if b.element != nil {
-		e, err := b.evalElement(values)
+		e, known, err := b.evalElement(values)
 		if err != nil {
 			return c, err
 		}
-		c.Element = e
+		if c.Element = e; !known {
+			c.Operator = command.In // among no values: it holds for no row
+			return c, nil
+		}
 	}
 	if b.list != nil {
 		list, state, err := b.list.Eval(values)
@@ -184,7 +187,11 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 		case state == expr.Unset:
 			return c, dberr.Invalidf("Invalid 'unset' value in condition")
 		}
+		element := b.list.Type().Elems[0]
 		for _, v := range b.list.Type().Elements(list) {
+			if len(v) == 0 && !hasEmptyValue(element) {
+				v = nil
+			}
 			c.Values = append(c.Values, b.operand(v))
 		}
 		return c, nil
@@ -194,8 +201,8 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 		switch {
 		case err != nil:
 			return c, err
-		case state == expr.Unset && contains(b.operator):
-			continue // nothing contains it
+		case state == expr.Unset && (contains(b.operator) || b.operator == command.In):
+			continue // nothing contains it; IN leaves it out
 		case state == expr.Unset:
 			return c, dberr.Invalidf("Invalid 'unset' value in condition")
 		case state == expr.Null && (ordering(b.operator) || contains(b.operator)):
@@ -217,7 +224,15 @@ func (b *condition) operand(v []byte) []byte {
 	return append([]byte{}, v...)
 }
 
-func (b *condition) evalElement(values *expr.Bindings) ([]byte, error) {
+// hasEmptyValue reports whether a type has a value of no bytes. For other types Cassandra takes an element of no bytes
+// in the list of IN ? for null.
+func hasEmptyValue(t *cqltype.Type) bool {
+	return !t.IsNative() || t.Kind == cqltype.Text || t.Kind == cqltype.Ascii || t.Kind == cqltype.Blob
+}
+
+// evalElement returns the key or the index of the element. known is false if the key of a map is unset: as in
+// Cassandra, the condition then does not hold.
+func (b *condition) evalElement(values *expr.Bindings) (element []byte, known bool, err error) {
 	kind := "map"
 	if b.column.Type.Kind == cqltype.List {
 		kind = "list"
@@ -225,21 +240,23 @@ func (b *condition) evalElement(values *expr.Bindings) ([]byte, error) {
 	v, state, err := b.element.Eval(values)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case state == expr.Null:
-		return nil, dberr.Invalidf("Invalid null value for %s element access", kind)
+		return nil, false, dberr.Invalidf("Invalid null value for %s element access", kind)
+	case state == expr.Unset && kind == "map":
+		return nil, false, nil
 	case state == expr.Unset:
-		return nil, dberr.Invalidf("Invalid unset value for %s element access", kind)
+		return nil, false, dberr.Invalidf("Invalid unset value for %s element access", kind)
 	}
 	if kind == "list" {
 		if len(v) != 4 {
-			return nil, dberr.Invalidf("Invalid null value for list element access")
+			return nil, false, dberr.Invalidf("Invalid null value for list element access")
 		}
 		if i := int32(binary.BigEndian.Uint32(v)); i < 0 {
-			return nil, dberr.Invalidf("Invalid negative list index %d", i)
+			return nil, false, dberr.Invalidf("Invalid negative list index %d", i)
 		}
 	}
-	return append([]byte{}, v...), nil
+	return append([]byte{}, v...), true, nil
 }
 
 // conditionColumns are the columns that a result shows when the conditions of a plan do not hold: those of the

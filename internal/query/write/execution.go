@@ -120,12 +120,16 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Comple
 	if err == nil {
 		err = x.add(p, &r.Bindings, r.timestamp())
 	}
+	o := p.writeOptions(r)
+	if err == nil {
+		o.Timeout, err = expr.EvalTimeout(p.timeout, &r.Bindings)
+	}
 	if err != nil {
 		x.finish(err)
 		return
 	}
 	x.columns, x.columnsFound = p.result, p.resultFound
-	x.send(ctx, p.writeOptions(r), r.Serial)
+	x.send(ctx, o, r.Serial)
 }
 
 // check refuses wrong numbers of values and consistency levels.

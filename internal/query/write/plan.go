@@ -51,7 +51,7 @@ type Plan struct {
 	// or partitions.
 	rows, whole bool
 
-	timestamp, ttl expr.Term // nil if not given
+	timestamp, ttl, timeout expr.Term // nil if not given
 
 	// exists is the IF [NOT] EXISTS clause; conditions those on columns.
 	exists      exists
@@ -149,21 +149,22 @@ func (p *Plan) Counter() bool { return p.table.Counter }
 // for others on the same partition key.
 func (p *Plan) Decides() bool { return p.conditional || p.stored || p.table.Logged() }
 
-// bindUsing binds USING TIMESTAMP and TTL.
-func (p *Plan) bindUsing(timestamp, ttl parser.Term, env *expr.Env) (err error) {
-	if timestamp != nil {
+// bindUsing binds USING TIMESTAMP, TTL and TIMEOUT.
+func (p *Plan) bindUsing(u *parser.Using, env *expr.Env) (err error) {
+	if u.Timestamp != nil {
 		r := expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}
-		if p.timestamp, err = expr.Bind(timestamp, r, env); err != nil {
+		if p.timestamp, err = expr.Bind(u.Timestamp, r, env); err != nil {
 			return err
 		}
 	}
-	if ttl != nil {
+	if u.TTL != nil {
 		r := expr.Receiver{Name: "[ttl]", Type: cqltype.Native(cqltype.Int)}
-		if p.ttl, err = expr.Bind(ttl, r, env); err != nil {
+		if p.ttl, err = expr.Bind(u.TTL, r, env); err != nil {
 			return err
 		}
 	}
-	return nil
+	p.timeout, err = expr.BindTimeout(u.Timeout, env)
+	return err
 }
 
 // finish checks what concerns the statement as a whole and prepares what executions share.

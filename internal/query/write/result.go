@@ -86,14 +86,17 @@ func (x *Execution) fillFirst(g *group) error {
 	return x.fillRow(g, clustering, r, static)
 }
 
-// shows reports whether a static row has any of the columns that are shown: as in Cassandra, which reads no others,
-// there is none else.
+// shows reports whether a static row has any of the static columns that are read. As in Cassandra, these are all if a
+// statement with conditions writes one of them, and otherwise those of conditions. A partition without any of them does
+// not exist for the result.
 func (x *Execution) shows(static *row.Row) bool {
-	t := x.groups[0].table
-	return static != nil && slices.ContainsFunc(x.outcome.Columns[1:], func(shown Column) bool {
-		c := t.ByName[shown.Name]
-		return c.Kind == schema.Static && len(static.Column(c.ID)) > 0
-	})
+	g := &x.groups[0]
+	read := g.statics
+	if x.static {
+		read = g.table.Statics
+	}
+	stored := func(c *schema.Column) bool { return len(static.Column(c.ID)) > 0 }
+	return static != nil && slices.ContainsFunc(read, stored)
 }
 
 // fillRow encodes one row that exists. columnsFound are looked up by name: a batch joins those of several plans.

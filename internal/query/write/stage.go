@@ -21,6 +21,8 @@ func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 		return nil, dberr.Invalidf("Statements within a transaction have no conditions of their own: use its IF .. THEN")
 	case p.timestamp != nil:
 		return nil, dberr.Invalidf("Statements within a transaction have no timestamps of their own")
+	case p.timeout != nil:
+		return nil, dberr.Invalidf("A statement within a transaction cannot have USING TIMEOUT")
 	case p.table.Counter:
 		return nil, dberr.Invalidf("Counter columns cannot be accessed within a transaction")
 	}

@@ -49,7 +49,7 @@ func (p *Plan) bindInsert(s *parser.Insert, env *expr.Env) error {
 
 // bindInsertIf binds USING and IF NOT EXISTS.
 func (p *Plan) bindInsertIf(s *parser.Insert, env *expr.Env) error {
-	if err := p.bindUsing(s.Using.Timestamp, s.Using.TTL, env); err != nil {
+	if err := p.bindUsing(&s.Using, env); err != nil {
 		return err
 	}
 	if !s.IfNotExists {
@@ -121,7 +121,7 @@ func markerOf(t parser.Term) (uint16, bool) {
 
 func (p *Plan) bindUpdate(s *parser.Update, env *expr.Env) error {
 	p.kind = update
-	if err := p.bindUsing(s.Using.Timestamp, s.Using.TTL, env); err != nil {
+	if err := p.bindUsing(&s.Using, env); err != nil {
 		return err
 	}
 	if err := p.bindIf(s.IfExists, s.Conditions, env); err != nil {
@@ -147,7 +147,7 @@ func (p *Plan) bindUpdate(s *parser.Update, env *expr.Env) error {
 
 func (p *Plan) bindDelete(s *parser.Delete, env *expr.Env) error {
 	p.kind = remove
-	if err := p.bindUsing(s.Timestamp, nil, env); err != nil {
+	if err := p.bindUsing(&s.Using, env); err != nil {
 		return err
 	}
 	if err := p.bindIf(s.IfExists, s.Conditions, env); err != nil {

@@ -49,7 +49,7 @@ const batchLog = "BATCH_LOG"
 
 // batch takes copies and goes on elsewhere; w is told once.
 func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
-	b := &batch{c: c, w: w, trace: tr, deadline: c.sched.Now().Add(c.opts.WriteTimeout)}
+	b := &batch{c: c, w: w, trace: tr, deadline: c.sched.Now().Add(c.opts.writeTime(w.timeout))}
 	for i := range ms {
 		b.who = ms[i].Claimant
 		b.mutations = append(b.mutations, command.AppendMutation(nil, &ms[i]))
@@ -76,7 +76,7 @@ func (b *batch) run() {
 
 // errand is one of the batch's.
 func (b *batch) errand() errand {
-	e := b.c.errand(b.w.level, b.c.opts.WriteTimeout)
+	e := b.c.errand(b.w.level, b.c.opts.writeTime(b.w.timeout))
 	e.deadline, e.who, e.booted = b.deadline, b.who, b.c.sched.Boot()
 	return e
 }
@@ -164,7 +164,9 @@ func (b *batch) apart(ctx context.Context) {
 		b.w.tell(e.writeError(err, batchLog))
 		return
 	}
-	b.deadline = c.sched.Now().Add(c.opts.WriteTimeout)
+	if b.w.timeout == 0 {
+		b.deadline = c.sched.Now().Add(c.opts.WriteTimeout)
+	}
 	ctx, cancel := c.sched.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
 	err = c.carryOut(ctx, r, b.errand(), byLeader, b.w.Charge)

@@ -95,6 +95,17 @@ func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) erran
 	return e
 }
 
+// endBy moves the deadline forward, if it is later.
+func (e *errand) endBy(deadline time.Time) {
+	if !deadline.Before(e.deadline) {
+		return
+	}
+	e.deadline = deadline
+	if latest := e.began.Add(deadline.Sub(e.began) * 9 / 10); e.patience.After(latest) {
+		e.patience = latest
+	}
+}
+
 // attests says in a write whether an earlier attempt may have been carried out, and what its target had told of its
 // memory before that: the replica has to find out that the write was not applied before. So it has to for a first
 // attempt at another node, which may get there long after it was sent and after later attempts, to a process or a

@@ -28,6 +28,9 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 	c.stats.reads.Add(1)
 	r := c.relays.Get().(*relay)
 	e := c.errand(q.Level, c.opts.ReadTimeout)
+	if !q.Deadline.IsZero() {
+		e.endBy(q.Deadline)
+	}
 	r.begin(v, e.deadline)
 	whole := &r.whole
 	if !c.cluster.alone() {

@@ -99,3 +99,60 @@ func TestTimeoutWhileAsking(t *testing.T) {
 		}
 	})
 }
+
+// TestTimeoutOfTheClient proves that a request ends at the timeout that its client has set, which may be shorter than
+// the coordinator's bound but not longer, and that one with less time does not wait behind others that came before it.
+func TestTimeoutOfTheClient(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.script = func(*asked) *verdict { return &verdict{hang: true} }
+		for _, one := range []struct{ timeout, want time.Duration }{
+			{0, c.opts.WriteTimeout},
+			{100 * time.Millisecond, 100 * time.Millisecond},
+			{time.Hour, c.opts.WriteTimeout},
+		} {
+			behind := &spoiler{done: make(chan error, 1)}
+			first := []command.Mutation{put("k", "c", 1)}
+			behind.m = &first[0]
+			began := time.Now()
+			c.Write(t.Context(), first, WriteOptions{}, behind)
+			for name, send := range map[string]func(*spoiler){
+				"write": func(s *spoiler) {
+					ms := []command.Mutation{put("k", "c", 1)}
+					s.m = &ms[0]
+					c.Write(t.Context(), ms, WriteOptions{Timeout: one.timeout}, s)
+				},
+				"decide": func(s *spoiler) {
+					u := add("k", "n", 1)
+					u.Mutation.Ops = put("k", "c", 1).Ops
+					s.m = &u.Mutation
+					c.Decide(t.Context(), u, WriteOptions{Type: "COUNTER", Timeout: one.timeout}, s)
+				},
+			} {
+				s := &spoiler{done: make(chan error, 1)}
+				sent := time.Now()
+				send(s)
+				var late *dberr.WriteTimeout
+				if err := <-s.done; !errors.As(err, &late) {
+					t.Errorf("%s with %v: %v", name, one.timeout, err)
+				}
+				if took := time.Since(sent); took != one.want {
+					t.Errorf("%s with %v took %v, want %v", name, one.timeout, took, one.want)
+				}
+			}
+			<-behind.done
+			if took := time.Since(began); took < c.opts.WriteTimeout {
+				t.Errorf("the write without a timeout took %v", took)
+			}
+		}
+		began := time.Now()
+		q := &command.Read{Table: table, Key: []byte("k"), Token: put("k", "c", 1).Token, Level: dberr.Quorum,
+			Deadline: began.Add(70 * time.Millisecond)}
+		var late *dberr.ReadTimeout
+		if err := c.Read(t.Context(), q, nil); !errors.As(err, &late) {
+			t.Errorf("read: %v", err)
+		}
+		if took := time.Since(began); took != 70*time.Millisecond {
+			t.Errorf("the read took %v", took)
+		}
+	})
+}

@@ -64,10 +64,10 @@ type bound struct {
 func (b *bound) Deadline() (time.Time, bool) { return b.until, true }
 
 // straight returns the replica to ask where there is no other node: what it takes cannot get lost, so it needs no id,
-// no copy and no deadline of its own. It is nil where there are others, and where there is no replica now. What it
-// refuses goes the way of all.
-func (c *Coordinator) straight(tr *trace.Trace, m *command.Mutation, what string) Local {
-	if !c.cluster.alone() {
+// no copy and, unless the client has set a timeout, no deadline of its own. It is nil where there are others, and where
+// there is no replica now. What it refuses goes the way of all.
+func (c *Coordinator) straight(tr *trace.Trace, m *command.Mutation, what string, timeout time.Duration) Local {
+	if timeout > 0 || !c.cluster.alone() {
 		return nil
 	}
 	p := c.view.Load().snapshot.Locate(m.Table, m.Token, m.Key)
@@ -94,10 +94,10 @@ const writing = "Writing to"
 
 // sendWrite and sendDecision make the first attempt; the write or the decide is told once.
 func (c *Coordinator) sendWrite(ctx context.Context, tr *trace.Trace, m *command.Mutation, w *write) {
-	if r := c.straight(tr, m, writing); r != nil && r.Write(ctx, m, w) == nil {
+	if r := c.straight(tr, m, writing, w.timeout); r != nil && r.Write(ctx, m, w) == nil {
 		return
 	}
-	s := c.newSend(tr, m, w.level, w.kind)
+	s := c.newSend(tr, m, w.level, w.kind, w.timeout)
 	s.write = w
 	s.copy = command.AppendMutation(s.copy[:0], m)
 	c.watch.add(s)
@@ -110,10 +110,10 @@ func (c *Coordinator) sendWrite(ctx context.Context, tr *trace.Trace, m *command
 
 func (c *Coordinator) sendDecision(ctx context.Context, tr *trace.Trace, cond *command.Conditional, d *decide) {
 	m := &cond.Mutation
-	if r := c.straight(tr, m, "Deciding at"); r != nil && r.Decide(ctx, cond, d) == nil {
+	if r := c.straight(tr, m, "Deciding at", d.timeout); r != nil && r.Decide(ctx, cond, d) == nil {
 		return
 	}
-	s := c.newSend(tr, m, d.level, d.kind)
+	s := c.newSend(tr, m, d.level, d.kind, d.timeout)
 	s.decide, s.booted = d, c.sched.Boot()
 	s.copy = command.AppendConditional(s.copy[:0], cond)
 	c.watch.add(s)
@@ -124,10 +124,11 @@ func (c *Coordinator) sendDecision(ctx context.Context, tr *trace.Trace, cond *c
 	s.returned(err)
 }
 
-func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.Consistency, kind string) *send {
+func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.Consistency, kind string,
+	timeout time.Duration) *send {
 	m.Dedupe, m.Retried, m.Sent, m.Known = c.cluster.nextID(), false, false, 0
 	s := c.sends.Get().(*send)
-	s.errand = c.errand(level, c.opts.WriteTimeout)
+	s.errand = c.errand(level, c.opts.writeTime(timeout))
 	s.memory, s.who = c.cluster.memory(), m.Claimant
 	s.answered.Store(false)
 	s.price = 0

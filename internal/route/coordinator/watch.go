@@ -10,8 +10,8 @@ import (
 )
 
 // watch ends sends at their deadlines. A replica on this node that leads and is cut off cannot say how a write ends,
-// and has no deadline of its own. All sends have the same time, so they are kept in the order in which they came, and
-// one timer looks at the first of them.
+// and has no deadline of its own. Sends are kept in the order of their deadlines, which is nearly always the order in
+// which they came: only clients that set a timeout have less time than others. One timer looks at the first send.
 type watch struct {
 	mu          sync.Mutex
 	first, last *send
@@ -24,15 +24,23 @@ type watch struct {
 func (w *watch) add(s *send) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.before, s.behind = w.last, nil
-	if w.last != nil {
-		w.last.behind = s
-	} else {
-		w.first = s
+	after := w.last
+	for after != nil && after.deadline.After(s.deadline) {
+		after = after.before
 	}
-	w.last = s
+	s.before = after
+	if after != nil {
+		s.behind, after.behind = after.behind, s
+	} else {
+		s.behind, w.first = w.first, s
+	}
+	if s.behind != nil {
+		s.behind.before = s
+	} else {
+		w.last = s
+	}
 	s.watched = true
-	if !w.armed {
+	if !w.armed || after == nil && s.behind != nil {
 		w.arm(s.deadline)
 	}
 }

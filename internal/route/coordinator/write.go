@@ -5,6 +5,7 @@ package coordinator
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -21,8 +22,19 @@ type WriteOptions struct {
 	// Updates are applied together with the mutations of an Atomic write. They have no conditions; if one of them
 	// cannot be carried out, nothing is.
 	Updates []*command.Conditional
+	// Timeout is how long the client waits, if that is shorter than the coordinator's own bound; 0: it has set none. A
+	// longer one would outlast the records by which repetitions are recognized.
+	Timeout time.Duration
 	// Type is the write type that errors carry: SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER or CAS. Empty means SIMPLE.
 	Type string
+}
+
+// writeTime is how long a write may take whose client has set a timeout, or none (0).
+func (o *Options) writeTime(timeout time.Duration) time.Duration {
+	if timeout > 0 {
+		return min(timeout, o.WriteTimeout)
+	}
+	return o.WriteTimeout
 }
 
 // Write sends mutations to their partitions and completes done once, perhaps before it returns. Everything is copied by
@@ -39,7 +51,7 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 	}
 	c.stats.writes.Add(1)
 	w := c.writes.Get().(*write)
-	w.done, w.level, w.kind = done, o.Level, o.Type
+	w.done, w.level, w.kind, w.timeout = done, o.Level, o.Type, o.Timeout
 	if w.kind == "" {
 		w.kind = "SIMPLE"
 	}
@@ -61,6 +73,7 @@ type write struct {
 	done    command.Completion
 	level   dberr.Consistency
 	kind    string
+	timeout time.Duration
 	pending atomic.Int64
 	// wrote counts the mutations that were written, price what they have cost.
 	wrote   atomic.Int64
@@ -122,7 +135,7 @@ func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o W
 	}
 	c.stats.decisions.Add(1)
 	d := c.decides.Get().(*decide)
-	d.done, d.level, d.kind = done, o.Level, o.Type
+	d.done, d.level, d.kind, d.timeout = done, o.Level, o.Type, o.Timeout
 	if d.kind == "" {
 		d.kind = "CAS"
 	}
@@ -138,6 +151,8 @@ type decide struct {
 	done  command.DecisionCompletion
 	level dberr.Consistency
 	kind  string
+	// timeout is WriteOptions.Timeout.
+	timeout time.Duration
 }
 
 // Decided hears of the outcome from the replica, where nothing stands between.

@@ -281,7 +281,7 @@ func linger(nc net.Conn) {
 func (c *conn) info() ClientInfo {
 	i := ClientInfo{Requests: c.requests.Load()}
 	if client := c.client.Load(); client != nil {
-		i.Client, i.Ready = *client, true
+		i.Client, i.Ready, i.Keyspace = *client, true, c.sess.Keyspace()
 	} else {
 		i.Client = session.Client{Remote: c.remote, Local: c.local, Encrypted: c.encrypted}
 	}

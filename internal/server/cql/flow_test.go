@@ -16,6 +16,7 @@ import (
 	"math/big"
 	"net/netip"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -479,8 +480,9 @@ func TestClient(t *testing.T) {
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression, "DRIVER_VERSION", "1.2")
 	got := b.session(0).client
 	want := session.Client{Remote: netip.MustParseAddrPort(c.nc.LocalAddr().String()),
-		Local: netip.MustParseAddrPort(b.addr), Version: 4, DriverName: "test", DriverVersion: "1.2"}
-	if got != want {
+		Local: netip.MustParseAddrPort(b.addr), Version: 4, DriverName: "test", DriverVersion: "1.2",
+		Options: map[string]string{"CQL_VERSION": "3.0.0", "DRIVER_NAME": "test", "DRIVER_VERSION": "1.2"}}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -31,7 +31,7 @@ func TestNegotiation(t *testing.T) {
 		return fmt.Sprintf("%02x%02x%04x%02x%08x%s", version, flags, uint16(stream), op, len(body)/2, body)
 	}
 	badVersion := func(v int) string {
-		return fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5)", v)
+		return fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)", v)
 	}
 	ok := startup("CQL_VERSION", "3.0.0")
 	for _, tc := range []struct {

@@ -3,8 +3,11 @@
 package cql
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +33,8 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	}
 	c.version = h.Version
 	c.throwOnOverload = s[cqlwire.StartupThrowOnOverload] == "1"
-	client := session.Client{DriverName: s[cqlwire.StartupDriverName], DriverVersion: s[cqlwire.StartupDriverVersion]}
+	client := session.Client{DriverName: s[cqlwire.StartupDriverName], DriverVersion: s[cqlwire.StartupDriverVersion],
+		Options: keptOptions(s)}
 	if _, asked := s[cqlwire.TabletsRouting]; asked && c.srv.opts.Tablets {
 		client.Tablets = c.version >= cqlwire.V4 // version 3 has no custom payload
 	}
@@ -57,6 +61,26 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	c.mu.Lock()
 	c.out.SetFraming(c.segments, compression)
 	c.mu.Unlock()
+}
+
+// startupBytesMax is how much of the options of STARTUP is kept as long as a connection lives.
+const startupBytesMax = 8 << 10
+
+// keptOptions returns the options of STARTUP for system_views.clients. The longest ones are left out if there are too
+// many bytes.
+func keptOptions(s cqlwire.Startup) map[string]string {
+	names := slices.SortedFunc(maps.Keys(s), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a)+len(s[a]), len(b)+len(s[b])), cmp.Compare(a, b))
+	})
+	kept := make(map[string]string, len(names))
+	size := 0
+	for _, name := range names {
+		if size += len(name) + len(s[name]); size > startupBytesMax {
+			break
+		}
+		kept[name] = s[name]
+	}
+	return kept
 }
 
 // certificate is the client's own, nil if it has shown none.

@@ -252,6 +252,8 @@ var errClosing = errors.New("the server is closing")
 // ClientInfo is a connection as system_views.clients shows it.
 type ClientInfo struct {
 	session.Client
+	// Keyspace is that of USE, empty if there is none.
+	Keyspace string
 	// Requests is the number of requests so far.
 	Requests int64
 	// Ready is false during the handshake; then most of Client is unknown.

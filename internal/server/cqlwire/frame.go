@@ -111,8 +111,9 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(h.Length))
 }
 
-// BadVersion is the error for a message in a version that is not spoken. Drivers look for parts of its text.
+// BadVersion is the error for a message in a version that is not supported. Drivers look for parts of its text, which
+// is Cassandra's: the beta of version 6 is in it, although neither server accepts that without the beta flag.
 func BadVersion(version uint8) error {
-	return dberr.Protocolf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5)",
+	return dberr.Protocolf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)",
 		version)
 }
