@@ -91,7 +91,7 @@ func TestCallPermission(t *testing.T) {
 	c := itemsOf(t, n).c
 	old, err := c.Script(container.StoredProcedure, "Other")
 	if err == nil {
-		err = n.containers.DeleteScript(t.Context(), c, old)
+		err = n.containers.DeleteScript(t.Context(), c, old, "")
 	}
 	if err != nil {
 		t.Fatal(err)

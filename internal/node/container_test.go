@@ -226,7 +226,7 @@ func TestItemsRefused(t *testing.T) {
 	if container.StatusOf(err) != 400 {
 		t.Errorf("without a key: %v", err)
 	}
-	if err := n.containers.DeleteContainer(t.Context(), s.c); err != nil {
+	if err := n.containers.DeleteContainer(t.Context(), s.c, ""); err != nil {
 		t.Fatal(err)
 	}
 	_, err = n.containers.Do(t.Context(), s.c, k, []container.Operation{create(`{"id":"1","k":"a"}`)},

@@ -312,7 +312,7 @@ func TestRunnerPages(t *testing.T) {
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
-	now := time.Now()
+	now := time.Now().Truncate(time.Second).Add(999 * time.Millisecond)
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: func() time.Time { return now }})
 	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
@@ -335,7 +335,9 @@ func TestTimeToLive(t *testing.T) {
 		}
 	}
 	left(`"0""1""2""3"`)
-	now = now.Add(11 * time.Second)
+	now = now.Add(10 * time.Second) // of a second that had nearly ended
+	left(`"0""1""2""3"`)
+	now = now.Add(time.Second)
 	left(`"0""1""3"`)
 	if got := s.body(key("a"), "2"); got != "" {
 		t.Errorf("expired: %s", got)

@@ -138,7 +138,7 @@ func TestRestoredContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	unusable(half)
-	if err := n.containers.DeleteContainer(t.Context(), half); err != nil {
+	if err := n.containers.DeleteContainer(t.Context(), half, ""); err != nil {
 		t.Fatal(err)
 	}
 	// What an earlier build has left behind.

@@ -89,6 +89,8 @@ type Database struct {
 	ID     string `json:"id"`
 	Number uint32 `json:"number"`
 	At     int64  `json:"at"`
+	// Revision is Schema.Revision when the properties of its keyspace were changed, 0 if they were not.
+	Revision uint64 `json:"revision,omitempty"`
 }
 
 // The columns of a container beside those of its partition key paths, which are named as the paths are.
@@ -224,6 +226,8 @@ type ReplaceContainer struct {
 	// Change is called with a copy of the descriptor, and changes it. Its errors are the caller's own.
 	Change     func(c *Container, in *Replacing) error
 	Properties []Property
+	// Check is as of DropTable.
+	Check func(s *Schema) error
 }
 
 // Replacing is what a change of a container is made in.
@@ -278,6 +282,11 @@ func (r *Replacing) Number() uint32 {
 }
 
 func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
+	if c.Check != nil {
+		if err := c.Check(s); err != nil {
+			return nil, nil, err
+		}
+	}
 	old := s.Table(c.Keyspace, c.Name)
 	if old == nil || old.Container == nil {
 		return nil, nil, noTable(c.Keyspace, c.Name)

@@ -61,6 +61,8 @@ type AlterKeyspace struct {
 	IfExists    bool
 	Properties  []Property
 	Datacenters []string
+	// Check is as of DropKeyspace.
+	Check func(s *Schema) error
 }
 
 // DropKeyspace is DROP KEYSPACE.
@@ -68,6 +70,8 @@ type DropKeyspace struct {
 	Stamp
 	Name     string
 	IfExists bool
+	// Check, if not nil, refuses the change by the schema that it is made in.
+	Check func(s *Schema) error
 }
 
 // keyspaceOptions are the properties of a keyspace, checked as far as they can be without knowing the keyspace.
@@ -157,6 +161,11 @@ func (c *CreateKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 }
 
 func (c *AlterKeyspace) apply(s *Schema) (*Schema, []Event, error) {
+	if c.Check != nil {
+		if err := c.Check(s); err != nil {
+			return nil, nil, err
+		}
+	}
 	if err := checkUserKeyspace(c.Name); err != nil {
 		return nil, nil, err
 	}
@@ -191,10 +200,20 @@ func (c *AlterKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 		maps.Equal(ks.Options, old.Options) {
 		return s, nil, nil
 	}
+	if old.Database != nil {
+		d := *old.Database
+		d.Revision = s.Revision + 1
+		ks.Database = &d
+	}
 	return s.withKeyspace(&ks), []Event{{Change: Updated, Target: TargetKeyspace, Keyspace: c.Name}}, nil
 }
 
 func (c *DropKeyspace) apply(s *Schema) (*Schema, []Event, error) {
+	if c.Check != nil {
+		if err := c.Check(s); err != nil {
+			return nil, nil, err
+		}
+	}
 	if err := checkUserKeyspace(c.Name); err != nil {
 		return nil, nil, err
 	}

@@ -49,6 +49,8 @@ type DropTable struct {
 	Keyspace string
 	Name     string
 	IfExists bool
+	// Check, if not nil, refuses the change by the schema that it is made in.
+	Check func(s *Schema) error
 }
 
 func (c *CreateTable) apply(s *Schema) (*Schema, []Event, error) {
@@ -87,6 +89,11 @@ func (c *CreateTable) apply(s *Schema) (*Schema, []Event, error) {
 }
 
 func (c *DropTable) apply(s *Schema) (*Schema, []Event, error) {
+	if c.Check != nil {
+		if err := c.Check(s); err != nil {
+			return nil, nil, err
+		}
+	}
 	t := s.Table(c.Keyspace, c.Name)
 	if t == nil {
 		if c.IfExists {

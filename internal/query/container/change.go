@@ -5,13 +5,11 @@ package container
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
 
-	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
@@ -63,9 +61,35 @@ func exists(what, id, name string, same bool) *Error {
 		strconv.Quote(id), strconv.Quote(name))
 }
 
-// DeleteDatabase drops a database with all that is in it.
-func (e *Engine) DeleteDatabase(ctx context.Context, d *Database) error {
-	return refusedIf(e.apply(ctx, &schema.DropKeyspace{Stamp: e.stamp(), Name: d.keyspace.Name}))
+// DeleteDatabase drops a database with all that is in it; ifMatch as for ReplaceContainer.
+func (e *Engine) DeleteDatabase(ctx context.Context, d *Database, ifMatch string) error {
+	return refusedIf(e.apply(ctx, &schema.DropKeyspace{Stamp: e.stamp(), Name: d.keyspace.Name,
+		Check: func(s *schema.Schema) error { _, err := d.in(s, ifMatch); return err }}))
+}
+
+// in finds a database in a schema: 404 if it was dropped, also if there is another one of its id, and 412 if its etag is
+// not that of ifMatch.
+func (d *Database) in(s *schema.Schema, ifMatch string) (*schema.Keyspace, error) {
+	ks := s.Keyspaces[d.keyspace.Name]
+	switch {
+	case ks == nil || ks.Database == nil || ks.Database.Number != d.keyspace.Database.Number:
+		return nil, noDatabase(d.ID)
+	case !matches(ifMatch, etagOf(uint64(ks.Database.Number))):
+		return nil, preconditionFailed()
+	}
+	return ks, nil
+}
+
+// in is as Database.in.
+func (c *Container) in(s *schema.Schema, ifMatch string) error {
+	t := s.Table(c.table.Keyspace, c.table.Name)
+	switch {
+	case t == nil || t.ID != c.table.ID:
+		return noContainer(c.ID)
+	case !matches(ifMatch, etagOf(t.Revision)):
+		return preconditionFailed()
+	}
+	return nil
 }
 
 // CreateContainer makes a container from the body of a request, a JSON object; 409 if it is there, 400 if the body is
@@ -117,10 +141,7 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 	case !same("uniqueKeyPolicy") && len(def.UniqueKeys)+len(old.UniqueKeys) > 0:
 		return nil, Errorf(400, 0, "The unique keys of a container cannot be changed.")
 	}
-	err := e.change(ctx, c, nil, func(t *schema.Container, in *schema.Replacing) error {
-		if !matches(ifMatch, etagOf(in.Was)) {
-			return preconditionFailed()
-		}
+	err := e.change(ctx, c, ifMatch, nil, func(t *schema.Container, in *schema.Replacing) error {
 		t.KeptSince = keptSince(t, def.Keep, e.opts.Now().Unix())
 		t.Keep = def.Keep
 		e.reindex(t, in, def)
@@ -195,29 +216,18 @@ func (e *Engine) again(c *Container) (*Container, error) {
 	return now, err
 }
 
-// change changes the descriptor or the properties of a container.
-func (e *Engine) change(ctx context.Context, c *Container, properties []schema.Property,
+// change changes the descriptor or the properties of a container, whose etag is ifMatch if that is not empty.
+func (e *Engine) change(ctx context.Context, c *Container, ifMatch string, properties []schema.Property,
 	f func(*schema.Container, *schema.Replacing) error) error {
 	return refusedIf(e.apply(ctx, &schema.ReplaceContainer{Stamp: e.stamp(), Keyspace: c.table.Keyspace,
-		Name: c.table.Name, Properties: properties,
-		Change: func(t *schema.Container, in *schema.Replacing) error {
-			switch {
-			case in.Table != c.table.ID:
-				return noContainer(c.ID)
-			case f == nil:
-				return nil
-			}
-			return f(t, in)
-		}}))
+		Name: c.table.Name, Properties: properties, Change: f,
+		Check: func(s *schema.Schema) error { return c.in(s, ifMatch) }}))
 }
 
-// DeleteContainer drops a container with its items.
-func (e *Engine) DeleteContainer(ctx context.Context, c *Container) error {
-	err := e.apply(ctx, &schema.DropTable{Stamp: e.stamp(), Keyspace: c.table.Keyspace, Name: c.table.Name})
-	if _, ok := errors.AsType[*dberr.Invalid](err); ok && e.table(c) == nil {
-		return noContainer(c.ID)
-	}
-	return refusedIf(err)
+// DeleteContainer drops a container with its items; ifMatch as for ReplaceContainer.
+func (e *Engine) DeleteContainer(ctx context.Context, c *Container, ifMatch string) error {
+	return refusedIf(e.apply(ctx, &schema.DropTable{Stamp: e.stamp(), Keyspace: c.table.Keyspace, Name: c.table.Name,
+		Check: func(s *schema.Schema) error { return c.in(s, ifMatch) }}))
 }
 
 // matches reports whether an etag fulfils an If-Match header, which may be empty or *.

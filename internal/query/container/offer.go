@@ -70,13 +70,18 @@ func throughputOf(t schema.Throughput) Throughput {
 // offerID is the id of the offer of a resource: 4 letters in the alphabet of resource ids.
 func offerID(number uint32) string { return strings.TrimRight(encodeRID(ridOfDatabase(number)), "=") }
 
+// etagOfOffer is the etag of the throughput of a database: by the revision of the schema that has changed it last.
+func etagOfOffer(ks *schema.Keyspace) string {
+	return etagOf(ks.Database.Revision<<32 | uint64(ks.Database.Number))
+}
+
 // Offers lists the offers: one for each database that has a throughput, and for each container that does not share one.
 func (e *Engine) Offers() (out []*Offer) {
 	for _, d := range e.Databases() {
 		shared := d.keyspace.Throughput(&schema.Table{})
 		if shared.Units > 0 {
 			out = append(out, &Offer{ID: offerID(d.keyspace.Database.Number), Resource: d.Self(), ResourceRID: d.RID,
-				Etag: etagOf(uint64(shared.Units)), TS: d.TS, Throughput: throughputOf(shared), database: d})
+				Etag: etagOfOffer(d.keyspace), TS: d.TS, Throughput: throughputOf(shared), database: d})
 		}
 		for _, c := range e.Containers(d) {
 			t := d.keyspace.Throughput(c.table)
@@ -112,8 +117,8 @@ func (e *Engine) Offer(id string) (*Offer, error) {
 }
 
 // ReplaceOffer changes a throughput; 400 if it is not one of 400 and more in steps of 100, or for Autoscale of 1000 and
-// more in steps of 1000.
-func (e *Engine) ReplaceOffer(ctx context.Context, o *Offer, t Throughput) (*Offer, error) {
+// more in steps of 1000. ifMatch, if not empty, is the etag that the offer has to have (412).
+func (e *Engine) ReplaceOffer(ctx context.Context, o *Offer, t Throughput, ifMatch string) (*Offer, error) {
 	properties, bad := t.properties()
 	if bad != nil {
 		return nil, bad
@@ -123,10 +128,16 @@ func (e *Engine) ReplaceOffer(ctx context.Context, o *Offer, t Throughput) (*Off
 	}
 	var err error
 	if o.container != nil {
-		err = e.change(ctx, o.container, properties, nil)
+		err = e.change(ctx, o.container, ifMatch, properties, nil)
 	} else {
 		err = refusedIf(e.apply(ctx, &schema.AlterKeyspace{Stamp: e.stamp(), Name: o.database.keyspace.Name,
-			Properties: properties}))
+			Properties: properties, Check: func(s *schema.Schema) error {
+				ks, err := o.database.in(s, "")
+				if err == nil && !matches(ifMatch, etagOfOffer(ks)) {
+					return preconditionFailed()
+				}
+				return err
+			}}))
 	}
 	if err != nil {
 		return nil, err

@@ -164,8 +164,8 @@ func (r *run) runOps(ctx context.Context, room int) error {
 			o.stored.body = nil
 		}
 		if room -= len(o.stored.body); room < 0 {
-			o = outcome{id: o.id, charge: o.charge}.refuse(Errorf(413, 0, "The response is too large: the items that the "+
-				"operations return have more than %d bytes. Nothing was done. Read fewer items at once.", responseBytesMax))
+			o = outcome{id: o.id, charge: o.charge}.refuse(Errorf(413, 0, "The response is too large: the items that "+
+				"the operations return exceed %d bytes. Nothing was done. Read fewer items at once.", responseBytesMax))
 		}
 		r.answer.of = append(r.answer.of, o)
 		if o.status >= 400 {

@@ -104,7 +104,7 @@ func parseScript(body []byte) (id string, json []byte, e *Error) {
 // change changes the scripts of a container; f gets the place that a script of the kind and id has or would have.
 func (e *Engine) changeScripts(ctx context.Context, c *Container, kind ScriptKind, id string,
 	f func(list []schema.Script, i int, there bool, in *schema.Replacing) ([]schema.Script, error)) error {
-	return e.change(ctx, c, nil, func(t *schema.Container, in *schema.Replacing) error {
+	return e.change(ctx, c, "", nil, func(t *schema.Container, in *schema.Replacing) error {
 		i, there := slices.BinarySearchFunc(t.Scripts, id, func(s schema.Script, id string) int {
 			return cmp.Or(cmp.Compare(s.Kind, uint8(kind)), cmp.Compare(s.ID, id))
 		})
@@ -178,12 +178,15 @@ func (e *Engine) ReplaceScript(ctx context.Context, c *Container, s *Script, bod
 	return e.scriptNow(c, s.Kind, id, err)
 }
 
-// DeleteScript removes a script.
-func (e *Engine) DeleteScript(ctx context.Context, c *Container, s *Script) error {
+// DeleteScript removes a script; ifMatch as for ReplaceContainer.
+func (e *Engine) DeleteScript(ctx context.Context, c *Container, s *Script, ifMatch string) error {
 	return e.changeScripts(ctx, c, s.Kind, s.ID, func(list []schema.Script, i int, there bool, _ *schema.Replacing) (
 		[]schema.Script, error) {
-		if !there {
+		switch {
+		case !there:
 			return nil, noScript(s.ID)
+		case !matches(ifMatch, etagOf(list[i].Revision)):
+			return nil, preconditionFailed()
 		}
 		return slices.Delete(list, i, i+1), nil
 	})

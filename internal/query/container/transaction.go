@@ -310,7 +310,7 @@ func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *
 	ttl, _ := t.ttl(s.is) // it was checked
 	expiry := int64(row.NoExpiry)
 	if ttl > 0 {
-		expiry = t.now + int64(ttl)
+		expiry = t.now + int64(ttl) + 1 // now is the beginning of the second: an item lives no shorter than its ttl
 	}
 	b.Live(ttl, expiry)
 	columns := &t.c.columns

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
@@ -129,6 +130,10 @@ func (s *Service) RunProgram(ctx context.Context, t *container.Transaction, prog
 	q, err := decodeOrder(program)
 	if err != nil {
 		return nil, err
+	}
+	if d, ok := ctx.Deadline(); ok && time.Until(d) < s.engine.bounds.Time+s.engine.bounds.Grace {
+		return nil, told(&Failure{Status: 429, Fatal: true, Message: "The request has waited too long for its " +
+			"partition key to leave its script its full time. Nothing was done: try again"})
 	}
 	c := t.Container()
 	l := &leader{service: s, t: t, order: q, ids: map[string]string{},

@@ -150,8 +150,8 @@ func (r *Replica) decided(done command.DecisionCompletion, d *command.Decision, 
 type verdict struct {
 	decision *command.Decision
 	whole    *command.Mutation
-	// result is the dedupe record to store with it, which has brief in the place of the decision's result; told says that
-	// the decision is from such a record.
+	// result is the dedupe record to store with it, which has brief in the place of the decision's result; told says
+	// that the decision is from such a record.
 	result []byte
 	brief  []byte
 	told   bool

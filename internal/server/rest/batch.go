@@ -3,13 +3,16 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
@@ -82,10 +85,12 @@ func (x *exchange) batch(ctx context.Context) (*answer, error) {
 	return &answer{status, appendResults(nil, results.Of, silent)}, nil
 }
 
-// bulkMax is how many operations of a bulk request are under way at a time.
+// bulkMax is how many logical partitions of a bulk request are worked on at a time.
 const bulkMax = 8
 
-// bulk carries out operations that have nothing to do with each other, each on the logical partition that it names.
+// bulk carries out operations each on the logical partition that it names: those of one in their order, those of
+// several at the same time. If the client does not want to continue on an error, all are carried out in their order, and none
+// after the first that fails.
 func (x *exchange) bulk(ctx context.Context) (*answer, error) {
 	c, err := x.container(true)
 	if err != nil {
@@ -95,14 +100,24 @@ func (x *exchange) bulk(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	ordered := strings.EqualFold(x.header.Get(hBatchContinue), "false")
 	results, wheres := make([]container.Result, len(ops)), make([]container.Where, len(ops))
 	turns := make(chan struct{}, bulkMax)
 	var wg sync.WaitGroup
-	for i := range ops {
+	for _, lane := range x.lanes(c, keys, ordered) {
 		turns <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turns }()
-			results[i], wheres[i] = x.doOfBulk(ctx, c, keys[i], ops[i], silent)
+			failed := false
+			for _, i := range lane {
+				if failed && ordered {
+					results[i] = container.Result{Status: http.StatusFailedDependency, Err: &container.Error{
+						Status: http.StatusFailedDependency, Code: codes[http.StatusFailedDependency]}}
+					continue
+				}
+				results[i], wheres[i] = x.doOfBulk(ctx, c, keys[i], ops[i], silent)
+				failed = failed || results[i].Err != nil && results[i].Status != http.StatusNotModified
+			}
 		})
 	}
 	wg.Wait()
@@ -122,9 +137,37 @@ func (x *exchange) bulk(ctx context.Context) (*answer, error) {
 	return &answer{status, appendResults(nil, results, silent)}, nil
 }
 
+// lanes returns the operations that have to be carried out one after the other, by their numbers: those of the same
+// partition key, or all. Operations whose key cannot be read are in one lane.
+func (x *exchange) lanes(c *container.Container, keys []string, ordered bool) (out [][]int) {
+	of := map[string]int{}
+	for i := range keys {
+		name := ""
+		if !ordered {
+			if key, err := c.ParseKey(cmp.Or(keys[i], x.header.Get(hPartitionKey))); err == nil {
+				name = string(epk.AppendKey(nil, key))
+			}
+		}
+		n, there := of[name]
+		if !there {
+			n, of[name] = len(out), len(out)
+			out = append(out, nil)
+		}
+		out[n] = append(out[n], i)
+	}
+	return out
+}
+
 // doOfBulk carries out one operation of a bulk request.
 func (x *exchange) doOfBulk(ctx context.Context, c *container.Container, keyText string, op container.Operation,
-	silent bool) (container.Result, container.Where) {
+	silent bool) (result container.Result, _ container.Where) {
+	defer func() {
+		if defect := recover(); defect != nil {
+			f := x.defect(defect)
+			result = container.Result{Status: f.status, Err: &container.Error{Status: f.status, Code: codes[f.status],
+				Message: f.message}}
+		}
+	}()
 	if keyText == "" {
 		keyText = x.header.Get(hPartitionKey)
 	}

@@ -28,7 +28,7 @@ type resources interface {
 	Database(id string) (*container.Database, error)
 	DatabaseByRID(rid string) (*container.Database, error)
 	CreateDatabase(ctx context.Context, id string, t container.Throughput) (*container.Database, error)
-	DeleteDatabase(ctx context.Context, d *container.Database) error
+	DeleteDatabase(ctx context.Context, d *container.Database, ifMatch string) error
 	Containers(d *container.Database) []*container.Container
 	Container(d *container.Database, id string) (*container.Container, error)
 	ContainerByRID(rid string) (*container.Container, error)
@@ -37,7 +37,7 @@ type resources interface {
 		error)
 	ReplaceContainer(ctx context.Context, c *container.Container, body []byte, ifMatch string) (*container.Container,
 		error)
-	DeleteContainer(ctx context.Context, c *container.Container) error
+	DeleteContainer(ctx context.Context, c *container.Container, ifMatch string) error
 	IndexProgress(c *container.Container) int
 	Sizes(ctx context.Context, c *container.Container) []container.Size
 }
@@ -64,7 +64,8 @@ type records interface {
 type throughputs interface {
 	Offers() []*container.Offer
 	Offer(id string) (*container.Offer, error)
-	ReplaceOffer(ctx context.Context, o *container.Offer, t container.Throughput) (*container.Offer, error)
+	ReplaceOffer(ctx context.Context, o *container.Offer, t container.Throughput, ifMatch string) (*container.Offer,
+		error)
 }
 
 // scripts are stored procedures, triggers and user-defined functions.
@@ -74,7 +75,7 @@ type scripts interface {
 		error)
 	ReplaceScript(ctx context.Context, c *container.Container, s *container.Script, body []byte,
 		ifMatch string) (*container.Script, error)
-	DeleteScript(ctx context.Context, c *container.Container, s *container.Script) error
+	DeleteScript(ctx context.Context, c *container.Container, s *container.Script, ifMatch string) error
 }
 
 // Scripts runs the scripts of containers: *script.Service does.

@@ -97,11 +97,7 @@ func (x *exchange) carryOut() *answer {
 func (x *exchange) serve() (a *answer, err error) {
 	defer func() {
 		if defect := recover(); defect != nil {
-			x.server.opts.Log.LogAttrs(x.server.ctx, slog.LevelError, "defect in a request over HTTP",
-				slog.String("method", x.request.Method), slog.Any("defect", defect),
-				slog.String("stack", string(debug.Stack())))
-			err = &failure{status: http.StatusInternalServerError,
-				message: "An internal error: see the log of the node."}
+			err = x.defect(defect)
 		}
 	}()
 	s, c, method := x.server, x.conn, x.request.Method
@@ -148,6 +144,14 @@ func (x *exchange) serve() (a *answer, err error) {
 		return nil, err
 	}
 	return op.do(x, s.ctx)
+}
+
+// defect logs what a request has panicked with, and returns what its client is told.
+func (x *exchange) defect(defect any) *failure {
+	x.server.opts.Log.LogAttrs(x.server.ctx, slog.LevelError, "defect in a request over HTTP",
+		slog.String("method", x.request.Method), slog.Any("defect", defect),
+		slog.String("stack", string(debug.Stack())))
+	return &failure{status: http.StatusInternalServerError, message: "An internal error: see the log of the node."}
 }
 
 // targetNone stands for a path that leads nowhere: nobody signs it.

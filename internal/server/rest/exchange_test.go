@@ -221,6 +221,16 @@ func TestExchanges(t *testing.T) {
 		{"POST " + docs, `[{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"1","pk":"p"}},` +
 			`{"operationType":"Read","partitionKey":"[\"q\"]","id":"1"},{"operationType":"Read","partitionKey":"x","id":"1"}]`,
 			bulk, 207, `^\[{"statusCode":201,.*},{"statusCode":404,.*},{"statusCode":400,.*}\]$`, nil},
+		{"POST " + docs, "[" + strings.Repeat(`{"operationType":"Create","partitionKey":"[\"o\"]","resourceBody":`+
+			`{"id":"o","pk":"o"}},{"operationType":"Read","partitionKey":"[ \"o\" ]","id":"o"},`+
+			`{"operationType":"Delete","partitionKey":"[\"o\"]","id":"o"},`, 20) +
+			`{"operationType":"Read","partitionKey":"[\"o\"]","id":"o"}]`, bulk, 207,
+			`^\[({"statusCode":201,[^}]*}},{"statusCode":200,[^}]*}},{"statusCode":204,[^}]*},){20}{"statusCode":404,.*}\]$`, nil},
+		{"POST " + docs, `[{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"1","pk":"p"}},` +
+			`{"operationType":"Create","partitionKey":"[\"r\"]","resourceBody":{"id":"1","pk":"r"}}]`,
+			m{"x-ms-cosmos-is-batch-request": "true", "x-ms-cosmos-batch-atomic": "false",
+				"x-ms-cosmos-batch-continue-on-error": "False"}, 207,
+			`^\[{"statusCode":409,.*},{"statusCode":424,"requestCharge":1}\]$`, nil},
 
 		{"POST " + docs, `{"query":"SELECT * FROM c","parameters":[{"name":"@p","value":1}]}`, query, 200,
 			`^{"_rid":"AAAAAQAAAAM=","Documents":\[.*\],"_count":4}$`,

@@ -117,9 +117,12 @@ func (f *fake) offer(self, rid string, t container.Throughput) {
 		Throughput: t}
 }
 
-func (f *fake) DeleteDatabase(_ context.Context, d *container.Database) error {
+func (f *fake) DeleteDatabase(_ context.Context, d *container.Database, ifMatch string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := precondition(ifMatch, d.Etag); err != nil {
+		return err
+	}
 	delete(f.databases, d.ID)
 	return nil
 }
@@ -200,9 +203,12 @@ func (f *fake) ReplaceContainer(_ context.Context, c *container.Container, body 
 	return &next, nil
 }
 
-func (f *fake) DeleteContainer(_ context.Context, c *container.Container) error {
+func (f *fake) DeleteContainer(_ context.Context, c *container.Container, ifMatch string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := precondition(ifMatch, c.Etag); err != nil {
+		return err
+	}
 	delete(f.containers, c.RID)
 	return nil
 }
@@ -466,7 +472,11 @@ func (f *fake) Offer(id string) (*container.Offer, error) {
 	return nil, noSuch("offer", id)
 }
 
-func (f *fake) ReplaceOffer(_ context.Context, o *container.Offer, t container.Throughput) (*container.Offer, error) {
+func (f *fake) ReplaceOffer(_ context.Context, o *container.Offer, t container.Throughput, ifMatch string) (
+	*container.Offer, error) {
+	if err := precondition(ifMatch, o.Etag); err != nil {
+		return nil, err
+	}
 	next := *o
 	next.Throughput, next.Etag = t, f.etag()
 	f.offers[o.ID] = &next
@@ -483,7 +493,7 @@ func (f *fake) ReplaceScript(context.Context, *container.Container, *container.S
 	return nil, container.Errorf(503, 0, "The fake keeps no scripts.")
 }
 
-func (f *fake) DeleteScript(context.Context, *container.Container, *container.Script) error {
+func (f *fake) DeleteScript(context.Context, *container.Container, *container.Script, string) error {
 	return container.Errorf(503, 0, "The fake keeps no scripts.")
 }
 
@@ -503,3 +513,11 @@ func (noScripts) Do(_ context.Context, _ *container.Container, key epk.Key, op *
 }
 
 func (noScripts) Functions(*container.Container) sql.Functions { return nil }
+
+// precondition refuses an etag that is not that of a condition.
+func precondition(ifMatch, etag string) error {
+	if ifMatch != "" && ifMatch != "*" && ifMatch != etag {
+		return container.Errorf(412, 0, "One of the specified pre-condition is not met.")
+	}
+	return nil
+}

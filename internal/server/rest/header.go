@@ -19,6 +19,7 @@ const (
 	hQueryPlan      = "X-Ms-Cosmos-Is-Query-Plan-Request"
 	hBatch          = "X-Ms-Cosmos-Is-Batch-Request"
 	hBatchAtomic    = "X-Ms-Cosmos-Batch-Atomic"
+	hBatchContinue  = "X-Ms-Cosmos-Batch-Continue-On-Error"
 	hMaxItems       = "X-Ms-Max-Item-Count"
 	hContinuation   = "X-Ms-Continuation"
 	hCrossPartition = "X-Ms-Documentdb-Query-Enablecrosspartition"

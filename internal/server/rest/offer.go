@@ -111,9 +111,6 @@ func (x *exchange) replaceOffer(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.checkMatch(o.Etag); err != nil {
-		return nil, err
-	}
 	var sent struct {
 		Content offerContent `json:"content"`
 	}
@@ -127,7 +124,7 @@ func (x *exchange) replaceOffer(ctx context.Context) (*answer, error) {
 	if t.Manual <= 0 && t.Autoscale <= 0 {
 		return nil, badRequest("The offer has neither content.offerThroughput nor content.offerAutopilotSettings.maxThroughput.")
 	}
-	if o, err = x.server.engine.ReplaceOffer(ctx, o, t); err != nil {
+	if o, err = x.server.engine.ReplaceOffer(ctx, o, t, x.header.Get(hIfMatch)); err != nil {
 		return nil, err
 	}
 	return x.offer(o)

@@ -130,15 +130,6 @@ func matchesETag(condition, etag string) bool {
 	return condition != "" && (condition == "*" || condition == etag)
 }
 
-// checkMatch refuses what is not as the client knows it.
-func (x *exchange) checkMatch(etag string) error {
-	if c := x.header.Get(hIfMatch); c != "" && !matchesETag(c, etag) {
-		return &failure{status: http.StatusPreconditionFailed,
-			message: "The etag is another one: the resource was changed since it was read."}
-	}
-	return nil
-}
-
 // throughput reads the headers that say how much something new may take.
 func throughput(h httpwire.Fields) (container.Throughput, error) {
 	var t container.Throughput
@@ -208,10 +199,7 @@ func (x *exchange) deleteDatabase(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.checkMatch(d.Etag); err != nil {
-		return nil, err
-	}
-	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteDatabase(ctx, d)
+	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteDatabase(ctx, d, x.header.Get(hIfMatch))
 }
 
 func (x *exchange) createContainer(ctx context.Context) (*answer, error) {
@@ -299,8 +287,5 @@ func (x *exchange) deleteContainer(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.checkMatch(c.Etag); err != nil {
-		return nil, err
-	}
-	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteContainer(ctx, c)
+	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteContainer(ctx, c, x.header.Get(hIfMatch))
 }

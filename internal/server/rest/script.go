@@ -112,10 +112,7 @@ func (x *exchange) deleteScript(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.checkMatch(s.Etag); err != nil {
-		return nil, err
-	}
-	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteScript(ctx, c, s)
+	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteScript(ctx, c, s, x.header.Get(hIfMatch))
 }
 
 func (x *exchange) executeProcedure(ctx context.Context) (*answer, error) {

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// TestConditionsOfChanges proves that of two changes with one etag one succeeds, for containers, scripts and offers,
+// that what was dropped is missing for those who change it, and that nothing is dropped in its place.
+func TestConditionsOfChanges(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	const definition = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`
+	e, s := n.containers, newContainer(t, n, definition)
+	status := func(want int, err error) {
+		t.Helper()
+		if err == nil && want != 200 || err != nil && container.StatusOf(err) != want {
+			t.Errorf("%v, want %d", err, want)
+		}
+	}
+	script, err := e.CreateScript(t.Context(), s.c, container.StoredProcedure, []byte(`{"id":"p","body":"x"}`))
+	status(200, err)
+	_, err = e.ReplaceScript(t.Context(), s.c, script, []byte(`{"id":"p","body":"y"}`), script.Etag)
+	status(200, err)
+	status(412, e.DeleteScript(t.Context(), s.c, script, script.Etag))
+	c := itemsOf(t, n).c
+	_, err = e.ReplaceContainer(t.Context(), c, []byte(definition), c.Etag)
+	status(200, err)
+	_, err = e.ReplaceContainer(t.Context(), c, []byte(definition), c.Etag)
+	status(412, err)
+	status(412, e.DeleteContainer(t.Context(), c, c.Etag))
+	status(412, e.DeleteDatabase(t.Context(), c.Database, `"other"`))
+
+	shared, err := e.CreateDatabase(t.Context(), "shared", container.Throughput{Manual: 400})
+	status(200, err)
+	for _, rid := range []string{s.c.RID, shared.RID} {
+		var first, offer *container.Offer
+		for _, o := range e.Offers() {
+			if o.ResourceRID == rid {
+				first, offer = o, o
+			}
+		}
+		for _, units := range []int64{500, 400} {
+			old := offer
+			offer, err = e.ReplaceOffer(t.Context(), old, container.Throughput{Manual: units}, old.Etag)
+			status(200, err)
+			_, err = e.ReplaceOffer(t.Context(), old, container.Throughput{Manual: 600}, old.Etag)
+			status(412, err)
+		}
+		if offer.Etag == first.Etag {
+			t.Errorf("an offer that was changed and changed back has the etag %s again", offer.Etag)
+		}
+	}
+
+	c = itemsOf(t, n).c
+	status(200, e.DeleteContainer(t.Context(), c, c.Etag))
+	_, err = e.ReplaceContainer(t.Context(), c, []byte(definition), "")
+	status(404, err)
+	status(404, e.DeleteContainer(t.Context(), c, ""))
+	newContainer(t, n, definition)
+	_, err = e.ReplaceContainer(t.Context(), c, []byte(definition), "")
+	status(404, err)
+	status(404, e.DeleteContainer(t.Context(), c, ""))
+	status(200, e.DeleteDatabase(t.Context(), shared, shared.Etag))
+	again, err := e.CreateDatabase(t.Context(), "shared", container.Throughput{Manual: 400})
+	status(200, err)
+	status(404, e.DeleteDatabase(t.Context(), shared, ""))
+	status(200, e.DeleteDatabase(t.Context(), again, again.Etag))
+}
