@@ -89,8 +89,8 @@ func (x *exchange) batch(ctx context.Context) (*answer, error) {
 const bulkMax = 8
 
 // bulk carries out operations each on the logical partition that it names: those of one in their order, those of
-// several at the same time. If the client does not want to continue on an error, all are carried out in their order, and none
-// after the first that fails.
+// several at the same time. If the client does not want to continue on an error, all are carried out in their order,
+// and none after the first that fails.
 func (x *exchange) bulk(ctx context.Context) (*answer, error) {
 	c, err := x.container(true)
 	if err != nil {
