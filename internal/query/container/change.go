@@ -67,8 +67,8 @@ func (e *Engine) DeleteDatabase(ctx context.Context, d *Database, ifMatch string
 		Check: func(s *schema.Schema) error { _, err := d.in(s, ifMatch); return err }}))
 }
 
-// in finds a database in a schema: 404 if it was dropped, also if there is another one of its id, and 412 if its etag is
-// not that of ifMatch.
+// in finds a database in a schema: 404 if it was dropped, also if there is another one of its id, and 412 if its etag
+// is not that of ifMatch.
 func (d *Database) in(s *schema.Schema, ifMatch string) (*schema.Keyspace, error) {
 	ks := s.Keyspaces[d.keyspace.Name]
 	switch {

@@ -124,8 +124,8 @@ type outcome struct {
 	message     string
 	charge      ru.Units
 	id          string
-	// there says that stored is what is there after the operation; its body is nil if the sender has it, or if it was too
-	// large to be kept for a repeated request.
+	// there says that stored is what is there after the operation; its body is nil if the sender has it, or if it was
+	// too large to be kept for a repeated request.
 	there  bool
 	stored stored
 }

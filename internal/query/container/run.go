@@ -108,8 +108,8 @@ func (r *run) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
 	return r.runOn(ctx, t, responseBytesMax)
 }
 
-// responseBytesMax bounds the bodies in the response to a request, as Cosmos DB does. It leaves room for an item and what
-// a trigger makes of it.
+// responseBytesMax bounds the bodies in the response to a request, as Cosmos DB does. It leaves room for an item and
+// what a trigger makes of it.
 const responseBytesMax = 4 << 20
 
 // ResultBytesMax implements partition.Large.
