@@ -37,6 +37,8 @@ type Options struct {
 	Compatibility string
 	// Users switches on password authentication; it maps names to bcrypt hashes.
 	Users map[string]string
+	// UserDefinedFunctions lets clients create and call user-defined functions.
+	UserDefinedFunctions bool
 	// Log receives what happens; nil discards it.
 	Log *slog.Logger
 }
@@ -54,6 +56,7 @@ func Start(ctx context.Context, o Options) (*DB, error) {
 		InitialPartitions: o.InitialPartitions,
 		Memory:            node.MemoryOptions{Budget: node.Bytes(o.MemoryBytes)},
 		Compatibility:     o.Compatibility,
+		UserFunctions:     o.UserDefinedFunctions,
 		Auth:              node.AuthOptions{Users: o.Users},
 		Log:               o.Log,
 	}

@@ -20,8 +20,8 @@ import (
 // throws shows nothing; and what cannot be a mask, or is one and is to be dropped, is refused in Cassandra's words.
 func TestFunctionMasks(t *testing.T) {
 	users := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}
-	a := clusterNode(t, nil, Options{Data: t.TempDir(), Auth: users})
-	b := clusterNode(t, a, Options{Auth: users})
+	a := clusterNode(t, nil, Options{Data: t.TempDir(), Auth: users, UserFunctions: true})
+	b := clusterNode(t, a, Options{Auth: users, UserFunctions: true})
 	boss := driver(t, a, "boss", "b")
 	answer := func(s *gocql.Session, text string) string {
 		t.Helper()

@@ -19,8 +19,8 @@ import (
 func TestFunctions(t *testing.T) {
 	dir := t.TempDir()
 	users := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}
-	a := clusterNode(t, nil, Options{Data: dir, Auth: users})
-	b := clusterNode(t, a, Options{Auth: users})
+	a := clusterNode(t, nil, Options{Data: dir, Auth: users, UserFunctions: true})
+	b := clusterNode(t, a, Options{Auth: users, UserFunctions: true})
 	one, two := driver(t, a, "boss", "b"), driver(t, b, "boss", "b")
 	exec := func(s *gocql.Session, text string, args ...any) {
 		t.Helper()
@@ -93,7 +93,7 @@ func TestFunctions(t *testing.T) {
 
 // TestFunctionsStay proves that functions are there after a restart, and that those who may not execute one do not.
 func TestFunctionsStay(t *testing.T) {
-	o := Options{Data: t.TempDir(), Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}}
+	o := Options{Data: t.TempDir(), Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}, UserFunctions: true}
 	n := startNode(t, o)
 	s := driver(t, n, "boss", "b")
 	for _, text := range []string{
@@ -131,13 +131,12 @@ func TestFunctionsStay(t *testing.T) {
 	if err := guest.Query(query).Scan(&v); err != nil || v != 7 {
 		t.Errorf("a guest that may: %d, %v", v, err)
 	}
-	off := false
 	s.Close()
 	guest.Close()
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	o.UserFunctions = &off
+	o.UserFunctions = false
 	n = startNode(t, o)
 	s = driver(t, n, "boss", "b")
 	if err := s.Query(query).Scan(&v); err == nil || !strings.Contains(err.Error(), "user_defined_functions_enabled") {

@@ -60,8 +60,8 @@ type Options struct {
 	Storage StorageOptions `yaml:"storage"`
 	Splits  SplitOptions   `yaml:"splits"`
 	Merges  MergeOptions   `yaml:"merges"`
-	// UserFunctions lets clients make and call user-defined functions, by Cassandra's name; nil: they may.
-	UserFunctions *bool `yaml:"user_defined_functions_enabled"`
+	// UserFunctions lets clients make and call user-defined functions, by Cassandra's name.
+	UserFunctions bool `yaml:"user_defined_functions_enabled"`
 	// VectorListsRows is from how many rows on an index of vectors has lists, and VectorListsPause how often it is
 	// looked whether its table has as many; 0: 2,500, and 20 s.
 	VectorListsRows  int64         `yaml:"-"`

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/call"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -42,7 +45,11 @@ func (n *Node) serve() error {
 	n.inBackground(large.Run)
 	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
 	engine := script.New(script.Bounds{})
-	functions := function.New(engine, n.answers, n.opts.UserFunctions == nil || *n.opts.UserFunctions)
+	began := time.Now()
+	// One processor at least is left to everything that is not the evaluation of expressions.
+	slots := share.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
+	memory := meter.NewPool(4 * int64(n.opts.Limits.ResultBytes))
+	functions := function.New(engine, n.answers, n.opts.UserFunctions)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff,
 		KeepsCompact: !n.dropsCompact(), Functions: functions})
 	options := session.Options{
@@ -51,6 +58,8 @@ func (n *Node) serve() error {
 		Now:              n.clock(),
 		PreparedMax:      n.opts.Limits.PreparedStatements,
 		ResultBytesMax:   int(n.opts.Limits.ResultBytes),
+		Memory:           memory,
+		Slots:            slots,
 		TextBytesMax:     n.opts.Memory.statementBytes(),
 		PreparedBytesMax: int(n.opts.Memory.statementBytes()),
 		Pressed:          func() bool { return n.cql.Pressed() },
@@ -87,7 +96,7 @@ func (n *Node) serve() error {
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.SortFreely,
 		Sizes: n.containerSizes, Restoring: n.restoring,
 		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel },
-		Newest:  options.Newest})
+		Newest:  options.Newest, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
 	var err error

@@ -118,7 +118,7 @@ func (n *Node) settings() map[string]string {
 		"limits_connections":              strconv.Itoa(o.Limits.Connections),
 		"limits_connections_per_address":  strconv.Itoa(o.Limits.AddressConnections),
 		"limits_idle_timeout":             o.Limits.IdleTimeout.String(),
-		"user_defined_functions_enabled":  strconv.FormatBool(o.UserFunctions == nil || *o.UserFunctions),
+		"user_defined_functions_enabled":  strconv.FormatBool(o.UserFunctions),
 		"limits_throughput_lending":       strconv.FormatBool(o.Limits.Lending),
 		"limits_throttled_wait":           o.Limits.ThrottledWait.String(),
 		"limits_wait":                     o.Limits.WaitMax.String(),

@@ -11,8 +11,8 @@ nodes=${NODES:-1}
 mkdir -p "$work"
 go build -o "$work/ilion" ./cmd/ilion || exit 1
 rm -rf "$work/data"
-: >"$work/ilion.yaml"
-[ -z "${RELEASE:-}" ] || echo "compatibility: \"$RELEASE\"" >"$work/ilion.yaml"
+echo "user_defined_functions_enabled: true" >"$work/ilion.yaml"
+[ -z "${RELEASE:-}" ] || echo "compatibility: \"$RELEASE\"" >>"$work/ilion.yaml"
 if [ "$nodes" = 1 ]; then
   "$work/ilion" start --config "$work/ilion.yaml" --data "$work/data" --cql "127.0.0.1:$port" --http off --rest off >"$work/server.out" 2>"$work/server.log" &
   ready=.

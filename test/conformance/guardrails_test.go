@@ -62,7 +62,7 @@ func startGuarded(t *testing.T, needs []string) string {
 			}
 		}
 	}
-	n, err := node.Start(t.Context(), node.Options{
+	n, err := node.Start(t.Context(), node.Options{UserFunctions: true,
 		CQL: "127.0.0.1:0", HTTP: "off", Guardrails: o, Compatibility: "5.0",
 		Auth: node.AuthOptions{Users: superusers(t)},
 	})

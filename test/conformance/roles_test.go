@@ -33,7 +33,8 @@ func TestRoles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays for some seconds")
 	}
-	db, err := ilion.Start(t.Context(), ilion.Options{Users: superusers(t), Compatibility: "4.0"})
+	db, err := ilion.Start(t.Context(), ilion.Options{Users: superusers(t), Compatibility: "4.0",
+		UserDefinedFunctions: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ var present = filepath.Join("testdata", fmt.Sprintf("v%d", storage.FormatVersion
 
 // options are those of a node on a directory. A member of a cluster is its only one.
 func options(dir string, member bool) node.Options {
-	o := node.Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 2}
+	o := node.Options{UserFunctions: true, Data: dir, CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 2}
 	o.Memory.Budget = 256 << 20
 	if member {
 		o.Cluster.Internal, o.Cluster.Bootstrap = "127.0.0.1:0", true

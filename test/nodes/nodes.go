@@ -84,7 +84,8 @@ func Start(t testing.TB, o Options) *Cluster {
 // start starts node i: for the first time, or again.
 func (c *Cluster) start(i int) {
 	o := node.Options{
-		CQL: "127.0.0.1:0", HTTP: "127.0.0.1:0", Rack: fmt.Sprintf("rack%d", i+1),
+		UserFunctions: true,
+		CQL:           "127.0.0.1:0", HTTP: "127.0.0.1:0", Rack: fmt.Sprintf("rack%d", i+1),
 		Memory:  node.MemoryOptions{Budget: memoryEach},
 		Cluster: node.ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: i == 0, JoinSecretFile: c.secret},
 	}

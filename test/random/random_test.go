@@ -44,7 +44,7 @@ func TestAgainstCassandra(t *testing.T) {
 		p.nodes = startNodes(t, *processes)
 		defer p.nodes.wait.Wait() // before the processes are ended
 	} else {
-		db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *partitions})
+		db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *partitions, UserDefinedFunctions: true})
 		if err != nil {
 			t.Fatal(err)
 		}

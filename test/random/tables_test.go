@@ -54,6 +54,7 @@ func TestTablesWithoutCassandra(t *testing.T) {
 func startNode(t *testing.T, partitions int) (address string) {
 	t.Helper()
 	db, err := node.Start(t.Context(), node.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: partitions,
+		UserFunctions: true,
 		Compatibility: "5.0"})
 	if err != nil {
 		t.Fatal(err)

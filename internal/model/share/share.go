@@ -152,6 +152,22 @@ func (s *Shares) Reserve(c Claimant, now time.Duration) float64 {
 	return need
 }
 
+// before reports whether a claimant has had less lately than another: its user, and of the same user its connection.
+// Low priority comes last. now is as for Reserve.
+func (s *Shares) before(a, b Claimant, now time.Duration) bool {
+	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
+		s.age(epoch)
+	}
+	if a.Low != b.Low {
+		return b.Low
+	}
+	u, v := &s.byUser[a.User%users], &s.byUser[b.User%users]
+	if u != v {
+		return u.total.Load() < v.total.Load()
+	}
+	return u.had[a.Connection%connections].Load() < v.had[b.Connection%connections].Load()
+}
+
 // age halves what was had for each half life that has passed.
 func (s *Shares) age(epoch int64) {
 	if !s.aging.TryLock() {

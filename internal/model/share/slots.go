@@ -22,6 +22,7 @@ type Slots struct {
 	now func() time.Duration
 
 	mu      sync.Mutex
+	all     int
 	free    int
 	shares  Shares
 	waiting []*waiter
@@ -33,12 +34,15 @@ type waiter struct {
 }
 
 // NewSlots makes n slots. now returns the time since any fixed instant; it never goes back.
-func NewSlots(n int, now func() time.Duration) *Slots { return &Slots{now: now, free: n} }
+func NewSlots(n int, now func() time.Duration) *Slots { return &Slots{now: now, all: n, free: n} }
 
 // Enter takes a slot, and waits for one until ctx ends. The error is ErrWaiting or that of ctx.
 func (s *Slots) Enter(ctx context.Context, who Claimant) error {
+	if s.TryEnter() {
+		return nil
+	}
 	s.mu.Lock()
-	if s.free > 0 {
+	if s.free > 0 { // since then
 		s.free--
 		s.mu.Unlock()
 		return nil
@@ -65,6 +69,17 @@ func (s *Slots) Enter(ctx context.Context, who Claimant) error {
 	return ctx.Err()
 }
 
+// TryEnter takes a slot if one is free.
+func (s *Slots) TryEnter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == 0 {
+		return false
+	}
+	s.free--
+	return true
+}
+
 // Leave gives a slot back that a claimant has held for some time.
 func (s *Slots) Leave(who Claimant, held time.Duration) {
 	s.mu.Lock()
@@ -79,15 +94,22 @@ func (s *Slots) passOn() {
 		s.free++
 		return
 	}
-	now, next, least := s.now(), 0, 0.
+	now, next := s.now(), 0
 	for i, w := range s.waiting {
-		if r := s.shares.Reserve(w.who, now); i == 0 || r < least {
-			next, least = i, r
+		if s.shares.before(w.who, s.waiting[next].who, now) {
+			next = i
 		}
 	}
 	w := s.waiting[next]
 	s.waiting = slices.Delete(s.waiting, next, next+1)
 	close(w.granted)
+}
+
+// Used returns how many slots are taken.
+func (s *Slots) Used() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all - s.free
 }
 
 // Contended reports whether anybody waits for a slot.

@@ -28,6 +28,8 @@ func (a *Aggregate) New() *Accumulator {
 type Accumulator struct {
 	aggregate *Aggregate
 	state     accumulator
+	// held is the memory that the meter counts for the state and the result.
+	held int
 }
 
 // Add takes in the row in b.Row. Nothing of the row is kept.
@@ -46,7 +48,23 @@ func (a *Accumulator) Add(b *Bindings) error {
 			return nil // nulls do not count
 		}
 	}
+	if err := b.Meter.Step(1 + len(v)/stepBytes); err != nil {
+		return err
+	}
+	if err := a.hold(b, len(v)); err != nil {
+		return err
+	}
 	return a.state.add(v)
+}
+
+// hold counts the memory of a state, and of a result, that has so many bytes.
+func (a *Accumulator) hold(b *Bindings, size int) error {
+	if size <= a.held {
+		return nil
+	}
+	more := size - a.held
+	a.held = size
+	return b.Meter.Keep(2 * more)
 }
 
 // addAll takes in a row for a user-defined aggregate, for which nulls count.
@@ -63,11 +81,23 @@ func (a *Accumulator) addAll(f *folding, b *Bindings) error {
 		}
 		values = append(values, v)
 	}
-	return f.addAll(values)
+	if err := f.addAll(b.Meter, values); err != nil {
+		return err
+	}
+	return a.hold(b, len(f.state))
 }
 
 // Result is the value so far; nil is null. The bytes are the caller's.
-func (a *Accumulator) Result() ([]byte, error) { return a.state.result() }
+func (a *Accumulator) Result(b *Bindings) ([]byte, error) {
+	if f, ok := a.state.(*folding); ok {
+		v, err := f.finish(b.Meter)
+		if err == nil {
+			err = a.hold(b, len(v))
+		}
+		return v, err
+	}
+	return a.state.result()
+}
 
 // Reset starts the next group.
 func (a *Accumulator) Reset() { a.state = a.aggregate.fn.state(a.aggregate.fn) }

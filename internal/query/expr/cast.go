@@ -197,7 +197,7 @@ func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCall(f, []Term{arg})
+	return b.newCall(f, []Term{arg})
 }
 
 // castForm finds the function that casts a term to a type.
@@ -234,5 +234,5 @@ func (b *binder) bindCastFor(t *parser.Cast, r Receiver) (Term, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCall(f, []Term{arg})
+	return b.newCall(f, []Term{arg})
 }

@@ -15,7 +15,8 @@ func collectionFactories() []*factory {
 			build: func(name string, args []*cqltype.Type) (*function, error) {
 				result, call := build(args[0])
 				return &function{name: name, args: args, result: result, pure: true,
-					call: func(_ *Bindings, values [][]byte) ([]byte, error) { return call(values[0]) }}, nil
+					weigh: func(values [][]byte) int { return 2*len(values[0]) + partBytes*args[0].Count(values[0]) },
+					call:  func(_ *Bindings, values [][]byte) ([]byte, error) { return call(values[0]) }}, nil
 			}}
 	}
 	isList := anyOf(cqltype.List, cqltype.Set)

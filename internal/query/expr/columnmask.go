@@ -8,6 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -55,7 +56,7 @@ func (e *Env) maskFunction(c *schema.Column) (*function, error) {
 }
 
 // Apply is what is shown instead of a value; nil is null.
-func (m *Mask) Apply(v []byte) ([]byte, error) {
+func (m *Mask) Apply(v []byte, by *meter.Meter) ([]byte, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
@@ -64,7 +65,11 @@ func (m *Mask) Apply(v []byte) ([]byte, error) {
 	if !m.fn.nulls && slices.ContainsFunc(args, func(a []byte) bool { return a == nil }) {
 		return nil, nil
 	}
-	return m.fn.call(&Bindings{}, args)
+	b := &Bindings{Meter: by}
+	if err := m.fn.charge(b, args); err != nil {
+		return nil, err
+	}
+	return m.fn.call(b, args)
 }
 
 // Masks are the bound masks of a table's columns, nil if it has none.

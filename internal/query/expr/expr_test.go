@@ -87,7 +87,7 @@ func selectLine(t *testing.T, text string) string {
 					return "on adding: " + formatError(err)
 				}
 			}
-			v, err := acc.Result()
+			v, err := acc.Result(&Bindings{})
 			if err != nil {
 				return formatError(err)
 			}
@@ -198,7 +198,7 @@ func TestAggregates(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				v, err := acc.Result()
+				v, err := acc.Result(&Bindings{})
 				got := "null"
 				if v != nil {
 					got = env.Aggregates[0].Type().Format(v)

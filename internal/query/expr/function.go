@@ -26,6 +26,8 @@ type function struct {
 	call  func(b *Bindings, args [][]byte) ([]byte, error)
 	// state makes the accumulator of an aggregate; nil for the others.
 	state func(f *function) accumulator
+	// weigh is how many bytes call allocates for its arguments, where that may be more than twice what they have.
+	weigh func(args [][]byte) int
 	// user is not nil for a user-defined function or aggregate, of the keyspace within. fold carries out an aggregate.
 	user   *schema.Function
 	within *schema.Keyspace
@@ -304,7 +306,7 @@ func (b *binder) bindCall(t parser.Term, r Receiver) (Term, error) {
 	if f, err = b.compile(f); err != nil {
 		return nil, err
 	}
-	return newCall(f, args)
+	return b.newCall(f, args)
 }
 
 func argsOf(t parser.Term) []parser.Term {
@@ -326,12 +328,18 @@ type call struct {
 }
 
 // newCall makes the term of a call, evaluated if nothing in it can change.
-func newCall(f *function, args []Term) (Term, error) {
-	c := &call{f, args}
-	if !f.pure {
-		return c, nil
+func (b *binder) newCall(f *function, args []Term) (Term, error) {
+	var t Term = &call{f, args}
+	if f.pure {
+		var err error
+		if t, err = b.fold(t, args); err != nil {
+			return nil, err
+		}
 	}
-	return fold(c, args)
+	if _, constant := t.(*constant); !constant {
+		b.env.calls.computed = true
+	}
+	return t, nil
 }
 
 func (c *call) Type() *cqltype.Type { return c.fn.result }
@@ -352,9 +360,39 @@ func (c *call) Eval(b *Bindings) ([]byte, State, error) {
 		}
 		values = append(values, v)
 	}
+	if err := c.fn.charge(b, values); err != nil {
+		return nil, Null, err
+	}
 	v, err := c.fn.call(b, values)
 	if err != nil {
 		return nil, Null, err
 	}
 	return v, stateOf(v), nil
 }
+
+// charge counts the memory and the work of a call before it is made.
+func (f *function) charge(b *Bindings, args [][]byte) error {
+	if b.Meter == nil {
+		return nil
+	}
+	bytes, steps := 0, 0
+	for i, v := range args {
+		bytes += 2 * len(v)
+		if i >= len(f.args) {
+			continue // the form of a user-defined function in a mask
+		}
+		if k := f.args[i].Kind; k == cqltype.Varint || k == cqltype.Decimal {
+			steps += len(v) * len(v) / numberSquares // multiplication, division and decimal texts take longer than that
+		}
+	}
+	if f.weigh != nil {
+		bytes = f.weigh(args)
+	}
+	if err := b.Meter.Step(steps); err != nil {
+		return err
+	}
+	return b.charge(bytes)
+}
+
+// numberSquares is of how many bytes, squared, a step of arithmetic on numbers without bounds is.
+const numberSquares = 1 << 14

@@ -3,8 +3,11 @@
 package expr
 
 import (
+	"context"
+
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
@@ -19,7 +22,11 @@ type composite struct {
 func (c *composite) Type() *cqltype.Type { return c.typ }
 
 func (c *composite) Eval(b *Bindings) ([]byte, State, error) {
+	if err := b.Meter.Alloc(valueBytes * len(c.elems)); err != nil {
+		return nil, Null, err
+	}
 	values := make([][]byte, len(c.elems))
+	size := 0
 	for i, e := range c.elems {
 		if e == nil {
 			continue
@@ -34,6 +41,10 @@ func (c *composite) Eval(b *Bindings) ([]byte, State, error) {
 			}
 		}
 		values[i] = v
+		size += 4 + len(v)
+	}
+	if err := b.charge(2*size + valueBytes*len(values)); err != nil {
+		return nil, Null, err
 	}
 	switch c.typ.Kind {
 	case cqltype.Set:
@@ -70,8 +81,15 @@ func (c *composite) refuse(s State, i int) error {
 	return nil
 }
 
+// Constants are evaluated when a statement is bound: up to constantBytes of memory and constantSteps of work for the
+// whole statement. What is beyond that is evaluated when it is executed.
+const (
+	constantBytes = 4 << 20
+	constantSteps = 1 << 22
+)
+
 // fold evaluates a term at once if all that it depends on is constant.
-func fold(t Term, elems []Term) (Term, error) {
+func (b *binder) fold(t Term, elems []Term) (Term, error) {
 	for _, e := range elems {
 		if e == nil {
 			continue
@@ -80,7 +98,17 @@ func fold(t Term, elems []Term) (Term, error) {
 			return t, nil
 		}
 	}
-	v, _, err := t.Eval(&Bindings{})
+	if b.env.calls.constants == nil {
+		b.env.calls.constants = meter.New(context.Background(), meter.Limits{Bytes: constantBytes, Steps: constantSteps})
+	}
+	m := b.env.calls.constants
+	if m.Err() != nil {
+		return t, nil
+	}
+	v, _, err := t.Eval(&Bindings{Meter: m})
+	if m.Err() != nil {
+		return t, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +116,7 @@ func fold(t Term, elems []Term) (Term, error) {
 }
 
 func (b *binder) bindComposite(r Receiver, elems []Term) (Term, error) {
-	return fold(&composite{typ: r.Type, elems: elems, selected: b.scope != nil}, elems)
+	return b.fold(&composite{typ: r.Type, elems: elems, selected: b.scope != nil}, elems)
 }
 
 func (b *binder) bindList(t *parser.ListLiteral, r Receiver) (Term, error) {

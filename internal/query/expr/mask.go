@@ -119,7 +119,7 @@ func maskedPlain(t *cqltype.Type) []byte {
 // buildMaskPart makes mask_inner and mask_outer.
 func buildMaskPart(name string, args []*cqltype.Type) (*function, error) {
 	outer := name == "mask_outer"
-	return mask(name, args[0], args, func(values [][]byte) ([]byte, error) {
+	f := mask(name, args[0], args, func(values [][]byte) ([]byte, error) {
 		if values[0] == nil {
 			return nil, nil
 		}
@@ -132,7 +132,10 @@ func buildMaskPart(name string, args []*cqltype.Type) (*function, error) {
 			}
 		}
 		return maskPart(string(values[0]), kept(values[1]), kept(values[2]), padding, outer), nil
-	}), nil
+	})
+	// A padding has up to four bytes, and the text that grows is copied.
+	f.weigh = func(values [][]byte) int { return 12 * len(values[0]) }
+	return f, nil
 }
 
 // kept is a number of characters; null and numbers below 0 are 0.

@@ -218,16 +218,21 @@ func tokenFunction(table *schema.Table) *function {
 
 func toJSONFunction(name string, arg *cqltype.Type) *function {
 	return &function{name: name, args: types(arg), result: tText, pure: true, nulls: true,
+		weigh: func(args [][]byte) int { return arg.JSONSize(args[0], jsonMax) },
 		call: func(_ *Bindings, args [][]byte) ([]byte, error) {
 			if args[0] == nil || arg.Hollow(args[0]) {
 				return []byte("null"), nil
 			}
-			return arg.AppendJSON(nil, args[0]), nil
+			return arg.AppendJSON(make([]byte, 0, arg.JSONSize(args[0], jsonMax)), args[0]), nil
 		}}
 }
 
+// jsonMax is from how many bytes on it does not matter how long a JSON text is: it is refused.
+const jsonMax = 1 << 30
+
 func fromJSONFunction(name string, result *cqltype.Type, r *release.Release) *function {
 	return &function{name: name, args: types(tText), result: result, pure: true,
+		weigh: func(args [][]byte) int { return JSONMemory(args[0]) },
 		call: func(_ *Bindings, args [][]byte) ([]byte, error) {
 			fail := func(message string) error {
 				return &dberr.FunctionFailure{
@@ -253,3 +258,17 @@ func fromJSONFunction(name string, result *cqltype.Type, r *release.Release) *fu
 			return v, err
 		}}
 }
+
+// JSONMemory is about how many bytes it takes to parse a JSON text.
+func JSONMemory(text []byte) int {
+	parts := 1
+	for _, c := range text {
+		if c == ',' || c == ':' || c == '[' || c == '{' {
+			parts++
+		}
+	}
+	return 2*len(text) + jsonPartBytes*parts
+}
+
+// jsonPartBytes is the memory of a number, a member or an array in parsed JSON.
+const jsonPartBytes = 80

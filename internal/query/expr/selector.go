@@ -155,7 +155,7 @@ func (b *binder) selectCall(t parser.Term) (Term, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newCall(f, args)
+		return b.newCall(f, args)
 	}
 	if b.inAggregate {
 		return nil, dberr.Invalidf("aggregate functions cannot be used as arguments of aggregate functions")
@@ -320,6 +320,9 @@ func (f *fieldTerm) Type() *cqltype.Type { return f.of.Type().Elems[f.index] }
 
 func (f *fieldTerm) Eval(b *Bindings) ([]byte, State, error) {
 	v, state, err := f.of.Eval(b)
+	if err == nil {
+		err = b.Meter.Step(1 + f.index)
+	}
 	if err != nil || state != Value {
 		return nil, Null, err
 	}
@@ -347,6 +350,9 @@ func (e *elementTerm) Eval(b *Bindings) ([]byte, State, error) {
 	}
 	c, state, err := e.of.Eval(b)
 	if err != nil || state != Value {
+		return nil, Null, err
+	}
+	if err := b.Meter.Step(1 + len(c)/stepBytes); err != nil {
 		return nil, Null, err
 	}
 	v, _ := e.of.Type().Lookup(c, k)
@@ -379,6 +385,9 @@ func (s *sliceTerm) end(t Term, b *Bindings) ([]byte, error) {
 	return v, err
 }
 
+// partBytes is the memory of a part of a collection in a list that grows.
+const partBytes = 72
+
 func (s *sliceTerm) Eval(b *Bindings) ([]byte, State, error) {
 	from, err := s.end(s.from, b)
 	if err != nil {
@@ -393,6 +402,9 @@ func (s *sliceTerm) Eval(b *Bindings) ([]byte, State, error) {
 		return nil, Null, err
 	}
 	t := s.of.Type()
+	if err := b.charge(2*len(c) + partBytes*t.Count(c)); err != nil {
+		return nil, Null, err
+	}
 	inside := func(k []byte) bool {
 		return (s.from == nil || t.Elems[0].Compare(k, from) >= 0) && (s.to == nil || t.Elems[0].Compare(k, to) <= 0)
 	}

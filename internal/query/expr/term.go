@@ -7,6 +7,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
 // State says what an evaluation gave.
@@ -44,7 +45,23 @@ type Bindings struct {
 	References [][]byte
 	// Aggregates holds, for terms made by BindSelector, the results of Env.Aggregates.
 	Aggregates [][]byte
+	// Meter bounds what evaluation takes; nil bounds nothing.
+	Meter *meter.Meter
 }
+
+// charge counts the memory and the work of making a value of so many bytes, before it is made.
+func (b *Bindings) charge(bytes int) error {
+	if err := b.Meter.Alloc(valueBytes + bytes); err != nil {
+		return err
+	}
+	return b.Meter.Step(1 + bytes/stepBytes)
+}
+
+// A value takes valueBytes of memory beside its own, and one step of work for each stepBytes.
+const (
+	valueBytes = 24
+	stepBytes  = 16
+)
 
 // CheckCount refuses a number of values that is not the number of markers.
 func (b *Bindings) CheckCount(markers int) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -44,7 +45,9 @@ func (f schemaFunctions) Keyspace(name string) *schema.Keyspace { return f.schem
 
 // Invoke calls a function with values of the types of its arguments, nil for null, and returns one of its result's
 // type. It is safe for concurrent use. Errors are *dberr.FunctionFailure.
-type Invoke func(args [][]byte) ([]byte, error)
+//
+// The call ends with the meter's context, its deadline and its bounds; a nil meter bounds nothing.
+type Invoke func(m *meter.Meter, args [][]byte) ([]byte, error)
 
 // Calls are the user-defined functions and aggregates that a statement calls, each once.
 type Calls struct {
@@ -52,10 +55,17 @@ type Calls struct {
 	Terms []*schema.Function
 	// Masks are those that the masks of its columns call, for whoever reads them.
 	Masks []*schema.Function
+	// computed says that functions are called when the statement is executed.
+	computed bool
+	// constants bounds the evaluation of the statement's constants, nil before the first one.
+	constants *meter.Meter
 }
 
 // Called are the functions that what was bound so far calls.
 func (e *Env) Called() Calls { return *e.calls }
+
+// Computes reports whether what was bound so far calls functions, user-defined or not, when it is executed.
+func (e *Env) Computes() bool { return e.calls.computed }
 
 func (c *Calls) term(f *schema.Function) { c.Terms = noted(c.Terms, f) }
 
@@ -136,7 +146,7 @@ func (b *binder) compile(f *function) (*function, error) {
 // invoked gives a form of a user-defined function, which is the caller's own, what calls it.
 func (e *Env) invoked(f *function) (*function, error) {
 	invoke, err := e.Functions.Compile(f.user)
-	f.call = func(_ *Bindings, args [][]byte) ([]byte, error) { return invoke(args) }
+	f.call = func(b *Bindings, args [][]byte) ([]byte, error) { return invoke(b.Meter, args) }
 	return f, err
 }
 
@@ -172,7 +182,7 @@ type folding struct {
 }
 
 // addAll takes in a row's arguments, which may be null.
-func (s *folding) addAll(args [][]byte) error {
+func (s *folding) addAll(m *meter.Meter, args [][]byte) error {
 	null := func(v []byte) bool { return v == nil }
 	if s.fold.strict && slices.ContainsFunc(args, null) {
 		return nil
@@ -181,7 +191,7 @@ func (s *folding) addAll(args [][]byte) error {
 		return nil
 	}
 	s.args = append(append(s.args[:0], s.state), args...)
-	next, err := s.fold.step(s.args)
+	next, err := s.fold.step(m, s.args)
 	if err != nil {
 		return err
 	}
@@ -189,16 +199,19 @@ func (s *folding) addAll(args [][]byte) error {
 	return nil
 }
 
-func (s *folding) add(v []byte) error { return s.addAll([][]byte{v}) }
+func (s *folding) add(v []byte) error { return s.addAll(nil, [][]byte{v}) }
 
-func (s *folding) result() ([]byte, error) {
+func (s *folding) result() ([]byte, error) { return s.finish(nil) }
+
+// finish is result with a meter.
+func (s *folding) finish(m *meter.Meter) ([]byte, error) {
 	if s.fold.final == nil {
 		return bytes.Clone(s.state), nil
 	}
 	if s.fold.strictFinal && s.state == nil {
 		return nil, nil
 	}
-	return s.fold.final([][]byte{s.state})
+	return s.fold.final(m, [][]byte{s.state})
 }
 
 // signatureOf is a form as error texts show it.

@@ -34,7 +34,7 @@ func BenchmarkCall(b *testing.B) {
 			args := [][]byte{intOf(7)}
 			began := processor()
 			for b.Loop() {
-				if _, err := call(args); err != nil {
+				if _, err := call(nil, args); err != nil {
 					b.Fatal(err)
 				}
 			}

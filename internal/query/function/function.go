@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -73,8 +74,9 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 		if err != nil {
 			return nil, &dberr.Invalid{Message: err.Error()}
 		}
-		return func(args [][]byte) ([]byte, error) {
-			out, err := f.engine.Call(context.Background(), body, args)
+		return func(m *meter.Meter, args [][]byte) ([]byte, error) {
+			m.Pause() // the engine of scripts has places of its own
+			out, err := f.engine.Call(m.Context(), body, m.Who(), args)
 			return out, f.failed(fn, err)
 		}, nil
 	}
@@ -83,8 +85,8 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 	if err != nil {
 		return nil, &dberr.Invalid{Message: err.Error()}
 	}
-	return func(args [][]byte) ([]byte, error) {
-		out, err := program.Call(args)
+	return func(m *meter.Meter, args [][]byte) ([]byte, error) {
+		out, err := program.Call(m, args)
 		return out, f.failed(fn, err)
 	}, nil
 }

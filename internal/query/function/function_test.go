@@ -68,7 +68,7 @@ func TestJavaScriptBodies(t *testing.T) {
 			t.Errorf("%s: %v", c.body, err)
 			continue
 		}
-		out, err := call([][]byte{c.value})
+		out, err := call(nil, [][]byte{c.value})
 		if err != nil {
 			t.Errorf("%s: %v", c.body, err)
 			continue
@@ -132,14 +132,14 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 			continue
 		}
-		_, err = call([][]byte{intOf(1)})
+		_, err = call(nil, [][]byte{intOf(1)})
 		if failure := (*dberr.FunctionFailure)(nil); !errors.As(err, &failure) || failure.Keyspace != "ks" ||
 			failure.Function != "f" || len(failure.ArgTypes) != 1 {
 			t.Errorf("%s: %v", body, err)
 		}
 		clean, _ := f.Compile(fn(JavaScript, "typeof leak === 'undefined' && x.leak === undefined ? 5 : 6", tInt, tInt))
 		poll.UntilNone(t, "another function", poll.Limit, func() string { // it has 500 ms, busy machine or not
-			out, err := clean([][]byte{intOf(1)})
+			out, err := clean(nil, [][]byte{intOf(1)})
 			if err != nil {
 				return err.Error()
 			}
@@ -163,7 +163,7 @@ func TestVersions(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				if out, err := call([][]byte{nil}); err != nil || int(out[3]) != i+1 {
+				if out, err := call(nil, [][]byte{nil}); err != nil || int(out[3]) != i+1 {
 					t.Errorf("%s gives %v, %v", body, out, err)
 				}
 			})
@@ -171,7 +171,7 @@ func TestVersions(t *testing.T) {
 		all.Wait()
 	}
 	call, _ := f.Compile(fn(Java, `throw new RuntimeException("boom");`, tInt, tInt))
-	_, err := call([][]byte{nil})
+	_, err := call(nil, [][]byte{nil})
 	if want := "execution of 'ks.f[int]' failed: java.lang.RuntimeException: boom"; err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

@@ -41,7 +41,7 @@ const (
 
 func (f *frame) bigInt(n *big.Int) value {
 	if n.BitLen() > bitsMax {
-		panic(exhausted{"a number of more than 20000 digits"})
+		panic(exhausted{what: "a number of more than 20000 digits"})
 	}
 	f.alloc(n.BitLen()/8 + 32)
 	f.step(n.BitLen() / 64)
@@ -50,18 +50,22 @@ func (f *frame) bigInt(n *big.Int) value {
 
 func (f *frame) decimal(unscaled *big.Int, scale int64) value {
 	if scale > digitsMax || scale < -digitsMax {
-		panic(exhausted{"a number of more than 20000 digits"})
+		panic(exhausted{what: "a number of more than 20000 digits"})
 	}
 	f.bigInt(unscaled)
 	return ofRef(cqltype.DecimalValue{Unscaled: unscaled, Scale: int32(scale)})
 }
 
 // rescale gives a decimal more places, so that two can be added.
-func rescale(d cqltype.DecimalValue, scale int64) *big.Int {
+func (f *frame) rescale(d cqltype.DecimalValue, scale int64) *big.Int {
 	by := scale - int64(d.Scale)
 	if by > 2*digitsMax {
-		panic(exhausted{"a number of more than 20000 digits"})
+		panic(exhausted{what: "a number of more than 20000 digits"})
 	}
+	// The power of ten has 3.4 bits for each place.
+	bits := int(by) * 34 / 10
+	f.alloc((d.Unscaled.BitLen() + 2*bits) / 8)
+	f.numbers(d.Unscaled.BitLen(), 2*bits)
 	return new(big.Int).Mul(d.Unscaled, new(big.Int).Exp(big.NewInt(10), big.NewInt(by), nil))
 }
 
@@ -85,7 +89,9 @@ func defBig() {
 	def("BigInteger", "new(String)BigInteger", func(f *frame, a []value) value {
 		s := notNull(f, a[0])
 		n, ok := new(big.Int), false
-		if f.step(len(s)); len(s) <= digitsMax {
+		f.step(len(s))
+		f.numbers(7 * min(len(s), digitsMax))
+		if len(s) <= digitsMax {
 			n, ok = n.SetString(s, 10)
 		}
 		if !ok {
@@ -104,6 +110,7 @@ func defBig() {
 			if y.Sign() == 0 && (name == "divide" || name == "mod" || name == "remainder") {
 				throw("ArithmeticException", "BigInteger divide by zero")
 			}
+			f.numbers(x.BitLen(), y.BitLen())
 			return f.bigInt(do(new(big.Int), x, y))
 		})
 	}
@@ -113,11 +120,12 @@ func defBig() {
 			throw("ArithmeticException", "Negative exponent")
 		}
 		if int64(x.BitLen())*a[1].n > bitsMax && x.BitLen() > 1 {
-			panic(exhausted{"a number of more than 20000 digits"})
+			panic(exhausted{what: "a number of more than 20000 digits"})
 		}
 		if x.BitLen() <= 1 {
 			return f.bigInt(new(big.Int).Exp(x, big.NewInt(a[1].n&1+2), nil))
 		}
+		f.numbers(2 * x.BitLen() * int(a[1].n))
 		return f.bigInt(new(big.Int).Exp(x, big.NewInt(a[1].n), nil))
 	})
 	def("BigInteger", "negate()BigInteger", func(f *frame, a []value) value {
@@ -128,11 +136,14 @@ func defBig() {
 	})
 	def("BigInteger", "signum()int", func(_ *frame, a []value) value { return ofInt(int64(a[0].r.(*big.Int).Sign())) })
 	def("BigInteger", "compareTo(BigInteger)int", func(f *frame, a []value) value {
-		return ofInt(int64(a[0].r.(*big.Int).Cmp(bigArg(f, a[1]))))
+		x, y := a[0].r.(*big.Int), bigArg(f, a[1])
+		f.step(min(x.BitLen(), y.BitLen()) / 64)
+		return ofInt(int64(x.Cmp(y)))
 	})
 	def("BigDecimal", "new(String)BigDecimal", func(f *frame, a []value) value {
 		s := notNull(f, a[0])
 		f.step(len(s))
+		f.numbers(7 * min(len(s), digitsMax))
 		d, ok := cqltype.DecimalValue{}, false
 		if len(s) <= digitsMax {
 			d, ok = cqltype.ParseDecimal(s)
@@ -157,19 +168,23 @@ func defBig() {
 		return func(f *frame, a []value) value {
 			x, y := a[0].r.(cqltype.DecimalValue), decimalArg(f, a[1])
 			scale := int64(max(x.Scale, y.Scale))
-			return f.decimal(do(new(big.Int), rescale(x, scale), rescale(y, scale)), scale)
+			return f.decimal(do(new(big.Int), f.rescale(x, scale), f.rescale(y, scale)), scale)
 		}
 	}
 	def("BigDecimal", "add(BigDecimal)BigDecimal", sum((*big.Int).Add))
 	def("BigDecimal", "subtract(BigDecimal)BigDecimal", sum((*big.Int).Sub))
 	def("BigDecimal", "multiply(BigDecimal)BigDecimal", func(f *frame, a []value) value {
 		x, y := a[0].r.(cqltype.DecimalValue), decimalArg(f, a[1])
+		f.numbers(x.Unscaled.BitLen(), y.Unscaled.BitLen())
 		return f.decimal(new(big.Int).Mul(x.Unscaled, y.Unscaled), int64(x.Scale)+int64(y.Scale))
 	})
 	def("BigDecimal", "compareTo(BigDecimal)int", func(f *frame, a []value) value {
 		t := cqltype.Native(cqltype.Decimal)
-		return ofInt(int64(t.Compare(cqltype.EncodeDecimal(a[0].r.(cqltype.DecimalValue)),
-			cqltype.EncodeDecimal(decimalArg(f, a[1])))))
+		x, y := a[0].r.(cqltype.DecimalValue), decimalArg(f, a[1])
+		// Those of the same size are brought to the same number of places.
+		places := max(x.Scale, y.Scale) - min(x.Scale, y.Scale)
+		f.numbers(x.Unscaled.BitLen(), y.Unscaled.BitLen(), int(places)*34/10)
+		return ofInt(int64(t.Compare(cqltype.EncodeDecimal(x), cqltype.EncodeDecimal(y))))
 	})
 	def("BigDecimal", "negate()BigDecimal", func(f *frame, a []value) value {
 		x := a[0].r.(cqltype.DecimalValue)

@@ -47,7 +47,13 @@ func bounds(l *list, i int64) int {
 func (f *frame) find(elems []any, e any) int {
 	key := f.keyOf(e)
 	f.step(len(elems))
-	return slices.IndexFunc(elems, func(x any) bool { return f.keyOf(x) == key })
+	sought, isText := e.(string)
+	return slices.IndexFunc(elems, func(x any) bool {
+		if s, ok := x.(string); ok && isText && len(s) == len(sought) {
+			f.step(len(s) / 64)
+		}
+		return f.keyOf(x) == key
+	})
 }
 
 // iterate makes an iterator.
@@ -322,7 +328,7 @@ func (f *frame) order(a, b any) int {
 	switch x := a.(type) {
 	case string:
 		if y, ok := b.(string); ok {
-			return int(compareText(x, y).n)
+			return int(f.compare(x, y).n)
 		}
 	case box:
 		if y, ok := b.(box); ok && y.kind == x.kind {

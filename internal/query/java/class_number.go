@@ -185,7 +185,13 @@ func exact(t *jtype, name string, do func(z, a, b *big.Int) *big.Int) {
 func defBoxes() {
 	for _, to := range []string{"byte", "short", "int", "long", "float", "double"} {
 		k := primitiveTypes[to].kind
-		def("Number", to+"Value()"+to, func(_ *frame, a []value) value {
+		def("Number", to+"Value()"+to, func(f *frame, a []value) value {
+			switch r := a[0].r.(type) {
+			case *big.Int:
+				f.digits(r)
+			case cqltype.DecimalValue:
+				f.digits(r.Unscaled)
+			}
 			d, n := numberOf(a[0].r)
 			b, isBox := a[0].r.(box)
 			if k == kFloat || k == kDouble {

@@ -33,7 +33,7 @@ func charAt(f *frame, s string, i int64, what string) value {
 	if isASCII(s) && i >= 0 && i < int64(len(s)) {
 		return ofInt(int64(s[i]))
 	}
-	f.step(len(s) / 8)
+	f.step(len(s) / 4)
 	u := utf16.Encode([]rune(s))
 	if i < 0 || i >= int64(len(u)) {
 		throw("StringIndexOutOfBoundsException", "%s", what+itoa(int(i))+" out of bounds for length "+itoa(len(u)))
@@ -43,6 +43,26 @@ func charAt(f *frame, s string, i int64, what string) value {
 
 // trim removes what String.trim does: everything up to the space.
 func trim(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
+
+// compare is String.compareTo.
+func (f *frame) compare(a, b string) value {
+	if i := 0; isASCII(a[:min(len(a), 64)]) {
+		// Most texts differ at their beginning, or are the same.
+		for i < len(a) && i < len(b) && a[i] == b[i] && a[i] < 0x80 {
+			i++
+		}
+		f.step(i/16 + 1)
+		if i == len(a) && i == len(b) {
+			return ofInt(0)
+		}
+		if i < len(a) && i < len(b) && a[i] < 0x80 && b[i] < 0x80 {
+			return ofInt(int64(a[i]) - int64(b[i]))
+		}
+	}
+	f.text(a)
+	f.text(b)
+	return compareText(a, b)
+}
 
 func compareText(a, b string) value {
 	x, y := utf16.Encode([]rune(a)), utf16.Encode([]rune(b))
@@ -57,7 +77,7 @@ func compareText(a, b string) value {
 // of1 makes a method of a text that makes another.
 func of1(do func(s string) string) func(f *frame, a []value) value {
 	return func(f *frame, a []value) value {
-		f.step(len(a[0].str()) / 16)
+		f.step(len(a[0].str()) / 4)
 		return f.made(do(a[0].str()))
 	}
 }
@@ -77,7 +97,8 @@ func notNull(f *frame, v value) string {
 func init() {
 	def("String", "length()int", func(f *frame, a []value) value { return ofInt(f.units(a[0].str())) })
 	def("String", "isEmpty()boolean", func(_ *frame, a []value) value { return ofBool(a[0].str() == "") })
-	def("String", "isBlank()boolean", func(_ *frame, a []value) value {
+	def("String", "isBlank()boolean", func(f *frame, a []value) value {
+		f.text(a[0].str())
 		return ofBool(strings.TrimFunc(a[0].str(), unicode.IsSpace) == "")
 	})
 	def("String", "charAt(int)char", func(f *frame, a []value) value {
@@ -101,6 +122,7 @@ func init() {
 	def("String", "trim()String", of1(trim))
 	def("String", "strip()String", of1(func(s string) string { return strings.TrimFunc(s, unicode.IsSpace) }))
 	def("String", "concat(String)String", func(f *frame, a []value) value {
+		f.step((len(a[0].str()) + len(notNull(f, a[1]))) / 64)
 		return f.made(a[0].str() + notNull(f, a[1]))
 	})
 	def("String", "indexOf(String)int", func(f *frame, a []value) value {
@@ -137,24 +159,27 @@ func init() {
 			return ofBool(do(a[0].str(), notNull(f, a[1])))
 		})
 	}
-	def("String", "equalsIgnoreCase(String)boolean", func(_ *frame, a []value) value {
+	def("String", "equalsIgnoreCase(String)boolean", func(f *frame, a []value) value {
 		s, ok := a[1].r.(string)
+		f.text(a[0].str()[:min(len(s), len(a[0].str()))])
 		return ofBool(ok && strings.EqualFold(a[0].str(), s))
 	})
 	def("String", "compareTo(String)int", func(f *frame, a []value) value {
-		f.step(len(a[0].str())/16 + 1)
-		return compareText(a[0].str(), notNull(f, a[1]))
+		return f.compare(a[0].str(), notNull(f, a[1]))
 	})
 	def("String", "compareToIgnoreCase(String)int", func(f *frame, a []value) value {
-		f.step(len(a[0].str())/16 + 1)
-		return compareText(strings.ToLower(a[0].str()), strings.ToLower(notNull(f, a[1])))
+		s, t := a[0].str(), notNull(f, a[1])
+		f.step((len(s) + len(t)) / 4)
+		f.alloc(len(s) + len(t))
+		return f.compare(strings.ToLower(s), strings.ToLower(t))
 	})
 	replace := func(f *frame, s, old, by string) value {
+		f.step(len(s)/16 + 1)
 		n := strings.Count(s, old)
 		if len(s)+n*(len(by)-len(old)) > stringMax {
-			panic(exhausted{"a string of more than 2 MiB"})
+			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
-		f.step(len(s) / 16)
+		f.step(len(s)/16 + 2*n)
 		return f.made(strings.ReplaceAll(s, old, by))
 	}
 	def("String", "replace(char,char)String", func(f *frame, a []value) value {
@@ -169,7 +194,7 @@ func init() {
 			throw("IllegalArgumentException", "count is negative: %d", a[1].n)
 		}
 		if int64(len(s))*a[1].n > stringMax {
-			panic(exhausted{"a string of more than 2 MiB"})
+			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
 		return f.made(strings.Repeat(s, int(a[1].n)))
 	})
@@ -204,10 +229,12 @@ func joinAll(f *frame, between string, elems []any) string {
 		if i > 0 {
 			b.WriteString(between)
 		}
-		b.WriteString(f.string(e))
+		s := f.string(e)
+		f.alloc(2 * (len(s) + len(between)))
+		b.WriteString(s)
 		f.step(1)
 		if b.Len() > stringMax {
-			panic(exhausted{"a string of more than 2 MiB"})
+			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
 	}
 	return b.String()
@@ -219,7 +246,7 @@ func defBuilders() {
 		add := func(f *frame, b *builder, s string) {
 			f.alloc(len(s))
 			if b.b = append(b.b, s...); len(b.b) > stringMax {
-				panic(exhausted{"a string of more than 2 MiB"})
+				panic(exhausted{what: "a string of more than 2 MiB"})
 			}
 		}
 		def(class, "new()"+class, func(f *frame, _ []value) value {
@@ -259,6 +286,7 @@ func defBuilders() {
 		})
 		def(class, "reverse()"+class, func(f *frame, a []value) value {
 			r := []rune(string(at(a[0]).b))
+			f.step(len(r) / 8)
 			f.alloc(4 * len(r))
 			for i, j := 0, len(r)-1; i < j; i, j = i+1, j-1 {
 				r[i], r[j] = r[j], r[i]
@@ -284,6 +312,7 @@ func defBuilders() {
 			return a[0]
 		})
 		def(class, "insert(int,Object)"+class, func(f *frame, a []value) value {
+			f.alloc(2 * len(at(a[0]).b))
 			s := string(at(a[0]).b)
 			n := f.units(s)
 			checkRange(a[1].n, n, n)

@@ -9,6 +9,9 @@ func newDict(isSet bool) *dict { return &dict{index: map[any]int{}, isSet: isSet
 // place finds a key, -1 if it is not there.
 func (d *dict) place(f *frame, key any) int {
 	f.step(1)
+	if s, ok := key.(string); ok {
+		f.step(len(s) / 32)
+	}
 	if i, ok := d.index[f.keyOf(key)]; ok {
 		return i
 	}

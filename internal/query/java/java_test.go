@@ -83,7 +83,7 @@ func call(t *testing.T, returns, body string, nulls bool, null ...string) (strin
 	if err != nil {
 		return "", err
 	}
-	out, err := p.Call(args)
+	out, err := p.Call(nil, args)
 	if err != nil {
 		return "", err
 	}

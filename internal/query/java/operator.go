@@ -230,7 +230,7 @@ func (c *compiler) concatenation(a, b expression) expression {
 	return expression{typ: jString, eval: func(f *frame) value {
 		l, r := x(f), y(f)
 		if len(l)+len(r) > stringMax {
-			panic(exhausted{"a string of more than 2 MiB"})
+			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
 		return f.made(l + r)
 	}}

@@ -3,32 +3,43 @@
 package java
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 	"unicode/utf16"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/pattern"
 )
 
-// pattern compiles a regular expression. They are those of Go, whose time is bounded by the length of the text: what
+// regularExpression compiles a regular expression. They are those of Go, whose time is bounded by the length of the text: what
 // only Java's have, such as looking around and references back, is an exception.
-func pattern(f *frame, text string) *regexp.Regexp {
+func regularExpression(f *frame, text string) *pattern.Pattern {
 	if len(text) > 1000 {
-		panic(exhausted{"a regular expression of more than 1000 characters"})
+		panic(exhausted{what: "a regular expression of more than 1000 characters"})
 	}
 	f.step(20 * len(text))
-	p, err := regexp.Compile(text)
+	p, err := pattern.Compile(text)
+	if errors.Is(err, pattern.ErrTooLarge) {
+		panic(exhausted{what: "a regular expression that repeats too much"})
+	}
 	if err != nil {
 		panic(&Thrown{"java.util.regex.PatternSyntaxException", err.Error(), true})
 	}
 	return p
 }
 
-func match(f *frame, a []value) (*regexp.Regexp, string) {
+// match compiles the expression of a method of String, whole if all of the text has to match, and takes the steps of a
+// match before there is one.
+func match(f *frame, a []value, whole bool) (*pattern.Pattern, string) {
 	s, expression := a[0].str(), notNull(f, a[1])
-	f.step(len(s) * (1 + len(expression)/16))
-	return pattern(f, expression), s
+	if whole {
+		expression = "^(?:" + expression + ")$"
+	}
+	p := regularExpression(f, expression)
+	f.step(p.Cost(len(s)))
+	return p, s
 }
 
 // replacement makes Go's form of a replacement: $1 becomes ${1}, and what is escaped stays.
@@ -54,19 +65,19 @@ func replacement(text string) string {
 
 func defPatterns() {
 	def("String", "matches(String)boolean", func(f *frame, a []value) value {
-		_, s := match(f, a)
-		return ofBool(pattern(f, "^(?:"+a[1].str()+")$").MatchString(s))
+		p, s := match(f, a, true)
+		return ofBool(p.MatchString(s))
 	})
 	def("String", "replaceAll(String,String)String", func(f *frame, a []value) value {
-		p, s := match(f, a)
+		p, s := match(f, a, false)
 		by := notNull(f, a[2])
 		if (len(s)+1)*(len(by)+len(s)+1) > stringMax*8 {
-			panic(exhausted{"a string of more than 2 MiB"})
+			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
 		return f.made(p.ReplaceAllString(s, replacement(by)))
 	})
 	def("String", "replaceFirst(String,String)String", func(f *frame, a []value) value {
-		p, s := match(f, a)
+		p, s := match(f, a, false)
 		at := p.FindStringSubmatchIndex(s)
 		if at == nil {
 			return a[0]
@@ -75,7 +86,7 @@ func defPatterns() {
 		return f.made(s[:at[0]] + string(by) + s[at[1]:])
 	})
 	split := func(f *frame, a []value, limit int) value {
-		p, s := match(f, a)
+		p, s := match(f, a, false)
 		n := -1
 		if limit > 0 {
 			n = limit
@@ -109,12 +120,17 @@ func defPatterns() {
 	})
 }
 
+// formatSteps is the work of one conversion of String.format.
+const formatSteps = 32
+
 var formatSpec = regexp.MustCompile(`%([-+ 0,#(]*)(\d*)(\.\d+)?([a-zA-Z%])`)
 
 // format is String.format with the conversions d, s, f, x, X, c, b, e, n and %.
 func (f *frame) format(layout string, args []any) string {
 	next := 0
+	f.text(layout)
 	return formatSpec.ReplaceAllStringFunc(layout, func(spec string) string {
+		f.step(formatSteps)
 		m := formatSpec.FindStringSubmatch(spec)
 		if m[4] == "%" {
 			return "%"

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
 // Signature is a function whose body is to be compiled.
@@ -81,15 +82,25 @@ func (n *node) last() int {
 }
 
 // Call calls the function with values of its arguments' types, nil for null, and returns one of its result's type. The
-// error is *Thrown.
-func (p *Program) Call(args [][]byte) (out []byte, err error) {
-	f := &frame{program: p, locals: make([]value, p.locals), steps: stepsMax, bytes: bytesMax}
+// error is *Thrown, or that of the meter, which the call ends with; a nil meter bounds nothing.
+func (p *Program) Call(m *meter.Meter, args [][]byte) (out []byte, err error) {
+	f := &frame{program: p, locals: make([]value, p.locals), steps: stepsMax, bytes: bytesMax, look: stepsMax, told: stepsMax,
+		meter: m}
+	mark := m.Mark()
+	defer func() {
+		if m.Release(mark); err == nil {
+			err = m.Alloc(len(out))
+		}
+	}()
 	defer func() {
 		switch e := recover().(type) {
 		case nil:
 		case *Thrown:
 			out, err = nil, e
 		case exhausted:
+			if out, err = nil, e.err; err != nil {
+				return
+			}
 			out, err = nil, &Thrown{"java.lang.Error", "the function was ended: it takes " + e.what, true}
 		default:
 			// What this package does not foresee ends the call, and nothing but the call.

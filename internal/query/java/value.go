@@ -202,7 +202,7 @@ func javaFloat(t *cqltype.Type, f float64) string {
 func (f *frame) deeper() func() {
 	f.step(1)
 	if f.deep++; f.deep > depthMax {
-		panic(exhausted{"values that lie more than 100 deep in each other"})
+		panic(exhausted{what: "values that lie more than 100 deep in each other"})
 	}
 	return func() { f.deep-- }
 }
@@ -226,13 +226,17 @@ func (f *frame) string(r any) string {
 			s = f.join(r.keys, "[", "]")
 			break
 		}
-		parts := make([]string, len(r.keys))
+		parts := make([]any, len(r.keys))
 		for i, k := range r.keys {
-			parts[i] = f.string(k) + "=" + f.string(r.values[i])
+			key, v := f.string(k), f.string(r.values[i])
+			f.alloc(len(key) + len(v) + 32)
+			parts[i] = key + "=" + v
 		}
-		s = "{" + strings.Join(parts, ", ") + "}"
+		s = f.join(parts, "{", "}")
 	case *entry:
-		s = f.string(r.key) + "=" + f.string(r.value)
+		key, v := f.string(r.key), f.string(r.value)
+		f.alloc(len(key) + len(v))
+		s = key + "=" + v
 	case date:
 		return time.UnixMilli(int64(r)).UTC().Format("Mon Jan 02 15:04:05 UTC 2006")
 	case localDate:
@@ -242,14 +246,17 @@ func (f *frame) string(r any) string {
 	case inet:
 		return "/" + cqltype.Native(cqltype.Inet).Text([]byte(r))
 	case *big.Int:
+		f.digits(r)
 		return r.String()
 	case cqltype.DecimalValue:
+		f.digits(r.Unscaled)
 		return r.String()
 	case cqltype.DurationValue:
 		return r.String()
 	case *record:
 		s = r.typ.Format(f.program.toWire(f, r.typ, r))
 	case *builder:
+		f.step(len(r.b) >> 6)
 		s = string(r.b)
 	case *Thrown:
 		return r.Error()
@@ -263,9 +270,11 @@ func (f *frame) string(r any) string {
 }
 
 func (f *frame) join(elems []any, open, end string) string {
+	f.alloc(16 * len(elems))
 	parts := make([]string, len(elems))
 	for i, e := range elems {
 		parts[i] = f.string(e)
+		f.alloc(len(parts[i]) + 2)
 	}
 	return open + strings.Join(parts, ", ") + end
 }
@@ -278,8 +287,10 @@ func (f *frame) keyOf(r any) any {
 	case nil, string, box, date, localDate, uuidValue, inet:
 		return r
 	case *big.Int:
+		f.digits(r)
 		return [2]string{"BigInteger", r.String()}
 	case cqltype.DecimalValue:
+		f.digits(r.Unscaled)
 		return [2]string{"BigDecimal", r.Unscaled.String() + "/" + itoa(int(r.Scale))}
 	case cqltype.DurationValue:
 		return [2]string{"Duration", r.String()}
@@ -293,11 +304,15 @@ func (f *frame) keyOf(r any) any {
 				parts[i] = f.keys([]any{k, r.values[i]})
 			}
 		}
-		slices.SortFunc(parts, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		slices.SortFunc(parts, func(a, b any) int {
+			f.step(1 + min(len(a.(string)), len(b.(string)))/64)
+			return strings.Compare(a.(string), b.(string))
+		})
 		return [2]string{"Map", f.keys(parts)}
 	case *record:
 		return [2]string{"record", f.string(r)}
 	case *buffer:
+		f.alloc(len(r.bytes))
 		return [2]string{"ByteBuffer", string(r.bytes)}
 	case *entry:
 		return [2]string{"Entry", f.string(r)}
@@ -309,6 +324,7 @@ func (f *frame) keys(elems []any) string {
 	var b strings.Builder
 	for _, e := range elems {
 		s := f.string(e)
+		f.alloc(2*len(s) + 16)
 		b.WriteString(itoa(len(s)) + ":" + s)
 	}
 	return b.String()
@@ -317,5 +333,8 @@ func (f *frame) keys(elems []any) string {
 // same reports whether two references are equal by equals.
 func (f *frame) same(a, b any) bool {
 	f.step(1)
+	if s, ok := a.(string); ok {
+		f.step(len(s) / 64)
+	}
 	return f.keyOf(a) == f.keyOf(b)
 }

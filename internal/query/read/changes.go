@@ -186,7 +186,7 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 
 // emitChanges makes rows of changes.
 func (s *scan) emitChanges(entries []feed.Entry) error {
-	s.options.VisitsMax, s.options.ResultBytesMax = math.MaxInt, math.MaxInt
+	s.options.VisitsMax, s.options.ResultBytesMax = math.MaxInt, math.MaxInt/2
 	s.pageLeft, s.paged = unlimited, false
 	for i := range entries {
 		e := &entries[i]

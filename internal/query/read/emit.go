@@ -4,6 +4,7 @@ package read
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -12,53 +13,81 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// emit appends the row at hand to the page. A result without pages that becomes too large is refused; a page
-// ends where there is no memory for more.
+// emit appends the row at hand to the page. Memory is asked for before the result grows: a result without pages that
+// becomes too large is refused; a page ends where there is no memory for more.
 func (s *scan) emit() error {
 	s.page.Rows++
-	var err error
+	s.rowBegin = len(s.page.Cells)
 	if s.plan.sel.json {
-		err = s.emitJSON()
-	} else {
-		err = s.emitCells()
+		return s.emitJSON()
 	}
-	if err != nil || len(s.page.Cells) <= min(s.page.Held+memoryStep, s.options.ResultBytesMax) {
-		return err
-	}
-	return s.holdMore()
+	return s.emitCells()
 }
 
-// holdMore asks for memory for a result that has grown.
-func (s *scan) holdMore() error {
-	size := len(s.page.Cells)
-	if s.paged {
-		n := size - s.page.Held
-		if s.cramped = s.options.Memory != nil && !s.options.Memory.Spare(n); !s.cramped {
-			s.page.Held += n
-		}
-		return nil
-	}
-	if size > s.options.ResultBytesMax {
+// makeRoom asks for memory for a result that grows by n bytes.
+func (s *scan) makeRoom(n int) error {
+	need := len(s.page.Cells) + n
+	switch {
+	case need-s.rowBegin > s.options.ResultBytesMax:
+		return dberr.Invalidf("A row of the result is larger than %d bytes, the most that a row may have: select fewer or "+
+			"smaller columns", s.options.ResultBytesMax)
+	case !s.paged && need > s.options.ResultBytesMax:
 		return dberr.Invalidf("The result is larger than %d bytes, the most that is sent in one piece: set a page "+
 			"size or a LIMIT", s.options.ResultBytesMax)
 	}
-	if s.options.Memory == nil {
-		return nil
+	if more := need - s.page.Held; s.options.Memory != nil && more > memoryStep {
+		if err := s.hold(more, need-s.rowBegin); err != nil {
+			return err
+		}
 	}
-	n := size - s.page.Held
-	if err := s.options.Memory.Take(n); err != nil {
-		return err
+	s.room = min(need+memoryStep, max(need, s.rowBegin+s.options.ResultBytesMax))
+	if !s.paged {
+		s.room = min(s.room, max(need, s.options.ResultBytesMax))
 	}
-	s.page.Held += n
+	return nil
+}
+
+// largeRow is from how many bytes on a row needs memory of its own: without it the row is refused. A page that has no
+// memory for more ends with a smaller row.
+const largeRow = 256 << 10
+
+// hold takes memory for a result that grows, with a row that has so many bytes until now.
+func (s *scan) hold(more, row int) error {
+	m := s.options.Memory
+	if s.paged {
+		if s.cramped = !m.Spare(more); s.cramped && row <= largeRow {
+			return nil
+		}
+	}
+	if s.cramped || !s.paged {
+		if err := m.Take(more); err != nil {
+			return err
+		}
+	}
+	s.page.Held += more
 	return nil
 }
 
 func (s *scan) emitCells() error {
 	cells := s.page.Cells
 	for i := range s.plan.sel.outputs {
-		v, err := s.output(&s.plan.sel.outputs[i])
-		if err != nil {
-			return err
+		o := &s.plan.sel.outputs[i]
+		var v []byte
+		if o.slot >= 0 {
+			v = s.bind.Row[o.slot]
+		} else {
+			var err error
+			mark := s.bind.Meter.Mark()
+			if v, err = s.compute(o); err != nil {
+				return err
+			}
+			s.bind.Meter.Release(mark)
+		}
+		if len(cells)+4+len(v) > s.room {
+			s.page.Cells = cells
+			if err := s.makeRoom(4 + len(v)); err != nil {
+				return err
+			}
 		}
 		cells = appendCell(cells, v)
 	}
@@ -66,10 +95,8 @@ func (s *scan) emitCells() error {
 	return nil
 }
 
-func (s *scan) output(o *output) ([]byte, error) {
-	if o.slot >= 0 {
-		return s.bind.Row[o.slot], nil
-	}
+// compute evaluates an output that is more than a column.
+func (s *scan) compute(o *output) ([]byte, error) {
 	v, state, err := o.term.Eval(&s.bind)
 	if state != expr.Value {
 		v = nil
@@ -88,11 +115,26 @@ func appendCell(dst, v []byte) []byte {
 // emitJSON appends the row as one JSON object. A name with capitals is in quotes of its own, as an identifier would be.
 func (s *scan) emitJSON() error {
 	out := append(s.json[:0], '{')
+	before := s.bind.Meter.Mark()
 	for i := range s.plan.sel.outputs {
 		o := &s.plan.sel.outputs[i]
-		v, err := s.output(o)
-		if err != nil {
-			return err
+		var v []byte
+		mark := s.bind.Meter.Mark()
+		if o.slot >= 0 {
+			v = s.bind.Row[o.slot]
+		} else {
+			var err error
+			if v, err = s.compute(o); err != nil {
+				return err
+			}
+		}
+		size := len(s.plan.jsonNames[i]) + o.typ.JSONSize(v, s.options.ResultBytesMax)
+		if len(out)+size > cap(out) {
+			if err := s.growJSON(len(out) + size); err != nil {
+				return err
+			}
+			mark = s.bind.Meter.Mark()
+			out = slices.Grow(out, size)
 		}
 		if i > 0 {
 			out = append(out, ", "...)
@@ -103,18 +145,40 @@ func (s *scan) emitJSON() error {
 		} else {
 			out = o.typ.AppendJSON(out, v)
 		}
+		s.bind.Meter.Release(mark)
 	}
 	s.json = append(out, '}')
+	s.bind.Meter.Release(before)
+	if len(s.page.Cells)+4+len(s.json) > s.room {
+		if err := s.makeRoom(4 + len(s.json)); err != nil {
+			return err
+		}
+	}
 	s.page.Cells = appendCell(s.page.Cells, s.json)
 	return nil
 }
+
+// growJSON asks for memory for a row in JSON that is about to have so many bytes.
+func (s *scan) growJSON(size int) error {
+	if size > s.options.ResultBytesMax {
+		return dberr.Invalidf("A row of the result is larger than %d bytes, the most that a row may have: select fewer or "+
+			"smaller columns", s.options.ResultBytesMax)
+	}
+	if err := s.bind.Meter.Step(size / jsonBytes); err != nil {
+		return err
+	}
+	return s.bind.Meter.Alloc(2 * size)
+}
+
+// jsonBytes is how many bytes of JSON are written in a step of work.
+const jsonBytes = 16
 
 // sortedRow is a row to be sorted: where its cells and its sort key are.
 type sortedRow struct{ cells, cellsEnd, key, keyEnd int }
 
 // noteSorted notes the sort key of the row that is about to be emitted: the forms of the ordering columns.
 func (s *scan) noteSorted(clustering []byte) error {
-	if len(s.page.Cells) > s.options.SortBytesMax {
+	if len(s.page.Cells)+len(s.sortKeys)+sortedBytes*len(s.sorted) > s.options.SortBytesMax {
 		return dberr.Invalidf("ORDER BY over several partitions holds more than %d bytes; restrict the query",
 			s.options.SortBytesMax)
 	}
@@ -135,24 +199,34 @@ func (s *scan) noteSorted(clustering []byte) error {
 	}
 	r.keyEnd = len(s.sortKeys)
 	s.sorted = append(s.sorted, r)
-	return nil
+	return s.bind.Meter.Keep(2*(r.keyEnd-r.key) + 2*sortedBytes)
 }
 
+// sortedBytes is the memory of a sortedRow.
+const sortedBytes = 32
+
 // sortRows orders the rows of the page, and cuts them off at the limit.
-func (s *scan) sortRows() {
+func (s *scan) sortRows() error {
 	for i := range s.sorted {
 		s.sorted[i].cellsEnd = len(s.page.Cells)
 		if i+1 < len(s.sorted) {
 			s.sorted[i].cellsEnd = s.sorted[i+1].cells
 		}
 	}
-	slices.SortStableFunc(s.sorted, func(a, b sortedRow) int {
+	m := s.bind.Meter
+	slices.SortFunc(s.sorted, func(a, b sortedRow) int {
+		if m.Step(2) != nil {
+			return 0 // the sort ends soon, and its result counts for nothing
+		}
 		c := bytes.Compare(s.sortKeys[a.key:a.keyEnd], s.sortKeys[b.key:b.keyEnd])
 		if s.plan.reversed {
-			return -c
+			c = -c
 		}
-		return c
+		return cmp.Or(c, cmp.Compare(a.cells, b.cells))
 	})
+	if err := cmp.Or(m.Err(), m.Keep(len(s.page.Cells))); err != nil {
+		return err
+	}
 	rows := s.sorted
 	if int64(len(rows)) > s.trim {
 		rows = rows[:s.trim]
@@ -162,6 +236,7 @@ func (s *scan) sortRows() {
 		out = append(out, s.page.Cells[r.cells:r.cellsEnd]...)
 	}
 	s.page.Cells, s.page.Rows = out, len(rows)
+	return nil
 }
 
 // jsonName is the key of a column in JSON, with the colon.

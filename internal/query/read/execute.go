@@ -11,6 +11,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
@@ -31,21 +33,50 @@ func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Option
 		return dberr.Invalidf("ANY ConsistencyLevel is only supported for writes")
 	}
 	s := scans.Get().(*scan)
-	err := s.begin(p, b, o.withDefaults(), page)
+	err := s.begin(ctx, p, b, o.withDefaults(), page)
 	if err == nil && o.Guard.On() && o.Guard.Reads {
 		err = s.guard()
 	}
 	if err == nil {
 		err = s.run(ctx, r)
 	}
+	if s.bind.Meter == &s.meter {
+		page.Charge += Charge(&s.meter)
+		s.meter.Close()
+	}
 	s.release()
 	scans.Put(s)
 	return err
 }
 
+// evaluate begins the evaluation of a plan that evaluates.
+func (s *scan) evaluate(ctx context.Context) {
+	o := &s.options
+	l := meter.Limits{Pool: o.Evaluation.Pool, Bytes: o.Evaluation.Bytes, Slots: o.Evaluation.Slots,
+		Who: o.Evaluation.Who, Deadline: o.Evaluation.Deadline, Clock: o.Clock}
+	if l.Deadline.IsZero() {
+		l.Deadline = o.Deadline
+	}
+	if o.Clock != nil {
+		l.Late = &dberr.ReadTimeout{Level: o.Level, BlockFor: 1}
+	}
+	s.meter.Reset(ctx, l)
+	s.bind.Meter = &s.meter
+}
+
+// stepsPerUnit is how much work beyond the allowance costs one request unit.
+const stepsPerUnit = 10_000
+
+// Charge is the price of the work that an evaluation has done beyond its allowance.
+func Charge(m *meter.Meter) ru.Units { return ru.Units(m.Excess()/stepsPerUnit) * ru.Unit }
+
 // begin prepares a scan for one execution.
-func (s *scan) begin(p *Plan, b *expr.Bindings, o Options, page *Page) error {
+func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, page *Page) error {
 	s.plan, s.options, s.page, s.bind = p, o, page, *b
+	s.room = min(memoryStep, o.ResultBytesMax)
+	if p.evaluates {
+		s.evaluate(ctx)
+	}
 	s.remaining, s.partitionLimit, s.pageLeft = unlimited, unlimited, unlimited
 	limit, err := evalLimit(p.limit, &s.bind)
 	if err != nil {
@@ -409,7 +440,9 @@ func (s *scan) finish(more bool, err error) error {
 			return err
 		}
 	} else if len(s.plan.sort) > 0 {
-		s.sortRows()
+		if err := s.sortRows(); err != nil {
+			return err
+		}
 	} else if s.plan.near != nil {
 		return s.emitNearest()
 	}

@@ -151,6 +151,8 @@ type scarce struct{ left int }
 
 func (s *scarce) Take(int) error { return &dberr.Overloaded{} }
 
+func (s *scarce) Give(n int) { s.left += n }
+
 func (s *scarce) Spare(n int) bool {
 	s.left -= n
 	return s.left >= 0

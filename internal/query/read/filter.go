@@ -270,11 +270,25 @@ func (f *filter) matchesAnalyzed(v []byte) bool {
 	return false
 }
 
-func passes(filters []filter, values [][]byte) bool {
+// filterBytes is how many bytes of a value are looked at in a step of work.
+const filterBytes = 8
+
+// passes reports whether the row at hand passes filters.
+func (s *scan) passes(filters []filter) (bool, error) {
 	for i := range filters {
-		if !filters[i].matches(values[filters[i].slot]) {
-			return false
+		f := &filters[i]
+		v := s.values[f.slot]
+		if err := s.bind.Meter.Step(1 + len(f.values) + len(v)/filterBytes); err != nil {
+			return false, err
+		}
+		if f.analysis.Any() {
+			if err := s.bind.Meter.Alloc(2 * len(v)); err != nil {
+				return false, err
+			}
+		}
+		if !f.matches(v) {
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }

@@ -121,7 +121,7 @@ func (s *scan) closeGroup() (command.Step, error) {
 	g := &s.group
 	for i, a := range g.accumulators {
 		var err error
-		if g.results[i], err = a.Result(); err != nil {
+		if g.results[i], err = a.Result(&s.bind); err != nil {
 			return command.Stop, err
 		}
 		a.Reset()

@@ -69,7 +69,7 @@ func (s *scan) show() error {
 			continue
 		}
 		var err error
-		if s.shown[m.slot], err = m.mask.Apply(s.values[m.slot]); err != nil {
+		if s.shown[m.slot], err = m.mask.Apply(s.values[m.slot], s.bind.Meter); err != nil {
 			return err
 		}
 	}

@@ -187,10 +187,22 @@ func (s *scan) offer() error {
 	if full {
 		s.page.Cells = n.rows[0].cells[:0]
 		n.bytes -= len(n.rows[0].cells)
+		if err := s.bind.Meter.Keep(-len(n.rows[0].cells)); err != nil {
+			return err
+		}
 	}
+	s.room = min(memoryStep, s.options.ResultBytesMax)
+	held := s.page.Held
 	err := s.emit()
 	s.page.Rows--
 	r.cells, s.page.Cells = s.page.Cells, before
+	if err == nil {
+		err = s.bind.Meter.Keep(len(r.cells))
+	}
+	if more := s.page.Held - held; more > 0 && s.options.Memory != nil {
+		s.options.Memory.Give(more) // the meter counts it
+		s.page.Held = held
+	}
 	if err != nil {
 		return err
 	}
@@ -238,13 +250,17 @@ func (s *scan) emitNearest() error {
 	n := &s.nearest
 	slices.SortFunc(n.rows, func(a, b nearRow) int { return a.compare(&b) })
 	for i := range n.rows {
-		s.page.Cells = append(s.page.Cells, n.rows[i].cells...)
+		cells := n.rows[i].cells
+		s.rowBegin = len(s.page.Cells)
+		if s.rowBegin+len(cells) > s.room || i == 0 {
+			if err := s.makeRoom(len(cells)); err != nil {
+				return err
+			}
+		}
+		s.page.Cells = append(s.page.Cells, cells...)
 	}
 	s.page.Rows = len(n.rows)
-	if len(s.page.Cells) <= min(s.page.Held+memoryStep, s.options.ResultBytesMax) {
-		return nil
-	}
-	return s.holdMore()
+	return nil
 }
 
 // String is what Explain prints.

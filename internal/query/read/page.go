@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/share"
@@ -33,6 +34,19 @@ type Memory interface {
 	Take(bytes int) error
 	// Spare takes bytes for a page, or reports that there are none to spare: then the page ends.
 	Spare(bytes int) bool
+	// Give returns bytes.
+	Give(bytes int)
+}
+
+// Evaluation says what the evaluation of expressions may take; see package meter.
+type Evaluation struct {
+	Pool  *meter.Pool
+	Bytes int64
+	Slots *share.Slots
+	// Who is the claimant of a slot.
+	Who share.Claimant
+	// Deadline ends the evaluation; without one Options.Deadline does.
+	Deadline time.Time
 }
 
 // memoryStep is by how many bytes a result grows before it asks for more memory.
@@ -72,6 +86,8 @@ type Options struct {
 	Guard *guardrail.Check
 	// MaxCharge ends what costs more, with ru.Exceeded; 0: nothing does.
 	MaxCharge ru.Units
+	// Evaluation bounds the evaluation of expressions.
+	Evaluation Evaluation
 	// Claimant is who asks, if that matters, and NoWait whether it cannot wait; see command.Read.
 	Claimant share.Claimant
 	NoWait   bool

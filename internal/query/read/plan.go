@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/relation"
+	"slices"
 )
 
 // Plan is a SELECT bound to one revision of a table.
@@ -61,8 +62,11 @@ type Plan struct {
 	masks []maskedSlot
 	// origin is the base table of a view whose columns' times are selected; else nil.
 	origin *origin
-	// calls says that user-defined functions are called.
-	calls bool
+	// computes says that functions are called, user-defined or not.
+	computes bool
+	// evaluates says that an execution does more with rows than to pass columns on: functions, aggregates, filters,
+	// masks, JSON, sorting.
+	evaluates bool
 }
 
 // Prepare binds a SELECT on a table of a keyspace. markers is the number of bind markers of the whole statement.
@@ -141,7 +145,7 @@ func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 // logical partition, so that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
 func (p *Plan) Short(pageSize, rowsMax int) bool {
 	w := &p.where
-	if p.calls || p.near != nil || p.origin != nil || w.changes != nil || w.keyRange || w.index != nil ||
+	if p.computes || p.near != nil || p.origin != nil || w.changes != nil || w.keyRange || w.index != nil ||
 		w.token != nil || w.pk.Has(relation.In) {
 		return false
 	}
@@ -191,6 +195,9 @@ func (p *Plan) Keys(b *expr.Bindings) (list [][]byte, ok bool, err error) {
 // Scans reports whether an execution walks along the ring instead of looking partition keys up.
 func (p *Plan) Scans() bool { return p.where.keyRange || p.where.index != nil || p.where.token != nil }
 
+// Evaluates reports whether an execution evaluates expressions, and so is bounded by Options.Evaluation.
+func (p *Plan) Evaluates() bool { return p.evaluates }
+
 // FansOut reports whether an execution asks all physical partitions, or those of a range of tokens.
 func (p *Plan) FansOut() bool { return p.where.keyRange }
 
@@ -199,6 +206,10 @@ func (p *Plan) Filters() bool { return len(p.where.filtered) > 0 }
 
 // prepare works out what executions need to know.
 func (p *Plan) prepare(env *expr.Env) {
+	p.computes = env.Computes()
+	p.evaluates = p.computes || p.table.Masked() || p.aggregated || p.sel.json || len(p.where.filtered) > 0 ||
+		len(p.sort) > 0 || p.near != nil ||
+		slices.ContainsFunc(p.sel.outputs, func(o output) bool { return o.slot < 0 || o.masked })
 	p.filterSlots = map[*schema.Column]int{}
 	for _, r := range p.where.filtered {
 		for _, c := range r.Columns {
@@ -231,7 +242,6 @@ func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 		}
 	}
 	p.describeChanges()
-	called := env.Called()
-	p.variables, p.calls = env.Variables(), !called.None()
+	p.variables = env.Variables()
 	p.pkIndexes = relation.PartitionMarkers(stmt.Where, p.table)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -43,6 +44,8 @@ type scan struct {
 	from                           position
 	visits, looked                 int // of the command, of the page
 	commands                       int // that were sent
+	room, rowBegin                 int // how many bytes the page may have without asking; where the row at hand begins
+	meter                          meter.Meter
 	full, done, paused, continuing bool
 	// err is what went wrong in the visitor: the client is to see it as it is, whatever the reader makes of it.
 	err error
@@ -139,7 +142,9 @@ func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.
 	if err := s.fillPartition(static); err != nil {
 		return command.Stop, err
 	}
-	if !passes(s.partitionFilters, s.values) {
+	if ok, err := s.passes(s.partitionFilters); err != nil {
+		return command.Stop, err
+	} else if !ok {
 		s.open = false
 		return s.visited(command.NextPartition, nil, true), nil
 	}
@@ -151,9 +156,16 @@ func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.
 	return s.visited(step, nil, true), err
 }
 
+// rowSteps is the work that a row which was read allows for.
+const rowSteps = 200
+
 func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 	s.rowsSeen = true
 	s.page.Visited++
+	if s.bind.Meter != nil {
+		s.bind.Meter.Release(0)
+		s.bind.Meter.Allow(rowSteps)
+	}
 	if err := s.fillRow(clustering, r); err != nil {
 		return command.Stop, err
 	}
@@ -163,8 +175,11 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 			return step, nil
 		}
 	}
-	if passes(s.rowFilters, s.values) {
-		var err error
+	ok, err := s.passes(s.rowFilters)
+	if err != nil {
+		return command.Stop, err
+	}
+	if ok {
 		if step, err = s.take(clustering, false); err != nil {
 			return command.Stop, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/dlclark/regexp2/v2"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 // patternTime is how long one match of a regular expression may take that backtracks: longer than a script may run, as
@@ -26,7 +27,7 @@ var boundPatterns = sync.OnceFunc(func() { regexp2.DefaultMatchTimeout = pattern
 type Engine struct {
 	bounds Bounds
 	// places has room for the scripts that run.
-	places chan struct{}
+	places *share.Slots
 	// abandoned counts the scripts that were given up on.
 	abandoned atomic.Int64
 
@@ -43,7 +44,9 @@ const realmUsesMax = 10_000
 func New(b Bounds) *Engine {
 	boundPatterns()
 	b = b.withDefaults()
-	return &Engine{bounds: b, places: make(chan struct{}, b.Scripts),
+	began := time.Now()
+	places := share.NewSlots(b.Scripts, func() time.Duration { return time.Since(began) })
+	return &Engine{bounds: b, places: places,
 		programs: programs{of: map[string]*list.Element{}, compiling: make(chan struct{}, 1)}}
 }
 
@@ -64,6 +67,8 @@ type Call struct {
 	Headers map[string]string
 	// Log keeps what the script writes to the console.
 	Log bool
+	// Who asks for a place: claimants share the places evenly. The zero value stands for all clients of containers.
+	Who share.Claimant
 
 	// cql is the function of CQL that is called with wire values, nil for scripts of containers.
 	cql  *Body
@@ -130,36 +135,35 @@ func placeOf(ctx context.Context) *sync.WaitGroup {
 	return w
 }
 
-// enter waits for a place among the scripts that run. of is whose place it is, for leave.
-func (e *Engine) enter(ctx context.Context) (of *sync.WaitGroup, err error) {
+// enter waits for a place among the scripts that run, which goes to the claimant that has had least. of is whose place
+// it is, for leave.
+func (e *Engine) enter(ctx context.Context, who share.Claimant) (of *sync.WaitGroup, err error) {
 	if of = placeOf(ctx); of != nil {
 		of.Add(1)
 		return of, nil
 	}
-	select {
-	case e.places <- struct{}{}:
+	if e.places.TryEnter() {
 		return nil, nil
-	default:
 	}
-	limit := time.NewTimer(e.bounds.Time)
-	defer limit.Stop()
-	select {
-	case e.places <- struct{}{}:
+	limited, cancel := context.WithTimeout(ctx, e.bounds.Time)
+	defer cancel()
+	if e.places.Enter(limited, who) == nil {
 		return nil, nil
-	case <-limit.C:
-	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil && who != (share.Claimant{}) {
+		return nil, err
 	}
 	return nil, &Failure{Status: 429, Fatal: true, Message: fmt.Sprintf(
 		"%d scripts run on this node, as many as may run at once. Nothing was done: try again", e.bounds.Scripts)}
 }
 
 // leave is the inverse of enter. It asks no context: the request may have ended, and its context be another one's.
-func (e *Engine) leave(of *sync.WaitGroup) {
+func (e *Engine) leave(of *sync.WaitGroup, who share.Claimant, held time.Duration) {
 	if of != nil {
 		of.Done()
 		return
 	}
-	<-e.places
+	e.places.Leave(who, held)
 }
 
 // take takes a realm from the pool, or makes one.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestIsolation has scripts leave whatever they can in the one realm of an engine, and others look for it.
@@ -210,7 +211,5 @@ func TestContextOfRequest(t *testing.T) {
 			ctx.ended.Store(true)
 		}
 	}
-	for range cap(e.places) { // all have given back their places
-		e.places <- struct{}{}
-	}
+	poll.Until(t, "all have given back their places", func() bool { return e.places.Used() == 0 })
 }

@@ -75,7 +75,7 @@ type result struct {
 
 // do runs a script within its bounds, in a realm of the pool.
 func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
-	of, err := e.enter(ctx)
+	of, err := e.enter(ctx, c.Who)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
 	}
 	done := make(chan *result, 1)
 	go func() {
-		defer e.leave(of)
+		defer func() { e.leave(of, c.Who, time.Since(now)) }()
 		defer within.Wait()
 		out := r.run()
 		done <- out

@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/share"
@@ -47,6 +48,10 @@ type Options struct {
 	// ResultsBytesMax bounds the cells of all results together that are being read, four times as much if 0. Pages end
 	// early where there is little left of it, results without paging are refused.
 	ResultsBytesMax int64
+	// Memory replaces ResultsBytesMax: the memory of results, which evaluations of the whole node share. Slots bound how
+	// many evaluations run at the same time; nil: any number.
+	Memory *meter.Pool
+	Slots  *share.Slots
 	// Pressed reports whether clients have been answered so much that they have not read that pages are to end early,
 	// too; nil: they have not.
 	Pressed func() bool
@@ -175,7 +180,10 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	d.SetHasRows(e.hasRows)
 	e.transactions = transaction.NewExecutor(co)
 	e.programs = transaction.NewPrograms(present{e}, e.writes, o.Guards, e.uuids)
-	e.results.max, e.results.pressed, e.texts.max = o.ResultsBytesMax, o.Pressed, o.TextBytesMax
+	if o.Memory == nil {
+		o.Memory = meter.NewPool(o.ResultsBytesMax)
+	}
+	e.results.Pool, e.results.pressed, e.texts.max = o.Memory, o.Pressed, o.TextBytesMax
 	first := make(chan struct{})
 	e.publication.Store(&first)
 	if err := e.tracer.init(e); err != nil {
@@ -227,7 +235,7 @@ func (e *Engine) PreparedEvicted() int64 { return e.prepared.evicts.Load() }
 // Memory says what the engine holds of its bounds: the cells of results that are being read, the trees and plans of
 // large statements that are being executed, and prepared statements; estimates in bytes.
 func (e *Engine) Memory() (results, statements, prepared int64) {
-	return e.results.used.Load(), e.texts.used.Load(), e.prepared.bytes.Load()
+	return e.results.Used(), e.texts.used.Load(), e.prepared.bytes.Load()
 }
 
 // PreparedStatements lists what is kept, as system.prepared_statements shows it.

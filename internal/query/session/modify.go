@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -17,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -68,6 +70,8 @@ func (e *Engine) bindWrite(st *statement) error {
 	st.needsWrite(t, st.write.Conditional())
 	st.chooses(t, st.write.RestrictedMasks())
 	st.needsFunctions(env.Called())
+	insert, _ := st.parsed.(*parser.Insert)
+	st.evaluates = env.Computes() || insert != nil && insert.JSON != nil
 	if isGroups(t) {
 		st.groups, st.locked = true, nil
 	}
@@ -78,7 +82,7 @@ func (e *Engine) bindWrite(st *statement) error {
 }
 
 func (e *Engine) bindBatch(st *statement, b *parser.Batch, names tableNames) (err error) {
-	st.kind = KindBatch
+	st.kind, st.evaluates = KindBatch, true
 	if st.batch, err = write.PrepareBatch(b, names, len(st.markers)); err != nil {
 		return err
 	}
@@ -105,6 +109,8 @@ type modification struct {
 	began   time.Time
 	request write.Request
 	check   guardrail.Check
+	// meter bounds the evaluation of expressions, where there are any.
+	meter meter.Meter
 	// text is the statements of a batch message, if there is an audit log; first is the first of them.
 	text, first string
 	// held is the memory reserved for what came as text.
@@ -132,6 +138,9 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	if st != nil {
 		m.held = st.held
 	}
+	if st == nil || st.evaluates {
+		m.evaluate(ctx)
+	}
 	if m.check.Guards = s.guards(); m.check.Guards != nil {
 		m.request.Guard = &m.check
 	}
@@ -141,7 +150,25 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	return m
 }
 
+// evaluate bounds the evaluation of what the request writes.
+func (m *modification) evaluate(ctx context.Context) {
+	s := m.session
+	l := meter.Limits{Pool: s.engine.results.Pool, Bytes: s.engine.results.Max() / evaluationParts, Who: s.claimant,
+		Deadline: m.began.Add(s.engine.opts.ReadTimeout), Clock: s.engine.opts.Now, Late: errLateValues}
+	if m.call.MayBlock {
+		l.Slots = s.engine.opts.Slots
+	}
+	m.meter.Reset(ctx, l)
+	m.request.Meter = &m.meter
+}
+
+var errLateValues error = &dberr.Overloaded{Message: "The values of the statement took too long to evaluate: nothing was " +
+	"written. Call fewer functions in one statement"}
+
 func (m *modification) release() {
+	if m.request.Meter != nil {
+		m.meter.Close()
+	}
 	m.kept.giveBack(&m.call.Request)
 	m.session.engine.texts.give(m.held)
 	m.session, m.ctx, m.call, m.st, m.tables, m.request = nil, nil, nil, nil, nil, write.Request{}
@@ -236,6 +263,9 @@ func (m *modification) run(fresh bool) Status {
 
 // finished records a modification that has its result.
 func (m *modification) finished() {
+	if m.request.Meter != nil {
+		m.call.Result.Charge += read.Charge(&m.meter)
+	}
 	took := m.session.finished(m.call, m.kind, m.tables, m.began)
 	m.session.engine.tableLatencies.record(m.tables, Write, took, m.began)
 	if m.session.engine.opts.Slow.Is(took) {
@@ -344,7 +374,7 @@ func (r *Result) fillOutcome(o *write.Outcome) {
 
 // runModify executes a modification or a batch statement.
 func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began time.Time) Status {
-	if !c.MayBlock && st.decides() {
+	if !c.MayBlock && (st.decides() || !st.functions.None()) {
 		return Offload
 	}
 	return s.newModification(ctx, c, st, st.kind, began).run(false)

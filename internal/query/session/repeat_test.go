@@ -153,7 +153,7 @@ func TestRepeat(t *testing.T) {
 			}
 		})
 	}
-	if n := w.results.used.Load(); n != 0 {
+	if n := w.results.Used(); n != 0 {
 		t.Errorf("%d bytes of results are still held", n)
 	}
 	if w.RepeatedReads() == 0 {

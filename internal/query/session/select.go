@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -41,8 +41,7 @@ const (
 
 // resultMemory bounds the memory of all results that are being read.
 type resultMemory struct {
-	max  int64
-	used atomic.Int64
+	*meter.Pool
 	// pressed reports whether clients have so much to read that pages are to be small.
 	pressed func() bool
 }
@@ -53,17 +52,15 @@ func (m *resultMemory) Spare(n int) bool {
 	if m.pressed() {
 		return false
 	}
-	if m.used.Add(int64(n)) > m.max/2 {
-		m.used.Add(-int64(n))
-		return false
-	}
-	return true
+	return m.Pool.Used()+int64(n) <= m.Max()/2 && m.Pool.Take(int64(n))
 }
+
+// Give implements read.Memory.
+func (m *resultMemory) Give(n int) { m.Pool.Give(int64(n)) }
 
 // Take implements read.Memory.
 func (m *resultMemory) Take(n int) error {
-	if m.used.Add(int64(n)) > m.max {
-		m.used.Add(-int64(n))
+	if !m.Pool.Take(int64(n)) {
 		return &dberr.Overloaded{Message: "Too many large results without paging are being read: set a page size"}
 	}
 	return nil
@@ -90,6 +87,9 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		o.MaxCharge, o.Claimant, o.NoWait = c.maxCharge, s.claimantOf(c, st.tables), !c.MayBlock
 	}
 	o.Clear = s.clear(st.tables)
+	if st.read.Evaluates() {
+		s.bound(&o, c, st, began)
+	}
 	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
 		o.Guard = &sc.check
 		if err := guardSelect(o.Guard, st, r); err != nil {
@@ -110,7 +110,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		}
 		sc.page.Cells, sc.check.Warnings = c.Result.Cells[:0], sc.check.Warnings[:before]
 		err = st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
-		s.engine.results.used.Add(-int64(sc.page.Held))
+		s.engine.results.Give(sc.page.Held)
 		c.Result.Cells, c.Result.Charge = sc.page.Cells, sc.page.Charge
 		late := !c.MayBlock && s.engine.coordinator.Waits() && throttled(err)
 		stale := errors.Is(err, coordinator.ErrStaleSchema) && s.engine.opts.Now().Sub(began) <= rebindTime
@@ -185,6 +185,21 @@ func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 	}
 	return o
 }
+
+// bound sets the bounds of the evaluation of a SELECT. One that does not read much has the time of a read.
+func (s *Session) bound(o *read.Options, c *Call, st *statement, began time.Time) {
+	e := s.engine
+	o.Evaluation = read.Evaluation{Pool: e.results.Pool, Bytes: e.results.Max() / evaluationParts, Who: s.claimant}
+	if c.MayBlock {
+		o.Evaluation.Slots = e.opts.Slots
+	}
+	if !st.read.Scans() {
+		o.Evaluation.Deadline = began.Add(e.opts.ReadTimeout)
+	}
+}
+
+// evaluationParts is the part of the memory for results and evaluations that one evaluation may hold.
+const evaluationParts = 2
 
 // near reports whether a SELECT of one partition can be answered without asking another node.
 func (s *Session) near(c *Call, st *statement) bool {

@@ -349,7 +349,7 @@ func TestResultsBound(t *testing.T) {
 			t.Errorf("%d rows", r.RowCount)
 		}
 	}
-	if used := w.results.used.Load(); used != 0 {
+	if used := w.results.Used(); used != 0 {
 		t.Errorf("%d bytes were not given back", used)
 	}
 }

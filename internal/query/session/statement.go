@@ -51,6 +51,8 @@ type statement struct {
 	pkIndexes []uint16
 	// tables are the revisions the statement is bound to.
 	tables []*schema.Table
+	// evaluates says that a modification calls functions, or reads JSON.
+	evaluates bool
 	// functions are the user-defined functions that it calls, as they were then.
 	functions expr.Calls
 	// held is the memory that was reserved for a large statement of QUERY, which its request gives back.

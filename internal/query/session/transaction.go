@@ -33,6 +33,7 @@ func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
 		st.needs = append(st.needs, need{access.Modify, access.OfTable(t.Keyspace, t.Name)})
 	}
 	st.needsFunctions(p.Called())
+	st.evaluates = true
 	if len(p.Columns()) > 0 {
 		columns := make([]Column, len(p.Columns()))
 		for i, c := range p.Columns() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -27,9 +28,13 @@ type run struct {
 	answer answer
 }
 
+// evaluationBytes is the memory that the values of a transaction may take.
+const evaluationBytes = 32 << 20
+
 // Run implements partition.Program.
 func (x *run) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
 	x.options.ResultBytesMax = t.ResultBytesMax()
+	x.bind.Meter = meter.New(ctx, meter.Limits{Bytes: evaluationBytes})
 	if err := x.readLets(ctx, t); err != nil {
 		return nil, err
 	}

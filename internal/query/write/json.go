@@ -35,6 +35,9 @@ func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := b.Meter.Alloc(expr.JSONMemory(text)); err != nil {
+		return nil, err
+	}
 	if state == expr.Null {
 		return nil, dberr.Invalidf("Got null for INSERT JSON values")
 	}

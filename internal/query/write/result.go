@@ -5,10 +5,12 @@ package write
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -99,6 +101,9 @@ func (x *Execution) shows(static *row.Row) bool {
 	return static != nil && slices.ContainsFunc(read, stored)
 }
 
+// maskBytes and maskSteps bound the mask of a value.
+const maskBytes, maskSteps = 16 << 20, 5_000_000
+
 // fillRow encodes one row that exists. columnsFound are looked up by name: a batch joins those of several plans.
 func (x *Execution) fillRow(g *group, clustering []byte, r, static *row.Row) error {
 	o := &x.outcome
@@ -108,7 +113,9 @@ func (x *Execution) fillRow(g *group, clustering []byte, r, static *row.Row) err
 		c := g.table.ByName[o.Columns[1+i].Name]
 		v, err := g.value(c, clustering, r, static)
 		if err == nil && c.Mask != nil && !x.clear {
-			v, err = g.masks[c].Apply(v)
+			// Not the meter of the request: what completes a write must not wait.
+			m := meter.New(context.Background(), meter.Limits{Bytes: maskBytes, Steps: maskSteps})
+			v, err = g.masks[c].Apply(v, m)
 		}
 		if err != nil {
 			return err

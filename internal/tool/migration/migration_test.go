@@ -36,6 +36,7 @@ func serve(t *testing.T, o ilion.Options) *server { return serveTo(t, o, rawclie
 func serveTo(t *testing.T, o ilion.Options, login rawclient.Options) *server {
 	t.Helper()
 	o.Periodic = true
+	o.UserDefinedFunctions = true
 	db, err := ilion.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestSlots proves that no more callers work than there are slots, that a freed slot goes to the claimant that has used
+// the least, and that a caller whose context ends leaves nothing behind.
+func TestSlots(t *testing.T) {
+	var now atomic.Int64
+	s := NewSlots(1, func() time.Duration { return time.Duration(now.Load()) })
+	greedy, modest := Claimant{User: 1, Connection: 1}, Claimant{User: 2, Connection: 2}
+	if s.Enter(t.Context(), greedy) != nil || s.TryEnter() || s.Used() != 1 {
+		t.Fatal("one slot is not one slot")
+	}
+	order := make(chan Claimant, 10)
+	enter := func(who Claimant, waiting int) {
+		go func() {
+			if s.Enter(context.Background(), who) == nil {
+				order <- who
+			}
+		}()
+		poll.Until(t, "a caller waits", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.waiting) == waiting
+		})
+	}
+	enter(greedy, 1)
+	enter(greedy, 2)
+	enter(modest, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Enter(ctx, modest); !errors.Is(err, context.Canceled) || !s.Contended() {
+		t.Errorf("a caller whose context has ended: %v", err)
+	}
+	s.Leave(modest, time.Millisecond)
+	first := <-order
+	s.Leave(first, time.Second)
+	for range 2 {
+		s.Leave(<-order, time.Second)
+	}
+	if s.Used() != 0 || s.Contended() {
+		t.Errorf("%d slots are taken after all have left", s.Used())
+	}
+	s = NewSlots(1, func() time.Duration { return 0 })
+	_ = s.Enter(t.Context(), greedy)
+	enter(greedy, 1)
+	enter(modest, 2)
+	s.Leave(greedy, time.Second)
+	if first := <-order; first != modest {
+		t.Error("the slot went to the claimant that has used the most")
+	}
+	s.Leave(modest, 1)
+	s.Leave(<-order, 1)
+}
