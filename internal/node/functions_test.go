@@ -93,7 +93,8 @@ func TestFunctions(t *testing.T) {
 
 // TestFunctionsStay proves that functions are there after a restart, and that those who may not execute one do not.
 func TestFunctionsStay(t *testing.T) {
-	o := Options{Data: t.TempDir(), Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}, UserFunctions: true}
+	o := Options{Data: t.TempDir(), Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}},
+		UserFunctions: true}
 	n := startNode(t, o)
 	s := driver(t, n, "boss", "b")
 	for _, text := range []string{

@@ -151,7 +151,8 @@ func servers(t *testing.T) target {
 	case *cluster > 1:
 		return startCluster(t, *cluster, "4.0", nil, *stirBy)
 	}
-	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces, UserDefinedFunctions: true, HTTPAddr: "127.0.0.1:0",
+	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces, UserDefinedFunctions: true,
+		HTTPAddr:      "127.0.0.1:0",
 		Compatibility: "4.0"})
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,8 @@ func startNodes(t testing.TB, n int) *nodes {
 	t.Helper()
 	dir := t.TempDir()
 	c := &nodes{t: t, config: filepath.Join(dir, "ilion.yaml"), processes: make([]*process.Server, n)}
-	if err := os.WriteFile(c.config, fmt.Appendf(nil, "initial_partitions: %d\nmemory: {budget: 192MiB}\nuser_defined_functions_enabled: true\n",
+	if err := os.WriteFile(c.config, fmt.Appendf(nil, "initial_partitions: %d\nmemory: {budget: 192MiB}\n"+
+		"user_defined_functions_enabled: true\n",
 		*partitions), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@
 // evaluations run at the same time.
 //
 // Guarantees: (ME1) an evaluation asks for memory before it allocates, and all evaluations of a node together hold no
-// more than their Pool; (ME2) an evaluation ends soon after its context, its deadline, or the end of its work allowance;
+// more than their Pool; (ME2) an evaluation ends soon after its context, its deadline, or the end of its allowance;
 // (ME3) an evaluation that takes longer than a few milliseconds needs a slot, which it shares with others as package
 // share says.
 //

@@ -12,7 +12,8 @@ import (
 // as those of package regexp.
 func TestBounds(t *testing.T) {
 	for _, text := range []string{
-		"(x?){1000}" + strings.Repeat("(y?){1000}", 30), "((((a|b|c|d){10}){10}){10}){1}" + strings.Repeat("z{1000}", 30),
+		"(x?){1000}" + strings.Repeat("(y?){1000}", 30),
+		"((((a|b|c|d){10}){10}){10}){1}" + strings.Repeat("z{1000}", 30),
 		strings.Repeat("[a-z]{900}", 40), "(" + strings.Repeat("abcdefgh", 400) + "){1000}",
 	} {
 		if _, err := Compile(text); !errors.Is(err, ErrTooLarge) {

@@ -99,7 +99,8 @@ func (b *binder) fold(t Term, elems []Term) (Term, error) {
 		}
 	}
 	if b.env.calls.constants == nil {
-		b.env.calls.constants = meter.New(context.Background(), meter.Limits{Bytes: constantBytes, Steps: constantSteps})
+		b.env.calls.constants = meter.New(context.Background(),
+			meter.Limits{Bytes: constantBytes, Steps: constantSteps})
 	}
 	m := b.env.calls.constants
 	if m.Err() != nil {

@@ -45,8 +45,8 @@ func throw(class, format string, args ...any) {
 	panic(&Thrown{"java.lang." + class, fmt.Sprintf(format, args...), true})
 }
 
-// exhausted is what ends a call that takes more than it may, or, with an error, one whose request has to end. No body can
-// catch it.
+// exhausted is what ends a call that takes more than it may, or, with an error, one whose request has to end. No body
+// can catch it.
 type exhausted struct {
 	what string
 	err  error

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/pattern"
 )
 
-// regularExpression compiles a regular expression. They are those of Go, whose time is bounded by the length of the text: what
-// only Java's have, such as looking around and references back, is an exception.
+// regularExpression compiles a regular expression. Expressions are Go's, whose time is bounded by the length of the
+// text: what only Java's have, such as looking around and references back, is an exception.
 func regularExpression(f *frame, text string) *pattern.Pattern {
 	if len(text) > 1000 {
 		panic(exhausted{what: "a regular expression of more than 1000 characters"})

@@ -84,8 +84,8 @@ func (n *node) last() int {
 // Call calls the function with values of its arguments' types, nil for null, and returns one of its result's type. The
 // error is *Thrown, or that of the meter, which the call ends with; a nil meter bounds nothing.
 func (p *Program) Call(m *meter.Meter, args [][]byte) (out []byte, err error) {
-	f := &frame{program: p, locals: make([]value, p.locals), steps: stepsMax, bytes: bytesMax, look: stepsMax, told: stepsMax,
-		meter: m}
+	f := &frame{program: p, locals: make([]value, p.locals), steps: stepsMax, bytes: bytesMax,
+		look: stepsMax, told: stepsMax, meter: m}
 	mark := m.Mark()
 	defer func() {
 		if m.Release(mark); err == nil {

@@ -48,8 +48,8 @@ type Options struct {
 	// ResultsBytesMax bounds the cells of all results together that are being read, four times as much if 0. Pages end
 	// early where there is little left of it, results without paging are refused.
 	ResultsBytesMax int64
-	// Memory replaces ResultsBytesMax: the memory of results, which evaluations of the whole node share. Slots bound how
-	// many evaluations run at the same time; nil: any number.
+	// Memory replaces ResultsBytesMax: the memory of results, which evaluations of the whole node share. Slots bound
+	// how many evaluations run at the same time; nil: any number.
 	Memory *meter.Pool
 	Slots  *share.Slots
 	// Pressed reports whether clients have been answered so much that they have not read that pages are to end early,

@@ -26,7 +26,8 @@ func allocated(f func()) uint64 {
 
 // large is an item of about 100 KB with arrays.
 func large() document.Value {
-	return document.View([]byte(`{"id":"one","t":"` + strings.Repeat("x", 90_000) + `","q":"` + strings.Repeat(`\n`, 1000) +
+	return document.View([]byte(`{"id":"one","t":"` + strings.Repeat("x", 90_000) + `","q":"` +
+		strings.Repeat(`\n`, 1000) +
 		`","a":[` + strings.Repeat("1,", 1999) + `1],"b":[` + strings.Repeat("2,", 1999) + `2],"o":{"x":1,"y":2}}`))
 }
 
@@ -54,7 +55,8 @@ func runLarge(t *testing.T, ctx context.Context, text string, l meter.Limits) (r
 func nested(depth int, open, end string) string {
 	text := "SELECT VALUE c.t FROM c"
 	for i := range depth {
-		text = fmt.Sprintf("SELECT VALUE %sx%d%s FROM (%s) x%d", open, i, strings.ReplaceAll(end, "#", fmt.Sprintf("x%d", i)),
+		text = fmt.Sprintf("SELECT VALUE %sx%d%s FROM (%s) "+
+			"x%d", open, i, strings.ReplaceAll(end, "#", fmt.Sprintf("x%d", i)),
 			text, i)
 	}
 	return text
@@ -82,40 +84,52 @@ func TestMemory(t *testing.T) {
 	}
 	pool := meter.NewPool(64 << 20)
 	for name, text := range map[string]string{
-		"array of the item":          "SELECT VALUE [" + many(20_000, "c") + "] FROM c WHERE c.id = 'one'",
-		"object of the item":         "SELECT VALUE {" + members(20_000, "c") + "} FROM c",
-		"selected columns":           "SELECT " + selected(20_000, "c") + " FROM c",
-		"concatenations":             "SELECT VALUE c.t" + strings.Repeat(" || c.t", 20_000) + " FROM c",
-		"CONCAT":                     "SELECT VALUE CONCAT(" + many(20_000, "c.t") + ") FROM c",
-		"REPLICATE":                  "SELECT VALUE [" + many(5_000, "REPLICATE(c.t, 22)") + "] FROM c",
-		"constant REPLICATE":         "SELECT VALUE [" + many(5_000, "REPLICATE('"+strings.Repeat("a", 50)+"', 10000)") + "] FROM c",
-		"constants compared":         "SELECT VALUE 1 FROM c WHERE " + strings.TrimSuffix(strings.Repeat("c.x = REPLICATE('abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz', 10000) OR ", 3_000), " OR "),
-		"REPLACE":                    "SELECT VALUE [" + many(2_000, "REPLACE(c.t, 'x', 'xxxxxxxxxxxxxxxxxxxx')") + "] FROM c",
-		"REVERSE":                    "SELECT VALUE [" + many(2_000, "REVERSE(c.t)") + "] FROM c",
-		"UPPER":                      "SELECT VALUE [" + many(2_000, "UPPER(c.t)") + "] FROM c",
-		"ToString":                   "SELECT VALUE [" + many(2_000, "ToString(c)") + "] FROM c",
-		"ARRAY_CONCAT":               "SELECT VALUE ARRAY_CONCAT(" + many(2_000, "c.a") + ") FROM c",
-		"ARRAY_CONCAT nested":        "SELECT VALUE " + strings.Repeat("ARRAY_CONCAT(c.a, ", 200) + "c.a" + strings.Repeat(")", 200) + " FROM c",
-		"ARRAY of a join":            "SELECT VALUE ARRAY(SELECT VALUE c FROM x IN c.a JOIN y IN c.b) FROM c",
-		"ARRAYs":                     "SELECT VALUE [" + many(1_000, "ARRAY(SELECT VALUE x FROM x IN c.a JOIN y IN c.b WHERE y = 2)") + "] FROM c",
-		"sub-queries in FROM":        "SELECT VALUE 1 FROM c JOIN (SELECT VALUE ARRAY(SELECT TOP 90000 VALUE x FROM x IN c.a JOIN y IN c.b)) AS v0" + strings.Repeat("", 1) + subJoins(200),
-		"nested arrays":              nested(40, "[", ",#]"),
-		"nested objects":             nested(40, "{a:", ",b:#}"),
-		"nested concatenation":       nested(40, "CONCAT(", ",#)"),
-		"ObjectToArray":              "SELECT VALUE [" + many(5_000, "ObjectToArray(c)") + "] FROM c",
-		"StringSplit":                "SELECT VALUE [" + many(500, "StringSplit(REPLICATE(c.t, 22), '')") + "] FROM c",
-		"StringJoin":                 "SELECT VALUE [" + many(2_000, "StringJoin(StringSplit(c.t, ''), 'abc')") + "] FROM c",
-		"SetUnion":                   "SELECT VALUE " + strings.Repeat("SetUnion(ARRAY(SELECT VALUE [x, y] FROM x IN c.a JOIN y IN c.b), ", 100) + "c.a" + strings.Repeat(")", 100) + " FROM c",
-		"StringToArray":              "SELECT VALUE [" + many(2_000, "StringToArray(ToString(c.a))") + "] FROM c",
-		"MAKELIST":                   "SELECT MAKELIST(c) AS l FROM c JOIN x IN c.a",
-		"MAKELISTs":                  "SELECT " + strings.TrimSuffix(strings.Repeat("MAKELIST(c), ", 2_000), ", ") + " FROM c JOIN x IN c.a",
+		"array of the item":  "SELECT VALUE [" + many(20_000, "c") + "] FROM c WHERE c.id = 'one'",
+		"object of the item": "SELECT VALUE {" + members(20_000, "c") + "} FROM c",
+		"selected columns":   "SELECT " + selected(20_000, "c") + " FROM c",
+		"concatenations":     "SELECT VALUE c.t" + strings.Repeat(" || c.t", 20_000) + " FROM c",
+		"CONCAT":             "SELECT VALUE CONCAT(" + many(20_000, "c.t") + ") FROM c",
+		"REPLICATE":          "SELECT VALUE [" + many(5_000, "REPLICATE(c.t, 22)") + "] FROM c",
+		"constant REPLICATE": "SELECT VALUE " +
+			"[" + many(5_000, "REPLICATE('"+strings.Repeat("a", 50)+"', 10000)") + "] FROM c",
+		"constants compared": "SELECT VALUE 1 FROM c WHERE " +
+			"" + strings.TrimSuffix(strings.Repeat("c.x = "+
+			"REPLICATE('abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz', 10000) OR ", 3_000), " OR "),
+		"REPLACE": "SELECT VALUE [" + many(2_000, "REPLACE(c.t, 'x', "+
+			"'xxxxxxxxxxxxxxxxxxxx')") + "] FROM c",
+		"REVERSE":      "SELECT VALUE [" + many(2_000, "REVERSE(c.t)") + "] FROM c",
+		"UPPER":        "SELECT VALUE [" + many(2_000, "UPPER(c.t)") + "] FROM c",
+		"ToString":     "SELECT VALUE [" + many(2_000, "ToString(c)") + "] FROM c",
+		"ARRAY_CONCAT": "SELECT VALUE ARRAY_CONCAT(" + many(2_000, "c.a") + ") FROM c",
+		"ARRAY_CONCAT nested": "SELECT VALUE " + strings.Repeat("ARRAY_CONCAT(c.a, "+
+			"", 200) + "c.a" + strings.Repeat(")", 200) + " FROM c",
+		"ARRAY of a join": "SELECT VALUE ARRAY(SELECT VALUE c FROM x IN c.a JOIN y IN c.b) FROM c",
+		"ARRAYs": "SELECT VALUE [" + many(1_000, "ARRAY(SELECT VALUE x FROM x "+
+			"IN c.a JOIN y IN c.b WHERE y = 2)") + "] FROM c",
+		"sub-queries in FROM": "SELECT VALUE 1 FROM c JOIN (SELECT VALUE ARRAY(SELECT TOP " +
+			"90000 VALUE x FROM x IN c.a JOIN y IN c.b)) AS v0" + strings.Repeat("", 1) + subJoins(200),
+		"nested arrays":        nested(40, "[", ",#]"),
+		"nested objects":       nested(40, "{a:", ",b:#}"),
+		"nested concatenation": nested(40, "CONCAT(", ",#)"),
+		"ObjectToArray":        "SELECT VALUE [" + many(5_000, "ObjectToArray(c)") + "] FROM c",
+		"StringSplit": "SELECT VALUE [" + many(500, "StringSplit(REPLICATE(c.t, "+
+			"22), '')") + "] FROM c",
+		"StringJoin": "SELECT VALUE [" + many(2_000, "StringJoin(StringSplit(c.t, "+
+			"''), 'abc')") + "] FROM c",
+		"SetUnion": "SELECT VALUE " + strings.Repeat("SetUnion(ARRAY(SELECT "+
+			"VALUE [x, y] FROM x IN c.a JOIN y IN c.b), ", 100) + "c.a" + strings.Repeat(")", 100) + " FROM c",
+		"StringToArray": "SELECT VALUE [" + many(2_000, "StringToArray(ToString(c.a))") + "] FROM c",
+		"MAKELIST":      "SELECT MAKELIST(c) AS l FROM c JOIN x IN c.a",
+		"MAKELISTs": "SELECT " + strings.TrimSuffix(strings.Repeat("MAKELIST(c), "+
+			"", 2_000), ", ") + " FROM c JOIN x IN c.a",
 		"MIN of texts":               "SELECT VALUE {" + members(1_000, "MIN(REPLICATE(c.t, 20))") + "} FROM c",
 		"DISTINCT of a join":         "SELECT DISTINCT VALUE [c.t, x, y] FROM c JOIN x IN c.a JOIN y IN c.b",
 		"DISTINCT of different ones": "SELECT DISTINCT VALUE CONCAT(c.t, ToString(RAND())) FROM c JOIN x IN c.a",
 		"ORDER BY":                   "SELECT VALUE [c, c] FROM c JOIN x IN c.a ORDER BY c.t",
-		"GROUP BY":                   "SELECT CONCAT(c.t, ToString(RAND())) AS k, COUNT(1) AS n FROM c JOIN x IN c.a GROUP BY CONCAT(c.t, ToString(RAND()))",
-		"LIKE of a long pattern":     "SELECT VALUE c.t LIKE REPLICATE(c.t, 22) FROM c",
-		"a large expression":         "SELECT VALUE RegexMatch(c.t, '(((a?b?c?d?){10}){10}){10}x{1000}') FROM c",
+		"GROUP BY": "SELECT CONCAT(c.t, ToString(RAND())) AS k, COUNT(1) AS n " +
+			"FROM c JOIN x IN c.a GROUP BY CONCAT(c.t, ToString(RAND()))",
+		"LIKE of a long pattern": "SELECT VALUE c.t LIKE REPLICATE(c.t, 22) FROM c",
+		"a large expression":     "SELECT VALUE RegexMatch(c.t, '(((a?b?c?d?){10}){10}){10}x{1000}') FROM c",
 	} {
 		var results int
 		var err error
@@ -145,14 +159,20 @@ func subJoins(n int) string {
 func TestWorkEnds(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	for name, text := range map[string]string{
-		"a join":            "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b JOIN z IN c.a",
-		"DISTINCT":          "SELECT DISTINCT VALUE x + y FROM c JOIN x IN c.a JOIN y IN c.b JOIN z IN c.a",
-		"nested EXISTS":     "SELECT VALUE EXISTS(SELECT VALUE 1 FROM x IN c.a JOIN y IN c.b JOIN z IN c.a WHERE z = 3) FROM c",
-		"ARRAY_CONTAINS":    "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE ARRAY_CONTAINS(c.a, x + y)",
-		"RegexMatch":        "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE RegexMatch(REPLICATE('a', 500), '(a?){100}b')",
-		"LIKE":              "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE c.t LIKE '%xxxxxxxxxxxxxxxxy'",
-		"ORs":               "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE c.o.x = 5" + strings.Repeat(" OR c.o.y = 3", 20_000),
-		"a filtered ARRAY":  "SELECT VALUE ARRAY(SELECT VALUE 1 FROM x IN c.a JOIN y IN c.b JOIN z IN c.a WHERE z = 3) FROM c",
+		"a join":   "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b JOIN z IN c.a",
+		"DISTINCT": "SELECT DISTINCT VALUE x + y FROM c JOIN x IN c.a JOIN y IN c.b JOIN z IN c.a",
+		"nested EXISTS": "SELECT VALUE EXISTS(SELECT VALUE 1 FROM x IN c.a JOIN y IN c.b JOIN " +
+			"z IN c.a WHERE z = 3) FROM c",
+		"ARRAY_CONTAINS": "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE " +
+			"ARRAY_CONTAINS(c.a, x + y)",
+		"RegexMatch": "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE " +
+			"RegexMatch(REPLICATE('a', 500), '(a?){100}b')",
+		"LIKE": "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE c.t " +
+			"LIKE '%xxxxxxxxxxxxxxxxy'",
+		"ORs": "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE c.o.x = " +
+			"5" + strings.Repeat(" OR c.o.y = 3", 20_000),
+		"a filtered ARRAY": "SELECT VALUE ARRAY(SELECT VALUE 1 FROM x IN c.a JOIN y IN c.b JOIN z " +
+			"IN c.a WHERE z = 3) FROM c",
 		"MAKESET":           "SELECT MAKESET([x, y]) FROM c JOIN x IN c.a JOIN y IN c.b JOIN z IN c.a",
 		"equal objects":     "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE c = c",
 		"members of a join": "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE c.zzz = 1",
@@ -163,8 +183,8 @@ func TestWorkEnds(t *testing.T) {
 		}
 		now := time.Unix(0, 0)
 		clock := func() time.Time { now = now.Add(20 * time.Millisecond); return now }
-		if _, err := runLarge(t, t.Context(), text, meter.Limits{Deadline: time.Unix(1, 0), Clock: clock, Steps: 1 << 60}); !errors.Is(err,
-			context.DeadlineExceeded) {
+		l := meter.Limits{Deadline: time.Unix(1, 0), Clock: clock, Steps: 1 << 60}
+		if _, err := runLarge(t, t.Context(), text, l); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s ends with %v at its deadline", name, err)
 		}
 		q, err := Compile(text, nil)
@@ -179,8 +199,8 @@ func TestWorkEnds(t *testing.T) {
 			return time.Unix(0, 0)
 		}})
 		source := func(yield func(Row, error) bool) { yield(Row{Place: "0", Item: large()}, nil) }
-		if _, err = q.Run(t.Context(), source, Run{Meter: m}, func(document.Value) error { return nil }); !errors.Is(err,
-			context.Canceled) {
+		_, err = q.Run(t.Context(), source, Run{Meter: m}, func(document.Value) error { return nil })
+		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s ends with %v when its context ends", name, err)
 		}
 		ended, end = context.WithCancel(t.Context())
@@ -215,7 +235,8 @@ func TestPartialPages(t *testing.T) {
 	pages := 0
 	for {
 		m := meter.New(t.Context(), meter.Limits{Steps: 20_000})
-		next, err := q.Run(t.Context(), source(after.Start()), Run{After: after, Meter: m}, func(v document.Value) error {
+		run := Run{After: after, Meter: m}
+		next, err := q.Run(t.Context(), source(after.Start()), run, func(v document.Value) error {
 			got = append(got, v.String())
 			return m.Step(4000)
 		})
