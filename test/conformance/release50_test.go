@@ -14,8 +14,9 @@ import (
 const (
 	// slack is how many steps may differ without a reason: some are about seconds that pass.
 	slack = 2
-	// agree50 is the least share of all steps of 5.0 that must agree, in percent. 1.1 % of the steps differ in a warning
-	// that Ilion has no reason to return: that views are experimental, and that a vector search is lowered to ONE.
+	// agree50 is the least share of all steps of 5.0 that must agree, in percent. 1.1 % of the steps differ in a
+	// warning that Ilion has no reason to return: that views are experimental, and that a vector search is lowered to
+	// ONE.
 	agree50 = 97
 	// sampled is which part of the tests a cluster replays if -stir does not ask for all.
 	sampled = 12

@@ -25,9 +25,9 @@ import (
 const (
 	// chunkRows is how many rows a build reads before it writes their entries.
 	chunkRows = 2000
-	// chunkRowBytes bounds the size in bytes of the rows of a chunk, and chunkEntryBytes the size of their entries. Both
-	// are exceeded by one row at most. mutationBytes bounds the entries of one mutation: the rows that a logical
-	// partition has in a chunk are divided among several mutations.
+	// chunkRowBytes bounds the size in bytes of the rows of a chunk, and chunkEntryBytes the size of their entries. One
+	// row at most exceeds them. mutationBytes bounds the entries of one mutation: the rows that a logical partition has
+	// in a chunk are divided among several mutations.
 	chunkRowBytes   = 16 << 20
 	chunkEntryBytes = 4 << 20
 	mutationBytes   = 256 << 10
