@@ -59,7 +59,7 @@ func TestVerifyPages(t *testing.T) {
 				"view ks.v: looked at 5 rows of its table and 4 of the view: 101 differ, 100 repaired, " +
 				"1 changed while looked at\n",
 			"ilion: view ks.v differs from its table in 1 rows: they could not be repaired: try again\n", 1,
-			"view ks.v 200", "true"},
+			"view ks.v 1000", "true"},
 		{map[string]admin.VerifyPage{"": {Rows: 1, Differences: []admin.VerifyDifference{last}}},
 			[]string{"index", "ks.i", "--rate", "7"},
 			"k = 1000: column v has another value in the view\n" +
@@ -68,7 +68,7 @@ func TestVerifyPages(t *testing.T) {
 			"false"},
 		{map[string]admin.VerifyPage{"": {Rows: 1}}, []string{"index", "ks.i"},
 			"index ks.i: looked at 1 rows of its table: 0 differ, 0 repaired, 0 changed while looked at\n", "", 0,
-			"index ks.i 200", "false"},
+			"index ks.i 1000", "false"},
 		{nil, []string{"view", "ks.v", "--rate", "0"}, "",
 			"ilion: --rate is a number of rows, 1 at least\n", 2, "", ""},
 	} {

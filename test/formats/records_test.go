@@ -178,6 +178,7 @@ func records() []record {
 			Credentials: 300}).Append(nil)},
 		record{"entry", command.AppendEntry(nil, &command.Entry{Kind: command.EntryTruncate, Epoch: 2,
 			ID: command.DedupeID{Coordinator: [16]byte{1}, Sequence: 9}})},
+		record{"conditional", command.AppendConditional(nil, &command.Conditional{Mutation: m, Now: 9, Issued: 300})},
 	)
 }
 

@@ -125,7 +125,7 @@ func TestOrderOfSteps(t *testing.T) {
 		{"create index", plain, indexed,
 			"install table, 1 indexes; make replicas; route; require; publish 1 events; remove replicas"},
 		{"drop keyspace", indexed, none,
-			"make replicas; route; publish 1 events; remove replicas; forget table; drop index"},
+			"make replicas; route; publish 2 events; remove replicas; forget table; drop index"},
 		{"restart", none, indexed, "install table, 1 indexes; make replicas; route; publish 2 events; remove replicas"},
 		{"nothing", plain, plain, "make replicas; route; remove replicas"},
 	} {

@@ -189,6 +189,10 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 		var number [binary.MaxVarintLen64]byte
 		a.Field(conditionalLog, true, binary.AppendUvarint(number[:0], uint64(max(c.Log.Keep, 0))))
 	}
+	if c.Issued > 0 {
+		var number [binary.MaxVarintLen64]byte
+		a.Field(conditionalIssued, false, binary.AppendUvarint(number[:0], uint64(c.Issued)))
+	}
 	a.EndFields()
 	a.Uint(uint64(len(c.Rows)))
 	for i := range c.Rows {
@@ -247,8 +251,10 @@ func DecodeConditional(c *Conditional, src []byte) error {
 			c.Dry = true
 		case conditionalLog:
 			c.Log = &ChangeLog{Keep: r.number(f)}
+		case conditionalIssued:
+			c.Issued = r.number(f)
 		default:
-			r.unknown("a conditional", f, conditionalLog)
+			r.unknown("a conditional", f, conditionalIssued)
 		}
 	}
 	for range r.Count(2) {
@@ -377,6 +383,7 @@ const (
 	conditionalProgram   = 2
 	conditionalDry       = 3
 	conditionalLog       = 4
+	conditionalIssued    = 5
 	readContinued        = 1
 	readPeek             = 2
 	readBorrows          = 3

@@ -32,9 +32,12 @@ type Conditional struct {
 	// Log, if not nil, has what is changed entered in the change log, by the leader: it knows the rows before and
 	// after.
 	Log *ChangeLog
-	// Now is the second at which expiry is judged; Dropped as in Read.
+	// Now is the second at which expiry is judged, which a client may choose; Dropped as in Read.
 	Now     int64
 	Dropped []uint32
+	// Issued is the second at which the coordinator received the request, by the clocks of a quorum. A leader that has no
+	// record of the command compares it with its own clock. 0: it is not known, as in commands of earlier builds.
+	Issued int64
 }
 
 // ChangeLog says how changes of a CQL table are logged.

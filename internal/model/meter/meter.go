@@ -299,13 +299,11 @@ func (m *Meter) takeTurn() error {
 		return nil
 	}
 	m.leave()
-	ctx := m.Context()
+	limit := time.Duration(0)
 	if c := m.limits.Clock; c != nil && !m.limits.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, m.limits.Deadline.Sub(c()))
-		defer cancel()
+		limit = max(m.limits.Deadline.Sub(c()), 1)
 	}
-	if err := m.limits.Slots.Enter(ctx, m.limits.Who); err != nil {
+	if err := m.limits.Slots.Enter(m.Context(), m.limits.Who, limit); err != nil {
 		switch {
 		case m.Context().Err() != nil:
 			err = m.Context().Err()

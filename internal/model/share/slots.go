@@ -13,8 +13,11 @@ import (
 // waitingMax bounds how many callers wait for a slot.
 const waitingMax = 4096
 
-// ErrWaiting refuses a caller because too many wait for a slot already.
-var ErrWaiting = errors.New("too many requests wait for a processor")
+// ErrWaiting refuses a caller because too many wait for a slot already, ErrLate one that has waited for its limit.
+var (
+	ErrWaiting = errors.New("too many requests wait for a processor")
+	ErrLate    = errors.New("no processor was free in time")
+)
 
 // Slots lets a fixed number of callers work at the same time. A freed slot goes to the waiting claimant that has used
 // the least lately; among equals to the one that has waited longest. It is safe for concurrent use.
@@ -36,8 +39,10 @@ type waiter struct {
 // NewSlots makes n slots. now returns the time since any fixed instant; it never goes back.
 func NewSlots(n int, now func() time.Duration) *Slots { return &Slots{now: now, all: n, free: n} }
 
-// Enter takes a slot, and waits for one until ctx ends. The error is ErrWaiting or that of ctx.
-func (s *Slots) Enter(ctx context.Context, who Claimant) error {
+// Enter takes a slot. It waits for one until ctx ends, and no longer than limit if that is above 0. The error is
+// ErrWaiting, ErrLate or that of ctx. No context is derived from ctx: a timer of such a context may ask ctx after Enter
+// has returned, and the memory of a request's context is used again.
+func (s *Slots) Enter(ctx context.Context, who Claimant, limit time.Duration) error {
 	if s.TryEnter() {
 		return nil
 	}
@@ -54,10 +59,19 @@ func (s *Slots) Enter(ctx context.Context, who Claimant) error {
 	w := &waiter{who, make(chan struct{})}
 	s.waiting = append(s.waiting, w)
 	s.mu.Unlock()
+	var late <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		late = timer.C
+	}
+	err := ErrLate
 	select {
 	case <-w.granted:
 		return nil
+	case <-late:
 	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +80,7 @@ func (s *Slots) Enter(ctx context.Context, who Claimant) error {
 	} else {
 		s.passOn() // it was granted in the meantime
 	}
-	return ctx.Err()
+	return err
 }
 
 // TryEnter takes a slot if one is free.

@@ -18,13 +18,13 @@ func TestSlots(t *testing.T) {
 	var now atomic.Int64
 	s := NewSlots(1, func() time.Duration { return time.Duration(now.Load()) })
 	greedy, modest := Claimant{User: 1, Connection: 1}, Claimant{User: 2, Connection: 2}
-	if s.Enter(t.Context(), greedy) != nil || s.TryEnter() || s.Used() != 1 {
+	if s.Enter(t.Context(), greedy, 0) != nil || s.TryEnter() || s.Used() != 1 {
 		t.Fatal("one slot is not one slot")
 	}
 	order := make(chan Claimant, 10)
 	enter := func(who Claimant, waiting int) {
 		go func() {
-			if s.Enter(context.Background(), who) == nil {
+			if s.Enter(context.Background(), who, 0) == nil {
 				order <- who
 			}
 		}()
@@ -39,7 +39,7 @@ func TestSlots(t *testing.T) {
 	enter(modest, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Enter(ctx, modest); !errors.Is(err, context.Canceled) || !s.Contended() {
+	if err := s.Enter(ctx, modest, 0); !errors.Is(err, context.Canceled) || !s.Contended() {
 		t.Errorf("a caller whose context has ended: %v", err)
 	}
 	s.Leave(modest, time.Millisecond)
@@ -52,7 +52,7 @@ func TestSlots(t *testing.T) {
 		t.Errorf("%d slots are taken after all have left", s.Used())
 	}
 	s = NewSlots(1, func() time.Duration { return 0 })
-	_ = s.Enter(t.Context(), greedy)
+	_ = s.Enter(t.Context(), greedy, 0)
 	enter(greedy, 1)
 	enter(modest, 2)
 	s.Leave(greedy, time.Second)

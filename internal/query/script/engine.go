@@ -145,9 +145,7 @@ func (e *Engine) enter(ctx context.Context, who share.Claimant) (of *sync.WaitGr
 	if e.places.TryEnter() {
 		return nil, nil
 	}
-	limited, cancel := context.WithTimeout(ctx, e.bounds.Time)
-	defer cancel()
-	if e.places.Enter(limited, who) == nil {
+	if e.places.Enter(ctx, who, e.bounds.Time) == nil {
 		return nil, nil
 	}
 	if err := ctx.Err(); err != nil && who != (share.Claimant{}) {

@@ -125,15 +125,18 @@ func told(err error) error {
 	return e
 }
 
+// leastTime is the part of the time of a script that must be left when its turn comes.
+const leastTime = 4
+
 // RunProgram implements container.Runner.
 func (s *Service) RunProgram(ctx context.Context, t *container.Transaction, program []byte) ([]byte, error) {
 	q, err := decodeOrder(program)
 	if err != nil {
 		return nil, err
 	}
-	if d, ok := ctx.Deadline(); ok && time.Until(d) < s.engine.bounds.Time+s.engine.bounds.Grace {
+	if d, ok := ctx.Deadline(); ok && time.Until(d) < s.engine.bounds.Time/leastTime+s.engine.bounds.Grace {
 		return nil, told(&Failure{Status: 429, Fatal: true, Message: "The request has waited too long for its " +
-			"partition key to leave its script its full time. Nothing was done: try again"})
+			"partition key: too little time is left to run its script. Nothing was done: try again"})
 	}
 	c := t.Container()
 	l := &leader{service: s, t: t, order: q, ids: map[string]string{},

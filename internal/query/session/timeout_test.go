@@ -20,7 +20,7 @@ func TestTimeoutClause(t *testing.T) {
 		now = now.Add(step)
 		return now
 	}})
-	now = time.Unix(1_000_000, 0)
+	now = time.Now() // replicas have the clock of the machine
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	for _, text := range []string{
 		"INSERT INTO ks.t (k, v) VALUES (1, 2) USING TIMEOUT 5s AND TTL 100",

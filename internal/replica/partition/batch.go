@@ -156,7 +156,7 @@ func (r *Replica) appliedBefore(ctx context.Context, parts []Part, t ticket, don
 	d, err := r.repeated(first)
 	for i := 0; i < len(parts) && d == nil && err == nil; i++ {
 		if u := parts[i].Updates; u != nil {
-			d, err = r.late(ctx, &command.Conditional{Mutation: *first, Now: u.Now})
+			d, err = r.late(ctx, &command.Conditional{Mutation: *first, Issued: u.Issued})
 		}
 	}
 	if d == nil || err != nil {

@@ -35,8 +35,8 @@ func (r *Replica) late(ctx context.Context, c *command.Conditional) (*command.De
 	m := &c.Mutation
 	now := r.host.opts.Now()
 	if m.Timestamp == 0 { // not a part of a batch
-		age := time.Duration(now.Unix()-c.Now) * time.Second
-		if c.Now != 0 && max(age, -age) > r.host.opts.DedupeReach {
+		age := time.Duration(now.Unix()-c.Issued) * time.Second
+		if c.Issued != 0 && max(age, -age) > r.host.opts.DedupeReach {
 			return nil, fmt.Errorf("%w: the command is %v old", ErrUncertain, age)
 		}
 		return nil, nil

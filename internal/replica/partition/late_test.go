@@ -47,7 +47,7 @@ func TestLateConditional(t *testing.T) {
 	r := h.Replicas()[0]
 	attempt := func() (*command.Decision, error) {
 		c := add("k", 5)
-		c.Now = 1_000_000
+		c.Issued = 1_000_000
 		c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: 1 << 50}
 		return decide(t.Context(), r, c)
 	}
@@ -69,7 +69,7 @@ func TestLateConditional(t *testing.T) {
 	if v, _ := read(t, r, "k"); v != 5 {
 		t.Errorf("one increment by 5 was acknowledged, and the counter is %d", v)
 	}
-	c.Now = now.Unix()
+	c.Issued = now.Unix()
 	c.Mutation.Dedupe.Sequence++
 	if d, err := decide(t.Context(), r, c); err != nil || !d.Applied {
 		t.Error("a new command:", d, err)
@@ -82,7 +82,7 @@ func TestLateBatch(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
 	defer closeHost(t, h)
 	c := add("k", 5)
-	c.Now = 1_000_000
+	c.Issued = 1_000_000
 	c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: 1 << 50}
 	now = now.Add(command.DedupeReach + time.Second)
 	err := h.Replicas()[0].WriteAll(t.Context(), []Part{{Mutation: &c.Mutation, Updates: c}}, make(result, 1))

@@ -55,7 +55,7 @@ func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*c
 		b.mutations = append(b.mutations, command.AppendMutation(nil, &ms[i]))
 	}
 	for _, u := range updates {
-		b.who = u.Mutation.Claimant
+		b.who, u.Issued = u.Mutation.Claimant, c.opts.Now().Unix()
 		b.updates = append(b.updates, command.AppendConditional(nil, u))
 	}
 	if !c.tasks.start(b.run) {

@@ -134,6 +134,7 @@ func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o W
 		return
 	}
 	c.stats.decisions.Add(1)
+	cond.Issued = c.opts.Now().Unix()
 	d := c.decides.Get().(*decide)
 	d.done, d.level, d.kind, d.timeout = done, o.Level, o.Type, o.Timeout
 	if d.kind == "" {
