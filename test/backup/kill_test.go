@@ -18,7 +18,7 @@ import (
 // stored counts the files of a backup's place that are below a directory.
 func stored(dir, below string) (n int) {
 	_ = filepath.WalkDir(filepath.Join(dir, below), func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
+		if err == nil && !e.IsDir() && e.Name() != "cluster" { // which names the cluster of the place
 			n++
 		}
 		return nil

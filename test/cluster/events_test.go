@@ -217,7 +217,7 @@ func TestEvents(t *testing.T) {
 	var slowest time.Duration
 	for i, m := range f.nodes {
 		ks := fmt.Sprintf("e%d", i)
-		for _, s := range []struct{ text, event string }{
+		for _, s := range []struct{ text, events string }{
 			{"CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
 				"CREATED KEYSPACE %s"},
 			{"CREATE TYPE %s.u (n int)", "CREATED TYPE %s.u"},
@@ -226,11 +226,11 @@ func TestEvents(t *testing.T) {
 			{"CREATE INDEX ON %s.t (v)", "UPDATED TABLE %s.t"},
 			{"ALTER TYPE %s.u ADD m int", "UPDATED TYPE %s.u"},
 			{"DROP TABLE %s.t", "DROPPED TABLE %s.t"},
-			{"DROP KEYSPACE %s", "DROPPED KEYSPACE %s"},
+			{"DROP KEYSPACE %s", "DROPPED TYPE %s.u,DROPPED KEYSPACE %s"},
 		} {
 			m.do(fmt.Sprintf(s.text, ks))
 			slowest = max(slowest, agreed(t, listeners))
-			want = append(want, fmt.Sprintf(s.event, ks))
+			want = append(want, strings.Split(strings.ReplaceAll(s.events, "%s", ks), ",")...)
 		}
 	}
 	t.Logf("the nodes agreed about the schema within %s", slowest.Round(time.Millisecond))

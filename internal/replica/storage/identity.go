@@ -123,8 +123,8 @@ func parseIdentity(text string) (Identity, error) {
 		}
 	}
 	if !found && id.Format > 0 && id.Level > 0 {
-		return Identity{}, errors.New("its identity file has no checksum: the directory was written by a build before the first " +
-			"release, which this build cannot open")
+		return Identity{}, fmt.Errorf("its identity file %s has no checksum: it is damaged, or a build before the first release "+
+			"wrote it, whose directories this build cannot open", identityFile)
 	}
 	if !whole || id.Format == 0 || id.Level == 0 {
 		return Identity{}, bad

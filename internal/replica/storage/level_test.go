@@ -65,9 +65,9 @@ func TestLevel(t *testing.T) {
 			later.Newest, feature.Known)) {
 		t.Errorf("%v", err)
 	}
-	if _, err = open(feature.Range{Oldest: 8, Newest: 9}); err == nil ||
-		!strings.Contains(err.Error(), fmt.Sprintf("it has feature level %d, this build understands 8 to 9",
-			later.Newest)) {
+	if _, err = open(feature.Range{Oldest: later.Newest + 1, Newest: later.Newest + 2}); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("it has feature level %d, this build understands %d to %d",
+			later.Newest, later.Newest+1, later.Newest+2)) {
 		t.Errorf("%v", err)
 	}
 	if s, err = open(later); err != nil || s.Level() != later.Newest {

@@ -427,7 +427,7 @@ func TestOpenRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 			write(dir, identityFile, string(id[:strings.LastIndex(string(id), "sum ")]))
-		}, Options{}, "written by a build before the first release"},
+		}, Options{}, "a build before the first release wrote it"},
 		{"lost data", func(_ *testing.T, dir string) {
 			create(dir)
 			id, _ := os.ReadFile(filepath.Join(dir, identityFile))
