@@ -83,6 +83,8 @@ func TestHotKeyIsIsolated(t *testing.T) {
 		p := shownOf(n)[1]
 		return p.Hot == "ks.t k = 7" && p.HotShare > 0.5
 	})
+	begun := served[1].Load()
+	poll.Until(t, "requests of before have ended", func() bool { return served[1].Load() > begun+10 })
 	s0, r0 := served[1].Load(), refused[1].Load()
 	poll.Until(t, "siblings are served", func() bool { return served[1].Load() > s0+50 })
 	if after := refused[1].Load() - r0; after > 0 {
