@@ -78,7 +78,7 @@ func logEnvironment(ctx *kong.Context, log *slog.Logger) {
 }
 
 // checkEnvironment refuses a variable that begins with ILION_ and the name of an option of the command without the name
-// of the command: it has no effect, and whoever set it expects one. Variables of connections are left alone.
+// of the command: it would have no effect. Variables of connections are not affected.
 func checkEnvironment(ctx *kong.Context) error {
 	for _, f := range ctx.Flags() {
 		if len(f.Envs) != 1 {

@@ -30,7 +30,7 @@ type visitor struct {
 	key    []byte
 	// clustering is the last row's; nil before the first row of a partition.
 	clustering []byte
-	// resumed is the key of the partition that the chunk goes on in, whose static row was entered before.
+	// resumed is the key of the partition in which the chunk resumes, whose static row was entered before.
 	resumed []byte
 }
 

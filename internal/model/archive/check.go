@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Whoever can write to a repository can also write a digest that fits. What is read from it is therefore checked
+// Anyone who can write to a repository can also write a matching digest. What is read from it is therefore checked
 // before any of it becomes a part of a file name, is an index, or is printed.
 
 const (

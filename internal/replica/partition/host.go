@@ -97,7 +97,7 @@ type Host struct {
 	throughputs atomic.Pointer[Throughputs]
 	programs    atomic.Pointer[Programs]
 	batches     atomic.Pointer[Batches]
-	asking      atomic.Int32 // questions to batches under way
+	asking      atomic.Int32 // questions to batches in flight
 	folds       atomic.Pointer[Folds]
 	folding     atomic.Int64 // folds under way
 	views       atomic.Pointer[Views]

@@ -20,7 +20,7 @@ type Batches interface {
 // SetBatches says who knows that. Before, old parts of batches are refused.
 func (h *Host) SetBatches(b Batches) { h.batches.Store(&b) }
 
-// askingMax bounds the questions to Batches that a node has under way.
+// askingMax bounds the questions to Batches that a node has in flight.
 const askingMax = 16
 
 // late handles a conditional that has no dedupe record though it may have been applied: the record may have been swept

@@ -23,7 +23,7 @@ func (b *Batch) PutProgress(record []byte) {
 	_ = b.b.Merge(progressKey, record, nil)
 }
 
-// Every batch adds an operand to the record of progress, and whoever reads a meta merges all of them. So the batch that
+// Every batch adds an operand to the record of progress, and each reader of a meta merges them all. So the batch that
 // adds one too many replaces them by the merged record. progressBytes is the least size in bytes of the operands that
 // are replaced; a record that is larger than that is replaced when operands of progressGrowth times its size have come.
 const (
