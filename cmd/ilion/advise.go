@@ -14,8 +14,8 @@ import (
 
 type adviseCommand struct {
 	door
-	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only this table; all tables of users if none."`
-	JSON  bool   `name:"json" help:"Print reports as JSON."`
+	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to analyze (default: all user tables)"`
+	JSON  bool   `name:"json" help:"Print the reports as JSON"`
 }
 
 // Run prints what is to be said about the design of tables, for which rows are sampled on all nodes.

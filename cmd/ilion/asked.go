@@ -21,7 +21,7 @@ import (
 type ringCommand struct {
 	door
 	watched
-	Tokens bool `name:"tokens" help:"List every token, too."`
+	Tokens bool `name:"tokens" help:"Also list every token"`
 }
 
 // Run prints the ring.
@@ -66,9 +66,9 @@ func printRing(out io.Writer, nodes []catalog.RingNode, tokens bool) {
 type endpointsCommand struct {
 	door
 	watched
-	Keyspace string   `arg:"" help:"The keyspace."`
-	Table    string   `arg:"" help:"The table, or the container."`
-	Key      []string `arg:"" help:"The values of the partition key, as CQL literals or plain text; of a container as JSON or plain text."`
+	Keyspace string   `arg:"" help:"Keyspace"`
+	Table    string   `arg:"" help:"Table or container"`
+	Key      []string `arg:"" help:"Partition key values: CQL literals or plain text for a table, JSON or plain text for a container"`
 }
 
 // keyInPath is how long a question may be that is asked in the path.
@@ -111,14 +111,14 @@ func printEndpoints(out io.Writer, e *catalog.Endpoints) {
 }
 
 type sessionsCommand struct {
-	List   sessionsListCommand   `cmd:"" default:"withargs" help:"Show the connections of clients that have most to do."`
-	Cancel sessionsCancelCommand `cmd:"" help:"Close the connection of a client, and end what it has under way."`
+	List   sessionsListCommand   `cmd:"" default:"withargs" help:"List the busiest client connections (default)"`
+	Cancel sessionsCancelCommand `cmd:"" help:"Close a client connection and cancel its requests"`
 }
 
 type sessionsListCommand struct {
 	door
 	watched
-	Limit int `name:"limit" default:"100" help:"How many are shown, 5000 at most."`
+	Limit int `name:"limit" default:"100" help:"Maximum number of connections to show, up to 5000 (default ${default})"`
 }
 
 // Run prints the connections of clients.
@@ -169,7 +169,7 @@ func millis(ms float64) time.Duration {
 
 type sessionsCancelCommand struct {
 	door
-	ID string `arg:"" placeholder:"ID" help:"Id of the connection, as ilion sessions shows it."`
+	ID string `arg:"" placeholder:"ID" help:"Connection ID from ilion sessions"`
 }
 
 // Run ends a connection.
@@ -182,15 +182,15 @@ func (c *sessionsCancelCommand) Run(out io.Writer) error {
 	return err
 }
 
-type slowCommand struct {
+type slowQueriesCommand struct {
 	door
 	watched
-	Statements bool `name:"statements" help:"Sum up by statement."`
-	Limit      int  `name:"limit" default:"20" help:"How many requests, or statements, are shown."`
+	Statements bool `name:"statements" help:"Aggregate by statement"`
+	Limit      int  `name:"limit" default:"20" help:"Maximum number of requests or statements to show (default ${default})"`
 }
 
 // Run prints requests that took long.
-func (c *slowCommand) Run(out io.Writer) error {
+func (c *slowQueriesCommand) Run(out io.Writer) error {
 	if c.Limit < 1 {
 		return &usageError{fmt.Sprintf("--limit %d: give 1 or more", c.Limit)}
 	}
@@ -201,7 +201,7 @@ func (c *slowCommand) Run(out io.Writer) error {
 	})
 }
 
-func (c *slowCommand) print(out io.Writer, a *slow.Answer) {
+func (c *slowQueriesCommand) print(out io.Writer, a *slow.Answer) {
 	switch {
 	case a.AfterMillis == 0:
 		fmt.Fprintln(out, "No slow requests are kept: slow_query_log_timeout is 0.")

@@ -21,19 +21,19 @@ import (
 )
 
 type backupCommand struct {
-	Make   backupMakeCommand   `cmd:"" default:"withargs" name:"make" help:"Make a backup of a running cluster (the default command)."`
-	List   backupListCommand   `cmd:"" help:"List the backups of a place."`
-	Verify backupVerifyCommand `cmd:"" help:"Read back all backups and the archive, and compare their digests."`
-	Follow backupFollowCommand `cmd:"" help:"Archive a cluster for as long as it runs: any second can be restored."`
-	Prune  backupPruneCommand  `cmd:"" help:"Remove old backups, old parts of an archive, and files that nobody needs."`
-	Key    backupKeyCommand    `cmd:"" help:"Make a key that encrypts backups, in a new file."`
+	Make    backupMakeCommand    `cmd:"" default:"withargs" name:"make" help:"Create a backup of a running cluster (default)"`
+	List    backupListCommand    `cmd:"" help:"List the backups in a repository"`
+	Verify  backupVerifyCommand  `cmd:"" help:"Check the files of all backups and of the archive"`
+	Archive backupArchiveCommand `cmd:"" help:"Archive changes continuously for point-in-time restore"`
+	Prune   backupPruneCommand   `cmd:"" help:"Delete old backups, old archive data, and unreferenced files"`
+	Key     backupKeyCommand     `cmd:"" help:"Generate an encryption key"`
 }
 
 // transfer is what says how files are moved.
 type transfer struct {
-	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Partitions or files under way at a time (default ${default})."`
-	RateMB   int  `name:"rate" default:"50" placeholder:"MB" help:"Megabytes of rows a second, at most; 0: no bound (default ${default})."`
-	Quiet    bool `name:"quiet" help:"Show no progress."`
+	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Number of partitions or files to transfer concurrently (default ${default})"`
+	RateMB   int  `name:"rate" default:"50" placeholder:"MB" help:"Maximum read rate in MB/s; 0 means unlimited (default ${default})"`
+	Quiet    bool `name:"quiet" help:"Do not show progress"`
 }
 
 func (t *transfer) check() error {
@@ -47,7 +47,7 @@ type backupMakeCommand struct {
 	door
 	transfer
 	place
-	To string `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"A directory of their own, or s3://BUCKET/PREFIX."`
+	To string `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Repository: an empty directory, an existing repository, or s3://BUCKET/PREFIX"`
 }
 
 // Run makes a backup.
@@ -80,8 +80,8 @@ func (c *backupMakeCommand) Run(out io.Writer) error {
 
 type backupListCommand struct {
 	place
-	From string `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
-	JSON bool   `name:"json" help:"Print their manifests as JSON, a line each."`
+	From string `arg:"" name:"from" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
+	JSON bool   `name:"json" help:"Print one JSON manifest per line"`
 }
 
 // Run lists the backups.
@@ -127,11 +127,11 @@ func (c *backupListCommand) Run(out io.Writer) error {
 
 type backupVerifyCommand struct {
 	place
-	From    string `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
-	ID      string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Only this one (default: all)."`
-	Restore bool   `name:"restore" help:"Restore the newest of them into a scratch node, too, and compare what is there with the backup."`
-	Scratch string `name:"scratch" placeholder:"DIR" help:"Where that node has its data (default: the directory for temporary files)."`
-	Quiet   bool   `name:"quiet" help:"Show no progress."`
+	From    string `arg:"" name:"from" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
+	ID      string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Backup to verify (default: all)"`
+	Restore bool   `name:"restore" help:"Also restore the newest backup into a temporary node and compare all rows"`
+	Scratch string `name:"scratch" placeholder:"DIR" help:"Directory for the data of the temporary node (default: the system's temporary directory)"`
+	Quiet   bool   `name:"quiet" help:"Do not show progress"`
 }
 
 // Run verifies a backup.

@@ -20,14 +20,14 @@ import (
 
 // certCommand makes what the nodes of a cluster prove themselves to each other with.
 type certCommand struct {
-	Authority certAuthorityCommand `cmd:"" help:"Make the authority of a cluster: ca.crt for every node, ca.key to be kept offline."`
-	Node      certNodeCommand      `cmd:"" help:"Make a certificate for a new node, with the identity that it will have."`
-	Renew     certRenewCommand     `cmd:"" help:"Renew the certificate of a node, which keeps its identity and may run."`
+	Authority certAuthorityCommand `cmd:"" help:"Create a certificate authority for a cluster"`
+	Node      certNodeCommand      `cmd:"" help:"Create a certificate for a new node"`
+	Renew     certRenewCommand     `cmd:"" help:"Renew the certificate of a node without a restart"`
 }
 
 type certAuthorityCommand struct {
-	Out  string `required:"" placeholder:"DIR" help:"Where ca.crt and ca.key go."`
-	Name string `default:"Ilion cluster" help:"Name in the certificate."`
+	Out  string `required:"" placeholder:"DIR" help:"Directory for ca.crt and ca.key"`
+	Name string `default:"Ilion cluster" help:"Name in the certificate (default ${default})"`
 }
 
 // Run writes a new authority.
@@ -44,9 +44,9 @@ func (c *certAuthorityCommand) Run(out io.Writer) error {
 }
 
 type certNodeCommand struct {
-	Authority string   `required:"" placeholder:"DIR" help:"Where ca.crt and ca.key are."`
-	Out       string   `required:"" placeholder:"DIR" help:"Where node.crt and node.key go."`
-	Host      []string `placeholder:"NAME,..." help:"Names or addresses to put in, for tools that check them."`
+	Authority string   `required:"" placeholder:"DIR" help:"Directory with ca.crt and ca.key"`
+	Out       string   `required:"" placeholder:"DIR" help:"Directory for node.crt and node.key"`
+	Host      []string `placeholder:"NAME,..." help:"Host names and addresses in the certificate, for clients that check them"`
 }
 
 // Run writes the certificate of a node that does not exist yet.
@@ -82,8 +82,8 @@ func loadAuthority(dir string) (*transport.Authority, error) {
 }
 
 type certRenewCommand struct {
-	Authority string `required:"" placeholder:"DIR" help:"Where ca.crt and ca.key are."`
-	Node      string `required:"" placeholder:"DIR" help:"Where node.crt and node.key are; they are replaced."`
+	Authority string `required:"" placeholder:"DIR" help:"Directory with ca.crt and ca.key"`
+	Node      string `required:"" placeholder:"DIR" help:"Directory with node.crt and node.key; both files are replaced"`
 }
 
 // Run writes a new certificate and a new key for the node of a certificate, which keeps its identity, names and

@@ -12,11 +12,11 @@ import (
 
 // clientTLS are the options by which a tool proves itself to a node, and has the node prove itself.
 type clientTLS struct {
-	TLS         bool   `name:"tls" env:"ILION_TLS" help:"Speak TLS; given with any of the other TLS options, too."`
-	TLSCA       string `name:"tls-ca" env:"ILION_TLS_CA" placeholder:"FILE" help:"Authority of the node (PEM; default: the system's)."`
-	TLSCert     string `name:"tls-cert" env:"ILION_TLS_CERT" placeholder:"FILE" help:"Certificate to show if the node asks for one (PEM)."`
-	TLSKey      string `name:"tls-key" env:"ILION_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSInsecure bool   `name:"tls-insecure" env:"ILION_TLS_INSECURE" help:"Do not check who the node is: others can read along."`
+	TLS         bool   `name:"tls" env:"ILION_TLS" help:"Use TLS; implied by the other TLS options"`
+	TLSCA       string `name:"tls-ca" env:"ILION_TLS_CA" placeholder:"FILE" help:"Certificate authority of the node, in PEM format (default: the system's authorities)"`
+	TLSCert     string `name:"tls-cert" env:"ILION_TLS_CERT" placeholder:"FILE" help:"Client certificate, in PEM format"`
+	TLSKey      string `name:"tls-key" env:"ILION_TLS_KEY" placeholder:"FILE" help:"Key of the client certificate, in PEM format"`
+	TLSInsecure bool   `name:"tls-insecure" env:"ILION_TLS_INSECURE" help:"Do not verify the node's certificate; the connection can be intercepted"`
 }
 
 // config is the configuration for TLS, nil if it is not asked for.
@@ -50,8 +50,8 @@ func (o clientTLS) config() (*tls.Config, error) {
 
 // credentials are the name and the password by which a tool logs in.
 type credentials struct {
-	User     string `short:"u" aliases:"username" env:"ILION_USER" help:"User, if the node asks for one."`
-	Password string `short:"p" env:"ILION_PASSWORD" help:"Password; in the environment nobody else can see it."`
+	User     string `short:"u" aliases:"username" env:"ILION_USER" help:"User name"`
+	Password string `short:"p" env:"ILION_PASSWORD" help:"Password; prefer the environment variable, which other users cannot see"`
 }
 
 func (c credentials) check() error {

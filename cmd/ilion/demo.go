@@ -22,10 +22,10 @@ import (
 )
 
 type demoCommand struct {
-	Nodes   int           `default:"4" help:"Nodes, 1 to 9: each a process of its own at 127.0.0.1, 127.0.0.2, and so on."`
-	Data    string        `placeholder:"DIR" help:"Keep the data here (default: a temporary directory that is removed at the end)."`
-	Restart time.Duration `default:"15s" help:"How long a node that was killed stays away."`
-	Port    int           `default:"9042" help:"Port for CQL clients; those of HTTP, REST and of the nodes move by as much."`
+	Nodes   int           `default:"4" help:"Number of nodes, 1 to 9, each in its own process (default ${default})"`
+	Data    string        `placeholder:"DIR" help:"Data directory to keep (default: a temporary directory that is removed on exit)"`
+	Restart time.Duration `default:"15s" help:"Time until a killed node is restarted (default ${default})"`
+	Port    int           `default:"9042" help:"CQL port; all other ports shift by the same amount (default ${default})"`
 }
 
 // demo is a cluster of processes on this machine.

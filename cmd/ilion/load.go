@@ -21,13 +21,13 @@ import (
 
 // bulkClient is how the tools that move rows reach a server.
 type bulkClient struct {
-	Addr        []string `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT,..." help:"Nodes to share the work."`
-	Connections int      `default:"8" help:"Connections."`
-	Inflight    int      `default:"64" help:"Requests in flight per connection."`
-	Rate        int      `default:"0" placeholder:"ROWS" help:"Rows a second at most; 0: as many as the server takes."`
-	Retries     int      `default:"12" help:"How often a request is sent again that the server refuses or has no time for."`
-	Consistency string   `default:"LOCAL_QUORUM" help:"Consistency level."`
-	NoProgress  bool     `help:"Do not show how far it is."`
+	Addr        []string `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT,..." help:"Nodes to connect to (default ${default})"`
+	Connections int      `default:"8" help:"Number of connections (default ${default})"`
+	Inflight    int      `default:"64" help:"Number of concurrent requests per connection (default ${default})"`
+	Rate        int      `default:"0" placeholder:"ROWS" help:"Maximum number of rows per second; 0 means unlimited (default ${default})"`
+	Retries     int      `default:"12" help:"Maximum number of retries of a rejected or timed-out request (default ${default})"`
+	Consistency string   `default:"LOCAL_QUORUM" help:"Consistency level (default ${default})"`
+	NoProgress  bool     `help:"Do not show progress"`
 	credentials
 	clientTLS
 }
@@ -64,13 +64,13 @@ func (c *bulkClient) progress() *bulk.Progress {
 
 // rowFormat is how rows stand in files.
 type rowFormat struct {
-	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"Of rows: ${enum}; json: an object a line, cqlsh: as COPY TO writes."`
-	Delimiter string   `default:"," help:"Between fields of CSV; tab is the tabulator."`
-	Quote     string   `default:"\"" help:"Around fields that need it."`
-	Escape    string   `default:"\"" help:"Before a quote within quotes; a quote doubles it (RFC 4180), cqlsh writes a backslash."`
-	Null      string   `default:"" help:"Text, without quotes, of null."`
-	Header    bool     `negatable:"" default:"true" help:"The first record of each file names the columns."`
-	Columns   []string `placeholder:"COLUMN,..." help:"Columns of the fields in order (default: the header's, else all)."`
+	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"File format: ${enum}; json has one object per line, cqlsh is the format of COPY TO (default ${default})"`
+	Delimiter string   `default:"," help:"Field delimiter of CSV; the word tab means a tab character (default ${default})"`
+	Quote     string   `default:"\"" help:"Quote character of CSV (default ${default})"`
+	Escape    string   `default:"\"" help:"Escape character within quotes: a quote for RFC 4180, a backslash for cqlsh files (default ${default})"`
+	Null      string   `default:"" help:"Text that represents null (default: empty)"`
+	Header    bool     `negatable:"" default:"true" help:"Treat the first record of each file as column names (default)"`
+	Columns   []string `placeholder:"COLUMN,..." help:"Columns in file order (default: those of the header, otherwise all columns)"`
 }
 
 func (f *rowFormat) format() (bulk.Format, error) {
@@ -95,16 +95,16 @@ func (f *rowFormat) format() (bulk.Format, error) {
 }
 
 type loadCommand struct {
-	Table       string   `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to load; it has to be there."`
-	Paths       []string `arg:"" name:"path" placeholder:"PATH" help:"Files, directories, or - for stdin, compressed or not."`
-	TTL         int      `placeholder:"SECONDS" help:"Time to live of what is written."`
-	Timestamp   int64    `placeholder:"MICROSECONDS" help:"Timestamp of what is written, since 1970 (default: the server's clock)."`
-	NullsDelete bool     `help:"Write nulls, which deletes what is there; else null leaves what is there alone."`
-	Errors      string   `placeholder:"FILE" help:"Rows that are not loaded, and why (default: ilion-load-KS.TABLE.errors)."`
-	MaxErrors   int64    `default:"100" help:"End when more rows than this are not loaded; -1: never."`
-	Checkpoint  string   `placeholder:"FILE" help:"How far it is, for the next run (default: ilion-load-KS.TABLE.checkpoint)."`
-	Restart     bool     `help:"Begin anew, whatever the checkpoint says."`
-	DryRun      bool     `help:"Read and check everything, write nothing."`
+	Table       string   `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to load; it must exist"`
+	Paths       []string `arg:"" name:"path" placeholder:"PATH" help:"Files, directories, or - for standard input; gzip and zstd files are decompressed"`
+	TTL         int      `placeholder:"SECONDS" help:"Time to live of the rows, in seconds"`
+	Timestamp   int64    `placeholder:"MICROSECONDS" help:"Timestamp of the rows, in microseconds since 1970 (default: the server's clock)"`
+	NullsDelete bool     `help:"Write nulls as deletions (default: a null does not change the stored value)"`
+	Errors      string   `placeholder:"FILE" help:"File for rejected rows and their errors (default: ilion-load-KS.TABLE.errors)"`
+	MaxErrors   int64    `default:"100" help:"Maximum number of rejected rows; -1 means unlimited (default ${default})"`
+	Checkpoint  string   `placeholder:"FILE" help:"File that records progress, for resuming (default: ilion-load-KS.TABLE.checkpoint)"`
+	Restart     bool     `help:"Ignore the checkpoint and start over"`
+	DryRun      bool     `help:"Parse and check all rows without writing them"`
 	rowFormat
 	bulkClient
 }
@@ -168,12 +168,12 @@ func bulkTarget(table string, c *bulkClient, f *rowFormat) (bulk.Name, bulk.Clie
 }
 
 type unloadCommand struct {
-	Table       string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to unload, or - with --query."`
-	Path        string `arg:"" optional:"" default:"-" placeholder:"PATH" help:"File, - for stdout, or DIR/ for a file a token range."`
-	Query       string `placeholder:"SELECT" help:"Unload what this answers instead of a table."`
-	Compression string `enum:"none,gzip,zstd," default:"" help:"Of files: none, gzip or zstd (default: by the ending of the file)."`
-	Ranges      int    `default:"64" help:"Token ranges that the table is cut into: 1 to 65536."`
-	Restart     bool   `help:"Write the files of a directory anew."`
+	Table       string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to export, or - with --query"`
+	Path        string `arg:"" optional:"" default:"-" placeholder:"PATH" help:"File, - for standard output, or DIR/ for one file per token range"`
+	Query       string `placeholder:"SELECT" help:"Export the result of a query instead of a table"`
+	Compression string `enum:"none,gzip,zstd," default:"" help:"Compression: none, gzip, or zstd (default: from the file name extension)"`
+	Ranges      int    `default:"64" help:"Number of token ranges to export separately, 1 to 65536 (default ${default})"`
+	Restart     bool   `help:"Overwrite the files in the directory"`
 	rowFormat
 	bulkClient
 }

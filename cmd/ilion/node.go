@@ -22,22 +22,22 @@ import (
 )
 
 type nodeCommand struct {
-	Drain        nodeDrainCommand        `cmd:"" help:"Move all leaders away from a node, until it starts again or with resume."`
-	Decommission nodeDecommissionCommand `cmd:"" help:"Move all replicas away from a node and take it out for good."`
-	Resume       nodeResumeCommand       `cmd:"" help:"Cancel drain or decommission: the node leads and keeps replicas as others do."`
+	Drain        nodeDrainCommand        `cmd:"" help:"Move leadership away from a node"`
+	Decommission nodeDecommissionCommand `cmd:"" help:"Remove a node from the cluster permanently"`
+	Resume       nodeResumeCommand       `cmd:"" help:"Cancel a drain or decommission"`
 }
 
 // nodeName is an argument that says which node is meant.
 type nodeName struct {
-	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, as ilion status shows it, or at least its first 4 digits."`
+	Node string `arg:"" placeholder:"NODE" help:"Node ID from ilion status, or at least its first 4 digits"`
 }
 
 // nodeOrder is what an order asks, and shows when it was given.
 type nodeOrder struct {
 	door
 	nodeName
-	Yes    bool `name:"yes" help:"Do not ask whether to go on."`
-	NoWait bool `name:"no-wait" help:"Return when the order is recorded, without showing what becomes of it."`
+	Yes    bool `name:"yes" help:"Do not ask for confirmation"`
+	NoWait bool `name:"no-wait" help:"Return immediately instead of waiting for completion"`
 }
 
 type nodeDrainCommand struct{ nodeOrder }

@@ -14,10 +14,10 @@ import (
 )
 
 type recoverCommand struct {
-	Here   recoverHereCommand   `cmd:"" default:"withargs" help:"All in one, where all directories that are left are on this machine."`
-	Survey recoverSurveyCommand `cmd:"" help:"Write what the directory of a stopped node has to a file; changes nothing."`
-	Plan   recoverPlanCommand   `cmd:"" help:"Make a plan out of the surveys of all nodes that are left, and say what is lost."`
-	Apply  recoverApplyCommand  `cmd:"" help:"Carry a plan out in the directory of a stopped node."`
+	Local   recoverLocalCommand   `cmd:"" default:"withargs" help:"Inspect, plan, and apply on one machine"`
+	Inspect recoverInspectCommand `cmd:"" help:"Export the state of a stopped node's data directory"`
+	Plan    recoverPlanCommand    `cmd:"" help:"Create a recovery plan from exported states, and show the data loss"`
+	Apply   recoverApplyCommand   `cmd:"" help:"Apply a recovery plan to a stopped node's data directory"`
 }
 
 // storedTables are those of Ilion itself that have rows.
@@ -28,8 +28,8 @@ var storedTables = map[uint32]string{
 
 // given are the members that are given up, and where the plan goes.
 type given struct {
-	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"A member whose disk is lost: 4 or more digits of its identity."`
-	Plan string   `name:"plan" default:"ilion-recovery.plan" placeholder:"FILE" help:"Where the plan is written."`
+	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"Node whose disk is lost: 4 or more digits of its ID. Repeat for each node."`
+	Plan string   `name:"plan" default:"ilion-recovery.plan" placeholder:"FILE" help:"File for the plan (default ${default})"`
 }
 
 // make plans, shows the plan and writes it to a file that is not there yet.
@@ -50,14 +50,14 @@ func (g *given) make(out io.Writer, surveys []*recovery.Survey) (*recovery.Plan,
 	return p, digest, err
 }
 
-type recoverHereCommand struct {
+type recoverLocalCommand struct {
 	given
-	Data []string `name:"data" required:"" placeholder:"DIR" help:"The directory of a node that is left. Once for each."`
-	Yes  bool     `name:"yes" help:"Do not ask whether to go on."`
+	Data []string `name:"data" required:"" placeholder:"DIR" help:"Data directory of a surviving node. Repeat for each node."`
+	Yes  bool     `name:"yes" help:"Do not ask for confirmation"`
 }
 
 // Run recovers a cluster of whose directories all that are left are here.
-func (c *recoverHereCommand) Run(out io.Writer) error {
+func (c *recoverLocalCommand) Run(out io.Writer) error {
 	if err := mayAsk(c.Yes); err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func (c *recoverHereCommand) Run(out io.Writer) error {
 	return nil
 }
 
-type recoverSurveyCommand struct {
-	Data string `name:"data" required:"" placeholder:"DIR" help:"The directory of the node."`
-	File string `arg:"" placeholder:"FILE" help:"The survey. Keep it as you keep the directory: the cluster's roles are in it."`
+type recoverInspectCommand struct {
+	Data string `name:"data" required:"" placeholder:"DIR" help:"Data directory of the node"`
+	File string `arg:"" placeholder:"FILE" help:"File for the exported state. Protect it: it contains password hashes."`
 }
 
 // Run surveys a directory.
-func (c *recoverSurveyCommand) Run(out io.Writer) error {
+func (c *recoverInspectCommand) Run(out io.Writer) error {
 	if _, err := os.Lstat(c.File); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s is there already", c.File)
 	}
@@ -108,7 +108,7 @@ func (c *recoverSurveyCommand) Run(out io.Writer) error {
 
 type recoverPlanCommand struct {
 	given
-	Surveys []string `arg:"" placeholder:"SURVEY" help:"The surveys of all nodes that are left."`
+	Surveys []string `arg:"" placeholder:"SURVEY" help:"Exported states of all surviving nodes"`
 }
 
 // Run makes a plan.
@@ -126,9 +126,9 @@ func (c *recoverPlanCommand) Run(out io.Writer) error {
 }
 
 type recoverApplyCommand struct {
-	Plan string `name:"plan" required:"" placeholder:"FILE" help:"The plan."`
-	Data string `name:"data" required:"" placeholder:"DIR" help:"The directory of the node."`
-	Yes  bool   `name:"yes" help:"Do not ask whether to go on."`
+	Plan string `name:"plan" required:"" placeholder:"FILE" help:"Recovery plan"`
+	Data string `name:"data" required:"" placeholder:"DIR" help:"Data directory of the node"`
+	Yes  bool   `name:"yes" help:"Do not ask for confirmation"`
 }
 
 // Run carries a plan out in a directory.

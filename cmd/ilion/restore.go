@@ -18,12 +18,12 @@ type restoreCommand struct {
 	door
 	transfer
 	place
-	From  string `name:"from" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Where backups are kept."`
-	ID    string `name:"backup" placeholder:"BACKUP" help:"Which one; the newest if it is not said."`
-	At    string `name:"at" placeholder:"TIME" help:"A second of an archive, such as 2026-11-24T15:04:05Z, or newest."`
-	What  string `arg:"" name:"what" optional:"" placeholder:"KEYSPACE[.TABLE]" help:"What is restored; everything if it is not said."`
-	As    string `name:"as" placeholder:"KEYSPACE[.TABLE]" help:"What it becomes, beside what is there."`
-	Roles bool   `name:"roles" help:"Restore roles that are not there, too, with what they may do."`
+	From  string `name:"from" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
+	ID    string `name:"backup" placeholder:"BACKUP" help:"Backup to restore (default: the newest)"`
+	At    string `name:"at" placeholder:"TIME" help:"Point in time to restore from an archive, such as 2026-11-24T15:04:05Z, or newest"`
+	What  string `arg:"" name:"what" optional:"" placeholder:"KEYSPACE[.TABLE]" help:"Keyspace or table to restore (default: everything)"`
+	As    string `name:"as" placeholder:"KEYSPACE[.TABLE]" help:"New name of the restored keyspace or table"`
+	Roles bool   `name:"roles" help:"Also restore missing roles and their permissions"`
 }
 
 // Run restores a backup.

@@ -23,14 +23,14 @@ import (
 )
 
 type shellCommand struct {
-	Addr        string        `arg:"" optional:"" env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"The server."`
-	Execute     string        `short:"e" placeholder:"STATEMENTS" help:"Carry out these statements and end."`
-	File        string        `short:"f" placeholder:"FILE" help:"Carry out the statements of a file and end; - is the standard input."`
-	Format      string        `enum:"table,expanded,json,csv" default:"table" help:"How rows are written: ${enum}."`
-	Keyspace    string        `short:"k" help:"Keyspace to use."`
-	Consistency string        `default:"ONE" help:"Consistency level."`
-	Timeout     time.Duration `default:"1m" help:"How long a request may take."`
-	NoHistory   bool          `help:"Do not remember what is typed."`
+	Addr        string        `arg:"" optional:"" env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"CQL server (default ${default})"`
+	Execute     string        `short:"e" placeholder:"STATEMENTS" help:"Execute the statements and exit"`
+	File        string        `short:"f" placeholder:"FILE" help:"Execute the statements of a file and exit; - means standard input"`
+	Format      string        `enum:"table,expanded,json,csv" default:"table" help:"Output format: ${enum} (default ${default})"`
+	Keyspace    string        `short:"k" help:"Keyspace to use"`
+	Consistency string        `default:"ONE" help:"Consistency level (default ${default})"`
+	Timeout     time.Duration `default:"1m" help:"Request timeout (default ${default})"`
+	NoHistory   bool          `help:"Do not save the command history"`
 	credentials
 	clientTLS
 }

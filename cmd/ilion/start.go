@@ -20,23 +20,23 @@ import (
 // startCommand holds the options of `ilion start`. A nil pointer means: not given, so the configuration file or the
 // default counts.
 type startCommand struct {
-	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)."`
-	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)."`
-	CosmosCQL      *string  `name:"cosmos-cql" placeholder:"HOST:PORT" help:"Address for clients of Azure Cosmos DB (default none)."`
-	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for health and metrics, or off (default 127.0.0.1:8080)."`
-	REST           *string  `name:"rest" placeholder:"HOST:PORT" help:"Address for containers, or off (default 127.0.0.1:8081)."`
-	Commit         *string  `placeholder:"batch|periodic" help:"When a write is acknowledged: on disk (batch, default), or 10 ms before."`
-	Internal       *string  `placeholder:"HOST:PORT" help:"Address for other nodes; without it the node stands alone."`
-	Advertise      *string  `placeholder:"HOST:PORT" help:"Address that the others are told, where that is another."`
-	Bootstrap      bool     `help:"Found a cluster, of the data that are there; with --join, on the first node."`
-	Join           []string `placeholder:"HOST:PORT,..." help:"Join the cluster of these nodes."`
-	JoinSecretFile *string  `placeholder:"FILE" help:"Secret of a cluster without certificates."`
-	Region         *string  `placeholder:"NAME" help:"Region of the node; clients see it as its data centre (default datacenter1)."`
-	Zone           *string  `placeholder:"NAME" help:"Zone of the node; clients see it as its rack (default rack1)."`
-	Config         string   `placeholder:"FILE" help:"Configuration file (YAML); options on the command line win over it."`
-	Insecure       bool     `help:"Allow to listen beyond loopback without authentication."`
-	LogFormat      string   `enum:"text,json" default:"text" help:"Format of the log: ${enum}."`
-	LogLevel       string   `enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: ${enum}."`
+	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)"`
+	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)"`
+	CosmosCQL      *string  `name:"cosmos-cql" placeholder:"HOST:PORT" help:"Address for clients of Azure Cosmos DB for Apache Cassandra (default: none)"`
+	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for health, metrics, and the web UI, or off (default 127.0.0.1:8080)"`
+	REST           *string  `name:"rest" placeholder:"HOST:PORT" help:"Address for Cosmos DB SDKs, or off (default 127.0.0.1:8081)"`
+	Commit         *string  `placeholder:"batch|periodic" help:"When to acknowledge a write: batch, after it is on disk (default); periodic, up to 10 ms earlier"`
+	Internal       *string  `placeholder:"HOST:PORT" help:"Address for other nodes; required for a cluster"`
+	Advertise      *string  `placeholder:"HOST:PORT" help:"Address at which other nodes reach this node (default: --internal)"`
+	Bootstrap      bool     `help:"Create a cluster from this node and its data; with --join, on the first node of the list"`
+	Join           []string `placeholder:"HOST:PORT,..." help:"Join the cluster of these nodes"`
+	JoinSecretFile *string  `placeholder:"FILE" help:"File with the secret of a cluster without certificates"`
+	Region         *string  `placeholder:"NAME" help:"Region of the node; clients see it as the data center (default datacenter1)"`
+	Zone           *string  `placeholder:"NAME" help:"Zone of the node; clients see it as the rack (default rack1)"`
+	Config         string   `placeholder:"FILE" help:"Configuration file (YAML); command-line options take precedence"`
+	Insecure       bool     `help:"Allow non-loopback addresses without authentication and TLS"`
+	LogFormat      string   `enum:"text,json" default:"text" help:"Log format: ${enum} (default ${default})"`
+	LogLevel       string   `enum:"debug,info,warn,error" default:"info" help:"Minimum log level: ${enum} (default ${default})"`
 }
 
 // defaultREST is where a node serves containers that was told nothing, unless somebody else is there.
@@ -56,7 +56,7 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 		{&o.REST.Address, c.REST}, {&o.Commit, c.Commit},
 		{&o.Cluster.Internal, c.Internal}, {&o.Cluster.Advertise, c.Advertise},
 		{&o.Cluster.JoinSecretFile, c.JoinSecretFile},
-		{&o.DataCenter, c.Region}, {&o.Rack, c.Zone}} {
+		{&o.Region, c.Region}, {&o.Zone, c.Zone}} {
 		if s.from != nil {
 			*s.to = *s.from
 		}

@@ -15,7 +15,7 @@ import (
 type tableCommand struct {
 	door
 	watched
-	Table string `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table, or the container."`
+	Table string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table or container"`
 }
 
 // Run prints one view of a table.

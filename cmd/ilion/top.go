@@ -22,9 +22,9 @@ import (
 
 type topCommand struct {
 	door
-	Table    string        `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only this table."`
-	Interval time.Duration `name:"interval" default:"2s" placeholder:"TIME" help:"Pause between two looks (200ms or more)."`
-	JSON     bool          `name:"json" help:"Print once, as JSON."`
+	Table    string        `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to show (default: all tables)"`
+	Interval time.Duration `name:"interval" default:"2s" placeholder:"TIME" help:"Refresh interval, at least 200ms (default ${default})"`
+	JSON     bool          `name:"json" help:"Print once as JSON"`
 }
 
 // topIntervalMin is the shortest pause between two looks: each asks all nodes.

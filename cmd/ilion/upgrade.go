@@ -10,7 +10,7 @@ import (
 
 type upgradeCommand struct {
 	door
-	Yes bool `name:"yes" help:"Do not ask whether to go on."`
+	Yes bool `name:"yes" help:"Do not ask for confirmation"`
 }
 
 // Run raises the feature level of the cluster, after a question: there is no way back.

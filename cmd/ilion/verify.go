@@ -15,20 +15,20 @@ import (
 )
 
 type verifyCommand struct {
-	View  verifyViewCommand  `cmd:"" help:"Compare a materialized view with its base table, both ways."`
-	Index verifyIndexCommand `cmd:"" help:"Look whether an index finds all rows of its table."`
+	View  verifyViewCommand  `cmd:"" help:"Compare a materialized view with its base table"`
+	Index verifyIndexCommand `cmd:"" help:"Check that an index contains all rows of its table"`
 }
 
 // verifying is what both have.
 type verifying struct {
 	door
-	Rate   int  `name:"rate" default:"10000" placeholder:"ROWS" help:"Rows looked at in a second, at most."`
-	Repair bool `name:"repair" help:"Make good what differs, and look at it again."`
+	Rate   int  `name:"rate" default:"10000" placeholder:"ROWS" help:"Maximum number of rows to check per second (default ${default})"`
+	Repair bool `name:"repair" help:"Repair differences and check again"`
 }
 
 type verifyViewCommand struct {
 	verifying
-	Name string `arg:"" placeholder:"KEYSPACE.VIEW" help:"The view."`
+	Name string `arg:"" placeholder:"KEYSPACE.VIEW" help:"Materialized view"`
 }
 
 // Run compares a view with its table.
@@ -36,7 +36,7 @@ func (c *verifyViewCommand) Run(out io.Writer) error { return c.verify(out, "vie
 
 type verifyIndexCommand struct {
 	verifying
-	Name string `arg:"" placeholder:"KEYSPACE.INDEX" help:"The index."`
+	Name string `arg:"" placeholder:"KEYSPACE.INDEX" help:"Index"`
 }
 
 // Run compares an index with its table.

@@ -210,7 +210,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 // those of a package below.
 var computed = map[string]bool{
 	"memory.budget": true, "memory.block_cache": true, "memory.memtable": true, "limits.connections_per_address": true,
-	"cluster.balance_slack_mb": true, "cluster.snapshot_mb_per_second": true,
+	"cluster.balance_threshold": true, "cluster.snapshot_rate": true,
 	"limits.request_bytes": true, "limits.result_bytes": true, "limits.row_bytes": true, "cluster.advertise": true,
 }
 

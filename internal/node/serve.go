@@ -93,7 +93,7 @@ func (n *Node) serve() error {
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
-		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.SortFreely,
+		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
 		Sizes: n.containerSizes, Restoring: n.restoring,
 		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel },
 		Newest:  options.Newest, Memory: memory, Slots: slots})
@@ -112,7 +112,7 @@ func (n *Node) serve() error {
 		ConnectionsMax:        n.opts.Limits.Connections,
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		IdleTimeout:           n.opts.Limits.IdleTimeout,
-		WaitMax:               n.opts.Limits.WaitMax,
+		WaitMax:               n.opts.Limits.QueueDelayTarget,
 		FrameBytesMax:         int(n.opts.Limits.FrameBytes),
 		ConnectionInFlightMax: n.opts.Limits.RequestsPerConnection,
 		InFlightMax:           n.opts.Limits.Requests,
@@ -318,7 +318,7 @@ func (n *Node) describe() {
 	n.info = catalog.NodeInfo{
 		Release: n.answers,
 		Endpoint: catalog.Endpoint{
-			HostID: schema.UUID(id.Node), Datacenter: n.opts.DataCenter, Rack: n.opts.Rack,
+			HostID: schema.UUID(id.Node), Datacenter: n.opts.Region, Rack: n.opts.Zone,
 			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),
 		},
 		ClusterName: n.opts.ClusterName,

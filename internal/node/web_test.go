@@ -60,7 +60,7 @@ func webPage(t *testing.T, path string, r *http.Response, err error) string {
 func TestHTTPByRole(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data"),
-		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, OpenPages: []string{"metrics"}}})
+		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, AnonymousEndpoints: []string{"metrics"}}})
 	boss := newClientAs(t, n, "boss")
 	ask := func(method, page, user, password string) int {
 		t.Helper()

@@ -103,7 +103,7 @@ type SplitOrder struct {
 func splitOrder(r *http.Request) (o SplitOrder, err error) {
 	q := r.URL.Query()
 	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
-		return o, fmt.Errorf("%q is not the id of a partition: see ilion partitions", q.Get("partition"))
+		return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get("partition"))
 	}
 	o.Table, o.At = q.Get("table"), q.Get("at")
 	o.DryRun, o.Wait, o.Now = q.Get("dry-run") == "true", q.Get("wait") == "true", q.Get("now") == "true"
@@ -117,7 +117,7 @@ func Handler(o Options, gate *Gate) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(o.Healthy))
 	mux.HandleFunc("GET /readyz", check(o.Ready))
-	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})
+	metrics := promhttp.HandlerFor(withFormerNames(o.Metrics), promhttp.HandlerOpts{})
 	mux.HandleFunc("GET /metrics", gate.wrap("metrics", look, metrics.ServeHTTP))
 	mux.HandleFunc("GET /status", gate.wrap("status", look, func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, o.Status(gate.admits(r)))

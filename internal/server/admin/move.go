@@ -26,7 +26,7 @@ type MoveOrder struct {
 func moveOrder(r *http.Request) (o MoveOrder, err error) {
 	q := r.URL.Query()
 	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
-		return o, fmt.Errorf("%q is not the id of a partition: see ilion partitions", q.Get("partition"))
+		return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get("partition"))
 	}
 	if hold := q.Get("hold"); hold != "" {
 		if o.Hold, err = time.ParseDuration(hold); err != nil || o.Hold < 0 {

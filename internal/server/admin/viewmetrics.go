@@ -36,14 +36,14 @@ func (n *Node) viewStats() view.Stats {
 
 // viewFigures are those of materialized views.
 var viewFigures = []figure{
-	level("view_hints", "Rows and ranges that views have yet to follow, of the partitions that this node leads.",
+	level("view_hints", "Pending view updates for rows and ranges of the partitions that this node leads.",
 		func(n *Node) float64 { due, _ := n.viewLag(); return float64(due) }),
-	level("view_oldest_hint_seconds", "Since when the oldest of them waits.",
+	level("view_oldest_hint_seconds", "Age of the oldest pending view update.",
 		func(n *Node) float64 { _, oldest := n.viewLag(); return oldest.Seconds() }),
-	count("view_rows_followed_total", "Rows that were brought in step with a view.",
+	count("view_updates_applied_total", "View updates applied.",
 		func(n *Node) float64 { return float64(n.viewStats().Followed) }),
-	count("view_rows_failed_total", "Rows that could not be brought in step with a view, and are tried again.",
+	count("view_updates_failed_total", "View updates that failed and will be retried.",
 		func(n *Node) float64 { return float64(n.viewStats().Failed) }),
-	count("view_writes_unawaited_total", "Writes that were acknowledged before their views had followed.",
+	count("view_writes_unawaited_total", "Writes acknowledged before their view updates were applied.",
 		func(n *Node) float64 { return float64(n.viewStats().Unawaited) }),
 }

@@ -56,7 +56,7 @@ func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 func (l *Log) cannot(at time.Time) error {
 	ranges := l.Ranges()
 	if len(ranges) == 0 {
-		return errors.New("there is no archive there from which a point in time could be restored: ilion backup follow " +
+		return errors.New("there is no archive there from which a point in time could be restored: ilion backup archive " +
 			"makes one")
 	}
 	var texts []string

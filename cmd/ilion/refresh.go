@@ -22,8 +22,8 @@ import (
 
 // watched are the options of commands that show something: once, or again and again until Ctrl-C.
 type watched struct {
-	JSON  bool  `name:"json" help:"Print one JSON document; with --watch one a line."`
-	Watch pause `name:"watch" placeholder:"TIME" help:"Show it again and again until Ctrl-C: every 2s, or --watch=TIME."`
+	JSON  bool  `name:"json" help:"Print JSON; with --watch, one document per line"`
+	Watch pause `name:"watch" placeholder:"TIME" help:"Refresh until Ctrl-C, every 2s or every --watch=TIME"`
 }
 
 // pause is the time between two looks; 0: there is one look alone. The flag takes a value behind an equal sign only.

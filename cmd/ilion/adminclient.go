@@ -26,8 +26,8 @@ import (
 
 // door is how commands reach a running node.
 type door struct {
-	HTTP string `name:"http" env:"ILION_HTTP" placeholder:"HOST:PORT" help:"HTTP address of a node, or its URL (default 127.0.0.1:8080)."`
-	Data string `env:"ILION_DATA" placeholder:"DIR" help:"Data directory of a node on this machine: its owner needs no password."`
+	HTTP string `name:"http" env:"ILION_HTTP" placeholder:"HOST:PORT" help:"HTTP address or URL of a node (default 127.0.0.1:8080)"`
+	Data string `env:"ILION_DATA" placeholder:"DIR" help:"Data directory of a node on this machine, for access without a password"`
 	credentials
 	clientTLS
 	// socket is where the node takes what it did not take at its address: it is not asked there again, and again notes

@@ -16,18 +16,18 @@ import (
 
 // place is how a place for backups is reached.
 type place struct {
-	KeyFile string `name:"key-file" env:"ILION_BACKUP_KEY_FILE" placeholder:"FILE" help:"Key that encrypts it (see ilion backup key)."`
+	KeyFile string `name:"key-file" env:"ILION_BACKUP_KEY_FILE" placeholder:"FILE" help:"Encryption key of the repository (see ilion backup key)"`
 	S3      server `embed:"" prefix:"s3-"`
 }
 
 // server is where buckets are.
 type server struct {
-	Endpoint    string `env:"AWS_ENDPOINT_URL_S3,AWS_ENDPOINT_URL" placeholder:"URL" help:"Server of s3://BUCKET/PREFIX (default: AWS's)."`
-	Region      string `env:"AWS_REGION,AWS_DEFAULT_REGION" default:"us-east-1" help:"Region of the bucket."`
-	Style       string `env:"ILION_S3_STYLE" placeholder:"path|host" help:"Where a URL has the bucket (default: path, at AWS host)."`
-	Credentials string `env:"AWS_SHARED_CREDENTIALS_FILE" placeholder:"FILE" help:"If not in AWS_ACCESS_KEY_ID (~/.aws/credentials)."`
-	Profile     string `env:"AWS_PROFILE" default:"default" help:"Which of the credentials in a file."`
-	CA          string `name:"ca" env:"AWS_CA_BUNDLE" placeholder:"FILE" help:"Authority of the server (PEM; default: the system's)."`
+	Endpoint    string `env:"AWS_ENDPOINT_URL_S3,AWS_ENDPOINT_URL" placeholder:"URL" help:"S3 endpoint (default: AWS)"`
+	Region      string `env:"AWS_REGION,AWS_DEFAULT_REGION" default:"us-east-1" help:"Region of the bucket (default ${default})"`
+	Style       string `env:"ILION_S3_STYLE" placeholder:"path|host" help:"Position of the bucket name in URLs (default: host for AWS, otherwise path)"`
+	Credentials string `env:"AWS_SHARED_CREDENTIALS_FILE" placeholder:"FILE" help:"Credentials file, used without AWS_ACCESS_KEY_ID (default ~/.aws/credentials)"`
+	Profile     string `env:"AWS_PROFILE" default:"default" help:"Profile in the credentials file (default ${default})"`
+	CA          string `name:"ca" env:"AWS_CA_BUNDLE" placeholder:"FILE" help:"Certificate authority of the server, in PEM format (default: the system's authorities)"`
 }
 
 // open opens the place of a name.
@@ -70,7 +70,7 @@ func (s *server) credentials() (bucket.Credentials, error) {
 }
 
 type backupKeyCommand struct {
-	File string `arg:"" placeholder:"FILE" help:"A new file, which nobody else may read."`
+	File string `arg:"" placeholder:"FILE" help:"File to create, readable by its owner only"`
 }
 
 // Run makes a key.

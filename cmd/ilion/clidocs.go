@@ -12,7 +12,7 @@ import (
 
 // completionCommand holds the options of `ilion completion`.
 type completionCommand struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"One of ${enum}."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"One of ${enum}"`
 }
 
 // Run prints the script that the shell is to read: source <(ilion completion bash).
@@ -20,9 +20,9 @@ func (c completionCommand) Run(ctx *kong.Context, out io.Writer) error {
 	return handbook.Completion(out, ctx.Model.Node, c.Shell)
 }
 
-type manualCommand struct{}
+type manCommand struct{}
 
-// Run prints the page of the manual: ilion manual | man -l -.
-func (manualCommand) Run(ctx *kong.Context, out io.Writer) error {
+// Run prints the page of the manual: ilion man | man -l -.
+func (manCommand) Run(ctx *kong.Context, out io.Writer) error {
 	return handbook.Manual(out, ctx.Model.Node)
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/backup"
 )
 
-type backupFollowCommand struct {
+type backupArchiveCommand struct {
 	door
 	transfer
 	place
-	To        string        `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Where the archive is kept, beside backups."`
-	Also      []string      `name:"also" placeholder:"HOST:PORT" help:"Other nodes, to ask where the first does not answer."`
-	Every     time.Duration `name:"every" default:"1s" placeholder:"TIME" help:"Between two moments to restore (default ${default})."`
-	BaseEvery time.Duration `name:"base-every" default:"24h" placeholder:"TIME" help:"Between backups to start from (default ${default})."`
-	Keep      time.Duration `name:"keep" default:"168h" placeholder:"TIME" help:"How long moments stay; 0: forever (default ${default})."`
+	To        string        `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
+	Also      []string      `name:"also" placeholder:"HOST:PORT" help:"Further nodes to use if the first does not respond"`
+	Every     time.Duration `name:"every" default:"1s" placeholder:"TIME" help:"Interval between restore points (default ${default})"`
+	BaseEvery time.Duration `name:"base-every" default:"24h" placeholder:"TIME" help:"Interval between full backups (default ${default})"`
+	Keep      time.Duration `name:"keep" default:"168h" placeholder:"TIME" help:"Retention period of restore points; 0 keeps them indefinitely (default ${default})"`
 }
 
-func (c *backupFollowCommand) check() error {
+func (c *backupArchiveCommand) check() error {
 	switch {
 	case c.Every < 100*time.Millisecond || c.Every > 20*time.Second:
 		return &usageError{"--every is a time from 100ms to 20s"}
@@ -38,7 +38,7 @@ func (c *backupFollowCommand) check() error {
 }
 
 // Run archives until it is interrupted.
-func (c *backupFollowCommand) Run(out io.Writer) error {
+func (c *backupArchiveCommand) Run(out io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -162,11 +162,11 @@ func showLog(out io.Writer, log *backup.Log) error {
 
 type backupPruneCommand struct {
 	place
-	From      string        `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
-	KeepLast  int           `name:"keep-last" placeholder:"N" help:"Number of newest backups to keep; those of archives do not count."`
-	OlderThan time.Duration `name:"older-than" placeholder:"TIME" help:"How old a backup must be to be removed, such as 720h."`
-	Keep      time.Duration `name:"keep" placeholder:"TIME" help:"For how long any moment of an archive is to be restored."`
-	Dry       bool          `name:"dry-run" help:"Only say what would be removed."`
+	From      string        `arg:"" name:"from" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
+	KeepLast  int           `name:"keep-last" placeholder:"N" help:"Number of most recent backups to keep; archive backups are not counted"`
+	OlderThan time.Duration `name:"older-than" placeholder:"TIME" help:"Minimum age of the backups to delete, such as 720h"`
+	Keep      time.Duration `name:"keep" placeholder:"TIME" help:"Retention period of restore points in the archive"`
+	Dry       bool          `name:"dry-run" help:"List the files to delete without deleting them"`
 }
 
 // Run removes what is old.

@@ -17,21 +17,21 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-type partitionsCommand struct {
+type partitionListCommand struct {
 	door
 	watched
-	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only those of this table; of all tables of users if none."`
+	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to show (default: all user tables)"`
 }
 
 // Run lists physical partitions as one node sees them.
-func (c *partitionsCommand) Run(out io.Writer) error {
+func (c *partitionListCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		tables, err := c.tables(ctx)
 		return tables, func(out io.Writer) { printPartitions(out, tables) }, err
 	})
 }
 
-func (c *partitionsCommand) tables(ctx context.Context) ([]admin.TableStatus, error) {
+func (c *partitionListCommand) tables(ctx context.Context) ([]admin.TableStatus, error) {
 	s, err := c.status(ctx)
 	if err != nil {
 		return nil, err
@@ -105,21 +105,24 @@ func shortOr(id, none string) string {
 }
 
 type partitionCommand struct {
-	Split partitionSplitCommand `cmd:"" help:"Split a physical partition in two. No row is copied, and clients see nothing of it."`
-	Merge partitionMergeCommand `cmd:"" help:"Merge two neighbouring physical partitions. No row is copied."`
-	Move  partitionMoveCommand  `cmd:"" help:"Move one replica of a physical partition to another node."`
+	List    partitionListCommand    `cmd:"" help:"List physical partitions"`
+	History partitionHistoryCommand `cmd:"" help:"Show completed splits, merges, and moves"`
 
-	Cancel partitionCancelCommand `cmd:"" help:"Take back a split or merge that is not carried out yet, or a move."`
+	Split partitionSplitCommand `cmd:"" help:"Split a physical partition"`
+	Merge partitionMergeCommand `cmd:"" help:"Merge two adjacent physical partitions"`
+	Move  partitionMoveCommand  `cmd:"" help:"Move a replica to another node"`
+
+	Cancel partitionCancelCommand `cmd:"" help:"Cancel a pending split, merge, or move"`
 }
 
 type partitionSplitCommand struct {
 	door
-	Table  string `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table."`
-	ID     uint64 `arg:"" placeholder:"ID" help:"Id of the physical partition, as ilion partitions shows it."`
-	At     string `name:"at" placeholder:"TOKEN" help:"Token that the new partition begins with; the middle of the rows if none."`
-	DryRun bool   `name:"dry-run" help:"Say what would be done, and do nothing."`
-	Wait   bool   `name:"wait" help:"Return when it is done."`
-	Now    bool   `name:"now" help:"Do not leave a partition alone that has split less than a minute ago."`
+	Table  string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table"`
+	ID     uint64 `arg:"" placeholder:"ID" help:"Partition ID from ilion partition list"`
+	At     string `name:"at" placeholder:"TOKEN" help:"First token of the new partition (default: the middle of the rows)"`
+	DryRun bool   `name:"dry-run" help:"Show the planned changes without making them"`
+	Wait   bool   `name:"wait" help:"Wait until the operation completes"`
+	Now    bool   `name:"now" help:"Skip the cool-down of one minute after a split"`
 }
 
 // Run has a physical partition split.
@@ -143,12 +146,12 @@ func (c *partitionSplitCommand) Run(out io.Writer) error {
 
 type partitionMergeCommand struct {
 	door
-	Table  string `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table."`
-	ID     uint64 `arg:"" placeholder:"ID" help:"Id of a physical partition, as ilion partitions shows it."`
-	With   uint64 `arg:"" placeholder:"ID" help:"Id of its neighbour: one begins where the other ends."`
-	DryRun bool   `name:"dry-run" help:"Say what would be done, and do nothing."`
-	Wait   bool   `name:"wait" help:"Return when it is done."`
-	Now    bool   `name:"now" help:"Do not leave partitions alone that have split or merged less than a minute ago."`
+	Table  string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table"`
+	ID     uint64 `arg:"" placeholder:"ID" help:"Partition ID from ilion partition list"`
+	With   uint64 `arg:"" placeholder:"ID" help:"ID of the adjacent partition"`
+	DryRun bool   `name:"dry-run" help:"Show the planned changes without making them"`
+	Wait   bool   `name:"wait" help:"Wait until the operation completes"`
+	Now    bool   `name:"now" help:"Skip the cool-down of one minute after a split or merge"`
 }
 
 // Run has two physical partitions merged.
@@ -170,8 +173,8 @@ func (c *partitionMergeCommand) Run(out io.Writer) error {
 
 type partitionCancelCommand struct {
 	door
-	Table string `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table."`
-	ID    uint64 `arg:"" placeholder:"ID" help:"Id of the physical partition, as ilion partitions shows it."`
+	Table string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table"`
+	ID    uint64 `arg:"" placeholder:"ID" help:"Partition ID from ilion partition list"`
 }
 
 // Run takes back what was ordered of a physical partition.
@@ -187,13 +190,13 @@ func (c *partitionCancelCommand) Run(out io.Writer) error {
 
 type partitionMoveCommand struct {
 	door
-	Table  string        `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table."`
-	ID     uint64        `arg:"" placeholder:"ID" help:"Id of the physical partition, as ilion partitions shows it."`
-	From   string        `name:"from" required:"" placeholder:"NODE" help:"Node that has the replica, as ilion status shows it."`
-	To     string        `name:"to" required:"" placeholder:"NODE" help:"Node that is to have it."`
-	Hold   time.Duration `name:"hold" default:"1h" placeholder:"TIME" help:"For how long balance leaves the partition there."`
-	DryRun bool          `name:"dry-run" help:"Say what would be done, and do nothing."`
-	Wait   bool          `name:"wait" help:"Return when it is done."`
+	Table  string        `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table"`
+	ID     uint64        `arg:"" placeholder:"ID" help:"Partition ID from ilion partition list"`
+	From   string        `name:"from" required:"" placeholder:"NODE" help:"Node ID of the replica, from ilion status"`
+	To     string        `name:"to" required:"" placeholder:"NODE" help:"Node ID of the destination, from ilion status"`
+	Hold   time.Duration `name:"hold" default:"1h" placeholder:"TIME" help:"Time during which rebalancing does not move the replica (default ${default})"`
+	DryRun bool          `name:"dry-run" help:"Show the planned changes without making them"`
+	Wait   bool          `name:"wait" help:"Wait until the operation completes"`
 }
 
 // Run has a replica moved.

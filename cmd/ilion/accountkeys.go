@@ -15,13 +15,18 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-type keysCommand struct {
-	Data string `env:"ILION_DATA" default:"./ilion-data" placeholder:"DIR" help:"Data directory of a node."`
-	JSON bool   `name:"json" help:"Print them as JSON."`
+// accountCommand groups the commands for the account of the REST API.
+type accountCommand struct {
+	Keys accountKeysCommand `cmd:"" help:"Show the keys of the REST API"`
+}
+
+type accountKeysCommand struct {
+	Data string `env:"ILION_DATA" default:"./ilion-data" placeholder:"DIR" help:"Data directory of the node (default ${default})"`
+	JSON bool   `name:"json" help:"Print the keys as JSON"`
 }
 
 // Run prints the keys, which the node shows to the owner of its data directory alone, and how clients are told of them.
-func (c *keysCommand) Run(out io.Writer) error {
+func (c *accountKeysCommand) Run(out io.Writer) error {
 	body, err := door{}.askSocket(filepath.Join(c.Data, node.AdminSocket), http.MethodGet, "/keys")
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	status := &admin.Status{Cluster: hostile, Problems: []string{hostile}, Notes: []string{hostile},
 		Nodes: []admin.NodeStatus{{ID: hostile, Zone: hostile}}}
 	changes := []admin.ChangeStatus{{Kind: hostile, Table: hostile, Cause: hostile, Ended: hostile}}
-	newest, summed := slowCommand{Limit: 5}, slowCommand{Limit: 5, Statements: true}
+	newest, summed := slowQueriesCommand{Limit: 5}, slowQueriesCommand{Limit: 5, Statements: true}
 	for name, c := range map[string]struct {
 		document any
 		text     func(io.Writer)

@@ -13,21 +13,21 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-type historyCommand struct {
+type partitionHistoryCommand struct {
 	door
 	watched
-	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only those of this table."`
+	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to show (default: all tables)"`
 }
 
 // Run prints what was done to physical partitions, the newest last.
-func (c *historyCommand) Run(out io.Writer) error {
+func (c *partitionHistoryCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		changes, err := c.changes(ctx)
 		return changes, func(out io.Writer) { printHistory(out, changes) }, err
 	})
 }
 
-func (c *historyCommand) changes(ctx context.Context) ([]admin.ChangeStatus, error) {
+func (c *partitionHistoryCommand) changes(ctx context.Context) ([]admin.ChangeStatus, error) {
 	var all []admin.ChangeStatus
 	if err := c.fetch(ctx, "/history", &all); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (c *historyCommand) changes(ctx context.Context) ([]admin.ChangeStatus, err
 }
 
 // checkTable returns an error if there is no such table now, and none in the history.
-func (c *historyCommand) checkTable(ctx context.Context, all []admin.ChangeStatus) error {
+func (c *partitionHistoryCommand) checkTable(ctx context.Context, all []admin.ChangeStatus) error {
 	if slices.ContainsFunc(all, func(ch admin.ChangeStatus) bool { return ch.Table == c.Table }) {
 		return nil
 	}
