@@ -25,23 +25,23 @@ type accountKeysCommand struct {
 	JSON bool   `name:"json" help:"Print the keys as JSON"`
 }
 
-// Run prints the keys, which the node shows to the owner of its data directory alone, and how clients are told of them.
+// Run prints the keys and the connection string. A node returns them only to the owner of its data directory.
 func (c *accountKeysCommand) Run(out io.Writer) error {
-	body, err := door{}.askSocket(filepath.Join(c.Data, node.AdminSocket), http.MethodGet, "/keys")
+	body, err := adminClient{}.requestSocket(filepath.Join(c.Data, node.AdminSocket), http.MethodGet, "/keys")
 	if err != nil {
 		return err
 	}
 	var k admin.Keys
 	if err := json.Unmarshal(body, &k); err != nil {
-		return fmt.Errorf("the node of %s answers with no keys", c.Data)
+		return fmt.Errorf("cannot decode the response of the node with the data directory %s", c.Data)
 	}
 	if c.JSON {
 		_, err := out.Write(body)
 		return err
 	}
 	if k.Primary == "" {
-		return errors.New("the node has no keys: it serves containers to nobody (--rest off, or its address was taken) and " +
-			"has no --cosmos-cql, or the cluster has not drawn them yet")
+		return errors.New("the node has no account keys: REST is disabled (--rest off, or its address is in use) and " +
+			"--cosmos-cql is not set, or the cluster has not generated the keys yet")
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if k.CQL != "" {

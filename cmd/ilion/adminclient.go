@@ -24,32 +24,31 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// door is how commands reach a running node.
-type door struct {
+// adminClient sends requests to the HTTP interface of a running node.
+type adminClient struct {
 	HTTP string `name:"http" env:"ILION_HTTP" placeholder:"HOST:PORT" help:"HTTP address or URL of a node (default 127.0.0.1:8080)"`
 	Data string `env:"ILION_DATA" placeholder:"DIR" help:"Data directory of a node on this machine, for access without a password"`
 	credentials
 	clientTLS
-	// socket is where the node takes what it did not take at its address: it is not asked there again, and again notes
-	// a refusal.
+	// socket is the path of the node's admin socket, once the node has referred a request to it.
 	socket string
-	// content is what a request comes with, and ctx what it ends with, nil if nothing.
+	// content is the body of the current request, and ctx its context. Both may be nil.
 	content []byte
 	ctx     context.Context
 }
 
 const (
-	// answerMax bounds what is read of an answer, in bytes.
-	answerMax = 256 << 20
-	// answerWait is how long an answer may take.
-	answerWait = time.Minute
+	// responseMax is the maximum size of a response, in bytes.
+	responseMax = 256 << 20
+	// responseTimeout is the time limit of a request.
+	responseTimeout = time.Minute
 )
 
-// defaultHTTP is where a node answers that was told nothing.
+// defaultHTTP is the default HTTP address of a node.
 const defaultHTTP = "127.0.0.1:8080"
 
-// address is where the node answers, as a URL without a path.
-func (d door) address(encrypted bool) (string, error) {
+// address returns the URL of the node, without a path.
+func (d adminClient) address(encrypted bool) (string, error) {
 	if !strings.Contains(d.HTTP, "://") {
 		scheme := "http"
 		if encrypted {
@@ -61,16 +60,16 @@ func (d door) address(encrypted bool) (string, error) {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" ||
 		u.RawQuery != "":
-		return "", &usageError{fmt.Sprintf("--http %s is neither HOST:PORT nor http://HOST:PORT nor https://HOST:PORT",
+		return "", &usageError{fmt.Sprintf("invalid --http %s: expected HOST:PORT, http://HOST:PORT, or https://HOST:PORT",
 			d.HTTP)}
 	case u.Scheme == "http" && encrypted:
-		return "", &usageError{fmt.Sprintf("--http %s is without TLS, and there are options for it: say https", d.HTTP)}
+		return "", &usageError{fmt.Sprintf("invalid --http %s: TLS options require an https URL", d.HTTP)}
 	}
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// preferFlags has what was said by a flag count more than what the environment says of another way to the node.
-func (d *door) preferFlags() {
+// preferFlags ignores --http or --data if it comes from the environment and the other one was given as a flag.
+func (d *adminClient) preferFlags() {
 	byEnv := func(value, name string) bool { return value != "" && value == os.Getenv(name) }
 	switch http, data := byEnv(d.HTTP, "ILION_HTTP"), byEnv(d.Data, "ILION_DATA"); {
 	case http && !data && d.Data != "":
@@ -80,44 +79,44 @@ func (d *door) preferFlags() {
 	}
 }
 
-// ask sends a request to the node and returns what it answers. Where the node takes it only from the owner of its data
-// directory, and tells where the socket for that is, it is asked there.
-func (d *door) ask(method, path string) ([]byte, error) {
-	return d.askWith(context.Background(), method, path, nil)
+// request sends a request to the node and returns the response. If the node accepts the request only from the owner of
+// its data directory, request repeats it at the admin socket.
+func (d *adminClient) request(method, path string) ([]byte, error) {
+	return d.requestWith(context.Background(), method, path, nil)
 }
 
-// askWith is ask with a body, and ends with a context.
-func (d *door) askWith(ctx context.Context, method, path string, content []byte) ([]byte, error) {
+// requestWith is like request, with a context and a body.
+func (d *adminClient) requestWith(ctx context.Context, method, path string, content []byte) ([]byte, error) {
 	d.content, d.ctx = content, ctx
 	if d.socket == "" {
 		var body []byte
 		var err error
-		if body, d.socket, err = d.askAddress(method, path); d.socket == "" {
+		if body, d.socket, err = d.requestAddress(method, path); d.socket == "" {
 			return body, err
 		}
 	}
-	return d.askSocket(d.socket, method, path)
+	return d.requestSocket(d.socket, method, path)
 }
 
-// fetch asks the node for a page of JSON.
-func (d *door) fetch(ctx context.Context, path string, to any) error {
-	body, err := d.askWith(ctx, http.MethodGet, path, nil)
+// fetch requests a JSON document from the node and decodes it.
+func (d *adminClient) fetch(ctx context.Context, path string, to any) error {
+	body, err := d.requestWith(ctx, http.MethodGet, path, nil)
 	if err == nil && json.Unmarshal(body, to) != nil {
-		err = d.notOfNode()
+		err = d.notANode()
 	}
 	return err
 }
 
-func (d *door) notOfNode() error {
-	return fmt.Errorf("%s is not the HTTP address of a node: its answer is none of a node", d.HTTP)
+func (d *adminClient) notANode() error {
+	return fmt.Errorf("cannot read response from %s: not an Ilion node. Check --http", d.HTTP)
 }
 
-// askAddress is ask at the address that the options say. Where the node takes the request at a socket only it returns
-// that.
-func (d door) askAddress(method, path string) (body []byte, socket string, err error) {
+// requestAddress sends a request to the address that the options specify. If the node refers the request to its admin
+// socket, it returns the path of the socket.
+func (d adminClient) requestAddress(method, path string) (body []byte, socket string, err error) {
 	d.preferFlags()
 	if d.HTTP != "" && d.Data != "" {
-		return nil, "", &usageError{"--http and --data are two ways to a node: give one of them"}
+		return nil, "", &usageError{"--http and --data cannot be combined: specify one of them"}
 	}
 	if d.HTTP == "" {
 		d.HTTP = defaultHTTP
@@ -138,7 +137,7 @@ func (d door) askAddress(method, path string) (body []byte, socket string, err e
 	}
 	resp, err := d.send(&http.Transport{TLSClientConfig: config}, method, address+path)
 	if err != nil {
-		return nil, "", d.unanswered(err)
+		return nil, "", d.connectError(err)
 	}
 	socket = resp.Header.Get(admin.SocketHeader)
 	if code := resp.StatusCode; d.User == "" && socket != "" && isOwn(socket) &&
@@ -150,24 +149,24 @@ func (d door) askAddress(method, path string) (body []byte, socket string, err e
 	return body, "", err
 }
 
-// askSocket asks the node whose socket that is.
-func (d door) askSocket(socket, method, path string) ([]byte, error) {
+// requestSocket sends a request to the admin socket of a node.
+func (d adminClient) requestSocket(socket, method, path string) ([]byte, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
 	resp, err := d.send(&http.Transport{DialContext: dial}, method, "http://localhost"+path)
 	d.HTTP = socket
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &noAnswer{fmt.Errorf("no node answers at %s: none runs on the data directory %s. Start it first, "+
-			"with ilion start", socket, filepath.Dir(socket))}
+		return nil, &unreachableError{fmt.Errorf("cannot connect to %s: no node is running on the data directory %s. Start it with "+
+			"ilion start", socket, filepath.Dir(socket))}
 	}
 	if err != nil {
-		return nil, d.unanswered(err)
+		return nil, d.connectError(err)
 	}
 	return d.read(resp)
 }
 
-// isOwn reports whether this process may use a socket: another user's is not asked.
+// isOwn reports whether this process has permission to use a socket.
 func isOwn(socket string) bool {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -177,7 +176,7 @@ func isOwn(socket string) bool {
 	return true
 }
 
-func (d door) send(t *http.Transport, method, url string) (*http.Response, error) {
+func (d adminClient) send(t *http.Transport, method, url string) (*http.Response, error) {
 	ctx := d.ctx
 	if ctx == nil {
 		ctx = context.Background()
@@ -190,13 +189,13 @@ func (d door) send(t *http.Transport, method, url string) (*http.Response, error
 		req.SetBasicAuth(d.User, d.Password)
 	}
 	t.DisableKeepAlives = true
-	return (&http.Client{Timeout: answerWait, Transport: t}).Do(req)
+	return (&http.Client{Timeout: responseTimeout, Transport: t}).Do(req)
 }
 
-// read reads an answer.
-func (d door) read(resp *http.Response) ([]byte, error) {
+// read returns the body of a response. An error response becomes an error with its text.
+func (d adminClient) read(resp *http.Response) ([]byte, error) {
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, responseMax))
 	if err != nil {
 		return nil, err
 	}
@@ -204,40 +203,40 @@ func (d door) read(resp *http.Response) ([]byte, error) {
 		text := strings.TrimSpace(string(body))
 		switch {
 		case strings.Contains(text, "HTTP request to an HTTPS server"):
-			return nil, fmt.Errorf("the node at %s speaks TLS: say --http https://%s, and --tls-ca FILE if its "+
-				"certificate is of an authority of your own", d.HTTP, d.HTTP)
+			return nil, fmt.Errorf("the node at %s requires TLS. Use --http https://%s, and --tls-ca FILE if its "+
+				"certificate was issued by a private authority", d.HTTP, d.HTTP)
 		case resp.StatusCode == http.StatusNotFound && text == "404 page not found":
-			return nil, fmt.Errorf("the node at %s is of an older build, which cannot answer this: ask another node", d.HTTP)
+			return nil, fmt.Errorf("the node at %s runs an older version that does not support this request. Use another node", d.HTTP)
 		case resp.Header.Get("x-ms-activity-id") != "":
-			return nil, fmt.Errorf("%s is the address of containers (REST): give the HTTP address of the node, which its "+
-				"option --http says (default %s)", d.HTTP, defaultHTTP)
+			return nil, fmt.Errorf("%s is the REST address of a node. Use its HTTP address, which its --http option "+
+				"specifies (default %s)", d.HTTP, defaultHTTP)
 		case resp.StatusCode == http.StatusServiceUnavailable && (text == "" || strings.ContainsAny(text, "\n<")):
-			return nil, fmt.Errorf("the node at %s is starting, stopping or busy: try again", d.HTTP)
+			return nil, fmt.Errorf("the node at %s is starting, stopping, or overloaded. Retry later", d.HTTP)
 		case text == "" || strings.ContainsAny(text, "\n<"):
-			return nil, fmt.Errorf("%s is not the HTTP address of a node: it answers %s", d.HTTP, resp.Status)
+			return nil, fmt.Errorf("%s is not the HTTP address of a node: it returned %s. Check --http", d.HTTP, resp.Status)
 		}
 		return nil, errors.New(text)
 	}
 	return body, nil
 }
 
-// unanswered says why there is no answer.
-func (d door) unanswered(err error) error {
+// connectError describes why a request failed without a response.
+func (d adminClient) connectError(err error) error {
 	if e := (*url.Error)(nil); errors.As(err, &e) {
-		err = e.Err // the address is said already
+		err = e.Err // the message contains the address
 	}
 	if e := (*tls.CertificateVerificationError)(nil); errors.As(err, &e) {
-		return fmt.Errorf("the certificate of the node at %s is not to be trusted: %w: give --tls-ca FILE", d.HTTP,
+		return fmt.Errorf("cannot verify the certificate of the node at %s: %w. Use --tls-ca FILE", d.HTTP,
 			e.Err)
 	}
 	if strings.Contains(err.Error(), "malformed HTTP") ||
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
-		return fmt.Errorf("%s is not the HTTP address of a node, or not with TLS", d.HTTP)
+		return fmt.Errorf("%s is not the HTTP address of a node, or the node does not use TLS. Check --http", d.HTTP)
 	}
-	return &noAnswer{fmt.Errorf("no node answers at %s: %w", d.HTTP, err)}
+	return &unreachableError{fmt.Errorf("cannot connect to a node at %s: %w", d.HTTP, err)}
 }
 
-// noAnswer says that nobody has answered.
-type noAnswer struct{ error }
+// unreachableError reports that a node did not respond.
+type unreachableError struct{ error }
 
-func (e *noAnswer) Unwrap() error { return e.error }
+func (e *unreachableError) Unwrap() error { return e.error }

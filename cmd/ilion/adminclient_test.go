@@ -37,9 +37,9 @@ func TestAskedOnce(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 	}))
 	defer s.Close()
-	d := &door{HTTP: s.URL}
+	d := &adminClient{HTTP: s.URL}
 	for _, path := range []string{"/a", "/b", "/c"} {
-		if body, err := d.ask(http.MethodPost, path); err != nil || string(body) != path {
+		if body, err := d.request(http.MethodPost, path); err != nil || string(body) != path {
 			t.Errorf("%s: %q, %v", path, body, err)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 )
 
 type backupArchiveCommand struct {
-	door
-	transfer
-	place
+	adminClient
+	transferOptions
+	storageURL
 	To        string        `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
 	Also      []string      `name:"also" placeholder:"HOST:PORT" help:"Further nodes to use if the first does not respond"`
 	Every     time.Duration `name:"every" default:"1s" placeholder:"TIME" help:"Interval between restore points (default ${default})"`
@@ -28,33 +28,33 @@ type backupArchiveCommand struct {
 func (c *backupArchiveCommand) check() error {
 	switch {
 	case c.Every < 100*time.Millisecond || c.Every > 20*time.Second:
-		return &usageError{"--every is a time from 100ms to 20s"}
+		return &usageError{"invalid --every: expected a duration from 100ms to 20s"}
 	case c.BaseEvery < time.Minute:
-		return &usageError{"--base-every is a time from 1m on"}
+		return &usageError{"invalid --base-every: expected a duration of at least 1m"}
 	case c.Keep != 0 && c.Keep < time.Minute:
-		return &usageError{"--keep is a time from 1m on, or 0"}
+		return &usageError{"invalid --keep: expected 0 or a duration of at least 1m"}
 	}
-	return c.transfer.check()
+	return c.transferOptions.check()
 }
 
-// Run archives until it is interrupted.
+// Run archives changes until it is interrupted.
 func (c *backupArchiveCommand) Run(out io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
 	}
 	ctx, stop := interrupted()
 	defer stop()
-	target, err := c.place.open(ctx, c.To, true)
+	target, err := c.storageURL.open(ctx, c.To, true)
 	if err != nil {
 		return err
 	}
-	nodes := &anyNode{nodes: []*orders{{door: &c.door}}}
+	nodes := &failoverClient{nodes: []*nodeClient{{adminClient: &c.adminClient}}}
 	for _, address := range c.Also {
-		other := c.door
+		other := c.adminClient
 		other.HTTP, other.Data = address, ""
-		nodes.nodes = append(nodes.nodes, &orders{door: &other})
+		nodes.nodes = append(nodes.nodes, &nodeClient{adminClient: &other})
 	}
-	shown := &followLine{out: out, terminal: isTerminal(os.Stderr) && !c.Quiet}
+	shown := &archiveProgress{out: out, terminal: isTerminal(os.Stderr) && !c.Quiet}
 	f := &backup.Follower{Door: nodes, Target: target, Every: c.Every, BaseEvery: c.BaseEvery, Keep: c.Keep,
 		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Now: time.Now, Say: shown.say, Told: shown.show}
 	err = f.Run(ctx)
@@ -62,20 +62,20 @@ func (c *backupArchiveCommand) Run(out io.Writer) error {
 	return err
 }
 
-// anyNode asks the node that has answered last, and another one if it does not.
-type anyNode struct {
-	nodes []*orders
+// failoverClient sends requests to the node that responded last. If that node does not respond, it uses another node.
+type failoverClient struct {
+	nodes []*nodeClient
 	mu    sync.Mutex
 	at    int
 }
 
 // Order implements backup.Door.
-func (a *anyNode) Order(ctx context.Context, what string, body []byte) ([]byte, error) {
+func (a *failoverClient) Order(ctx context.Context, what string, body []byte) ([]byte, error) {
 	a.mu.Lock()
 	at := a.at
 	a.mu.Unlock()
 	answer, err := a.nodes[at].Order(ctx, what, body)
-	if err != nil && len(a.nodes) > 1 && errors.As(err, new(*noAnswer)) {
+	if err != nil && len(a.nodes) > 1 && errors.As(err, new(*unreachableError)) {
 		a.mu.Lock()
 		if a.at == at {
 			a.at = (at + 1) % len(a.nodes)
@@ -85,8 +85,8 @@ func (a *anyNode) Order(ctx context.Context, what string, body []byte) ([]byte, 
 	return answer, err
 }
 
-// followLine shows how far an archive is: on a terminal all the time, elsewhere once a minute.
-type followLine struct {
+// archiveProgress shows the progress of an archive: continuously on a terminal, otherwise once per minute.
+type archiveProgress struct {
 	out      io.Writer
 	terminal bool
 	mu       sync.Mutex
@@ -94,27 +94,27 @@ type followLine struct {
 	open     bool
 }
 
-const followTold = time.Minute
+const progressLogInterval = time.Minute
 
-// say tells something, with the time.
-func (l *followLine) say(text string) {
+// say prints a message with a timestamp.
+func (l *archiveProgress) say(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clear()
 	fmt.Fprintf(l.out, "%s %s\n", time.Now().UTC().Format(time.RFC3339), text)
 }
 
-func (l *followLine) show(p backup.Followed) {
+func (l *archiveProgress) show(p backup.Followed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.terminal && time.Since(l.shown) < followTold || p.Stored.IsZero() {
+	if !l.terminal && time.Since(l.shown) < progressLogInterval || p.Stored.IsZero() {
 		return
 	}
 	l.clear()
-	text := fmt.Sprintf("archived up to %s, %s behind; %s stored; writers waited %s", p.Stored.Format(backup.TimeFormat),
+	text := fmt.Sprintf("archived up to %s, lag %s; %s stored; writes paused for %s", p.Stored.Format(backup.TimeFormat),
 		time.Since(p.Stored).Round(time.Second), sizeText(p.Bytes), p.Still.Round(100*time.Microsecond))
 	if p.Bases > 0 {
-		text += "; a base is being read"
+		text += "; full backup in progress"
 	}
 	l.shown = time.Now()
 	if l.terminal {
@@ -125,43 +125,43 @@ func (l *followLine) show(p backup.Followed) {
 	fmt.Fprintf(l.out, "%s %s\n", time.Now().UTC().Format(time.RFC3339), text)
 }
 
-func (l *followLine) clear() {
+func (l *archiveProgress) clear() {
 	if l.open {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 		l.open = false
 	}
 }
 
-func (l *followLine) end() {
+func (l *archiveProgress) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clear()
 }
 
-// showLog says what can be restored of an archive.
-func showLog(out io.Writer, log *backup.Log) error {
+// printArchive prints the periods that can be restored from an archive.
+func printArchive(out io.Writer, log *backup.Log) error {
 	for i, missing := range log.Missing {
 		if missing && i > 0 {
-			fmt.Fprintf(out, "archive: what was before %s is missing\n",
+			fmt.Fprintf(out, "archive: changes before %s are missing\n",
 				log.Chains[i].First().Format(backup.TimeFormat))
 		}
 	}
 	for _, r := range log.Ranges() {
-		_, err := fmt.Fprintf(out, "archive: any second from %s to %s can be restored (%s)\n",
+		_, err := fmt.Fprintf(out, "archive: restore points from %s to %s (%s)\n",
 			r.From.Format(backup.TimeFormat), r.To.Format(backup.TimeFormat), r.To.Sub(r.From).Round(time.Second))
 		if err != nil {
 			return err
 		}
 	}
 	if len(log.Chains) > 0 && len(log.Ranges()) == 0 {
-		_, err := fmt.Fprintln(out, "archive: nothing can be restored yet: no base is complete")
+		_, err := fmt.Fprintln(out, "archive: no restore points yet: no full backup is complete")
 		return err
 	}
 	return nil
 }
 
 type backupPruneCommand struct {
-	place
+	storageURL
 	From      string        `arg:"" name:"from" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
 	KeepLast  int           `name:"keep-last" placeholder:"N" help:"Number of most recent backups to keep; archive backups are not counted"`
 	OlderThan time.Duration `name:"older-than" placeholder:"TIME" help:"Minimum age of the backups to delete, such as 720h"`
@@ -169,7 +169,7 @@ type backupPruneCommand struct {
 	Dry       bool          `name:"dry-run" help:"List the files to delete without deleting them"`
 }
 
-// Run removes what is old.
+// Run deletes old backups and archive data.
 func (c *backupPruneCommand) Run(out io.Writer) error {
 	ctx, stop := interrupted()
 	defer stop()
@@ -178,7 +178,7 @@ func (c *backupPruneCommand) Run(out io.Writer) error {
 		return &usageError{err.Error()}
 	}
 	var err error
-	if p.Target, err = c.place.open(ctx, c.From, false); err != nil {
+	if p.Target, err = c.storageURL.open(ctx, c.From, false); err != nil {
 		return err
 	}
 	if c.Dry {
@@ -187,13 +187,13 @@ func (c *backupPruneCommand) Run(out io.Writer) error {
 	if err := p.Prune(ctx); err != nil {
 		return err
 	}
-	word := "removed"
+	word := "deleted"
 	if c.Dry {
-		word = "would be removed"
+		word = "would be deleted"
 	}
-	fmt.Fprintf(out, "%s and %s %s\n", counted(p.Backups, "backup"), counted(p.Removed-p.Backups, "other file"), word)
+	fmt.Fprintf(out, "%s and %s %s\n", plural(p.Backups, "backup"), plural(p.Removed-p.Backups, "other file"), word)
 	if p.Busy {
-		fmt.Fprintln(out, "a backup is being made, or was stopped: files of rows stay until one is complete")
+		fmt.Fprintln(out, "Row files were kept because a backup is in progress or was interrupted. They are deleted after the next complete backup.")
 	}
 	return nil
 }

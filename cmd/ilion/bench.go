@@ -37,14 +37,20 @@ type benchCommand struct {
 	clientTLS
 }
 
-// Help says what the workloads are.
+// Help describes the workloads.
 func (*benchCommand) Help() string {
-	return `read and write are of single rows, mixed is half of each, scan reads partitions of 1,000 rows, update writes one
-column of five, condition the same IF EXISTS. lookup reads ten rows by a storage-attached index, indexed writes to the
-table that has it, viewed to one that has a materialized view.`
+	return `Workloads:
+  read, write   single rows
+  mixed         half reads, half writes
+  scan          partitions of 1,000 rows
+  update        one of five columns
+  condition     one of five columns, with IF EXISTS
+  lookup        ten rows by a storage-attached index
+  indexed       writes to a table with a storage-attached index
+  viewed        writes to a table with a materialized view`
 }
 
-// Run loads the server and prints the report.
+// Run runs the load test and prints the report.
 func (c *benchCommand) Run(out io.Writer) error {
 	level, ok := dberr.ParseConsistency(c.Consistency)
 	if !ok {
@@ -69,14 +75,14 @@ func (c *benchCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, "The rows stay for --skip-load; DROP KEYSPACE "+bench.Keyspace+" removes them.")
+	fmt.Fprintln(os.Stderr, "The rows are kept for --skip-load. Use DROP KEYSPACE "+bench.Keyspace+" to delete them.")
 	if c.JSON {
 		err = json.NewEncoder(out).Encode(rep)
 	} else {
 		_, err = io.WriteString(out, rep.Text())
 	}
 	if err == nil && rep.Wrong > 0 {
-		err = fmt.Errorf("%d answers were wrong, the first: %s", rep.Wrong, rep.FirstWrong)
+		err = fmt.Errorf("%d responses were wrong; the first: %s", rep.Wrong, rep.FirstWrong)
 	}
 	return err
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/handbook"
 )
 
-// completionCommand holds the options of `ilion completion`.
+// completionCommand holds the arguments of `ilion completion`.
 type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"One of ${enum}"`
 }
 
-// Run prints the script that the shell is to read: source <(ilion completion bash).
+// Run prints a completion script, for use as: source <(ilion completion bash).
 func (c completionCommand) Run(ctx *kong.Context, out io.Writer) error {
 	return handbook.Completion(out, ctx.Model.Node, c.Shell)
 }
 
 type manCommand struct{}
 
-// Run prints the page of the manual: ilion man | man -l -.
+// Run prints the manual page, for use as: ilion man | man -l -.
 func (manCommand) Run(ctx *kong.Context, out io.Writer) error {
 	return handbook.Manual(out, ctx.Model.Node)
 }

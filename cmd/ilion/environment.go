@@ -61,14 +61,14 @@ type fromEnvironment struct{ option, variable, value string }
 
 // optionsFromEnvironment returns the options of the command that are set by environment variables.
 func optionsFromEnvironment(ctx *kong.Context) (out []fromEnvironment) {
-	var given []*kong.Flag
+	var planOptions []*kong.Flag
 	for _, p := range ctx.Path {
 		if p.Flag != nil {
-			given = append(given, p.Flag)
+			planOptions = append(planOptions, p.Flag)
 		}
 	}
 	for _, f := range ctx.Flags() {
-		if slices.Contains(given, f) {
+		if slices.Contains(planOptions, f) {
 			continue
 		}
 		for _, name := range f.Envs {

@@ -22,7 +22,7 @@ type importCommand struct {
 	Verify importVerifyCommand `cmd:"" help:"Compare both databases and repair differences"`
 }
 
-// importSource is the server that is imported from, and what of it is meant.
+// importSource holds the source and the selection of tables.
 type importSource struct {
 	From            []string `required:"" placeholder:"HOST:PORT,..." help:"Nodes of the source: Cassandra 4.0 to 5.0, or Ilion"`
 	FromUser        string   `env:"ILION_FROM_USER" help:"User name at the source"`
@@ -58,14 +58,14 @@ type importCopyCommand struct {
 	importSource
 }
 
-// Run copies.
+// Run copies the selected tables.
 func (c *importCopyCommand) Run(out io.Writer) error {
 	o, err := c.options(out)
 	if err != nil {
 		return err
 	}
 	if c.UntilEqual && !c.Follow {
-		return &usageError{"--until-equal goes with --follow"}
+		return &usageError{"--until-equal requires --follow"}
 	}
 	o.SchemaOnly, o.DataOnly, o.SkipRefused, o.DryRun = c.SchemaOnly, c.DataOnly, c.SkipRefused, c.DryRun
 	o.Roles = c.Roles
@@ -79,7 +79,7 @@ type importVerifyCommand struct {
 	importSource
 }
 
-// Run compares.
+// Run compares the selected tables.
 func (c *importVerifyCommand) Run(out io.Writer) error {
 	o, err := c.options(out)
 	if err != nil {
@@ -89,13 +89,13 @@ func (c *importVerifyCommand) Run(out io.Writer) error {
 	return c.run(o, out)
 }
 
-// options checks what copying and verifying have in common.
+// options validates the options that both commands share.
 func (c *importSource) options(out io.Writer) (migration.Options, error) {
 	o := migration.Options{RangeBytes: int64(c.RangeMB) << 20, Rate: c.Rate, ByteRate: c.RateMB * 1_000_000,
 		Checkpoint: c.Checkpoint, Errors: c.Errors, Restart: c.Restart, MaxErrors: c.MaxErrors, Progress: c.progress,
 		Out: out}
 	if c.RateMB < 0 || c.RangeMB < 1 || c.MaxErrors < -1 {
-		return o, &usageError{"--rate-mb is 0 or more, --range-mb 1 or more, --max-errors -1 or more"}
+		return o, &usageError{"option out of range: expected --rate-mb of at least 0, --range-mb of at least 1, and --max-errors of at least -1"}
 	}
 	var err error
 	if o.Target, err = c.client(); err != nil {
@@ -146,7 +146,7 @@ func (c *importSource) run(o migration.Options, out io.Writer) error {
 		fmt.Fprintf(out, "and %d more\n", n)
 	}
 	if rep.Tally.Refused > 0 {
-		fmt.Fprintf(os.Stderr, "ilion: the refused rows, and why, are in %s\n", o.Errors)
+		fmt.Fprintf(os.Stderr, "ilion: see %s for the rejected rows and their errors\n", o.Errors)
 	}
 	return err
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// bulkClient is how the tools that move rows reach a server.
+// bulkClient holds the connection options of the bulk tools.
 type bulkClient struct {
 	Addr        []string `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT,..." help:"Nodes to connect to (default ${default})"`
 	Connections int      `default:"8" help:"Number of connections (default ${default})"`
@@ -32,7 +32,7 @@ type bulkClient struct {
 	clientTLS
 }
 
-// client checks the options and makes of them what the tools take.
+// client validates the options and converts them.
 func (c *bulkClient) client() (bulk.Client, error) {
 	none := bulk.Client{}
 	level, ok := dberr.ParseConsistency(c.Consistency)
@@ -41,7 +41,7 @@ func (c *bulkClient) client() (bulk.Client, error) {
 	}
 	if c.Connections < 1 || c.Connections > 1024 || c.Inflight < 1 || c.Inflight > 32000 || c.Retries < 0 ||
 		c.Rate < 0 {
-		return none, &usageError{"--connections is 1 to 1024, --inflight 1 to 32000, --retries and --rate are 0 or more"}
+		return none, &usageError{"option out of range: expected --connections from 1 to 1024, --inflight from 1 to 32000, and --retries and --rate of at least 0"}
 	}
 	config, err := c.config()
 	if err == nil {
@@ -54,7 +54,7 @@ func (c *bulkClient) client() (bulk.Client, error) {
 		Connections: c.Connections, InFlight: c.Inflight, Retries: c.Retries, Consistency: level}, nil
 }
 
-// progress is what is shown of how far it is.
+// progress returns the writer for progress messages.
 func (c *bulkClient) progress() *bulk.Progress {
 	if c.NoProgress {
 		return &bulk.Progress{}
@@ -62,7 +62,7 @@ func (c *bulkClient) progress() *bulk.Progress {
 	return &bulk.Progress{Out: os.Stderr, Terminal: term.IsTerminal(int(os.Stderr.Fd()))}
 }
 
-// rowFormat is how rows stand in files.
+// rowFormat holds the options for the file format.
 type rowFormat struct {
 	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"File format: ${enum}; json has one object per line, cqlsh is the format of COPY TO (default ${default})"`
 	Delimiter string   `default:"," help:"Field delimiter of CSV; the word tab means a tab character (default ${default})"`
@@ -79,7 +79,7 @@ func (f *rowFormat) format() (bulk.Format, error) {
 			s = "\t"
 		}
 		if len(s) != 1 {
-			return 0 // which Dialect.Check refuses
+			return 0 // which Dialect.Check rejects
 		}
 		return s[0]
 	}
@@ -116,7 +116,7 @@ func (c *loadCommand) Run(out io.Writer) error {
 		return err
 	}
 	if c.TTL < 0 || c.Timestamp < 0 || c.MaxErrors < -1 {
-		return &usageError{"--ttl and --timestamp are 0 or more, --max-errors is -1 or more"}
+		return &usageError{"option out of range: expected --ttl and --timestamp of at least 0, and --max-errors of at least -1"}
 	}
 	for file, ending := range map[*string]string{&c.Errors: ".errors", &c.Checkpoint: ".checkpoint"} {
 		if *file == "" {
@@ -141,7 +141,7 @@ func (c *loadCommand) Run(out io.Writer) error {
 		}
 		fmt.Fprintf(out, " in %.1f s, %.0f rows/s\n", rep.Took.Seconds(), float64(rep.Rows)/rep.Took.Seconds())
 		if rep.Rejected > 0 {
-			fmt.Fprintf(os.Stderr, "ilion: the rejected rows, and why, are in %s\n", c.Errors)
+			fmt.Fprintf(os.Stderr, "ilion: see %s for the rejected rows and their errors\n", c.Errors)
 		}
 	}
 	if err == nil && rep.Rejected > 0 {
@@ -150,7 +150,7 @@ func (c *loadCommand) Run(out io.Writer) error {
 	return err
 }
 
-// bulkTarget reads what load and unload have in common.
+// bulkTarget validates the options that load and unload share.
 func bulkTarget(table string, c *bulkClient, f *rowFormat) (bulk.Name, bulk.Client, bulk.Format, error) {
 	client, err := c.client()
 	if err != nil {
@@ -178,20 +178,20 @@ type unloadCommand struct {
 	bulkClient
 }
 
-// Run unloads a table or a query.
+// Run exports a table or the result of a query.
 func (c *unloadCommand) Run(out io.Writer) error {
 	if (c.Table == "-") != (c.Query != "") {
-		return &usageError{"give KEYSPACE.TABLE, or - and --query"}
+		return &usageError{"missing source: specify KEYSPACE.TABLE, or - with --query"}
 	}
 	if c.Format == "cqlsh" {
-		return &usageError{"cqlsh is a format to load: unload csv with --escape '\\', which its COPY FROM reads"}
+		return &usageError{"format cqlsh is supported for load only. To export for COPY FROM, use csv with --escape '\\'"}
 	}
 	name, client, format, err := bulkTarget(strings.TrimPrefix(c.Table, "-"), &c.bulkClient, &c.rowFormat)
 	if err != nil {
 		return err
 	}
 	if c.Ranges < 1 || c.Ranges > 65536 {
-		return &usageError{"--ranges is 1 to 65536"}
+		return &usageError{"invalid --ranges: expected a number from 1 to 65536"}
 	}
 	compression := bulk.Compression(c.Compression)
 	if compression == "" {
@@ -203,9 +203,9 @@ func (c *unloadCommand) Run(out io.Writer) error {
 		Stdout: out, Format: format, Compression: compression, Columns: c.Columns, Ranges: c.Ranges, Rate: c.Rate,
 		Restart: c.Restart, Progress: c.progress(), Notice: os.Stderr})
 	if rep != nil {
-		fmt.Fprintf(os.Stderr, "%d rows unloaded in %.1f s", rep.Rows, rep.Took.Seconds())
+		fmt.Fprintf(os.Stderr, "%d rows exported in %.1f s", rep.Rows, rep.Took.Seconds())
 		if rep.Skipped > 0 {
-			fmt.Fprintf(os.Stderr, ", %d token ranges had been unloaded before", rep.Skipped)
+			fmt.Fprintf(os.Stderr, ", %d token ranges were already exported", rep.Skipped)
 		}
 		fmt.Fprintln(os.Stderr)
 	}

@@ -73,7 +73,7 @@ var groups = []kong.Group{
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is main without the process: it returns the exit code.
+// run runs a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	var cli commands
 	exited := -1
@@ -109,7 +109,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx.BindTo(stdout, (*io.Writer)(nil))
 	if err := ctx.Run(); err != nil {
-		fmt.Fprintf(stderr, "ilion: %s\n", lines(err.Error())) // it may quote names from files and servers
+		fmt.Fprintf(stderr, "ilion: %s\n", lines(err.Error())) // the error may contain names from files and servers
 		if usage := (*usageError)(nil); errors.As(err, &usage) {
 			return exitUsage
 		}
@@ -118,7 +118,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// usageError is a mistake in the command line that only shows after it was parsed.
+// usageError is an error in the command line that is detected after parsing.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }

@@ -18,12 +18,12 @@ import (
 )
 
 type partitionListCommand struct {
-	door
-	watched
+	adminClient
+	refreshOptions
 	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to show (default: all user tables)"`
 }
 
-// Run lists physical partitions as one node sees them.
+// Run lists the physical partitions that one node knows.
 func (c *partitionListCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		tables, err := c.tables(ctx)
@@ -44,7 +44,7 @@ func (c *partitionListCommand) tables(ctx context.Context) ([]admin.TableStatus,
 		}
 	}
 	if len(tables) == 0 && c.Table != "" {
-		return nil, fmt.Errorf("there is no table %s: give its keyspace, too, as in ks.table", c.Table)
+		return nil, fmt.Errorf("table %s does not exist. Use KEYSPACE.TABLE", c.Table)
 	}
 	return tables, nil
 }
@@ -56,48 +56,48 @@ func printPartitions(out io.Writer, tables []admin.TableStatus) {
 		t := &tables[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			w.row(t.Name, p.ID, p.Span, size(p.DiskBytes), p.LogicalPartitions, shortOr(p.Leader, "-"),
+			w.row(t.Name, p.ID, p.Span, size(p.DiskBytes), p.LogicalPartitions, shortID(p.Leader, "-"),
 				max(1, len(p.Replicas)), stateOf(p))
 		}
 	}
 }
 
-// stateOf says what is going on with a physical partition.
+// stateOf describes the state of a physical partition.
 func stateOf(p *admin.PartitionStatus) string {
 	switch {
 	case p.SplitRecalled:
-		return fmt.Sprintf("split at %s is taken back", p.SplitsAt)
+		return fmt.Sprintf("cancels split at %s", p.SplitsAt)
 	case p.SplitsOff != 0:
-		return fmt.Sprintf("splits at %s, becomes %d (%s)", p.SplitsAt, p.SplitsOff, p.SplitCause)
+		return fmt.Sprintf("splits at %s into %d (%s)", p.SplitsAt, p.SplitsOff, p.SplitCause)
 	case p.MergesInto == p.ID && p.ID != 0:
-		return fmt.Sprintf("takes %d (%s)", p.MergesWith, p.MergeStage)
+		return fmt.Sprintf("merges with %d (%s)", p.MergesWith, p.MergeStage)
 	case p.MergesInto != 0:
 		return fmt.Sprintf("merges into %d (%s)", p.MergesInto, p.MergeStage)
 	case p.Stuck != "":
-		return "not split: " + p.Stuck
+		return "cannot split: " + p.Stuck
 	case p.Hot != "":
-		return fmt.Sprintf("hot key: %s has %.0f %% of %.0f RU/s", p.Hot, 100*p.HotShare, p.Load)
+		return fmt.Sprintf("hot key: %s uses %.0f %% of %.0f RU/s", p.Hot, 100*p.HotShare, p.Load)
 	case len(p.Wanted) > 0:
-		return heldOn(p)
+		return pinnedText(p)
 	case p.Parent != 0:
 		return fmt.Sprintf("split off from %d", p.Parent)
 	}
 	return "-"
 }
 
-// heldOn says where an order has the replicas of a partition, and whether they are there.
-func heldOn(p *admin.PartitionStatus) string {
+// pinnedText describes the placement that an operator requested for a partition, and whether it is complete.
+func pinnedText(p *admin.PartitionStatus) string {
 	for _, node := range p.Wanted {
 		if !slices.ContainsFunc(p.Replicas, func(r admin.ReplicaStatus) bool {
 			return r.Node == node && r.State == "voter"
 		}) {
-			return "moves to " + shortOr(node, "-")
+			return "moves to " + shortID(node, "-")
 		}
 	}
-	return "held until " + p.HeldUntil
+	return "pinned until " + p.HeldUntil
 }
 
-func shortOr(id, none string) string {
+func shortID(id, none string) string {
 	if id == "" {
 		return none
 	}
@@ -116,7 +116,7 @@ type partitionCommand struct {
 }
 
 type partitionSplitCommand struct {
-	door
+	adminClient
 	Table  string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table"`
 	ID     uint64 `arg:"" placeholder:"ID" help:"Partition ID from ilion partition list"`
 	At     string `name:"at" placeholder:"TOKEN" help:"First token of the new partition (default: the middle of the rows)"`
@@ -125,7 +125,7 @@ type partitionSplitCommand struct {
 	Now    bool   `name:"now" help:"Skip the cool-down of one minute after a split"`
 }
 
-// Run has a physical partition split.
+// Run splits a physical partition.
 func (c *partitionSplitCommand) Run(out io.Writer) error {
 	q := url.Values{"table": {c.Table}, "partition": {strconv.FormatUint(c.ID, 10)}}
 	if c.At != "" {
@@ -136,7 +136,7 @@ func (c *partitionSplitCommand) Run(out io.Writer) error {
 			q.Set(name, "true")
 		}
 	}
-	body, err := c.ask(http.MethodPost, "/partition/split?"+q.Encode())
+	body, err := c.request(http.MethodPost, "/partition/split?"+q.Encode())
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *partitionSplitCommand) Run(out io.Writer) error {
 }
 
 type partitionMergeCommand struct {
-	door
+	adminClient
 	Table  string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table"`
 	ID     uint64 `arg:"" placeholder:"ID" help:"Partition ID from ilion partition list"`
 	With   uint64 `arg:"" placeholder:"ID" help:"ID of the adjacent partition"`
@@ -154,7 +154,7 @@ type partitionMergeCommand struct {
 	Now    bool   `name:"now" help:"Skip the cool-down of one minute after a split or merge"`
 }
 
-// Run has two physical partitions merged.
+// Run merges two physical partitions.
 func (c *partitionMergeCommand) Run(out io.Writer) error {
 	q := url.Values{"table": {c.Table}, "partition": {strconv.FormatUint(c.ID, 10)},
 		"with": {strconv.FormatUint(c.With, 10)}}
@@ -163,7 +163,7 @@ func (c *partitionMergeCommand) Run(out io.Writer) error {
 			q.Set(name, "true")
 		}
 	}
-	body, err := c.ask(http.MethodPost, "/partition/merge?"+q.Encode())
+	body, err := c.request(http.MethodPost, "/partition/merge?"+q.Encode())
 	if err != nil {
 		return err
 	}
@@ -172,15 +172,15 @@ func (c *partitionMergeCommand) Run(out io.Writer) error {
 }
 
 type partitionCancelCommand struct {
-	door
+	adminClient
 	Table string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table"`
 	ID    uint64 `arg:"" placeholder:"ID" help:"Partition ID from ilion partition list"`
 }
 
-// Run takes back what was ordered of a physical partition.
+// Run cancels the pending operation of a physical partition.
 func (c *partitionCancelCommand) Run(out io.Writer) error {
 	q := url.Values{"table": {c.Table}, "partition": {strconv.FormatUint(c.ID, 10)}}
-	body, err := c.ask(http.MethodPost, "/partition/cancel?"+q.Encode())
+	body, err := c.request(http.MethodPost, "/partition/cancel?"+q.Encode())
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (c *partitionCancelCommand) Run(out io.Writer) error {
 }
 
 type partitionMoveCommand struct {
-	door
+	adminClient
 	Table  string        `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table"`
 	ID     uint64        `arg:"" placeholder:"ID" help:"Partition ID from ilion partition list"`
 	From   string        `name:"from" required:"" placeholder:"NODE" help:"Node ID of the replica, from ilion status"`
@@ -199,7 +199,7 @@ type partitionMoveCommand struct {
 	Wait   bool          `name:"wait" help:"Wait until the operation completes"`
 }
 
-// Run has a replica moved.
+// Run moves a replica.
 func (c *partitionMoveCommand) Run(out io.Writer) error {
 	q := url.Values{
 		"table": {c.Table}, "partition": {strconv.FormatUint(c.ID, 10)}, "from": {c.From}, "to": {c.To},
@@ -210,7 +210,7 @@ func (c *partitionMoveCommand) Run(out io.Writer) error {
 			q.Set(name, "true")
 		}
 	}
-	body, err := c.ask(http.MethodPost, "/partition/move?"+q.Encode())
+	body, err := c.request(http.MethodPost, "/partition/move?"+q.Encode())
 	if err != nil {
 		return err
 	}

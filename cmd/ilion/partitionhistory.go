@@ -14,12 +14,12 @@ import (
 )
 
 type partitionHistoryCommand struct {
-	door
-	watched
+	adminClient
+	refreshOptions
 	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to show (default: all tables)"`
 }
 
-// Run prints what was done to physical partitions, the newest last.
+// Run prints the completed operations on physical partitions, oldest first.
 func (c *partitionHistoryCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		changes, err := c.changes(ctx)
@@ -46,7 +46,7 @@ func (c *partitionHistoryCommand) changes(ctx context.Context) ([]admin.ChangeSt
 	return changes, nil
 }
 
-// checkTable returns an error if there is no such table now, and none in the history.
+// checkTable returns an error if the table neither exists nor appears in the history.
 func (c *partitionHistoryCommand) checkTable(ctx context.Context, all []admin.ChangeStatus) error {
 	if slices.ContainsFunc(all, func(ch admin.ChangeStatus) bool { return ch.Table == c.Table }) {
 		return nil
@@ -57,9 +57,9 @@ func (c *partitionHistoryCommand) checkTable(ctx context.Context, all []admin.Ch
 	}
 	hint := ""
 	if _, err := time.ParseDuration(c.Table); err == nil {
-		hint = fmt.Sprintf("; a time to --watch is given as --watch=%s", c.Table)
+		hint = fmt.Sprintf(". To set the refresh interval, use --watch=%s", c.Table)
 	}
-	return fmt.Errorf("there is no table %s: give KEYSPACE.TABLE%s", c.Table, hint)
+	return fmt.Errorf("table %s does not exist. Use KEYSPACE.TABLE%s", c.Table, hint)
 }
 
 func printHistory(out io.Writer, changes []admin.ChangeStatus) {
@@ -72,16 +72,16 @@ func printHistory(out io.Writer, changes []admin.ChangeStatus) {
 	}
 }
 
-// printChanges says what is under way.
+// printChanges prints the operations in progress.
 func printChanges(out io.Writer, changes []admin.ChangeStatus) {
 	for i := range changes {
 		c := &changes[i]
-		fmt.Fprintf(out, "Under way for %v: %s of %s (%s)\n", (time.Duration(c.Millis) * time.Millisecond).
+		fmt.Fprintf(out, "In progress for %v: %s of %s (%s)\n", (time.Duration(c.Millis) * time.Millisecond).
 			Round(time.Second), changeText(c), c.Table, c.Cause)
 	}
 }
 
-// changeText is a change in words.
+// changeText describes an operation.
 func changeText(c *admin.ChangeStatus) string {
 	of := fmt.Sprintf(" of %d", c.Partition)
 	if c.Partition == uint64(topology.MetaPartition) {
@@ -89,15 +89,15 @@ func changeText(c *admin.ChangeStatus) string {
 	}
 	switch {
 	case c.Kind == "split":
-		return fmt.Sprintf("split of %d: %d splits off", c.Partition, c.Other)
+		return fmt.Sprintf("split of %d into %d", c.Partition, c.Other)
 	case c.Kind == "merge":
 		return fmt.Sprintf("merge of %d into %d", c.Other, c.Partition)
 	case c.From == "":
-		return fmt.Sprintf("new replica%s on %s", of, shortOr(c.To, "?"))
+		return fmt.Sprintf("new replica%s on %s", of, shortID(c.To, "?"))
 	case c.To == "":
-		return fmt.Sprintf("end of the replica%s on %s", of, shortOr(c.From, "?"))
+		return fmt.Sprintf("removal of the replica%s on %s", of, shortID(c.From, "?"))
 	}
-	return fmt.Sprintf("move%s from %s to %s", of, shortOr(c.From, "?"), shortOr(c.To, "?"))
+	return fmt.Sprintf("move%s from %s to %s", of, shortID(c.From, "?"), shortID(c.To, "?"))
 }
 
 func sizeOr(b uint64, none string) string {

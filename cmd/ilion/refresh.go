@@ -20,47 +20,48 @@ import (
 	"golang.org/x/term"
 )
 
-// watched are the options of commands that show something: once, or again and again until Ctrl-C.
-type watched struct {
-	JSON  bool  `name:"json" help:"Print JSON; with --watch, one document per line"`
-	Watch pause `name:"watch" placeholder:"TIME" help:"Refresh until Ctrl-C, every 2s or every --watch=TIME"`
+// refreshOptions are the options of commands that print a report, either once or repeatedly until Ctrl-C.
+type refreshOptions struct {
+	JSON  bool            `name:"json" help:"Print JSON; with --watch, one document per line"`
+	Watch refreshInterval `name:"watch" placeholder:"TIME" help:"Refresh until Ctrl-C, every 2s or every --watch=TIME"`
 }
 
-// pause is the time between two looks; 0: there is one look alone. The flag takes a value behind an equal sign only.
-type pause time.Duration
+// refreshInterval is the time between two reports; 0 means that there is one report. The flag takes a value only after
+// an equal sign.
+type refreshInterval time.Duration
 
 const (
-	pauseUsual pause = pause(2 * time.Second)
-	// pauseMin is the shortest: a look may ask all nodes.
-	pauseMin = 200 * time.Millisecond
+	refreshDefault refreshInterval = refreshInterval(2 * time.Second)
+	// refreshMin is the shortest interval: a report may send requests to all nodes.
+	refreshMin = 200 * time.Millisecond
 )
 
 // IsBool implements kong.BoolMapperValue: --watch needs no value.
-func (*pause) IsBool() bool { return true }
+func (*refreshInterval) IsBool() bool { return true }
 
 // Decode reads the value of --watch.
-func (p *pause) Decode(ctx *kong.DecodeContext) error {
+func (p *refreshInterval) Decode(ctx *kong.DecodeContext) error {
 	if ctx.Scan.Peek().Type != kong.FlagValueToken {
-		*p = pauseUsual
+		*p = refreshDefault
 		return nil
 	}
 	text := fmt.Sprint(ctx.Scan.Pop().Value)
 	d, err := time.ParseDuration(text)
-	if err != nil || d < pauseMin {
-		return fmt.Errorf("%q is no time between two looks: give one like 5s, of %v or more", text, pauseMin)
+	if err != nil || d < refreshMin {
+		return fmt.Errorf("invalid interval %q: expected a duration such as 5s, at least %v", text, refreshMin)
 	}
-	*p = pause(d)
+	*p = refreshInterval(d)
 	return nil
 }
 
-// look is what a command asks for, each time anew: a document, and how it is written for people.
-type look func(ctx context.Context) (document any, text func(io.Writer), err error)
+// fetcher fetches a report: the document for JSON output, and a function that prints it as text.
+type fetcher func(ctx context.Context) (document any, text func(io.Writer), err error)
 
-// show prints what a command asks for: as text, of which a screen shows as much as it has room for, or as JSON.
-func (w watched) show(out io.Writer, ask look) error {
+// show prints a report once or repeatedly, as text or JSON. On a terminal, repeated reports are cut to the screen.
+func (w refreshOptions) show(out io.Writer, request fetcher) error {
 	ctx := context.Background()
 	if w.Watch == 0 {
-		return w.once(ctx, out, ask)
+		return w.once(ctx, out, request)
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -72,12 +73,12 @@ func (w watched) show(out io.Writer, ask look) error {
 		defer func() { _, _ = io.WriteString(out, leaveScreen) }()
 	}
 	for first := true; ; first = false {
-		text, err := w.rendered(ctx, ask)
+		text, err := w.rendered(ctx, request)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && first:
-			return err // a mistake, or nobody is there
+			return err // a usage error, or the node is not reachable
 		case err != nil:
 			text = w.failed(err)
 		}
@@ -100,17 +101,17 @@ func (w watched) show(out io.Writer, ask look) error {
 	}
 }
 
-// failed says that a look failed, where the one before did not.
-func (w watched) failed(err error) []byte {
+// failed returns the output for a report that failed after an earlier one succeeded.
+func (w refreshOptions) failed(err error) []byte {
 	if !w.JSON {
 		return []byte(printable(err.Error()) + "\n")
 	}
 	line, _ := json.Marshal(map[string]string{"error": err.Error()})
-	return append(harmless(line), '\n')
+	return append(escapeJSON(line), '\n')
 }
 
-func (w watched) once(ctx context.Context, out io.Writer, ask look) error {
-	text, err := w.rendered(ctx, ask)
+func (w refreshOptions) once(ctx context.Context, out io.Writer, request fetcher) error {
+	text, err := w.rendered(ctx, request)
 	if err != nil {
 		return err
 	}
@@ -118,9 +119,9 @@ func (w watched) once(ctx context.Context, out io.Writer, ask look) error {
 	return err
 }
 
-// rendered is one look as it is printed.
-func (w watched) rendered(ctx context.Context, ask look) ([]byte, error) {
-	document, text, err := ask(ctx)
+// rendered returns the output of one report.
+func (w refreshOptions) rendered(ctx context.Context, request fetcher) ([]byte, error) {
+	document, text, err := request(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,22 +135,22 @@ func (w watched) rendered(ctx context.Context, ask look) ([]byte, error) {
 		enc.SetIndent("", "  ")
 	}
 	err = enc.Encode(document)
-	return harmless(b.Bytes()), err
+	return escapeJSON(b.Bytes()), err
 }
 
-// harmless escapes what a terminal could obey in a JSON document, and what JSON leaves as it is.
-func harmless(document []byte) []byte {
-	return []byte(escaped(string(document)))
+// escapeJSON escapes the characters of a JSON document that a terminal could interpret and that JSON does not escape.
+func escapeJSON(document []byte) []byte {
+	return []byte(escapeControl(string(document)))
 }
 
-func escaped(s string) string {
-	if strings.IndexFunc(s, obeyed) < 0 {
+func escapeControl(s string) string {
+	if strings.IndexFunc(s, isControl) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case !obeyed(r):
+		case !isControl(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			b.WriteString("\ufffd")
@@ -160,27 +161,27 @@ func escaped(s string) string {
 	return b.String()
 }
 
-// obeyed reports whether a terminal may do something else for a rune than show it.
-func obeyed(r rune) bool {
+// isControl reports whether a terminal may interpret a rune instead of displaying it.
+func isControl(r rune) bool {
 	return r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
 }
 
-// lines is a text without control characters but the ends of its lines.
+// lines replaces all control characters of a text except line feeds.
 func lines(text string) string {
 	return strings.Map(func(r rune) rune {
-		if obeyed(r) {
+		if isControl(r) {
 			return '?'
 		}
 		return r
 	}, text)
 }
 
-// printable is a text on one line, without control characters: names are what clients wrote, and a terminal would obey
-// them.
+// printable returns a text on one line without control characters. Names come from clients, and a terminal would
+// interpret control characters in them.
 func printable(line string) string { return strings.ReplaceAll(lines(line), "\n", "?") }
 
-// redraw writes a text over what is on the screen, in one piece and without clearing it first, so that nothing
-// flickers.
+// redraw overwrites the screen with a text. It uses a single write and does not clear the screen first, which avoids
+// flicker.
 func redraw(screen *os.File, text []byte) error {
 	width, height, err := term.GetSize(int(screen.Fd()))
 	if err != nil {
@@ -198,7 +199,7 @@ func drawLines(screen io.Writer, list []string, width, height int) error {
 	return err
 }
 
-// table writes rows below a head, of which no cell leaves its column whatever is in it.
+// table prints rows in aligned columns below a heading. Control characters in cells are replaced.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(out io.Writer, head ...string) table {
@@ -207,7 +208,7 @@ func newTable(out io.Writer, head ...string) table {
 	return t
 }
 
-// row adds a row. An empty cell is a dash.
+// row adds a row. An empty cell is printed as a dash.
 func (t table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
@@ -218,11 +219,11 @@ func (t table) row(cells ...any) {
 	fmt.Fprintln(t.w, strings.Join(texts, "\t"))
 }
 
-func (t table) end() { _ = t.w.Flush() } // a buffer takes everything
+func (t table) end() { _ = t.w.Flush() } // writes to a buffer do not fail
 
-// silences says which nodes did not answer.
-func silences(out io.Writer, silent []string) {
+// printUnreachable lists the nodes that did not respond.
+func printUnreachable(out io.Writer, silent []string) {
 	for _, node := range silent {
-		fmt.Fprintf(out, "No answer from node %s: what it knows is missing.\n", printable(node))
+		fmt.Fprintf(out, "Node %s did not respond; its data is missing.\n", printable(node))
 	}
 }

@@ -27,7 +27,7 @@ const hostile = "a\nb\tc\x1b]0;x\x07\x1b[2J\u009b2J\u202ed\u2028e\x7f\xffz"
 func shownTo(t *testing.T, asJSON bool, document any, text func(io.Writer)) string {
 	t.Helper()
 	var out bytes.Buffer
-	w := watched{JSON: asJSON}
+	w := refreshOptions{JSON: asJSON}
 	err := w.show(&out, func(context.Context) (any, func(io.Writer), error) { return document, text, nil })
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestWatch(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		n := 0
 		out := &endsAfter{lines: 3}
-		w := watched{JSON: asJSON, Watch: 1}
+		w := refreshOptions{JSON: asJSON, Watch: 1}
 		err := w.show(out, func(context.Context) (any, func(io.Writer), error) {
 			if n++; n == 2 {
 				return nil, nil, errors.New("nobody\x1b is there")
@@ -114,7 +114,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	failed := errors.New("failed")
-	if err := (watched{Watch: 1}).show(io.Discard, func(context.Context) (any, func(io.Writer), error) {
+	if err := (refreshOptions{Watch: 1}).show(io.Discard, func(context.Context) (any, func(io.Writer), error) {
 		return nil, nil, failed
 	}); !errors.Is(err, failed) {
 		t.Errorf("a first look that failed: %v", err)

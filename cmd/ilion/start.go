@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/node"
 )
 
-// startCommand holds the options of `ilion start`. A nil pointer means: not given, so the configuration file or the
-// default counts.
+// startCommand holds the options of `ilion start`. A nil pointer means that the option was not given: the value of the
+// configuration file or the default applies.
 type startCommand struct {
 	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)"`
 	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)"`
@@ -39,7 +39,7 @@ type startCommand struct {
 	LogLevel       string   `enum:"debug,info,warn,error" default:"info" help:"Minimum log level: ${enum} (default ${default})"`
 }
 
-// defaultREST is where a node serves containers that was told nothing, unless somebody else is there.
+// defaultREST is the default REST address. A node starts without REST if this address is in use.
 const defaultREST = "127.0.0.1:8081"
 
 func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
@@ -65,7 +65,7 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 		o.REST.Address, o.REST.Optional = defaultREST, true
 	}
 	if o.Data == "" {
-		return o, &usageError{"the data directory has no name: give --data DIR"}
+		return o, &usageError{"invalid --data: the directory name is empty"}
 	}
 	if c.Bootstrap || len(c.Join) > 0 {
 		o.Cluster.Bootstrap, o.Cluster.Join = c.Bootstrap, c.Join
@@ -75,8 +75,8 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 	return o, nil
 }
 
-// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process at once. SIGHUP has it read
-// its certificates again.
+// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process immediately. SIGHUP reloads the
+// certificates.
 func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 	if err := checkEnvironment(line); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 	defer signal.Stop(hangups)
 	n, err := node.Start(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // told to stop before it was ready
+		return nil // stopped before it was ready
 	}
 	if err != nil {
 		return err
@@ -112,9 +112,9 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 			return n.Close()
 		case <-n.Failed():
 			err := n.Err()
-			_ = n.Close() // the failure is what the operator must see, not what closing a failed node says
+			_ = n.Close() // the operator must see the failure instead of errors from closing a failed node
 			if errors.Is(err, node.ErrLeft) {
-				fmt.Fprintln(out, "Ilion ends: "+err.Error())
+				fmt.Fprintln(out, "Ilion stopped: "+err.Error())
 				return nil
 			}
 			return err

@@ -14,14 +14,14 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bucket"
 )
 
-// place is how a place for backups is reached.
-type place struct {
-	KeyFile string `name:"key-file" env:"ILION_BACKUP_KEY_FILE" placeholder:"FILE" help:"Encryption key of the repository (see ilion backup key)"`
-	S3      server `embed:"" prefix:"s3-"`
+// storageURL holds the options for access to a backup repository.
+type storageURL struct {
+	KeyFile string    `name:"key-file" env:"ILION_BACKUP_KEY_FILE" placeholder:"FILE" help:"Encryption key of the repository (see ilion backup key)"`
+	S3      s3Options `embed:"" prefix:"s3-"`
 }
 
-// server is where buckets are.
-type server struct {
+// s3Options holds the options for access to S3.
+type s3Options struct {
 	Endpoint    string `env:"AWS_ENDPOINT_URL_S3,AWS_ENDPOINT_URL" placeholder:"URL" help:"S3 endpoint (default: AWS)"`
 	Region      string `env:"AWS_REGION,AWS_DEFAULT_REGION" default:"us-east-1" help:"Region of the bucket (default ${default})"`
 	Style       string `env:"ILION_S3_STYLE" placeholder:"path|host" help:"Position of the bucket name in URLs (default: host for AWS, otherwise path)"`
@@ -30,8 +30,8 @@ type server struct {
 	CA          string `name:"ca" env:"AWS_CA_BUNDLE" placeholder:"FILE" help:"Certificate authority of the server, in PEM format (default: the system's authorities)"`
 }
 
-// open opens the place of a name.
-func (p *place) open(ctx context.Context, name string, create bool) (backup.Target, error) {
+// open opens the repository at a directory or URL.
+func (p *storageURL) open(ctx context.Context, name string, create bool) (backup.Target, error) {
 	at := backup.Place{Name: name, Bucket: bucket.Options{Endpoint: p.S3.Endpoint, Region: p.S3.Region,
 		Style: p.S3.Style, Credentials: p.S3.credentials}}
 	var err error
@@ -47,14 +47,14 @@ func (p *place) open(ctx context.Context, name string, create bool) (backup.Targ
 		}
 		at.Bucket.Roots = x509.NewCertPool()
 		if !at.Bucket.Roots.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s holds no certificate", p.S3.CA)
+			return nil, fmt.Errorf("cannot use %s as a certificate authority: it contains no certificate", p.S3.CA)
 		}
 	}
 	return at.Open(ctx, create)
 }
 
-// credentials are those of the environment, or else of the file.
-func (s *server) credentials() (bucket.Credentials, error) {
+// credentials returns the credentials of the environment, or those of the credentials file.
+func (s *s3Options) credentials() (bucket.Credentials, error) {
 	if c, ok, err := bucket.FromEnvironment(os.Getenv); ok || err != nil {
 		return c, err
 	}
@@ -73,13 +73,13 @@ type backupKeyCommand struct {
 	File string `arg:"" placeholder:"FILE" help:"File to create, readable by its owner only"`
 }
 
-// Run makes a key.
+// Run generates an encryption key.
 func (c *backupKeyCommand) Run(out io.Writer) error {
 	key, err := backup.MakeKey(c.File)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s holds a key with the fingerprint %s: keep a copy where the backups are not; what it has "+
-		"encrypted nobody can read without it\n", c.File, key.Fingerprint())
+	_, err = fmt.Fprintf(out, "Key with fingerprint %[2]s written to %[1]s. Keep a copy outside of the repository: without "+
+		"the key, encrypted backups cannot be read.\n", c.File, key.Fingerprint())
 	return err
 }

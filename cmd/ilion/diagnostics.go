@@ -19,12 +19,12 @@ import (
 )
 
 type ringCommand struct {
-	door
-	watched
+	adminClient
+	refreshOptions
 	Tokens bool `name:"tokens" help:"Also list every token"`
 }
 
-// Run prints the ring.
+// Run prints the token ring.
 func (c *ringCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		nodes := []catalog.RingNode{}
@@ -37,44 +37,44 @@ func printRing(out io.Writer, nodes []catalog.RingNode, tokens bool) {
 	w := newTable(out, "NODE", "STATE", "CQL", "REGION", "ZONE", "TOKENS", "SHARE", "REPLICAS", "LEADING", "DATA")
 	for i := range nodes {
 		n := &nodes[i]
-		w.row(shortOr(n.Node, "-"), n.State, n.Address, n.Region, n.Zone, len(n.Tokens),
+		w.row(shortID(n.Node, "-"), n.State, n.Address, n.Region, n.Zone, len(n.Tokens),
 			fmt.Sprintf("%.1f %%", 100*n.Share), n.Replicas, n.Leading, size(n.DiskBytes))
 	}
 	w.end()
 	if !tokens {
 		return
 	}
-	type place struct {
+	type storageURL struct {
 		token int64
 		node  *catalog.RingNode
 	}
-	var ring []place
+	var ring []storageURL
 	for i := range nodes {
 		for _, t := range nodes[i].Tokens {
-			ring = append(ring, place{t, &nodes[i]})
+			ring = append(ring, storageURL{t, &nodes[i]})
 		}
 	}
-	slices.SortFunc(ring, func(a, b place) int { return cmp.Compare(a.token, b.token) })
+	slices.SortFunc(ring, func(a, b storageURL) int { return cmp.Compare(a.token, b.token) })
 	fmt.Fprintln(out)
 	w = newTable(out, "TOKEN", "NODE", "CQL", "ZONE")
 	for _, p := range ring {
-		w.row(p.token, shortOr(p.node.Node, "-"), p.node.Address, p.node.Zone)
+		w.row(p.token, shortID(p.node.Node, "-"), p.node.Address, p.node.Zone)
 	}
 	w.end()
 }
 
 type endpointsCommand struct {
-	door
-	watched
+	adminClient
+	refreshOptions
 	Keyspace string   `arg:"" help:"Keyspace"`
 	Table    string   `arg:"" help:"Table or container"`
 	Key      []string `arg:"" help:"Partition key values: CQL literals or plain text for a table, JSON or plain text for a container"`
 }
 
-// keyInPath is how long a question may be that is asked in the path.
+// keyInPath is the maximum length of a query in the URL, in bytes. A longer query is sent as the body of a POST.
 const keyInPath = 4 << 10
 
-// Run prints where a logical partition is.
+// Run prints the replicas of a logical partition.
 func (c *endpointsCommand) Run(out io.Writer) error {
 	q := url.Values{"keyspace": {c.Keyspace}, "table": {c.Table}, "key": c.Key}.Encode()
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
@@ -82,13 +82,13 @@ func (c *endpointsCommand) Run(out io.Writer) error {
 		if len(q) > keyInPath {
 			method, path, body = http.MethodPost, "/endpoints", []byte(q)
 		}
-		answer, err := c.askWith(ctx, method, path, body)
+		answer, err := c.requestWith(ctx, method, path, body)
 		if err != nil {
 			return nil, nil, err
 		}
 		e := new(catalog.Endpoints)
 		if json.Unmarshal(answer, e) != nil {
-			return nil, nil, c.notOfNode()
+			return nil, nil, c.notANode()
 		}
 		return e, func(out io.Writer) { printEndpoints(out, e) }, nil
 	})
@@ -105,7 +105,7 @@ func printEndpoints(out io.Writer, e *catalog.Endpoints) {
 		if r.Node == e.Leader {
 			state = "leader"
 		}
-		w.row(shortOr(r.Node, "-"), r.Address, r.Internal, r.Region, r.Zone, state,
+		w.row(shortID(r.Node, "-"), r.Address, r.Internal, r.Region, r.Zone, state,
 			map[bool]string{true: "up", false: "down"}[r.Up])
 	}
 }
@@ -116,15 +116,15 @@ type sessionsCommand struct {
 }
 
 type sessionsListCommand struct {
-	door
-	watched
+	adminClient
+	refreshOptions
 	Limit int `name:"limit" default:"100" help:"Maximum number of connections to show, up to 5000 (default ${default})"`
 }
 
-// Run prints the connections of clients.
+// Run prints the client connections.
 func (c *sessionsListCommand) Run(out io.Writer) error {
 	if c.Limit < 1 {
-		return &usageError{fmt.Sprintf("--limit %d: give 1 or more", c.Limit)}
+		return &usageError{fmt.Sprintf("invalid --limit %d: expected 1 or more", c.Limit)}
 	}
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		s := new(catalog.Sessions)
@@ -134,8 +134,8 @@ func (c *sessionsListCommand) Run(out io.Writer) error {
 }
 
 func printSessions(out io.Writer, s *catalog.Sessions, now time.Time) {
-	w := newTable(out, "ID", "CLIENT", "USER", "DRIVER", "PROTOCOL", "TLS", "KEYSPACE", "UNDER WAY", "REQUESTS", "FOR",
-		"STATEMENT UNDER WAY LONGEST")
+	w := newTable(out, "ID", "CLIENT", "USER", "DRIVER", "PROTOCOL", "TLS", "KEYSPACE", "IN FLIGHT", "REQUESTS", "AGE",
+		"LONGEST RUNNING STATEMENT")
 	for i := range s.Sessions {
 		c := &s.Sessions[i]
 		doing := c.Statement
@@ -152,13 +152,13 @@ func printSessions(out io.Writer, s *catalog.Sessions, now time.Time) {
 	w.end()
 	fmt.Fprintf(out, "\n%d connections", s.Connections)
 	if len(s.Sessions) < s.Connections {
-		fmt.Fprintf(out, ", of which the %d that have most to do are shown", len(s.Sessions))
+		fmt.Fprintf(out, "; showing the %d busiest", len(s.Sessions))
 	}
 	fmt.Fprintln(out)
-	silences(out, s.Silent)
+	printUnreachable(out, s.Silent)
 }
 
-// millis is a time in milliseconds in words.
+// millis converts milliseconds to a rounded duration.
 func millis(ms float64) time.Duration {
 	d := time.Duration(ms * float64(time.Millisecond))
 	if d < time.Second {
@@ -168,13 +168,13 @@ func millis(ms float64) time.Duration {
 }
 
 type sessionsCancelCommand struct {
-	door
+	adminClient
 	ID string `arg:"" placeholder:"ID" help:"Connection ID from ilion sessions"`
 }
 
-// Run ends a connection.
+// Run closes a connection.
 func (c *sessionsCancelCommand) Run(out io.Writer) error {
-	answer, err := c.ask(http.MethodPost, "/sessions/cancel?id="+url.QueryEscape(c.ID))
+	answer, err := c.request(http.MethodPost, "/sessions/cancel?id="+url.QueryEscape(c.ID))
 	if err != nil {
 		return err
 	}
@@ -183,16 +183,16 @@ func (c *sessionsCancelCommand) Run(out io.Writer) error {
 }
 
 type slowQueriesCommand struct {
-	door
-	watched
+	adminClient
+	refreshOptions
 	Statements bool `name:"statements" help:"Aggregate by statement"`
 	Limit      int  `name:"limit" default:"20" help:"Maximum number of requests or statements to show (default ${default})"`
 }
 
-// Run prints requests that took long.
+// Run prints the slowest requests.
 func (c *slowQueriesCommand) Run(out io.Writer) error {
 	if c.Limit < 1 {
-		return &usageError{fmt.Sprintf("--limit %d: give 1 or more", c.Limit)}
+		return &usageError{fmt.Sprintf("invalid --limit %d: expected 1 or more", c.Limit)}
 	}
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		a := new(slow.Answer)
@@ -204,9 +204,9 @@ func (c *slowQueriesCommand) Run(out io.Writer) error {
 func (c *slowQueriesCommand) print(out io.Writer, a *slow.Answer) {
 	switch {
 	case a.AfterMillis == 0:
-		fmt.Fprintln(out, "No slow requests are kept: slow_query_log_timeout is 0.")
+		fmt.Fprintln(out, "The slow-query log is disabled: slow_query_log_timeout is 0.")
 	case len(a.Requests) == 0:
-		fmt.Fprintf(out, "No request has taken %v or more.\n", millis(a.AfterMillis))
+		fmt.Fprintf(out, "No request took %v or longer.\n", millis(a.AfterMillis))
 	case c.Statements:
 		w := newTable(out, "COUNT", "MIN", "MEAN", "MAX", "LAST", "TABLE", "STATEMENT")
 		for i := range a.Statements[:min(len(a.Statements), c.Limit)] {
@@ -222,17 +222,17 @@ func (c *slowQueriesCommand) print(out io.Writer, a *slow.Answer) {
 			r := &a.Requests[i]
 			rows := fmt.Sprint(r.Rows)
 			if r.More {
-				rows += " and more"
+				rows += "+"
 			}
-			w.row(at(r.At), millis(r.Millis), shortOr(r.Node, "-"), r.Client, r.User, r.Consistency, rows,
+			w.row(at(r.At), millis(r.Millis), shortID(r.Node, "-"), r.Client, r.User, r.Consistency, rows,
 				fmt.Sprintf("%.1f", r.Units), r.Outcome, nameOf(r.Keyspace, r.Table), r.Statement)
 		}
 		w.end()
 	}
 	if a.Omitted > 0 {
-		fmt.Fprintf(out, "\n%d of %d slow requests came too fast to be looked at.\n", a.Omitted, a.Slow)
+		fmt.Fprintf(out, "\n%d of %d slow requests were not recorded because they arrived too fast.\n", a.Omitted, a.Slow)
 	}
-	silences(out, a.Silent)
+	printUnreachable(out, a.Silent)
 }
 
 func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }
