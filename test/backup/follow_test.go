@@ -178,7 +178,7 @@ func (c *cluster) partitions(i int, table string) (ids []string) {
 
 const timeForm = "2006-01-02 15:04:05.000 MST"
 
-var listed = regexp.MustCompile(`from (\S+ \S+ UTC) to (\S+ \S+ UTC) can`)
+var listed = regexp.MustCompile(`restore points from (\S+ \S+ UTC) to (\S+ \S+ UTC)`)
 
 // ranges are what an archive says can be restored.
 func (c *cluster) ranges(from string) (out [][2]time.Time) {

@@ -33,7 +33,7 @@ const lookEvery = 20 * time.Millisecond
 // scenes are what the list of partitions, or the status, has to say to be kept, by kind of change.
 var scenes = map[string]*regexp.Regexp{
 	"split": regexp.MustCompile("splits at "),
-	"move":  regexp.MustCompile("Under way .* move of .* of " + grownTable),
+	"move":  regexp.MustCompile("In progress .* move of .* of " + grownTable),
 	"merge": regexp.MustCompile("merges into "),
 }
 
