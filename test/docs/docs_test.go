@@ -318,7 +318,7 @@ var (
 func TestPromisesHaveTests(t *testing.T) {
 	all := readTree(t)
 	all.havePromisesTests(t, "docs/security.md", "| against | promise | test |\n|---|---|---|\n", 10)
-	all.havePromisesTests(t, "docs/consistency.md", "| promise | test |\n|---|---|\n", 7)
+	all.havePromisesTests(t, "docs/consistency.md", "| Guarantee | Test |\n|---|---|\n", 7)
 }
 
 // havePromisesTests looks at the table of a page that has this head, and at least so many rows.
