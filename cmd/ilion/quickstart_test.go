@@ -26,9 +26,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestFirstHour proves that the commands and statements of README.md and docs/tutorial.md work: testdata/hour runs them,
-// and then a cluster with certificates and roles in which a node is lost and replaced. Each command that the script
-// takes from these pages must exist there, and the script must run every command of these pages.
+// TestFirstHour proves that the commands and statements of README.md and docs/tutorial.md work. The script in
+// testdata/hour runs them, and then a cluster with certificates and roles in which a node is lost and replaced. Each
+// command that the script takes from these pages must exist there, and the script must run every command of the pages.
 func TestFirstHour(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many nodes")
@@ -141,7 +141,8 @@ var (
 )
 
 // node starts a process that keeps running: a command of the pages, or this program with the arguments: node NAME
-// COMMAND ARG... It returns when the process is ready. It sets NAME_CQL, NAME_HTTP and, for a demo, NAME_PID1 and so on.
+// COMMAND ARG... It returns when the process is ready. It sets NAME_CQL, NAME_HTTP and, for a demo, NAME_PID1 to
+// NAME_PID4.
 func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 	name, words := args[0], []string{"start"}
 	if args[1] != "start" {

@@ -260,8 +260,8 @@ func TestDecisionsAreNumbered(t *testing.T) {
 	}
 }
 
-// TestLayersAreDocumented proves that the first picture of ARCHITECTURE.md shows every layer, that its tables list every
-// package, and that neither names anything that does not exist.
+// TestLayersAreDocumented proves that the first picture of ARCHITECTURE.md shows every layer, that its tables list
+// every package, and that neither names anything that does not exist.
 func TestLayersAreDocumented(t *testing.T) {
 	text := read(t, filepath.Join(root, "ARCHITECTURE.md"))
 	all := readTree(t)
