@@ -166,12 +166,15 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	key := regexp.MustCompile("`([a-z_]+(?:\\.[a-z_]+)*)`")
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `\|`, "or"), " | ")
-		if strings.HasPrefix(line, "## ") {
-			break // what follows is not of this table
+		if strings.HasPrefix(line, "## What the memory budget covers") {
+			break // the tables that follow list no keys
 		}
-		if len(cells) == 4 {
-			cells = cells[1:] // behind the option of the command line
-		} else if len(cells) != 3 {
+		switch len(cells) {
+		case 4: // command line, key, default, meaning
+			cells = cells[1:]
+		case 5: // key, type, unit, default, meaning
+			cells = []string{cells[0], cells[3], cells[4]}
+		default:
 			continue
 		}
 		names := key.FindAllStringSubmatch(cells[0], -1)
