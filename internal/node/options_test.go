@@ -166,7 +166,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	key := regexp.MustCompile("`([a-z_]+(?:\\.[a-z_]+)*)`")
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `\|`, "or"), " | ")
-		if strings.HasPrefix(line, "## What the memory budget covers") {
+		if strings.HasPrefix(line, "## Memory budget") {
 			break // the tables that follow list no keys
 		}
 		switch len(cells) {
