@@ -95,7 +95,7 @@ func (c *importSource) options(out io.Writer) (migration.Options, error) {
 		Checkpoint: c.Checkpoint, Errors: c.Errors, Restart: c.Restart, MaxErrors: c.MaxErrors, Progress: c.progress,
 		Out: out}
 	if c.RateMB < 0 || c.RangeMB < 1 || c.MaxErrors < -1 {
-		return o, &usageError{"option out of range: expected --rate-mb of at least 0, --range-mb of at least 1, and --max-errors of at least -1"}
+		return o, &usageError{"option out of range: --rate-mb must be at least 0, --range-mb 1, and --max-errors -1"}
 	}
 	var err error
 	if o.Target, err = c.client(); err != nil {

@@ -39,6 +39,9 @@ type Passage struct {
 	Text  string // on one line, without markup
 }
 
+// skipped are the folders that contain no text of the project.
+var skipped = map[string]bool{".git": true, "node_modules": true, "testdata": true, "dist": true}
+
 // Passages returns all passages below root, in the order of their paths.
 func Passages(root string) ([]Passage, error) {
 	var all []Passage
@@ -48,7 +51,7 @@ func Passages(root string) ([]Passage, error) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if path != root && (name == ".git" || name == "node_modules" || name == "testdata" || name == "dist") {
+			if skipped[name] {
 				return filepath.SkipDir
 			}
 			return nil
@@ -188,7 +191,8 @@ func commentPassages(path string, line int, group *ast.CommentGroup) []Passage {
 	for i, c := range group.List {
 		text := strings.TrimPrefix(c.Text, "//")
 		switch {
-		case strings.HasPrefix(c.Text, "/*"), strings.HasPrefix(text, " SPDX"), text != "" && !strings.HasPrefix(text, " "):
+		case strings.HasPrefix(c.Text, "/*"), strings.HasPrefix(text, " SPDX"),
+			text != "" && !strings.HasPrefix(text, " "):
 			continue
 		case strings.TrimSpace(text) == "", strings.HasPrefix(text, "  "), strings.HasPrefix(text, " \t"):
 			flush()

@@ -158,7 +158,9 @@ var (
 		count("cql_events_sent_total", "Events sent to clients.", func(n *Node) float64 {
 			return float64(n.CQL.Stats().EventsSent.Load())
 		}),
-		level("memory_budget_bytes", "Memory limit of the process (memory.budget).", func(n *Node) float64 { return float64(n.Budget) }),
+		level("memory_budget_bytes", "Memory limit of the process (memory.budget).", func(n *Node) float64 {
+			return float64(n.Budget)
+		}),
 		level("result_bytes", "Memory of results that are being built.", func(n *Node) float64 {
 			results, _, _ := n.Engine.Memory()
 			return float64(results)
@@ -248,7 +250,9 @@ var (
 		count("store_operands_total", "Merge operands combined.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().Operands)
 		}),
-		count("store_gets_total", "Point reads of the store.", func(n *Node) float64 { return float64(n.Store.Metrics().Gets) }),
+		count("store_gets_total", "Point reads of the store.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().Gets)
+		}),
 		count("store_iterators_total", "Iterators opened on the store.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().Iterators)
 		}),
@@ -306,7 +310,7 @@ var (
 			"Memory used by recent changes for archiving; 0 if no archive is running.",
 			func(n *Node) float64 { return float64(n.Journal().Bytes) },
 		),
-		level("change_buffer_limit_bytes", "Memory limit of the change buffer (memory.change_buffer).", func(n *Node) float64 {
+		level("change_buffer_limit_bytes", "Limit of the change buffer (memory.change_buffer).", func(n *Node) float64 {
 			return float64(n.Journal().Bound)
 		}),
 		count(

@@ -23,7 +23,7 @@ var (
 	partitionLabels = []string{"table", "partition"}
 
 	unitsDesc = prometheus.NewDesc("ilion_partition_request_units_total",
-		"Request units consumed on this node, for the 200 physical partitions with the highest consumption.",
+		"Request units consumed on this node by the 200 busiest partitions.",
 		partitionLabels, nil)
 	throttledDesc = prometheus.NewDesc("ilion_partition_throttled_total",
 		"Requests rejected because the physical partition had used its throughput.", partitionLabels, nil)
@@ -35,8 +35,10 @@ var (
 		nil, nil)
 	allThrottledDesc = prometheus.NewDesc("ilion_throttled_total",
 		"Requests refused because a physical partition had spent its throughput.", nil, nil)
-	allHotDesc = prometheus.NewDesc("ilion_partitions_hot", "Physical partitions that use 90 % of their throughput or reject requests.", nil, nil)
-	becameDesc = prometheus.NewDesc("ilion_hot_partition_events_total", "Number of times that a physical partition became hot.",
+	allHotDesc = prometheus.NewDesc("ilion_partitions_hot",
+		"Physical partitions that use 90 % of their throughput or reject requests.", nil, nil)
+	becameDesc = prometheus.NewDesc("ilion_hot_partition_events_total",
+		"Number of times that a physical partition became hot.",
 		nil, nil)
 	usageDescs = []*prometheus.Desc{unitsDesc, throttledDesc, utilisationDesc, hotDesc, allUnitsDesc, allThrottledDesc,
 		allHotDesc, becameDesc}
