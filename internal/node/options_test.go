@@ -68,7 +68,7 @@ storage:
 	for text, want := range map[string]string{
 		"nosuch: 1\n":                     `line 1: unknown key "nosuch"`,
 		"cql: a\nmemory:\n  cache: 1\n":   `line 3: unknown key "cache"`,
-		"memory:\n  budget: lots\n":       `line 2: "lots" is not a size: write a number and one of B, KiB, MiB, GiB, TiB`,
+		"memory:\n  budget: lots\n":       `line 2: "lots" is not a size: use a number with a unit, such as 64MiB or 30GB`,
 		"limits:\n  read_timeout: soon\n": "line 2: cannot unmarshal !!str `soon` into time.Duration",
 		"limits:\n  connections: many\n":  "line 2: cannot unmarshal !!str `many` into int",
 		"cql: [\n":                        "line 1: did not find expected node content",
