@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// crowd counts connections by where they come from and how far they are, so that neither one machine nor strangers who
-// never log in can take all places. Server.mu guards it.
+// crowd counts connections by address and by handshake state, so that neither a single machine nor clients that never
+// log in can use all connections. Server.mu guards it.
 type crowd struct {
 	byAddress map[netip.Addr]int
-	// arriving are the connections that are in their handshake, the oldest first.
+	// arriving are the connections in their handshake, oldest first.
 	arriving list.List
 }
 
@@ -22,8 +22,9 @@ var (
 	errIdle       = errors.New("the client has asked nothing for limits.idle_timeout")
 )
 
-// admit takes a connection in, unless its address has as many as it may. Where too many are in their handshake the
-// oldest of them is returned, which has to go: a client that knows its password is through in a moment.
+// admit adds a connection unless its address has reached its limit. If too many connections are in their handshake,
+// admit returns the oldest of them, which must be closed: a client with a valid password completes its handshake
+// quickly.
 func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool) {
 	a := c.remote.Addr()
 	if w.byAddress[a] >= perAddress {
@@ -40,7 +41,7 @@ func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool)
 	return out, true
 }
 
-// oldest takes the connection out of those in their handshake that takes longest; nil if there is none.
+// oldest removes and returns the connection whose handshake has taken the longest, or nil if there is none.
 func (w *crowd) oldest() *conn {
 	if w.arriving.Len() == 0 {
 		return nil
@@ -50,7 +51,7 @@ func (w *crowd) oldest() *conn {
 	return c
 }
 
-// arrived takes a connection out of those in their handshake.
+// arrived removes a connection from those in their handshake.
 func (w *crowd) arrived(c *conn) {
 	if c.arriving != nil {
 		w.arriving.Remove(c.arriving)
@@ -58,7 +59,7 @@ func (w *crowd) arrived(c *conn) {
 	}
 }
 
-// leave takes a connection out that has ended.
+// leave removes a connection that has ended.
 func (w *crowd) leave(c *conn) {
 	w.arrived(c)
 	a := c.remote.Addr()
@@ -67,12 +68,12 @@ func (w *crowd) leave(c *conn) {
 	}
 }
 
-// idleScans is in how many scans a connection has to be idle to be ended: it is idle for between three quarters and the
-// whole of the timeout then.
+// idleScans is the number of consecutive scans in which a connection must be idle to be closed. It is then idle for
+// three quarters of the timeout to the whole timeout.
 const idleScans = 4
 
-// endIdle ends connections whose clients ask nothing, until the server is closed. Clients that registered for events
-// wait for them.
+// endIdle closes connections without requests until the server is closed. Connections that are registered for events
+// stay open.
 func (s *Server) endIdle() {
 	tick := time.NewTicker(s.opts.IdleTimeout / idleScans)
 	defer tick.Stop()

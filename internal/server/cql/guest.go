@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/share"
 )
 
-// Guest lets a request of another surface of the node in, or refuses it, as the admission control of the machine does
-// with those of this server's clients, and has it counted among them until it is done. cost is about what it will cost.
+// Guest admits or rejects a request that arrived through another protocol, by the same admission control as this
+// server's clients. An admitted request counts until done is called. cost is its estimated cost.
 func (s *Server) Guest(who share.Claimant, cost ru.Units) (done func(), ok bool) {
 	now := s.now()
 	if int64(now) >= s.pressure.due.Load() {

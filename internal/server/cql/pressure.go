@@ -16,16 +16,16 @@ import (
 	"github.com/ilion-db/ilion/internal/server/gate"
 )
 
-// Requests wait in the connections' sockets, for a processor, or under way, where a disk or another node is waited for.
-// The gate is told of all three.
+// Requests wait in the sockets of connections, for a processor, or in flight, for a disk or another node. Admission
+// control receives all three delays.
 
 const (
-	// idlePace is the time between two samples while little is asked for.
+	// idlePace is the time between two samples under low load.
 	idlePace = 250 * time.Millisecond
-	// busyRequests is how many requests between two samples are more than a little.
+	// busyRequests is the number of requests between two samples above which the load is not low.
 	busyRequests = 20
-	// busyRead is how many requests in one read make a connection a busy one, gatherMax how long that waits for more
-	// under overload, at most.
+	// busyRead is the number of requests in one read that makes a connection a busy one. gatherMax is the maximum time
+	// for which a busy connection collects requests under overload.
 	busyRead, gatherMax = 4, 5 * time.Millisecond
 )
 
@@ -34,22 +34,22 @@ const Overload = "The node is asked for more than it can do: try again later, or
 
 var errOverload error = &dberr.Overloaded{Message: Overload}
 
-// now is the time since the server was made.
+// now returns the time since the server was created.
 func (s *Server) now() time.Duration { return time.Since(s.made) }
 
-// pressure is what the gate was told last.
+// pressure holds the last samples of the load.
 type pressure struct {
-	// due is when it is to be told next.
+	// due is the time of the next sample.
 	due atomic.Int64
-	// processor is how long goroutines waited for a processor then, in nanoseconds.
+	// processor is the time for which goroutines waited for a processor, in nanoseconds.
 	processor atomic.Int64
 	mu        sync.Mutex
-	// The rest is guarded by mu.
+	// mu guards the remaining fields.
 	processors   *processorWait
 	waited, seen int64
 }
 
-// watchPressure tells the gate how the server does, until the server is closed.
+// watchPressure samples the load for admission control until the server is closed.
 func (s *Server) watchPressure() {
 	timer := time.NewTimer(idlePace)
 	defer timer.Stop()
@@ -65,8 +65,8 @@ func (s *Server) watchPressure() {
 	}
 }
 
-// tellGate tells the gate how the server does, if that is due, and returns after what time to do it again. Under load
-// connections call it, too: a goroutine for it alone would have to wait as long as they do.
+// tellGate samples the load if a sample is due, and returns the time until the next sample. Under load, connections
+// call it as well: a separate goroutine would have to wait for a processor as long as they do.
 func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
 	p := &s.pressure
 	if int64(now) < p.due.Load() || !p.mu.TryLock() {
@@ -91,7 +91,7 @@ func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
 	return pace
 }
 
-// processorWait reads from the runtime how long goroutines waited for a processor.
+// processorWait reads from the runtime how long goroutines have waited for a processor.
 type processorWait struct {
 	sample [1]metrics.Sample
 	before []uint64
@@ -104,7 +104,7 @@ func newProcessorWait() *processorWait {
 	return p
 }
 
-// mean is how long they waited on average since it was called last.
+// mean returns the average wait since the last call.
 func (p *processorWait) mean() time.Duration {
 	metrics.Read(p.sample[:])
 	if p.sample[0].Value.Kind() != metrics.KindFloat64Histogram {
@@ -132,8 +132,9 @@ func (p *processorWait) mean() time.Duration {
 	return time.Duration(seconds / float64(count) * float64(time.Second))
 }
 
-// pause comes before a read: others go first while more waits to be read, so that all wait alike; under overload a busy
-// connection gathers, as many requests cost less each, also to be refused, than a few at a time.
+// pause runs before a read. If more data waits to be read, other goroutines run first, so that all connections wait
+// equally long. Under overload, a busy connection collects requests: a large group costs less per request than a small
+// one, even to reject.
 func (c *conn) pause() {
 	closed := c.srv.gate.Closed()
 	if closed && c.readLeft == 0 && c.brought >= busyRead {
@@ -143,10 +144,10 @@ func (c *conn) pause() {
 	}
 }
 
-// timeRead notes how long the n bytes that were just read, of n + left, have waited in the socket at most: since that
-// was last seen to be empty. What is left, below 0 if that is not known, came after them. Where the connection had to
-// wait for them they have waited as long as goroutines do for a processor; where it had to wait for its client to read,
-// nobody knows.
+// timeRead records the maximum time that the n bytes of the last read were in the socket: the time since the socket
+// was last empty. left is the number of bytes that remain, or negative if unknown; they arrived later. If the
+// connection had to wait for the data, the data waited as long as goroutines wait for a processor. If the connection
+// had to wait for its client to read, the time is unknown.
 func (c *conn) timeRead(n, left int) {
 	c.waited = 0
 	p := &c.srv.pressure
@@ -173,14 +174,14 @@ func (c *conn) timeRead(n, left int) {
 	}
 }
 
-// executed counts a request that is answered, and notes what one costs. mu is held.
+// executed counts a completed request and records its cost. mu must be held.
 func (c *conn) executed(u ru.Units) {
 	c.did++
 	c.units += u
 	c.cost += (u - c.cost) / 8
 }
 
-// tellExecuted adds what was counted to the server's figures. mu is held.
+// tellExecuted adds the counts to those of the server. mu must be held.
 func (c *conn) tellExecuted() {
 	if c.did > 0 {
 		c.srv.stats.Executed.Add(c.did)
@@ -189,7 +190,7 @@ func (c *conn) tellExecuted() {
 	}
 }
 
-// letIn reports whether the gate, which is closed, lets a request in.
+// letIn reports whether closed admission control admits a request.
 func (c *conn) letIn(h cqlwire.Header, body []byte) bool {
 	who := c.claimant
 	if who.Low = c.low(); !who.Low && h.Flags&cqlwire.FlagPayload != 0 && c.version >= cqlwire.V4 {
