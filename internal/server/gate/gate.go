@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gate is the admission control of the machine: when more is asked for than it does, requests are refused
-// before any work is done for them, so that those that are let in are answered in time.
+// Package gate implements admission control for the node. When clients request more than the node can process, it
+// rejects requests before any work is done for them, so that admitted requests are answered in time.
 //
-// Guarantees: (GA1) nothing is refused while requests wait less than the bound, or fewer of them than keep the machine
-// busy; (GA2) what is let in under overload is what the machine does, and waits about as long as the bound; (GA3) it is
-// shared as package share says: evenly over users and their connections, low priority last; (GA4) a refusal takes no
-// lock and allocates nothing.
+// Guarantees: (GA1) No request is rejected while the queue delay is below the limit, or while fewer requests wait than
+// are needed to keep the processors busy. (GA2) Under overload, the admitted load is about the capacity of the node,
+// and the queue delay is about the limit. (GA3) Capacity is shared as package share defines: evenly among users and
+// their connections, low priority last. (GA4) A rejection takes no lock and does not allocate.
 //
-// How long requests wait is told by whoever runs them, in Samples a few dozen times a second. When all samples of a
-// while are above the bound, the gate closes: it lets in a part of what is asked for, by its price, which is made
-// smaller while requests wait longer than the bound and no less than before, and larger while they wait less. Of
-// requests that have themselves waited longer than the bound before they ask it lets in less at once, so that what a
-// stall has left is gone soon and what comes after it is served. It opens when nothing has had to be refused for a
-// while. A part, and not so much a second: requests that are executed one after the other ask one after the other, too,
-// however many wait. The package reads no clock.
+// The caller reports the queue delay in Samples, a few dozen times per second. When all samples of an interval exceed
+// the limit, the gate closes: it admits a fraction of the requested load, measured by price. The fraction decreases
+// while the delay exceeds the limit and does not shrink, and increases while the delay is below the limit. Requests
+// that have already waited longer than the limit are admitted at a lower rate, so that the backlog of a stall is
+// cleared quickly and new requests are served. The gate opens when no request has been rejected for a while. The gate
+// admits a fraction of the load instead of a rate, because requests that are executed sequentially also arrive here
+// sequentially, no matter how many are waiting. The package does not read the clock.
 package gate
 
 import (
@@ -27,79 +27,78 @@ import (
 )
 
 const (
-	// SampleEvery is the time between two samples.
+	// SampleEvery is the interval between two samples.
 	SampleEvery = 20 * time.Millisecond
-	// closeAfter is for how long all samples are above the bound before anything is refused, openAfter how long there
-	// is no refusal before the gate opens.
+	// closeAfter is the time for which all samples must exceed the limit before requests are rejected. openAfter is
+	// the time without a rejection after which the gate opens.
 	closeAfter, openAfter = 100 * time.Millisecond, time.Second
-	// grain is how much of what was not let in may be later, as the time in which that much is asked for; reserve is
-	// the part of it that those who have had most have to leave to others. grainMin is the least of it, in requests.
-	grain, reserve = 20 * time.Millisecond, 0.6
-	grainMin       = 64
-	// service is how many times as long as without load requests may take that wait for something else than this
-	// machine's processors, where that is above the bound: they may wait for a slow disk, or for other regions.
+	// grain is the amount of load that can be admitted later in addition to the current fraction, as the time in which
+	// that load is requested. reserve is the part of it that the heaviest users must leave to others.
+	grainMin = 64
+	// service is the factor by which the service time of requests that wait for other resources than processors may
+	// exceed their service time without load, if that is above the limit. Such requests may wait for a slow disk or
+	// for other regions.
 	service = 5
-	// lightLoad is up to how many requests under way, for each processor, tell how long they take without load; so
-	// many may always be under way.
+	// lightLoad is the number of requests in flight per processor up to which the load counts as light. That many
+	// requests are always allowed.
 	lightLoad = 512
-	// letsMin is the least part that is let in.
+	// letsMin is the minimum fraction of the load that is admitted.
 	letsMin = 0.001
-	// hasteMax is how many times as fast as later that part is found when the gate has just closed.
+	// hasteMax is the factor by which the fraction adapts faster just after the gate has closed.
 	hasteMax = 8
-	// least is what any request counts for.
+	// least is the minimum price of a request.
 	least = ru.Unit
 )
 
-// Gate lets requests in, or refuses them. It is safe for concurrent use, but for Sample, of which one runs at a time.
+// Gate admits or rejects requests. It is safe for concurrent use, except for Sample, which must not run concurrently.
 type Gate struct {
 	bound time.Duration
-	// floor is how many requests may always wait.
+	// floor is the number of requests that are always allowed to wait.
 	floor int64
 
 	closed atomic.Bool
-	// balance is what may be let in, in units: part of what is asked for is added, as the bits of a float64, up to
-	// saved, and what is let in is taken off.
-	balance atomic.Int64
-	part    atomic.Uint64
-	saved   atomic.Int64
-	// patience is how long a request may have waited before less is let in of such, in nanoseconds.
+	// balance is the load that can be admitted, in units. The admitted fraction of the requested load is added, up to
+	// saved (as the bits of a float64); admitted requests are subtracted.
+	part  atomic.Uint64
+	saved atomic.Int64
+	// patience is the wait above which requests are admitted at a lower rate, in nanoseconds.
 	patience atomic.Int64
-	// asked is what was asked for while it was closed, in units.
+	// asked is the load that was requested while the gate was closed, in units.
 	asked  atomic.Int64
 	shares share.Shares
 
 	refused, refusedLow atomic.Uint64
 
-	// The rest belongs to Sample.
+	// The remaining fields belong to Sample.
 	last Sample
-	// under and doing are how many requests are under way and done a second while they are few.
+	// under and doing are the number of requests in flight and the completed requests per second under light load.
 	under, doing float64
-	// done are the requests that are done a second, lately, wants the units that are asked for.
+	// done is the recent number of completed requests per second, and wants the requested units per second.
 	done, wants float64
-	// over is how long requests waited or ran last, in times of how long they may; lately is how long they waited, over
-	// several samples.
+	// over is the ratio of the last queue delay or service time to its limit. lately is the average ratio of the queue
+	// delay over several samples.
 	over, lately float64
-	// lets is the part that is let in while requests wait as long as they may, haste how many times as fast as later it
-	// is changed.
+	// lets is the fraction that is admitted while the queue delay is at the limit. haste is the factor by which it
+	// currently changes faster.
 	lets, haste float64
-	// above and eager count samples in a row with too long and with short waits, calm those without a refusal.
+	// above and eager count consecutive samples with long and with short delays, calm those without a rejection.
 	above, calm time.Duration
 	eager       int
 	told        uint64
 	toldAsked   int64
 }
 
-// New makes a gate for a machine of so many processors that refuses requests where others wait for longer than bound;
-// 0 refuses none.
+// New returns a gate for a machine with the given number of processors. It rejects requests when the queue delay
+// exceeds bound; 0 disables it.
 func New(bound time.Duration, processors int) *Gate {
 	return &Gate{bound: bound, floor: lightLoad * int64(processors)}
 }
 
-// Closed reports whether requests have to ask to be let in.
+// Closed reports whether requests must be admitted with Admit.
 func (g *Gate) Closed() bool { return g.closed.Load() }
 
-// Admit lets in a request that will cost about so much and has waited for so long; false if it is refused. now is the
-// time since anything, as in samples.
+// Admit reports whether to admit a request with an estimated cost that has already waited. now is the time since a
+// fixed instant, as in samples.
 func (g *Gate) Admit(c share.Claimant, cost ru.Units, waited, now time.Duration) bool {
 	cost = max(cost, least)
 	g.asked.Add(int64(cost))
@@ -124,30 +123,30 @@ func (g *Gate) Admit(c share.Claimant, cost ru.Units, waited, now time.Duration)
 	return true
 }
 
-// Stats say what the gate does.
+// Stats holds the state and the counters of the gate.
 type Stats struct {
 	Closed bool
-	// Refused are all requests that were, RefusedLow those of low priority among them.
+	// Refused counts all rejected requests, and RefusedLow those with low priority.
 	Refused, RefusedLow uint64
 }
 
-// Stats returns the figures.
+// Stats returns the state and the counters.
 func (g *Gate) Stats() Stats {
 	return Stats{Closed: g.Closed(), Refused: g.refused.Load(), RefusedLow: g.refusedLow.Load()}
 }
 
-// Sample is how the machine does.
+// Sample is a measurement of the load of the node.
 type Sample struct {
 	Now time.Duration
-	// Done are the requests that were done since the start, refusals not among them.
+	// Done is the number of requests completed since the start, without rejections.
 	Done int64
-	// UnderWay are requests that were let in and are not done.
+	// UnderWay is the number of admitted requests that are not complete.
 	UnderWay int64
-	// Waited is how long requests waited for a processor since the last sample, on average.
+	// Waited is the average time that requests waited for a processor since the last sample.
 	Waited time.Duration
 }
 
-// Sample tells how the machine does, and has the gate close, open, or let in more or less.
+// Sample reports the load of the node. The gate may then close, open, or change the admitted fraction.
 func (g *Gate) Sample(s Sample) {
 	took := (s.Now - g.last.Now).Seconds()
 	if g.bound == 0 || took <= 0 {
@@ -187,8 +186,9 @@ func (g *Gate) close() {
 	g.closed.Store(true)
 }
 
-// steer says which part is let in next, when requests wait and run for so many times as long as they may: slowly, and
-// at once a good deal less while too many are under way. While the wait becomes shorter the part is small enough.
+// steer adjusts the fraction. waiting and running are the ratios of the queue delay and the service time to their
+// limits. The fraction changes slowly, but decreases considerably while too many requests are in flight. While the
+// delay decreases, the fraction is small enough.
 func (g *Gate) steer(waiting, running float64, pressed bool) {
 	over, step := max(waiting, running), 0.01*g.haste
 	g.haste = max(1, 0.95*g.haste)
@@ -204,20 +204,21 @@ func (g *Gate) steer(waiting, running float64, pressed bool) {
 	g.saved.Store(int64(max(g.wants*grain.Seconds(), grainMin*float64(least))))
 }
 
-// less is the part of what is let in otherwise that is let in of what has waited so many times as long as it may.
+// less returns the factor for the fraction of requests whose wait exceeds the limit by the factor over.
 func less(over float64) float64 { return 1 - min(0.98, 0.3*max(0, over-1)) }
 
-// waiting returns how long requests have waited before they were asked for, in times of how long they may: longer than
-// the bound, where that is what the floor takes.
+// waiting returns the ratio of the queue delay to its limit. The limit is larger than bound if the floor alone takes
+// longer.
 func (g *Gate) waiting(s Sample) float64 {
-	// Also where next to nothing is done: other processes may have the processors, and nobody waits but they.
+	// This also applies if almost no requests complete: other processes may be using the processors.
 	patience := max(g.bound, time.Duration(float64(g.floor)/max(1, g.done)*float64(time.Second)))
 	g.patience.Store(int64(patience))
 	return float64(s.Waited) / float64(patience)
 }
 
-// running returns how long requests take that were let in, in times of how long they may. They take, by Little's law,
-// their number by what is done a second; where they are few this is what they take without load.
+// running returns the ratio of the service time of admitted requests to its limit. By Little's law, the service time
+// is the number of requests divided by the rate of completions. Under light load, this is the service time without
+// load.
 func (g *Gate) running(s Sample, took, perSecond float64) float64 {
 	if s.UnderWay <= g.floor {
 		weight := min(1, 0.05*took/SampleEvery.Seconds())

@@ -13,40 +13,42 @@ import (
 )
 
 const (
-	// exploreMost is how many statements of all browsers are under way at most, exploreFor how long one may take.
+	// exploreMost is the maximum number of concurrent statements of all browsers. exploreFor is the time limit of a
+	// statement.
 	exploreMost = 8
 	exploreFor  = 30 * time.Second
-	// PageRows is how many rows a page of the explorer has, cellMost how many bytes of a value are shown.
+	// PageRows is the number of rows per page of the explorer. cellMost is the maximum size of a displayed value, in
+	// bytes.
 	PageRows = 100
 	cellMost = 2000
-	// formMost bounds what a browser may send, in bytes.
+	// formMost is the maximum size of a submitted form, in bytes.
 	formMost = 256 << 10
 )
 
-// Query is a statement as it was typed.
+// Query is a statement as entered by the user.
 type Query struct {
 	Text     string
 	Keyspace string
-	// State continues a result, empty for its beginning.
+	// State is the paging state, or empty for the first page.
 	State []byte
 }
 
-// Answer is what became of a statement.
+// Answer is the result of a statement.
 type Answer struct {
 	Columns []string
-	// Rows are the values as text, nil for null.
+	// Rows contains the values as text; nil means null.
 	Rows [][]*string
-	// State continues the result, empty at its end.
+	// State is the paging state of the next page, or empty after the last page.
 	State []byte
-	// Keyspace is that of a USE.
+	// Keyspace is the keyspace of a USE statement.
 	Keyspace string
-	// Done says what a statement without rows did.
+	// Done describes the effect of a statement without rows.
 	Done     string
 	Warnings []string
 	Units    float64
 }
 
-// exploreBody is the form with its answer.
+// exploreBody is the form with its result.
 type exploreBody struct {
 	Statement, Keyspace string
 	*Answer
@@ -62,7 +64,7 @@ func (s *site) exploreForm(w http.ResponseWriter, r *http.Request) {
 	s.showExplore(w, r, http.StatusOK, &exploreBody{Statement: q.Get("statement"), Keyspace: q.Get("keyspace")})
 }
 
-// exploreRun carries out what was typed, or says what it would cost.
+// exploreRun executes the statement, or shows its estimated cost.
 func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, formMost)
 	if err := r.ParseForm(); err != nil {
@@ -112,8 +114,8 @@ func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
 	s.showExplore(w, r, http.StatusOK, b)
 }
 
-// showExplore shows the form. The state of the cluster stands beside other views only: a role that may see its own data
-// may come here without seeing those.
+// showExplore shows the form. The cluster state is shown on other views only: a role that may read its own data may
+// use the explorer without permission to see that state.
 func (s *site) showExplore(w http.ResponseWriter, r *http.Request, code int, b *exploreBody) {
 	s.show(w, r, code, &shell{View: "explore", Title: titles["explore"], Body: b})
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// The heat map: a row for each physical partition, in ring order, a column for each of the last minutes.
+// The heat map has a row for each physical partition, in ring order, and a column for each of the last minutes.
 const (
 	heatMinutes = 60
 	heatWidth   = 14
 	heatHeight  = 18
 	heatLeft    = 110
-	// heatRowsMost bounds the partitions that are drawn: those that were asked most.
+	// heatRowsMost is the maximum number of partitions to draw: the busiest ones.
 	heatRowsMost = 120
-	// heatSteps is how many colours there are.
+	// heatSteps is the number of colors.
 	heatSteps = 10
 )
 
@@ -35,7 +35,7 @@ type heatBody struct {
 	Hours         []heatHour
 }
 
-// heatHour is a mark below the picture.
+// heatHour is a label on the time axis.
 type heatHour struct {
 	X    int
 	Text string
@@ -67,8 +67,8 @@ func (s *site) heat(r *http.Request, status *admin.Status) any {
 	return b
 }
 
-// draw makes a heat map of what was spent by minute. A partition with a throughput is coloured by how much of that it
-// used, others by what they spent, of what the table's busiest minute had.
+// draw computes the heat map from the usage per minute. A partition with provisioned throughput is colored by its
+// utilization. Other partitions are colored by their usage relative to the busiest minute of the table.
 func (b *heatBody) draw(u *admin.TableUsage, now time.Time) {
 	b.Scale = "part of the throughput"
 	most := 0.
@@ -102,7 +102,7 @@ func (b *heatBody) draw(u *admin.TableUsage, now time.Time) {
 	}
 }
 
-// busiest are the partitions that are drawn, in ring order.
+// busiest returns the partitions to draw, in ring order.
 func busiest(ps []admin.PartitionUsage) (out []*admin.PartitionUsage) {
 	spent := func(p *admin.PartitionUsage) (sum float64) {
 		for i := range p.Minutes {
@@ -127,7 +127,7 @@ func busiest(ps []admin.PartitionUsage) (out []*admin.PartitionUsage) {
 	return out
 }
 
-// cellOf is a minute of a partition; ok is false for one that is not in the picture.
+// cellOf returns the cell of one minute of a partition. ok is false if the minute is outside of the picture.
 func cellOf(p *admin.PartitionUsage, m *admin.MinuteUsage, first time.Time, most float64) (c heatCell, ok bool) {
 	at, err := time.Parse(time.RFC3339, m.At)
 	x := int(at.Sub(first) / time.Minute)

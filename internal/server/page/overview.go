@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// tablesMost bounds the tables that a view lists.
+// tablesMost is the maximum number of tables in a list.
 const tablesMost = 500
 
-// overviewBody is the cluster at a glance.
+// overviewBody is the overview of the cluster.
 type overviewBody struct {
 	*admin.Status
 	Up         int
@@ -36,7 +36,7 @@ type tableLine struct {
 	PerSecond  float64
 	Requests   float64
 	Throttled  float64
-	// Read and Write are the 99th percentiles on this node in words, empty if there was nothing.
+	// Read and Write are the 99th percentiles on this node as text, or empty without requests.
 	Read, Write string
 }
 
@@ -63,7 +63,7 @@ func (s *site) overview(r *http.Request, status *admin.Status) any {
 	return b
 }
 
-// tableLine sums a table up.
+// tableLine summarizes a table.
 func (s *site) tableLine(u *admin.TableUsage) tableLine {
 	line := tableLine{Name: u.Name, Partitions: len(u.Partitions), PerSecond: u.PerSecond}
 	for i := range u.Partitions {
@@ -84,7 +84,7 @@ func (s *site) tableLine(u *admin.TableUsage) tableLine {
 	return line
 }
 
-// tableNames are the tables of users, for choosing one.
+// tableNames returns the names of the user tables.
 func tableNames(status *admin.Status) (out []string) {
 	for i := range status.Tables {
 		name := status.Tables[i].Name
@@ -95,7 +95,7 @@ func tableNames(status *admin.Status) (out []string) {
 	return out
 }
 
-// chosenTable is the table that a view is asked for, the first one if none is named.
+// chosenTable returns the requested table, or the first table if the request names none.
 func chosenTable(r *http.Request, names []string) string {
 	if name := r.URL.Query().Get("table"); name != "" {
 		return name

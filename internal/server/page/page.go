@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page is what a browser is shown at the HTTP port: the cluster at a glance, what each physical partition
-// stores and is asked, where it becomes hot, what splits, merges and moves, what took long, and a place to try
-// statements.
+// Package page serves the web UI on the HTTP port: an overview of the cluster, the storage and the load of physical
+// partitions, hot partitions, splits, merges, and moves, slow requests, and an explorer for statements.
 //
-// Every view is HTML that is made here of the same figures that /status, /usage and /history tell, so that what is on
-// the page and what a tool prints are one. A small module in the browser asks for the view again every two seconds and
-// puts the new one in its place; without it the page works, and stands still. Nothing is fetched from anywhere else,
-// and names that users chose are text, whatever they consist of.
+// The server renders every view as HTML from the same data as /status, /usage, and /history, so that the web UI and
+// the tools agree. A small browser module requests the view again every two seconds and replaces it. Without the
+// module, the page works but does not refresh. The page loads nothing from other servers, and escapes all names that
+// users chose.
 //
-// Guarantees: (PG1) whoever may see a view is decided before it comes here (admin.Gate); the explorer carries
-// statements out as the role that logged in. (PG2) What a view shows is bounded: tables, partitions, changes, rows and
-// the text of a value. (PG3) At most exploreMost statements are under way. Start at Handler.
+// Guarantees: (PG1) Access to a view is decided before this package is called (admin.Gate). The explorer executes
+// statements with the role that logged in. (PG2) The contents of a view are bounded: tables, partitions, operations,
+// rows, and the text of a value. (PG3) At most exploreMost statements run concurrently. Start reading at Handler.
 package page
 
 import (
@@ -27,23 +26,22 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// Path is below which the page is served.
+// Path is the root of the web UI.
 const Path = "/ui/"
 
-// Options is where the page has its figures from.
+// Options holds the data sources of the web UI.
 type Options struct {
-	// Status, Usage and History are what /status, /usage and /history show.
+	// Status, Usage, and History return the data of /status, /usage, and /history.
 	Status  func() admin.Status
 	Usage   func(ctx context.Context, table string, history bool) []admin.TableUsage
 	History func() []admin.ChangeStatus
-	// Latency is how long what this node was asked took on a table, in milliseconds; ok is false if it was asked
-	// nothing.
+	// Latency returns latencies of this node for a table, in milliseconds. ok is false without requests.
 	Latency func(table string, writes bool) (median, p99 float64, ok bool)
-	// Slow is what took long on all nodes.
+	// Slow returns the slow requests of all nodes.
 	Slow func(ctx context.Context) slow.Answer
-	// Explore carries a statement out for the role that has logged in, empty where nobody has to.
+	// Explore executes a statement with the role that logged in, or an empty role if no login is required.
 	Explore func(ctx context.Context, role string, q Query) (*Answer, error)
-	// Now tells the time; time.Now if nil.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -56,13 +54,13 @@ var views = template.Must(template.New("").Funcs(template.FuncMap{
 	"bytes": func(n int64) uint64 { return uint64(max(n, 0)) },
 }).ParseFS(assets, "assets/*.html"))
 
-// site serves the page.
+// site serves the web UI.
 type site struct {
 	o       Options
-	explore chan struct{} // holds a token for each statement under way
+	explore chan struct{} // holds a token for each running statement
 }
 
-// Handler serves the page below Path.
+// Handler returns the handler for requests below Path.
 func Handler(o Options) http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -80,7 +78,7 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// asset serves the style sheet, the module and the sign of the page.
+// asset serves the style sheet, the module, and the icon.
 func asset(w http.ResponseWriter, r *http.Request) {
 	types := map[string]string{"page.css": "text/css", "page.js": "text/javascript", "sign.svg": "image/svg+xml"}
 	kind, ok := types[r.PathValue("name")]
@@ -95,7 +93,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// guard has a browser run and show nothing but what comes from here.
+// guard sets headers that allow the browser to run and display only content from this server.
 func guard(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
@@ -105,20 +103,20 @@ func guard(w http.ResponseWriter) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// shell is what stands around every view.
+// shell is the frame around every view.
 type shell struct {
 	View, Title, Cluster string
-	// Live says that the view is to be asked for again.
+	// Live makes the browser refresh the view.
 	Live     bool
 	Problems []string
 	Body     any
 }
 
-// titles are the names of the views, in the order of the menu.
+// titles lists the names of the views, in menu order.
 var titles = map[string]string{"overview": "Overview", "storage": "Storage", "heat": "Heat map", "changes": "Changes",
 	"slow": "Slow", "explore": "Explore"}
 
-// view serves what f makes of the state of the cluster.
+// view serves the view that f creates from the state of the cluster.
 func (s *site) view(name string, f func(r *http.Request, status *admin.Status) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		status := s.o.Status()
@@ -127,10 +125,10 @@ func (s *site) view(name string, f func(r *http.Request, status *admin.Status) a
 	}
 }
 
-// fragmentHeader asks for the view without what stands around it.
+// fragmentHeader requests a view without its frame.
 const fragmentHeader = "Ilion-Fragment"
 
-// show writes a view, or its middle alone.
+// show writes a view, or only its content.
 func (s *site) show(w http.ResponseWriter, r *http.Request, code int, p *shell) {
 	name := "page"
 	if r.Header.Get(fragmentHeader) != "" {
@@ -147,9 +145,9 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, code int, p *shell) 
 	_, _ = w.Write(out.Bytes())
 }
 
-// Middle is the template of the view's own part.
+// Middle renders the content of the view.
 func (p *shell) Middle() (template.HTML, error) {
 	var out strings.Builder
 	err := views.ExecuteTemplate(&out, p.View, p.Body)
-	return template.HTML(out.String()), err //nolint:gosec // it was made by a template, which has escaped it
+	return template.HTML(out.String()), err //nolint:gosec // html/template has escaped the text
 }

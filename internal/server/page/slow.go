@@ -10,13 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// slowStatements and slowRequests bound what is listed of what took long.
+// slowStatements and slowRequests are the maximum numbers of statements and requests to list.
 const slowStatements, slowRequests = 50, 100
 
-// slowBody is what took long: by statement, and the newest requests.
+// slowBody lists slow requests, aggregated by statement, and the most recent ones.
 type slowBody struct {
 	slow.Answer
-	// Off says that nothing is kept.
+	// Off is set if the slow-query log is disabled.
 	Off bool
 }
 
@@ -28,5 +28,5 @@ func (s *site) slow(r *http.Request, _ *admin.Status) any {
 	return b
 }
 
-// clock shows an instant.
+// clock formats a time.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

@@ -10,16 +10,17 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// storageBody is the view that Cosmos DB's metrics call Storage: a bar for each physical partition of a table; the one
-// that is selected says which logical partitions are largest, and what part of the throughput it takes.
+// storageBody is the view that Cosmos DB's metrics call Storage: a bar for each physical partition of a table. The
+// selected bar shows the largest logical partitions and the share of the throughput.
 type storageBody struct {
 	Names []string
 	Table string
 	Line  *tableLine
-	// Width and Height are those of the picture in pixels.
+	// Width and Height are the size of the picture in pixels.
 	Width, Height int
 	Bars          []bar
-	// Most is what the full height stands for, CapY where the storage cap is, 0 if it is above.
+	// Most is the value of the full height. CapY is the position of the storage cap, or 0 if the cap is above the
+	// picture.
 	Most, Cap uint64
 	CapY      float64
 	Chosen    *chosen
@@ -32,11 +33,11 @@ type bar struct {
 	W, H     float64
 	Tell     string
 	Selected bool
-	// Class is hot, full or busy, where something is to be said.
+	// Class is hot, full, or busy if the partition needs attention.
 	Class string
 }
 
-// chosen is the physical partition that is selected.
+// chosen is the selected physical partition.
 type chosen struct {
 	*admin.PartitionUsage
 	State  *admin.PartitionStatus
@@ -45,16 +46,16 @@ type chosen struct {
 	Top    []usage.Large
 	Hot    []admin.HotKey
 	Doing  string
-	// Before and After are its neighbours, for going on by keyboard and without a pointer; 0 at the ends.
+	// Before and After are the adjacent partitions, for keyboard navigation; 0 at the ends.
 	Before, After uint64
 }
 
 const (
 	storageHeight = 220
-	// barStep is what a bar and its gaps take where there are many, wideStep where there are few; between those the
-	// bars fill storageWidth.
+	// barStep is the width of a bar and its gap if there are many bars, wideStep if there are few. Otherwise the bars
+	// fill storageWidth.
 	barStep, wideStep, storageWidth = 12, 56, 1120
-	// topShown is how many logical partitions a selected partition lists.
+	// topShown is the number of logical partitions listed for the selected partition.
 	topShown = 3
 )
 
@@ -76,7 +77,7 @@ func (s *site) storage(r *http.Request, status *admin.Status) any {
 	return b
 }
 
-// statesOf are the partitions of a table as the status has them, by id.
+// statesOf returns the partitions of a table in the status, by ID.
 func statesOf(status *admin.Status, table string) map[uint64]*admin.PartitionStatus {
 	out := map[uint64]*admin.PartitionStatus{}
 	for i := range status.Tables {
@@ -89,7 +90,7 @@ func statesOf(status *admin.Status, table string) map[uint64]*admin.PartitionSta
 	return out
 }
 
-// draw makes the bars, and selects the partition of an id, or the largest one if there is none.
+// draw creates the bars and selects the partition with an ID, or the largest partition if there is no such ID.
 func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.PartitionStatus, id uint64) {
 	at, largest := -1, 0
 	for i := range ps {
@@ -110,8 +111,8 @@ func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.P
 	if at < 0 {
 		at = largest
 	}
-	// The cap is in the picture as soon as the largest partition has a fifth of it: below, bars could not be told
-	// apart.
+	// The cap is in the picture if the largest partition uses at least a fifth of it. Otherwise the bars would be too
+	// low to distinguish.
 	if b.Cap > 0 && b.Most*5 >= b.Cap {
 		b.Most = max(b.Most, b.Cap)
 		b.CapY = storageHeight * (1 - float64(b.Cap)/float64(b.Most))
@@ -124,7 +125,7 @@ func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.P
 	b.Chosen = choose(ps, at, states[ps[at].ID], b.Cap)
 }
 
-// bar is one bar. One that holds next to nothing is high enough to be seen and met.
+// bar creates a bar. A bar of an almost empty partition is high enough to be visible and clickable.
 func (b *storageBody) bar(p *admin.PartitionUsage, st *admin.PartitionStatus, x, step float64, selected bool) bar {
 	out := bar{ID: p.ID, X: x + step*0.1, W: step * 0.8, H: 3, Selected: selected}
 	if b.Most > 0 {
@@ -171,7 +172,7 @@ func choose(ps []admin.PartitionUsage, at int, st *admin.PartitionStatus, limit 
 	return c
 }
 
-// busiestKeys are those of the keys that somebody asks for now.
+// busiestKeys returns the keys that currently receive requests.
 func busiestKeys(keys []admin.HotKey) (out []admin.HotKey) {
 	for i := range keys {
 		if keys[i].PerSecond >= 0.1 && len(out) < topShown {

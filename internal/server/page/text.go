@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// size shows bytes in a unit that fits.
+// size formats a number of bytes with a suitable unit.
 func size(b uint64) string {
 	for _, u := range []struct {
 		name string
@@ -21,7 +21,7 @@ func size(b uint64) string {
 	return fmt.Sprintf("%d B", b)
 }
 
-// count shows a number with thin spaces between thousands.
+// count formats a number with thin spaces between groups of thousands.
 func count(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -30,7 +30,7 @@ func count(n uint64) string {
 	return s
 }
 
-// rate shows what is counted by the second: whole from ten on.
+// rate formats a value per second, without decimals from 10 upward.
 func rate(f float64) string {
 	if f > 0 && f < 10 {
 		return strconv.FormatFloat(f, 'f', 1, 64)
@@ -38,13 +38,13 @@ func rate(f float64) string {
 	return count(uint64(max(f, 0) + 0.5))
 }
 
-// percent shows a part, 0 to 1.
+// percent formats a fraction from 0 to 1.
 func percent(part float64) string { return fmt.Sprintf("%.0f\u202f%%", 100*part) }
 
-// short is the beginning of the id of a node, by which tools know it, too.
+// short returns the first digits of a node ID, which tools accept as well.
 func short(id string) string { return id[:min(8, len(id))] }
 
-// millis shows milliseconds.
+// millis formats milliseconds.
 func millis(ms float64) string {
 	switch {
 	case ms >= 1000:
@@ -55,5 +55,5 @@ func millis(ms float64) string {
 	return fmt.Sprintf("%.2f ms", ms)
 }
 
-// ago shows for how long something has been so.
+// ago formats a duration in seconds.
 func ago(seconds int64) string { return (time.Duration(seconds) * time.Second).String() }
