@@ -32,7 +32,7 @@ var (
 		nil,
 	)
 
-	// clusterFigures are those of a node that is one of many.
+	// clusterFigures are the metrics of a node in a cluster.
 	clusterFigures = []figure{
 		level("replicas_leading", "Replicas on this node that are leaders.", func(n *Node) float64 {
 			return float64(n.leading())
@@ -97,7 +97,7 @@ var (
 	}
 )
 
-// collectCluster reads the metrics of the cluster.
+// collectCluster collects the metrics of the cluster.
 func (n *Node) collectCluster(ch chan<- prometheus.Metric) {
 	c := n.Cluster
 	for _, f := range clusterFigures {

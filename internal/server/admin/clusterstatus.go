@@ -17,10 +17,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// shortagesMax bounds how many replica sets a status names.
+// shortagesMax is the maximum number of under-replicated partitions in a status.
 const shortagesMax = 10
 
-// addCluster adds the cluster to the status of the node.
+// addCluster adds the state of the cluster to the status of the node.
 func (n *Node) addCluster(s *Status) {
 	c := n.Cluster
 	state := n.Records.State()
@@ -61,7 +61,7 @@ func (n *Node) addCluster(s *Status) {
 	}
 }
 
-// sharedAddresses says in words which nodes have given the same address.
+// sharedAddresses reports nodes that advertise the same address.
 func sharedAddresses(nodes []NodeStatus) (problems []string) {
 	for _, kind := range []struct {
 		name    string
@@ -85,8 +85,8 @@ func sharedAddresses(nodes []NodeStatus) (problems []string) {
 	return problems
 }
 
-// likeness says in words what all nodes have in common that should differ, and in what they differ that should be the
-// same.
+// likeness reports properties that are equal on all nodes but should differ, and properties that differ but should be
+// equal.
 func likeness(nodes []NodeStatus) (notes []string) {
 	zones, builds := map[string]int{}, map[string]int{}
 	for i := range nodes {
@@ -109,7 +109,7 @@ func likeness(nodes []NodeStatus) (notes []string) {
 	return notes
 }
 
-// comingReplicas counts the replicas that are to vote and do not yet.
+// comingReplicas counts the replicas that have not become voters yet.
 func comingReplicas(m *topology.Snapshot) (n int) {
 	for p := range m.InMotion() {
 		for i := range p.Sets {
@@ -137,7 +137,7 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 		out.HeldBytes = k.Held
 		out.ClockSkewMillis, out.Software = k.Skew.Milliseconds(), k.Software
 		out.WriteMemory = strconv.FormatUint(k.Memory, 16)
-		if k.Alive { // one that is dead leads nothing
+		if k.Alive { // an unreachable node leads nothing
 			out.Leading = k.Leading
 			out.UpSeconds = int64(time.Since(k.Started) / time.Second)
 		}
@@ -145,7 +145,7 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 	return out
 }
 
-// shortages says in words which replica sets lack voters.
+// shortages reports under-replicated partitions.
 func (n *Node) shortages(state *meta.State) []string {
 	short := placement.UnderReplicated(state, n.Cluster.Peers.Down())
 	var out []string

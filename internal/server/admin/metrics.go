@@ -11,13 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Collector makes the figures of a node into Prometheus metrics.
+// Collector returns a collector for the Prometheus metrics of a node.
 func Collector(n *Node) prometheus.Collector { return &collector{n} }
 
-// collector reads the node's figures.
+// collector collects the metrics of a node.
 type collector struct{ n *Node }
 
-// logins are the counts of logins, 0 where nobody has to log in.
+// logins returns the counts of logins, or 0 if no login is required.
 func (n *Node) logins() (succeeded, failed, refused uint64) {
 	if n.Logins == nil {
 		return 0, 0, 0
@@ -324,7 +324,7 @@ var (
 	}
 )
 
-// Describe lists the metrics.
+// Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range slices.Concat(figures, restFigures, viewFigures) {
 		ch <- f.desc
@@ -343,7 +343,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- requestDesc
 }
 
-// Collect reads them.
+// Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, f := range slices.Concat(figures, restFigures, viewFigures) {
 		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(c.n))

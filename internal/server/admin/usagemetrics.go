@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// partitionsShown bounds the partitions of a node that have metrics of their own: those that have spent most. All are
-// in the sums of the node.
+// partitionsShown is the maximum number of partitions of a node with metrics of their own: those with the highest
+// consumption. The sums of the node include all partitions.
 const partitionsShown = 200
 
 var (
@@ -44,7 +44,7 @@ var (
 		allHotDesc, becameDesc}
 )
 
-// collectUsage tells what was spent.
+// collectUsage collects the metrics of consumption.
 func (n *Node) collectUsage(ch chan<- prometheus.Metric) {
 	var units ru.Units
 	var throttled uint64

@@ -22,34 +22,35 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Asked is what operators ask the whole cluster.
+// Asked holds the functions of the cluster-wide diagnostics.
 type Asked struct {
-	// Table is served at /table?table=ks.t; an error says that there is none.
+	// Table is served at /table?table=ks.t. It returns an error if the table does not exist.
 	Table func(ctx context.Context, table string) (*TableReport, error)
 	// Ring is served at /ring.
 	Ring func() []catalog.RingNode
 	// Endpoints are served at /endpoints?keyspace=ks&table=t&key=..&key=...
 	Endpoints func(ctx context.Context, table string, key []string) (catalog.Endpoints, error)
-	// Sessions are served at /sessions; most is how many are wanted, 0 if nobody says. Cancel ends one, and says what
-	// to expect; POST /sessions/cancel?id=..
+	// Sessions are served at /sessions. most is the requested number of sessions, or 0. Cancel closes a session and
+	// returns a message; POST /sessions/cancel?id=.. calls it.
 	Sessions func(ctx context.Context, most int) catalog.Sessions
 	Cancel   func(ctx context.Context, id string) (string, error)
 	// Slow is served at /slow.
 	Slow func(ctx context.Context) slow.Answer
 }
 
-// TableReport is one view of a table, of all nodes together.
+// TableReport contains the statistics of a table from all nodes.
 type TableReport struct {
 	Name string `json:"name"`
-	// Kind is table, view or container.
+	// Kind is table, view, or container.
 	Kind string `json:"kind"`
-	// PhysicalPartitions is their number; LogicalPartitions and DiskBytes are what one replica of each has, estimated.
+	// PhysicalPartitions is the number of physical partitions. LogicalPartitions and DiskBytes are estimates for one
+	// replica of each.
 	PhysicalPartitions int    `json:"physical_partitions"`
 	LogicalPartitions  uint64 `json:"logical_partitions"`
 	DiskBytes          uint64 `json:"disk_bytes"`
 	catalog.TableFigures
-	// Throughput is what the table may take in request units a second, 0 without one; Shared says that it shares it
-	// with others of its keyspace.
+	// Throughput is the provisioned throughput of the table in request units per second, or 0. Shared is set if the
+	// throughput is shared with other tables of the keyspace.
 	Throughput     int64   `json:"throughput"`
 	Shared         bool    `json:"shared_throughput"`
 	PerSecond      float64 `json:"ru_per_second"`
@@ -58,37 +59,38 @@ type TableReport struct {
 	TotalUnits     float64 `json:"request_units_total"`
 	TotalRequests  uint64  `json:"requests_total"`
 	TotalThrottled uint64  `json:"throttled_total"`
-	// HotKeys are the logical partitions that take most now, LargeKeys those that are largest, ten at most.
+	// HotKeys are the logical partitions with the highest current consumption, and LargeKeys the largest ones, up to
+	// ten each.
 	HotKeys   []HotKey      `json:"hot_keys"`
 	LargeKeys []usage.Large `json:"large_keys"`
 	Indexes   []IndexReport `json:"indexes"`
 	Views     []ViewReport  `json:"views"`
 }
 
-// IndexReport is an index of a table.
+// IndexReport describes an index of a table.
 type IndexReport struct {
 	Name   string `json:"name"`
 	Target string `json:"target"`
-	// Kind is COMPOSITES, CUSTOM, UNIQUE or DOCUMENT.
+	// Kind is COMPOSITES, CUSTOM, UNIQUE, or DOCUMENT.
 	Kind  string `json:"kind"`
 	Built bool   `json:"built"`
-	// Percent is how far an index is built that is not.
+	// Percent is the progress of an index that is being built.
 	Percent int `json:"percent"`
 }
 
-// ViewReport is a materialized view of a table.
+// ViewReport describes a materialized view of a table.
 type ViewReport struct {
 	Name  string `json:"name"`
 	Built bool   `json:"built"`
-	// Due is how many rows, or ranges of rows, it has yet to follow, the oldest of them for so many seconds.
+	// Due is the number of pending updates for rows or ranges of rows, and DueSeconds the age of the oldest one.
 	Due        int64   `json:"due"`
 	DueSeconds float64 `json:"due_seconds"`
 }
 
-// keysShown bounds the logical partitions that a report names.
+// keysShown is the maximum number of logical partitions in a list.
 const keysShown = 10
 
-// Report is one view of a table; figures are what all nodes know of it.
+// Report returns the statistics of a table. figures contains the statistics from all nodes.
 func (n *Node) Report(ctx context.Context, t *schema.Table, figures catalog.TableFigures,
 	nowMicros int64) *TableReport {
 	r := &TableReport{Name: t.String(), Kind: "table", TableFigures: figures, HotKeys: []HotKey{},
@@ -145,18 +147,18 @@ func (r *TableReport) addUsage(u *TableUsage) {
 	sortMost(r.LargeKeys, func(k *usage.Large) float64 { return float64(k.Bytes) })
 	r.HotKeys, r.LargeKeys = r.HotKeys[:min(len(r.HotKeys), keysShown)], r.LargeKeys[:min(len(r.LargeKeys), keysShown)]
 	for i := range r.HotKeys {
-		if r.HotKeys[i].Share = 0; r.PerSecond > 0 { // of the table, not of its physical partition
+		if r.HotKeys[i].Share = 0; r.PerSecond > 0 { // relative to the table instead of its physical partition
 			r.HotKeys[i].Share = min(r.HotKeys[i].PerSecond/r.PerSecond, 1)
 		}
 	}
 }
 
-// sortMost sorts a list by what there is most of.
+// sortMost sorts a list in descending order.
 func sortMost[T any](list []T, of func(*T) float64) {
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(of(&b), of(&a)) })
 }
 
-// Ring are the nodes on the ring that drivers see, beside what they hold.
+// Ring returns the nodes on the token ring that drivers see, with their actual data.
 func (n *Node) Ring() []catalog.RingNode {
 	info := n.Catalog.Info()
 	var nodes []NodeStatus
@@ -186,7 +188,7 @@ func (n *Node) Ring() []catalog.RingNode {
 	return out
 }
 
-// sharesOf is the part of the ring that ends at the tokens of each node.
+// sharesOf returns the fraction of the ring that ends at the tokens of each node.
 func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 	type place struct {
 		at   uint64
@@ -211,7 +213,7 @@ func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 	return shares
 }
 
-// known is what is known of a node of the cluster, this one or another; heard is false if that is nothing.
+// known returns the reports of a node of the cluster, including this one. heard is false if there are none.
 func (n *Node) known(node *meta.Node) (k peers.Known, heard bool) {
 	if node.ID == n.Cluster.Self {
 		return peers.Known{Report: n.Cluster.Describe(), Alive: true}, true
@@ -219,7 +221,7 @@ func (n *Node) known(node *meta.Node) (k peers.Known, heard bool) {
 	return n.Cluster.Peers.Report(node.ID)
 }
 
-// nodes are those of the cluster that have not left it.
+// nodes returns the nodes of the cluster that have not left it.
 func (n *Node) nodes() (out []NodeStatus) {
 	for _, node := range n.Records.State().Nodes {
 		if node.State != meta.Left {
@@ -230,11 +232,12 @@ func (n *Node) nodes() (out []NodeStatus) {
 	return out
 }
 
-// keyForm bounds what a question for endpoints comes with, in bytes: a key of 64 KiB as the literal of a blob, escaped.
+// keyForm is the maximum size of the body of a request for endpoints, in bytes: a key of 64 KiB as an escaped blob
+// literal.
 const keyForm = 1 << 20
 
-// addAsked serves what operators ask the cluster. All of it takes what the other pages take; to cancel a session is an
-// order.
+// addAsked adds the endpoints of the cluster-wide diagnostics. They require the permission of the other read
+// endpoints; canceling a session requires the permission for commands.
 func addAsked(mux *http.ServeMux, gate *Gate, a *Asked) {
 	if a == nil {
 		return
@@ -283,7 +286,7 @@ func addAsked(mux *http.ServeMux, gate *Gate, a *Asked) {
 	}))
 }
 
-// answer answers with a document, or with 404 and why there is none.
+// answer responds with a document, or with 404 and the error.
 func answer(w http.ResponseWriter, page any, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
