@@ -18,7 +18,7 @@ type MergeOrder struct {
 	DryRun, Wait, Now bool
 }
 
-// CancelOrder describes the cancelation of a pending operation.
+// CancelOrder describes the cancellation of a pending operation.
 type CancelOrder struct {
 	// Table is the name of the table with its keyspace, and Partition the ID of the partition.
 	Table     string
