@@ -34,7 +34,8 @@ const (
 	closeAfter, openAfter = 100 * time.Millisecond, time.Second
 	// grain is the amount of load that can be admitted later in addition to the current fraction, as the time in which
 	// that load is requested. reserve is the part of it that the heaviest users must leave to others.
-	grainMin = 64
+	grain, reserve = 20 * time.Millisecond, 0.6
+	grainMin       = 64
 	// service is the factor by which the service time of requests that wait for other resources than processors may
 	// exceed their service time without load, if that is above the limit. Such requests may wait for a slow disk or
 	// for other regions.
@@ -59,8 +60,9 @@ type Gate struct {
 	closed atomic.Bool
 	// balance is the load that can be admitted, in units. The admitted fraction of the requested load is added, up to
 	// saved (as the bits of a float64); admitted requests are subtracted.
-	part  atomic.Uint64
-	saved atomic.Int64
+	balance atomic.Int64
+	part    atomic.Uint64
+	saved   atomic.Int64
 	// patience is the wait above which requests are admitted at a lower rate, in nanoseconds.
 	patience atomic.Int64
 	// asked is the load that was requested while the gate was closed, in units.

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// Credentials prove to the server who asks. Session is empty unless they are of a session, and end with it.
+// Credentials authenticate requests. Session is set for temporary credentials only.
 type Credentials struct{ ID, Secret, Session string }
 
-// ErrNoCredentials says that there are none.
+// ErrNoCredentials reports that no credentials were found.
 var ErrNoCredentials = errors.New("there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or " +
 	"name a file that has aws_access_key_id and aws_secret_access_key")
 
-// FromEnvironment are the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; ok is false if
-// none of them is set.
+// FromEnvironment returns the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN. ok is
+// false if none of them is set.
 func FromEnvironment(getenv func(string) string) (c Credentials, ok bool, err error) {
 	c = Credentials{getenv("AWS_ACCESS_KEY_ID"), getenv("AWS_SECRET_ACCESS_KEY"), getenv("AWS_SESSION_TOKEN")}
 	if c == (Credentials{}) {
@@ -32,8 +32,8 @@ func FromEnvironment(getenv func(string) string) (c Credentials, ok bool, err er
 	return c, true, nil
 }
 
-// FromFile reads the credentials of a profile from a file in the format of ~/.aws/credentials. They are read for each
-// request: where a session's are renewed in the file, a backup that takes longer than the session goes on.
+// FromFile reads the credentials of a profile from a file in the format of ~/.aws/credentials. It is called for each
+// request: if temporary credentials in the file are renewed, a backup can take longer than their lifetime.
 func FromFile(path, profile string) (Credentials, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package handbook writes what systems want to know of a program's commands: completion scripts of shells, and the page
-// of the manual. All of it comes from the command tree, so it cannot tell of an option that is not there.
-package handbook
+// Package clidocs generates shell completion scripts and the manual page from the command tree of a program. Both
+// therefore contain exactly the existing options.
+package clidocs
 
 import (
 	"sort"
@@ -11,16 +11,16 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// command is one command of the tree: its words, without the name of the program.
+// command is a command of the tree. words are its words without the name of the program.
 type command struct {
 	words string
 	help  string
 	flags []*kong.Flag
-	// next are the words that can follow.
+	// next are the possible next words.
 	next []*kong.Node
 }
 
-// commandsOf lists the program itself and all commands that are shown, parents first.
+// commandsOf lists the program and all visible commands, parents first.
 func commandsOf(root *kong.Node) []command {
 	var out []command
 	var walk func(n *kong.Node, words string)
@@ -40,7 +40,7 @@ func commandsOf(root *kong.Node) []command {
 	return out
 }
 
-// flagsOf are the options of a command and of those above it, by name, without help.
+// flagsOf returns the options of a command and of its parents, sorted by name, without help.
 func flagsOf(n *kong.Node) []*kong.Flag {
 	var out []*kong.Flag
 	for ; n != nil; n = n.Parent {
@@ -59,7 +59,7 @@ func takesFile(f *kong.Flag) bool {
 	return strings.Contains(f.PlaceHolder, "FILE") || strings.Contains(f.PlaceHolder, "DIR")
 }
 
-// choices are the values that an option can have, nil if they are not a fixed few.
+// choices returns the possible values of an option, or nil if they are not limited.
 func choices(f *kong.Flag) []string {
 	switch {
 	case f.Enum != "":

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package handbook
+package clidocs
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Manual writes the page of the program for section 1 of the manual, as roff with the macros of man(7).
+// Manual writes the manual page of the program for section 1, in roff with the man(7) macros.
 func Manual(w io.Writer, root *kong.Node) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n", strings.ToUpper(root.Name), root.Name,
@@ -40,7 +40,7 @@ func Manual(w io.Writer, root *kong.Node) error {
 	return err
 }
 
-// roff keeps a text from being taken for requests.
+// roff escapes a text, so that it contains no roff requests.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package handbook
+package clidocs
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Shells are the shells that Completion knows.
+// Shells lists the shells that Completion supports.
 const Shells = "bash,zsh,fish"
 
-// Completion writes the script by which a shell completes commands and options of the program.
+// Completion writes a shell script that completes commands and options of the program.
 func Completion(w io.Writer, root *kong.Node, shell string) error {
 	list := commandsOf(root)
 	var text string
@@ -31,7 +31,7 @@ func Completion(w io.Writer, root *kong.Node, shell string) error {
 	return err
 }
 
-// bash writes a function that finds the command among the words and offers what can follow.
+// bash returns a function that finds the command in the command line and offers the possible next words.
 func bash(name string, list []command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "_%s() {\n", name)
@@ -74,7 +74,7 @@ func bash(name string, list []command) string {
 	return b.String()
 }
 
-// spaced puts a space before words, so that they can be looked for as a whole.
+// spaced adds a space before words, so that they match as a whole.
 func spaced(words string) string {
 	if words == "" {
 		return ""
@@ -82,7 +82,7 @@ func spaced(words string) string {
 	return " " + words
 }
 
-// fish writes a line for each word that can follow another.
+// fish returns a line for each possible word after another.
 func fish(name string, list []command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "complete -c %s -f\n", name)
@@ -114,5 +114,5 @@ func fish(name string, list []command) string {
 	return b.String()
 }
 
-// quote makes one word of a text for a shell.
+// quote quotes a text as a single shell word.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
