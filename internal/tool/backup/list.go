@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// List returns the ids of the complete backups of a target, the oldest first.
+// List returns the IDs of the complete backups in a target, oldest first.
 func List(ctx context.Context, t Target) (ids []string, err error) {
 	names, err := t.List(ctx, "backups/")
 	for _, name := range names {
@@ -52,7 +52,7 @@ func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	return m, nil
 }
 
-// Newest returns the manifest with an ID. If that is empty, it returns the newest backup of the cluster to which the
+// Newest returns the manifest with an ID. If the ID is empty, it returns the newest backup of the cluster to which the
 // repository belongs.
 func Newest(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	if id != "" {
@@ -74,7 +74,7 @@ func Newest(ctx context.Context, t Target, id string) (*archive.Manifest, error)
 	return nil, errors.New("there is no complete backup there")
 }
 
-// read returns the plain bytes of a file.
+// read returns the decompressed contents of a file.
 func read(ctx context.Context, t Target, f archive.File) ([]byte, error) {
 	if !archive.ValidName(f.Name) {
 		return nil, fmt.Errorf("%w: the file name %.100q is not a digest", archive.ErrDamaged, f.Name)

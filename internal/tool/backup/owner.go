@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// clusterName is the file that names the cluster to which a repository belongs.
+	// clusterName is the file that contains the ID of the cluster to which a repository belongs.
 	clusterName = "backups/cluster"
 	clusterWord = "ilion-cluster 1 "
 )
 
-// Owner returns the identity of the cluster to which a repository belongs; empty if it belongs to none yet. A
+// Owner returns the ID of the cluster to which a repository belongs, or an empty string if it belongs to none yet. A
 // repository without the file belongs to the cluster of its backups.
 func Owner(ctx context.Context, t Target) (string, error) {
 	data, err := t.Get(ctx, clusterName)
@@ -56,7 +56,7 @@ func Owner(ctx context.Context, t Target) (string, error) {
 		"backups in a place of their own", len(clusters), strings.Join(clusters, ", "))
 }
 
-// claim binds a repository to a cluster. It fails if the repository belongs to another one.
+// claim binds a repository to a cluster. It fails if the repository belongs to another cluster.
 func claim(ctx context.Context, t Target, cluster string) error {
 	owner, err := Owner(ctx, t)
 	if err == nil && (owner == "" || owner == cluster) {

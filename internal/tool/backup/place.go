@@ -15,26 +15,27 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bucket"
 )
 
-// Place says where backups are kept, and how that is reached.
+// Place describes a repository and how to access it.
 type Place struct {
 	// Name is a directory, or s3://BUCKET/PREFIX.
 	Name string
-	// Bucket says how a bucket is reached.
+	// Bucket configures access to a bucket.
 	Bucket bucket.Options
-	// Key encrypts what is stored, if it is not nil.
+	// Key encrypts the files, if it is not nil.
 	Key *Key
 }
 
-// kinds are what the names of a place begin with.
+// kinds lists the top-level names of a repository.
 var kinds = []string{"files", "backups", "pending", sealedName}
 
-// listed is a Target that can say what it has at its top: names without what follows the first slash.
+// listed is a Target that can list its top-level names.
 type listed interface {
 	Target
 	top(ctx context.Context) ([]string, error)
 }
 
-// Open returns the target of a place. It is made if create is set: an encrypted one by what says so.
+// Open returns the target of a repository. If create is set, it initializes an empty repository; an encrypted one
+// receives a marker file.
 func (p *Place) Open(ctx context.Context, create bool) (Target, error) {
 	t, err := p.open(create)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Select returns what is to be restored: what names a keyspace or a table as ks.t, all if it is empty; as names what it
-// is to become, of the same kind, the same name if it is empty. Views come with their tables.
+// Select returns the tables to restore. what names a keyspace, or a table as ks.t; empty means everything. as is the
+// new name of the same kind; empty means the original name. Views are restored with their tables.
 func Select(m *archive.Manifest, what, as string) ([]archive.RestoredTable, error) {
 	keyspace, table, one := strings.Cut(what, ".")
 	asKeyspace, asTable, asOne := strings.Cut(as, ".")

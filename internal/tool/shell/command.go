@@ -17,20 +17,20 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/shell/display"
 )
 
-// errExit ends the shell in order.
+// errExit ends the shell normally.
 var errExit = errors.New("exit")
 
-// sourcesMax bounds how deep files may name each other.
+// sourcesMax is the maximum nesting of SOURCE files.
 const sourcesMax = 16
 
-// command is a command of the shell itself. A nil run sends it to the server, as any statement; it still ends with its
-// line.
+// command is a shell command. If run is nil, the server executes the command like a statement, but the command ends
+// with its line.
 type command struct {
 	usage, help string
 	run         func(s *Shell, ctx context.Context, args []string) error
 }
 
-// newCommands are the commands by their first words.
+// newCommands returns the commands by their first words.
 func newCommands() map[string]command {
 	return map[string]command{
 		"HELP": {"HELP [COMMAND]", "Say what there is.", help},
@@ -60,7 +60,7 @@ func newCommands() map[string]command {
 
 func (s *Shell) isCommand(word string) bool { _, ok := s.commands[word]; return ok }
 
-// commandWords are the first words of commands, for completion.
+// commandWords returns the first words of commands, for completion.
 func (s *Shell) commandWords() (out []string) {
 	for word := range s.commands {
 		if word != "?" && word != "COPY" {
@@ -128,7 +128,7 @@ func serial(s *Shell, _ context.Context, args []string) error {
 	return s.level(&s.serial, "serial consistency", args[1:])
 }
 
-// toggle shows or sets what is on or off.
+// toggle shows or sets a switch.
 func (s *Shell) toggle(name string, of *bool, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -175,7 +175,7 @@ func paging(s *Shell, _ context.Context, args []string) error {
 	return nil
 }
 
-// unquoted is the text of a string, or of a word as it is.
+// unquoted returns the contents of a string, or a word unchanged.
 func unquoted(arg string) string {
 	if len(arg) >= 2 && (arg[0] == '\'' || arg[0] == '"') && arg[len(arg)-1] == arg[0] {
 		q := arg[:1]
@@ -226,7 +226,7 @@ func show(s *Shell, ctx context.Context, args []string) error {
 	return errors.New("say SHOW VERSION, SHOW HOST or SHOW SESSION and the id of a trace")
 }
 
-// server says what server it is.
+// server returns the name and version of the server.
 func (s *Shell) server(ctx context.Context) (string, error) {
 	r, err := s.query(ctx, "SELECT cluster_name, release_version, cql_version FROM system.local")
 	if err != nil {
@@ -279,7 +279,7 @@ func clearScreen(s *Shell, _ context.Context, _ []string) error {
 	return err
 }
 
-// isSecret reports whether a line is not to be remembered, as it may hold a password.
+// isSecret reports whether a line may contain a password and must not be saved in the history.
 func isSecret(line string) bool {
 	words := wordsOf(strings.ToUpper(line))
 	return slices.Contains(words, "PASSWORD") || slices.Contains(words, "LOGIN")
