@@ -14,26 +14,26 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/migration/outline"
 )
 
-// Report is the outcome of a migration.
+// Report is the result of a migration.
 type Report struct {
-	// Tally is of the last pass that was made, in this run or before.
+	// Tally is the result of the last pass, in this or an earlier run.
 	Tally Tally
-	// Differences are the first of a verification, or of what was kept because it is newer here.
+	// Differences are the first differences of a verification, or of rows kept because they are newer.
 	Differences []Difference
 }
 
-// migration is one under way.
+// migration is a migration in progress.
 type migration struct {
 	o      *Options
 	ledger ledger
 	plan   *outline.Plan
 	tables []*table
-	// source and target are connections for questions.
+	// source and target are connections for queries.
 	source, target *bulk.Reader
 }
 
-// Run migrates. What it returns beside an error is how far it came. A context that ends while changes are followed is
-// no error.
+// Run performs a migration. If it returns an error, the report contains the progress. If the context ends while
+// changes are followed, that is not an error.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func() *bulk.Progress { return &bulk.Progress{} }
@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return rep, err
 }
 
-// schema plans, says and makes the schema.
+// schema plans, reports, and creates the schema.
 func (m *migration) schema(ctx context.Context) error {
 	o := m.o
 	version, err := m.checkSource(ctx)
@@ -110,7 +110,7 @@ func (m *migration) schema(ctx context.Context) error {
 	return nil
 }
 
-// roles copies roles, and says what the target refuses.
+// roles copies roles, and reports the rejected statements.
 func (m *migration) roles(ctx context.Context) error {
 	made, refused, err := outline.Roles(ctx, m.source, m.target)
 	if err != nil {
@@ -123,7 +123,7 @@ func (m *migration) roles(ctx context.Context) error {
 	return nil
 }
 
-// judge ends what cannot be done whole; then says what is to be done about it.
+// judge returns an error if the plan cannot be executed completely. then is the advice for the user.
 func (m *migration) judge(then string) error {
 	failed := m.plan.Failed()
 	fatal := 0
@@ -142,7 +142,7 @@ func (m *migration) judge(then string) error {
 	return fmt.Errorf("%d objects of the schema cannot be as they are in the source; %s:%s", len(failed), then, list)
 }
 
-// say writes the plan, for a dry run whole.
+// say prints the plan, in full for a dry run.
 func (m *migration) say(ctx context.Context) error {
 	created, taken := 0, 0
 	for _, s := range m.plan.Steps {
@@ -176,7 +176,7 @@ func (m *migration) say(ctx context.Context) error {
 	return nil
 }
 
-// late makes indexes and views.
+// late creates indexes and views.
 func (m *migration) late(ctx context.Context) error {
 	if m.o.DataOnly || m.o.VerifyOnly {
 		return nil
@@ -187,7 +187,7 @@ func (m *migration) late(ctx context.Context) error {
 	return m.judge("the rows are copied")
 }
 
-// open looks at the tables, and cuts those into ranges that are new.
+// open reads the descriptions of the tables, and divides new tables into ranges.
 func (m *migration) open(ctx context.Context) error {
 	known := map[bulk.Name]*tableState{}
 	for _, t := range m.ledger.state.Tables {
@@ -227,7 +227,7 @@ func (m *migration) open(ctx context.Context) error {
 	return nil
 }
 
-// newTable cuts a table into ranges, and finds out whether it is empty here.
+// newTable divides a table into ranges, and checks whether it is empty in the target.
 func (m *migration) newTable(ctx context.Context, t *table, n bulk.Name) error {
 	e, err := estimate(ctx, m.source, n)
 	if err != nil {
@@ -253,7 +253,7 @@ func (m *migration) newTable(ctx context.Context, t *table, n bulk.Name) error {
 	return nil
 }
 
-// notes says what of a table cannot be exact.
+// notes reports which data of a table cannot be copied exactly.
 func (m *migration) notes(t *table, n bulk.Name) {
 	if !t.source.Elements() {
 		fmt.Fprintf(m.o.Out, "note: the source tells no times of the elements of collections and user types in %s: "+
@@ -304,7 +304,7 @@ func refusedOrKept(t *Tally) error {
 	return nil
 }
 
-// interrupted makes no error of one that is only that changes are followed no longer.
+// interrupted returns nil instead of an error if the only reason for the end is that changes are no longer followed.
 func (m *migration) interrupted(ctx context.Context, err error) error {
 	if !m.o.Follow || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
@@ -313,7 +313,7 @@ func (m *migration) interrupted(ctx context.Context, err error) error {
 	return nil
 }
 
-// follow makes passes until the context ends, or both sides are equal if that is asked for.
+// follow makes passes until the context ends or, if requested, until both sides are equal.
 func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
 	for {
 		if m.o.UntilEqual && rep.Tally.Different == 0 {
@@ -338,7 +338,7 @@ func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
 	}
 }
 
-// pass makes one pass and says what came of it.
+// pass makes one pass and reports the result.
 func (m *migration) pass(ctx context.Context, mode string) (Tally, error) {
 	p := &pass{o: m.o, ledger: &m.ledger, mode: mode, tables: m.tables, rows: bulk.Pace{Rate: m.o.Rate},
 		bytes: bulk.Pace{Rate: m.o.ByteRate}}

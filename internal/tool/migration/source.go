@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// checkSource finds out whether the source can be copied from, and its release.
+// checkSource checks that the source is supported, and returns its version.
 func (m *migration) checkSource(ctx context.Context) (version string, err error) {
 	c, err := m.source.Conn(ctx)
 	if err != nil {
@@ -44,10 +44,10 @@ func (m *migration) checkSource(ctx context.Context) (version string, err error)
 	return version, nil
 }
 
-// size is what a table is estimated to have.
+// size is the estimated size of a table.
 type size struct{ partitions, bytes int64 }
 
-// estimate asks for the sizes that a node knows of its part of the ring, and takes the rest to be alike.
+// estimate reads the sizes of a node's part of the ring, and extrapolates them to the whole ring.
 func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 	c, err := r.Conn(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 		from, errFrom := strconv.ParseInt(string(row[0]), 10, 64)
 		to, errTo := strconv.ParseInt(string(row[1]), 10, 64)
 		if errFrom != nil || errTo != nil || len(row[2]) != 8 || len(row[3]) != 8 {
-			return nil // an estimate more or less
+			return nil // the other estimates suffice
 		}
 		count := float64(int64(binary.BigEndian.Uint64(row[3])))
 		partitions += count

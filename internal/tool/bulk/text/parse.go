@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// depthMax bounds the nesting of a value.
+// depthMax is the maximum nesting of a value.
 const depthMax = 64
 
-// Parse reads the content of a field of CSV: a native value as CQL has it within quotes, another one as a CQL literal
-// or as JSON. The errors say what is wrong, for people.
+// Parse parses the contents of a CSV field: a native value as in a CQL string, other values as CQL literals or as
+// JSON. The errors are meant for users.
 func Parse(t *cqltype.Type, s string) ([]byte, error) {
 	if !composed(t) {
 		return parseNative(t, s)
@@ -25,7 +25,7 @@ func Parse(t *cqltype.Type, s string) ([]byte, error) {
 	return parseWhole(t, s, 0)
 }
 
-// Member reads the value of a JSON member, as it stands in the text of the object. null is nil.
+// Member parses the value of a JSON member. null results in nil.
 func Member(t *cqltype.Type, s string) ([]byte, error) { return parseWhole(t, s, 0) }
 
 func parseWhole(t *cqltype.Type, s string, depth int) ([]byte, error) {
@@ -48,7 +48,7 @@ func parseNative(t *cqltype.Type, s string) ([]byte, error) {
 	if s == "" && t.Validate([]byte{}) == nil {
 		return []byte{}, nil
 	}
-	switch { // some write them so
+	switch { // some tools use these forms
 	case t.Kind != cqltype.Float && t.Kind != cqltype.Double:
 	case strings.EqualFold(s, "nan"):
 		s = "NaN"
@@ -71,10 +71,10 @@ func clip(s string) string {
 	return s
 }
 
-// scanner reads literals of CQL and JSON, which have the same shape.
+// scanner parses CQL and JSON literals, which have the same structure.
 type scanner struct{ rest string }
 
-// space skips white space and returns what follows.
+// space skips white space and returns the remaining text.
 func (p *scanner) space() string {
 	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
 	return p.rest
@@ -89,7 +89,7 @@ func (p *scanner) take(c byte) bool {
 	return true
 }
 
-// word reads a word in quotes, or a bare one that ends before one of the characters in ends.
+// word parses a quoted word, or an unquoted word that ends before one of the characters in ends.
 func (p *scanner) word(ends string) (s string, quoted bool, err error) {
 	if p.space() == "" {
 		return "", false, errors.New("the value ends too early")
@@ -113,7 +113,7 @@ func (p *scanner) word(ends string) (s string, quoted bool, err error) {
 	return s, false, nil
 }
 
-// single reads a string in single quotes, in which a doubled one stands for itself.
+// single parses a string in single quotes, in which a doubled quote represents a quote.
 func (p *scanner) single() (string, error) {
 	var b strings.Builder
 	for s := p.rest[1:]; ; {
@@ -131,7 +131,7 @@ func (p *scanner) single() (string, error) {
 	}
 }
 
-// double reads a string as JSON has it.
+// double parses a JSON string.
 func (p *scanner) double() (string, error) {
 	for i := 1; i < len(p.rest); i++ {
 		switch p.rest[i] {
@@ -153,7 +153,7 @@ func (p *scanner) double() (string, error) {
 	return "", errors.New(`a string has no end: " is missing`)
 }
 
-// value reads a value of the type; nil is null.
+// value parses a value of a type. nil means null.
 func (p *scanner) value(t *cqltype.Type, depth int) ([]byte, error) {
 	if depth > depthMax {
 		return nil, fmt.Errorf("values are nested more than %d deep", depthMax)
@@ -188,7 +188,7 @@ func (p *scanner) value(t *cqltype.Type, depth int) ([]byte, error) {
 	return p.sequence(t, depth)
 }
 
-// sequence reads what is between brackets of any kind, with commas.
+// sequence parses the contents of brackets of any kind, separated by commas.
 func (p *scanner) sequence(t *cqltype.Type, depth int) ([]byte, error) {
 	var closing byte
 	for i := range len("[{(") {
@@ -263,7 +263,7 @@ func (p *scanner) mapping(t *cqltype.Type, depth int) ([]byte, error) {
 	return t.SortedMap(flat), nil
 }
 
-// key reads the key of a map, which a colon ends.
+// key parses the key of a map entry, up to the colon.
 func (p *scanner) key(t *cqltype.Type, depth int) ([]byte, error) {
 	if composed(t) {
 		return p.value(t, depth)
@@ -275,7 +275,7 @@ func (p *scanner) key(t *cqltype.Type, depth int) ([]byte, error) {
 	return parseNative(t, s)
 }
 
-// fields reads a user-defined type: fields that are missing are null.
+// fields parses a user-defined type. Missing fields are null.
 func (p *scanner) fields(t *cqltype.Type, depth int) ([]byte, error) {
 	if !p.take('{') {
 		return nil, fmt.Errorf("%s: { is missing before %q", t, clip(p.rest))
@@ -303,7 +303,7 @@ func (p *scanner) fields(t *cqltype.Type, depth int) ([]byte, error) {
 	return t.AppendTuple(nil, values...), nil
 }
 
-// fieldIndex finds a field: by its name as it stands in quotes first, then as CQL and JSON read names.
+// fieldIndex finds a field: first by its exact name in quotes, then by the rules of CQL and JSON.
 func fieldIndex(t *cqltype.Type, name string, quoted bool) int {
 	if quoted {
 		if i := t.FieldIndex(name); i >= 0 {
@@ -313,7 +313,7 @@ func fieldIndex(t *cqltype.Type, name string, quoted bool) int {
 	return t.FieldIndex(cqltype.JSONName(name))
 }
 
-// Members calls f with the name and the text of the value of each member of the JSON object in a line.
+// Members calls f with the name and the text of the value of each member of a JSON object.
 func Members(line string, f func(name, value string) error) error {
 	p := scanner{rest: line}
 	if !p.take('{') {
@@ -344,7 +344,7 @@ func Members(line string, f func(name, value string) error) error {
 	return nil
 }
 
-// skip passes over one JSON value.
+// skip skips a JSON value.
 func (p *scanner) skip() error {
 	for depth := 0; ; {
 		s := p.space()

@@ -11,38 +11,39 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Differ says what is to be written so that a row of the target is as it is in the source.
+// Differ computes the changes that make a row of the target equal to the source.
 type Differ struct {
 	Layout *Layout
-	// Bound is the time, in microseconds, behind which nothing in the target is of an earlier copy: what is older and
-	// not in the source any more is deleted, what is newer was written by somebody else and stays. 0 has all stay.
+	// Bound is the time, in microseconds, up to which data in the target may originate from an earlier copy. Older
+	// data that no longer exists in the source is deleted. Newer data was written by other clients and is kept. If
+	// Bound is 0, all data is kept.
 	Bound int64
-	// Force has what is in the source take the place of whatever the target has.
+	// Force overwrites the target with the source regardless of timestamps.
 	Force bool
-	// Now is when the rows are read, in microseconds: the time of what has none.
+	// Now is the time at which the rows are read, in microseconds. It is the timestamp of data without one.
 	Now int64
-	// ValuesOnly ignores when cells were written, and whether they end.
+	// ValuesOnly ignores timestamps and expiration times of cells.
 	ValuesOnly bool
 }
 
-// Change is how a row of the target differs, and what is to be done about it.
+// Change describes how a row of the target differs and how to change it.
 type Change struct {
-	// What says how it differs, "" if it does not.
+	// What describes the difference, or is empty if there is none.
 	What string
-	// Statements make it as it is in the source; none if it does not differ or is to stay.
+	// Statements make the row equal to the source. There are none if the row does not differ or must be kept.
 	Statements []Statement
-	// Deletes says that the row is deleted; Kept, that something of it is newer than the source's.
+	// Deletes is set if the row is deleted. Kept is set if a part of it is newer than the source.
 	Deletes, Kept bool
 }
 
-// write is a cell to write: null deletes it.
+// write is a cell to write. null deletes it.
 type write struct {
 	column int
 	cell   Cell
 	null   bool
 }
 
-// Diff compares a row; one of both may be nil.
+// Diff compares a row. One of the arguments may be nil.
 func (d *Differ) Diff(source, target *Row) Change {
 	if d.Layout.Counters {
 		return d.counters(source, target)
@@ -53,7 +54,7 @@ func (d *Differ) Diff(source, target *Row) Change {
 		return Change{}
 	case (source == nil || source.ends) && target.living(2*ending).isEnding(),
 		(target == nil || target.ends) && source.living(2*ending).isEnding():
-		return Change{} // it ends on both sides at about this time
+		return Change{} // it expires on both sides at about this time
 	case target == nil:
 		return d.missing(source)
 	case !target.Static && (source == nil || source.ends):
@@ -62,7 +63,7 @@ func (d *Differ) Diff(source, target *Row) Change {
 	return d.changed(source, target)
 }
 
-// gone deletes a row that is not in the source any more.
+// gone deletes a row that no longer exists in the source.
 func (d *Differ) gone(target *Row) Change {
 	c := Change{What: "is not in the source", Deletes: true}
 	at := target.Newest()
@@ -77,7 +78,7 @@ func (d *Differ) gone(target *Row) Change {
 		return c
 	}
 	s := Statement{kind: deleteRow, row: target, time: at}
-	if target.nulls > 0 && len(d.Layout.Regular) > 0 { // a DELETE would delete more: the row is its cells
+	if target.nulls > 0 && len(d.Layout.Regular) > 0 { // a DELETE would delete more: the row consists of its cells
 		s.kind = update
 		for i := range d.Layout.Regular {
 			s.values = append(s.values, value{slot: slot{column: i}})
@@ -87,7 +88,7 @@ func (d *Differ) gone(target *Row) Change {
 	return c
 }
 
-// missing writes a row that the target does not have.
+// missing writes a row that the target does not contain.
 func (d *Differ) missing(source *Row) Change {
 	c := Change{What: "is not here"}
 	newest, ttl := d.ofRow(source)
@@ -105,7 +106,7 @@ func (d *Differ) missing(source *Row) Change {
 	return c
 }
 
-// ofRow is the time of what has none of its own in a new row, and its TTL: those of the newest cell.
+// ofRow returns the timestamp and the TTL of the newest cell, for data of a new row without its own timestamp.
 func (d *Differ) ofRow(r *Row) (newest int64, ttl int32) {
 	newest = unknown
 	for _, cells := range r.columns {
@@ -121,7 +122,7 @@ func (d *Differ) ofRow(r *Row) (newest int64, ttl int32) {
 	return newest, ttl
 }
 
-// left is how many seconds a cell has left now, of those that it had when it was read; 0 has no end.
+// left returns the remaining TTL of a cell in seconds; 0 means that it does not expire.
 func left(ttl int32, at time.Time) int32 {
 	if ttl == 0 {
 		return 0
@@ -129,16 +130,16 @@ func left(ttl int32, at time.Time) int32 {
 	return max(1, ttl-int32(time.Since(at)/time.Second))
 }
 
-// ending is how long before its end a cell is taken to have ended: servers count in whole seconds, each by its clock,
-// and both sides are not read at the same instant.
+// ending is the time before the expiration of a cell from which on it counts as expired. Servers count in whole
+// seconds with their own clocks, and both sides are not read at the same time.
 const ending = 5 * time.Second
 
-// endsIn says whether a cell that was read then has no more than so long left.
+// endsIn reports whether a cell that was read at a time expires within d.
 func (c *Cell) endsIn(d time.Duration, read time.Time) bool {
 	return c.ttl > 0 && time.Duration(c.ttl)*time.Second-time.Since(read) <= d
 }
 
-// living is the row without the cells that end within a while.
+// living returns the row without the cells that expire soon.
 func (r *Row) living(within time.Duration) *Row {
 	if r == nil {
 		return nil
@@ -156,10 +157,10 @@ func (r *Row) living(within time.Duration) *Row {
 	return &l
 }
 
-// isEnding says that the row had cells, and that none of them lives on.
+// isEnding reports whether the row had cells that have all expired or expire soon.
 func (r *Row) isEnding() bool { return r != nil && r.ends }
 
-// changed compares a row that both have, or static cells.
+// changed compares a row that exists on both sides, or static cells.
 func (d *Differ) changed(source, target *Row) Change {
 	var c Change
 	row, nothing := source, false
@@ -180,7 +181,7 @@ func (d *Differ) changed(source, target *Row) Change {
 	for _, w := range writes {
 		nothing = nothing || w.null
 	}
-	// What is deleted may have been all that kept the row visible.
+	// The deleted cells may have been all that made the row visible.
 	marker := !row.Static && nothing && source.empty()
 	if len(writes) > 0 {
 		c.Statements = d.statements(row, writes, false)
@@ -194,9 +195,9 @@ func (d *Differ) changed(source, target *Row) Change {
 	return c
 }
 
-// unmarked is when a row is to be deleted before it is written, if all its cells end: it was deleted in the source, or
-// has lost what does not end, and what an earlier pass has written to have it stay would stay for ever. The deletion is
-// older than all its cells.
+// unmarked returns the time at which to delete a row before it is written, if all its cells expire: the row was
+// deleted in the source or has lost its permanent data, and the row marker of an earlier pass would remain forever.
+// The deletion is older than all cells.
 func (d *Differ) unmarked(source *Row) (at int64, ok bool) {
 	if source.Static || source.nulls > 0 || source.empty() || d.Bound == 0 && !d.Force {
 		return 0, false
@@ -227,7 +228,7 @@ func (d *Differ) cells(c *Change, i int, col *Column, source, target *Row) (writ
 	for s, t := range pairs(source.columns[i], target.columns[i]) {
 		switch {
 		case t == nil && s.endsIn(2*ending, source.at), s == nil && t.endsIn(2*ending, target.at):
-			// The other side has ended, or is about to.
+			// The cell on the other side has expired or expires soon.
 		case t == nil:
 			cell := *s
 			if cell.time == unknown {
@@ -257,7 +258,7 @@ func (d *Differ) cells(c *Change, i int, col *Column, source, target *Row) (writ
 	return writes
 }
 
-// both compares a cell that both have.
+// both compares a cell that exists on both sides.
 func (d *Differ) both(c *Change, col *Column, s, t *Cell, source *Row) (w write, ok bool) {
 	same := bytes.Equal(s.value, t.value)
 	cell := *s
@@ -285,7 +286,7 @@ func (d *Differ) both(c *Change, col *Column, s, t *Cell, source *Row) (w write,
 	return write{cell: cell}, true
 }
 
-// list compares a list as a whole: its elements have no key by which they could be told apart.
+// list compares a list as a whole, because its elements have no keys.
 func (d *Differ) list(c *Change, i int, col *Column, source, target *Row) (writes []write) {
 	s, t := source.columns[i], target.columns[i]
 	newer, here := newest(s), newest(t)
@@ -334,10 +335,10 @@ func newest(cells []Cell) int64 {
 	return at
 }
 
-// pairs yields the cells of both, matched by their keys: nil where one has none.
+// pairs returns the cells of both sides, matched by their keys. A missing cell is nil.
 func pairs(source, target []Cell) func(yield func(s, t *Cell) bool) {
 	return func(yield func(s, t *Cell) bool) {
-		if len(source) <= 1 && len(target) <= 1 { // as of plain columns
+		if len(source) <= 1 && len(target) <= 1 { // for example plain columns
 			switch {
 			case len(source) == 0 && len(target) == 0:
 				return

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Digest is the sum of the hashes of rows, keys and values: the same in whatever order they are added. The times of
-// cells are not in it, because a list that was written again has others.
+// Digest is the sum of the hashes of rows, keys, and values. It does not depend on the order of the rows. It does not
+// include timestamps, because a rewritten list has other timestamps.
 type Digest [2]uint64
 
 // Add adds another digest.
@@ -20,10 +20,10 @@ func (d *Digest) Add(o Digest) {
 	d[1] += o[1]
 }
 
-// String is its text, in hexadecimal.
+// String returns the digest in hexadecimal.
 func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d[0], d[1]) }
 
-// Digest is that of one row.
+// Digest returns the digest of a row.
 func (r *Row) Digest() Digest {
 	var room [512]byte
 	b := cqltype.AppendValue(room[:0], r.partition)

@@ -16,23 +16,23 @@ import (
 type Column struct {
 	bulk.Column
 	Type *cqltype.Type
-	// Several says that it has a cell for each element or field.
+	// Several is set if the column has one cell per element or field.
 	Several bool
 }
 
-// quoted is its name in CQL.
+// quoted returns the name in CQL.
 func (c *Column) quoted() string { return cqltype.QuoteName(c.Name) }
 
-// Layout is how the rows of a table are read and written.
+// Layout describes how the rows of a table are read and written.
 type Layout struct {
 	Table *bulk.Table
-	// Partition and Clustering are the primary key, Static and Regular the other columns.
+	// Partition and Clustering are the primary key, and Static and Regular the other columns.
 	Partition, Clustering, Static, Regular []Column
-	// Counters says that all columns but those of the key count.
+	// Counters is set if all columns except the key are counters.
 	Counters bool
 }
 
-// Describe asks a server for the layout of a table.
+// Describe reads the layout of a table from a server.
 func Describe(c *rawclient.Conn, n bulk.Name) (*Layout, error) {
 	t, err := bulk.Describe(c, n)
 	if err != nil {
@@ -65,7 +65,7 @@ func Describe(c *rawclient.Conn, n bulk.Name) (*Layout, error) {
 	return l, nil
 }
 
-// columns are those of a static row, or of another one.
+// columns returns the columns of a static row or of another row.
 func (l *Layout) columns(static bool) []Column {
 	if static {
 		return l.Static
@@ -73,19 +73,19 @@ func (l *Layout) columns(static bool) []Column {
 	return l.Regular
 }
 
-// Query is how a server is asked for rows with their times.
+// Query is a query that reads rows with their timestamps.
 type Query struct {
 	layout *Layout
 	text   string
-	// elements says that the server tells the times of each element of a collection.
+	// elements is set if the server returns the timestamps of the elements of collections.
 	elements bool
 }
 
-// Elements says whether the server tells the times of the cells of collections and user types, as Cassandra does from
-// 5.0 on; true if the table has none.
+// Elements reports whether the server returns the timestamps of the cells of collections and user-defined types, as
+// Cassandra does since 5.0. It is true if the table has none.
 func (q *Query) Elements() bool { return q.elements }
 
-// Ask finds out how a server is to be asked: with the times of elements, if it knows them.
+// Ask returns the query for a server, with the timestamps of elements if the server supports them.
 func (l *Layout) Ask(c *rawclient.Conn) (*Query, error) {
 	several := func(c Column) bool { return c.Several }
 	q := &Query{layout: l, text: l.query(true), elements: true}
@@ -117,7 +117,7 @@ func (l *Layout) query(elements bool) string {
 	return b.String()
 }
 
-// columns is how many columns the answer has.
+// columns returns the number of columns of the result.
 func (q *Query) columns() int {
 	l := q.layout
 	n := len(l.Partition) + len(l.Clustering)
@@ -129,13 +129,13 @@ func (q *Query) columns() int {
 	return n
 }
 
-// timed says whether a column is read with its times.
+// timed reports whether a column is read with its timestamps.
 func (l *Layout) timed(c *Column, elements bool) bool { return !l.Counters && (!c.Several || elements) }
 
-// Range is the text that asks for the rows of a range of tokens.
+// Range returns the query for the rows of a token range.
 func (q *Query) Range(r bulk.TokenRange) string { return q.text + r.Where(q.layout.Table) }
 
-// KeyText is the key of a row, as a WHERE clause would have it.
+// KeyText returns the key of a row in the form of a WHERE clause.
 func (l *Layout) KeyText(r *Row) string {
 	columns := slices.Concat(l.Partition, l.Clustering)
 	var parts []string
@@ -153,7 +153,7 @@ func (l *Layout) KeyText(r *Row) string {
 	return text
 }
 
-// cellsOf walks over the elements of a value with several cells.
+// cellsOf iterates over the elements of a value with several cells.
 func (c *Column) cellsOf(value []byte, f func(key, value []byte)) {
 	switch c.Type.Kind {
 	case cqltype.Map:

@@ -12,17 +12,17 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// form is which prepared statement carries one out.
+// form identifies the prepared statement for a statement.
 type form struct {
 	kind   kind
 	static bool
-	// nulls is how many of the last clustering columns are null, and so left out.
+	// nulls is the number of trailing clustering columns that are null and therefore omitted.
 	nulls int
 	// list is the column of deleteLists.
 	list int
 }
 
-// Prepared are the prepared statements of a table at one server.
+// Prepared holds the prepared statements of a table on a server.
 type Prepared struct {
 	layout *Layout
 	conn   *rawclient.Conn
@@ -32,13 +32,13 @@ type Prepared struct {
 type prepared struct {
 	id []byte
 	n  int
-	// slots, keys, time and ttl are the numbers of bind variables; -1 if there is none.
+	// slots, keys, time, and ttl are the positions of bind variables, or -1.
 	slots     map[slot]int
 	keys      []int
 	time, ttl int
 }
 
-// Prepare makes ready to write a table over a connection, which is used when a form of statement is first needed.
+// Prepare returns an empty set of prepared statements. They are prepared over the connection on first use.
 func (l *Layout) Prepare(c *rawclient.Conn) *Prepared {
 	return &Prepared{layout: l, conn: c, forms: map[form]*prepared{}}
 }
@@ -51,11 +51,11 @@ type Bound struct {
 }
 
 // ErrPrefix is returned for a statement that deletes a row whose last clustering columns are null, if the table has no
-// columns outside its key.
+// columns outside of its key.
 var ErrPrefix = errors.New("a row with null in its clustering key cannot be deleted alone: DELETE by the other " +
 	"columns would delete all rows that have the same values in them")
 
-// Bind makes of a statement what is sent.
+// Bind converts a statement to a bound statement.
 func (p *Prepared) Bind(s *Statement) (Bound, error) {
 	f := form{kind: s.kind, static: s.row.Static, nulls: s.row.nulls}
 	if f.kind == deleteRow && f.nulls > 0 {
@@ -97,13 +97,13 @@ func (p *Prepared) Bind(s *Statement) (Bound, error) {
 	return b, nil
 }
 
-// bind takes the next bind variable.
+// bind returns the next bind variable.
 func (st *prepared) bind() int {
 	st.n++
 	return st.n - 1
 }
 
-// form writes the text of a statement.
+// form returns the text of a statement.
 func (l *Layout) form(f form) (string, *prepared) {
 	st := &prepared{slots: map[slot]int{}, time: -1, ttl: -1}
 	columns, table := l.columns(f.static), l.Table.Name.String()
@@ -138,7 +138,7 @@ func (l *Layout) form(f form) (string, *prepared) {
 	return text + " SET " + strings.Join(sets, ", ") + l.where(st, f), st
 }
 
-// assign are the assignments to a column in an UPDATE.
+// assign returns the assignments to a column in an UPDATE.
 func (l *Layout) assign(st *prepared, k kind, i int, c *Column) (sets []string) {
 	name := c.quoted()
 	add := func(text string, field int) {
@@ -162,7 +162,7 @@ func (l *Layout) assign(st *prepared, k kind, i int, c *Column) (sets []string) 
 	return sets
 }
 
-// key are the columns that name a row.
+// key returns the columns that identify a row.
 func (l *Layout) key(f form) []Column {
 	if f.static {
 		return l.Partition
@@ -187,7 +187,7 @@ func (l *Layout) insert(st *prepared, f form, table string) string {
 		strings.Repeat(", ?", len(names)-1) + ") USING TIMESTAMP ? AND TTL ?"
 }
 
-// where is the condition on the key.
+// where returns the condition on the key.
 func (l *Layout) where(st *prepared, f form) string {
 	var parts []string
 	for _, c := range l.key(f) {

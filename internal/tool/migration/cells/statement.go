@@ -10,13 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// kind is what a statement does.
+// kind is the type of a statement.
 type kind uint8
 
 const (
-	// insert writes plain columns, and that the row is there.
+	// insert writes plain columns and the row marker.
 	insert kind = iota
-	// update writes cells, or plain ones that are null.
+	// update writes cells, including plain columns that are null.
 	update
 	// remove deletes elements of sets and maps.
 	remove
@@ -27,29 +27,30 @@ const (
 	count
 )
 
-// Statement is one to carry out.
+// Statement is a statement to execute.
 type Statement struct {
 	kind kind
 	row  *Row
 	time int64
 	ttl  int32
-	// values are by the column; nil is null, and a column without one is left alone.
+	// values are the values by column. nil means null. A column without a value does not change.
 	values []value
 }
 
-// slot is a column, or a field of one that has several.
+// slot is a column, or a field of a column with several fields.
 type slot struct{ column, field int }
 
-// value is that of a slot.
+// value is the value of a slot.
 type value struct {
 	slot
 	wire []byte
 }
 
-// numbers is a list of times.
+// numbers is the type of a list of timestamps.
 var numbers = cqltype.ListOf(cqltype.Native(cqltype.Bigint))
 
-// statements writes cells: those of one time and TTL together, the oldest first; marker says that the row is new.
+// statements returns the statements that write cells, one per timestamp and TTL, oldest first. marker is set if the
+// row is new.
 func (d *Differ) statements(r *Row, writes []write, marker bool) []Statement {
 	columns := d.Layout.columns(r.Static)
 	var lists, others []write
@@ -83,7 +84,7 @@ func (d *Differ) statements(r *Row, writes []write, marker bool) []Statement {
 	return append(out, d.lists(r, lists)...)
 }
 
-// group makes the statements of cells that have one time and one TTL.
+// group returns the statements for cells with the same timestamp and TTL.
 func (d *Differ) group(r *Row, columns []Column, writes []write, marker bool) (out []Statement) {
 	at := writes[0].cell
 	plain := Statement{kind: insert, row: r, time: at.time, ttl: at.ttl}
@@ -129,7 +130,7 @@ func (d *Differ) group(r *Row, columns []Column, writes []write, marker bool) (o
 	return out
 }
 
-// lists makes the statements of lists: deleted first, then appended to in the order of their elements.
+// lists returns the statements for lists, which are deleted first and then appended to in the order of their elements.
 func (d *Differ) lists(r *Row, writes []write) (out []Statement) {
 	columns := d.Layout.columns(r.Static)
 	for i := 0; i < len(writes); {
@@ -154,7 +155,7 @@ func (d *Differ) lists(r *Row, writes []write) (out []Statement) {
 	return out
 }
 
-// counters compares a row that counts: what is missing is added.
+// counters compares a row with counters. Differences are added.
 func (d *Differ) counters(source, target *Row) Change {
 	if source == nil {
 		c := Change{What: "is not in the source", Deletes: true}
@@ -164,7 +165,7 @@ func (d *Differ) counters(source, target *Row) Change {
 		}
 		s := Statement{kind: deleteRow, row: target}
 		if target.Static || target.nulls > 0 {
-			// Such counters cannot be deleted without other rows: they are taken back to nothing.
+			// Such counters cannot be deleted without other rows: they are reset by subtraction.
 			return d.counters(&Row{Key: target.Key, Static: target.Static, nulls: target.nulls,
 				columns: make([][]Cell, len(target.columns))}, target)
 		}

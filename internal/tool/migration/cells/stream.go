@@ -17,39 +17,40 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// unknown is the time of a cell whose server does not tell it.
+// unknown is the timestamp of a cell if the server does not return it.
 const unknown = math.MinInt64
 
-// Cell is what was written at once: a value, or an element of a collection, or a field.
+// Cell is the unit of a write: a value, an element of a collection, or a field.
 type Cell struct {
-	// key is that of a map, the element of a set, the number of a field; nil otherwise.
+	// key is the key of a map entry, the element of a set, or the number of a field; nil otherwise.
 	key, value []byte
-	// time is in microseconds since 1970; ttl is how many seconds were left when it was read, 0 for no end.
+	// time is in microseconds since 1970. ttl is the remaining lifetime in seconds when the cell was read; 0 means
+	// that it does not expire.
 	time int64
 	ttl  int32
 }
 
-// Row is a row as it was read, or the static cells of a logical partition.
+// Row is a row, or the static cells of a logical partition.
 type Row struct {
-	// Key is the partition key, and the clustering key unless it is Static.
+	// Key is the partition key, and also the clustering key unless Static is set.
 	Key    [][]byte
 	Static bool
-	// Err says why the row cannot be read; nil if it can. Such a row has a key only.
+	// Err is the reason why the row cannot be read, or nil. Such a row has only a key.
 	Err error
-	// nulls is how many of the last clustering columns are null, as in compact tables they may be.
+	// nulls is the number of trailing clustering columns that are null, which compact tables allow.
 	nulls int
-	// columns has the cells of each column, none where it is null.
+	// columns contains the cells of each column, or none for null.
 	columns [][]Cell
-	// at is when it was read.
+	// at is the time at which the row was read.
 	at time.Time
-	// ends says that all its cells are about to end.
+	// ends is set if all cells expire soon.
 	ends bool
-	// token, partition and clustering are where it stands.
+	// token, partition, and clustering are the position of the row.
 	token                 token.Token
 	partition, clustering []byte
 }
 
-// Newest is the highest time of its cells, math.MinInt64 if it tells none.
+// Newest returns the highest timestamp of the cells, or math.MinInt64 if none is known.
 func (r *Row) Newest() int64 {
 	newest := int64(unknown)
 	for _, cells := range r.columns {
@@ -60,12 +61,12 @@ func (r *Row) Newest() int64 {
 	return newest
 }
 
-// empty says that the row has no cells: that it is there is all there is of it.
+// empty reports whether the row has no cells: only its existence is stored.
 func (r *Row) empty() bool {
 	return !slices.ContainsFunc(r.columns, func(cells []Cell) bool { return len(cells) > 0 })
 }
 
-// compare is the order in which servers send rows.
+// compare compares positions in the order in which servers return rows.
 func (r *Row) compare(o *Row) int {
 	if c := cmp.Or(r.token.Compare(o.token), bytes.Compare(r.partition, o.partition)); c != 0 {
 		return c
@@ -79,15 +80,15 @@ func (r *Row) compare(o *Row) int {
 	return bytes.Compare(r.clustering, o.clustering)
 }
 
-// decoder makes rows of pages.
+// decoder converts pages to rows.
 type decoder struct {
 	q *Query
-	// last is the partition key of the row before.
+	// last is the partition key of the previous row.
 	last []byte
 	any  bool
 }
 
-// page appends the rows of a page: views over it.
+// page appends the rows of a page, which refer to the page.
 func (d *decoder) page(p *cqlwire.Result, at time.Time) (rows []Row, err error) {
 	l := d.q.layout
 	keys := len(l.Partition) + len(l.Clustering)
@@ -109,7 +110,7 @@ func (d *decoder) page(p *cqlwire.Result, at time.Time) (rows []Row, err error) 
 				rows = append(rows, s)
 			}
 			if r.Err == nil && len(l.Clustering) > 0 && row[len(l.Partition)] == nil {
-				return nil // there is nothing but static cells
+				return nil // only static cells
 			}
 		}
 		r.Key = append(r.Key, row[len(l.Partition):keys]...)
@@ -125,7 +126,7 @@ func (d *decoder) page(p *cqlwire.Result, at time.Time) (rows []Row, err error) 
 	return rows, err
 }
 
-// cluster takes in the clustering key. The last columns may be null, but not all of them.
+// cluster decodes the clustering key. Trailing columns may be null, but not all columns.
 func (r *Row) cluster(l *Layout, values [][]byte) error {
 	for i, c := range l.Clustering {
 		v := values[i]
@@ -188,11 +189,11 @@ func (d *decoder) column(c *Column, value, times, ttls []byte, timed bool) ([]Ce
 			}
 		}
 	}
-	// A field that is null is no cell.
+	// A null field is not a cell.
 	return slices.DeleteFunc(cells, func(c Cell) bool { return c.value == nil }), nil
 }
 
-// seconds is a TTL, of which null is none. One that has less than a second left is still one.
+// seconds decodes a TTL. null means none. A TTL below one second is still a TTL.
 func seconds(wire []byte) int32 {
 	if len(wire) != 4 {
 		return 0
@@ -200,7 +201,7 @@ func seconds(wire []byte) int32 {
 	return max(1, int32(binary.BigEndian.Uint32(wire)))
 }
 
-// elements are the elements of a list.
+// elements returns the elements of a list.
 func elements(list []byte) (out [][]byte) {
 	for _, e := range numbers.Elements(list) {
 		out = append(out, e)
@@ -208,7 +209,7 @@ func elements(list []byte) (out [][]byte) {
 	return out
 }
 
-// Stream is the rows of a range of tokens in order.
+// Stream contains the rows of a token range in order.
 type Stream struct {
 	rows  []Row
 	pages chan []Row
@@ -216,8 +217,8 @@ type Stream struct {
 	last  *Row
 }
 
-// Read begins to read the rows of a range. paced is called with the rows and bytes of each page before the next is
-// asked for. The stream is to be read to its end, or the context to be cancelled.
+// Read starts to read the rows of a range. paced is called with the number of rows and bytes of each page before the
+// next page is requested. The stream must be read to its end, or the context must be canceled.
 func (q *Query) Read(ctx context.Context, r *bulk.Reader, tokens bulk.TokenRange, paced func(rows, bytes int)) *Stream {
 	s := &Stream{pages: make(chan []Row, 1)}
 	go func() {
@@ -242,7 +243,8 @@ func (q *Query) Read(ctx context.Context, r *bulk.Reader, tokens bulk.TokenRange
 	return s
 }
 
-// Next is the next row, nil behind the last. It is an error if rows are not in the order of tokens and keys.
+// Next returns the next row, or nil at the end. It returns an error if the rows are not in the order of tokens and
+// keys.
 func (s *Stream) Next() (*Row, error) {
 	for len(s.rows) == 0 {
 		var ok bool
@@ -263,8 +265,7 @@ func (s *Stream) Next() (*Row, error) {
 	return r, nil
 }
 
-// Merge calls f with each row of both streams: with both where both have it, else with nil for the one that does not. A
-// row with an error comes alone.
+// Merge calls f with each row of both streams, with nil for a missing row. A row with an error is passed alone.
 func Merge(source, target *Stream, f func(source, target *Row) error) error {
 	a, err := source.Next()
 	if err != nil {
@@ -276,7 +277,7 @@ func Merge(source, target *Stream, f func(source, target *Row) error) error {
 		switch {
 		case a == nil:
 			order = 1
-		case b == nil, a.Err != nil: // what cannot be read has no counterpart
+		case b == nil, a.Err != nil: // an unreadable row has no counterpart
 			order = -1
 		case b.Err != nil:
 			order = 1
@@ -304,7 +305,7 @@ func Merge(source, target *Stream, f func(source, target *Row) error) error {
 	return err
 }
 
-// Drain waits for the end of a stream that is not to be read any more, and whose context is cancelled.
+// Drain waits for the end of a stream whose context has been canceled.
 func (s *Stream) Drain() {
 	for range s.pages {
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// late says whether an object is made when the rows are there.
+// late reports whether an object is created after the rows have been copied.
 func late(kind string) bool { return kind == Index || kind == View }
 
-// Apply makes keyspaces, types, functions, aggregates and tables, and finds out which indexes and views of the tables
-// that it made the target refuses. What is refused is so in the plan; another error ends it.
+// Apply creates keyspaces, types, functions, aggregates, and tables, and determines which indexes and views of the
+// created tables the target rejects. It records rejections in the plan; other errors end it.
 func (p *Plan) Apply(ctx context.Context, target *bulk.Reader) error {
 	made := map[bulk.Name]bool{}
 	if err := p.run(ctx, target, func(s *Step) bool { return !late(s.Kind) }, func(s *Step) {
@@ -44,13 +44,13 @@ func (p *Plan) Apply(ctx context.Context, target *bulk.Reader) error {
 	return nil
 }
 
-// Late makes indexes and views.
+// Late creates indexes and views.
 func (p *Plan) Late(ctx context.Context, target *bulk.Reader) error {
 	return p.run(ctx, target, func(s *Step) bool { return late(s.Kind) }, func(*Step) {})
 }
 
-// run makes what is to be created of some kinds, and what is refused again when others have been made: types need
-// types, aggregates functions.
+// run creates the objects selected by takes. It retries rejected objects after others have been created: types need
+// types, and aggregates need functions.
 func (p *Plan) run(ctx context.Context, target *bulk.Reader, takes func(*Step) bool, done func(*Step)) error {
 	for again := true; again; {
 		again = false
@@ -78,7 +78,7 @@ func (p *Plan) run(ctx context.Context, target *bulk.Reader, takes func(*Step) b
 	return nil
 }
 
-// retry has what was refused tried again.
+// retry marks rejected objects for another attempt.
 func (p *Plan) retry(takes func(*Step) bool) {
 	for i := range p.Steps {
 		if s := &p.Steps[i]; s.Verdict == Refused && takes(s) && refusal(s.Object) == "" {
@@ -87,11 +87,11 @@ func (p *Plan) retry(takes func(*Step) bool) {
 	}
 }
 
-// try makes an object. It is Refused if the target says so; another error is of the connection.
+// try creates an object. If the target rejects it, the step becomes Refused. Other errors concern the connection.
 func (s *Step) try(ctx context.Context, target *bulk.Reader) error {
 	err := carryOut(ctx, target, s.Text)
 	if e, ok := errors.AsType[*cqlwire.Error](err); ok {
-		if e.Code == cqlwire.CodeAlreadyExists { // it was not there: it was made, and the answer was lost
+		if e.Code == cqlwire.CodeAlreadyExists { // it did not exist before: the object was created, and the response was lost
 			return nil
 		}
 		s.Verdict, s.Reason = Refused, e.Message
@@ -108,7 +108,7 @@ func (s *Step) drop() string {
 		cqltype.QuoteName(s.Name)
 }
 
-// carryOut carries out a statement that changes the schema.
+// carryOut executes a statement that changes the schema.
 func carryOut(ctx context.Context, target *bulk.Reader, text string) error {
 	return target.Pages(ctx, text, func(*cqlwire.Result) error { return nil })
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outline copies the schema of one CQL server to another: keyspaces, types, functions, aggregates and tables
-// first, indexes and views when the tables are full.
+// Package outline copies the schema of a CQL server to another one: first keyspaces, types, functions, aggregates, and
+// tables, and after the rows also indexes and views.
 //
-// Guarantees: (OL1) what is there already and is the same is taken, what is there and is not the same is an error that
-// says how it differs, and nothing that is there is changed; (OL2) what the target refuses is known, by name and
-// reason, before the first row is copied: indexes and views are made on tables that are still empty, and dropped until
-// the rows are there. It knows nothing of rows. Start at Read and Plan.
+// Guarantees: (OL1) An existing object that is equal is used. An existing object that differs is an error that
+// describes the difference. No existing object is changed. (OL2) All objects that the target rejects are known, with
+// the reasons, before the first row is copied: indexes and views are created on empty tables and dropped until the
+// rows have been copied. The package does not handle rows. Start reading at Read and Plan.
 package outline

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// The kinds of objects, as DESCRIBE names them.
+// The kinds of objects, with the names used by DESCRIBE.
 const (
 	Keyspace  = "keyspace"
 	Type      = "type"
@@ -25,39 +25,39 @@ const (
 	View      = "materialized_view"
 )
 
-// Object is something of a schema.
+// Object is an object of a schema.
 type Object struct {
 	Keyspace, Kind, Name string
-	// Text is the statement that makes it.
+	// Text is the statement that creates it.
 	Text string
-	// Table is what an index or a view belongs to.
+	// Table is the table of an index or a view.
 	Table string
 }
 
-// String names it for people.
+// String returns a description for users.
 func (o Object) String() string {
 	if o.Kind == Keyspace {
 		return "keyspace " + cqltype.QuoteName(o.Keyspace)
 	}
 	name := o.Name
-	if o.Kind != Function && o.Kind != Aggregate { // theirs have their arguments
+	if o.Kind != Function && o.Kind != Aggregate { // their names include the arguments
 		name = cqltype.QuoteName(name)
 	}
 	return plain(strings.ReplaceAll(o.Kind, "_", " ") + " " + cqltype.QuoteName(o.Keyspace) + "." + name)
 }
 
-// name is that of a table.
+// name returns the name of a table.
 func (o Object) name() bulk.Name { return bulk.Name{Keyspace: o.Keyspace, Table: o.Name} }
 
-// Selection is what of a schema is meant.
+// Selection selects a part of a schema.
 type Selection struct {
-	// Keyspaces are those meant; none is all but those of the system.
+	// Keyspaces are the selected keyspaces; empty means all except system keyspaces.
 	Keyspaces []string
-	// Tables are those meant, none for all of the keyspaces; Exclude are those that are not.
+	// Tables are the selected tables; empty means all tables of the keyspaces. Exclude contains tables to omit.
 	Tables, Exclude []bulk.Name
 }
 
-// Names are names of keyspaces as they are typed: those without double quotes in lower case.
+// Names converts names of keyspaces as entered by a user: names without double quotes are converted to lower case.
 func Names(typed []string) (names []string) {
 	for _, s := range typed {
 		names = append(names, cqltype.JSONName(s))
@@ -65,13 +65,13 @@ func Names(typed []string) (names []string) {
 	return names
 }
 
-// takes says whether a table is meant.
+// takes reports whether a table is selected.
 func (s Selection) takes(n bulk.Name) bool {
 	return !slices.Contains(s.Exclude, n) && (len(s.Tables) == 0 || slices.Contains(s.Tables, n))
 }
 
-// Read reads the objects of a schema in an order in which they can be made. It is an error if something that is
-// selected is not there.
+// Read reads the objects of a schema, in an order in which they can be created. It returns an error if a selected
+// object does not exist.
 func Read(ctx context.Context, r *bulk.Reader, s Selection) ([]Object, error) {
 	keyspaces, err := s.keyspaces(ctx, r)
 	if err != nil {
@@ -103,7 +103,7 @@ func Read(ctx context.Context, r *bulk.Reader, s Selection) ([]Object, error) {
 	return all, nil
 }
 
-// keyspaces are the names of those that are meant.
+// keyspaces returns the names of the selected keyspaces.
 func (s Selection) keyspaces(ctx context.Context, r *bulk.Reader) (names []string, err error) {
 	all := map[string]bool{}
 	err = rows(ctx, r, 1, "SELECT keyspace_name FROM system_schema.keyspaces", func(row []string) {
@@ -132,7 +132,7 @@ func (s Selection) keyspaces(ctx context.Context, r *bulk.Reader) (names []strin
 	return slices.Compact(want), nil
 }
 
-// describe has a keyspace described by the server.
+// describe returns the server's description of a keyspace.
 func describe(ctx context.Context, r *bulk.Reader, ks string) (found []Object, err error) {
 	belongs := map[string]string{}
 	for _, q := range []string{"index_name, table_name FROM system_schema.indexes",
@@ -159,8 +159,8 @@ func describe(ctx context.Context, r *bulk.Reader, ks string) (found []Object, e
 	return found, err
 }
 
-// compact is the statement that Cassandra puts into a comment where a table is WITH COMPACT STORAGE, without the order
-// of a clustering column that is not there.
+// compact returns the statement that Cassandra puts into a comment for a table WITH COMPACT STORAGE, without the order
+// of a clustering column that does not exist.
 func compact(text string) string {
 	comment, ok := strings.CutPrefix(text, "/*")
 	if !ok {
@@ -174,7 +174,7 @@ func compact(text string) string {
 	return "CREATE TABLE " + text
 }
 
-// rows calls f with the rows of a query, which has n columns.
+// rows calls f with the rows of a query with n columns.
 func rows(ctx context.Context, r *bulk.Reader, n int, text string, f func(row []string)) error {
 	return r.Pages(ctx, text, func(p *cqlwire.Result) error {
 		if p.Kind != cqlwire.ResultRows || p.ColumnCount != n {

@@ -13,33 +13,34 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// Verdict is what becomes of an object.
+// Verdict is the planned action for an object.
 type Verdict string
 
 const (
-	// Create is made, Taken is there already, Refused cannot be there, and Differs is there and is another one.
+	// Create: the object will be created. Taken: it exists. Refused: the target rejects it. Differs: a different
+	// object exists.
 	Create  Verdict = "create"
 	Taken   Verdict = "is there"
 	Refused Verdict = "refused"
 	Differs Verdict = "differs"
 )
 
-// Step is an object and what becomes of it.
+// Step is an object with its verdict.
 type Step struct {
 	Object
 	Verdict Verdict
-	// Reason says why it is refused, or how it differs.
+	// Reason is the reason for the rejection, or a description of the difference.
 	Reason string
 }
 
-// Plan is what is to become of a schema.
+// Plan contains the steps for a schema.
 type Plan struct {
 	Steps []Step
-	// Notes say in what existing objects differ without being others: options of tables and keyspaces.
+	// Notes describes insignificant differences of existing objects: options of tables and keyspaces.
 	Notes []string
 }
 
-// Make compares the objects of a source with what a target has.
+// Make compares the objects of a source with the objects of a target.
 func Make(ctx context.Context, source, target *bulk.Reader, objects []Object) (*Plan, error) {
 	p := &Plan{}
 	here := map[string]Object{}
@@ -79,7 +80,7 @@ func Make(ctx context.Context, source, target *bulk.Reader, objects []Object) (*
 	return p, nil
 }
 
-// compare says how an object that is there differs, "" if it does not.
+// compare describes how an existing object differs, or returns "".
 func (p *Plan) compare(ctx context.Context, source, target *bulk.Reader, o, there Object) (string, error) {
 	was, is := fields(o.Text), fields(there.Text)
 	if was == is {
@@ -104,10 +105,10 @@ func (p *Plan) compare(ctx context.Context, source, target *bulk.Reader, o, ther
 	return "the source has " + was + ", here it is " + is, nil
 }
 
-// fields is a text with single spaces, and without what a terminal would obey.
+// fields replaces white space by single spaces, and control characters.
 func fields(s string) string { return plain(strings.Join(strings.Fields(s), " ")) }
 
-// plain is a text of a server without control characters.
+// plain removes control characters from a text of a server.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -117,13 +118,13 @@ func plain(s string) string {
 	}, s)
 }
 
-// before is the text of a view before its options.
+// before returns the text of a view before its options.
 func before(s string) string {
 	s, _, _ = strings.Cut(s, " WITH ")
 	return s
 }
 
-// options are those lines of the text of a table that differ.
+// options returns the option lines of a table that differ.
 func options(was, is string) string {
 	lines := func(s string) map[string]bool {
 		set := map[string]bool{}
@@ -144,7 +145,7 @@ func options(was, is string) string {
 	return "the source has " + strings.Join(differ, ", ")
 }
 
-// columns says how the columns of a table differ.
+// columns describes how the columns of a table differ.
 func columns(ctx context.Context, source, target *bulk.Reader, n bulk.Name) (string, error) {
 	var tables [2]*bulk.Table
 	for i, r := range []*bulk.Reader{source, target} {
@@ -175,7 +176,7 @@ func columns(ctx context.Context, source, target *bulk.Reader, n bulk.Name) (str
 	return strings.Join(how, "; "), nil
 }
 
-// Failed are the steps that are refused or differ.
+// Failed returns the steps that are rejected or differ.
 func (p *Plan) Failed() (failed []Step) {
 	for _, s := range p.Steps {
 		if s.Verdict == Refused || s.Verdict == Differs {
@@ -185,7 +186,7 @@ func (p *Plan) Failed() (failed []Step) {
 	return failed
 }
 
-// Tables are the tables that are there, or are to be.
+// Tables returns the tables that exist or will be created.
 func (p *Plan) Tables() (names []bulk.Name) {
 	for _, s := range p.Steps {
 		if s.Kind == Table && s.Verdict != Refused && s.Verdict != Differs {
@@ -195,7 +196,7 @@ func (p *Plan) Tables() (names []bulk.Name) {
 	return names
 }
 
-// Existing has the plan make nothing: tables that are not there are refused, other objects do not matter.
+// Existing changes the plan so that it creates nothing: missing tables are rejected, and other objects are ignored.
 func (p *Plan) Existing() {
 	var steps []Step
 	for _, s := range p.Steps {

@@ -8,9 +8,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// refusal says why an object cannot be here, as far as that is known before it is tried: what its text is to this
-// build. The text is the source's, and is carried out with the rights of whoever imports: it has to be the statement
-// that makes the object, and nothing else.
+// refusal returns the reason why an object cannot be created, as far as it is known in advance from its text. The text
+// comes from the source and is executed with the permissions of the importing user: it must be the statement that
+// creates the object, and nothing else.
 func refusal(o Object) string {
 	st, markers, err := parser.Parse(o.Text)
 	if err != nil {
@@ -46,7 +46,7 @@ func refusal(o Object) string {
 	default:
 		return "there is nothing of the kind here"
 	}
-	// Functions and aggregates are called by their arguments, too.
+	// The names of functions and aggregates include their arguments.
 	same := name == o.Name || (kind == Function || kind == Aggregate) && strings.HasPrefix(o.Name, name)
 	if kind != o.Kind || keyspace != o.Keyspace || !same || replaces || len(markers) > 0 {
 		return "the source says that another statement makes it: " + fields(o.Text)

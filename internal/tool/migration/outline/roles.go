@@ -13,15 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// builtin is the role that Cassandra comes with, whose password everybody knows.
+// builtin is Cassandra's default superuser, whose password is public.
 const builtin = "cassandra"
 
-// texts is a set of texts.
+// texts is the type of a set of texts.
 var texts = cqltype.SetOf(cqltype.Native(cqltype.Text))
 
-// Roles makes the roles of the source that are not in the target, with the hashes of their passwords, who is a member
-// of whom, and what they may do; Cassandra's own superuser is left out. It returns how many it has made, and what the
-// target refuses of it, with the reasons. The tables are to be there.
+// Roles creates the roles of the source that do not exist in the target, with their password hashes, memberships, and
+// permissions, except Cassandra's default superuser. It returns the number of created roles, and the statements that
+// the target rejected, with the reasons. The tables must exist.
 func Roles(ctx context.Context, source, target *bulk.Reader) (made int, refused []string, err error) {
 	there := map[string]bool{builtin: true}
 	err = rows(ctx, target, 1, "SELECT role FROM system_auth.roles", func(row []string) { there[row[0]] = true })
@@ -81,11 +81,11 @@ func Roles(ctx context.Context, source, target *bulk.Reader) (made int, refused 
 	return made, refused, nil
 }
 
-// permissions are those that there are: what a source says is put into statements as it is.
+// permissions are the valid permissions: a source's text is used in statements.
 var permissions = map[string]bool{"CREATE": true, "ALTER": true, "DROP": true, "SELECT": true, "MODIFY": true,
 	"AUTHORIZE": true, "DESCRIBE": true, "EXECUTE": true, "UNMASK": true, "SELECT_MASKED": true}
 
-// resource is in CQL what system_auth calls by a path, "" if it is not one of data, roles or all functions.
+// resource converts a path in system_auth to CQL. It returns "" for paths other than data, roles, and all functions.
 func resource(path string) string {
 	kind, rest, _ := strings.Cut(path, "/")
 	keyspace, table, hasTable := strings.Cut(rest, "/")
