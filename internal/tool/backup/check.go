@@ -67,7 +67,7 @@ func checkFile(ctx context.Context, t Target, f archive.File) error {
 		return fmt.Errorf("file %s: %w", f.Name, err)
 	}
 	if records != f.Records || int64(len(plain)) != f.Bytes {
-		return fmt.Errorf("file %s: %w: it has %d records, the manifest says %d", f.Name, archive.ErrDamaged, records,
+		return fmt.Errorf("file %s: %w: it contains %d records instead of %d", f.Name, archive.ErrDamaged, records,
 			f.Records)
 	}
 	return nil
@@ -86,7 +86,7 @@ func complete(ctx context.Context, t Target, manifests map[string]*archive.Manif
 	for id, m := range manifests {
 		m.Files(func(f archive.File) {
 			if !there[f.Name] && err == nil {
-				err = fmt.Errorf("backup %s is not complete: file %s is missing", id, f.Name)
+				err = fmt.Errorf("backup %s is incomplete: file %s is missing", id, f.Name)
 			}
 		})
 	}

@@ -70,7 +70,7 @@ func (c *Comparer) Compare(ctx context.Context) (*Compared, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(answer, &c.taken); err != nil {
-		return nil, fmt.Errorf("the node's answer cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot decode the response of the node: %w", err)
 	}
 	c.Manifest.Files(func(f archive.File) { c.done.All += f.Bytes })
 	for i := range c.Manifest.Tables {
@@ -93,7 +93,7 @@ func (c *Comparer) table(ctx context.Context, t *archive.Table) error {
 		return o.Keyspace == t.Keyspace && o.Name == t.Name
 	})
 	if of == nil || at < 0 {
-		return errors.New("it is in the backup, and was not restored")
+		return errors.New("it is in the backup and was not restored")
 	}
 	c.derived(of)
 	var dropped []uint32
@@ -147,13 +147,13 @@ func (c *Comparer) pair(t *schema.Table, a, b *seen) error {
 		c.out.Rows++
 		return nil
 	}
-	what := "is another one"
+	what := "differs"
 	switch {
 	case !was && c.Finished:
 		c.out.Finished++
 		return nil
 	case !was:
-		what = "is in no backup"
+		what = "is not in the backup"
 	case !is:
 		what = "is missing"
 	}

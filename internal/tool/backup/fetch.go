@@ -37,9 +37,9 @@ func (f *Follower) since(ctx context.Context, taken *archive.Taken) (c *changes,
 	case t == nil:
 		return nil, "there is none", nil
 	case t.cluster != taken.Cluster:
-		return nil, "what was archived there before is of another cluster", nil
+		return nil, "the earlier archive belongs to another cluster", nil
 	case t.run != taken.Run:
-		return nil, "the node was restarted, and stands alone", nil
+		return nil, "the single node was restarted", nil
 	}
 	g := &fetching{f: f, taken: taken, here: map[uint64]bool{}, known: map[uint64]bool{},
 		next: map[string][]*fetch{}, changes: new(changes)}
@@ -69,7 +69,7 @@ func (g *fetching) want(node string, partition, upto uint64) {
 	}
 	switch {
 	case after > upto:
-		g.hole = fmt.Sprintf("partition %d is not as far as it was", partition)
+		g.hole = fmt.Sprintf("the log of partition %d is shorter than before", partition)
 	case after < upto:
 		w := &fetch{archive.Wanted{Partition: partition, After: after, Upto: upto}, map[string]bool{}, nil}
 		g.next[node] = append(g.next[node], w)
@@ -160,7 +160,7 @@ func (g *fetching) elsewhere(node string, w *fetch) error {
 			return fmt.Errorf("partition %d: %w", w.Partition, w.failed)
 		}
 	}
-	g.hole = fmt.Sprintf("no node has what was written to partition %d since the mark before", w.Partition)
+	g.hole = fmt.Sprintf("no node has the changes of partition %d since the previous mark", w.Partition)
 	return nil
 }
 

@@ -103,7 +103,7 @@ const (
 )
 
 // ErrTaken reports that another process has started to archive to the same repository.
-var ErrTaken = errors.New("another process has begun to archive to this place: only one can, and it goes on from here")
+var ErrTaken = errors.New("another process has started to archive to this repository and continues the archive")
 
 // Run archives until the context ends, and then stores the remaining changes. It returns an error if it cannot
 // continue.
@@ -175,11 +175,11 @@ func (f *Follower) baseEnded(ctx context.Context, b based) {
 		if b.moment.After(f.newest) {
 			f.newest = b.moment
 		}
-		f.say("base as of %s is complete", b.moment.Format(TimeFormat))
+		f.say("full backup of %s completed", b.moment.Format(TimeFormat))
 		f.prune(ctx)
 	case ctx.Err() == nil:
-		f.say("base as of %s failed, another one follows: %v", b.moment.Format(TimeFormat), b.err)
-		f.want = "the one before failed"
+		f.say("full backup of %s failed and will be repeated: %v", b.moment.Format(TimeFormat), b.err)
+		f.want = "the previous full backup failed"
 	}
 }
 
@@ -193,9 +193,9 @@ func (f *Follower) prune(ctx context.Context) {
 	}
 	p := &Pruner{Target: f.Target, Now: f.Now, Keep: f.Keep}
 	if err := p.Prune(ctx); err != nil && ctx.Err() == nil {
-		f.say("what is older than %s was not removed: %v", f.Keep, err)
+		f.say("cannot delete data older than %s: %v", f.Keep, err)
 	} else if p.Removed > 0 {
-		f.say("files that are not needed any more were removed: %d", p.Removed)
+		f.say("deleted %d unreferenced files", p.Removed)
 	}
 }
 
@@ -208,7 +208,7 @@ func (f *Follower) claim(ctx context.Context) error {
 			drop(ctx, f.Door, taken.ID)
 			return claim(ctx, f.Target, taken.Cluster)
 		}
-		if err := f.ail(ctx, "no mark could be taken", err); err != nil {
+		if err := f.ail(ctx, "cannot take a mark", err); err != nil {
 			return err
 		}
 	}
@@ -231,7 +231,7 @@ func (f *Follower) resume(ctx context.Context) error {
 	c := l.Chains[len(l.Chains)-1]
 	s, sum, err := readSegment(ctx, f.Target, c[len(c)-1])
 	if err != nil {
-		f.say("the log begins anew: %v", err)
+		f.say("starting a new log: %v", err)
 		return nil
 	}
 	f.tip = &tip{cluster: s.Cluster, run: s.Run, described: s.Described, moment: c.Last(), sum: sum}
@@ -242,7 +242,7 @@ func (f *Follower) resume(ctx context.Context) error {
 			f.newest, f.want = m.Moment, ""
 		}
 	}
-	f.say("going on from %s", f.stored.Format(TimeFormat))
+	f.say("resuming from %s", f.stored.Format(TimeFormat))
 	return nil
 }
 
@@ -258,7 +258,7 @@ func (t *tip) reach(list []archive.Partition) {
 func (f *Follower) step(ctx, reading context.Context) error {
 	taken, err := f.mark(ctx)
 	if err != nil {
-		return f.ail(ctx, "no mark could be taken", err)
+		return f.ail(ctx, "cannot take a mark", err)
 	}
 	defer func() {
 		if taken != nil {
@@ -267,7 +267,7 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	}()
 	c, hole, err := f.since(ctx, taken)
 	if err != nil {
-		return f.ail(ctx, "what has changed could not be fetched", err)
+		return f.ail(ctx, "cannot fetch changes", err)
 	}
 	if hole != "" || taken.Moment.Sub(f.tip.moment) > atomMax { // the names of segments then show the gap
 		if err := f.store(ctx); err != nil {
@@ -276,7 +276,7 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	}
 	if hole != "" {
 		if f.tip != nil {
-			f.say("the log begins anew at %s: %s", taken.Moment.Format(TimeFormat), hole)
+			f.say("starting a new log at %s: %s", taken.Moment.Format(TimeFormat), hole)
 		}
 		f.want, f.tip, c = hole, nil, new(changes)
 	}
@@ -285,7 +285,7 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	}
 	f.ailing, f.starving = time.Time{}, time.Time{}
 	if f.want == "" && taken.Moment.Sub(f.newest) >= f.BaseEvery && f.bases == 0 {
-		f.want = "the newest one is old"
+		f.want = "the newest full backup is old"
 	}
 	if f.want != "" && f.bases < basesMax && time.Since(f.begun) >= basePause {
 		f.base(reading, taken)
@@ -324,9 +324,9 @@ func (f *Follower) mark(ctx context.Context) (*archive.Taken, error) {
 	}
 	switch {
 	case len(taken.Nodes) == 0:
-		return nil, errors.New("the node is of an older build, which keeps no journal: upgrade all nodes first")
+		return nil, errors.New("the node runs an older version without a change buffer. Upgrade all nodes first")
 	case taken.Records == nil && len(known) == 0:
-		return nil, errors.New("the node does not say what the cluster is")
+		return nil, errors.New("the node does not report the cluster ID")
 	}
 	if taken.Records == nil {
 		taken.Records = f.tip.records // unchanged since the last mark
@@ -351,7 +351,7 @@ func ask(ctx context.Context, d Door, what string, question, answer any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
-		return fmt.Errorf("the node's answer cannot be read: %w", err)
+		return fmt.Errorf("cannot decode the response of the node: %w", err)
 	}
 	return nil
 }
@@ -366,7 +366,7 @@ func drop(ctx context.Context, d Door, id string) {
 
 // base reads the state of a mark while further marks are taken.
 func (f *Follower) base(ctx context.Context, taken *archive.Taken) {
-	f.say("base as of %s begins: %s", taken.Moment.Format(TimeFormat), f.want)
+	f.say("full backup of %s started: %s", taken.Moment.Format(TimeFormat), f.want)
 	f.bases++
 	f.begun, f.want = time.Now(), ""
 	k := &Maker{Door: f.Door, Target: f.Target, Parallel: f.Parallel, Rate: f.Rate, Now: f.Now}

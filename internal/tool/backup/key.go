@@ -27,7 +27,7 @@ type Key struct {
 // NewKey derives a key from 32 random bytes.
 func NewKey(secret []byte) (*Key, error) {
 	if len(secret) != keyBytes {
-		return nil, fmt.Errorf("a key has %d bytes, not %d", keyBytes, len(secret))
+		return nil, fmt.Errorf("a key must have %d bytes, not %d", keyBytes, len(secret))
 	}
 	k := new(Key)
 	for purpose, to := range map[string]*[]byte{"names": &k.names, "mask": &k.mask, "contents": &k.contents,
@@ -47,12 +47,12 @@ func (k *Key) Fingerprint() string { return hex.EncodeToString(k.proof[:8]) }
 func ReadKey(path string) (*Key, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the key of the backups: %w", err)
+		return nil, fmt.Errorf("cannot read the encryption key: %w", err)
 	}
 	secret := text
 	if len(text) != keyBytes {
 		if secret, err = hex.DecodeString(strings.TrimSpace(string(text))); err != nil || len(secret) != keyBytes {
-			return nil, fmt.Errorf("%s holds no key: one is %d hexadecimal digits, as ilion backup key FILE makes them",
+			return nil, fmt.Errorf("invalid key in %s: expected %d hexadecimal digits. Create a key with ilion backup key FILE",
 				path, 2*keyBytes)
 		}
 	}
@@ -63,7 +63,7 @@ func ReadKey(path string) (*Key, error) {
 func MakeKey(path string) (*Key, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) { // it may be the only key for old backups
-		return nil, fmt.Errorf("%s exists already, and a key is never overwritten: give another file", path)
+		return nil, fmt.Errorf("cannot write the key: %s exists. Specify another file", path)
 	}
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	}
 	data, err := t.Get(ctx, manifestName(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no backup %s: see ilion backup list", id)
+		return nil, fmt.Errorf("backup %s does not exist. Run ilion backup list", id)
 	}
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 		return nil, fmt.Errorf("backup %s: %w", id, err)
 	}
 	if m.ID != id {
-		return nil, fmt.Errorf("backup %s: %w: its manifest is that of backup %s", id, archive.ErrDamaged, m.ID)
+		return nil, fmt.Errorf("backup %s: %w: its manifest belongs to backup %s", id, archive.ErrDamaged, m.ID)
 	}
 	return m, nil
 }
@@ -71,7 +71,7 @@ func Newest(ctx context.Context, t Target, id string) (*archive.Manifest, error)
 			return m, err
 		}
 	}
-	return nil, errors.New("there is no complete backup there")
+	return nil, errors.New("cannot find a backup: the repository contains no complete backup. Check the path, or create a backup")
 }
 
 // read returns the decompressed contents of a file.

@@ -138,17 +138,17 @@ func (l *Log) Newest() (time.Time, bool) {
 func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive.Segment, string, error) {
 	data, err := t.Get(ctx, logDir+n.String())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("segment %s of the log is missing", &n)
+		return nil, "", fmt.Errorf("segment %s of the archive is missing", &n)
 	}
 	if err != nil {
 		return nil, "", err
 	}
 	s, sum, err := archive.DecodeSegment(data)
 	if err == nil && (n.Sum != short(sum) || n.Before != short(s.Before)) {
-		err = fmt.Errorf("%w: it is not the one that its name says", archive.ErrDamaged)
+		err = fmt.Errorf("%w: its contents do not match its name", archive.ErrDamaged)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("segment %s of the log: %w", &n, err)
+		return nil, "", fmt.Errorf("segment %s of the archive: %w", &n, err)
 	}
 	return s, sum, nil
 }
@@ -168,13 +168,13 @@ func (l *Log) Verify(ctx context.Context, t Target, told func(p Progress)) error
 				return err
 			}
 			if i > 0 && s.Before != before {
-				return fmt.Errorf("segment %s of the log: %w: it does not go on from the one before", &n,
+				return fmt.Errorf("segment %s of the archive: %w: it does not continue the previous segment", &n,
 					archive.ErrDamaged)
 			}
 			before = sum
 			err = s.Each(func(_ int, _ uint32, _, value []byte) error { p.Done += int64(len(value)); return nil })
 			if err != nil {
-				return fmt.Errorf("segment %s of the log: %w", &n, err)
+				return fmt.Errorf("segment %s of the archive: %w", &n, err)
 			}
 			if p.Files++; told != nil {
 				told(p)

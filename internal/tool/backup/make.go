@@ -97,7 +97,7 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, err
 	}
 	taken := new(archive.Taken)
 	if err := json.Unmarshal(answer, taken); err != nil {
-		return nil, nil, fmt.Errorf("the node's answer cannot be read: %w", err)
+		return nil, nil, fmt.Errorf("cannot decode the response of the node: %w", err)
 	}
 	m, err := k.read(ctx, taken, before, false)
 	return m, taken, err
@@ -162,7 +162,7 @@ func (k *Maker) complete(ctx context.Context, m *archive.Manifest) error {
 	}
 	m.Files(func(f archive.File) {
 		if !there[f.Name] && err == nil {
-			err = &lostError{fmt.Errorf("file %s was removed while the backup was made", f.Name)}
+			err = &lostError{fmt.Errorf("file %s was deleted during the backup", f.Name)}
 		}
 	})
 	return err

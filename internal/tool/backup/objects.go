@@ -34,11 +34,11 @@ func openBucket(name string, o bucket.Options) (*objects, error) {
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		for _, part := range strings.Split(prefix, "/") {
 			if part == "" || part == "." || part == ".." {
-				return nil, fmt.Errorf("%q is no prefix for backups: none of its parts may be empty, . or ..", prefix)
+				return nil, fmt.Errorf("invalid prefix %q: no part may be empty, . or ..", prefix)
 			}
 		}
 		if !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, unicode.IsControl) {
-			return nil, fmt.Errorf("%q is no prefix for backups: it has characters that are not printed", prefix)
+			return nil, fmt.Errorf("invalid prefix %q: it contains control characters", prefix)
 		}
 		prefix += "/"
 	}
@@ -65,7 +65,7 @@ func (o *objects) top(ctx context.Context) ([]string, error) {
 // Put implements Target.
 func (o *objects) Put(ctx context.Context, name string, data []byte) error {
 	if most := bytesMax(name); int64(len(data)) > most {
-		return fmt.Errorf("%s has %d bytes, %d are the most in a bucket", name, len(data), most)
+		return fmt.Errorf("%s has %d bytes; the limit of a bucket is %d", name, len(data), most)
 	}
 	return o.bucket.Put(ctx, o.prefix+name, data)
 }

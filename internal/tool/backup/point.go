@@ -63,7 +63,7 @@ func (l *Log) cannot(at time.Time) error {
 	for _, r := range ranges[max(0, len(ranges)-4):] {
 		texts = append(texts, "from "+r.From.Format(TimeFormat)+" to "+r.To.Format(TimeFormat))
 	}
-	return fmt.Errorf("%s cannot be restored; what can is %s", at.UTC().Format(TimeFormat),
+	return fmt.Errorf("cannot restore %s. Available: %s", at.UTC().Format(TimeFormat),
 		strings.Join(texts, ", and "))
 }
 
@@ -136,7 +136,7 @@ func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 			return err
 		}
 		if i > 0 && s.Before != before {
-			return fmt.Errorf("segment %s of the log: %w: it does not go on from the one before", &n, archive.ErrDamaged)
+			return fmt.Errorf("segment %s of the archive: %w: it does not continue the previous segment", &n, archive.ErrDamaged)
 		}
 		before = sum
 		var list []change
@@ -160,7 +160,7 @@ func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 			err = fn(list)
 		}
 		if err != nil {
-			return fmt.Errorf("segment %s of the log: %w", &n, err)
+			return fmt.Errorf("segment %s of the archive: %w", &n, err)
 		}
 	}
 	return nil

@@ -201,9 +201,9 @@ func (p *Pruner) files(ctx context.Context, manifests map[string]*archive.Manife
 func (p *Pruner) Check() error {
 	switch {
 	case p.KeepLast < 0 || p.OlderThan < 0 || p.Keep < 0:
-		return errors.New("what is to be kept is not below zero")
+		return errors.New("retention limits must not be negative")
 	case p.KeepLast == 0 && p.OlderThan == 0 && p.Keep == 0:
-		return errors.New("nothing says what is to be kept: give --keep-last, --older-than or --keep")
+		return errors.New("cannot prune: no retention rule. Specify --keep-last, --older-than, or --keep")
 	}
 	return nil
 }

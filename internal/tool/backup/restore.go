@@ -60,7 +60,7 @@ func (r *Restorer) Restore(ctx context.Context) error {
 	}
 	var made archive.Restore
 	if err := json.Unmarshal(answer, &made); err != nil {
-		return fmt.Errorf("the node's answer cannot be read: %w", err)
+		return fmt.Errorf("cannot decode the response of the node: %w", err)
 	}
 	r.batches, r.applied = map[string][]byte{}, map[string]bool{}
 	if err := r.listBatches(ctx); err != nil {

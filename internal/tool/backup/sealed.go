@@ -72,7 +72,7 @@ func (s *sealed) check(ctx context.Context, place string) error {
 			Newest: sealedFormat}
 	}
 	if !hmac.Equal(proof, s.key.proof) {
-		return fmt.Errorf("%s is encrypted by another key: its fingerprint is %x, that of the key given is %s", place,
+		return fmt.Errorf("cannot open %s: it is encrypted with the key %x, not with the given key %s", place,
 			proof[:min(len(proof), 8)], s.key.Fingerprint())
 	}
 	return nil
@@ -120,7 +120,7 @@ func (s *sealed) Get(ctx context.Context, name string) ([]byte, error) {
 // from decrypts a box that was stored under a name.
 func (s *sealed) from(box []byte, name string) ([]byte, error) {
 	if len(box) < boxHead || string(box[:len(boxMagic)]) != boxMagic {
-		return nil, fmt.Errorf("%s, kept as %s: %w: it is not encrypted", name, s.hide(name), archive.ErrDamaged)
+		return nil, fmt.Errorf("%s, stored as %s: %w: it is not encrypted", name, s.hide(name), archive.ErrDamaged)
 	}
 	if v := box[len(boxMagic)]; v != boxFormat {
 		return nil, &feature.Newer{What: name, Unit: "format of encryption", Has: uint64(v), Oldest: boxFormat,
@@ -133,7 +133,7 @@ func (s *sealed) from(box []byte, name string) ([]byte, error) {
 	}
 	data, err := aead.Open(nil, nonce, box[boxHead:], with(head, name))
 	if err != nil {
-		return nil, fmt.Errorf("%s, kept as %s: %w: it is not what was encrypted", name, s.hide(name),
+		return nil, fmt.Errorf("%s, stored as %s: %w: it is not what was encrypted", name, s.hide(name),
 			archive.ErrDamaged)
 	}
 	return data, nil

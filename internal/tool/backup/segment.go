@@ -121,7 +121,7 @@ func (f *Follower) store(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		if err := f.ail(ctx, "the place takes nothing", err); err != nil {
+		if err := f.ail(ctx, "cannot write to the repository", err); err != nil {
 			return err
 		}
 	}

@@ -267,7 +267,7 @@ func (r *run) sum(rep *Report) error {
 			rep.FirstWrong = l.firstWrong
 		}
 		if l.broken != nil {
-			return fmt.Errorf("a connection broke: %w", l.broken)
+			return fmt.Errorf("a connection failed: %w", l.broken)
 		}
 	}
 	rep.Latency = h.latency()

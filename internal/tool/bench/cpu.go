@@ -46,12 +46,12 @@ func processTime(pid int) (micros int64, err error) {
 	// 15.
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("unexpected form of %s", name)
+		return 0, fmt.Errorf("unexpected format of %s", name)
 	}
 	utime, err1 := strconv.ParseInt(string(fields[11]), 10, 64)
 	stime, err2 := strconv.ParseInt(string(fields[12]), 10, 64)
 	if err1 != nil || err2 != nil {
-		return 0, fmt.Errorf("unexpected form of %s", name)
+		return 0, fmt.Errorf("unexpected format of %s", name)
 	}
 	return (utime + stime) * clockTick, nil
 }

@@ -136,15 +136,15 @@ func (c *checker) wrong(key int, least, most int64, body []byte) string {
 		if column == 0 {
 			var of int
 			if _, err := fmt.Sscanf(string(cell[:min(len(cell), stampSize)]), "%016x%016x", &of, &version); err != nil {
-				return fmt.Sprintf("it begins with %q", cell[:min(len(cell), stampSize)])
+				return fmt.Sprintf("it starts with %q", cell[:min(len(cell), stampSize)])
 			}
 			if of != key || version < least || version > most {
-				return fmt.Sprintf("version %d of key %d is read, %d is right at least, %d at most", version, of, least,
+				return fmt.Sprintf("read version %d of key %d, expected versions %d to %d", version, of, least,
 					most)
 			}
 		}
 		if c.want = c.w.appendChecked(c.want[:0], key, version, column); !bytes.Equal(c.want, cell) {
-			return fmt.Sprintf("column %d is not that of version %d", column, version)
+			return fmt.Sprintf("column %d does not match version %d", column, version)
 		}
 	}
 	return ""

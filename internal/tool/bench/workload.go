@@ -64,7 +64,7 @@ func newWorkload(o Options) (*workload, error) {
 		return nil, fmt.Errorf("unknown distribution %q: use uniform, zipf or hot", o.Distribution)
 	}
 	if o.Verify && o.Rate > 0 {
-		return nil, fmt.Errorf("answers are verified in a closed loop only: leave out the rate")
+		return nil, fmt.Errorf("--verify requires a closed loop: omit --rate")
 	}
 	if o.Rate < 0 {
 		return nil, fmt.Errorf("the rate must be positive, or 0 for a closed loop")

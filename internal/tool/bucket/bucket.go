@@ -62,7 +62,7 @@ type Bucket struct {
 // Open returns a bucket without sending a request.
 func Open(name string, o Options) (*Bucket, error) {
 	if !isName(name) {
-		return nil, fmt.Errorf("%q is not the name of a bucket: these have 3 to 63 of a-z, 0-9, dots and dashes", name)
+		return nil, fmt.Errorf("invalid bucket name %q: expected 3 to 63 characters from a-z, 0-9, dots, and dashes", name)
 	}
 	b := &Bucket{name: name, region: o.Region, who: o.Credentials, patience: defaultPatience}
 	if b.region == "" {
@@ -81,7 +81,7 @@ func Open(name string, o Options) (*Bucket, error) {
 		u, err := url.Parse(o.Endpoint)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" ||
 			u.User != nil {
-			return nil, fmt.Errorf("%q is no URL of an S3 server: give https://HOST[:PORT]", o.Endpoint)
+			return nil, fmt.Errorf("invalid S3 endpoint %q: expected https://HOST[:PORT]", o.Endpoint)
 		}
 		b.base = url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
 	}
@@ -91,7 +91,7 @@ func Open(name string, o Options) (*Bucket, error) {
 	case "", "path":
 		b.base.Path += "/" + name
 	default:
-		return nil, fmt.Errorf("the style %q of a bucket is unknown: use path or host", style)
+		return nil, fmt.Errorf("unknown URL style %q: use path or host", style)
 	}
 	b.http = &http.Client{
 		Transport: &http.Transport{
@@ -135,11 +135,11 @@ func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
 		case err == nil && (size == int64(len(data)) || size < 0):
 			return nil
 		case err == nil:
-			err = fmt.Errorf("the server has %d bytes of object %s, %d were put", size, key, len(data))
+			err = fmt.Errorf("the server stored %d bytes of object %s instead of %d", size, key, len(data))
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		default:
-			err = fmt.Errorf("the server has acknowledged object %s, and does not have it", key)
+			err = fmt.Errorf("the server acknowledged object %s but did not store it", key)
 		}
 		if err := b.pause(ctx, b.patience.pauseMax); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (b *Bucket) List(ctx context.Context, prefix, delimiter string) ([]string, 
 		for _, key := range these {
 			// A server that repeats pages would cause an endless loop (OB3).
 			if !strings.HasPrefix(key, prefix) || key <= last {
-				return nil, fmt.Errorf("the server's list of bucket %s cannot be read: %q comes behind %q", b.name, key, last)
+				return nil, fmt.Errorf("invalid list of bucket %s: the server returned %q after %q", b.name, key, last)
 			}
 			last = key
 			keys = append(keys, key)
@@ -231,9 +231,9 @@ func (b *Bucket) List(ctx context.Context, prefix, delimiter string) ([]string, 
 		case !a.page.Truncated:
 			return keys, nil
 		case token == "" || empty > emptyMax:
-			return nil, fmt.Errorf("the server's list of bucket %s does not go on where it says it does", b.name)
+			return nil, fmt.Errorf("invalid list of bucket %s: the server repeated a page", b.name)
 		case len(keys) > listMax:
-			return nil, fmt.Errorf("bucket %s has more than %d objects that begin with %s", b.name, listMax, prefix)
+			return nil, fmt.Errorf("bucket %s contains more than %d objects with the prefix %s", b.name, listMax, prefix)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 type Credentials struct{ ID, Secret, Session string }
 
 // ErrNoCredentials reports that no credentials were found.
-var ErrNoCredentials = errors.New("there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or " +
-	"name a file that has aws_access_key_id and aws_secret_access_key")
+var ErrNoCredentials = errors.New("no S3 credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or " +
+	"specify a credentials file with aws_access_key_id and aws_secret_access_key")
 
 // FromEnvironment returns the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN. ok is
 // false if none of them is set.
@@ -40,7 +40,7 @@ func FromFile(path, profile string) (Credentials, error) {
 		return Credentials{}, ErrNoCredentials
 	}
 	if err != nil {
-		return Credentials{}, fmt.Errorf("read the credentials: %w", err)
+		return Credentials{}, fmt.Errorf("cannot read the credentials: %w", err)
 	}
 	var c Credentials
 	here := false
@@ -67,10 +67,10 @@ func FromFile(path, profile string) (Credentials, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return c, fmt.Errorf("read the credentials in %s: %w", path, err)
+		return c, fmt.Errorf("cannot read the credentials in %s: %w", path, err)
 	}
 	if c.ID == "" || c.Secret == "" {
-		return c, fmt.Errorf("%s has no aws_access_key_id and aws_secret_access_key for the profile %s", path, profile)
+		return c, fmt.Errorf("%s does not contain aws_access_key_id and aws_secret_access_key for the profile %s", path, profile)
 	}
 	return c, nil
 }

@@ -77,21 +77,21 @@ func (f *failure) Error() string {
 	case f.code != "":
 		return strings.TrimSpace(fmt.Sprintf("%s: %s", f.code, f.text))
 	}
-	return fmt.Sprintf("it answers %d %s", f.status, http.StatusText(f.status))
+	return fmt.Sprintf("it returned %d %s", f.status, http.StatusText(f.status))
 }
 
 // Unwrap returns the cause of the failure.
 func (f *failure) Unwrap() error { return f.err }
 
 var (
-	errSlow    = errors.New("it is too slow: no answer in time")
-	errForeign = errors.New("its answer is not one of S3: is that the endpoint?")
+	errSlow    = errors.New("it did not respond in time")
+	errForeign = errors.New("its response is not an S3 response. Check the endpoint")
 )
 
 // ask sends a request, and retries it if a retry may succeed.
 func (b *Bucket) ask(ctx context.Context, r *request) (*answer, error) {
 	if len(r.key) > keyMax {
-		return nil, fmt.Errorf("%s is too long for an object: give the place a shorter prefix", r.key)
+		return nil, fmt.Errorf("object name %s is too long. Use a shorter prefix", r.key)
 	}
 	digest := digestOf(r.body)
 	until := time.Now().Add(b.patience.all)
@@ -183,7 +183,7 @@ func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, 
 	}
 	if r.method != http.MethodHead && resp.ContentLength > limit {
 		return nil, &failure{status: resp.StatusCode, again: r.method != http.MethodGet,
-			err: fmt.Errorf("its answer has %d bytes, %d are the most", resp.ContentLength, limit)}
+			err: fmt.Errorf("its response of %d bytes exceeds %d bytes", resp.ContentLength, limit)}
 	}
 	expected := resp.ContentLength
 	if expected < 0 {
@@ -195,7 +195,7 @@ func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, 
 		return nil, unsent(ctx, err)
 	}
 	if int64(len(body)) > limit {
-		return nil, &failure{status: resp.StatusCode, err: fmt.Errorf("its answer has more than %d bytes", limit)}
+		return nil, &failure{status: resp.StatusCode, err: fmt.Errorf("its response exceeds %d bytes", limit)}
 	}
 	return r.read(resp, body)
 }

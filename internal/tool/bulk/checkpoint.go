@@ -75,7 +75,7 @@ func LoadJSON(path string, v any) (ok bool, err error) {
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s cannot be read, remove it to begin anew: %w", path, err)
+		return false, fmt.Errorf("cannot read %s: %w. Delete it to start over", path, err)
 	}
 	return true, nil
 }
@@ -111,7 +111,7 @@ func (l *ledger) open(table string, files []input, restart bool) (resumed bool, 
 		return false, err
 	}
 	if old.Table != table || !slices.Equal(old.Files, files) {
-		return false, fmt.Errorf("%s is of another load (of %s), or its files have changed: give --restart to begin anew, "+
+		return false, fmt.Errorf("%s belongs to another load (of %s), or the files have changed. Use --restart to start over, "+
 			"or another --checkpoint", l.path, old.Table)
 	}
 	l.state = old

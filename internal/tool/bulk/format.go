@@ -120,7 +120,7 @@ func inputs(paths []string, f Format) ([]input, error) {
 		}
 		s, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is no file or directory %s", path)
+			return nil, fmt.Errorf("file or directory %s does not exist", path)
 		}
 		if err != nil {
 			return nil, err
@@ -142,7 +142,7 @@ func inputs(paths []string, f Format) ([]input, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("%s has no file that ends with %s, compressed or not", path,
+			return nil, fmt.Errorf("%s contains no file with the suffix %s, compressed or not", path,
 				strings.Join(endings, ", "))
 		}
 	}

@@ -107,14 +107,14 @@ func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 	}
 	if resumed && o.Notice != nil {
 		at := l.ledger.state.Position
-		fmt.Fprintf(o.Notice, "going on behind line %d of %s\n", at.Line, files[at.File].Path)
+		fmt.Fprintf(o.Notice, "resuming after line %d of %s\n", at.Line, files[at.File].Path)
 	}
 	defer l.close()
 	if err := l.connect(ctx); err != nil {
 		return nil, err
 	}
 	if l.table.Counters() && resumed && o.Notice != nil {
-		fmt.Fprintln(o.Notice, "the table counts: rows that were under way when the load ended are counted twice")
+		fmt.Fprintln(o.Notice, "the table has counters: rows that were in flight when the load ended are counted twice")
 	}
 	return l.run(ctx, resumed, &source{files: files, format: o.Format, stdin: o.Stdin, from: l.ledger.state.Position})
 }

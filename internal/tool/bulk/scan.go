@@ -119,7 +119,7 @@ func (r *Reader) ask(ctx context.Context, q *cqlwire.Query) (*cqlwire.Result, er
 		return nil, err
 	}
 	if op != cqlwire.OpResult {
-		return nil, fmt.Errorf("unexpected answer %v", op)
+		return nil, fmt.Errorf("unexpected response %v", op)
 	}
 	return cqlwire.DecodeResult(body, cqlwire.V4)
 }

@@ -95,7 +95,7 @@ func (l *lines) record(dst []byte) ([]byte, error) {
 		dst = append(dst, piece...)
 		l.offset += int64(len(piece))
 		if len(dst)-from > recordMax {
-			return dst, fmt.Errorf("line %d: the record is longer than %d bytes: is a quote not closed?", first, recordMax)
+			return dst, fmt.Errorf("line %d: the record exceeds %d bytes. Check for an unclosed quote", first, recordMax)
 		}
 		whole := l.quotes == nil || l.quotes.Feed(piece)
 		switch {
@@ -169,7 +169,7 @@ func (s *source) file(ctx context.Context, from position, out chan<- *block) err
 	}
 	if skip := from.Offset - l.offset; skip > 0 {
 		if _, err := io.CopyN(io.Discard, l.in, skip); err != nil {
-			return fmt.Errorf("it is shorter than it was when its loading began: %w", err)
+			return fmt.Errorf("the file is shorter than at the start of the load: %w", err)
 		}
 		l.offset, l.number = from.Offset, from.Line
 	}
@@ -220,7 +220,7 @@ func (s *source) header(l *lines) ([]string, error) {
 	var names []string
 	for _, f := range fields {
 		if f.Text == "" {
-			return nil, errors.New("line 1: a column of the header has no name")
+			return nil, errors.New("line 1: the header contains an empty column name")
 		}
 		names = append(names, f.Text)
 	}

@@ -81,7 +81,7 @@ func Describe(c *rawclient.Conn, n Name) (*Table, error) {
 	r, err := c.Query("SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE keyspace_name = " +
 		Quote(n.Keyspace) + " AND table_name = " + Quote(n.Table))
 	if err == nil && r.ColumnCount != 5 {
-		err = fmt.Errorf("the server answers %d columns, 5 were asked for", r.ColumnCount)
+		err = fmt.Errorf("the server returned %d columns instead of 5", r.ColumnCount)
 	}
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func Describe(c *rawclient.Conn, n Name) (*Table, error) {
 		return nil, err
 	}
 	if len(t.Columns) == 0 {
-		return nil, fmt.Errorf("there is no table %s: create it first, or look at its spelling", n)
+		return nil, fmt.Errorf("table %s does not exist. Create it first, or check the spelling", n)
 	}
 	if err := t.visible(c); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (t *Table) prefixes(c *rawclient.Conn) error {
 	r, err := c.Query("SELECT flags FROM system_schema.tables WHERE keyspace_name = " + Quote(t.Name.Keyspace) +
 		" AND table_name = " + Quote(t.Name.Table))
 	if err == nil && r.ColumnCount != 1 {
-		err = fmt.Errorf("the server answers %d columns, 1 was asked for", r.ColumnCount)
+		err = fmt.Errorf("the server returned %d columns instead of 1", r.ColumnCount)
 	}
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func EachRow(r *cqlwire.Result, f func(row [][]byte) error) error {
 		for i := range row {
 			var ok bool
 			if row[i], cells, ok = cqlwire.NextCell(cells); !ok {
-				return fmt.Errorf("the answer of %d rows is cut short", r.RowCount)
+				return fmt.Errorf("the result with %d rows is truncated", r.RowCount)
 			}
 		}
 		if err := f(row); err != nil {

@@ -128,7 +128,7 @@ func (u *unload) open(ranges int) (directory bool, err error) {
 		return false, err
 	}
 	if o.Query != "" {
-		return true, errors.New("a query is unloaded to a file, not a directory")
+		return true, errors.New("a query must be exported to a file instead of a directory")
 	}
 	if err := os.MkdirAll(o.Path, 0o755); err != nil {
 		return true, err
@@ -149,9 +149,9 @@ func (u *unload) open(ranges int) (directory bool, err error) {
 			}
 		}
 	case found && fmt.Sprint(old) != fmt.Sprint(state):
-		return true, fmt.Errorf("%s was begun with other options: give --restart to begin anew", o.Path)
+		return true, fmt.Errorf("the export in %s was started with other options. Use --restart to start over", o.Path)
 	case !found && len(whole) > 0:
-		return true, fmt.Errorf("%s holds an unload of %s: take another directory, or give --restart", o.Path, o.Table)
+		return true, fmt.Errorf("%s contains an export of %s. Specify another directory, or use --restart", o.Path, o.Table)
 	}
 	return true, SaveJSON(path, state)
 }
@@ -220,7 +220,7 @@ func (u *unload) unloadRange(ctx context.Context, r *Reader, tokens TokenRange, 
 	e := encoder{format: u.o.Format}
 	return r.Pages(ctx, query, func(page *cqlwire.Result) error {
 		if page.Kind != cqlwire.ResultRows {
-			return errors.New("the statement answers no rows: only SELECT does")
+			return errors.New("the statement returns no rows. Use a SELECT statement")
 		}
 		text, err := e.page(page)
 		if err != nil {

@@ -79,7 +79,7 @@ func (w *writer) run(blocks <-chan *block) error {
 func (w *writer) block(b *block) error {
 	st := w.statements[strings.Join(b.columns, "\x00")]
 	if st == nil {
-		return fmt.Errorf("%s has other columns than the first file: load it by itself", b.path)
+		return fmt.Errorf("the columns of %s differ from those of the first file. Load it separately", b.path)
 	}
 	b.pending.Store(1)
 	err := b.records(w.load.o.Format, func(line int, record string) error {
@@ -146,7 +146,7 @@ func (w *writer) values(st *statement, record string) error {
 			i, ok := st.index[cqltype.JSONName(name)]
 			if !ok {
 				if i, ok = st.index[name]; !ok {
-					return fmt.Errorf("there is no column %q to load", name)
+					return fmt.Errorf("column %q does not exist", name)
 				}
 			}
 			v, err := text.Member(st.bind[i].Type, value)
@@ -219,7 +219,7 @@ func (w *writer) csv(st *statement, record string) (err error) {
 		return err
 	}
 	if len(w.fields) != len(st.bind) {
-		return fmt.Errorf("the record has %d fields, %d are expected", len(w.fields), len(st.bind))
+		return fmt.Errorf("the record has %d fields instead of %d", len(w.fields), len(st.bind))
 	}
 	for i, f := range w.fields {
 		if f.Null {
@@ -253,13 +253,13 @@ func (w *writer) prepare(header []string) error {
 			name = cqltype.JSONName(name)
 		}
 		if slices.Contains(names, name) {
-			return fmt.Errorf("column %s is there twice", name)
+			return fmt.Errorf("column %s is specified twice", name)
 		}
 		names = append(names, name)
 	}
 	for _, key := range t.Names(Column.IsKey) {
 		if !slices.Contains(names, key) && !(o.Format.JSON && len(o.Columns) == 0) {
-			return fmt.Errorf("column %s of the primary key is missing among %s", key, QuoteAll(names))
+			return fmt.Errorf("primary key column %s is missing in %s", key, QuoteAll(names))
 		}
 	}
 	query, bound := t.insert(names, o.TTL, o.Timestamp)
@@ -277,7 +277,7 @@ func (w *writer) prepare(header []string) error {
 		st.key = append(st.key, c.IsKey())
 	}
 	if t.Counters() && (o.TTL != 0 || o.Timestamp != 0) {
-		return errors.New("counters have neither a TTL nor a timestamp")
+		return errors.New("counters do not support a TTL or a timestamp")
 	}
 	w.statements[strings.Join(header, "\x00")] = st
 	return w.shorten(st)

@@ -25,7 +25,7 @@ func Completion(w io.Writer, root *kong.Node, shell string) error {
 	case "fish":
 		text = fish(root.Name, list)
 	default:
-		return fmt.Errorf("no completion for %q: there is one for %s", shell, Shells)
+		return fmt.Errorf("unsupported shell %q: use one of %s", shell, Shells)
 	}
 	_, err := io.WriteString(w, text)
 	return err

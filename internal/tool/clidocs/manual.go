@@ -31,7 +31,7 @@ func Manual(w io.Writer, root *kong.Node) error {
 			}
 			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", head, roff(f.Help))
 			for _, name := range f.Envs {
-				fmt.Fprintf(&b, "In the environment: %s.\n", name)
+				fmt.Fprintf(&b, "Environment variable: %s.\n", name)
 			}
 		}
 	}

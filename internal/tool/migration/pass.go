@@ -127,7 +127,7 @@ func (p *pass) tooMany(n int64, last string) error {
 	p.refused += n
 	p.progress.Rejected.Store(p.refused)
 	if p.o.MaxErrors >= 0 && p.refused > p.o.MaxErrors {
-		return fmt.Errorf("too many rows were refused: %d, --max-errors is %d, the last: %s", p.refused, p.o.MaxErrors,
+		return fmt.Errorf("too many rejected rows: %d (--max-errors %d), the last: %s", p.refused, p.o.MaxErrors,
 			last)
 	}
 	return nil
@@ -277,7 +277,7 @@ func (c *comparison) end(j job, bound int64) error {
 func (c *comparison) name() string { return c.table.state.name().String() }
 
 // errEnough ends a range with too many rejected rows.
-var errEnough = errors.New("enough rows were refused")
+var errEnough = errors.New("too many rejected rows")
 
 // tooMany reports whether more rows of the range were rejected than the total limit allows.
 func (c *comparison) tooMany() bool {

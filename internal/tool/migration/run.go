@@ -53,7 +53,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	if s := &m.ledger.state; resumed && s.Mode != "" {
-		fmt.Fprintf(o.Out, "going on with pass %d, which was ended\n", s.Pass)
+		fmt.Fprintf(o.Out, "resuming pass %d\n", s.Pass)
 	}
 	if err := m.open(ctx); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (m *migration) schema(ctx context.Context) error {
 	}
 	objects, err := outline.Read(ctx, m.source, o.Select)
 	if err != nil {
-		return fmt.Errorf("the schema of the source: %w", err)
+		return fmt.Errorf("cannot read the schema of the source: %w", err)
 	}
 	if m.plan, err = outline.Make(ctx, m.source, m.target, objects); err != nil {
 		return err
@@ -116,9 +116,9 @@ func (m *migration) roles(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("roles: %w", err)
 	}
-	fmt.Fprintf(m.o.Out, "roles: %d made\n", made)
+	fmt.Fprintf(m.o.Out, "roles: %d created\n", made)
 	for _, text := range refused {
-		fmt.Fprintf(m.o.Out, "note: refused: %s\n", text)
+		fmt.Fprintf(m.o.Out, "note: rejected: %s\n", text)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (m *migration) judge(then string) error {
 	for _, s := range failed {
 		list += fmt.Sprintf("\n  %s: %s: %s", s.Object, s.Verdict, s.Reason)
 	}
-	return fmt.Errorf("%d objects of the schema cannot be as they are in the source; %s:%s", len(failed), then, list)
+	return fmt.Errorf("cannot create %d schema objects; %s:%s", len(failed), then, list)
 }
 
 // say prints the plan, in full for a dry run.
@@ -171,7 +171,7 @@ func (m *migration) say(ctx context.Context) error {
 	for _, n := range m.plan.Notes {
 		fmt.Fprintf(m.o.Out, "note: %s\n", n)
 	}
-	fmt.Fprintf(m.o.Out, "schema: %d objects to create, %d are there, %d refused or other ones\n", created, taken,
+	fmt.Fprintf(m.o.Out, "schema: %d objects to create, %d exist, %d rejected or different\n", created, taken,
 		len(m.plan.Failed()))
 	return nil
 }
@@ -184,7 +184,7 @@ func (m *migration) late(ctx context.Context) error {
 	if err := m.plan.Late(ctx, m.target); err != nil {
 		return err
 	}
-	return m.judge("the rows are copied")
+	return m.judge("rows copied")
 }
 
 // open reads the descriptions of the tables, and divides new tables into ranges.
@@ -256,11 +256,11 @@ func (m *migration) newTable(ctx context.Context, t *table, n bulk.Name) error {
 // notes reports which data of a table cannot be copied exactly.
 func (m *migration) notes(t *table, n bulk.Name) {
 	if !t.source.Elements() {
-		fmt.Fprintf(m.o.Out, "note: the source tells no times of the elements of collections and user types in %s: "+
-			"they get the newest time of their row\n", n)
+		fmt.Fprintf(m.o.Out, "note: the source does not return timestamps of collection elements in %s: "+
+			"they receive the newest timestamp of their row\n", n)
 	}
 	if !t.state.Fresh && !m.o.VerifyOnly {
-		fmt.Fprintf(m.o.Out, "note: %s had rows here before: what only this cluster has stays\n", n)
+		fmt.Fprintf(m.o.Out, "note: table %s was not empty: rows that exist only in the target are kept\n", n)
 	}
 }
 
@@ -299,7 +299,7 @@ func (m *migration) rows(ctx context.Context) (*Report, error) {
 
 func refusedOrKept(t *Tally) error {
 	if t.Refused > 0 {
-		return fmt.Errorf("%d rows were refused", t.Refused)
+		return fmt.Errorf("%d rows were rejected", t.Refused)
 	}
 	return nil
 }
@@ -309,7 +309,7 @@ func (m *migration) interrupted(ctx context.Context, err error) error {
 	if !m.o.Follow || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
-	fmt.Fprintln(m.o.Out, "ended within a pass; the same command goes on there")
+	fmt.Fprintln(m.o.Out, "interrupted during a pass. Run the same command again to resume")
 	return nil
 }
 
@@ -317,12 +317,12 @@ func (m *migration) interrupted(ctx context.Context, err error) error {
 func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
 	for {
 		if m.o.UntilEqual && rep.Tally.Different == 0 {
-			fmt.Fprintf(m.o.Out, "equal: a pass over %d rows has found nothing that differs, digest %s\n",
+			fmt.Fprintf(m.o.Out, "equal: a pass over %d rows found no difference, digest %s\n",
 				rep.Tally.Source, rep.Tally.SourceDigest)
 			return rep, nil
 		}
 		if t := &rep.Tally; m.o.UntilEqual && t.Written+t.Deleted == t.Refused && t.Refused+t.Kept > 0 {
-			return rep, fmt.Errorf("%d rows stay different: %d were refused here, %d are newer here", t.Different, t.Refused,
+			return rep, fmt.Errorf("%d rows still differ: %d were rejected, %d are newer in the target", t.Different, t.Refused,
 				t.Kept)
 		}
 		select {
@@ -348,18 +348,18 @@ func (m *migration) pass(ctx context.Context, mode string) (Tally, error) {
 		return t, err
 	}
 	s := &m.ledger.state
-	fmt.Fprintf(m.o.Out, "pass %d (%s): %d rows in the source, %d here before it; %d written, %d deleted, %d kept because "+
-		"they are newer here, %d refused; %.1f s\n", s.Pass, mode, t.Source, t.Target, t.Written, t.Deleted, t.Kept,
+	fmt.Fprintf(m.o.Out, "pass %d (%s): %d rows in the source, %d in the target before; %d written, %d deleted, %d kept because "+
+		"they are newer, %d rejected; %.1f s\n", s.Pass, mode, t.Source, t.Target, t.Written, t.Deleted, t.Kept,
 		t.Refused, time.Since(began).Seconds())
 	if mode == modeCopy {
 		but := ""
 		if t.Kept+t.Refused > 0 {
 			but = ", but for what was kept and refused"
 		}
-		fmt.Fprintf(m.o.Out, "what was in the source at %s is here%s\n", s.Begun.UTC().Format(time.RFC3339), but)
+		fmt.Fprintf(m.o.Out, "the target contains the source as of %s%s\n", s.Begun.UTC().Format(time.RFC3339), but)
 	}
 	if mode == modeVerify {
-		fmt.Fprintf(m.o.Out, "digests: %s in the source, %s here\n", t.SourceDigest, t.TargetDigest)
+		fmt.Fprintf(m.o.Out, "digests: source %s, target %s\n", t.SourceDigest, t.TargetDigest)
 	}
 	return t, nil
 }

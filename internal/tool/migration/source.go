@@ -21,7 +21,7 @@ func (m *migration) checkSource(ctx context.Context) (version string, err error)
 	}
 	r, err := c.Query("SELECT release_version, partitioner FROM system.local")
 	if err == nil && r.ColumnCount != 2 {
-		err = fmt.Errorf("it answers %d columns, 2 were asked for", r.ColumnCount)
+		err = fmt.Errorf("it returned %d columns instead of 2", r.ColumnCount)
 	}
 	if err != nil {
 		return "", fmt.Errorf("source: %w", err)
@@ -34,11 +34,11 @@ func (m *migration) checkSource(ctx context.Context) (version string, err error)
 		return "", err
 	}
 	if !strings.HasSuffix(partitioner, "Murmur3Partitioner") {
-		return "", fmt.Errorf("the source has the partitioner %s: only Murmur3Partitioner has the tokens that are used "+
+		return "", fmt.Errorf("unsupported partitioner %s in the source: Murmur3Partitioner is required "+
 			"here; ilion load takes files of cqlsh's COPY", partitioner)
 	}
 	if major, _, _ := strings.Cut(version, "."); len(major) == 1 && major < "4" {
-		return "", fmt.Errorf("the source is of release %s, which cannot describe its schema: 4.0 is the oldest",
+		return "", fmt.Errorf("unsupported release %s of the source: 4.0 or later is required",
 			version)
 	}
 	return version, nil
@@ -57,7 +57,7 @@ func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 		"FROM system.size_estimates WHERE keyspace_name = " + bulk.Quote(n.Keyspace) +
 		" AND table_name = " + bulk.Quote(n.Table))
 	if err == nil && answer.ColumnCount != 4 {
-		err = fmt.Errorf("the server answers %d columns, 4 were asked for", answer.ColumnCount)
+		err = fmt.Errorf("the server returned %d columns instead of 4", answer.ColumnCount)
 	}
 	if err != nil {
 		return size{}, err

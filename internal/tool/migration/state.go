@@ -104,7 +104,7 @@ func (l *ledger) open(source, selection string, restart bool) (resumed bool, err
 		return false, err
 	}
 	if old.Source != source || old.Selection != selection {
-		return false, fmt.Errorf("%s is of another import (from %s): give --restart to begin anew, or another --checkpoint",
+		return false, fmt.Errorf("%s belongs to another import (from %s). Use --restart to start over, or specify another --checkpoint",
 			l.path, old.Source)
 	}
 	if old.Mode == modeCopy { // the process was killed during a pass: its writes may be as new as its last sign of life

@@ -90,14 +90,14 @@ func (c *Conn) handshake(o Options) error {
 		return err
 	}
 	if op != cqlwire.OpAuthenticate {
-		return fmt.Errorf("unexpected answer %v", op)
+		return fmt.Errorf("unexpected response %v", op)
 	}
 	if o.User == "" {
-		return errors.New("the server asks for a user and a password")
+		return errors.New("the server requires a user name and a password")
 	}
 	token := cqlwire.AppendAuthResponse(nil, cqlwire.AppendPlain(nil, o.User, o.Password))
 	if op, _, err = c.Call(cqlwire.OpAuthResponse, token); err == nil && op != cqlwire.OpAuthSuccess {
-		err = fmt.Errorf("unexpected answer %v", op)
+		err = fmt.Errorf("unexpected response %v", op)
 	}
 	return err
 }
@@ -143,7 +143,7 @@ func (c *Conn) call(flags byte, op cqlwire.Opcode, body []byte) (cqlwire.Opcode,
 	}
 	h := cqlwire.ParseHeader(head[:])
 	if h.Length < 0 || h.Length > responseMax {
-		return 0, nil, fmt.Errorf("answer of %d bytes is out of bounds", h.Length)
+		return 0, nil, fmt.Errorf("response of %d bytes exceeds the limit", h.Length)
 	}
 	answer := make([]byte, h.Length)
 	if _, err := io.ReadFull(c.nc, answer); err != nil {
@@ -171,7 +171,7 @@ func (c *Conn) result(flags byte, op cqlwire.Opcode, body []byte) (*cqlwire.Resu
 		return nil, err
 	}
 	if got != cqlwire.OpResult {
-		return nil, fmt.Errorf("unexpected answer %v", got)
+		return nil, fmt.Errorf("unexpected response %v", got)
 	}
 	return cqlwire.DecodeResult(answer, version)
 }

@@ -113,7 +113,7 @@ const (
 // showSession prints the trace with an ID.
 func (s *Shell) showSession(ctx context.Context, text string) error {
 	if _, ok := cqltype.ParseUUID(text); !ok {
-		return fmt.Errorf("%s is no id of a trace", text)
+		return fmt.Errorf("invalid trace ID %s", text)
 	}
 	fmt.Fprintf(s.o.Err, "\nTracing session: %s\n", text)
 	micros, coordinator := "", ""

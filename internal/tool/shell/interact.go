@@ -38,7 +38,7 @@ func (s *Shell) Interact(ctx context.Context, e Editor) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.o.Out, "Connected: %s.\nHELP says what there is, Tab completes, Ctrl-D leaves.\n", about)
+	fmt.Fprintf(s.o.Out, "Connected: %s.\nHELP lists the commands, Tab completes, Ctrl-D exits.\n", about)
 	typed := ""
 	for {
 		line, err := e.Line(s.prompt())

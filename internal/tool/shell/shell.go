@@ -93,7 +93,7 @@ func (s *Shell) connect(ctx context.Context) error {
 	defer cancel()
 	conn, err := rawclient.Dial(ctx, s.o.Addr, s.o.Client)
 	if errors.Is(err, io.EOF) && s.o.Client.TLS == nil {
-		return fmt.Errorf("%w: the server may want TLS", err)
+		return fmt.Errorf("%w. The server may require TLS", err)
 	}
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *Shell) connect(ctx context.Context) error {
 }
 
 // errCanceled reports that the user canceled a statement.
-var errCanceled = errors.New("cancelled: if the statement writes, it may take effect all the same")
+var errCanceled = errors.New("canceled: a write may still take effect")
 
 // ask sends a query and waits for its response or for the end of the context. In the latter case it closes the
 // connection, because CQL cannot cancel a request.
@@ -129,7 +129,7 @@ func (s *Shell) ask(ctx context.Context, q *cqlwire.Query, traced bool) (*cqlwir
 	if refused := (*cqlwire.Error)(nil); err != nil && !errors.As(err, &refused) {
 		_ = conn.Close()
 		s.conn = nil
-		return nil, fmt.Errorf("the connection is lost, what became of the statement is not known: %w", err)
+		return nil, fmt.Errorf("connection lost; the outcome of the statement is unknown: %w", err)
 	}
 	return r, err
 }

@@ -131,7 +131,7 @@ func (p *Pipeline) Send(op cqlwire.Opcode, body func(dst []byte) []byte, done fu
 			done(p.err)
 			return
 		case <-time.After(silenceMax):
-			p.fail(fmt.Errorf("no answer for %v", silenceMax))
+			p.fail(fmt.Errorf("no response for %v", silenceMax))
 			done(p.err)
 			return
 		}
@@ -190,7 +190,7 @@ func (p *Pipeline) end(stream int16, err error) {
 // fail closes the pipeline. Every request in flight ends with the error.
 func (p *Pipeline) fail(err error) {
 	p.once.Do(func() {
-		p.err = fmt.Errorf("the connection to %s broke: %w", p.addr, err)
+		p.err = fmt.Errorf("the connection to %s failed: %w", p.addr, err)
 		close(p.ended)
 		p.conn.Close()
 	})
@@ -211,7 +211,7 @@ func (p *Pipeline) read() {
 		}
 		h := cqlwire.ParseHeader(head[:])
 		if h.Length < 0 || h.Length > answerMax {
-			p.fail(fmt.Errorf("an answer of %d bytes is out of bounds", h.Length))
+			p.fail(fmt.Errorf("response of %d bytes exceeds the limit", h.Length))
 			return
 		}
 		if cap(body) < int(h.Length) {
@@ -295,7 +295,7 @@ func (p *Pipeline) Wait() error {
 		case s := <-p.free:
 			taken = append(taken, s)
 		case <-idle.C:
-			p.fail(fmt.Errorf("no answer for %v", silenceMax))
+			p.fail(fmt.Errorf("no response for %v", silenceMax))
 			return p.Err()
 		}
 		idle.Reset(silenceMax)
@@ -305,6 +305,6 @@ func (p *Pipeline) Wait() error {
 
 // Close closes the connection. Requests in flight end with an error.
 func (p *Pipeline) Close() {
-	p.fail(errors.New("it was closed"))
+	p.fail(errors.New("the pipeline was closed"))
 	p.reader.Wait()
 }

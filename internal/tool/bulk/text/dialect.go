@@ -24,11 +24,11 @@ type Dialect struct {
 func (d Dialect) Check() error {
 	for _, c := range []byte{d.Delimiter, d.Quote, d.Escape} {
 		if c == '\n' || c == '\r' || c == 0 || c >= 0x80 {
-			return errors.New("delimiter, quote and escape are one ASCII character each, and no line end")
+			return errors.New("invalid delimiter, quote, or escape: expected one ASCII character other than a line end")
 		}
 	}
 	if d.Delimiter == d.Quote || d.Delimiter == d.Escape {
-		return errors.New("the delimiter is the quote or the escape, too: they have to differ")
+		return errors.New("the delimiter must differ from the quote and the escape")
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (d Dialect) field(s string) (f Field, rest string, err error) {
 		n := 0
 		for n < len(s) && s[n] != d.Delimiter {
 			if s[n] == d.Quote {
-				return f, "", fmt.Errorf("a quote stands within %q, which does not begin with one", clip(s))
+				return f, "", fmt.Errorf("unexpected quote in %q, which does not start with a quote", clip(s))
 			}
 			n++
 		}

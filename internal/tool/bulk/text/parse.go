@@ -41,7 +41,7 @@ func parseNative(t *cqltype.Type, s string) ([]byte, error) {
 	if t.Kind == cqltype.Blob || t.Kind == cqltype.Custom {
 		digits, ok := strings.CutPrefix(s, "0x")
 		if !ok {
-			return nil, fmt.Errorf("%s: %q does not begin with 0x", t, clip(s))
+			return nil, fmt.Errorf("%s: expected 0x at the start of %q", t, clip(s))
 		}
 		s = digits
 	}
@@ -92,7 +92,7 @@ func (p *scanner) take(c byte) bool {
 // word parses a quoted word, or an unquoted word that ends before one of the characters in ends.
 func (p *scanner) word(ends string) (s string, quoted bool, err error) {
 	if p.space() == "" {
-		return "", false, errors.New("the value ends too early")
+		return "", false, errors.New("unexpected end of the value")
 	}
 	switch p.rest[0] {
 	case '\'':
@@ -108,7 +108,7 @@ func (p *scanner) word(ends string) (s string, quoted bool, err error) {
 	}
 	s, p.rest = strings.TrimRight(p.rest[:n], " \t\r\n"), p.rest[n:]
 	if s == "" {
-		return "", false, fmt.Errorf("a value is missing before %q", clip(p.rest))
+		return "", false, fmt.Errorf("expected a value before %q", clip(p.rest))
 	}
 	return s, false, nil
 }
@@ -119,7 +119,7 @@ func (p *scanner) single() (string, error) {
 	for s := p.rest[1:]; ; {
 		n := strings.IndexByte(s, '\'')
 		if n < 0 {
-			return "", errors.New("a string has no end: ' is missing")
+			return "", errors.New("unterminated string: expected '")
 		}
 		b.WriteString(s[:n])
 		if s = s[n+1:]; s == "" || s[0] != '\'' {
@@ -145,18 +145,18 @@ func (p *scanner) double() (string, error) {
 			}
 			var s string
 			if err := json.Unmarshal([]byte(raw), &s); err != nil {
-				return "", fmt.Errorf("the string %s is not JSON's: %w", clip(raw), err)
+				return "", fmt.Errorf("invalid JSON string %s: %w", clip(raw), err)
 			}
 			return s, nil
 		}
 	}
-	return "", errors.New(`a string has no end: " is missing`)
+	return "", errors.New(`unterminated string: expected "`)
 }
 
 // value parses a value of a type. nil means null.
 func (p *scanner) value(t *cqltype.Type, depth int) ([]byte, error) {
 	if depth > depthMax {
-		return nil, fmt.Errorf("values are nested more than %d deep", depthMax)
+		return nil, fmt.Errorf("values are nested more than %d levels deep", depthMax)
 	}
 	if !composed(t) {
 		s, quoted, err := p.word(",]})")
@@ -198,12 +198,12 @@ func (p *scanner) sequence(t *cqltype.Type, depth int) ([]byte, error) {
 		}
 	}
 	if closing == 0 {
-		return nil, fmt.Errorf("%s: a bracket is missing before %q", t, clip(p.rest))
+		return nil, fmt.Errorf("%s: expected a bracket before %q", t, clip(p.rest))
 	}
 	var values [][]byte
 	for !p.take(closing) {
 		if len(values) > 0 && !p.take(',') {
-			return nil, fmt.Errorf("%s: a comma is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a comma before %q", t, clip(p.rest))
 		}
 		elem := t.Elems[0]
 		if t.Kind == cqltype.Tuple {
@@ -237,19 +237,19 @@ func (p *scanner) sequence(t *cqltype.Type, depth int) ([]byte, error) {
 
 func (p *scanner) mapping(t *cqltype.Type, depth int) ([]byte, error) {
 	if !p.take('{') {
-		return nil, fmt.Errorf("%s: { is missing before %q", t, clip(p.rest))
+		return nil, fmt.Errorf("%s: expected { before %q", t, clip(p.rest))
 	}
 	var flat [][]byte
 	for !p.take('}') {
 		if len(flat) > 0 && !p.take(',') {
-			return nil, fmt.Errorf("%s: a comma is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a comma before %q", t, clip(p.rest))
 		}
 		key, err := p.key(t.Elems[0], depth+1)
 		if err != nil {
 			return nil, err
 		}
 		if !p.take(':') {
-			return nil, fmt.Errorf("%s: a colon is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a colon before %q", t, clip(p.rest))
 		}
 		value, err := p.value(t.Elems[1], depth+1)
 		if err != nil {
@@ -278,12 +278,12 @@ func (p *scanner) key(t *cqltype.Type, depth int) ([]byte, error) {
 // fields parses a user-defined type. Missing fields are null.
 func (p *scanner) fields(t *cqltype.Type, depth int) ([]byte, error) {
 	if !p.take('{') {
-		return nil, fmt.Errorf("%s: { is missing before %q", t, clip(p.rest))
+		return nil, fmt.Errorf("%s: expected { before %q", t, clip(p.rest))
 	}
 	values := make([][]byte, len(t.Elems))
 	for first := true; !p.take('}'); first = false {
 		if !first && !p.take(',') {
-			return nil, fmt.Errorf("%s: a comma is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a comma before %q", t, clip(p.rest))
 		}
 		name, quoted, err := p.word(":,}")
 		if err != nil {
@@ -291,10 +291,10 @@ func (p *scanner) fields(t *cqltype.Type, depth int) ([]byte, error) {
 		}
 		i := fieldIndex(t, name, quoted)
 		if i < 0 {
-			return nil, fmt.Errorf("%s: there is no field %q", t, clip(name))
+			return nil, fmt.Errorf("%s: unknown field %q", t, clip(name))
 		}
 		if !p.take(':') {
-			return nil, fmt.Errorf("%s: a colon is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a colon before %q", t, clip(p.rest))
 		}
 		if values[i], err = p.value(t.Elems[i], depth+1); err != nil {
 			return nil, fmt.Errorf("field %s: %w", t.Fields[i], err)
@@ -321,14 +321,14 @@ func Members(line string, f func(name, value string) error) error {
 	}
 	for first := true; !p.take('}'); first = false {
 		if !first && !p.take(',') {
-			return fmt.Errorf("a comma is missing before %q", clip(p.rest))
+			return fmt.Errorf("expected a comma before %q", clip(p.rest))
 		}
 		name, quoted, err := p.word(":")
 		if err != nil {
 			return err
 		}
 		if !quoted || !p.take(':') {
-			return fmt.Errorf("a name in quotes and a colon are missing before %q", clip(p.rest))
+			return fmt.Errorf("expected a quoted name and a colon before %q", clip(p.rest))
 		}
 		from := p.space()
 		if err := p.skip(); err != nil {
@@ -349,7 +349,7 @@ func (p *scanner) skip() error {
 	for depth := 0; ; {
 		s := p.space()
 		if s == "" {
-			return errors.New("the line ends within a value")
+			return errors.New("unexpected end of the line in a value")
 		}
 		switch s[0] {
 		case '{', '[':
@@ -357,12 +357,12 @@ func (p *scanner) skip() error {
 			p.rest = s[1:]
 		case '}', ']':
 			if depth--; depth < 0 {
-				return fmt.Errorf("a value is missing before %q", clip(s))
+				return fmt.Errorf("expected a value before %q", clip(s))
 			}
 			p.rest = s[1:]
 		case ',', ':':
 			if depth == 0 {
-				return fmt.Errorf("a value is missing before %q", clip(s))
+				return fmt.Errorf("expected a value before %q", clip(s))
 			}
 			p.rest = s[1:]
 		default:

@@ -65,7 +65,7 @@ func (d *Differ) Diff(source, target *Row) Change {
 
 // gone deletes a row that no longer exists in the source.
 func (d *Differ) gone(target *Row) Change {
-	c := Change{What: "is not in the source", Deletes: true}
+	c := Change{What: "does not exist in the source", Deletes: true}
 	at := target.Newest()
 	switch {
 	case at == unknown && d.Bound == 0 && d.Force:
@@ -90,7 +90,7 @@ func (d *Differ) gone(target *Row) Change {
 
 // missing writes a row that the target does not contain.
 func (d *Differ) missing(source *Row) Change {
-	c := Change{What: "is not here"}
+	c := Change{What: "does not exist in the target"}
 	newest, ttl := d.ofRow(source)
 	var writes []write
 	for i, cells := range source.columns {
@@ -235,10 +235,10 @@ func (d *Differ) cells(c *Change, i int, col *Column, source, target *Row) (writ
 				cell.time = d.Now
 			}
 			cell.ttl = left(cell.ttl, source.at)
-			c.differs(col, "is not here")
+			c.differs(col, "does not exist in the target")
 			writes = append(writes, write{column: i, cell: cell})
 		case s == nil:
-			c.differs(col, "is not in the source")
+			c.differs(col, "does not exist in the source")
 			at := t.time
 			if at == unknown {
 				at = d.Bound
@@ -268,7 +268,7 @@ func (d *Differ) both(c *Change, col *Column, s, t *Cell, source *Row) (w write,
 	case same && (s.time < t.time || s.time == t.time && (s.ttl == 0) == (t.ttl == 0)):
 		return w, false
 	case same:
-		c.differs(col, "was written at another time")
+		c.differs(col, "has another timestamp")
 	default:
 		c.differs(col, "has another value")
 	}
@@ -296,11 +296,11 @@ func (d *Differ) list(c *Change, i int, col *Column, source, target *Row) (write
 	}
 	switch {
 	case same:
-		c.differs(col, "was written at another time")
+		c.differs(col, "has another timestamp")
 	case len(t) == 0:
-		c.differs(col, "is not here")
+		c.differs(col, "does not exist in the target")
 	case len(s) == 0:
-		c.differs(col, "is not in the source")
+		c.differs(col, "does not exist in the source")
 	default:
 		c.differs(col, "has another value")
 	}

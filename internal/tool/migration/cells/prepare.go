@@ -52,8 +52,8 @@ type Bound struct {
 
 // ErrPrefix is returned for a statement that deletes a row whose last clustering columns are null, if the table has no
 // columns outside of its key.
-var ErrPrefix = errors.New("a row with null in its clustering key cannot be deleted alone: DELETE by the other " +
-	"columns would delete all rows that have the same values in them")
+var ErrPrefix = errors.New("cannot delete a row with null in its clustering key: a DELETE by the other " +
+	"columns would also delete other rows")
 
 // Bind converts a statement to a bound statement.
 func (p *Prepared) Bind(s *Statement) (Bound, error) {

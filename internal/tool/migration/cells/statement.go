@@ -158,7 +158,7 @@ func (d *Differ) lists(r *Row, writes []write) (out []Statement) {
 // counters compares a row with counters. Differences are added.
 func (d *Differ) counters(source, target *Row) Change {
 	if source == nil {
-		c := Change{What: "is not in the source", Deletes: true}
+		c := Change{What: "does not exist in the source", Deletes: true}
 		if d.Bound == 0 && !d.Force {
 			c.Kept, c.Deletes = true, false
 			return c
@@ -189,7 +189,7 @@ func (d *Differ) counters(source, target *Row) Change {
 		s.values = append(s.values, value{slot{i, 0}, binary.BigEndian.AppendUint64(nil, uint64(by))})
 	}
 	if target == nil {
-		c.What = "is not here"
+		c.What = "does not exist in the target"
 	}
 	if len(s.values) > 0 {
 		c.Statements = []Statement{s}

@@ -93,7 +93,7 @@ func (d *decoder) page(p *cqlwire.Result, at time.Time) (rows []Row, err error) 
 	l := d.q.layout
 	keys := len(l.Partition) + len(l.Clustering)
 	if p.Kind != cqlwire.ResultRows || p.ColumnCount != d.q.columns() {
-		return nil, fmt.Errorf("the server answers %d columns, %d were asked for", p.ColumnCount, d.q.columns())
+		return nil, fmt.Errorf("the server returned %d columns instead of %d", p.ColumnCount, d.q.columns())
 	}
 	err = bulk.EachRow(p, func(row [][]byte) error {
 		r := Row{Key: slices.Clone(row[:len(l.Partition)]), at: at}
@@ -135,7 +135,7 @@ func (r *Row) cluster(l *Layout, values [][]byte) error {
 		case v == nil && i > 0:
 			r.nulls++
 		case v == nil || r.nulls > 0 || c.Type.Validate(v) != nil:
-			return fmt.Errorf("column %s: the server sends a key that is no %v", c.Name, c.Type)
+			return fmt.Errorf("column %s: the server returned a key that is not a %v", c.Name, c.Type)
 		}
 	}
 	return nil
@@ -167,7 +167,7 @@ func (d *decoder) column(c *Column, value, times, ttls []byte, timed bool) ([]Ce
 		cell := Cell{value: value, time: unknown}
 		if timed {
 			if len(times) != 8 || ttls != nil && len(ttls) != 4 {
-				return nil, fmt.Errorf("the server tells no time of it")
+				return nil, fmt.Errorf("the server returned no timestamp")
 			}
 			cell.time, cell.ttl = int64(binary.BigEndian.Uint64(times)), seconds(ttls)
 		}
@@ -178,7 +178,7 @@ func (d *decoder) column(c *Column, value, times, ttls []byte, timed bool) ([]Ce
 	if timed {
 		wire, left := elements(times), elements(ttls)
 		if len(wire) < len(cells) {
-			return nil, fmt.Errorf("the server tells %d times of %d elements", len(wire), len(cells))
+			return nil, fmt.Errorf("the server returned %d timestamps for %d elements", len(wire), len(cells))
 		}
 		for i := range cells {
 			if len(wire[i]) == 8 {

@@ -37,7 +37,7 @@ func (p *Plan) Apply(ctx context.Context, target *bulk.Reader) error {
 		}
 		if s.Verdict == Create {
 			if err := carryOut(ctx, target, s.drop()); err != nil {
-				return fmt.Errorf("drop %s, which was made to see whether it can be: %w", s.Object, err)
+				return fmt.Errorf("cannot drop %s, which was created for a test: %w", s.Object, err)
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func Read(ctx context.Context, r *bulk.Reader, s Selection) ([]Object, error) {
 	for _, n := range slices.Concat(s.Tables, s.Exclude) {
 		there := slices.ContainsFunc(all, func(o Object) bool { return o.Kind == Table && o.name() == n })
 		if !there && slices.Contains(s.Tables, n) && !slices.Contains(s.Exclude, n) {
-			return nil, fmt.Errorf("the source has no table %s", n)
+			return nil, fmt.Errorf("table %s does not exist in the source", n)
 		}
 	}
 	order := []string{Keyspace, Type, Function, Aggregate, Table, Index, View}
@@ -118,7 +118,7 @@ func (s Selection) keyspaces(ctx context.Context, r *bulk.Reader) (names []strin
 	}
 	for _, ks := range want {
 		if !all[ks] {
-			return nil, fmt.Errorf("the source has no keyspace %s", cqltype.QuoteName(ks))
+			return nil, fmt.Errorf("keyspace %s does not exist in the source", cqltype.QuoteName(ks))
 		}
 	}
 	if len(want) == 0 {
@@ -178,7 +178,7 @@ func compact(text string) string {
 func rows(ctx context.Context, r *bulk.Reader, n int, text string, f func(row []string)) error {
 	return r.Pages(ctx, text, func(p *cqlwire.Result) error {
 		if p.Kind != cqlwire.ResultRows || p.ColumnCount != n {
-			return errors.New("the server answers something else: " + text)
+			return errors.New("unexpected result of the server: " + text)
 		}
 		return bulk.EachRow(p, func(row [][]byte) error {
 			texts := make([]string, len(row))

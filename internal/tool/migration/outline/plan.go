@@ -163,14 +163,14 @@ func columns(ctx context.Context, source, target *bulk.Reader, n bulk.Name) (str
 		o, ok := is.Column(c.Name)
 		switch {
 		case !ok:
-			how = append(how, "column "+cqltype.QuoteName(c.Name)+" is not here")
+			how = append(how, "column "+cqltype.QuoteName(c.Name)+" does not exist in the target")
 		case o != c:
 			how = append(how, fmt.Sprintf("column %s is %s in the source and %s here", cqltype.QuoteName(c.Name), c, o))
 		}
 	}
 	for _, c := range is.Columns {
 		if _, ok := was.Column(c.Name); !ok {
-			how = append(how, "column "+cqltype.QuoteName(c.Name)+" is not in the source")
+			how = append(how, "column "+cqltype.QuoteName(c.Name)+" does not exist in the source")
 		}
 	}
 	return strings.Join(how, "; "), nil
@@ -204,7 +204,7 @@ func (p *Plan) Existing() {
 			continue
 		}
 		if s.Verdict == Create {
-			s.Verdict, s.Reason = Refused, "it is not here, and nothing is to be made"
+			s.Verdict, s.Reason = Refused, "it does not exist in the target, and nothing is to be made"
 		}
 		steps = append(steps, s)
 	}

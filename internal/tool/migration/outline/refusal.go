@@ -14,7 +14,7 @@ import (
 func refusal(o Object) string {
 	st, markers, err := parser.Parse(o.Text)
 	if err != nil {
-		return "its statement cannot be read: " + err.Error()
+		return "cannot parse its statement: " + err.Error()
 	}
 	keyspace, name, reason := o.Keyspace, o.Name, ""
 	kind := ""
@@ -30,7 +30,7 @@ func refusal(o Object) string {
 	case *parser.CreateFunction:
 		qualified(Function, st.Name)
 		if replaces = st.OrReplace; st.Language != "java" && st.Language != "javascript" {
-			reason = "there are no functions in the language " + st.Language + " here"
+			reason = "unsupported function language " + st.Language + " here"
 		}
 	case *parser.CreateAggregate:
 		qualified(Aggregate, st.Name)
@@ -39,17 +39,17 @@ func refusal(o Object) string {
 		kind, keyspace, name = Index, st.Table.Keyspace.Name, st.Name.Name.Name
 		if class := st.Class; st.Custom && !strings.EqualFold(class, "sai") &&
 			!strings.HasSuffix(class, "StorageAttachedIndex") {
-			reason = "there are no custom indexes of the class " + class + " here"
+			reason = "unsupported index class " + class + " here"
 		}
 	case *parser.CreateView:
 		qualified(View, st.Name)
 	default:
-		return "there is nothing of the kind here"
+		return "this kind of object is not supported"
 	}
 	// The names of functions and aggregates include their arguments.
 	same := name == o.Name || (kind == Function || kind == Aggregate) && strings.HasPrefix(o.Name, name)
 	if kind != o.Kind || keyspace != o.Keyspace || !same || replaces || len(markers) > 0 {
-		return "the source says that another statement makes it: " + fields(o.Text)
+		return "the source returned a statement for another object: " + fields(o.Text)
 	}
 	return reason
 }

@@ -55,7 +55,7 @@ func NewRows(out io.Writer, format Format, color bool, columns []cqlwire.Column)
 // Page prints one page of a result. Truncated cells are an error.
 func (r *Rows) Page(page *cqlwire.Result) error {
 	if page.ColumnCount != len(r.columns) {
-		return fmt.Errorf("a page of %d columns, where there are %d", page.ColumnCount, len(r.columns))
+		return fmt.Errorf("the server returned a page with %d columns instead of %d", page.ColumnCount, len(r.columns))
 	}
 	rows, cells := make([][][]byte, 0, min(page.RowCount, 1<<16)), page.Cells
 	for range page.RowCount {
@@ -63,7 +63,7 @@ func (r *Rows) Page(page *cqlwire.Result) error {
 		for i := range row {
 			var ok bool
 			if row[i], cells, ok = cqlwire.NextCell(cells); !ok {
-				return fmt.Errorf("the answer is cut short in row %d", r.count+len(rows)+1)
+				return fmt.Errorf("the result is truncated at row %d", r.count+len(rows)+1)
 			}
 		}
 		rows = append(rows, row)

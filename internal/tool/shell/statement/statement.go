@@ -69,7 +69,7 @@ func (s *Splitter) Add(line string) ([]Statement, error) {
 	if len(s.buf) > SizeMax {
 		line := s.line
 		s.Reset()
-		return out, fmt.Errorf("the statement of line %d is longer than %d MiB", line, SizeMax>>20)
+		return out, fmt.Errorf("the statement in line %d exceeds %d MiB", line, SizeMax>>20)
 	}
 	return out, nil
 }
@@ -146,16 +146,16 @@ func (s *Splitter) Reset() { s.reset() }
 // unterminated construct.
 func (s *Splitter) Rest() (st Statement, ok bool, err error) {
 	if name := s.scan.in.name(); name != "" {
-		return st, false, fmt.Errorf("the input ends within %s", name)
+		return st, false, fmt.Errorf("unexpected end of input in %s", name)
 	}
 	if s.tokens == 0 {
 		return st, false, nil
 	}
 	if s.inBlock() {
 		if slices.Contains(s.first[:], "TRANSACTION") {
-			return st, false, errors.New("the input ends within a transaction: COMMIT TRANSACTION is missing")
+			return st, false, errors.New("unexpected end of input in a transaction: expected COMMIT TRANSACTION")
 		}
-		return st, false, errors.New("the input ends within a batch: APPLY BATCH is missing")
+		return st, false, errors.New("unexpected end of input in a batch: expected APPLY BATCH")
 	}
 	return s.cut(), true, nil
 }
