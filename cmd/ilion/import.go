@@ -14,7 +14,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 	"github.com/ilion-db/ilion/internal/tool/migration"
-	"github.com/ilion-db/ilion/internal/tool/migration/outline"
+	"github.com/ilion-db/ilion/internal/tool/migration/schemadiff"
 )
 
 type importCommand struct {
@@ -122,7 +122,7 @@ func (c *importSource) options(out io.Writer) (migration.Options, error) {
 			*l.to = append(*l.to, n)
 		}
 	}
-	o.Select.Keyspaces = outline.Names(c.Keyspaces)
+	o.Select.Keyspaces = schemadiff.Names(c.Keyspaces)
 	host := strings.NewReplacer(":", "_", "/", "_").Replace(source.Addr[0])
 	for file, ending := range map[*string]string{&o.Checkpoint: ".checkpoint", &o.Errors: ".errors"} {
 		if *file == "" {

@@ -107,7 +107,7 @@ type SplitOrder struct {
 func splitOrder(r *http.Request) (o SplitOrder, err error) {
 	q := r.URL.Query()
 	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
-		return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get("partition"))
+		return o, fmt.Errorf("%q is not a partition ID. Run ilion partition list", q.Get("partition"))
 	}
 	o.Table, o.At = q.Get("table"), q.Get("at")
 	o.DryRun, o.Wait, o.Now = q.Get("dry-run") == "true", q.Get("wait") == "true", q.Get("now") == "true"
@@ -256,7 +256,7 @@ func byAddress(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err == nil && a.Addr().Unmap().IsLoopback() && !isAddress(r.Host) {
-			http.Error(w, "the Host header is none of this machine's: use its address, or localhost",
+			http.Error(w, "invalid Host header: use the address of this machine, or localhost",
 				http.StatusMisdirectedRequest)
 			return
 		}

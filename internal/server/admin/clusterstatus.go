@@ -31,7 +31,7 @@ func (n *Node) addCluster(s *Status) {
 		k, heard := n.known(node)
 		s.Nodes = append(s.Nodes, nodeStatus(node, k, heard))
 		if !k.Alive {
-			s.Problems = append(s.Problems, fmt.Sprintf("node %s (%s) does not answer", node.ID.Short(), node.Internal))
+			s.Problems = append(s.Problems, fmt.Sprintf("node %s (%s) is unreachable", node.ID.Short(), node.Internal))
 			continue
 		}
 		if skew := k.Skew.Abs(); skew > c.ClockSkew {
@@ -42,7 +42,7 @@ func (n *Node) addCluster(s *Status) {
 			)
 		}
 		if k.DiskFull && node.ID != c.Self {
-			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it refuses writes",
+			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it rejects writes",
 				node.ID.Short()))
 		}
 	}
@@ -50,12 +50,12 @@ func (n *Node) addCluster(s *Status) {
 	s.Problems = append(s.Problems, n.shortages(state)...)
 	s.Notes = append(s.Notes, likeness(s.Nodes)...)
 	if coming := comingReplicas(state.Map); coming > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d replicas are on their way to other nodes", coming))
+		s.Notes = append(s.Notes, fmt.Sprintf("%d replicas are being moved to other nodes", coming))
 	}
 	if own := state.Node(c.Self); own != nil {
 		if wanted := placement.Wanted(state, own.Region); wanted < placement.Replicas {
 			s.Notes = append(s.Notes,
-				fmt.Sprintf("with so few nodes a replica set has %d replicas, of which %d may fail; from %d nodes on it has %d",
+				fmt.Sprintf("partitions have only %d replicas and tolerate %d failures. With %d or more nodes they have %d replicas",
 					wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
 		}
 	}
@@ -75,8 +75,8 @@ func sharedAddresses(nodes []NodeStatus) (problems []string) {
 			n := &nodes[i]
 			address, id := kind.address(n), n.ID[:min(8, len(n.ID))]
 			if first, ok := of[address]; ok && address != "" {
-				problems = append(problems, fmt.Sprintf("nodes %s and %s have the same %s address, %s: others reach one of "+
-					"them only; give each its own (cluster.advertise, cql)", first, id, kind.name, address))
+				problems = append(problems, fmt.Sprintf("nodes %s and %s have the same %s address, %s: other nodes can reach only one of "+
+					"them. Configure different addresses (cluster.advertise, cql)", first, id, kind.name, address))
 				continue
 			}
 			of[address] = id
@@ -96,8 +96,8 @@ func likeness(nodes []NodeStatus) (notes []string) {
 		}
 	}
 	if len(nodes) >= placement.Replicas && len(zones) == 1 {
-		notes = append(notes, fmt.Sprintf("all %d nodes are in zone %s: if the zone fails, all replicas of a partition fail; "+
-			"give nodes of different racks different zones (--zone)", len(nodes), nodes[0].Zone))
+		notes = append(notes, fmt.Sprintf("all %d nodes are in zone %s: if the zone fails, all replicas of a partition fail. "+
+			"Configure different zones for nodes in different racks (--zone)", len(nodes), nodes[0].Zone))
 	}
 	if len(builds) > 1 {
 		var list []string
@@ -151,7 +151,7 @@ func (n *Node) shortages(state *meta.State) []string {
 	var out []string
 	for i, s := range short {
 		if i == shortagesMax {
-			out = append(out, fmt.Sprintf("and %d more replica sets that lack replicas", len(short)-i))
+			out = append(out, fmt.Sprintf("and %d more under-replicated partitions", len(short)-i))
 			break
 		}
 		what := fmt.Sprintf("partition %d of table %s", s.Partition, n.TableName(s.Table))

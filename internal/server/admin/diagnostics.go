@@ -257,7 +257,7 @@ func addAsked(mux *http.ServeMux, gate *Gate, a *Asked) {
 				q, err = url.ParseQuery(string(body))
 			}
 			if err != nil {
-				http.Error(w, "the key is malformed or too long: "+err.Error(), http.StatusBadRequest)
+				http.Error(w, "invalid key: it is malformed or too long: "+err.Error(), http.StatusBadRequest)
 				return
 			}
 		}
@@ -270,7 +270,7 @@ func addAsked(mux *http.ServeMux, gate *Gate, a *Asked) {
 		most, err := 0, error(nil)
 		if text := r.URL.Query().Get("limit"); text != "" {
 			if most, err = strconv.Atoi(text); err != nil || most < 1 {
-				http.Error(w, fmt.Sprintf("limit is %q: give a number from 1 on", text), http.StatusBadRequest)
+				http.Error(w, fmt.Sprintf("invalid limit %q: expected at least 1", text), http.StatusBadRequest)
 				return
 			}
 		}

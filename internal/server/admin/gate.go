@@ -57,7 +57,7 @@ func (g *Gate) named(page string, h http.Handler) http.HandlerFunc {
 	return g.wrap(page, enter, func(w http.ResponseWriter, r *http.Request) {
 		if g == nil || g.Login == nil {
 			if !isAddress(r.Host) {
-				http.Error(w, "use the address of the node: names are taken where users have to log in",
+				http.Error(w, "invalid host name: use the address of the node. Host names are accepted only if users must log in",
 					http.StatusMisdirectedRequest)
 				return
 			}
@@ -111,10 +111,10 @@ func (g *Gate) permit(r *http.Request, from netip.Addr, local bool, p access.Per
 			return http.StatusOK, ""
 		case g.Socket != "":
 			return http.StatusForbidden,
-				"orders are taken from the owner of the data directory, through the socket in it: " +
-					"give --data DIR to the tool, on the node's machine"
+				"this command is accepted only from the owner of the data directory, through its admin socket: " +
+					"use --data DIR on the node's machine"
 		case !local:
-			return http.StatusForbidden, "only from the machine itself"
+			return http.StatusForbidden, "this command is accepted only from the node's machine"
 		}
 		return http.StatusOK, ""
 	}
@@ -122,9 +122,9 @@ func (g *Gate) permit(r *http.Request, from netip.Addr, local bool, p access.Per
 	switch {
 	case !ok:
 		return http.StatusUnauthorized,
-			"this takes a user and a password: give --user and --password, or --data DIR on the node's machine"
+			"login required: use --user and --password, or --data DIR on the node's machine"
 	case r.TLS == nil && !local:
-		return http.StatusForbidden, "a password is taken over TLS only, or from the machine itself"
+		return http.StatusForbidden, "passwords are accepted only over TLS or from the node's machine"
 	}
 	who, err := g.Login(r.Context(), from, name, password)
 	if err == nil && p != enter {

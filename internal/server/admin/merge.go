@@ -29,7 +29,7 @@ type CancelOrder struct {
 func cancelOrder(r *http.Request) (o CancelOrder, err error) {
 	q := r.URL.Query()
 	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
-		return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get("partition"))
+		return o, fmt.Errorf("%q is not a partition ID. Run ilion partition list", q.Get("partition"))
 	}
 	o.Table = q.Get("table")
 	return o, nil
@@ -40,7 +40,7 @@ func mergeOrder(r *http.Request) (o MergeOrder, err error) {
 	q := r.URL.Query()
 	for i, name := range []string{"partition", "with"} {
 		if o.Partitions[i], err = strconv.ParseUint(q.Get(name), 10, 64); err != nil {
-			return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get(name))
+			return o, fmt.Errorf("%q is not a partition ID. Run ilion partition list", q.Get(name))
 		}
 	}
 	o.Table = q.Get("table")

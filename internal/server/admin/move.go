@@ -26,11 +26,11 @@ type MoveOrder struct {
 func moveOrder(r *http.Request) (o MoveOrder, err error) {
 	q := r.URL.Query()
 	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
-		return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get("partition"))
+		return o, fmt.Errorf("%q is not a partition ID. Run ilion partition list", q.Get("partition"))
 	}
 	if hold := q.Get("hold"); hold != "" {
 		if o.Hold, err = time.ParseDuration(hold); err != nil || o.Hold < 0 {
-			return o, fmt.Errorf("%q is no time to hold a partition: give one like 90m", hold)
+			return o, fmt.Errorf("invalid duration %q: expected a value such as 90m", hold)
 		}
 	}
 	o.Table, o.From, o.To = q.Get("table"), q.Get("from"), q.Get("to")

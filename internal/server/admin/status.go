@@ -133,7 +133,7 @@ func (n *Node) StatusWithoutKeys() Status {
 	for i := range s.Tables {
 		for j := range s.Tables[i].Partitions {
 			if p := &s.Tables[i].Partitions[j]; p.Stuck != "" {
-				p.Stuck = "a logical partition is too large: log in to be told which"
+				p.Stuck = "a logical partition is too large. Log in to see its key"
 			}
 			s.Tables[i].Partitions[j].Hot = ""
 		}
@@ -150,7 +150,7 @@ func (n *Node) Status() Status {
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
 	}
 	if m.DiskFull {
-		s.Problems = append(s.Problems, "the disk of this node is almost full: it refuses writes")
+		s.Problems = append(s.Problems, "the disk of this node is almost full: it rejects writes")
 	}
 	if n.Expiring != nil {
 		s.Problems = append(s.Problems, n.Expiring()...)

@@ -47,10 +47,10 @@ func verifyOrder(r *http.Request) (o VerifyOrder, err error) {
 	q := r.URL.Query()
 	o.Kind, o.Name, o.From, o.Repair = q.Get("kind"), q.Get("name"), q.Get("from"), q.Get("repair") == "true"
 	if o.Rows, err = strconv.Atoi(q.Get("rows")); err != nil || o.Rows < 1 || o.Rows > verifyRowsMax {
-		return o, fmt.Errorf("rows is %q: give a number from 1 to %d", q.Get("rows"), verifyRowsMax)
+		return o, fmt.Errorf("invalid rows %q: expected a number from 1 to %d", q.Get("rows"), verifyRowsMax)
 	}
 	if o.Kind != "view" && o.Kind != "index" {
-		return o, fmt.Errorf("kind is %q: what is verified is a view or an index", o.Kind)
+		return o, fmt.Errorf("invalid kind %q: expected view or index", o.Kind)
 	}
 	return o, nil
 }

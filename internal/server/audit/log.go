@@ -120,7 +120,7 @@ func (l *Log) drop(n uint64) {
 	l.total += n
 	if now := time.Now(); now.Sub(l.said) >= sayEvery {
 		l.said = now
-		l.log.LogAttrs(context.Background(), slog.LevelWarn, "entries of the audit log are dropped",
+		l.log.LogAttrs(context.Background(), slog.LevelWarn, "audit log entries dropped",
 			slog.Uint64("dropped_since_start", l.total))
 	}
 }
@@ -194,7 +194,7 @@ func (w *writer) write(l *Log, lines []byte) (lost int) {
 			return 0
 		}
 		if !w.failing {
-			l.log.LogAttrs(context.Background(), slog.LevelError, "audit log not written",
+			l.log.LogAttrs(context.Background(), slog.LevelError, "audit log write failed",
 				slog.String("error", err.Error()))
 		}
 		w.failing, lines = true, lines[n:]
@@ -214,7 +214,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		return errors.New("the audit log is closed already")
+		return errors.New("the audit log is already closed")
 	}
 	l.closed = true
 	close(l.closing)

@@ -30,7 +30,7 @@ const (
 	reliefEvery = 100 * time.Millisecond
 )
 
-var errBacklog error = &dberr.Overloaded{Message: "Too many bytes of answers wait for clients to read them"}
+var errBacklog error = &dberr.Overloaded{Message: "Too many bytes of responses are waiting for clients to read them"}
 
 // Pressed reports whether the backlog exceeds its limit, so that no more data than necessary should be read for
 // clients.
@@ -115,7 +115,7 @@ func (s *Server) relieve() {
 			return
 		}
 		excess -= d.share
-		d.c.fail(fmt.Errorf("%w: it has not read answers of %d bytes, and too many wait for all clients", ErrSlowClient,
+		d.c.fail(fmt.Errorf("%w: it has not read %d bytes of responses, and too many bytes are waiting for all clients", ErrSlowClient,
 			d.share))
 	}
 }

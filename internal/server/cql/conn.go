@@ -214,8 +214,8 @@ func (c *conn) serve() error {
 }
 
 var (
-	errLastMessage = errors.New("the client was told why")
-	errSlowSender  = fmt.Errorf("%w: it does not send the rest of a large message", ErrSlowClient)
+	errLastMessage = errors.New("the client received the reason")
+	errSlowSender  = fmt.Errorf("%w: it did not complete a large message", ErrSlowClient)
 )
 
 // finishRead completes the processing of one read: counters, output, and buffers that are not needed while the
@@ -259,7 +259,7 @@ func (c *conn) refuseClear(start [5]byte) {
 	var w cqlwire.Writer
 	stream := int16(binary.BigEndian.Uint16(start[2:]))
 	w.Begin(cqlwire.Header{Version: v, Response: true, Stream: stream, Opcode: cqlwire.OpError})
-	w.Buf = cqlwire.AppendError(w.Buf, v, dberr.Protocolf("This address takes TLS only: connect with TLS"))
+	w.Buf = cqlwire.AppendError(w.Buf, v, dberr.Protocolf("This address requires TLS: connect with TLS"))
 	w.End()
 	_ = c.sock.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = c.sock.Write(w.Buf)

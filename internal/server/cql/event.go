@@ -140,7 +140,7 @@ func (s *Server) push(mask eventMask, body func(c *conn, dst []byte) []byte) {
 		switch {
 		case c.closed:
 		case len(c.out.Buf) > s.opts.OutputBytesMax:
-			c.failLocked(fmt.Errorf("%w: it has not read %d bytes when there was an event", ErrSlowClient,
+			c.failLocked(fmt.Errorf("%w: it had not read %d bytes when an event occurred", ErrSlowClient,
 				len(c.out.Buf)))
 		default:
 			c.begin(cqlwire.Header{Stream: cqlwire.EventStream, Opcode: cqlwire.OpEvent})

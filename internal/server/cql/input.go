@@ -185,7 +185,7 @@ func (c *conn) makeRoom(size int) error {
 		return nil
 	}
 	if c.phase != ready {
-		return dberr.Protocolf("Invalid segment: it is too large for one before the end of the handshake")
+		return dberr.Protocolf("Invalid segment: it is too large during the handshake")
 	}
 	grown := min(size, 2*len(in.b))
 	if c.receive(&c.reservedIn, grown-len(in.b)) {

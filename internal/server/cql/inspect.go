@@ -14,7 +14,7 @@ import (
 )
 
 // ErrCancelled is the reason for closing a connection that an operator has canceled.
-var ErrCancelled = errors.New("the connection was cancelled by an operator")
+var ErrCancelled = errors.New("the connection was canceled by an operator")
 
 // SessionInfo describes a connection for operators.
 type SessionInfo struct {

@@ -118,7 +118,7 @@ func (c *conn) write(data []byte) error {
 		c.srv.stats.Writes.Add(1)
 		c.srv.stats.BytesOut.Add(int64(n))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return fmt.Errorf("%w: it has not read %d bytes of answers for %s", ErrSlowClient, len(data)-n, timeout)
+			return fmt.Errorf("%w: it has not read %d bytes of responses for %s", ErrSlowClient, len(data)-n, timeout)
 		}
 		if err != nil {
 			return err
@@ -219,7 +219,7 @@ func (c *conn) checkResponse(size int) error {
 	if size <= c.srv.opts.FrameBytesMax-responseSlack {
 		return nil
 	}
-	return dberr.Serverf("The response is too big: %d bytes exceed the maximum of %d; ask for smaller pages", size,
+	return dberr.Serverf("The response is too big: %d bytes exceed the maximum of %d; use a smaller page size", size,
 		c.srv.opts.FrameBytesMax)
 }
 

@@ -137,7 +137,7 @@ func setID(dst *[16]byte, id []byte) error {
 // unknownID is a prepared statement ID that this server cannot have issued.
 type unknownID struct{ id []byte }
 
-func (e *unknownID) Error() string { return "prepared id of a wrong length" }
+func (e *unknownID) Error() string { return "prepared statement ID has the wrong length" }
 
 // run executes a request synchronously, and sends the response unless the request is pending or went to a worker.
 func (c *conn) run(r *request, body []byte) {

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/usage"
+	"github.com/ilion-db/ilion/internal/server/admission"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-	"github.com/ilion-db/ilion/internal/server/gate"
 )
 
 // Server serves CQL clients on any number of listeners.
@@ -28,7 +28,7 @@ type Server struct {
 	supported  []byte // the body of SUPPORTED
 	stats      Stats
 	workers    workers
-	gate       *gate.Gate
+	gate       *admission.Gate
 	pressure   pressure
 	made       time.Time
 	events     subscribers
@@ -59,9 +59,10 @@ func New(newSession NewSession, opts Options) *Server {
 	s := &Server{
 		newSession: newSession, opts: opts,
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
-		made: time.Now(), gate: gate.New(max(0, opts.WaitMax), min(runtime.NumCPU(), runtime.GOMAXPROCS(0))),
+		made: time.Now(), gate: admission.New(max(0, opts.WaitMax), min(runtime.NumCPU(), runtime.GOMAXPROCS(0))),
 	}
-	s.number = uint64(s.made.UnixMilli()) // larger than all numbers before the restart: there were fewer connections than milliseconds
+	// Larger than all numbers before the restart: there were fewer connections than milliseconds.
+	s.number = uint64(s.made.UnixMilli())
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
 	s.events.conns = map[*conn]eventMask{}
 	s.nodes.up, s.nodes.added = map[netip.AddrPort]bool{}, map[netip.AddrPort]bool{}
@@ -88,7 +89,7 @@ func (s *Server) Stats() *Stats { return &s.stats }
 func (s *Server) Users() []usage.User { return s.users.List() }
 
 // Gate returns the state of admission control.
-func (s *Server) Gate() gate.Stats { return s.gate.Stats() }
+func (s *Server) Gate() admission.Stats { return s.gate.Stats() }
 
 // Serve accepts connections from l until the server or the listener is closed, and closes l. It returns nil after
 // Close or Shutdown.
@@ -122,7 +123,7 @@ func (s *Server) serve(l net.Listener, keys Authenticator) error {
 				return nil
 			}
 			if errors.Is(err, net.ErrClosed) {
-				return fmt.Errorf("accept CQL connections: %w", err)
+				return fmt.Errorf("cannot accept CQL connections: %w", err)
 			}
 			// The process has probably run out of file descriptors. Established connections continue and new ones
 			// wait. The oldest connection in its handshake is closed, so that the store can use its descriptor.

@@ -89,7 +89,7 @@ func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 		}
 		size, growth = uint64(n), 64
 	default:
-		return 0, dberr.Protocolf("Invalid message: it is compressed, but no compression was agreed on")
+		return 0, dberr.Protocolf("Invalid message: it is compressed, but no compression was negotiated")
 	}
 	if size > uint64(limit) {
 		return 0, tooBig(size, limit)

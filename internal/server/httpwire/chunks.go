@@ -15,13 +15,13 @@ const (
 )
 
 var (
-	errChunk    = malformed("A chunk of the request's body does not begin with its size as a hexadecimal number.")
-	errChunkEnd = malformed("A chunk of the request's body is not followed by CR LF.")
-	errTrailers = malformed("Too much follows the last chunk of the request's body.")
+	errChunk    = malformed("A chunk of the request body does not start with its size in hexadecimal.")
+	errChunkEnd = malformed("A chunk of the request body is not followed by CR LF.")
+	errTrailers = malformed("The request body has too many trailers.")
 )
 
 // ErrTooLarge reports that a body exceeds the limit of its reader.
-var ErrTooLarge = &Malformed{http.StatusRequestEntityTooLarge, "The body of the request is too large."}
+var ErrTooLarge = &Malformed{http.StatusRequestEntityTooLarge, "The request body is too large."}
 
 // Body decodes a chunked body. The zero value expects the first chunk.
 type Body struct {

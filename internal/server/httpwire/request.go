@@ -24,20 +24,20 @@ func malformed(message string) *Malformed { return &Malformed{http.StatusBadRequ
 
 var (
 	errLineEnd = malformed("A line of the request does not end with CR LF.")
-	errHead    = malformed("The request does not begin with a method, a target and HTTP/1.1, with one blank between each.")
-	errTarget  = malformed("The target of the request is neither a path nor an http URL.")
-	errName    = malformed("A header of the request has no name, or one with other characters than those of a token.")
-	errValue   = malformed("A header of the request has control characters in its value.")
-	errHost    = malformed("A request of HTTP/1.1 has one Host header, and no request has more.")
-	errLength  = malformed("The Content-Length of the request is not one decimal number.")
-	errFraming = malformed("The request has both Content-Length and Transfer-Encoding: send one of them.")
-	errVersion = &Malformed{http.StatusHTTPVersionNotSupported, "This server speaks HTTP/1.1 and HTTP/1.0."}
+	errHead    = malformed("The request line must contain a method, a target, and HTTP/1.1, separated by single spaces.")
+	errTarget  = malformed("The target of the request must be a path or an http URL.")
+	errName    = malformed("The name of a request header is empty or contains invalid characters.")
+	errValue   = malformed("The value of a request header contains control characters.")
+	errHost    = malformed("An HTTP/1.1 request must contain exactly one Host header.")
+	errLength  = malformed("The Content-Length of the request must be a single decimal number.")
+	errFraming = malformed("The request contains both Content-Length and Transfer-Encoding. Send only one of them.")
+	errVersion = &Malformed{http.StatusHTTPVersionNotSupported, "This server supports only HTTP/1.1 and HTTP/1.0."}
 	errFields  = &Malformed{http.StatusRequestHeaderFieldsTooLarge,
 		"The request has too many headers: 200 are allowed."}
 	errCoding = &Malformed{http.StatusNotImplemented,
-		"The Transfer-Encoding of the request is not supported: send a Content-Length, or chunks."}
+		"The Transfer-Encoding of the request is not supported. Use Content-Length or chunked encoding."}
 	errExpectation = &Malformed{http.StatusExpectationFailed,
-		"The expectation of the request is not supported: 100-continue is."}
+		"The expectation of the request is not supported. Only 100-continue is supported."}
 )
 
 // End looks for the end of a request head in the received data. looked is the number of bytes that an earlier call has

@@ -88,7 +88,7 @@ func New(o Options) (*Checker, error) {
 	c.clean.slots, c.suspect.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
 	c.failures.now = o.Now
 	if _, err := rand.Read(c.salt[:]); err != nil {
-		return nil, fmt.Errorf("random salt: %w", err)
+		return nil, fmt.Errorf("cannot generate a salt: %w", err)
 	}
 	var err error
 	c.stranger, err = bcrypt.GenerateFromPassword(c.salt[:], bcrypt.DefaultCost)
@@ -225,7 +225,7 @@ func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *
 	return true, nil
 }
 
-var errTooMany = &dberr.Overloaded{Message: "Too many logins are being checked: try again"}
+var errTooMany = &dberr.Overloaded{Message: "Too many logins are being checked. Retry later"}
 
 // incorrect returns the error for a wrong user name or password.
 func incorrect(name string) error {

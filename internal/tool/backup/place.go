@@ -60,7 +60,7 @@ func (p *Place) Open(ctx context.Context, create bool) (Target, error) {
 	case p.Key == nil:
 		return t, nil
 	case !encrypted && len(top) > 0:
-		return nil, fmt.Errorf("cannot use a key for repository %s: it is not encrypted. Omit the key, or specify an empty repository", p.Name)
+		return nil, fmt.Errorf("repository %s is not encrypted. Omit the key, or specify an empty repository", p.Name)
 	}
 	sealed := p.Key.seal(t)
 	if !encrypted && create {

@@ -114,7 +114,8 @@ func TestForgets(t *testing.T) {
 		t.Errorf("the server has %q after %d times: %v", got, puts, err)
 	}
 	s.Bad(func(_ http.ResponseWriter, r *http.Request) bool { return r.Method == http.MethodPut })
-	if err := b.Put(t.Context(), "other", []byte("half")); err == nil || !strings.Contains(err.Error(), "did not store it") {
+	if err := b.Put(t.Context(), "other", []byte("half")); err == nil ||
+		!strings.Contains(err.Error(), "did not store it") {
 		t.Errorf("an object that the server never had: %v", err)
 	}
 	if err := b.Put(t.Context(), "k", []byte("half of it")); err == nil || !strings.Contains(err.Error(), "4 bytes") {

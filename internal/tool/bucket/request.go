@@ -222,7 +222,7 @@ const (
 func (r *request) read(resp *http.Response, body []byte) (*answer, error) {
 	a := &answer{body: body, size: resp.ContentLength}
 	ok := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent
-	if ok && r.method == http.MethodHead && resp.Header.Get("ETag") == "" { // without an ETag; there is no body to check
+	if ok && r.method == http.MethodHead && resp.Header.Get("ETag") == "" { // there is no body to check
 		return nil, &failure{status: resp.StatusCode, again: true, err: errForeign}
 	}
 	text := bytes.TrimSpace(body)

@@ -179,7 +179,8 @@ func TestRejects(t *testing.T) {
 	s.run("CREATE TABLE ks.r (k int PRIMARY KEY, v text, n int)")
 	content := "k,n,v\n1,1,one\n2,x,two\n3,3,\"three\nlines\"\n,4,four\n5,5\n6,,\"\"\n"
 	want := []string{`"line":3,"reason":"column n: int: Unable to make int from 'x'"`,
-		`"line":6,"reason":"column k of the primary key is null`, `"line":7,"reason":"the record has 2 fields instead of 3"`}
+		`"line":6,"reason":"column k of the primary key is null`,
+		`"line":7,"reason":"the record has 2 fields instead of 3"`}
 	for _, dry := range []bool{true, false} {
 		rep, rejects, err := s.load("r", content, func(o *bulk.LoadOptions) { o.DryRun = dry })
 		if err != nil || rep.Loaded != 3 || rep.Rejected != 3 {

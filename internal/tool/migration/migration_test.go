@@ -235,7 +235,7 @@ func TestAgain(t *testing.T) {
 	if err == nil || rep.Tally.Different < 2 || len(rep.Differences) != int(rep.Tally.Different) {
 		t.Fatalf("%+v, %v", rep, err)
 	}
-	if text := fmt.Sprint(rep.Differences); !strings.Contains(text, "{ks.dense k = 100 does not exist in the source}") ||
+	if text := fmt.Sprint(rep.Differences); !strings.Contains(text, "ks.dense k = 100 does not exist in the source") ||
 		!strings.Contains(text, "{ks.dense k = 1 v has another value}") {
 		t.Errorf("%s", text)
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/bulk"
-	"github.com/ilion-db/ilion/internal/tool/migration/outline"
+	"github.com/ilion-db/ilion/internal/tool/migration/schemadiff"
 )
 
 // Options configures a migration. Run requires Source, Target, and Checkpoint.
 type Options struct {
 	Source, Target bulk.Client
-	Select         outline.Selection
+	Select         schemadiff.Selection
 	// SchemaOnly copies no rows. DataOnly creates no schema objects: the tables must exist.
 	SchemaOnly, DataOnly bool
 	// SkipRefused continues without the objects that the target rejects, except tables whose columns differ.

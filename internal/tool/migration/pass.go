@@ -14,14 +14,14 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 	"github.com/ilion-db/ilion/internal/tool/bulk/pipeline"
-	"github.com/ilion-db/ilion/internal/tool/migration/cells"
+	"github.com/ilion-db/ilion/internal/tool/migration/rowdiff"
 )
 
 // table is a table to copy.
 type table struct {
 	state          *tableState
-	layout         *cells.Layout
-	source, target *cells.Query
+	layout         *rowdiff.Layout
+	source, target *rowdiff.Query
 }
 
 // pass is one pass over all ranges.
@@ -142,7 +142,7 @@ type worker struct {
 	target   *bulk.Reader
 	preparer *bulk.Reader
 	pipe     *pipeline.Pipeline
-	prepared map[*table]*cells.Prepared
+	prepared map[*table]*rowdiff.Prepared
 }
 
 func (w *worker) close() {
@@ -166,7 +166,7 @@ func (w *worker) open(ctx context.Context) error {
 	w.source = reader(&o.Source, w.number)
 	w.target = reader(&o.Target, w.number)
 	w.preparer = reader(&o.Target, w.number)
-	w.prepared = map[*table]*cells.Prepared{}
+	w.prepared = map[*table]*rowdiff.Prepared{}
 	// A statement without a response is never sent again, because it may append to lists or add to counters. The range
 	// is compared again instead.
 	pipe, err := pipeline.Open(ctx, w.target.Addr, pipeline.Options{Options: o.Target.Options,
@@ -220,7 +220,7 @@ func (e *fatalError) Unwrap() error { return e.error }
 type comparison struct {
 	worker  *worker
 	table   *table
-	differ  cells.Differ
+	differ  rowdiff.Differ
 	tally   Tally
 	newest  int64
 	listed  []Difference
@@ -234,13 +234,13 @@ func (w *worker) compare(ctx context.Context, j job, bound int64) error {
 	p := w.pass
 	tokens := bulk.Ring(len(j.table.state.Ranges))[j.index]
 	c := &comparison{worker: w, table: j.table, newest: math.MinInt64,
-		differ: cells.Differ{Layout: j.table.layout, Bound: bound, Force: p.mode == modeRepair,
+		differ: rowdiff.Differ{Layout: j.table.layout, Bound: bound, Force: p.mode == modeRepair,
 			Now: time.Now().UnixMicro(), ValuesOnly: p.o.ValuesOnly && p.mode != modeCopy}}
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	source := j.table.source.Read(reading, w.source, tokens, p.paced(ctx))
 	target := j.table.target.Read(reading, w.target, tokens, nil)
-	err := cells.Merge(source, target, func(s, t *cells.Row) error { return c.row(ctx, s, t) })
+	err := rowdiff.Merge(source, target, func(s, t *rowdiff.Row) error { return c.row(ctx, s, t) })
 	cancel()
 	source.Drain()
 	target.Drain()
@@ -288,14 +288,14 @@ func (c *comparison) tooMany() bool {
 }
 
 // row compares a row, and writes the differences.
-func (c *comparison) row(ctx context.Context, s, t *cells.Row) error {
+func (c *comparison) row(ctx context.Context, s, t *rowdiff.Row) error {
 	if err := c.worker.pipe.Err(); err != nil {
 		return err
 	}
 	if c.tooMany() { // the remaining rows would be rejected as well
 		return errEnough
 	}
-	for _, r := range []*cells.Row{s, t} {
+	for _, r := range []*rowdiff.Row{s, t} {
 		if r != nil && r.Err != nil {
 			c.refuse(r, r.Err)
 			return nil
@@ -341,7 +341,7 @@ func (c *comparison) row(ctx context.Context, s, t *cells.Row) error {
 }
 
 // send writes the statements of a row as one mutation.
-func (c *comparison) send(ctx context.Context, row *cells.Row, statements []cells.Statement) error {
+func (c *comparison) send(ctx context.Context, row *rowdiff.Row, statements []rowdiff.Statement) error {
 	w := c.worker
 	if w.prepared[c.table] == nil {
 		conn, err := w.preparer.Conn(ctx)
@@ -350,11 +350,11 @@ func (c *comparison) send(ctx context.Context, row *cells.Row, statements []cell
 		}
 		w.prepared[c.table] = c.table.layout.Prepare(conn)
 	}
-	bound := make([]cells.Bound, len(statements))
+	bound := make([]rowdiff.Bound, len(statements))
 	for i := range statements {
 		var err error
 		bound[i], err = w.prepared[c.table].Bind(&statements[i])
-		if bulk.Rejected(err) || errors.Is(err, cells.ErrPrefix) {
+		if bulk.Rejected(err) || errors.Is(err, rowdiff.ErrPrefix) {
 			c.refuse(row, err)
 			return nil
 		}
@@ -380,7 +380,7 @@ func (c *comparison) send(ctx context.Context, row *cells.Row, statements []cell
 }
 
 // answer processes the response for the statements of a row.
-func (c *comparison) answer(row *cells.Row, err error) {
+func (c *comparison) answer(row *rowdiff.Row, err error) {
 	if bulk.Rejected(err) {
 		c.refuse(row, err)
 		return
@@ -391,7 +391,7 @@ func (c *comparison) answer(row *cells.Row, err error) {
 }
 
 // refuse records a row that cannot be copied, for the error file.
-func (c *comparison) refuse(row *cells.Row, err error) {
+func (c *comparison) refuse(row *rowdiff.Row, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if most := c.worker.pass.o.MaxErrors; most < 0 || int64(len(c.refused)) <= most {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/bulk"
-	"github.com/ilion-db/ilion/internal/tool/migration/cells"
-	"github.com/ilion-db/ilion/internal/tool/migration/outline"
+	"github.com/ilion-db/ilion/internal/tool/migration/rowdiff"
+	"github.com/ilion-db/ilion/internal/tool/migration/schemadiff"
 )
 
 // Report is the result of a migration.
@@ -26,7 +26,7 @@ type Report struct {
 type migration struct {
 	o      *Options
 	ledger ledger
-	plan   *outline.Plan
+	plan   *schemadiff.Plan
 	tables []*table
 	// source and target are connections for queries.
 	source, target *bulk.Reader
@@ -73,11 +73,11 @@ func (m *migration) schema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects, err := outline.Read(ctx, m.source, o.Select)
+	objects, err := schemadiff.Read(ctx, m.source, o.Select)
 	if err != nil {
 		return fmt.Errorf("cannot read the schema of the source: %w", err)
 	}
-	if m.plan, err = outline.Make(ctx, m.source, m.target, objects); err != nil {
+	if m.plan, err = schemadiff.Make(ctx, m.source, m.target, objects); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "source %s, release %s\n", o.Source.Addrs[0], version)
@@ -112,7 +112,7 @@ func (m *migration) schema(ctx context.Context) error {
 
 // roles copies roles, and reports the rejected statements.
 func (m *migration) roles(ctx context.Context) error {
-	made, refused, err := outline.Roles(ctx, m.source, m.target)
+	made, refused, err := schemadiff.Roles(ctx, m.source, m.target)
 	if err != nil {
 		return fmt.Errorf("roles: %w", err)
 	}
@@ -128,7 +128,7 @@ func (m *migration) judge(then string) error {
 	failed := m.plan.Failed()
 	fatal := 0
 	for _, s := range failed {
-		if !m.o.SkipRefused || s.Kind == outline.Table && s.Verdict == outline.Differs {
+		if !m.o.SkipRefused || s.Kind == schemadiff.Table && s.Verdict == schemadiff.Differs {
 			fatal++
 		}
 	}
@@ -147,9 +147,9 @@ func (m *migration) say(ctx context.Context) error {
 	created, taken := 0, 0
 	for _, s := range m.plan.Steps {
 		switch s.Verdict {
-		case outline.Create:
+		case schemadiff.Create:
 			created++
-		case outline.Taken:
+		case schemadiff.Taken:
 			taken++
 		}
 		if !m.o.DryRun {
@@ -159,7 +159,7 @@ func (m *migration) say(ctx context.Context) error {
 		if s.Reason != "" {
 			fmt.Fprintf(m.o.Out, ": %s", s.Reason)
 		}
-		if s.Kind == outline.Table {
+		if s.Kind == schemadiff.Table {
 			e, err := estimate(ctx, m.source, bulk.Name{Keyspace: s.Keyspace, Table: s.Name})
 			if err != nil {
 				return err
@@ -198,13 +198,13 @@ func (m *migration) open(ctx context.Context) error {
 		t := &table{state: known[n]}
 		for _, side := range []struct {
 			r *bulk.Reader
-			q **cells.Query
+			q **rowdiff.Query
 		}{{m.target, &t.target}, {m.source, &t.source}} {
 			c, err := side.r.Conn(ctx)
 			if err != nil {
 				return err
 			}
-			l, err := cells.Describe(c, n)
+			l, err := rowdiff.Describe(c, n)
 			if err != nil {
 				return err
 			}

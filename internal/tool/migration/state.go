@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/bulk"
-	"github.com/ilion-db/ilion/internal/tool/migration/cells"
+	"github.com/ilion-db/ilion/internal/tool/migration/rowdiff"
 )
 
 // Tally is the result for one or more ranges.
@@ -21,7 +21,7 @@ type Tally struct {
 	// Source and Target are the numbers of rows on both sides before any write. Static cells count as a row.
 	Source, Target int64
 	// SourceDigest and TargetDigest are the digests of the rows.
-	SourceDigest, TargetDigest cells.Digest
+	SourceDigest, TargetDigest rowdiff.Digest
 	// Different is the number of rows that differ. Written, Deleted, Kept, and Refused count the outcomes for them.
 	Different, Written, Deleted, Kept, Refused int64
 }
@@ -45,7 +45,7 @@ type Difference struct{ Table, Key, What string }
 type rangeState struct {
 	// Pass is the last pass that has completed the range.
 	Pass int `json:"pass"`
-	// Bound is the time up to which data in the target may be copied data, in microseconds; see cells.Differ.
+	// Bound is the time up to which data in the target may be copied data, in microseconds; see rowdiff.Differ.
 	Bound int64 `json:"bound"`
 	Tally Tally `json:"tally"`
 }
