@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -163,8 +164,14 @@ func goPassages(path string, source []byte) ([]Passage, error) {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false
+		case *ast.StructType:
+			for _, field := range n.Fields.List {
+				if text := helpOf(field); text != "" {
+					all = append(all, Passage{Message, path, files.Position(field.Tag.Pos()).Line, text})
+				}
+			}
 		case *ast.BasicLit:
-			if n.Kind != token.STRING {
+			if n.Kind != token.STRING || strings.HasPrefix(n.Value, "`") && structTag.MatchString(n.Value) {
 				return false
 			}
 			if text, err := strconv.Unquote(n.Value); err == nil && isMessage(text) {
@@ -175,6 +182,21 @@ func goPassages(path string, source []byte) ([]Passage, error) {
 		return true
 	})
 	return all, nil
+}
+
+// structTag matches the tag of a field.
+var structTag = regexp.MustCompile("^`[a-z]+:\"")
+
+// helpOf returns the help text in the tag of a field.
+func helpOf(field *ast.Field) string {
+	if field.Tag == nil {
+		return ""
+	}
+	tag, err := strconv.Unquote(field.Tag.Value)
+	if err != nil {
+		return ""
+	}
+	return reflect.StructTag(tag).Get("help")
 }
 
 // commentPassages returns the paragraphs of a comment, without directives, drawings, tables, and code.
