@@ -145,7 +145,7 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 		t.KeptSince = keptSince(t, def.Keep, e.opts.Now().Unix())
 		t.Keep = def.Keep
 		e.reindex(t, in, def)
-		t.Definition = def.JSON
+		t.SetDefinition(def.JSON, e.opts.Now().Unix())
 		return nil
 	})
 	if err != nil {
