@@ -50,14 +50,13 @@ func offerJSON(o *container.Offer) ([]byte, error) {
 	return json.Marshal(&r)
 }
 
-func (x *exchange) offers() ([][]byte, error) {
-	var out [][]byte
+func (x *exchange) offers() (out []listed, err error) {
 	for _, o := range x.server.engine.Offers() {
 		b, err := offerJSON(o)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, b)
+		out = append(out, listed{o.ID, b})
 	}
 	return out, nil
 }

@@ -33,10 +33,9 @@ func (x *exchange) resourceOf(c *container.Container, s *container.Script) []byt
 	return document.With(v, "_ts", document.NumberValue(float64(s.TS))).Append(nil)
 }
 
-func (x *exchange) allScripts(c *container.Container) [][]byte {
-	var out [][]byte
+func (x *exchange) allScripts(c *container.Container) (out []listed) {
 	for _, s := range c.Scripts(scriptKinds[x.target.kind].kind) {
-		out = append(out, x.resourceOf(c, s))
+		out = append(out, listed{s.ID, x.resourceOf(c, s)})
 	}
 	return out
 }
