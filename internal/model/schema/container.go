@@ -41,6 +41,8 @@ type Container struct {
 	// changed last, as row.Expired does.
 	ExpiredOwn     int64 `json:"expiredOwn,omitempty"`
 	ExpiredDefault int64 `json:"expiredDefault,omitempty"`
+	// Increment is what Database.Increment is.
+	Increment int64 `json:"autoscaleIncrement,omitempty"`
 	// Scripts are those that it keeps, in order of their kinds and ids.
 	Scripts []Script `json:"scripts,omitempty"`
 	// Before are the definitions that were in force since the index of its items was complete last: until it is again,
@@ -121,6 +123,9 @@ type Database struct {
 	At     int64  `json:"at"`
 	// Revision is Schema.Revision when the properties of its keyspace were changed, 0 if they were not.
 	Revision uint64 `json:"revision,omitempty"`
+	// Increment is by how many percent clients want an automatic throughput raised when what is stored needs more than
+	// its maximum allows. Storage is not bound to the throughput here, so it is only shown.
+	Increment int64 `json:"autoscaleIncrement,omitempty"`
 }
 
 // The columns of a container beside those of its partition key paths, which are named as the paths are.
