@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -96,6 +97,7 @@ func (n *Node) serve() error {
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
 		Sizes: n.containerSizes, Restoring: n.restoring,
 		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel },
+		Level:   func() feature.Level { return n.levelOf(n.records.State()) },
 		Newest:  options.Newest, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)

@@ -104,7 +104,7 @@ var sameWing = map[string]string{
 	"internal/model/access":      "internal/model/codec internal/model/dberr internal/model/feature",
 	"internal/model/row":         "internal/model/cqltype",
 	"internal/model/schema": "internal/model/cqltype internal/model/dberr internal/model/epk internal/model/feature " +
-		"internal/model/keys internal/model/release internal/model/token internal/model/vector",
+		"internal/model/keys internal/model/release internal/model/row internal/model/token internal/model/vector",
 	"internal/model/epk":  "internal/model/token",
 	"internal/model/keys": "internal/model/codec internal/model/feature internal/model/token",
 	"internal/model/command": "internal/model/codec internal/model/cqltype internal/model/dberr " +

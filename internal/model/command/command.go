@@ -299,4 +299,6 @@ type Sweep struct {
 	Horizon int64
 	// Dropped are the columns of the table, ascending, whose cells go whatever their age.
 	Dropped []uint32
+	// Expired are the rows with a lifetime that go whatever the horizon. It is of feature level 8.
+	Expired row.Expired
 }
