@@ -132,6 +132,7 @@ func (n *Node) serve() error {
 		o.Tablets, o.Workers = true, clusterWorkers
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
+	n.makeREST() // before anybody may ask for sessions
 	n.gated.Store(n.cql)
 	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails before drain
 	n.inBackground(n.views.Run)

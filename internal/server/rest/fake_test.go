@@ -41,6 +41,8 @@ type fake struct {
 	refusal error
 	// asked is the last query.
 	asked container.QueryRequest
+	// query, if it is not nil, is called by every query.
+	query func(ctx context.Context) error
 }
 
 // fakeTime is when everything happens.
@@ -375,6 +377,14 @@ func (f *fake) Sizes(context.Context, *container.Container) []container.Size {
 }
 
 func (f *fake) Query(ctx context.Context, c *container.Container, q *container.QueryRequest) (*container.Page, error) {
+	f.mu.Lock()
+	wait := f.query
+	f.mu.Unlock()
+	if wait != nil {
+		if err := wait(ctx); err != nil {
+			return nil, err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = *q
