@@ -8,6 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
 )
 
 const (
@@ -15,8 +16,6 @@ const (
 	evaluationParts = 2
 	// pauseSteps is after how much work beyond its allowance a page of a query that streams ends: a second of it.
 	pauseSteps = 30_000_000
-	// stepsPerUnit is how much work beyond the allowance costs one request unit.
-	stepsPerUnit = 10_000
 	// latchedSteps is the work of a condition, which is evaluated while other writes of its logical partition wait.
 	latchedSteps = 5_000_000
 )
@@ -55,7 +54,24 @@ func (e *Engine) latched(ctx context.Context, steps int64) *meter.Meter {
 }
 
 // evaluated is the price of the work that an evaluation has done beyond its allowance.
-func evaluated(m *meter.Meter) ru.Units { return ru.Units(m.Excess()/stepsPerUnit) * ru.Unit }
+func evaluated(m *meter.Meter) ru.Units { return ru.Evaluation(m.Excess()) }
+
+// spend takes the price of the work since the last call from the balance of the partition that the scan has come to.
+// The charge of the page has all of it.
+func (x *pageScan) spend() {
+	price := evaluated(x.meter)
+	if price <= x.spent || x.last == nil {
+		return
+	}
+	t, key := x.last.q.Token, x.last.q.Key
+	if key == nil {
+		if t, key = token.AtPosition(x.last.q.Range.Begin), x.last.at.key; key != nil {
+			t = token.AtPosition(x.last.at.ring)
+		}
+	}
+	x.e.opts.Coordinator.Spend(x.c.table.ID, t, key, x.request.Claimant, price-x.spent)
+	x.spent = price
+}
 
 // tired reports whether a page of what streams is to end: it has taken its time, or has done much work.
 func (x *pageScan) tired(items int) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/sql"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -148,6 +149,9 @@ func (f *fold) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	}
 	return command.More, nil
 }
+
+// Charge implements partition.Fold.
+func (f *fold) Charge() ru.Units { return evaluated(f.meter) }
 
 // Close implements partition.Fold.
 func (f *fold) Close() { f.meter.Close() }

@@ -12,13 +12,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
-	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -264,7 +264,7 @@ func (m *modification) run(fresh bool) Status {
 // finished records a modification that has its result.
 func (m *modification) finished() {
 	if m.request.Meter != nil {
-		m.call.Result.Charge += read.Charge(&m.meter)
+		m.call.Result.Charge += ru.Evaluation(m.meter.Excess())
 	}
 	took := m.session.finished(m.call, m.kind, m.tables, m.began)
 	m.session.engine.tableLatencies.record(m.tables, Write, took, m.began)
