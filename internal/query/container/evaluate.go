@@ -5,6 +5,7 @@ package container
 import (
 	"context"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
@@ -23,6 +24,28 @@ const (
 // Evaluation returns the meter of an evaluation for a client; the caller closes it. It has no deadline.
 func (e *Engine) Evaluation(ctx context.Context, who share.Claimant) *meter.Meter {
 	return meter.New(ctx, e.evaluation(who))
+}
+
+const (
+	// compiledBytes is how many bytes of memory each byte of a query's text takes when the query is compiled and while
+	// it runs. A text of up to compiledFree bytes is not counted.
+	compiledBytes = 64
+	compiledFree  = 2 << 10
+)
+
+// Compiling reserves the memory of a query that is compiled, until release is called. The longest texts take half of
+// the memory for evaluations, so that one of them can always be compiled.
+func (e *Engine) Compiling(text string) (release func(), err error) {
+	pool := e.opts.Memory
+	if pool == nil || len(text) <= compiledFree {
+		return func() {}, nil
+	}
+	n := min(compiledBytes*int64(len(text)), pool.Max()/evaluationParts)
+	if !pool.Take(n) {
+		return nil, refused(&dberr.Overloaded{Message: "The node runs too many long queries: try again later, or send a " +
+			"shorter text"})
+	}
+	return func() { pool.Give(n) }, nil
 }
 
 func (e *Engine) evaluation(who share.Claimant) meter.Limits {

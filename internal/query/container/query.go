@@ -190,6 +190,11 @@ const queryTimes = 12
 
 // Query runs one page of a query.
 func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Page, error) {
+	release, err := e.Compiling(r.Text)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	q, bad := r.compile()
 	if bad != nil {
 		return nil, bad

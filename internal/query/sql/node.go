@@ -192,13 +192,17 @@ const inSetMin = 8
 func newIn(x node, list []node, not bool) node {
 	n := &inNode{x: x, list: list, not: not}
 	if len(list) >= inSetMin {
-		set := make(valueSet, len(list))
+		set := valueSet{} // a long list may be of few values
+		var key []byte
 		for _, l := range list {
 			c, ok := l.(constNode)
 			if !ok {
 				return n
 			}
-			set[setKey(c.value)] = struct{}{}
+			key = appendKey(key[:0], c.value)
+			if _, known := set[string(key)]; !known {
+				set[string(key)] = struct{}{}
+			}
 		}
 		n.set = set
 	}

@@ -19,7 +19,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/sql"
@@ -77,6 +79,12 @@ func (f *fake) Databases() []*container.Database {
 	return slices.SortedFunc(maps.Values(f.databases), func(a, b *container.Database) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
+}
+
+func (f *fake) Compiling(string) (release func(), err error) { return func() {}, nil }
+
+func (f *fake) Evaluation(ctx context.Context, _ share.Claimant) *meter.Meter {
+	return meter.New(ctx, meter.Limits{})
 }
 
 func (f *fake) Renewed(context.Context) bool { return false }

@@ -39,6 +39,11 @@ func ofQuery(err error) error {
 
 // selectFrom is what a query says of a list of resources.
 func (x *exchange) selectFrom(ctx context.Context, q *container.QueryRequest, all [][]byte) (out [][]byte, err error) {
+	release, err := x.server.engine.Compiling(q.Text)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	compiled, err := compile(q)
 	if err != nil {
 		return nil, err
@@ -50,7 +55,12 @@ func (x *exchange) selectFrom(ctx context.Context, q *container.QueryRequest, al
 			}
 		}
 	}
-	_, err = compiled.Run(ctx, source, sql.Run{Now: x.server.opts.Now()}, func(v document.Value) error {
+	m := x.server.engine.Evaluation(ctx, x.claimant())
+	defer m.Close()
+	_, err = compiled.Run(ctx, source, sql.Run{Now: x.server.opts.Now(), Meter: m}, func(v document.Value) error {
+		if err := m.Keep(v.TextSize()); err != nil {
+			return err
+		}
 		out = append(out, v.Append(nil))
 		return nil
 	})
