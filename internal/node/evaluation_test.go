@@ -13,6 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/poll"
@@ -73,7 +74,8 @@ func TestEvaluationIsPaidFor(t *testing.T) {
 }
 
 // TestCancelledEvaluations proves that the evaluation of a query over REST and of a SELECT over CQL is listed among the
-// sessions of the node, ends when the session is cancelled, and when the client leaves.
+// sessions of the node, and that it ends when the session is cancelled, when the client leaves, and with the time of a
+// shutdown.
 func TestCancelledEvaluations(t *testing.T) {
 	n := startNode(t, Options{UserFunctions: true,
 		REST: RESTOptions{Address: "127.0.0.1:0", PrimaryKey: restclient.Key}})
@@ -111,11 +113,17 @@ func TestCancelledEvaluations(t *testing.T) {
 		}
 		return nil
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
 	for name, test := range map[string]struct {
-		ask  func(ctx context.Context) error
-		want string
-	}{"REST": {overREST, "query items dbs/d/colls/c"}, "CQL": {overCQL, "SELECT"}} {
-		for _, leaves := range []bool{false, true} {
+		ask      func(ctx context.Context) error
+		want     string
+		shutdown func()
+	}{
+		"REST": {overREST, "query items dbs/d/colls/c", func() { _ = n.rest.Shutdown(ended) }},
+		"CQL":  {overCQL, "SELECT", func() { n.cql.Shutdown(ended) }},
+	} {
+		for _, end := range []string{"cancel", "leave", "shutdown"} {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- test.ask(ctx) }()
@@ -130,19 +138,51 @@ func TestCancelledEvaluations(t *testing.T) {
 				return found.ID != ""
 			}
 			poll.Until(t, "the request over "+name+" is listed", find)
-			if leaves {
+			switch end {
+			case "cancel":
+				said, err := n.cancelSession(t.Context(), found.ID)
+				if err != nil || !strings.Contains(said, "is closed") {
+					t.Errorf("%s: %s %v", name, said, err)
+				}
+			case "leave":
 				cancel()
-			} else if said, err := n.cancelSession(t.Context(), found.ID); err != nil ||
-				!strings.Contains(said, "is closed") {
-				t.Errorf("%s: %s %v", name, said, err)
+			default:
+				test.shutdown()
 			}
 			if err := <-done; err != nil {
-				t.Errorf("%s, leaves %t: %v", name, leaves, err)
+				t.Errorf("%s, %s: %v", name, end, err)
 			}
 			poll.Until(t, "the evaluation over "+name+" has ended", func() bool {
 				return !find() && n.rest.Stats().InFlight.Load() == 0 && n.cql.Stats().Working.Load() == 0
 			})
 			cancel()
+		}
+	}
+}
+
+// TestLongEvaluationsLeaveTheConnection proves that an INSERT whose values take long to evaluate is not evaluated on
+// the goroutine of its connection, which has to hear when the client leaves, and that a short one is.
+func TestLongEvaluationsLeaveTheConnection(t *testing.T) {
+	n := startNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (p int PRIMARY KEY, v blob)")
+	id := c.prepare("INSERT INTO k.t (p, v) VALUES (?, " + strings.Repeat("text_as_blob(blob_as_text(", 10) + "?" +
+		strings.Repeat("))", 10) + ")")
+	for size, offloaded := range map[int]bool{10: false, 600 << 10: true} {
+		c.call.Result.Reset()
+		c.call.MayBlock = false
+		c.call.Request.ID, c.call.Request.Values = id, [][]byte{{0, 0, 0, 1}, []byte(strings.Repeat("x", size))}
+		status := c.s.Execute(t.Context(), &c.call)
+		if (status == session.Offload) != offloaded {
+			t.Errorf("%d bytes: status %d", size, status)
+		}
+		if status == session.Offload {
+			c.call.MayBlock = true
+			status = c.s.Execute(t.Context(), &c.call)
+		}
+		if err := c.wait(status).Err; err != nil {
+			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (n *Node) serve() error {
 	began := time.Now()
 	// One processor at least is left to everything that is not the evaluation of expressions.
 	slots := share.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
-	memory := meter.NewPool(4 * int64(n.opts.Limits.ResultBytes))
+	memory := meter.NewPool(n.opts.evaluationBytes())
 	functions := function.New(engine, n.answers, n.opts.UserFunctions)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff,
 		KeepsCompact: !n.dropsCompact(), Functions: functions})

@@ -18,6 +18,13 @@ func (o *MemoryOptions) statementBytes() int64 {
 	return int64(min(max(o.Budget/16, 16<<20), 256<<20))
 }
 
+// evaluationBytes is the memory for the evaluation of expressions and for results that are being read: that of four of
+// the largest results, but no more than a quarter of the budget unless a single result may take more.
+func (o *Options) evaluationBytes() int64 {
+	result := int64(o.Limits.ResultBytes)
+	return max(result, min(4*result, int64(o.Memory.Budget)/4))
+}
+
 // scriptBytes is how much the heap may grow while a JavaScript function or procedure runs: an eighth of the budget,
 // within the bounds that scripts have.
 func (o *MemoryOptions) scriptBytes() uint64 {

@@ -157,9 +157,20 @@ func (m *modification) evaluate(ctx context.Context) {
 		Deadline: m.began.Add(s.engine.opts.ReadTimeout), Clock: s.engine.opts.Now, Late: errLateValues}
 	if m.call.MayBlock {
 		l.Slots = s.engine.opts.Slots
+	} else {
+		l.Steps = inlineSteps
 	}
 	m.meter.Reset(ctx, l)
 	m.request.Meter = &m.meter
+}
+
+// inlineSteps is the work of an evaluation on the goroutine of a connection, which does not hear meanwhile that its
+// client has left. What takes longer begins anew on a worker.
+const inlineSteps = 1 << 20
+
+// exhausted reports whether the evaluation has done as much work as it may on the goroutine of the connection.
+func (m *modification) exhausted() bool {
+	return !m.call.MayBlock && m.call.Result.Err != nil && m.request.Meter != nil && m.meter.Exhausted()
 }
 
 var errLateValues error = &dberr.Overloaded{Message: "The values of the statement took too long to evaluate: nothing was " +
@@ -245,6 +256,11 @@ func (m *modification) run(fresh bool) Status {
 		}
 		if second := m.both.Arrive(); !second {
 			return Pending
+		}
+		if m.exhausted() { // nothing was sent
+			c.Result.Err, c.Result.Warnings = nil, nil
+			m.release()
+			return Offload
 		}
 		if !m.stale() {
 			break
