@@ -195,7 +195,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 }
 
 func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
-	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find,
+	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find, Spend: co.Spend,
 		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, Large: o.Large}
 }
 
