@@ -83,7 +83,7 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	case RenameColumns:
 		err = c.rename(t)
 	case SetOptions:
-		err = c.setOptions(t)
+		err = c.setOptions(t, s.Revision+1)
 	case DropCompactStorage:
 		err = c.dropCompact(t)
 	case AlterMask:
@@ -332,7 +332,7 @@ func (c *AlterTable) rename(t *Table) error {
 	return nil
 }
 
-func (c *AlterTable) setOptions(t *Table) error {
+func (c *AlterTable) setOptions(t *Table, revision uint64) error {
 	options, err := applyProperties(c.release(), t.Options, c.Properties, false)
 	if err != nil {
 		return err
@@ -342,6 +342,6 @@ func (c *AlterTable) setOptions(t *Table) error {
 	}
 	was := *t
 	t.Options = options
-	t.setFeed(&was, c.At/1e6, !c.NoFeeds)
+	t.setFeed(&was, c.At/1e6, revision, !c.NoFeeds)
 	return t.checkCounterTTL()
 }

@@ -35,6 +35,9 @@ type Container struct {
 	// changes are kept for as long as the definition says, 0 from the beginning.
 	Keep      int64 `json:"keep,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
+	// KeptGeneration and KeptAbove are as in Feed.
+	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
+	KeptAbove      int64  `json:"keptAbove,omitempty"`
 	// Scripts are those that it keeps, in order of their kinds and ids.
 	Scripts []Script `json:"scripts,omitempty"`
 	// Before are the definitions that were in force since the index of its items was complete last: until it is again,

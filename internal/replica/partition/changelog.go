@@ -38,6 +38,7 @@ func (r *Replica) loggedAll(parts []Part, ms []*command.Mutation) (err error) {
 	now := r.host.micros()
 	for _, m := range ms {
 		now = max(now, m.Timestamp)
+		r.stamps.observe(r.host.store.StampsAbove(m.Table))
 	}
 	stamp := r.stamps.next(now)
 	for i, m := range ms {

@@ -34,6 +34,7 @@ type rowStore interface {
 	HintAt(key []byte) (stamp int64, ok bool, err error)
 	Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error
 	HasDeletions(table uint32) bool
+	StampsAbove(table uint32) int64
 	RemoveStale(q *command.Read, clusterings [][]byte) error
 }
 

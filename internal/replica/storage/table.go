@@ -30,6 +30,8 @@ type Table struct {
 	Dropped []uint32
 	// Indexes are the table's indexes.
 	Indexes []Index
+	// StampsAbove is a stamp that those of conditional writes have to exceed: up to it the change log is incomplete.
+	StampsAbove int64
 }
 
 // index returns an index of the table, nil if the table has no such index.
@@ -87,6 +89,16 @@ type Tables struct {
 	mu   sync.Mutex // serializes changes
 	// next is what KnowIDs was told.
 	next atomic.Uint32
+}
+
+// StampsAbove returns Table.StampsAbove, 0 for a table that is not installed.
+func (s *Tables) StampsAbove(id uint32) int64 {
+	if t := (*s.byID.Load())[id]; t != nil {
+		if installed := t.installed.Load(); installed != nil {
+			return installed.StampsAbove
+		}
+	}
+	return 0
 }
 
 // table returns what is known about a table, adding it where needed.
