@@ -129,6 +129,7 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		table.NoFeeds = without
 	case *schema.AlterTable:
 		table.NoFeeds = without
+		table.NoDropTimes = c.Level != nil && c.Level(s) < feature.DropTimes
 	case *schema.CreateView:
 		if c.Level != nil && c.Level(s) < viewsLevel {
 			return dberr.Invalidf("Materialized views need feature level %d: when all nodes run a build that has them, "+

@@ -94,7 +94,7 @@ type Records struct {
 
 // AppendEntry appends the encoded form of e.
 func AppendEntry(dst []byte, e *Entry) []byte {
-	a := entryHead(dst, e.Kind, e.Epoch, e.Span, e.ID)
+	a := entryHead(dst, e)
 	switch e.Kind {
 	case EntryWrite:
 		a.Null(e.Result)
@@ -126,20 +126,23 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 const (
 	entrySpan = 1
 	entryID   = 2
+	// entryDropped is of a sweep, and needs feature level 8.
+	entryDropped = 3
 	// entryFields is the last one that this build knows.
-	entryFields = entryID
+	entryFields = entryDropped
 )
 
 // entryHead appends what all entries begin with.
-func entryHead(dst []byte, k EntryKind, epoch uint64, span keys.Span, id DedupeID) appender {
-	a := appender{append(dst, Version, byte(kindEntry), byte(k))}
-	a.Uint(epoch)
-	if span.Table != 0 {
-		a.Field(entrySpan, true, span.Append(nil))
+func entryHead(dst []byte, e *Entry) appender {
+	a := appender{append(dst, Version, byte(kindEntry), byte(e.Kind))}
+	a.Uint(e.Epoch)
+	if e.Span.Table != 0 {
+		a.Field(entrySpan, true, e.Span.Append(nil))
 	}
-	if id != (DedupeID{}) {
-		a.Field(entryID, true, keys.AppendDedupeID(nil, id))
+	if e.ID != (DedupeID{}) {
+		a.Field(entryID, true, keys.AppendDedupeID(nil, e.ID))
 	}
+	a.droppedUpto(entryDropped, e.Sweep.Dropped)
 	a.EndFields()
 	return a
 }
@@ -157,6 +160,9 @@ func (r *reader) entryHead(e *Entry) {
 		case entryID:
 			e.ID, ok = keys.DedupeIDOf(f.Value)
 			ok = ok && e.Kind == EntryTruncate
+		case entryDropped:
+			ok = e.Kind == EntrySweep
+			e.Sweep.Dropped = r.droppedUpto(f, e.Sweep.Dropped)
 		default:
 			r.unknown("a log entry", f, entryFields)
 		}
@@ -170,7 +176,7 @@ func (r *reader) entryHead(e *Entry) {
 // BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one. epoch is the
 // partition's.
 func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
-	a := entryHead(dst, EntryWrite, epoch, keys.Span{}, DedupeID{})
+	a := entryHead(dst, &Entry{Kind: EntryWrite, Epoch: epoch})
 	a.Null(result)
 	a.Uint(uint64(n))
 	return a.Writer

@@ -21,7 +21,8 @@ type Level uint32
 // 0024), indexes of items (RFC 0025) and vectors (RFC 0026), and from level 5 on masks of columns (RFC 0027), change
 // logs of CQL tables (RFC 0024), user-defined functions (RFC 0029), materialized views (RFC 0030) and storage-attached
 // indexes (RFC 0031). From level 6 on indexes of vectors have lists (RFC 0033), from level 7 on truncations have IDs
-// (RFC 0005), and from level 8 on change feeds have generations (RFC 0024).
+// (RFC 0005), and from level 8 on change feeds have generations (RFC 0024) and
+// columns are dropped by a time.
 const (
 	Oldest Level = 1
 	Newest Level = 8
@@ -30,8 +31,11 @@ const (
 // TruncationIDs is the level from which on truncations have IDs.
 const TruncationIDs Level = 7
 
-// FeedGenerations is the level from which on change feeds have generations.
-const FeedGenerations Level = 8
+// From these levels on change feeds have generations, and columns are dropped by a time.
+const (
+	FeedGenerations Level = 8
+	DropTimes       Level = 8
+)
 
 // Range is the levels that a build understands, both ends included.
 type Range struct{ Oldest, Newest Level }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/vector"
@@ -27,7 +28,7 @@ type Table struct {
 	// GCGrace is how long deletions are kept, in seconds.
 	GCGrace int64
 	// Dropped are the ids of dropped columns, ascending.
-	Dropped []uint32
+	Dropped []cqltype.Dropped
 	// Indexes are the table's indexes.
 	Indexes []Index
 	// StampsAbove is a stamp that those of conditional writes have to exceed: up to it the change log is incomplete.

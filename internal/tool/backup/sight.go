@@ -10,6 +10,7 @@ import (
 	"iter"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
@@ -21,7 +22,7 @@ type records func(fn func(key, value []byte) error) error
 type sight struct {
 	table   uint32
 	now     int64
-	dropped []uint32
+	dropped []cqltype.Dropped
 
 	// partition is what all keys of the logical partition begin with, header its deletions.
 	partition []byte
@@ -38,7 +39,7 @@ type seen struct {
 	// cells are its live cells and its marker, in one form for equal ones.
 	cells   []byte
 	now     int64
-	dropped []uint32
+	dropped []cqltype.Dropped
 }
 
 // errEnough ends a pull before its end.
@@ -111,7 +112,7 @@ func (s *sight) see(key, value []byte) (*seen, error) {
 }
 
 // resolve finds out what a reader sees.
-func (r *seen) resolve(now int64, dropped []uint32) (err error) {
+func (r *seen) resolve(now int64, dropped []cqltype.Dropped) (err error) {
 	var v row.Row
 	if r.exists, err = v.Resolve(r.raw, r.deleted, now, dropped); err != nil || !r.exists {
 		return err
