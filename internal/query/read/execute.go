@@ -316,7 +316,7 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 
 // rangeBehind makes the command go on after a position.
 func (s *scan) rangeBehind(at *position) {
-	s.afterKey = append(s.afterKey[:0], at.key...)
+	s.afterKey = keyIn(s.afterKey, at.key) // nil would be the beginning
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
 	s.cmd.AfterKey, s.cmd.AfterToken, s.cmd.AfterClustering = s.afterKey, at.token, s.afterClustering
 	s.cmd.AfterPartition = at.afterPartition
@@ -385,7 +385,7 @@ func (s *scan) keyBehind(at *position) bool {
 // enter goes back into the partition of a position.
 func (s *scan) enter(at *position) {
 	if !s.open {
-		s.key = append(s.key[:0], at.key...)
+		s.key = keyIn(s.key, at.key)
 		s.token, s.leftInPartition = at.token, at.inPartition
 	}
 	s.open, s.rowsSeen, s.continuing = true, true, true
