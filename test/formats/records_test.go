@@ -73,7 +73,7 @@ func records() []record {
 		{"conditional", command.AppendConditional(nil, &command.Conditional{
 			Mutation: m, Serial: dberr.Serial, Now: 9, MaxCharge: 300, Program: []byte("program"), Dry: true,
 		})},
-		{"decision", command.AppendDecision(nil, &command.Decision{Applied: true, Timestamp: 7, Charge: 300,
+		{"decision", command.AppendCASResult(nil, &command.CASResult{Applied: true, Timestamp: 7, Charge: 300,
 			Result: []byte("result")})},
 		{"read", command.AppendRead(nil, &command.Read{
 			Table: 1024, Range: token.Range{Begin: 5, Limit: 1 << 63}, AfterKey: []byte("k"), AfterToken: 9,
@@ -85,7 +85,7 @@ func records() []record {
 		})},
 		{
 			"decision",
-			command.AppendDecision(nil, &command.Decision{Timestamp: 5, Found: []*row.Row{nil, found},
+			command.AppendCASResult(nil, &command.CASResult{Timestamp: 5, Found: []*row.Row{nil, found},
 				First: &command.FoundRow{Row: found}}),
 		},
 	}
@@ -198,9 +198,9 @@ func (r record) again() ([]byte, error) {
 		err := command.DecodeRead(&v, r.bytes)
 		return command.AppendRead(nil, &v), err
 	case "decision":
-		var v command.Decision
-		err := command.DecodeDecision(&v, r.bytes)
-		return command.AppendDecision(nil, &v), err
+		var v command.CASResult
+		err := command.DecodeCASResult(&v, r.bytes)
+		return command.AppendCASResult(nil, &v), err
 	case "entry":
 		var v command.Entry
 		err := command.DecodeEntry(&v, r.bytes)

@@ -80,7 +80,7 @@ func (c *carrier) open(ctx context.Context, to topology.NodeID, request []byte, 
 }
 
 func (c *carrier) Begin(_ *transport.Pending, to topology.NodeID, until time.Time, request []byte,
-	answer transport.Answer) error {
+	answer transport.ResponseHandler) error {
 	e := &exchange{c: c, to: to, parent: context.Background(), until: until, answer: answer}
 	if err := e.start(request); err != nil {
 		return err

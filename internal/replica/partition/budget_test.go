@@ -54,7 +54,7 @@ func TestRefusalOfBudget(t *testing.T) {
 
 // BenchmarkBudget is what admission and metering cost a request of a partition with a throughput, and a refusal.
 func BenchmarkBudget(b *testing.B) {
-	r := meteredReplica(budget.Most)
+	r := meteredReplica(budget.MaxPerSecond)
 	key, tokens, n := []byte("key"), make([]token.Token, 1<<16), 0
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range tokens {
@@ -67,7 +67,7 @@ func BenchmarkBudget(b *testing.B) {
 				b.Fatal("refused")
 			}
 			n++
-			r.hasRead(share.Claimant{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
+			r.recordRead(share.Claimant{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
 		}
 	})
 	b.Run("refused", func(b *testing.B) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// quietLogger passes on only panics: one in the library means that its state is not to be trusted.
+// quietLogger forwards only panics. A panic in the library means that its state is inconsistent.
 type quietLogger struct{}
 
 func (quietLogger) Debug(...any)                   {}
@@ -23,7 +23,7 @@ func (quietLogger) Fatalf(format string, v ...any) { panic(inconsistent(fmt.Spri
 func (quietLogger) Panic(v ...any)                 { panic(inconsistent(fmt.Sprint(v...))) }
 func (quietLogger) Panicf(format string, v ...any) { panic(inconsistent(fmt.Sprintf(format, v...))) }
 
-// inconsistent is the text with which the library panicked.
+// inconsistent is the text of a panic in the library.
 type inconsistent string
 
 func (i inconsistent) Error() string {
@@ -33,7 +33,7 @@ func (i inconsistent) Error() string {
 		")"
 }
 
-// Unwrap is ErrLostLog if a leader knows entries to be here that are not.
+// Unwrap returns ErrLostLog if a leader knows of entries here that are missing.
 func (i inconsistent) Unwrap() error {
 	if strings.HasPrefix(string(i), "tocommit(") {
 		return ErrLostLog

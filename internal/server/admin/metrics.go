@@ -189,7 +189,7 @@ var (
 		count(
 			"coordinator_decisions_total",
 			"Conditional writes, counters and list places.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().Decisions) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().ConditionalWrites) },
 		),
 		count(
 			"coordinator_partitions_touched_total",
@@ -214,12 +214,12 @@ var (
 		count(
 			"coordinator_astray_requests_total",
 			"Requests that came to this node although it has no replica of the partition.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().Astray) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Misrouted) },
 		),
 		count(
 			"coordinator_repeated_reads_total",
 			"Reads that were begun again because what was read could not be confirmed.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().Repeated) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().ReadRestarts) },
 		),
 		count(
 			"coordinator_atomic_batches_total",
@@ -234,7 +234,7 @@ var (
 		level(
 			"coordinator_requests_under_way",
 			"Requests not yet answered.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().UnderWay) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().InFlight) },
 		),
 
 		count(
@@ -284,7 +284,7 @@ var (
 			return float64(n.Store.Metrics().CacheBytes)
 		}),
 		level("store_vector_lists_bytes", "Memory of packed lists of vectors.", func(n *Node) float64 {
-			return float64(n.Store.Metrics().NearBytes)
+			return float64(n.Store.Metrics().ANNCacheBytes)
 		}),
 		level(
 			"store_compaction_debt_bytes",
@@ -302,7 +302,7 @@ var (
 			func(n *Node) float64 { return float64(n.Journal().Bytes) },
 		),
 		level("journal_bound_bytes", "The most that it may take (memory.journal).", func(n *Node) float64 {
-			return float64(n.Journal().Bound)
+			return float64(n.Journal().Limit)
 		}),
 		count(
 			"journal_dropped_total",

@@ -86,7 +86,7 @@ type conn struct {
 	applicant       session.Client // the client that wants to log in
 	sess            Session
 	claimant        share.Claimant
-	asker           *usage.Asker // nil during the handshake
+	asker           *usage.UserCounter // nil during the handshake
 
 	// pending counts the requests that execute other than in place.
 	pending  atomic.Int32
@@ -295,7 +295,7 @@ func (c *conn) enter(client session.Client) {
 	c.sess = c.srv.newSession(client)
 	c.client.Store(&client) // whoever sees it sees the session, too
 	c.claimant = client.Claimant()
-	c.asker = c.srv.users.Enter(client.Who())
+	c.asker = c.srv.users.Connect(client.Who())
 	c.phase = ready
 	c.srv.mu.Lock()
 	c.srv.crowd.arrived(c)

@@ -42,7 +42,7 @@ type chosen struct {
 	State  *admin.PartitionStatus
 	Cap    uint64
 	Filled float64
-	Top    []usage.Large
+	Top    []usage.LargePartition
 	Hot    []admin.HotKey
 	Doing  string
 	// Before and After are its neighbours, for going on by keyboard and without a pointer; 0 at the ends.

@@ -80,7 +80,7 @@ func (l *Loop) Call(f func(*raftgroup.Host)) {
 // Departed has the loop hear the last word of another node's process.
 func (l *Loop) Departed(node raftgroup.NodeID) {
 	if l.Up {
-		l.Call(func(h *raftgroup.Host) { h.Departed(node) })
+		l.Call(func(h *raftgroup.Host) { h.NodeDeparted(node) })
 	}
 }
 
