@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package budget keeps the balance of request units of one physical partition. It knows only prices and times. Callers
-// pass the time, ask before a request runs, and charge the request afterwards.
+// pass the time, ask before a request runs, and charge the request afterward.
 //
 // A budget works with debt: it admits a request while its balance is positive, and charges the request once its cost is
 // known, so the balance can become negative. Over time, a partition never spends more than its throughput. If the
@@ -61,8 +61,7 @@ type Budget struct {
 // rate is the throughput of a partition.
 type rate struct {
 	perSecond int64
-	// each is the time in which one ru.Units is refilled. saved is the maximum saving. eachPeak is 0 if there is no
-	// burst.
+	// each is the time in which one ru.Units is refilled. saved is the maximum saving. eachPeak is 0 without a burst.
 	each, eachPeak float64
 	saved          time.Duration
 }

@@ -17,7 +17,7 @@ const (
 	// that asks most often would get the next turn.
 	debtMin, debtMax = 50 * time.Millisecond, time.Second
 	owedRequests     = 4
-	// The debt limits of normal priority range from 0 to normalTo, those of low priority from there to 1. lowAt is
+	// The debt limits of normal priority range from 0 to normalTo, the limits of low priority from there to 1. lowAt is
 	// subtracted from the latter: low priority leaves between a quarter and three quarters of grain.
 	normalTo, lowAt = 0.5, 0.25
 	// contentionTTL is the time without a rejected request after which the recorded shares are dropped.

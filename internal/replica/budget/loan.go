@@ -37,7 +37,7 @@ func (b *Budget) Shortfall(now Instant) ru.Units {
 }
 
 // LendIdle takes up to wanted units from a leader's balance for another partition. It takes at most the units refilled
-// since the last loan, and at most half of the balance, so the next request is still admitted. Savings for bursts are
+// since the last loan and at most half of the balance, so the next request is still admitted. Savings for bursts are
 // not lent. The term is the same as for Admit.
 func (b *Budget) LendIdle(term uint64, wanted ru.Units, now Instant) ru.Units {
 	rt := b.rate.Load()

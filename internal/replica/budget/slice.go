@@ -57,7 +57,7 @@ func (r *refusals) of(c share.Claimant) *atomic.Pointer[refusal] {
 }
 
 // Admit reports whether the follower may serve a request itself. If not, wait is the time for which the leader rejects
-// the claimant; if wait is 0, the leader must be asked.
+// the claimant; if wait is 0, the request must go to the leader.
 func (s *Slice) Admit(who share.Claimant, now Instant) (wait time.Duration, ok bool) {
 	if s.left.Load() > 0 && int64(now) < s.until.Load() {
 		return 0, true

@@ -2,7 +2,7 @@
 
 // Package diskfs is the file system between a Pebble store and a disk that is full or failing. Without it, Pebble ends
 // the process with a stack trace if its log cannot be written. It also retries a failed flush or compaction immediately
-// and forever.
+// and indefinitely.
 //
 // Guarantees:
 //
@@ -60,7 +60,7 @@ type Options struct {
 	KeepFree func() uint64
 	// Broken is called if the log cannot be written. It must not return, because Pebble must not see the error.
 	Broken func(text string)
-	// Reserve holds spare file descriptors of the process. Nil means that there is no reserve.
+	// Reserve holds spare file descriptors of the process. Nil means no reserve.
 	Reserve *Reserve
 }
 
@@ -74,7 +74,8 @@ type FS struct {
 	closing   chan struct{}
 	closeOnce sync.Once
 
-	// copyMu is held while a checkpoint is written. copyFailed is the first error of syncing one of its directories.
+	// copyMu is held while a checkpoint is written. copyFailed is the first error of syncing a directory of the
+	// checkpoint.
 	copyMu     sync.Mutex
 	copyFailed error
 }

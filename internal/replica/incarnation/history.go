@@ -12,7 +12,7 @@
 // Guarantees:
 //
 //   - (Y1) A peer that has seen an earlier start of a directory accepts the directory only if that start is in its
-//     history. It rejects a copy or an earlier state that is started after its original, or beside it, on every
+//     history. It rejects a copy or an earlier state that is started after its original, or next to it, on every
 //     attempt.
 //   - (Y2) The rows and the log of a directory match. A log that is missing, belongs to another directory, or is at
 //     least one start older than the rows is rejected and never recreated.
@@ -65,7 +65,7 @@ func (l *History) Newest() Start {
 const numbersBits = 44
 
 // FirstNumber returns the first sequence number reserved for the newest start. Numbers of later starts are higher,
-// whatever the clock says. It returns 0 if there is no start.
+// regardless of the clock. It returns 0 if there is no start.
 func (l *History) FirstNumber() uint64 { return l.Number << numbersBits }
 
 // Includes reports whether the history includes s. It returns true if s is zero.

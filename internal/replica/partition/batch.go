@@ -22,10 +22,10 @@ type Part struct {
 	Updates *command.Conditional
 }
 
-// WriteAll applies several mutations of this partition as one: all or none, visible at once, and with one timestamp for
-// all Unstamped operands. Updates are resolved on the rows as they are before the write. If an update is not possible,
-// nothing is applied. The dedupe ID of parts[0] applies to all parts. WriteAll completes done or returns an error, like
-// Write. All keys are latched until the write is applied.
+// WriteAll applies several mutations of this partition as one: all or none, visible at the same time, and with one
+// timestamp for all Unstamped operands. Updates are resolved on the rows from before the write. If an update is not
+// possible, nothing is applied. The dedupe ID of parts[0] applies to all parts. WriteAll completes done or returns an
+// error, like Write. All keys are latched until the write is applied.
 func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (r *Replica) latchAll(ctx context.Context, parts []Part) ([]heldLatch, erro
 }
 
 // stampAndProposeAll is stampAndPropose for several mutations, whose keys are latched. The order of the parts matters:
-// the dedupe ID is that of the first part.
+// the batch has the dedupe ID of the first part.
 func (r *Replica) stampAndProposeAll(
 	ctx context.Context, parts []Part, latches []heldLatch, done command.Completion,
 ) (proposed bool, err error) {

@@ -58,7 +58,7 @@ func (r *Replica) throttleError(wait time.Duration) error {
 const hotMax = 128
 
 // SetHot sets the readable name of the logical partition with the highest load, which is included in throttling errors.
-// An empty name means that there is none.
+// An empty name means that none exists.
 func (r *Replica) SetHot(name string) {
 	// Clients parse the error at commas and equals signs, and its details end with an apostrophe.
 	name = strings.NewReplacer("'", `"`, ",", ";").Replace(strings.ToValidUTF8(name[:min(len(name), hotMax)], ""))
@@ -178,7 +178,7 @@ func (r *Replica) Loans() (lent, borrowed ru.Units) { return r.budget.Loans() }
 // Budgeted reports whether the throughput of the partition is limited.
 func (r *Replica) Budgeted() bool { return r.budget.Bounded() }
 
-// Throughput returns the throughput limit in request units per second, or 0 if there is none.
+// Throughput returns the throughput limit in request units per second, or 0 if none exists.
 func (r *Replica) Throughput() int64 { return r.budget.PerSecond() }
 
 // Throughputs holds the throughput limits of physical partitions.
@@ -195,7 +195,7 @@ func (t *Throughputs) equal(o *Throughputs) bool {
 	return maps.Equal(t.PerSecond, o.PerSecond) && maps.Equal(t.Children, o.Children)
 }
 
-// SetThroughputs sets the throughput limits, also for future replicas. The caller must not modify the maps afterwards.
+// SetThroughputs sets the throughput limits, also for future replicas. The caller must not modify the maps afterward.
 // Calls must not be concurrent.
 func (h *Host) SetThroughputs(t Throughputs) {
 	if old := h.throughputs.Load(); old == nil && len(t.PerSecond) == 0 || old != nil && old.equal(&t) {
@@ -213,7 +213,7 @@ func (h *Host) SetThroughputs(t Throughputs) {
 	}
 }
 
-// throughputOf returns the limit of a partition, or 0 if there is none.
+// throughputOf returns the limit of a partition, or 0 if none exists.
 func (h *Host) throughputOf(id topology.PartitionID) int64 {
 	if t := h.throughputs.Load(); t != nil {
 		return t.PerSecond[id]

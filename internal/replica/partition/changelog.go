@@ -103,7 +103,7 @@ type changeWriter struct {
 // of it. Changes above the limit are kept without images and marked accordingly.
 const imagesMax = 16 << 20
 
-// deletions adds the deletions of a mutation other than those of single rows, if any.
+// deletions adds the deletions of a mutation other than deletions of single rows, if any.
 func (x *changeWriter) deletions(ops []command.Op) error {
 	var all row.Merger
 	some := false

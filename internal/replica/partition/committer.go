@@ -54,7 +54,7 @@ type committer struct {
 	group  []proposal // applied and not yet durable, and waiting readers
 	closed bool
 	// unfinished is true, in Synced mode, from the application of a batch until the syncer has no work left. Blind
-	// writes are collected meanwhile, so that one batch contains them all. Entries that hold latches are urgent,
+	// writes are collected in the meantime, so that one batch contains them all. Entries that hold latches are urgent,
 	// because other writers wait for them to be applied.
 	unfinished, urgent bool
 
@@ -68,8 +68,8 @@ type committer struct {
 	results  []any
 }
 
-// proposal is an entry to be applied, or a waiter that is notified when a batch is durable. In the latter case there is
-// no replica, and Index is the number of the batch.
+// proposal is an entry to be applied, or a waiter that is notified when a batch is durable. In the latter case, replica
+// is nil, and Index is the number of the batch.
 type proposal struct {
 	replica *Replica
 	entry   []byte

@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// ConditionalWrite evaluates c on the rows as they are when its turn has come, and applies its mutation if all
-// conditions hold. It completes done, or returns an error, like Write. Conditional writes to one logical partition are
-// evaluated in order of arrival, and no write to that partition comes between the read and the write. Nothing of c is
-// kept when ConditionalWrite returns. It waits for its turn.
+// ConditionalWrite evaluates c on the current rows when its turn has come, and applies its mutation if all conditions
+// hold. It completes done, or returns an error, like Write. Conditional writes to one logical partition are evaluated
+// in order of arrival, and no write to that partition comes between the read and the write. Nothing of c is kept when
+// ConditionalWrite returns. It waits for its turn.
 //
 // The latch is held until the entry is applied, so the next conditional write to the key sees its result. It is taken
 // before earlier blind writes are applied, so ConditionalWrite waits for those. A failed condition writes nothing. It
@@ -148,8 +148,8 @@ func (r *Replica) completeConditional(done command.CASCompletion, d *command.CAS
 	done.CASDone(d, nil)
 }
 
-// evaluation is the outcome of evaluating a conditional write: the result, and the mutation to apply, or nil if there
-// is none.
+// evaluation is the outcome of evaluating a conditional write: the result, and the mutation to apply, or nil if none
+// exists.
 type evaluation struct {
 	cas   *command.CASResult
 	whole *command.Mutation
@@ -241,7 +241,7 @@ func (v *evaluation) apply(c *command.Conditional, once bool) error {
 	return nil
 }
 
-// write sets the mutation of the evaluation. With once, the result is stored beside the rows, to be returned again.
+// write sets the mutation of the evaluation. With once, the result is stored next to the rows, to be returned again.
 func (v *evaluation) write(c *command.Conditional, ops []command.Op, once bool) {
 	whole := c.Mutation
 	whole.Ops = ops
@@ -259,8 +259,8 @@ func (v *evaluation) write(c *command.Conditional, ops []command.Op, once bool) 
 // rows.
 const keptDecisionMax = 1 << 20
 
-// keepResult stores a result that writes nothing beside the rows. An earlier attempt may still arrive. It would be
-// evaluated again, on other rows, and might write although its client was told that nothing was written.
+// keepResult stores a result that writes nothing next to the rows. An earlier attempt may still arrive. It would be
+// evaluated again, on other rows, and might write although its client received the response that nothing was written.
 func (v *evaluation) keepResult(c *command.Conditional) error {
 	brief := *v.cas
 	brief.Result = v.brief

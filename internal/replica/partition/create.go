@@ -44,7 +44,7 @@ func initialMeta(p *topology.Partition, alone feature.Level) keys.Meta {
 	return m
 }
 
-// Create durably creates the replicas of new partitions that the topology places on this node, all at once. Existing
+// Create durably creates the replicas of new partitions that the topology places on this node, in one step. Existing
 // replicas are not changed, so it can be repeated after a crash. The voters in the stored meta are the partition's
 // members in its first region.
 func (h *Host) Create(ps ...*topology.Partition) error {
@@ -194,8 +194,8 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 		return err
 	}
 	h.listing.Lock()
-	// The rows of a dead replica belong to another partition. A child that has split off from one of the replicas until
-	// now stays.
+	// The rows of a dead replica belong to another partition. A child that has split off from a replica until now
+	// stays.
 	gone = slices.DeleteFunc(gone, func(r *Replica) bool { return r.dead.Load() })
 	stay := h.copyReplicas(0)
 	for _, r := range gone {
@@ -223,9 +223,9 @@ func (h *Host) removeState(gone []*Replica, stay map[topology.PartitionID]*Repli
 	return errors.Join(b.CommitLogged(), h.store.Sync())
 }
 
-// spansOf returns the spans to remove with replicas. If no replica of a table remains, the whole table is removed at
-// once. This is not done while a replica waits for its first snapshot, because it may belong to any table, and its rows
-// may arrive before its table is known.
+// spansOf returns the spans to remove with replicas. If no replica of a table remains, the whole table is removed in
+// one step. This is not done while a replica waits for its first snapshot, because it may belong to any table, and its
+// rows may arrive before its table is known.
 func spansOf(gone []*Replica, stay map[topology.PartitionID]*Replica) []keys.Span {
 	kept, whole := map[uint32]bool{}, map[uint32]bool{}
 	for _, r := range stay {

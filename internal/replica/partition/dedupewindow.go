@@ -31,7 +31,7 @@ const (
 //
 // A coordinator numbers its commands in order. Invariant: the ID of every write applied here since the window started
 // is remembered, or its number is at most the highest forgotten number of its coordinator. An ID for which neither
-// holds has not been applied since then, whatever the clocks show. Clocks only decide when IDs are forgotten.
+// holds has not been applied since then, regardless of the clocks. Clocks only decide when IDs are forgotten.
 // Forgetting an ID too early causes ErrUncertain at worst.
 //
 // The start of the window is expressed as a value of Host.DedupeEpoch, which nodes exchange. Suppose that a sender knew
@@ -40,7 +40,7 @@ const (
 // after a later attempt was applied by another leader and forgotten here.
 type dedupeWindow struct {
 	mu sync.Mutex
-	// young and old hold the IDs of applied writes, those in old from before youngSince.
+	// young and old hold the IDs of applied writes; the IDs in old are from before youngSince.
 	young, old dedupeSet
 	youngSince raftgroup.Instant
 	// forgotten holds the highest forgotten number of each coordinator.

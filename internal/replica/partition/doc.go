@@ -26,14 +26,14 @@
 //   - (P6) Replicas that have applied the same index have the same state. Applying an entry depends on the entry, the
 //     meta, and the rows, but not on a clock, disk space, or configuration.
 //   - (P7) A command is in the log in the term in which it was evaluated, or not at all.
-//   - (P8) A command with an ID is applied at most once, whichever replica leads and however often it is sent. A leader
-//     that cannot know whether it was applied returns ErrUncertain.
+//   - (P8) A command with an ID is applied at most once, regardless of leader changes and retries. A leader that cannot
+//     know whether it was applied returns ErrUncertain.
 //   - (P9) Reads are linearizable, except reads at ONE and LOCAL_ONE that a follower serves to its own node. Their
 //     result is not older than Cluster.StalenessMax and includes the indexes passed to NoteAcknowledged.
 //   - (P10) A condition is evaluated on everything before it in the log. A failed condition is reported only after the
 //     rows that it has read are confirmed.
-//   - (P11) The data written by a conditional write is visible to the next reader, whatever timestamps clients have
-//     chosen before.
+//   - (P11) The data written by a conditional write is visible to the next reader, regardless of earlier timestamps
+//     from clients.
 //   - (P12) The log of a partition is in the order of the leader's timestamps: when a timestamp is applied, all lower
 //     ones are, too. This also holds across splits and merges.
 //

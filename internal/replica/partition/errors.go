@@ -66,7 +66,7 @@ var ErrUncertain = errors.New("the outcome of the write is not known")
 var ErrInProgress = errors.New("the same command is under way")
 
 // DedupeUnknown rejects a first attempt from another node that does not know an epoch at or after the start of this
-// replica's dedupe window. The replica cannot tell whether a later attempt was applied before the window started.
+// replica's dedupe window. The replica does not know whether a later attempt was applied before the window started.
 // Nothing was done. A sender that has made no other attempt may send the command again, knowing Epoch.
 type DedupeUnknown struct{ Epoch uint64 }
 
@@ -74,7 +74,7 @@ func (e *DedupeUnknown) Error() string {
 	return "this replica has begun to remember writes after the sender heard from its node"
 }
 
-// ErrUnconfirmed means that rows were passed on, and that the replica could not confirm afterwards that it still led.
+// ErrUnconfirmed means that rows were passed on, and that the replica could not confirm afterward that it still led.
 // The rows must not be used.
 var ErrUnconfirmed = errors.New("what was read could not be confirmed")
 

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// firstRowsMax bounds the rows without a marker that are skipped, because the latch is held meanwhile.
+// firstRowsMax bounds the rows without a marker that are skipped, because the latch is held in the meantime.
 const firstRowsMax = 100
 
 // firstRow finds the row that c.First asks for and returns the cost.

@@ -20,8 +20,8 @@ type Folds interface {
 // Fold aggregates the rows of one read. One goroutine uses it. An error of its visitor causes the rows to be requested
 // again without a fold, so it must be an error of the fold alone.
 type Fold interface {
-	// Partition and Row process rows. Stop means that no more rows are needed or that there is no room for more. Result
-	// then covers all processed rows.
+	// Partition and Row process rows. Stop means that no more rows are needed or that no more rows fit. Result then
+	// covers all processed rows.
 	command.Visitor
 	// Result returns the aggregate. It is called once, at the end.
 	Result() ([]byte, error)

@@ -40,7 +40,7 @@ type Options struct {
 	Now func() time.Time
 	// DedupeReach is command.DedupeReach if 0. Simulations use a shorter time.
 	DedupeReach time.Duration
-	// Hot is called at the start of a second when a partition with a throughput limit becomes hot or is no longer hot;
+	// Hot is called at the start of a second when a partition with a throughput limit becomes hot or stops being hot;
 	// see usage.Partition.Hot. It may be nil.
 	Hot func(r *Replica, hot bool)
 	// ChangeBuffer receives the applied entries for an archiver; it may be nil.
@@ -280,7 +280,7 @@ func values(replicas map[topology.PartitionID]*Replica) []*Replica {
 // Len returns the number of replicas.
 func (h *Host) Len() int { return len(*h.replicas.Load()) }
 
-// Member returns the ID of the local replica of a partition, or 0 if there is none.
+// Member returns the ID of the local replica of a partition, or 0 if none exists.
 func (h *Host) Member(id topology.PartitionID) topology.ReplicaID {
 	if r := h.Replica(id); r != nil {
 		return r.Member()
@@ -291,7 +291,7 @@ func (h *Host) Member(id topology.PartitionID) topology.ReplicaID {
 // IDs returns the IDs of the partitions with a replica here, in ascending order.
 func (h *Host) IDs() []topology.PartitionID { return slices.Sorted(maps.Keys(*h.replicas.Load())) }
 
-// TableOf returns the table of a local replica, or 0 if there is none or it waits for its first snapshot.
+// TableOf returns the table of a local replica, or 0 if none exists or it waits for its first snapshot.
 func (h *Host) TableOf(id topology.PartitionID) uint32 {
 	if r := h.Replica(id); r != nil {
 		return r.Table()
@@ -330,8 +330,8 @@ func (h *Host) Close() error {
 // Failed returns the reason why the node rejects writes, or nil.
 func (h *Host) Failed() error { return h.seqs.failed() }
 
-// NewestStamp returns the highest timestamp that any replica has assigned or applied, in microseconds, or 0 if there is
-// none.
+// NewestStamp returns the highest timestamp that any replica has assigned or applied, in microseconds, or 0 if none
+// exists.
 func (h *Host) NewestStamp() (newest int64) {
 	for _, r := range *h.replicas.Load() {
 		newest = max(newest, r.stamps.last.Load())

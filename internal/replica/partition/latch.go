@@ -147,7 +147,7 @@ func (l *latches) wait(ctx context.Context, g heldLatch) error {
 		return nil
 	}
 	g.stripe.mu.Lock()
-	if g.latch.held { // granted meanwhile
+	if g.latch.held { // granted in the meantime
 		g.stripe.mu.Unlock()
 		<-g.latch.ready
 		return nil

@@ -21,7 +21,7 @@ type LookupVisitor interface {
 }
 
 // The limits for stale entries. A lookup that finds more of them, or reads more bytes for them, removes them, up to
-// staleMax at once.
+// staleMax at a time.
 const (
 	staleKept      = 4
 	staleKeptBytes = 64 << 10

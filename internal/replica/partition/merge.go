@@ -15,7 +15,8 @@ import (
 )
 
 // Freeze makes the partition reject all commands, at the given epoch. When it returns, this is applied here and
-// durable: all commands get *WrongRange, from Frozen on. Only the leader can freeze. Errors are those of Split.
+// durable: all commands get *WrongRange, from Frozen on. Only the leader can freeze. The errors are the same as for
+// Split.
 func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 	now := r.state.Load()
 	switch {
@@ -43,7 +44,7 @@ func (r *Replica) Unfreeze(ctx context.Context, epoch uint64) error {
 
 // Merge makes the partition take over the span of its right neighbor. All replicas of the neighbor must be frozen, on
 // nodes with a replica of this partition that is adjacent to it. Merge returns when it is applied here. No data is
-// copied. Only the leader can merge, and only at the given epoch. Errors are those of Split.
+// copied. Only the leader can merge, and only at the given epoch. The errors are the same as for Split.
 func (r *Replica) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
 	if right := r.host.Replica(topology.PartitionID(m.Right)); right != nil {
 		// Timestamps below the last one of the neighbor precede the entry in the log (P12).
@@ -60,7 +61,7 @@ func (r *Replica) Merge(ctx context.Context, epoch uint64, m *command.Merge) err
 func (r *Replica) Frozen() uint64 { return r.state.Load().frozen }
 
 // Absorber returns the partition whose local replica may still take over the span of a frozen local replica, with its
-// epoch. It returns 0 if there is none, or if the replica is not frozen. Until then, the frozen replica must stay: its
+// epoch. It returns 0 if none exists, or if the replica is not frozen. Until then, the frozen replica must stay: its
 // rows become the rows of the other replica and are not copied from elsewhere.
 func (h *Host) Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64) {
 	r := h.Replica(id)

@@ -23,8 +23,8 @@ func tellIndex(done any, index uint64) {
 	}
 }
 
-// pendingWrite is a blind write from its proposal until it is applied. Meanwhile it is in its stripe's list, so that a
-// writer that must read first can wait for it.
+// pendingWrite is a blind write from its proposal until it is applied. In the meantime it is in its stripe's list, so
+// that a writer that must read first can wait for it.
 type pendingWrite struct {
 	replica *Replica
 	done    command.Completion
@@ -33,7 +33,7 @@ type pendingWrite struct {
 	token   token.Token
 	key     []byte
 	entry   []byte
-	stripe  *stripe // nil when it is no longer in the list
+	stripe  *stripe // nil after its removal from the list
 	at      int     // in stripe.pending
 	// barrier, if not nil, waits for this write. One is enough: it belongs to the holder of the latch.
 	barrier *barrier

@@ -268,8 +268,8 @@ func (g *raft) open(list []replicaInit) error {
 	}
 }
 
-// openChild implements sequencers. The log of the child starts like that of every new replica, unless it has one: its
-// leader may have sent entries before.
+// openChild implements sequencers. The log of the child starts like the log of every new replica, unless it has one:
+// its leader may have sent entries before.
 func (g *raft) openChild(child *replicaInit, leader topology.NodeID) {
 	list := []replicaInit{*child}
 	g.runner.Call(func(h *raftgroup.Host) {
@@ -310,7 +310,7 @@ func (g *raft) stopSequencers(rs []*Replica) (finish func() error, err error) {
 		id := uint64(r.id)
 		g.runner.Call(func(h *raftgroup.Host) {
 			if h.Group(id) == nil {
-				groups <- nil // another replica has taken over its span meanwhile
+				groups <- nil // another replica has taken over its span in the meantime
 				return
 			}
 			h.Close(id, func(group *raftgroup.Group) { groups <- group })
@@ -386,8 +386,8 @@ const (
 	DiskFull
 )
 
-// Abstain makes the node leave the leadership of partitions to other voters that can lead, or ends that if there is no
-// other reason.
+// Abstain makes the node leave the leadership of partitions to other voters that can lead, or ends that if no other
+// reason remains.
 func (h *Host) Abstain(why AbstainReason, on bool) {
 	for {
 		old := h.abstains.Load()

@@ -54,11 +54,11 @@ func (s *raftSequencer) propose(term uint64, entry []byte, w raftgroup.Waiter) e
 	return s.runner.Propose(s.group.Load(), term, entry, w)
 }
 
-// admit implements sequencer. A leader with a lease reads immediately and checks the clock afterwards. A leader without
+// admit implements sequencer. A leader with a lease reads immediately and checks the clock afterward. A leader without
 // a lease asks a quorum before it reads. So does a follower with here: it asks the leader for an index, and once it has
-// applied that index, its state contains everything that had succeeded when the read began, whichever replica leads
-// afterwards. A follower serves ONE and LOCAL_ONE without asking (P9), but only to its own node, because it does not
-// know what was acknowledged to other nodes.
+// applied that index, its state contains everything that had succeeded when the read began, even after a leader change.
+// A follower serves ONE and LOCAL_ONE without asking (P9), but only to its own node, because it does not know what was
+// acknowledged to other nodes.
 func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (leaseToken, error) {
 	if term := s.evaluating(); term != 0 {
 		if lease := s.group.Load().Lease(); lease != 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The records of the meta partition share one version. The version is stored under a key of its own, in the batch that
+// The records of the meta partition share one version. The version is stored under its own key, in the batch that
 // changes the records. While that batch is open, the replica's progress contains the version, so several changes may be
 // in one batch.
 

@@ -57,7 +57,7 @@ type Replica struct {
 	since atomic.Int64
 	// splitPoint is the start of the child of a pending split, or nil.
 	splitPoint atomic.Pointer[topology.Position]
-	// wholeBatch is the last batch that changed all keys at once; see unsynced.
+	// wholeBatch is the last batch that changed all keys together; see unsynced.
 	wholeBatch atomic.Uint64
 
 	// quorumLowDisk is true while too few of the other voters have disk space; see SetFullDisks.
@@ -197,7 +197,7 @@ func (r *Replica) end() {
 	}
 }
 
-// close rejects new requests and waits for those in progress.
+// close rejects new requests and waits for requests in progress.
 func (r *Replica) close() {
 	r.refuseNew()
 	_, _ = await(r.host.sim, waitLimit{ctx: context.Background()}, r.drained)
@@ -235,8 +235,8 @@ func (r *Replica) raiseSchema(revision uint64) {
 	}
 }
 
-// admits rejects a mutation that must not be proposed. Every replica applies what the log has accepted, whatever the
-// state of its disk.
+// admits rejects a mutation that must not be proposed. Every replica applies what the log has accepted, regardless of
+// its disk space.
 func (r *Replica) admits(m *command.Mutation) error {
 	if err := r.accepts(m); err != nil {
 		return err

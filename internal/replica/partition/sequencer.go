@@ -41,17 +41,17 @@ type sequencer interface {
 	confirmAsync(t leaseToken, table uint32, tok token.Token, then func(error)) error
 }
 
-// leaseToken is a permission to read. The data that was read is valid if it is confirmed afterwards.
+// leaseToken is a permission to read. The data that was read is valid if it is confirmed afterward.
 type leaseToken struct {
 	// term and lease belong to a leader. term is 0 if leadership need not be confirmed.
 	term, lease uint64
-	// installs is set for a follower: a snapshot that is installed meanwhile invalidates the data.
+	// installs is set for a follower: a snapshot that is installed in the meantime invalidates the data.
 	follower bool
 	installs uint64
 }
 
 // appliedNotifier is a raftgroup.Waiter that is notified when its entry is applied, if that is before it is durable. It
-// can then release whatever only separates conflicting commands. applied is called before Done.
+// can then release resources that only separate conflicting commands. applied is called before Done.
 type appliedNotifier interface{ applied() }
 
 // sequencers creates the sequencers of a node's replicas.

@@ -93,7 +93,7 @@ func (n *SizeTracker) Bytes() int64 { return n.bytes.Load() }
 func (n *SizeTracker) Full() bool { return n.full.Load() }
 
 // SetSizeTrackers tracks writes to the given logical partitions and rejects writes that would exceed their limits.
-// Other partitions are no longer tracked.
+// Tracking ends for other partitions.
 func (r *Replica) SetSizeTrackers(list []*SizeTracker) {
 	if len(list) == 0 {
 		r.sizeTrackers.Store(nil)

@@ -30,7 +30,7 @@ type snapshots struct {
 	incoming []*incomingSnapshot
 }
 
-// incomingSnapshot is a snapshot that reserves its span until it is closed. A partition as it was before a split and
+// incomingSnapshot is a snapshot that reserves its span until it is closed. The state of a partition before a split and
 // the child of that split may both be on their way.
 type incomingSnapshot struct {
 	raftgroup.SnapshotData

@@ -20,8 +20,8 @@ const splitLevel feature.Level = 2
 
 // Split creates a new partition that takes over the span from s.At on. It returns when the split is applied here:
 // commands for the new span then get *WrongRange. No data is copied. Only the leader can split, and only at the given
-// epoch; it sets s.Leader. Errors are those of Write. After ErrUncertain, the split may still happen, unless the epoch
-// changes first.
+// epoch; it sets s.Leader. The errors are the same as for Write. After ErrUncertain, the split may still happen, unless
+// the epoch changes first.
 func (r *Replica) Split(ctx context.Context, epoch uint64, s *command.Split) error {
 	if r.isMeta() {
 		return r.wrongRange()
@@ -147,7 +147,7 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*replicaInit, error) 
 	return n, nil
 }
 
-// childHere returns the replica of a child to create on this node. It returns nil if there is none, or if it already
+// childHere returns the replica of a child to create on this node. It returns nil if none exists, or if it already
 // exists and waits for a snapshot; the leader then sends it one.
 func (h *Host) childHere(m *keys.Meta) *replicaInit {
 	id := topology.PartitionID(m.Partition)

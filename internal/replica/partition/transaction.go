@@ -41,7 +41,7 @@ type LargeResult interface {
 	Program
 	// ResultBytesMax returns the maximum size of the result.
 	ResultBytesMax() int
-	// Brief returns, after Run, the result to store beside the rows in place of a result above ResultBytes, for a
+	// Brief returns, after Run, the result to store next to the rows in place of a result above ResultBytes, for a
 	// repeated request.
 	Brief() []byte
 }
@@ -63,12 +63,12 @@ func (h *Host) program(ctx context.Context, c *command.Conditional) (Program, er
 
 // TransactionBounds holds the limits of one transaction. Fields that are 0 have default values.
 type TransactionBounds struct {
-	// Time limits the run time of a program, for which other writers of its logical partition wait. The default is 1 s,
+	// Time limits the run time of a program, for which other writers of its logical partition wait. The default is 1 s
 	// and at most half of the time for which they wait.
 	Time time.Duration
 	// Rows and Bytes limit the data read; 20,000 rows and 16 MiB of logical bytes by default.
 	Rows, Bytes int64
-	// ResultBytes limits the result of a program, which is stored beside the rows to be returned again; 256 KiB by
+	// ResultBytes limits the result of a program, which is stored next to the rows to be returned again; 256 KiB by
 	// default.
 	ResultBytes int
 	// Changes limits the staged operands; 2,000 rows and deletions by default, with up to entriesPerChange index
@@ -98,7 +98,7 @@ func (b TransactionBounds) withDefaults() TransactionBounds {
 type Txn struct {
 	replica *Replica
 	c       *command.Conditional
-	// pinned is the logical partition as it is stored.
+	// pinned is the stored logical partition.
 	pinned *storage.Pinned
 	ops    []command.Op
 	// log describes how staged changes are logged; nil if they are not.
@@ -115,7 +115,7 @@ type Txn struct {
 func (t *Txn) ResultBytesMax() int { return t.replica.host.opts.Transactions.ResultBytes }
 
 // Read passes the results of q in the logical partition to v. q may read a row, slices, or an index. Errors of v also
-// fail the transaction. The price is that of a read at SERIAL.
+// fail the transaction. The price is the price of a read at SERIAL.
 func (t *Txn) Read(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if t.failed == nil {
 		t.failed = t.read(ctx, q, v)
@@ -148,8 +148,8 @@ func (t *Txn) read(ctx context.Context, q *command.Read, v command.Visitor) erro
 	return checkMaxCharge(t.c, t.price)
 }
 
-// Stage adds the changes of c to the transaction. Its updates are resolved on the rows as they were before the
-// transaction. The data that c points to must not change until the transaction has ended.
+// Stage adds the changes of c to the transaction. Its updates are resolved on the rows from before the transaction. The
+// data that c points to must not change until the transaction has ended.
 func (t *Txn) Stage(ctx context.Context, c *command.Conditional) error {
 	if t.failed == nil {
 		t.failed = t.stage(ctx, c)

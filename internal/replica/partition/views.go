@@ -111,7 +111,7 @@ func (f *viewCASWaiter) CASDone(d *command.CASResult, err error) {
 // At implements Indexed.
 func (f *viewCASWaiter) At(index uint64) { tellIndex(f.done, index) }
 
-// HintAt returns the timestamp of a hint in this node's store. ok is false if there is none.
+// HintAt returns the timestamp of a hint in this node's store. ok is false if none exists.
 func (r *Replica) HintAt(key []byte) (stamp int64, ok bool, err error) {
 	return r.host.store.HintAt(key)
 }
@@ -177,8 +177,7 @@ func (r *Replica) LookLed(ctx context.Context, q *command.Read, v command.Visito
 	return r.seq.confirmRead(ctx, t, q)
 }
 
-// Look reads the state applied here, whatever other replicas have applied. It is free of charge and does not confirm
-// anything.
+// Look reads the state applied here, regardless of other replicas. It is free of charge and does not confirm anything.
 func (r *Replica) Look(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if err := r.begin(); err != nil {
 		return err

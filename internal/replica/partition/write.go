@@ -200,8 +200,8 @@ func (r *Replica) proposeEntry(e *command.Entry, done command.Completion, releas
 	return nil
 }
 
-// Sweep removes data that is no longer visible to anybody. It completes done or returns an error, like Write. It needs
-// no latch, because it does not change what readers see. SweepLatched must be used for a table with a change log.
+// Sweep removes data that no reader can see. It completes done or returns an error, like Write. It needs no latch,
+// because it does not change what readers see. SweepLatched must be used for a table with a change log.
 func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
 
 // SweepLatched is Sweep for a table with a change log: it latches all keys until it is applied. A deletion to be swept
 // may have hidden a write with an older timestamp when the images of that write were created. If the write is applied
-// after the sweep, it is no longer hidden, and the row would change without an entry in the change log.
+// after the sweep, nothing hides it, and the row would change without an entry in the change log.
 func (r *Replica) SweepLatched(ctx context.Context, s *command.Sweep, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err

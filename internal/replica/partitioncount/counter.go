@@ -96,7 +96,7 @@ func New(o Options) *Counter {
 		roundDone: make(chan struct{})}
 }
 
-// Latest returns the most recent count of a replica, or nil if there is none. The caller must not modify it.
+// Latest returns the most recent count of a replica, or nil if none exists. The caller must not modify it.
 func (c *Counter) Latest(id topology.PartitionID) *Count {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	// LargestMax is the number of partitions that LargestFinder reports per replica.
 	LargestMax = 10
 	// readMax is the maximum size on disk, in bytes, of a replica that is read completely. A larger replica is sampled
-	// at heavySpots positions, evenly spaced by bytes, and at most sampleBytes are read. Rows of 16 KiB and more are
+	// at heavySpots positions, evenly spaced by bytes and at most sampleBytes are read. Rows of 16 KiB and more are
 	// stored in separate files and contribute little to these positions, so the positions are estimates.
 	readMax     = 256 << 20
 	heavySpots  = 1024
@@ -32,8 +32,8 @@ const (
 	largestRest = 9
 )
 
-// LargePartition is one of the largest logical partitions of a replica. Bytes is its logical size. Estimated reports
-// whether only a part of it was read.
+// LargePartition is a large logical partition of a replica. Bytes is its logical size. Estimated reports whether only a
+// part of it was read.
 type LargePartition struct {
 	Token     token.Token
 	Key       []byte

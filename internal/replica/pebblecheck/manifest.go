@@ -35,7 +35,7 @@ func damaged(name string, at uint64) error {
 const advice = "put a copy of the directory back, or replace the node"
 
 // Check returns an error that wraps ErrDamaged and names the file if the manifest of the store in dir is damaged or
-// missing. It returns nil if the manifest is intact, if a crash cut it off, or if there is no store.
+// missing. It returns nil if the manifest is intact, if a crash cut it off, or if the store does not exist.
 func Check(fs vfs.FS, dir string) error {
 	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -129,7 +129,7 @@ const (
 	blockSize  = 32 << 10
 	headerSize = 7
 	typeMax    = 4
-	// sector is the minimum unit that a disk writes at once. Sectors that a crash kept from being written read as
+	// sector is the minimum unit that a disk writes atomically. Sectors that a crash kept from being written read as
 	// zeros.
 	sector = 512
 )

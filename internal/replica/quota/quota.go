@@ -86,8 +86,7 @@ type Quota struct {
 	replicas map[topology.PartitionID]*replicaState
 	// urgent restricts a round to partitions that may have reached their limit, because the rest pause is not over.
 	urgent bool
-	// large holds the readable sizes of large partitions; nil if there are none. The map is never modified, only
-	// replaced.
+	// large holds the readable sizes of large partitions; nil if none exist. The map is never modified, only replaced.
 	large atomic.Pointer[map[partitionKey]string]
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Apply is a group's work for the Applier: entries to apply or, with truncate, an index at which its log is to be
+// Apply is a group's work for the Applier: entries to apply or, with truncate, an index at which its log will be
 // truncated.
 type Apply struct {
 	g       *Group
@@ -53,7 +53,7 @@ type Applier struct {
 // NewApplier returns the applier of a node.
 func NewApplier(m StateMachine) *Applier { return &Applier{machine: m} }
 
-// Apply applies all items as one unsynced batch. It then syncs once if a log is to be truncated or if members have
+// Apply applies all items as one unsynced batch. It then syncs once if a log must be truncated or if members have
 // changed. A removed replica is destroyed once its removal is known. Without the sync, the remaining replicas could not
 // learn again that they must not contact it. After an error, the host must stop: the state may contain a part of an
 // entry.

@@ -15,14 +15,14 @@ import (
 //
 //	version u8, at, echo, then messages until the end; none is a heartbeat of the node
 //	  at is the sender's clock, echo the last value it has received of the receiver's: so the receiver knows, by its own clock, after
-//	  which instant the frame was sent. Each process adds a number of its own. Frames of the log writer have 0 for both.
+//	  which instant the frame was sent. Each process adds its own number. Frames of the log writer have 0 for both.
 //	message: group, type u8, flags u8, to, from, term, log term, index, commit, reject hint
 //	  flag 2: context     length, bytes
 //	  flag 4: entries     count, then term, index, type u8, length, data each
 //	  flag 8: snapshot    index, term, members, length, data: where the members are, and no state
 //
 // Index and reject hint of a heartbeat are set by the host; see claim in staleness.go. All numbers are uvarints except
-// those of one byte.
+// single bytes.
 const frameVersion = 1
 
 const (

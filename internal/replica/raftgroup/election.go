@@ -38,7 +38,7 @@ func (h *Host) campaign(g *Group) {
 }
 
 // successor returns the first voter after the leader, in ID order, whose node is up. A voter whose node abstains is
-// chosen only if there is no other.
+// chosen only without an alternative.
 func (g *Group) successor() (next uint64) {
 	h := g.host
 	voters := g.conf.GetVoters()

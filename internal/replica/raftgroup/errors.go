@@ -43,7 +43,7 @@ var (
 	ErrFrame = errors.New("malformed frame")
 )
 
-// LimitError says which limit in Options a request has reached. Nothing was done.
+// LimitError identifies the limit in Options that a request has reached. Nothing was done.
 type LimitError struct {
 	// Bound is the name of the option. Limit is its value.
 	Bound string

@@ -83,7 +83,7 @@ func (g *Group) ID() uint64 { return g.id }
 // Replica returns the ID of the replica on this node.
 func (g *Group) Replica() uint64 { return g.replica }
 
-// Leader returns the leader as far as this replica knows. ok is false if there is none.
+// Leader returns the leader as far as this replica knows. ok is false if none exists.
 func (g *Group) Leader() (m Member, ok bool) {
 	if r := g.route(g.leadShown.Load()); r != nil {
 		return *r, true

@@ -184,7 +184,7 @@ func (h *Host) tick() {
 		h.wakeSome()
 	}
 	// More often than once per election timeout: the library resets its record of active replicas at that interval, and
-	// offers made in step with it would find no active replica, forever.
+	// offers made in step with it would find no active replica indefinitely.
 	if h.abstains && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 		h.offerAll()
 	}

@@ -18,14 +18,14 @@ import (
 //   - The leader holds its lease when it takes the index. It reads the clock after the query has arrived. An earlier
 //     check of the lease would not exclude writes that another leader has acknowledged since. Without a lease, the
 //     leader asks a quorum.
-//   - The leader has applied an entry of its own term. Before that, it does not know which entries are committed.
+//   - The leader has applied an entry from its own term. Before that, it does not know which entries are committed.
 //   - Only reads that had begun when the query was sent use its reply. Later reads wait for the next query.
 //   - A follower never applies an entry that its leader has not applied; see limitCommit. Otherwise, a read at a
 //     follower would show a write that a later read at the leader, under its lease, does not show yet.
 //   - A replica that is not a member gets no reply. Closing a replica fails its reads. The state machine handles
 //     snapshots that are installed during a read.
 //
-// A reply stays valid whichever replica leads afterwards, so a read with a reply waits through elections.
+// A reply stays valid after a leader change, so a read with a reply waits through elections.
 
 // MsgIndexQuery and MsgIndexReply are message types of this package. A follower queries its leader for the commit
 // index; Index is the number of the query. The reply repeats the number and contains the index in Commit. A leader that

@@ -60,11 +60,11 @@ type SnapshotStore interface {
 	// close data.
 	Snapshot(group uint64) (metadata *pb.SnapshotMetadata, data SnapshotData, err error)
 	// Receive stores an incoming snapshot on disk, not in memory, until it is closed. It may be installed, or discarded
-	// if it is no longer needed. The state of the group does not change. Receive reads to io.EOF, which is returned
+	// if it has become obsolete. The state of the group does not change. Receive reads to io.EOF, which is returned
 	// only if every byte is correct. Files that remain when the process ends must be removed at the next start.
 	Receive(group uint64, r io.Reader) (SnapshotData, error)
 	// Install durably replaces the group's state with a snapshot returned by Receive. Nothing is applied to the group
-	// meanwhile. The caller closes data in any case.
+	// in the meantime. The caller closes data in any case.
 	Install(group uint64, metadata *pb.SnapshotMetadata, data SnapshotData) error
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// invariants is the state of a group that checks itself, with the build tag invariants. The numbers are those of the
+// invariants is the state of a group that checks itself, with the build tag invariants. The numbers refer to the
 // package's guarantees.
 type invariants struct {
 	// term, commit, and applied are the last values; none of them may decrease.

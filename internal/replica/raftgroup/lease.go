@@ -18,8 +18,8 @@ type lease struct {
 	epoch atomic.Uint64
 	used  atomic.Bool
 
-	// Loop only: granted is the end of a lease that is not yet published because index is not applied; 0 if there is
-	// none.
+	// Loop only: granted is the end of a lease that is not yet published because index is not applied; 0 if none
+	// exists.
 	granted Instant
 	index   uint64
 }
@@ -31,8 +31,8 @@ func (o *Options) leaseFor() time.Duration {
 	return time.Duration(o.ElectionTicks-2) * o.Tick * 9 / 10
 }
 
-// Lease starts a read under a lease. It returns a token for Leased, or 0 if there is no lease. It must be called before
-// the read: a lease granted between the read and the check of the clock says nothing about the result.
+// Lease starts a read under a lease. It returns a token for Leased, or 0 without a lease. It must be called before the
+// read: a lease granted between the read and the check of the clock says nothing about the result.
 func (g *Group) Lease() (token uint64) {
 	l := &g.lease
 	if !l.used.Load() {
@@ -47,8 +47,8 @@ func (g *Group) Lease() (token uint64) {
 
 // Leased reports whether the result of a read between Lease and the reading of the clock may be served. It is safe
 // because the clock is read last: if the process was paused after the read, its lease has expired. A lease that was
-// extended meanwhile is valid, because within an epoch there was no other leader. A lease that was revoked and granted
-// again is not valid.
+// extended in the meantime is valid, because within an epoch there was no other leader. A lease that was revoked and
+// granted again is not valid.
 func (g *Group) Leased(token uint64, now Instant) bool {
 	return token != 0 && int64(now) < g.lease.until.Load() && g.lease.epoch.Load() == token
 }
@@ -64,7 +64,7 @@ func (l *lease) publish(applied uint64) {
 	}
 }
 
-// left returns the remaining lease time, which is not positive if there is no lease.
+// left returns the remaining lease time, which is not positive without a lease.
 func (l *lease) left(now Instant) time.Duration { return time.Duration(l.until.Load() - int64(now)) }
 
 // revoke ends the lease. It must be called before anything that could let another replica lead.

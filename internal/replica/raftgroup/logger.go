@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// quietLogger forwards only panics. A panic in the library means that its state is inconsistent.
+// quietLogger passes on only panics. A panic in the library means that its state is inconsistent.
 type quietLogger struct{}
 
 func (quietLogger) Debug(...any)                   {}

@@ -30,7 +30,7 @@ type Options struct {
 	EntryBytes int
 	// ProposalBytes bounds one proposal; 16 MiB if 0.
 	ProposalBytes int
-	// UnappliedEntries bounds the entries in a leader's log that are not yet applied; 4 if 0. Meanwhile, further
+	// UnappliedEntries bounds the entries in a leader's log that are not yet applied; 4 if 0. In the meantime, further
 	// proposals are collected for the next entry.
 	UnappliedEntries int
 	// UnappliedNode is the number of such entries, over all groups, from which proposals of all groups are collected
@@ -55,8 +55,8 @@ type Options struct {
 	TruncateEntries uint64
 	TruncateBytes   int64
 	TruncateKeep    uint64
-	// SnapshotsAtOnce bounds the snapshots that are sent concurrently, and those that are installed concurrently; 2 if
-	// 0.
+	// SnapshotsAtOnce bounds the snapshots that are sent concurrently, and the snapshots that are installed
+	// concurrently; 2 if 0.
 	SnapshotsAtOnce int
 	// SnapshotsHeld bounds the snapshots that are arriving, or have arrived and are not yet installed; 8 if 0.
 	SnapshotsHeld int
@@ -109,8 +109,8 @@ func setDefault[T comparable](p *T, value T) {
 // Events are callbacks for logging, counting, and reacting. Each may be nil. They are called from within the steps and
 // must not block.
 type Events struct {
-	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 if there is no leader, and its
-	// Node is zero while the node is unknown.
+	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 without a leader, and its Node is
+	// zero while the node is unknown.
 	LeaderChanged func(group uint64, leader Member, term uint64)
 	// MembersChanged is called when a membership change was applied.
 	MembersChanged func(group, index uint64)

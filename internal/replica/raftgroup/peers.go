@@ -24,7 +24,7 @@ type peer struct {
 	queries       indexQueries
 }
 
-// begin starts the peer's frame if there is none. at is the salted clock.
+// begin starts the peer's frame if none exists. at is the salted clock.
 func (p *peer) begin(at Instant) {
 	if len(p.frame) == 0 {
 		p.frame = NewFrame(p.frame, at, p.heard)

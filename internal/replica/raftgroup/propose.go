@@ -21,7 +21,7 @@ type Proposal struct {
 	waiter Waiter
 }
 
-// NewProposal admits a command, whose bytes must not be modified afterwards. With a term, the command enters the log in
+// NewProposal admits a command, whose bytes must not be modified afterward. With a term, the command enters the log in
 // that term or not at all (RG5); see Evaluating. Each success leads to one call of waiter.
 func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, error) {
 	o := &g.host.opts
@@ -134,8 +134,8 @@ const (
 	Gone
 )
 
-// ChangeMembers proposes a membership change. Several changes at once use a joint configuration, which the group leaves
-// automatically. waiter is called when the change is applied here. It must be called on the loop.
+// ChangeMembers proposes a membership change. Several simultaneous changes use a joint configuration, which the group
+// leaves automatically. waiter is called when the change is applied here. It must be called on the loop.
 func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	g := h.groups[id]
 	switch {

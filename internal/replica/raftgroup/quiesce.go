@@ -9,9 +9,9 @@ import (
 )
 
 // A group becomes quiescent when its leader had nothing to do for two election timeouts and all members have all
-// entries. It is then not ticked and costs nothing. Heartbeats of nodes replace those of groups: when a node becomes
-// silent, the groups that it led wake. A quiescent leader has no lease after the last one has ended; the first read
-// wakes the group.
+// entries. It is then not ticked and costs nothing. Heartbeats of nodes replace the heartbeats of groups: when a node
+// becomes silent, the groups that it led wake. A quiescent leader has no lease after the last one has ended; the first
+// read wakes the group.
 
 // awake records activity in a group.
 func (h *Host) awake(g *Group) {

@@ -17,7 +17,7 @@ type rawNode struct {
 	touched bool
 }
 
-// ready returns the pending work. ok is false if there is none.
+// ready returns the pending work. ok is false if none exists.
 func (l *rawNode) ready() (rd raft.Ready, ok bool) {
 	if !l.touched {
 		return raft.Ready{}, false

@@ -36,7 +36,7 @@ func (r *Read) end(o Outcome) {
 }
 
 // reads holds the waiting reads of a replica. One round, or one query to the leader, is in progress at a time. Reads
-// that arrive meanwhile wait for the next one.
+// that arrive in the meantime wait for the next one.
 type reads struct {
 	g     *Group
 	queue []Read
@@ -80,7 +80,7 @@ func (r *reads) enter(read Read) {
 }
 
 // start starts a round: a quorum must confirm that it still follows this leader. Before the leader has applied an entry
-// of its own term, it does not know which entries are committed. This applies to a single voter, too.
+// from its own term, it does not know which entries are committed. This applies to a single voter, too.
 func (r *reads) start() {
 	g, h := r.g, r.g.host
 	if r.round != 0 || len(r.queue)+len(r.newQueries) == 0 && !r.renew || g.appliedTerm != g.term {

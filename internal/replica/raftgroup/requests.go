@@ -52,7 +52,7 @@ func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	return nil
 }
 
-// Read calls read under the lease or, if there is none, after a read index. The last call of read sees everything that
+// Read calls read under the lease or, if none exists, after a read index. The last call of read sees everything that
 // had succeeded when Read was called. It works only at the leader.
 func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 	if lease := g.Lease(); lease != 0 {
@@ -84,7 +84,7 @@ type chanWaiter chan Outcome
 // Done is called on the loop.
 func (c chanWaiter) Done(o Outcome) { c <- o }
 
-// Receive processes a frame from a peer. The transport calls it and does not use the frame afterwards.
+// Receive processes a frame from a peer. The transport calls it and does not use the frame afterward.
 func (r *Runner) Receive(from NodeID, frame []byte) error {
 	f, err := DecodeFrame(from, frame)
 	if err != nil {

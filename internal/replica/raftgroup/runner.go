@@ -76,7 +76,7 @@ func (r *Runner) goRun(f func()) {
 }
 
 // Close ends leases, fails waiting requests, and stops the goroutines. Only after it has returned may other nodes be
-// told that this node has departed; see Host.NodeDeparted.
+// notified that this node has departed; see Host.NodeDeparted.
 func (r *Runner) Close() error {
 	r.halt()
 	r.done.Wait()

@@ -82,7 +82,7 @@ func (x *snapshots) ship(m *pb.Message) {
 const headMax = 1 << 20
 
 // Capture captures the current state of the group and returns head and data for Transport.SendSnapshot. The library has
-// requested some snapshot; index, term, and members are replaced with those of the captured state. The caller must
+// requested some snapshot; index, term, and members are replaced with the values of the captured state. The caller must
 // close data.
 func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err error) {
 	meta, data, err := store.Snapshot(s.g.id)

@@ -13,8 +13,8 @@ import (
 // is determined as follows:
 //
 //   - Every frame of a loop contains the sender's clock and the last received value of the receiver's clock. The
-//     contents of a frame were therefore sent after a known instant of the receiver's own clock, whatever the network
-//     delay.
+//     contents of a frame were therefore sent after a known instant of the receiver's own clock, regardless of the
+//     network delay.
 //   - A leader was the only leader as of an instant if a quorum of voters answered heartbeats of its term in frames
 //     sent after that instant. Everything acknowledged before it is at or below the leader's commit index.
 //   - A heartbeat to a replica contains a claim: everything acknowledged up to a given number of microseconds ago is at
@@ -22,8 +22,8 @@ import (
 //
 // A replica that has applied the index is fresh as of that instant. A replica that was removed, is cut off, or lags
 // receives no claims, or does not reach their indexes, and becomes stale. So does a replica of a quiescent group:
-// heartbeats of nodes replace those of groups, but do not say which node leads which group. The read is then sent to
-// the leader and wakes the group.
+// heartbeats of nodes replace the heartbeats of groups, but do not say which node leads which group. The read is then
+// sent to the leader and wakes the group.
 
 // Fresh reports whether everything that had succeeded max before now is applied here. It must be called before the
 // read; time that passes in between adds to the age. Leaders and learners may be fresh, too.
@@ -33,7 +33,7 @@ func (g *Group) Fresh(now Instant, max time.Duration) bool {
 }
 
 // FreshAt returns the instant as of which this replica has applied everything that had succeeded, or 0 if it is
-// unknown. A caller that calls it before a read, and reads the clock afterwards, knows the age of the result.
+// unknown. A caller that calls it before a read, and reads the clock afterward, knows the age of the result.
 func (g *Group) FreshAt() Instant { return Instant(g.freshAt.Load()) }
 
 // freshness is the loop's knowledge of the age of the replica's state.
@@ -111,9 +111,9 @@ func (f *freshness) quorum(voters []uint64) Instant {
 	return at[(len(at)-1)/2]
 }
 
-// claimIn adds a claim to a heartbeat: the index in Index, and the age in RejectHint, in microseconds plus one; 0 is no
-// claim. It does so only in a tick, because only then is now read from the boot clock. Between ticks, now may lag, and
-// the age would be too small.
+// claimIn adds a claim to a heartbeat: the index in Index, and the age in RejectHint, in microseconds plus one; 0 means
+// no claim. It does so only in a tick, because only then is now read from the boot clock. Between ticks, now may lag,
+// and the age would be too small.
 func (f *freshness) claimIn(m *pb.Message) {
 	g, h := f.g, f.g.host
 	if !h.ticking {

@@ -23,7 +23,7 @@ type Status struct {
 	Quiet                        bool
 	// Members holds the members as of Applied.
 	Members *pb.ConfState
-	// LeaseLeft is the remaining lease time as of the last Step, in nanoseconds; 0 if there is no lease.
+	// LeaseLeft is the remaining lease time as of the last Step, in nanoseconds; 0 without a lease.
 	LeaseLeft int64
 	// Waiting counts uncompleted proposals. Reads counts reads that wait for an index.
 	Waiting, Reads int64

@@ -11,7 +11,7 @@ import (
 )
 
 // transferLag is the maximum number of entries that a replica may lack to be offered the leadership. It receives them
-// first, and clients wait meanwhile.
+// first, and clients wait in the meantime.
 const transferLag = 1000
 
 // transferOffer is an offer of the leadership to another replica. While it is open, the library accepts no proposals.
@@ -27,7 +27,8 @@ type transferOffer struct {
 }
 
 // offerTicks is how long an offer stays open, and the delay before the next one. roundTimeouts is the delay, in
-// election timeouts, after all eligible voters were asked. After that, voters that declined are asked again.
+// election timeouts, after an offer to every eligible voter. After that, the offer is made again to voters that
+// declined.
 const (
 	offerTicks    = 4
 	roundTimeouts = 2
@@ -35,7 +36,7 @@ const (
 
 // Transfer asks another voter to lead. It returns ErrNotReady unless that voter is caught up and active and no
 // membership change is in progress. The lease ends before the request is sent, because the resulting vote ignores
-// leases. There is no further lease in this term, because the request may be delayed for a long time.
+// leases. No further lease is granted in this term, because the request may be delayed for a long time.
 func (h *Host) Transfer(id, to uint64) error {
 	g := h.groups[id]
 	if g == nil || !g.leading {
@@ -56,9 +57,9 @@ func (h *Host) Transfer(id, to uint64) error {
 // mayOffer reports whether the leadership may be offered. It must not be offered during a membership change. The
 // library proposes to leave a joint configuration only when an entry is applied, and drops this proposal while an offer
 // is open. If the offer failed, the group would remain in the joint configuration, and no member could be changed until
-// the next write. A leader that has applied no entry of its own term may still find such a change in entries to apply.
-// The replica must also lead in the library, where it may have stepped down since the last processReady. A follower
-// would forward the offer to its leader, which would treat it as its own.
+// the next write. A leader that has applied no entry from its own term may still find such a change in entries to
+// apply. The replica must also lead in the library, where it may have stepped down since the last processReady. A
+// follower would forward the offer to its leader, which would treat it as its own.
 func (g *Group) mayOffer() bool {
 	return g.appliedTerm == g.term && !g.pending.changing && len(g.conf.GetVotersOutgoing()) == 0 && g.raft.leads()
 }
@@ -112,7 +113,7 @@ func (h *Host) offerAll() (left int) {
 }
 
 // offerNext offers the leadership of a group to the most caught-up voter that has not declined it, unless an offer is
-// open or was just withdrawn. Voters on nodes that abstain come last, and are asked only if this node stops.
+// open or was just withdrawn. Voters on nodes that abstain come last, and get an offer only if this node stops.
 func (h *Host) offerNext(g *Group) {
 	if g.offer.to != 0 || h.ticks < g.offer.rest || !g.mayOffer() {
 		return

@@ -166,7 +166,7 @@ func (t *logTail) truncate(index uint64) {
 	}
 	term, err := g.log.Term(index)
 	if err != nil {
-		return // the log was reset meanwhile
+		return // the log was reset in the meantime
 	}
 	t.cutting = true
 	h.work.Appends = append(h.work.Appends, Append{g: g, truncate: index, term: term})

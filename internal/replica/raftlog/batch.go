@@ -197,7 +197,7 @@ func (b *Batch) Destroy(group uint64) error {
 	return nil
 }
 
-// groupEnd returns the first key after those of a group.
+// groupEnd returns the first key after the keys of a group.
 func groupEnd(group uint64) []byte {
 	return recordKey(group, kindInstall+1)
 }

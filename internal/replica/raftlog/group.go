@@ -30,7 +30,7 @@ type Group struct {
 	// cut and cutTerm are the index and term of the last removed entry. Invariant: cut <= last.
 	cut, cutTerm uint64
 	last         uint64
-	// installing is the index of a snapshot that is being installed, or was when the process ended; 0 if there is none.
+	// installing is the index of a snapshot that is being installed, or was when the process ended; 0 if none exists.
 	installing uint64
 	// cache holds the entries from cacheFirst to last. cacheFirst is last+1 if the cache is empty.
 	cache      []*pb.Entry

@@ -26,7 +26,7 @@ const BlockCacheBytes = 8 << 20
 
 // Options configure a Store. The zero value is ready for use.
 type Options struct {
-	// FS is the file system. Nil means that of the operating system.
+	// FS is the file system. Nil means the operating system's.
 	FS vfs.FS
 	// GroupCacheBytes bounds the newest entries of one group that are kept in memory; 1 MiB if 0.
 	GroupCacheBytes int64
@@ -383,7 +383,7 @@ func (s *Store) Metrics() Metrics {
 	return Metrics{Commits: s.commits.Load(), Syncs: s.syncs.Load(), CachedBytes: s.cached.Load()}
 }
 
-// logger forwards only fatal messages. Pebble calls Fatalf if its log cannot be written, and Fatalf must not return.
+// logger passes on only fatal messages. Pebble calls Fatalf if its log cannot be written, and Fatalf must not return.
 type logger struct{ s *Store }
 
 func (logger) Infof(string, ...any)                {}

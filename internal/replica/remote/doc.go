@@ -9,9 +9,9 @@
 // Guarantees:
 //
 //   - (RM1) An error arrives as the same value: the same types and sentinels of packages partition and dberr.
-//   - (RM2) An error that says that nothing was done is never returned for a request that may have been executed. A
-//     lost connection and a deadline cause partition.ErrUncertain. Only transport.ErrUnreachable and transport.ErrBusy
-//     mean that the request did not arrive.
+//   - (RM2) An error meaning that nothing was done is never returned for a request that may have been executed. A lost
+//     connection and a deadline cause partition.ErrUncertain. Only transport.ErrUnreachable and transport.ErrBusy mean
+//     that the request did not arrive.
 //   - (RM3) Read returns nil only after the other node has confirmed all rows that were passed on.
 //   - (RM4) A page has at most PageBytes and one row more, and only a few pages are in flight.
 //   - (RM5) Nothing of a request is kept after the call returns, and a completion is called once.

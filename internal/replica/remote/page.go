@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// PageBytes is the size at which a page of rows is sent. A larger row is sent as a page of its own.
+// PageBytes is the size at which a page of rows is sent. A larger row is sent as a separate page.
 const PageBytes = 64 << 10
 
 // A page consists of version and flags, as in every response, followed by items. An item is a partition (token, key,

@@ -13,7 +13,7 @@ import (
 )
 
 // If a node cannot be reached directly, a request can be relayed through one other node. The request is sent to that
-// node as kindRelay, with the destination node and the request. That node forwards it as kindRelayed, with the
+// node as kindRelay, with the destination node and the request. That node passes it as kindRelayed, with the
 // originating node and the request. The response is returned unchanged. A relayed request counts toward the limits of
 // both connections and ends at the deadline that is sent along.
 
@@ -38,7 +38,7 @@ func (r *Replica) appendRelayHead(dst []byte) []byte {
 	return append(appendHead(dst, kindRelay, r.id, nil), r.node[:]...)
 }
 
-// relay forwards a request and returns its response.
+// relay passes on a request and returns its response.
 func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id topology.PartitionID, to Responder) {
 	node := r.node()
 	if r.Err() != nil || s.transport == nil {
@@ -69,7 +69,7 @@ func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id 
 	s.failRelay(to, id, err)
 }
 
-// relays reports whether requests of a kind are to be forwarded or have been.
+// relays reports whether requests of a kind are forwarded.
 func relays(kind byte) bool { return kind == kindRelay || kind == kindRelayed }
 
 // failRelay returns the error of a forwarded request. If the node could not be reached from here either, nothing was

@@ -17,8 +17,8 @@ import (
 //
 // Invariant: a packed list contains all entries of its list that were committed when the clock had the value of its
 // stamp. A writer of an entry advances the clock after the commit, and stamps the list with it before the write is
-// acknowledged. A packed list whose stamp is at least that of the list therefore contains all acknowledged entries. An
-// entry that was removed since leads to a row that does not have its vector.
+// acknowledged. A packed list whose stamp is at least the stamp of the list therefore contains all acknowledged
+// entries. An entry that was removed since leads to a row that does not have its vector.
 type annCache struct {
 	clock atomic.Uint64
 	// arrived is the stamp of all lists. Each element of stamps is shared by some lists.

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// The number of candidates that are held at once: candidatesFirst plus the number of requested rows at first, and
+// The number of candidates that are held at a time: candidatesFirst plus the number of requested rows at first, and
 // candidatesGrowth times as many whenever they did not suffice, up to candidatesMax.
 const (
 	candidatesFirst  = 54

@@ -43,7 +43,7 @@ type Batch struct {
 	annSlots []int
 	// entry is the key of an index entry, rebuilt for each entry.
 	entry []byte
-	// touched holds the live rows and deletions that the tombstone cache must be told of.
+	// touched holds the live rows and deletions for the tombstone cache.
 	touched []touch
 	// hot holds the keys whose operands must be merged after the commit.
 	hot   []hot
@@ -229,7 +229,7 @@ func (b *Batch) PutMeta(m *keys.Meta) {
 	_ = b.b.Set(key, b.arena, nil)
 }
 
-// PutDedupe stores a dedupe record beside its partition. Its age, for sweeps, is computed from the leader's timestamp
+// PutDedupe stores a dedupe record next to its partition. Its age, for sweeps, is computed from the leader's timestamp
 // of the last mutation in the batch.
 func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID, value []byte) {
 	b.arena = keys.AppendDedupe(b.arena[:0], table, tok, pk, id)
@@ -262,7 +262,7 @@ func (b *Batch) CommitLogged() error {
 }
 
 // Admit returns the error with which Mutate or Commit would reject a mutation, with or without timestamps. With
-// crowded, it rejects mutations that take space, whatever the local free space, with ErrDisksFull.
+// crowded, it rejects mutations that take space, regardless of the local free space, with ErrDisksFull.
 func (s *Writer) Admit(m *command.Mutation, crowded bool) error {
 	grows := false
 	if len(m.Key) > keys.MaxLen {

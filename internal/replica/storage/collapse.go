@@ -152,7 +152,7 @@ func (s *Writer) replace(key []byte) (size int, err error) {
 	return size, errors.Join(s.db.Set(key, value, pebble.NoSync), closer.Close())
 }
 
-// mergedSize returns the size of a key's value, or -1 if there is none.
+// mergedSize returns the size of a key's value, or -1 if none exists.
 func (s *Writer) mergedSize(key []byte) (int, error) {
 	value, closer, err := s.db.Get(key)
 	if err != nil {

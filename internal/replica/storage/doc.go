@@ -21,8 +21,8 @@
 //     on Pebble's compactions, or on caches.
 //   - (ST4) Bytes with a wrong checksum are never served: the read fails with the name of the file, and the store stops
 //     serving.
-//   - (ST5) A snapshot is installed completely or not at all, whatever fails, and does not affect data owned by another
-//     replica.
+//   - (ST5) A snapshot is installed completely or not at all, even if an error occurs, and does not affect data owned
+//     by another replica.
 //
 // The data removed by a sweep also depends on the installed table, in ways that are not visible to readers (see
 // Batch.Sweep). The package knows nothing of CQL text, types, or the network.
@@ -32,7 +32,7 @@
 //
 //	Directory   identity and feature level                        Reader      rows
 //	Tables      what is known about tables                        Writer      batches of commands, including sweeps
-//	Records     system keys, metas, ids of commands               Sweeper     finds data that is no longer visible
+//	Records     system keys, metas, ids of commands               Sweeper     finds invisible data
 //	Statistics  counters, sizes, hashes                           Snapshots   whole partitions, out and in
 //
 // The internal parts are disk (free space, rejected writes) and runFinder (runs of dead rows). Start reading at Open,

@@ -19,10 +19,10 @@ import (
 )
 
 // The batch that writes a deletion, or data that expires, also writes a note for the second at which it becomes due for
-// a sweep, without reading. The sweeper thus reads due notes in order of time, and not the live rows in between. Notes
-// are local to a node: the leader sweeps through the log, and all other replicas remove their notes once they see the
-// result. Data without a note, because a snapshot brought it or because a column was dropped, is found by the rounds of
-// RunSweeper.
+// a sweep, without reading. The sweeper thus reads due notes in order of time instead of the live rows in between.
+// Notes are local to a node: the leader sweeps through the log, and all other replicas remove their notes once they see
+// the result. Data without a note, because a snapshot brought it or because a column was dropped, is found by the
+// rounds of RunSweeper.
 
 const (
 	// dueSeconds and dedupeDueSeconds are rounding intervals, so that several writes of one key leave one note.
@@ -30,9 +30,9 @@ const (
 	dedupeDueSeconds = 64
 	// duePause is the interval between the starts of two due sweeps.
 	duePause = 10 * time.Second
-	// dueSlices is the approximate number of sweeps of SweeperOptions.SliceKeys keys in progress at once.
+	// dueSlices is the approximate number of sweeps of SweeperOptions.SliceKeys keys in progress at the same time.
 	dueSlices = 8
-	// hiddenMax bounds the rows hidden by a deletion that are swept at once.
+	// hiddenMax bounds the rows hidden by a deletion that are swept at a time.
 	hiddenMax = 1000
 )
 
@@ -191,7 +191,7 @@ func (d *dueSweep) run(ctx context.Context) error {
 	return nil
 }
 
-// propose proposes sweeps of some keys, all at once. One after the other, each would wait for the log separately, and a
+// propose proposes sweeps of some keys concurrently. One after the other, each would wait for the log separately, and a
 // busy node would fall behind. It returns when all are applied.
 func (d *dueSweep) propose(ctx context.Context, list map[int][][]byte) error {
 	var wg sync.WaitGroup

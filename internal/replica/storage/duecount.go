@@ -16,7 +16,7 @@ type PendingGarbage struct {
 	// Count is the number of noted keys. If Partial, counting stopped there.
 	Count   uint64
 	Partial bool
-	// Oldest is the second since which the oldest of them has been dead, or 0 if there is none.
+	// Oldest is the second since which the oldest of them has been dead, or 0 if none exists.
 	Oldest int64
 }
 

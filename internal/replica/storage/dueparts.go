@@ -50,7 +50,7 @@ func (d *dueSweep) deferParts(sl *dueSlice) {
 	}
 }
 
-// sweepParts sweeps the dedupe records of parts, except those of batches in the batch log, whose notes stay.
+// sweepParts sweeps the dedupe records of parts, except records of batches in the batch log, whose notes stay.
 func sweepParts(ctx context.Context, o *SweeperOptions, all []dueParts) error {
 	if len(all) == 0 {
 		return nil

@@ -37,7 +37,7 @@ type engine struct {
 	sweptAt atomic.Int64
 	// backgroundFailed is true from a failed flush or compaction until one succeeds.
 	backgroundFailed atomic.Bool
-	// failed is set once, when damage is found. Nothing is served afterwards (ST4).
+	// failed is set once, when damage is found. Nothing is served afterward (ST4).
 	failed atomic.Pointer[error]
 	// closing is closed to stop the background goroutines.
 	closing chan struct{}
@@ -105,7 +105,7 @@ func (s *engine) check(err error) error {
 	return err
 }
 
-// getCopy returns a copy of a value, or nil if there is none.
+// getCopy returns a copy of a value, or nil if none exists.
 func (s *engine) getCopy(key []byte) ([]byte, error) {
 	if err := s.Err(); err != nil {
 		return nil, err

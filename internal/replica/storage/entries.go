@@ -18,8 +18,8 @@ import (
 
 // Index entries are hints that are local to a node: a lookup checks the rows to which they lead, and they are not part
 // of any hash. An entry need not be removed when its row changes, its partition is truncated, or its replica leaves.
-// One scan of an index removes all stale entries, whatever the number of partitions, without using a log. An entry is
-// never needed again once its row does not have its value: a write that restores the value also writes the entry.
+// One scan of an index removes all stale entries, regardless of the number of partitions, without using a log. An entry
+// is never needed again once its row does not have its value: a write that restores the value also writes the entry.
 
 const (
 	// entryChunk is the number of entries that are checked again and removed while writers wait.

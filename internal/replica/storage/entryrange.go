@@ -111,7 +111,7 @@ func (r *entryRange) bound() {
 	}
 }
 
-// firstPlaces returns the entries of the value that is read first, or nil if there is none.
+// firstPlaces returns the entries of the value that is read first, or nil if none exists.
 func (r *entryRange) firstPlaces() (*pebble.Iterator, error) {
 	l := r.rd.r.Index
 	if l.First == nil {

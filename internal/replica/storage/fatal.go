@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ErrBroken means that the disk rejected a required write. Nothing is written any more. The state on disk is unknown
+// ErrBroken means that the disk rejected a required write. Nothing is written any longer. The state on disk is unknown
 // until the next Open.
 var ErrBroken = errors.New("the store cannot go on")
 

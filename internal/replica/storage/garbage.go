@@ -22,13 +22,13 @@ import (
 type SweeperOptions struct {
 	// Now returns the time in seconds since the epoch.
 	Now func() int64
-	// Spans returns the parts of tables to examine in a round: those that this node leads.
+	// Spans returns the parts of tables to examine in a round, which this node leads.
 	Spans func() []keys.Span
-	// Propose executes a sweep, through the log of the partition, or with ApplySweep if there is none.
+	// Propose executes a sweep, through the log of the partition, or with ApplySweep if none exists.
 	Propose func(ctx context.Context, sw command.Sweep) error
 	// KeysPerSecond bounds the rate at which keys are examined; 20,000 by default.
 	KeysPerSecond int
-	// SliceKeys is the number of keys examined at once, and thus the maximum number of keys of a sweep; 1,000 by
+	// SliceKeys is the number of keys examined at a time, and thus the maximum number of keys of a sweep; 1,000 by
 	// default.
 	SliceKeys int
 	// Pause is the time between two rounds; 5 minutes by default.
@@ -40,8 +40,8 @@ type SweeperOptions struct {
 	// DedupeSeconds is the retention time of dedupe records; command.DedupeSeconds by default.
 	DedupeSeconds int64
 	// Recorded returns a function that reports whether an atomic batch is in the batch log, as of some time after the
-	// call. Dedupe records of the parts of such batches are kept. If Recorded returns an error, those of all batches
-	// are kept. Nil means that there are no batches.
+	// call. Dedupe records of the parts of such batches are kept. If Recorded returns an error, the records of all
+	// batches are kept. Nil means no batches.
 	Recorded func(ctx context.Context) (Recorded, error)
 	// Overloaded reports whether this machine is overloaded: keys are then examined at a tenth of the rate. Nil means
 	// never.
@@ -75,7 +75,7 @@ func (o SweeperOptions) withDefaults() SweeperOptions {
 // Recorded reports whether an atomic batch is in the batch log.
 type Recorded func(batch [16]byte) bool
 
-// Sweeper finds data that is no longer visible and removes it.
+// Sweeper finds invisible data and removes it.
 type Sweeper struct {
 	*engine
 	*rows
@@ -111,7 +111,7 @@ func (o *SweeperOptions) report(ctx context.Context, err error) {
 // spreadPause is the minimum interval between two checks for partitions with too many deleted ranges.
 const spreadPause = 20 * time.Millisecond
 
-// spreadRanges proposes sweeps of partitions with too many deleted ranges, as they are reported.
+// spreadRanges proposes sweeps of partitions with too many deleted ranges when they are reported.
 func (s *Sweeper) spreadRanges(ctx context.Context, o *SweeperOptions) {
 	for {
 		select {
@@ -341,7 +341,7 @@ func (f *garbageFinder) row(w *sweep, key []byte, p *keys.Parts, value []byte) e
 	return err
 }
 
-// deletions records deletions if one of them is old and hides nothing any more, or if there are too many ranges.
+// deletions records deletions if one of them is old and hides nothing any longer, or if there are too many ranges.
 func (f *garbageFinder) deletions(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	w.merger.Reset()
 	if err := w.merger.Add(value); err != nil {

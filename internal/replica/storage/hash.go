@@ -18,9 +18,9 @@ import (
 var hashTable = crc64.MakeTable(crc64.ECMA)
 
 // HashSpan hashes one state of a span of a table: keys and merged values of deletions, static rows, rows, and dedupe
-// records. Two replicas that have applied the same log and have the same table installed have the same hash, whatever
-// was flushed, compacted, merged, or installed. The hash excludes index entries, and cells of dropped columns, which
-// sweeps may have removed on only one of the replicas.
+// records. Two replicas that have applied the same log and have the same table installed have the same hash, regardless
+// of flushes, compactions, merges, and installations. The hash excludes index entries, and cells of dropped columns,
+// which sweeps may have removed on only some replicas.
 func (s *Statistics) HashSpan(span keys.Span) (uint64, error) {
 	if err := s.Err(); err != nil {
 		return 0, err

@@ -71,7 +71,7 @@ func (w *sweep) holdsPlace(index *Index, e *keys.Entry) (bool, error) {
 	return exists && index.Holds(&w.row, place), err
 }
 
-// HintAt returns the timestamp of a hint. ok is false if there is none.
+// HintAt returns the timestamp of a hint. ok is false if none exists.
 func (s *Statistics) HintAt(key []byte) (stamp int64, ok bool, err error) {
 	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

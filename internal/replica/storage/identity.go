@@ -40,7 +40,7 @@ type Identity struct {
 	rest []string // lines added by a later build
 }
 
-// The identity is a small text file beside Pebble's files. It gets its final name only when the store is complete, so
+// The identity is a small text file next to Pebble's files. It gets its final name only when the store is complete, so
 // an interrupted creation can be distinguished from a store that lost its files.
 const (
 	identityFile = "ilion.id"
@@ -72,7 +72,7 @@ func cutSum(text string) (lines string, found, whole bool) {
 	return text[:at], true, text[at:] == sumLine(text[:at])
 }
 
-// formatOf returns the format stated in an identity, or 0 if there is none.
+// formatOf returns the format stated in an identity, or 0 if none exists.
 func formatOf(text string) (format int) {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, "format "); ok {
@@ -85,7 +85,7 @@ func formatOf(text string) (format int) {
 func parseIdentity(text string) (Identity, error) {
 	bad := errors.New("the identity file is damaged: " + identityFile)
 	text, found, whole := cutSum(text)
-	if format := formatOf(text); format > FormatVersion { // whatever the checksum of a newer format
+	if format := formatOf(text); format > FormatVersion { // a newer format may have another checksum
 		return Identity{Format: format}, newerDirectory("format", format, FormatVersion, FormatVersion)
 	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -196,7 +196,7 @@ func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 	return Identity{}, false, nil
 }
 
-// ReadIdentity returns the identity of a directory without opening the store, or nil if there is none yet.
+// ReadIdentity returns the identity of a directory without opening the store, or nil if none exists yet.
 func ReadIdentity(fs vfs.FS, dir string) (*Identity, error) {
 	if info, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, nil // Open returns the error for a file

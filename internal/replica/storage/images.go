@@ -142,8 +142,8 @@ func (x *images) split() (statics [][]byte, err error) {
 	return statics, err
 }
 
-// pass passes on the image of one row. covered is the timestamp of the stored deletion that covers it, own that of the
-// mutation's own deletion.
+// pass passes on the image of one row. covered is the timestamp of the stored deletion that covers it, own the
+// timestamp of the mutation's own deletion.
 func (x *images) pass(key, clustering []byte, covered, own int64, operands [][]byte, visit func(i *Image) error) error {
 	x.image.Clustering, x.image.Entry = clustering, 0
 	value, err := x.get(key)

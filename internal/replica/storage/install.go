@@ -25,17 +25,18 @@ const ingestedBytes = 64 << 20
 // CaptureSnapshot. change, if not nil, is called once, after everything was read and verified, and may change the meta,
 // except partition and span; its error is returned. own is the previous span of the replica, which is removed as well.
 // An own of table 0 is empty, and own is ignored for keys.MetaPartition. absorbed contains partitions that own also
-// covers because their spans are now part of the snapshot's; the caller must remove their metas afterwards. r is read
-// up to the end of the snapshot and no further.
+// covers because their spans are now part of the snapshot's; the caller must remove their metas afterward. r is read up
+// to the end of the snapshot and no further.
 //
 // When InstallSnapshot returns nil, the new state is durable, with everything applied before. Otherwise, and after a
 // crash at any time, the store has either the complete old state or the complete new state. Index entries of the old
 // state may remain; they are hints. A crash that the new state survives may lose data that was applied to other
-// partitions meanwhile, as if it had been applied later. The partition must not be read or written meanwhile.
+// partitions in the meantime, as if it had been applied later. The partition must not be read or written in the
+// meantime.
 //
 // Everything is removed and ingested in one version edit of Pebble: the hull of own and the snapshot's span by an
 // excise, if they are adjacent. Pebble excises one span at a time, so if they are not adjacent, own is removed by a
-// range deletion in one of the sstables.
+// range deletion in an sstable.
 func (s *Snapshots) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader,
 	change func(*keys.Meta) error, absorbed ...uint64) error {
 	if err := s.writable(true); err != nil {
@@ -171,7 +172,7 @@ func (in *install) record(key, value []byte) error {
 	return in.write(key, value)
 }
 
-// write adds a key to the sstables. Each sstable contains keys of one ID, so that none spans unrelated keys.
+// write adds a key to the sstables. Each sstable contains keys of one ID and therefore spans no unrelated keys.
 func (in *install) write(key, value []byte) error {
 	if id := keys.ID(key); in.sst == nil || in.sstID != id || in.sstBytes >= ingestedBytes {
 		if err := in.begin(id); err != nil {
@@ -216,7 +217,7 @@ func (s *Snapshots) tableOptions() sstable.WriterOptions {
 	return o
 }
 
-// isTable reports whether an ID belongs to a table, and not to an index or a system key.
+// isTable reports whether an ID belongs to a table rather than an index or a system key.
 func isTable(id uint32) bool {
 	return id&^(keys.WideRing|keys.WholeKey) >= keys.FirstTable && id&keys.IndexSpace == 0
 }

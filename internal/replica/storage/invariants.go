@@ -14,7 +14,7 @@ import (
 
 // invariants is the state of a read that checks itself, with the build tag invariants.
 type invariants struct {
-	// prefix is that of the last announced partition, clustering the last row of it.
+	// prefix belongs to the last announced partition, clustering the last row of it.
 	prefix, clustering []byte
 	rows               int
 }

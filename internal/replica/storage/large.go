@@ -87,7 +87,7 @@ func (l *largeRows) enter(ctx context.Context, prefix []byte) (size int64, err e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-w.ready: // granted meanwhile
+	case <-w.ready: // granted in the meantime
 		l.used -= size
 	default:
 		for i := range l.waiters {

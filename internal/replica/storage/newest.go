@@ -15,8 +15,8 @@ import (
 )
 
 // Newest returns the highest timestamp, in microseconds, of the rows and the header that a mutation writes to, and of
-// the deletions that cover these rows. Data written with a higher timestamp is visible. It returns row.NotDeleted if
-// there is no such data.
+// the deletions that cover these rows. Data written with a higher timestamp is visible. It returns row.NotDeleted
+// without such data.
 func (s *Reader) Newest(m *command.Mutation) (int64, error) {
 	n := newest{s: s, at: row.NotDeleted, prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer n.close()

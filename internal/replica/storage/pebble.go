@@ -59,7 +59,7 @@ const (
 	fileBytesMax = 32 << 20 // of a file in level 0
 )
 
-// rowsAreNoVersions stores the values of a partition's rows beside their keys. By default, Pebble treats keys with the
+// rowsAreNoVersions stores the values of a partition's rows next to their keys. By default, Pebble treats keys with the
 // same Split prefix as versions of one key and moves all values except the first to another block. Every row of a scan
 // would be fetched from another block.
 var rowsAreNoVersions = pebble.SpanPolicy{DisableValueSeparationBySuffix: true}
@@ -101,7 +101,7 @@ func pebbleOptions(fs vfs.FS, o Options) *pebble.Options {
 	return po
 }
 
-// logger forwards only fatal messages: Pebble calls Fatalf if its log cannot be written.
+// logger passes on only fatal messages: Pebble calls Fatalf if its log cannot be written.
 type logger struct{ e *engine }
 
 func (logger) Infof(string, ...any)                {}

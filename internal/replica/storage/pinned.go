@@ -24,7 +24,7 @@ type Pinned struct {
 	// by as.
 	rd *reader
 	of viewParams
-	// newest holds the highest timestamps of rows that were read, and of the deletions that cover them, for at most
+	// newest holds the highest timestamps of rows that were read, and of the deletions that cover them for at most
 	// newestMax rows.
 	newest map[string]int64
 }

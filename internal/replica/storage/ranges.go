@@ -31,8 +31,8 @@ const (
 	pilesMax = 4096
 )
 
-// cover finds the deleted range with a key of its own that covers a row. Between two seeks, it remembers an interval of
-// rows with the same result.
+// cover finds the deleted range with its own key that covers a row. Between two seeks, it remembers an interval of rows
+// with the same result.
 type cover struct {
 	prefix []byte
 	// [from, to) is the known interval, without an end if open is set. deleted is the timestamp of the range there, or

@@ -201,13 +201,13 @@ func (rd *reader) noteLarge(value []byte) {
 	}
 }
 
-// statics reports whether the read needs static rows: a read of partitions includes those with only static cells.
+// statics reports whether the read needs static rows: a read of partitions includes partitions with only static cells.
 func (rd *reader) statics() bool { return (rd.r.Statics || rd.r.NoRows) && rd.t.may(flagStatics) }
 
 // readPartition reads one logical partition.
 func (rd *reader) readPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
-	rd.version = 0 // find no runs yet: there is no iterator
+	rd.version = 0 // find no runs yet: the iterator does not exist
 	if err := rd.begin(rd.r.Token, rd.r.Key); err != nil {
 		return err
 	}
@@ -225,8 +225,8 @@ func (rd *reader) readPartition() error {
 }
 
 // openPartition creates the iterator over the current partition and reads everything before the rows. Which data that
-// is can be determined only after the iterator was created: the table may get its first deletion meanwhile, in one
-// batch with rows that the iterator sees.
+// is can be determined only after the iterator was created: the table may get its first deletion in the meantime, in
+// one batch with rows that the iterator sees.
 func (rd *reader) openPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
 	rd.opts.UseL6Filters = true
@@ -288,7 +288,7 @@ func (rd *reader) seekTo(key []byte) bool {
 }
 
 // get reads the row of a table without clustering columns and deletions. done is false if the table has got deletions
-// meanwhile.
+// in the meantime.
 func (rd *reader) get() (done bool, err error) {
 	if n := len(rd.r.Slices); n > 0 && len(rd.r.Slices[0].Start) > 0 {
 		return true, nil

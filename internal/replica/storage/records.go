@@ -17,7 +17,7 @@ import (
 // Records reads all data except rows: system keys, metas, the registry of replicas, and dedupe records.
 type Records struct{ *engine }
 
-// Get returns a copy of the value of a system key, or nil if there is none.
+// Get returns a copy of the value of a system key, or nil if none exists.
 func (s *Records) Get(id uint32, sub []byte) ([]byte, error) {
 	return s.getCopy(keys.AppendSystem(nil, id, sub))
 }
@@ -47,7 +47,7 @@ func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byt
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// Meta returns the meta of a physical partition. ok is false if there is none.
+// Meta returns the meta of a physical partition. ok is false if none exists.
 func (s *Records) Meta(partition uint64) (m keys.Meta, ok bool, err error) {
 	if err := s.Err(); err != nil {
 		return keys.Meta{}, false, err
@@ -93,7 +93,7 @@ func (s *Records) Metas(fn func(m keys.Meta) error) error {
 	return s.check(errors.Join(err, state.Close()))
 }
 
-// Dedupe returns a copy of a dedupe record, or nil if there is none.
+// Dedupe returns a copy of a dedupe record, or nil if none exists.
 func (s *Records) Dedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID) ([]byte, error) {
 	value, err := s.getCopy(keys.AppendDedupe(nil, table, tok, pk, id))
 	if err != nil || value == nil {

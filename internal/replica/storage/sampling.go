@@ -32,7 +32,7 @@ type SampleOptions struct {
 
 // Sample is a sample of a span.
 type Sample struct {
-	// Complete reports whether every logical partition was read completely, so that nothing is an estimate.
+	// Complete reports whether every logical partition was read completely and contains no estimates.
 	Complete bool
 	// HeavySpots is SampleOptions.HeavySpots.
 	HeavySpots int
@@ -113,7 +113,7 @@ type sampler struct {
 	seen         map[string]bool // by key
 }
 
-// read reads at most max partitions from the beginning of a range on, with at most bytes of rows.
+// read reads at most max partitions from the beginning of a range on with at most bytes of rows.
 func (v *sampler) read(r token.Range, max int, bytes int64, heavy bool) error {
 	w := spotVisitor{v: v, left: max, bytes: bytes, heavy: heavy}
 	c := command.Read{Table: v.span.Table, Range: r, Statics: true, Now: v.o.Now}
@@ -430,7 +430,7 @@ func number(b []byte) (x uint64) {
 	return x
 }
 
-// sample keeps rows at positions that are evenly spaced by the bytes on disk, in place of those from the beginning.
+// sample keeps rows at positions that are evenly spaced by the bytes on disk, in place of rows from the beginning.
 func (d *depth) sample(whole uint64) error {
 	each := max(d.v.o.RowsKept/strata, 1)
 	lo, hi := number(d.first[d.common:]), number(d.last[d.common:])

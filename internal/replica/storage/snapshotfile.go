@@ -37,7 +37,7 @@ const (
 	snapshotDir = "snapshots"
 	// roomEvery is the number of bytes written between two checks of the free space.
 	roomEvery = 32 << 20
-	// tempSyncBytes is the number of bytes of a temporary file that are synced at once.
+	// tempSyncBytes is the number of bytes of a temporary file that are synced at a time.
 	tempSyncBytes = 1 << 20
 	// spanTries bounds how often the partition may be split between the determination of its span and the snapshot.
 	spanTries = 10
@@ -229,7 +229,7 @@ func (st *state) rows(fn func(key, value []byte) error) error {
 // CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers, dedupe records, and
 // index entries, and for keys.MetaPartition everything under keys.MetaID. The partition's table must be installed and
 // its indexes known; otherwise it returns ErrBehind. It takes seconds per gigabyte and ends with its context. The
-// partition may be written to meanwhile.
+// partition may be written to in the meantime.
 func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*SnapshotFile, error) {
 	if s.o.ReadOnly {
 		return nil, ErrReadOnly

@@ -368,8 +368,7 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 	return head[0], b, nil
 }
 
-// cutOff returns the error for the end of the stream before the end of the snapshot. Other errors are those of the
-// reader.
+// cutOff returns the error for the end of the stream before the end of the snapshot. Other errors come from the reader.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it is cut off", ErrBadSnapshot)

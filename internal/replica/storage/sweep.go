@@ -92,8 +92,8 @@ type sweep struct {
 	known *table
 	table Table
 	sw    *command.Sweep
-	// clean contains the deletions that hide nothing any more, as encoded by cleanKey. spreaded contains the partitions
-	// whose ranges were spread.
+	// clean contains the deletions that hide nothing any longer, as encoded by cleanKey. spreaded contains the
+	// partitions whose ranges were spread.
 	clean, spreaded map[string]bool
 	// header contains the deletions of the partition with prefix, loaded when Store.weakened was loaded. cover contains
 	// its ranges with keys of their own, which apart reads. A known deletion, or a stronger one, is in force as long as
@@ -138,7 +138,7 @@ func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 	return nil
 }
 
-// get returns a value, valid until the next get, or nil if there is none.
+// get returns a value, valid until the next get, or nil if none exists.
 func (w *sweep) get(key []byte) ([]byte, error) {
 	value, closer, err := w.s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -316,7 +316,7 @@ func cleanKey(prefix, start, end []byte, ts int64) string {
 	return fmt.Sprintf("%x %x %x %v %d", prefix, start, end, end == nil, ts)
 }
 
-// checkDeletions determines which of the deletions to be swept hide nothing any more. Only these may be removed:
+// checkDeletions determines which of the deletions to be swept hide nothing any longer. Only these may be removed:
 // removing a deletion before its rows would make the rows visible again.
 func (w *sweep) checkDeletions() error {
 	for _, key := range w.sw.Keys {

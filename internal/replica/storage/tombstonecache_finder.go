@@ -144,7 +144,7 @@ type runFinder struct {
 	*Records
 }
 
-// loop follows hints, for at most half of its time.
+// loop follows hints for at most half of its time.
 func (s *runFinder) loop() {
 	for {
 		select {

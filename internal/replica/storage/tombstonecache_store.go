@@ -14,9 +14,9 @@ import (
 )
 
 // Runs of many dead rows are also stored, so that the first read after a restart need not step over them. A stored list
-// is deleted by the batch that writes a row into one of its runs, and is stored while no commit is in progress. In
-// every prefix of the log that a crash may leave, a stored list is therefore valid. It is local to a node and not part
-// of a replica's state.
+// is deleted by the batch that writes a row into a run, and is stored while no commit is in progress. In every prefix
+// of the log that a crash may leave, a stored list is therefore valid. It is local to a node and not part of a
+// replica's state.
 
 // savedState compares the stored list of a partition with the list in memory.
 type savedState uint8

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Truncate is Batch.Truncate in a batch of its own.
+// Truncate is Batch.Truncate in a separate batch.
 func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 	b := s.NewBatch()
 	defer b.Close()
@@ -23,9 +23,9 @@ func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 	return b.Commit()
 }
 
-// Truncate removes the rows and deletions in a span of a table that were applied before, whatever their timestamps. If
-// the span is the whole table, it also removes the entries of the given indexes. It implements TRUNCATE; deletes of
-// rows are mutations. Whether it removes data of the span in this batch is undefined.
+// Truncate removes the rows and deletions in a span of a table that were applied before, regardless of their
+// timestamps. If the span is the whole table, it also removes the entries of the given indexes. It implements TRUNCATE;
+// deletes of rows are mutations. Whether it removes data of the span in this batch is undefined.
 //
 // Dedupe records that were applied before are kept: a repeated request whose response was lost must not be applied
 // again to the removed rows. There are as many as conditional writes to the partitions of the span within

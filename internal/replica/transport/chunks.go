@@ -15,7 +15,7 @@ type chunks struct {
 	r    io.ReaderAt
 	size int64
 	// sums holds the checksums of the bytes before every chunk that has been read. The end frame contains the checksum
-	// of the whole snapshot, wherever an attempt starts.
+	// of the whole snapshot, regardless of where an attempt starts.
 	sums []uint32
 }
 

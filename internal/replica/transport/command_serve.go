@@ -30,7 +30,7 @@ type Responder struct {
 	id    uint64
 	size  int64
 	paged bool
-	// deadline is zero if there is none.
+	// deadline is zero if none exists.
 	deadline time.Time
 
 	// holds counts the response and the handler. The command counts as in progress until both have ended.
@@ -144,7 +144,7 @@ func (r *Responder) run(request []byte) {
 	r.release()
 }
 
-// release releases one of the holds.
+// release releases a hold.
 func (r *Responder) release() {
 	if r.holds.Add(-1) == 0 {
 		r.s.mu.Lock()

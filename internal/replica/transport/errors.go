@@ -36,7 +36,7 @@ var (
 	// ErrFrame is returned for a frame that is too long, has a wrong checksum, or is not allowed where it arrived.
 	ErrFrame = errors.New("malformed frame")
 
-	// ErrUnreachable means that there is no connection to the node and that the last attempt failed. Nothing was sent.
+	// ErrUnreachable means that the node is not connected and that the last attempt failed. Nothing was sent.
 	ErrUnreachable = errors.New("node is unreachable")
 	// ErrNoAddress means that the address book does not contain the node. Nothing was sent.
 	ErrNoAddress = errors.New("the node's address is not known")
@@ -56,7 +56,7 @@ var (
 	errDeparted = errors.New("the peer has ended")
 )
 
-// Refused is a handshake that was rejected. It unwraps to one of the errors above.
+// Refused is a handshake that was rejected. It unwraps to an error from the list above.
 type Refused struct {
 	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrSecret, ErrDuplicateNode,
 	// ErrNotAdmitted, ErrLevel, ErrCopiedDirectory, ErrBusy, or ErrHandshake.

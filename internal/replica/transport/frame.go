@@ -115,7 +115,7 @@ func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	return kind, payload, nil
 }
 
-// grow lengthens b by n bytes. It allocates at most twice the memory in use, and at most limit bytes.
+// grow lengthens b by n bytes. It allocates at most twice the memory in use and at most limit bytes.
 func grow(b []byte, n, limit int) []byte {
 	if need := len(b) + n; need > cap(b) {
 		grown := make([]byte, len(b), max(need, min(2*cap(b), limit)))

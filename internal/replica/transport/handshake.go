@@ -117,7 +117,7 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	if err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	if theirs.class == prove { // an unproven peer is only told why it is rejected
+	if theirs.class == prove { // an unproven peer only learns why it is rejected
 		return nil, &Refused{Reason: theirs.status.reason(), Text: theirs.text, ByPeer: true}
 	}
 	// This side's check comes first, because it knows which node was wanted. However, a node of another cluster may

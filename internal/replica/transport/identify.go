@@ -11,7 +11,7 @@ import (
 
 // classIdentify is the class of a hello that only asks for the identity of the other side. The caller does not belong
 // to a cluster yet, so its hello contains neither a cluster nor a node. The other side identifies itself and closes the
-// connection. A version that does not know this class rejects the hello as one of another cluster.
+// connection. A version that does not know this class rejects the hello like the hello of another cluster.
 const classIdentify Class = 'a'
 
 // IdentifyTimeout bounds Identify if its context has no deadline.

@@ -199,8 +199,8 @@ func sides(c *tls.Config) (client, server *tls.Config, err error) {
 	}
 	client = c.Clone()
 	client.MinVersion = tls.VersionTLS13
-	// A node is identified by the ID in its certificate, wherever it runs. The chain is verified here, the ID in the
-	// handshake.
+	// A node is identified by the ID in its certificate, regardless of its address. The chain is verified here, the ID
+	// in the handshake.
 	client.InsecureSkipVerify = true
 	client.VerifyConnection = func(s tls.ConnectionState) error {
 		rest := x509.NewCertPool()

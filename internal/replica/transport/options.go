@@ -97,13 +97,13 @@ type Options struct {
 	// QueueBytes bounds the queue for one peer and class; 16 MiB if 0. Messages above half of it have a separate limit:
 	// one always fits, and several up to five quarters of FrameBytes.
 	QueueBytes int
-	// InboundConnections bounds accepted connections; 4096 if 0. Handshakes bounds those of them that have not
-	// completed their handshake; 64 if 0, a quarter of them from one host.
+	// InboundConnections bounds accepted connections; 4096 if 0. Handshakes bounds the connections among them that have
+	// not completed their handshake; 64 if 0, a quarter of them from one host.
 	InboundConnections int
 	Handshakes         int
 
 	// DialTimeout bounds a dial and the handshake after it. HandshakeTimeout bounds an accepted handshake. If 0, they
-	// are IdleTimeout, and at least 1 s.
+	// are IdleTimeout and at least 1 s.
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
 	// BackoffMin and BackoffMax are the minimum and maximum delays after failed connection attempts; 20 ms and 2 s if
@@ -124,8 +124,8 @@ type Options struct {
 	Overloaded func() bool
 	// SnapshotChunk is the number of bytes in one frame of a snapshot; 256 KiB if 0.
 	SnapshotChunk int
-	// SnapshotsAtOnce bounds the snapshots that are sent concurrently; further ones wait. SnapshotsInbound bounds those
-	// that are received concurrently; further ones are rejected. They are 2 and 8 if 0.
+	// SnapshotsAtOnce bounds the snapshots that are sent concurrently; further ones wait. SnapshotsInbound bounds the
+	// snapshots that are received concurrently; further ones are rejected. They are 2 and 8 if 0.
 	SnapshotsAtOnce  int
 	SnapshotsInbound int
 	// SnapshotBytes bounds the size of a received snapshot; 1 TiB if 0.

@@ -208,7 +208,7 @@ func (p *peer) connect(ctx context.Context, c Class) (*stream, error) {
 const departTime = 300 * time.Millisecond
 
 // Depart tells the peers, after the last Raft frame, that this process no longer serves anything. It returns when they
-// have received this, or shortly afterwards. It is called during an orderly stop. No read may be served under a lease
+// have received this, or shortly afterward. It is called during an orderly stop. No read may be served under a lease
 // after Depart was called, and only Close may follow.
 func (t *Transport) Depart() error {
 	ctx, cancel := context.WithTimeout(t.ctx, departTime)

@@ -11,7 +11,7 @@ import (
 
 // outbox queues frames for one connection after another. Frames that are queued during a write form the next write.
 type outbox struct {
-	// limit bounds the bytes of small frames, largeLimit those of large ones. One frame always fits.
+	// limit bounds the bytes of small frames, largeLimit the bytes of large frames. One frame always fits.
 	limit, largeLimit int
 	// wake has a buffer of one and is signaled when the outbox becomes non-empty.
 	wake chan struct{}
@@ -22,7 +22,7 @@ type outbox struct {
 	// write.
 	blocks []block
 	held   int
-	// large is the number of bytes in frames above half of limit, each of which is a block of its own.
+	// large is the number of bytes in frames above half of limit, each of which is a separate block.
 	large int
 	// spare is memory of written blocks. An idle outbox has none.
 	spare [][]byte
@@ -153,7 +153,7 @@ func (o *outbox) memory(n int) []byte {
 	return make([]byte, 0, blockBytes)
 }
 
-// take returns the first block, which remains counted until written is called. It returns false if there is none.
+// take returns the first block, which remains counted until written is called. It returns false if none exists.
 func (o *outbox) take() (block, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -37,8 +37,8 @@ func (h headed) ReadAt(b []byte, at int64) (n int, err error) {
 }
 
 // SendSnapshotFrom delivers a potentially large snapshot. It waits while SnapshotsAtOnce others are in progress. An
-// interrupted connection is replaced, and the transfer continues at the receiver's offset, until there is no progress
-// for ResumeTimeout.
+// interrupted connection is replaced, and the transfer continues at the receiver's offset, until ResumeTimeout passes
+// without progress.
 func (t *Transport) SendSnapshotFrom(ctx context.Context, to NodeID, r io.ReaderAt, size int64) error {
 	select {
 	case t.sendSlots <- struct{}{}:
@@ -201,7 +201,7 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 	return false, nil
 }
 
-// rateLimiter is a token bucket for bytes. It holds at most the tokens for one chunk, so there are no bursts.
+// rateLimiter is a token bucket for bytes. It holds at most the tokens for one chunk, which prevents bursts.
 type rateLimiter struct {
 	rate       int64
 	overloaded func() bool

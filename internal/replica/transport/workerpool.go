@@ -68,7 +68,7 @@ func (c *workerPool) park(h *worker) bool {
 	return true
 }
 
-// unpark removes a goroutine from the idle list. It returns false if the goroutine is no longer idle.
+// unpark removes a goroutine from the idle list. It returns false if the goroutine has been given a task.
 func (c *workerPool) unpark(h *worker) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

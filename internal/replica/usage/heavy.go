@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// ways and setBits are the dimensions of the counter table. Each logical partition belongs to one of 1 << setBits
-	// sets, by its ring position, and uses one of the ways of its set.
+	// ways and setBits are the dimensions of the counter table. Each logical partition belongs to a set, by its ring
+	// position, and uses one way of that set. There are 1 << setBits sets.
 	ways    = 8
 	setBits = 6
 	// notesMax is the number of requests recorded per second. At higher rates, the price below which requests are

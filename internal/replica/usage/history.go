@@ -74,7 +74,7 @@ type history struct {
 
 // Bounds holds the throughput limit of a partition and its rejections.
 type Bounds struct {
-	// PerSecond is the limit in request units per second, or 0 if there is none. Throttled counts rejections since the
+	// PerSecond is the limit in request units per second, or 0 if none exists. Throttled counts rejections since the
 	// replica was opened.
 	PerSecond int64
 	Throttled uint64
@@ -207,7 +207,7 @@ func (p *Partition) Minutes() []Minute {
 }
 
 // Hottest returns the n logical partitions with the highest current load for which holds returns true; nil selects all.
-// Units are those of the current minute.
+// Units covers the current minute.
 func (p *Partition) Hottest(n int, holds func(token.Token) bool) Top {
 	p.mu.Lock()
 	if p.heavy == nil {

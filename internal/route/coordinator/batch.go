@@ -23,7 +23,7 @@ import (
 //
 //  1. The coordinator tries the updates on the current rows, and asks the participants for their highest timestamps.
 //     The timestamp of the batch is above all of them.
-//  2. It writes all parts to the batch log table. From then on the batch is applied, whatever fails.
+//  2. It writes all parts to the batch log table. From then on the batch is applied, even if an error occurs.
 //  3. The leader of each partition applies its part once, and assigns a timestamp as for any write (batchlog_parts.go).
 //  4. The coordinator removes the entry from the batch log asynchronously.
 //
@@ -35,7 +35,7 @@ type batch struct {
 	w        *write
 	trace    *trace.Trace
 	deadline time.Time
-	// mutations and updates are encoded as they were received.
+	// mutations and updates are encoded in the received form.
 	mutations, updates [][]byte
 	// who is the claimant.
 	who share.Claimant

@@ -13,7 +13,7 @@ import (
 // batchlogEntryVersion is the format version of batch log entries written by this build.
 const batchlogEntryVersion = 2
 
-// batchlogEntry is an atomic batch as it is stored in the batch log.
+// batchlogEntry is the stored form of an atomic batch in the batch log.
 type batchlogEntry struct {
 	id [16]byte
 	// stamp is above all timestamps that the participants had assigned when the batch was recorded, in microseconds

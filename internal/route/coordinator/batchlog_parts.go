@@ -26,8 +26,8 @@ const (
 	// leaderStamp is used by the batch's own coordinator. The leader assigns a timestamp when it applies a part, as for
 	// any write, so the batch is not hidden by a write to the same key in between.
 	leaderStamp stampSource = false
-	// batchStamp is used for a batch whose coordinator has given up. No client was told that the batch succeeded, and
-	// clients have continued. Their later writes survive because the timestamp of the batch is older.
+	// batchStamp is used for a batch whose coordinator has given up. No client received a success response for the
+	// batch, and clients have continued. Their later writes survive because the timestamp of the batch is older.
 	batchStamp stampSource = true
 )
 
@@ -55,8 +55,8 @@ func (c *Coordinator) applyParts(ctx context.Context, r *batchlogEntry, e routed
 	})
 }
 
-// applyPart applies a part once: the replica that applies it stores the ID of the part beside its rows. A part that was
-// planned for an older schema is planned again, so it includes the entries of new indexes.
+// applyPart applies a part once: the replica that applies it stores the ID of the part next to its rows. A part that
+// was planned for an older schema is planned again, so it includes the entries of new indexes.
 func (e *routedRequest) applyPart(ctx context.Context, r *batchlogEntry, i int, by stampSource,
 	charge func(ru.Units)) error {
 	u := *r.parts[i]
@@ -130,7 +130,7 @@ func (e *routedRequest) conditionalWrite(ctx context.Context, u *command.Conditi
 	return d, err
 }
 
-// dropMissing removes the updates of a part that are no longer possible. Such an update addresses a list element that
+// dropMissing removes the updates of a part that have become impossible. Such an update addresses a list element that
 // existed when the batch was recorded and has been removed since. The result is the same as if the removal had come
 // after the batch.
 func (e *routedRequest) dropMissing(ctx context.Context, u *command.Conditional) error {

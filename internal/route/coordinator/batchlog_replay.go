@@ -58,8 +58,8 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 	return done, errors.Join(failures...)
 }
 
-// pendingBatches is a visitor that collects batch log entries, only those that write to table if table is not 0. full
-// reports whether there may be more.
+// pendingBatches is a visitor that collects batch log entries, restricted to entries that write to table if table is
+// not 0. full reports whether there may be more.
 type pendingBatches struct {
 	before  int64
 	span    topology.Span
@@ -101,9 +101,9 @@ func (l *pendingBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// finishBatches finishes all batches in progress that write to a table, whatever their age. The entry of a completed
-// batch may still exist and would be replayed if its coordinator stopped. This must not happen after the table was
-// truncated.
+// finishBatches finishes all batches in progress that write to a table, regardless of their age. The entry of a
+// completed batch may still exist and would be replayed if its coordinator stopped. This must not happen after the
+// table was truncated.
 func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	log := c.cluster.Batches
 	if log == nil || table == log.Table || len(c.Topology().Partitions(log.Table)) == 0 {

@@ -33,9 +33,10 @@ const (
 
 // RetryReasons counts retries by the reason of the previous attempt's failure.
 type RetryReasons struct {
-	// NotLeader counts replicas that did not lead; Moved, replicas that were gone or hold another range; Unreachable,
-	// nodes that could not be reached; Busy, replicas or connections at a limit; DedupeUnknown, replicas that cannot
-	// know whether the command was applied before. None of these attempts has changed anything.
+	// NotLeader counts replicas that did not lead. Moved counts replicas that were gone or hold another range.
+	// Unreachable counts nodes that could not be reached. Busy counts replicas and connections at a limit.
+	// DedupeUnknown counts replicas that cannot know whether the command was applied before. None of these attempts has
+	// changed anything.
 	NotLeader, Moved, Unreachable, Busy, DedupeUnknown uint64
 	// Unconfirmed counts reads that could not be confirmed and were discarded. Unknown counts attempts with an unknown
 	// outcome.

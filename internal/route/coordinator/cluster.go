@@ -20,14 +20,14 @@ import (
 type Cluster struct {
 	// Node is the ID of this node, and the first half of the dedupe IDs of its writes.
 	Node topology.NodeID
-	// Replica returns the replica of a partition on another node. Nil means that there are no other nodes.
+	// Replica returns the replica of a partition on another node. Nil means no other nodes.
 	Replica func(node topology.NodeID, id topology.PartitionID) Member
 	// Via returns the same replica as Replica, reached through a third node. Nil disables relaying.
 	Via func(via, node topology.NodeID, id topology.PartitionID) Member
 	// Alive reports whether a node is believed to be up. It must be fast. Nil means that all nodes are.
 	Alive func(node topology.NodeID) bool
 	// DedupeEpoch returns the newest dedupe epoch (see partition.Host.DedupeEpoch) that another node had reported
-	// before the given time, or 0 if there is none. Nil always returns 0.
+	// before the given time, or 0 if none exists. Nil always returns 0.
 	DedupeEpoch func(node topology.NodeID, before time.Time) uint64
 	// Acknowledged tells the other nodes which log indexes of partitions have been acknowledged, so that their local
 	// reads include them. It returns when all reachable nodes know. Nil does nothing.
@@ -77,8 +77,8 @@ type Local interface {
 type cluster struct {
 	Cluster
 	sequence atomic.Uint64
-	// localReplica returns the replica on this node, or nil if there is none. localEpoch returns the dedupe epoch of
-	// this node.
+	// localReplica returns the replica on this node, or nil if none exists. localEpoch returns the dedupe epoch of this
+	// node.
 	localReplica func(id topology.PartitionID) Local
 	localEpoch   func() uint64
 }
@@ -149,7 +149,7 @@ type route struct {
 	leaderElected atomic.Pointer[chan struct{}]
 }
 
-// relayHint says that node is reached through via. Until it expires, the direct connection is not tried.
+// relayHint records that node is reached through via. Until it expires, the direct connection is not tried.
 type relayHint struct {
 	node, via topology.NodeID
 	until     time.Time

@@ -5,8 +5,8 @@
 //
 // Guarantees:
 //
-//   - (O1) A range read visits every partition that it intersects once, in ring order, whatever the number of physical
-//     partitions.
+//   - (O1) A range read visits every partition that it intersects once, in ring order, regardless of the number of
+//     physical partitions.
 //   - (O2) A client never sees that a partition has moved, only that a deadline has passed.
 //   - (O3) An atomic batch is applied completely or not at all.
 //   - (O4) At most Options.RequestsMax requests are in flight.
@@ -138,13 +138,13 @@ type Stats struct {
 	// Retries counts requests that were retried because the topology had changed. Overloaded counts requests rejected
 	// at Options.RequestsMax.
 	Retries, Overloaded uint64
-	// Forwarded counts the requests sent to other nodes. Misrouted counts those of them whose partition has no replica
-	// on this node.
+	// Forwarded counts the requests sent to other nodes. Misrouted counts the forwarded requests whose partition has no
+	// replica on this node.
 	Forwarded, Misrouted uint64
 	// RetryReasons counts retries by reason.
 	RetryReasons RetryReasons
 	// ReadRestarts counts the reads that ended with ErrRepeat. Batches counts the atomic batches over several physical
-	// partitions. Replayed counts those of them that were finished on behalf of another coordinator.
+	// partitions. Replayed counts the batches that were finished on behalf of another coordinator.
 	ReadRestarts, Batches, Replayed uint64
 	// InFlight is the number of requests in flight.
 	InFlight int64

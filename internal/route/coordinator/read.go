@@ -60,8 +60,8 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 
 // readOn reads one physical partition after the other; a read of a key needs only one. Each partition confirms its rows
 // at the end. After a confirmed partition, the read continues from the position up to which everything has been read.
-// It does not depend on partition IDs, so the topology may change meanwhile. If a partition passes on rows and does not
-// confirm them, all rows are useless, and the session must restart the read (ErrRepeat).
+// It does not depend on partition IDs, so the topology may change in the meantime. If a partition passes on rows and
+// does not confirm them, all rows are useless, and the session must restart the read (ErrRepeat).
 func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay, e *routedRequest) error {
 	tr := trace.From(ctx)
 	sub := &r.sub

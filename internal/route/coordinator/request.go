@@ -22,7 +22,7 @@ import (
 // retry, and determines the error for the client. It blocks only in waitToRetry.
 //
 // The leader is determined from the best source available: the response to this command (leaderHint), then the replica
-// on this node, then the last success or LeaderChanged (route). Without any of these, the replicas are asked in the
+// on this node, then the last success or LeaderChanged (route). Without any of these, the replicas are tried in the
 // order of the topology: each of them leads or knows the leader.
 type routedRequest struct {
 	c        *Coordinator
@@ -47,8 +47,9 @@ type routedRequest struct {
 	dedupeNode  topology.NodeID
 	// leaderHint is the leader named in the last response. exclude is a node that could not answer; it is skipped once.
 	leaderHint, exclude topology.NodeID
-	// timedOutNode let an attempt run into its deadline. It is not asked before backoffUntil, even if it is said to
-	// lead, because another leader may be elected meanwhile. Afterwards it is asked again, because it may only be slow.
+	// timedOutNode let an attempt run into its deadline. It gets no requests before backoffUntil, even if it is said to
+	// lead, because another leader may be elected in the meantime. It then gets requests again, because it may only be
+	// slow.
 	timedOutNode topology.NodeID
 	backoffUntil time.Time
 	// unreachable is a node that could not be reached. relay is the node that named leaderHint. It has recently been in
@@ -78,7 +79,7 @@ type target struct {
 	id      topology.PartitionID
 	member  Member
 	node    topology.NodeID
-	// local is the partition's replica on this node, or nil. It is set even if another replica is asked.
+	// local is the partition's replica on this node, or nil. It is set even if the request goes to another replica.
 	local  Local
 	remote bool
 	// via is the node that relays the request, or zero.
@@ -236,7 +237,7 @@ func (t target) viaRelay(cl *cluster, e *routedRequest, p *topology.Partition) t
 	return t
 }
 
-// knownLeader returns the leader, as far as it is known here, if it is eligible.
+// knownLeader returns the leader, as far as this node knows, if it is eligible.
 func (e *routedRequest) knownLeader(t *target, avoid topology.NodeID) (topology.NodeID, bool) {
 	next := e.leaderHint
 	e.leaderHint = topology.NodeID{}
@@ -257,7 +258,7 @@ func (e *routedRequest) knownLeader(t *target, avoid topology.NodeID) (topology.
 	return topology.NodeID{}, false
 }
 
-// eligible reports whether a node can be asked now.
+// eligible reports whether a request can be sent to a node now.
 func (e *routedRequest) eligible(t *target, node, avoid topology.NodeID) bool {
 	cl := e.c.cluster
 	switch node {
@@ -305,7 +306,7 @@ func (e *routedRequest) handleFailure(t *target, err error) bool {
 	e.leaveQueue()
 	why, leader := classify(err)
 	if e.maybeApplied && why == final && overloaded(err) {
-		why = busy // the error would say that nothing was done, which is no longer known
+		why = busy // the error would say that nothing was done, which is unknown by then
 	}
 	if why == final {
 		return false

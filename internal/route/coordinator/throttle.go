@@ -15,9 +15,9 @@ import (
 )
 
 // queues holds the requests that wait because their partition has exceeded its throughput. There is one queue per
-// partition and claimant. The first request of a queue retries when it may, the others after it. A partition is
-// therefore asked by only one request per claimant at a time, and still divides its throughput among claimants. The
-// requests of a claimant are served in order.
+// partition and claimant. The first request of a queue retries when it may, the others after it. Only one request per
+// claimant is therefore sent to a partition at a time, and still divides its throughput among claimants. The requests
+// of a claimant are served in order.
 type queues struct {
 	// max bounds the waiting requests, maxReads the reads among them.
 	max, maxReads int

@@ -22,7 +22,7 @@ import (
 // operands. The ID ensures that nothing is applied twice.
 type writeRequest struct {
 	routedRequest
-	// The goroutine that sets answered notifies one of these, once.
+	// The goroutine that sets answered notifies either write or conditional, once.
 	write       *write
 	conditional *conditional
 	answered    atomic.Bool
@@ -64,7 +64,7 @@ func (b *deadlineCtx) Deadline() (time.Time, bool) { return b.until, true }
 
 // localFastPath returns the replica to use on a node without other nodes. A request to it cannot get lost, so it needs
 // no ID, no copy, and no deadline unless the client has set a timeout. localFastPath returns nil if there are other
-// nodes or if there is no replica. A rejected request takes the normal path.
+// nodes or if no replica exists. A rejected request takes the normal path.
 func (c *Coordinator) localFastPath(tr *trace.Trace, m *command.Mutation, what string, timeout time.Duration) Local {
 	if timeout > 0 || !c.cluster.singleNode() {
 		return nil
