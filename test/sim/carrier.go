@@ -45,7 +45,7 @@ func (c *carrier) close() {
 // pagesAhead is how many pages may be under way.
 const pagesAhead = 2
 
-// Call implements remote.Carrier, as do the others.
+// Call implements remote.Transport, as do the others.
 func (c *carrier) Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error) {
 	e, err := c.open(ctx, to, request, 0)
 	if err != nil {

@@ -323,7 +323,7 @@ type ending func(d *command.CASResult, err error)
 // Done implements command.Completion.
 func (e ending) Done(err error) { e(nil, err) }
 
-// CASDone implements command.DecisionCompletion.
+// CASDone implements command.CASCompletion.
 func (e ending) CASDone(d *command.CASResult, err error) { e(d, err) }
 
 // finish ends an operation well.

@@ -15,7 +15,7 @@ import (
 
 // seams are the types of the simulator that stand where the product has something else, and why.
 var seams = map[string]string{
-	"carrier":        "carries requests over the world's network, as remote.Over does over connections",
+	"carrier":        "carries requests over the world's network, as remote.NewTransport does over connections",
 	"exchange":       "one request of a carrier",
 	"responder":      "one answer of a carrier",
 	"driver":         "has the world draw when the steps of raftgroup run, as Runner does with goroutines",

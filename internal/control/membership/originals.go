@@ -98,7 +98,7 @@ func (o *Originals) Admit(p transport.Peer) error {
 			"has promised there binds it. Give the new directory an identity of its own (ilion cert node), and decommission %s "+
 			"if its disk is lost", p.Node.Short(), p.Node.Short())
 	}
-	return copied("the data directory of node %s is a copy, or was put back to an earlier state: the cluster has seen it "+
+	return copied("the data directory of node %s is a copy, or was restored to an earlier state: the cluster has seen it "+
 		"started %d times, and not as this one. What the node has promised since is not in it. Keep the other one if it is "+
 		"there; if not, %s", p.Node.Short(), max(recorded.Number, l.Number), startAnew)
 }
@@ -166,7 +166,7 @@ func (o *Originals) GroupsFailed(err error) {
 	o.Fail(err)
 }
 
-// copied is a transport.ErrCopy with a text of its own.
+// copied is a transport.ErrCopiedDirectory with a text of its own.
 func copied(format string, args ...any) error { return &copyError{fmt.Sprintf(format, args...)} }
 
 type copyError struct{ text string }

@@ -567,7 +567,7 @@ func (a *appender) foundRow(f *row.Row) {
 	}
 }
 
-// DecodeCASResult reads what AppendDecision wrote. Byte slices of d are views over src.
+// DecodeCASResult reads what AppendCASResult wrote. Byte slices of d are views over src.
 func DecodeCASResult(d *CASResult, src []byte) error {
 	r, err := open(src, kindDecision)
 	if err != nil {

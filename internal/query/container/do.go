@@ -162,7 +162,7 @@ type decided struct {
 	err      error
 }
 
-// CASDone implements command.DecisionCompletion.
+// CASDone implements command.CASCompletion.
 func (d decisions) CASDone(decision *command.CASResult, err error) { d <- decided{decision, err} }
 
 // await waits for a decision, which comes at the coordinator's own deadline.

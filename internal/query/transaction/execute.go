@@ -53,7 +53,7 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 	return ru.Units(n), ru.Units(o.decision.Charge), nil
 }
 
-// decided is a command.DecisionCompletion to wait for.
+// decided is a command.CASCompletion to wait for.
 type decided chan outcome
 
 type outcome struct {
@@ -69,7 +69,7 @@ type execution struct {
 	done write.Completion
 }
 
-// CASDone implements command.DecisionCompletion.
+// CASDone implements command.CASCompletion.
 func (x *execution) CASDone(d *command.CASResult, err error) {
 	o := write.Outcome{Err: err}
 	if err == nil {

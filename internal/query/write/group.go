@@ -152,7 +152,7 @@ func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 	}
 }
 
-// CASDone takes in the leader's decision. It makes group a command.DecisionCompletion.
+// CASDone takes in the leader's decision. It makes group a command.CASCompletion.
 func (g *group) CASDone(d *command.CASResult, err error) {
 	if g.decision = d; d != nil {
 		g.x.Charge(ru.Units(d.Charge))

@@ -25,7 +25,7 @@ const (
 )
 
 // ErrGone is returned if some of the requested entries are not in the buffer.
-var ErrGone = errors.New("the journal does not have these entries any more")
+var ErrGone = errors.New("the change buffer does not contain these entries")
 
 // Buffer keeps commands in memory. It is safe for concurrent use. A nil Buffer is never active.
 type Buffer struct {

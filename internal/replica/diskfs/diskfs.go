@@ -47,7 +47,7 @@ const (
 )
 
 // ErrLowSpace stops a compaction that would use the space reserved for logs and flushes. It wraps ENOSPC.
-var ErrLowSpace = fmt.Errorf("compaction put off, the disk is almost full: %w", syscall.ENOSPC)
+var ErrLowSpace = fmt.Errorf("compaction postponed: the disk is almost full: %w", syscall.ENOSPC)
 
 // UsageFunc returns the usage of the disk that contains a directory.
 type UsageFunc func(dir string) (vfs.DiskUsage, error)

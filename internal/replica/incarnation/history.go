@@ -168,9 +168,9 @@ var (
 	// ErrOtherLog is returned if the log belongs to another data directory.
 	ErrOtherLog = errors.New("it belongs to another data directory")
 	// ErrOldLog is returned if the log is older than the rows.
-	ErrOldLog = errors.New("it was put back to an earlier state")
+	ErrOldLog = errors.New("it was restored to an earlier state")
 	// ErrOldRows is returned if the rows are older than the log.
-	ErrOldRows = errors.New("the rest of the data directory was put back to an earlier state")
+	ErrOldRows = errors.New("the rest of the data directory was restored to an earlier state")
 )
 
 // Begin checks that the log and the rows match, and then records a new start durably in both. owner identifies the

@@ -68,7 +68,7 @@ func (w *PeerHistory) load(node [16]byte) (Start, error) {
 		return Start{}, err
 	}
 	if len(value) != 16 {
-		return Start{}, fmt.Errorf("what was seen of node %x: %w", node, ErrMalformed)
+		return Start{}, fmt.Errorf("last seen start of node %x: %w", node, ErrMalformed)
 	}
 	s := Start{binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:])}
 	w.seen[node] = s

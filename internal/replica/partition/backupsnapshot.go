@@ -15,7 +15,7 @@ import (
 
 // ErrPauseExpired means that writes resumed before a snapshot was sealed, or that another replica may have accepted
 // writes.
-var ErrPauseExpired = errors.New("the partition was written to, or may have been, before all others were still")
+var ErrPauseExpired = errors.New("writes to the partition may have resumed before the snapshot was complete")
 
 // Snapshot is a state of a partition for a consistent snapshot of all partitions of a cluster. From BeginSnapshot until
 // Seal, nothing is written to the partition. If all snapshots begin before any is sealed, there is an instant at which

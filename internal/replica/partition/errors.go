@@ -19,7 +19,7 @@ var ErrStopped = errors.New("store stopped after a disk error")
 // ErrStaleSchema means that a mutation was planned for an older revision of its table than the replica requires, or
 // that a read was planned with a dropped index. Nothing was written. The caller may plan the statement again and repeat
 // it.
-var ErrStaleSchema = errors.New("planned for an older revision of the table")
+var ErrStaleSchema = errors.New("the statement was planned for an older revision of the table")
 
 // WrongRange means that a command does not, or not completely, belong to this replica: the sender's topology is
 // outdated. Nothing was done.
@@ -59,11 +59,11 @@ func (e *NotLeader) Error() string {
 
 // ErrUncertain means that this node does not know whether the write was, or will be, applied. The same command with the
 // same ID may be sent again.
-var ErrUncertain = errors.New("the outcome of the write is not known")
+var ErrUncertain = errors.New("the outcome of the write is unknown")
 
 // ErrInProgress means that a command with the same ID is already in progress. It may be sent again to learn the
 // outcome.
-var ErrInProgress = errors.New("the same command is under way")
+var ErrInProgress = errors.New("the same command is already in progress")
 
 // DedupeUnknown rejects a first attempt from another node that does not know an epoch at or after the start of this
 // replica's dedupe window. The replica does not know whether a later attempt was applied before the window started.
@@ -76,7 +76,7 @@ func (e *DedupeUnknown) Error() string {
 
 // ErrUnconfirmed means that rows were passed on, and that the replica could not confirm afterward that it still led.
 // The rows must not be used.
-var ErrUnconfirmed = errors.New("what was read could not be confirmed")
+var ErrUnconfirmed = errors.New("the read could not be confirmed")
 
 // Conflict means that the records to be changed are not at the expected version. Nothing was done.
 type Conflict struct{ Version uint64 }

@@ -108,8 +108,8 @@ type Host struct {
 	dedupeEpoch atomic.Uint64
 	// abstains holds the current AbstainReasons.
 	abstains      atomic.Uint32
-	readers       sync.Pool // *meter
-	pendingWrites sync.Pool // *flight
+	readers       sync.Pool // *readMeter
+	pendingWrites sync.Pool // *pendingWrite
 	// writeSamplesReady is signaled when Replica.WriteSamples should be called.
 	writeSamplesReady chan struct{}
 

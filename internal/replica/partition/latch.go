@@ -28,7 +28,7 @@ type latches struct {
 	queueMax int
 	waitMax  time.Duration
 	sim      *SimHooks
-	pool     sync.Pool // a field, so that channels stay with the tests that created them
+	pool     sync.Pool // *latch; a field, so that channels stay with the tests that created them
 	stripes  [stripeCount]stripe
 }
 

@@ -142,7 +142,7 @@ func (h *Host) replaceMeta(r *Replica, m *keys.Meta) error {
 }
 
 // errNotFrozen means that a node has not kept the input of a merge. The node must stop.
-var errNotFrozen = errors.New("the right partition of a merge is not as it was frozen")
+var errNotFrozen = errors.New("the right partition of a merge is not in its frozen state")
 
 // merge applies a.entry; index is the log index of the entry. One durable batch stores the wider partition and ends the
 // other one, whose rows are here: it was frozen on this node before the entry was proposed, and has been kept since.

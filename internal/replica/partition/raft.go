@@ -53,7 +53,7 @@ type raft struct {
 	host         *Host
 	opts         *Cluster
 	runner       Runner
-	indexWaiters sync.Pool // idle *indexWaiters
+	indexWaiters sync.Pool // idle *indexWaiter
 
 	// closed ends waits. cancel ends the reading and writing of snapshots. stopped is closed when the runner has
 	// stopped by itself.
@@ -345,7 +345,7 @@ func (h *Host) replicaSets() (*raft, error) {
 }
 
 // errNoReplicaSet is returned for operations that require a replica set.
-var errNoReplicaSet = errors.New("the node is not one of several: its partitions have no other replicas")
+var errNoReplicaSet = errors.New("this node is not part of a replica set")
 
 // Receive processes a frame from another node and keeps it.
 func (h *Host) Receive(from topology.NodeID, frame []byte) error {

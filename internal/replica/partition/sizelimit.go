@@ -127,7 +127,7 @@ func (r *Replica) checkSize(m *command.Mutation) error {
 	}
 	if n.full.Load() {
 		return &dberr.Invalid{Message: fmt.Sprintf("The logical partition %s"+SizeLimitText+"of %d bytes: "+
-			"what adds to it is refused, reads and deletes are not. A partition key with more values would divide it",
+			"only reads and deletes are accepted. Use a partition key with more distinct values",
 			n.Name, n.Limit)}
 	}
 	if n.bytes.Add(bytes) > n.Limit {

@@ -290,7 +290,7 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 func (h *Host) runRecovered(ctx context.Context, p Program, t *Txn) (result []byte, err error) {
 	defer func() {
 		if defect := recover(); defect != nil {
-			h.opts.Log.LogAttrs(ctx, slog.LevelError, "defect in a transaction", slog.Any("defect", defect),
+			h.opts.Log.LogAttrs(ctx, slog.LevelError, "panic in a transaction", slog.Any("defect", defect),
 				slog.String("stack", string(debug.Stack())))
 			result, err = nil, dberr.Serverf("The transaction failed because of a defect: see the log of the node that leads "+
 				"the partition. Nothing was done")

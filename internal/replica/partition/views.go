@@ -99,7 +99,7 @@ type viewCASWaiter struct {
 	done    command.CASCompletion
 }
 
-// CASDone implements command.DecisionCompletion.
+// CASDone implements command.CASCompletion.
 func (f *viewCASWaiter) CASDone(d *command.CASResult, err error) {
 	if err != nil || !d.Applied {
 		f.done.CASDone(d, err)

@@ -27,7 +27,7 @@ var (
 	// ErrReadTimeout means that no quorum confirmed the read within an election timeout.
 	ErrReadTimeout = errors.New("no quorum confirmed the read")
 	// ErrMembersBusy means that another membership change is in progress, or that the leader is too new to know.
-	ErrMembersBusy = errors.New("a change of members is under way")
+	ErrMembersBusy = errors.New("a membership change is in progress")
 	// ErrClosed means that the group or the host is closed.
 	ErrClosed = errors.New("closed")
 	// ErrLeaving means that an earlier replica of the group has not been removed completely.
@@ -36,7 +36,7 @@ var (
 	ErrBehindLog = errors.New("state machine is behind its truncated log")
 	// ErrLostLog means that the log of an existing replica is missing, or ends before entries that its state contains.
 	// The replica's promises to its peers are lost as well.
-	ErrLostLog = errors.New("the log of the replica is lost, or was put back to an earlier state")
+	ErrLostLog = errors.New("the log of the replica is lost, or was restored to an earlier state")
 	// ErrGap means that an entry does not follow the last applied entry.
 	ErrGap = errors.New("entry does not follow the applied index")
 	// ErrFrame is returned for bytes that AppendMessage has not written, or that a newer version has written.

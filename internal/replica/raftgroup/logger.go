@@ -27,10 +27,9 @@ func (quietLogger) Panicf(format string, v ...any) { panic(inconsistent(fmt.Spri
 type inconsistent string
 
 func (i inconsistent) Error() string {
-	return "this node's log is not what others were told it is: the data directory is a copy, was put back to an " +
-		"earlier state, or lost writes that the " +
-		"disk had confirmed; take the node out of the cluster and start it on an empty directory (raft: " + string(i) +
-		")"
+	return "this node's log lacks entries that it has acknowledged: the data directory is a copy, was restored to an " +
+		"earlier state, or lost writes that the disk had confirmed; take the node out of the cluster and start it on an " +
+		"empty directory (raft: " + string(i) + ")"
 }
 
 // Unwrap returns ErrLostLog if a leader knows of entries here that are missing.

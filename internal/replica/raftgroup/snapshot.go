@@ -147,9 +147,9 @@ func (h *Host) Expect(f *Received) error {
 		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id,
 			m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
 	case len(g.applying.held) > 0:
-		return fmt.Errorf("group %d: a change of members is being applied: %w", g.id, ErrUnwanted)
+		return fmt.Errorf("group %d: a membership change is being applied: %w", g.id, ErrUnwanted)
 	case g.snapshots.expecting || len(g.snapshots.appends) > 0:
-		return fmt.Errorf("group %d: another snapshot is under way: %w", g.id, ErrUnwanted)
+		return fmt.Errorf("group %d: another snapshot is in progress: %w", g.id, ErrUnwanted)
 	case h.snapshotsHeld >= h.opts.SnapshotsHeld:
 		return &LimitError{"SnapshotsHeld", int64(h.opts.SnapshotsHeld)}
 	}

@@ -264,7 +264,7 @@ func (s *Store) Close() error {
 // Group returns the log of a group. A group without records is empty: index 0, term 0.
 func (s *Store) Group(id uint64) (*Group, error) {
 	if id == 0 {
-		return nil, errors.New("group 0 is none")
+		return nil, errors.New("group 0 is invalid")
 	}
 	s.mu.RLock()
 	g := s.groups[id]

@@ -59,7 +59,7 @@ type Client struct {
 	sched   *sched.Scheduler
 	buffers buffers
 	writes  sync.Pool // *write
-	reads   sync.Pool // *pages
+	reads   sync.Pool // *pageReader
 	// marks numbers the reads, so that a read can be identified.
 	marks atomic.Uint64
 }

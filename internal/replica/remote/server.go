@@ -45,8 +45,8 @@ type Server struct {
 	sched     *sched.Scheduler
 	page      int // PageBytes, except in tests
 	buffers   buffers
-	works     sync.Pool // *work
-	reads     sync.Pool // *reading
+	works     sync.Pool // *pendingWrite
+	reads     sync.Pool // *pageWriter
 
 	// open holds the reads in progress, by the requesting node and its number.
 	mu   sync.Mutex

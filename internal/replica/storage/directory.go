@@ -47,7 +47,7 @@ func (s *Directory) identify() (exists bool, err error) {
 	case exists:
 		err = s.checkLevel(id.Level)
 	case s.o.ReadOnly:
-		return false, errors.New("there is no data, and read-only creates none")
+		return false, errors.New("the directory is empty, and a read-only store cannot be created")
 	default:
 		id = s.o.Identity.complete(s.o.Levels.Newest)
 		err = writeTemp(s.fs, s.dir, id)

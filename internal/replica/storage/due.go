@@ -75,7 +75,7 @@ func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	}
 	tables, err := s.noted()
 	if err != nil {
-		return s.check(fmt.Errorf("look for what is due: %w", err))
+		return s.check(fmt.Errorf("find due keys: %w", err))
 	}
 	var parts []dueParts
 	led := map[uint32][]keys.Span{}
@@ -84,7 +84,7 @@ func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	}
 	for _, table := range tables {
 		if err := s.sweepDueOf(ctx, table, led[table], &opts, &parts); err != nil {
-			return s.check(fmt.Errorf("sweep what is due in table %d: %w", table, err))
+			return s.check(fmt.Errorf("sweep due keys of table %d: %w", table, err))
 		}
 	}
 	opts.report(ctx, sweepParts(ctx, &opts, parts))

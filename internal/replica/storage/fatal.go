@@ -10,7 +10,7 @@ import (
 
 // ErrBroken means that the disk rejected a required write. Nothing is written any longer. The state on disk is unknown
 // until the next Open.
-var ErrBroken = errors.New("the store cannot go on")
+var ErrBroken = errors.New("the store has stopped")
 
 // broken permanently stops serving and never returns. Pebble must not see the error, because it would end the process
 // with a stack trace, in some places through a fatal error that cannot be recovered. Callers block until the owner,

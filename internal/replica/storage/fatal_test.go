@@ -42,8 +42,8 @@ func TestBrokenDisk(t *testing.T) {
 			out, err := child.CombinedOutput()
 			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 			if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || ended.ExitCode() != 3 || len(lines) != 2 ||
-				!strings.HasPrefix(lines[0], "told: the store cannot go on: ") ||
-				lines[1] != "refused: the store cannot go on" {
+				!strings.HasPrefix(lines[0], "told: the store has stopped: ") ||
+				lines[1] != "refused: the store has stopped" {
 				t.Fatalf("%v: %s", err, out)
 			}
 			s, err := Open(vfs.Default, dir, Options{})

@@ -28,7 +28,7 @@ func (s *Snapshots) OpenSnapshot(partition uint64) (*Snapshot, error) {
 	}
 	st, err := s.pin(partition)
 	if err != nil {
-		return nil, fmt.Errorf("keep a state of partition %d: %w", partition, err)
+		return nil, fmt.Errorf("open snapshot of partition %d: %w", partition, err)
 	}
 	return &Snapshot{s, st}, nil
 }

@@ -180,7 +180,7 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 			return nil, s.check(err)
 		}
 	}
-	return nil, fmt.Errorf("partition %d is being split all the time", partition)
+	return nil, fmt.Errorf("partition %d is split repeatedly", partition)
 }
 
 // each passes on all keys of the state, in ascending order.

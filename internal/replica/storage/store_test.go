@@ -446,7 +446,7 @@ func TestOpenRefusals(t *testing.T) {
 			t.Cleanup(func() { _ = s.Close() })
 		}, Options{}, "another process uses it"},
 		{"read-only and empty", func(*testing.T, string) {}, Options{ReadOnly: true},
-			"there is no data, and read-only creates none"},
+			"the directory is empty, and a read-only store cannot be created"},
 		{"not a directory", func(_ *testing.T, dir string) {
 			_ = os.Remove(dir)
 			write(filepath.Dir(dir), filepath.Base(dir), "x")

@@ -287,7 +287,7 @@ func (l *link) handleResponse(kind byte, b []byte) error {
 		delete(l.calls, id)
 	} else if len(c.pages) == max(cap(c.pages)-1, 0) {
 		l.mu.Unlock()
-		return fmt.Errorf("%w: a page nobody asked for", ErrFrame) // the room for the end is kept
+		return fmt.Errorf("%w: an unrequested page", ErrFrame) // the room for the end is kept
 	}
 	c.first = time.Time{}
 	if c.pages != nil {

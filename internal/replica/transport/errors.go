@@ -13,13 +13,13 @@ var (
 	// ErrVersion means that the two nodes have no protocol version in common.
 	ErrVersion = errors.New("no protocol version in common")
 	// ErrSelf means that a node connected to itself.
-	ErrSelf = errors.New("a node dialled itself")
+	ErrSelf = errors.New("the node connected to itself")
 	// ErrOtherNode means that another node answers at the address.
 	ErrOtherNode = errors.New("another node is at this address")
 	// ErrIdentity means that the certificate does not name the claimed node ID.
 	ErrIdentity = errors.New("the certificate does not name the node")
 	// ErrSecret means that the other side has not proven that it has this node's secret.
-	ErrSecret = errors.New("the secret of the cluster is not proven")
+	ErrSecret = errors.New("the other side has not proven the cluster secret")
 	// ErrDuplicateNode means that another process with the same node ID is connected. It may be an earlier process of
 	// the same node whose end has not been noticed.
 	ErrDuplicateNode = errors.New("another process has this identity")
@@ -27,10 +27,10 @@ var (
 	ErrNotAdmitted = errors.New("the node is not admitted")
 	// ErrLevel means that Options.Admit rejected the node because its build does not support the cluster's feature
 	// level.
-	ErrLevel = errors.New("the node does not understand the feature level of the cluster")
+	ErrLevel = errors.New("the node does not support the feature level of the cluster")
 	// ErrCopiedDirectory means that Options.Admit has seen another state of the node's data directory: this one is a
 	// copy or an earlier state.
-	ErrCopiedDirectory = errors.New("the data directory is a copy, or was put back to an earlier state")
+	ErrCopiedDirectory = errors.New("the data directory is a copy, or was restored to an earlier state")
 	// ErrHandshake is returned for bytes that are not a handshake.
 	ErrHandshake = errors.New("malformed handshake")
 	// ErrFrame is returned for a frame that is too long, has a wrong checksum, or is not allowed where it arrived.
@@ -43,11 +43,11 @@ var (
 	// ErrLost means that the connection was lost while the command was in progress. The command may have been executed.
 	ErrLost = errors.New("connection lost: outcome unknown")
 	// ErrBusy means that a limit in Options was reached, here or at the other node. Nothing was done.
-	ErrBusy = errors.New("too much is under way")
+	ErrBusy = errors.New("too many requests in flight")
 	// ErrTooLong is returned for a message longer than Options.FrameBytes.
 	ErrTooLong = errors.New("message is too long")
 	// ErrOneAnswer means that the caller used Call, which takes a single response instead of pages.
-	ErrOneAnswer = errors.New("one answer was asked for, not pages")
+	ErrOneAnswer = errors.New("a single response was requested, not pages")
 	// ErrSnapshot means that a snapshot did not arrive completely.
 	ErrSnapshot = errors.New("snapshot is incomplete")
 	// ErrClosed means that the transport is closed.

@@ -81,7 +81,7 @@ func (s *security) identify(ctx context.Context, dial Dial, address string) (clu
 // answerIdentify sends this node's identity to a caller of Identify.
 func (t *Transport) answerIdentify(s *stream, h hello) error {
 	if !overlap(h.least, h.most) {
-		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x speaks %d to %d, the asker %d to %d",
+		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x speaks %d to %d, the caller %d to %d",
 			t.self.Node, VersionMin, Version, h.least, h.most)}
 		_ = t.reply(s, classIdentify, h.node, err)
 		return err

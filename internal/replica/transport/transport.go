@@ -58,13 +58,13 @@ type inboundRaft struct {
 // New returns a transport that can dial. Start makes it receive.
 func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	if (self.Node == NodeID{}) {
-		return nil, errors.New("transport: a node needs an id")
+		return nil, errors.New("transport: the node ID is missing")
 	}
 	if len(self.Address) > addressMax {
 		return nil, fmt.Errorf("transport: address of %d bytes, at most %d", len(self.Address), addressMax)
 	}
 	if len(self.History) > lineageMax {
-		return nil, fmt.Errorf("transport: lineage of %d bytes, at most %d", len(self.History), lineageMax)
+		return nil, fmt.Errorf("transport: history of %d bytes, at most %d", len(self.History), lineageMax)
 	}
 	s, err := newSecurity(opts.TLS, opts.Secret)
 	if err != nil {

@@ -150,7 +150,7 @@ func (b *batch) applyTogether(ctx context.Context) error {
 func (b *batch) applySeparately(ctx context.Context) {
 	c := b.c
 	if c.cluster.Batches == nil {
-		b.w.tell(dberr.Serverf("this node has no table of atomic batches"))
+		b.w.tell(dberr.Serverf("this node has no batch log table"))
 		return
 	}
 	c.stats.batches.Add(1)

@@ -18,7 +18,7 @@ import (
 // recordedMax bounds the batches that RecordedBatches returns.
 const recordedMax = 1 << 16
 
-var errManyBatches = fmt.Errorf("more than %d batches are recorded", recordedMax)
+var errManyBatches = fmt.Errorf("the batch log contains more than %d batches", recordedMax)
 
 // Recorded reports whether an atomic batch is in the batch log. It implements partition.Batches.
 func (c *Coordinator) Recorded(ctx context.Context, batch [16]byte) (bool, error) {

@@ -91,7 +91,7 @@ func classifySentinel(err error) retryReason {
 
 // ErrRepeat is returned for a read that has passed on rows that turned out to be invalid or cannot be continued. The
 // caller must discard the rows and restart the read.
-var ErrRepeat = errors.New("the read has to be repeated as a whole")
+var ErrRepeat = errors.New("the read must be restarted")
 
 // quorum returns the number of voters of a partition that a read or write needs.
 func quorum(p *topology.Partition) int {

@@ -104,11 +104,11 @@ type Coordinator struct {
 	view         atomic.Pointer[view]
 	viewMu       sync.Mutex // serializes SetTopology
 	writes       sync.Pool  // *write
-	conditionals sync.Pool  // *decide
-	readRelays   sync.Pool  // *relay
+	conditionals sync.Pool  // *conditional
+	readRelays   sync.Pool  // *readRelay
 
 	cluster       *cluster
-	writeRequests sync.Pool // *send
+	writeRequests sync.Pool // *writeRequest
 	deadlines     deadlineList
 	tasks         tasks
 	queues        queues
@@ -200,7 +200,7 @@ func (c *Coordinator) admit() error {
 	}
 	c.leave()
 	c.stats.overloaded.Add(1)
-	return &dberr.Overloaded{Message: "Too many requests are under way on this node"}
+	return &dberr.Overloaded{Message: "Too many requests are in flight at this coordinator"}
 }
 
 func (c *Coordinator) leave() {

@@ -233,7 +233,7 @@ func (r *readRelay) Folded(f *command.Folded) (command.Step, error) {
 	r.seen, r.inPartition = true, true
 	to, ok := r.v.(command.Folder)
 	if !ok {
-		return command.Stop, dberr.Serverf("rows were folded for somebody who did not ask for it")
+		return command.Stop, dberr.Serverf("received an unrequested fold result")
 	}
 	step, err := r.handle(to.Folded(f))
 	r.stopped = r.stopped || f.More || f.Failed
