@@ -90,7 +90,7 @@ func (n *Node) serve() error {
 		options.Notable = n.notable
 	}
 	if r := n.routing(); r != nil {
-		options.Routing, options.Near = r, n.coordinator.Near
+		options.Routing, options.Near = r, n.coordinator.ServesLocally
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
@@ -257,7 +257,7 @@ func (n *Node) sweep(ctx context.Context) {
 			all, err := n.coordinator.RecordedBatches(ctx)
 			return func(batch [16]byte) bool { return all[batch] }, err
 		},
-		Pressed: n.short,
+		Overloaded: n.short,
 		Propose: func(ctx context.Context, sw command.Sweep) error {
 			t := n.catalog.Snapshot().TableByID(sw.Table)
 			return n.host.Sweep(ctx, &sw, t != nil && t.Logged())

@@ -531,8 +531,8 @@ func (r *reader) sweep(s *Sweep) {
 	}
 }
 
-// AppendDecision appends the encoded form of d.
-func AppendDecision(dst []byte, d *Decision) []byte {
+// AppendCASResult appends the encoded form of d.
+func AppendCASResult(dst []byte, d *CASResult) []byte {
 	a := appender{append(dst, Version, byte(kindDecision))}
 	a.Flag(d.Applied)
 	a.Int(d.Timestamp)
@@ -577,13 +577,13 @@ func (a *appender) foundRow(f *row.Row) {
 	}
 }
 
-// DecodeDecision reads what AppendDecision wrote. Byte slices of d are views over src.
-func DecodeDecision(d *Decision, src []byte) error {
+// DecodeCASResult reads what AppendCASResult wrote. Byte slices of d are views over src.
+func DecodeCASResult(d *CASResult, src []byte) error {
 	r, err := open(src, kindDecision)
 	if err != nil {
 		return err
 	}
-	*d = Decision{}
+	*d = CASResult{}
 	d.Applied = r.Flag()
 	d.Timestamp = r.Int()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {

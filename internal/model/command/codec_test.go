@@ -183,8 +183,8 @@ func (p pick) read() Read {
 	return c
 }
 
-func (p pick) decision() Decision {
-	d := Decision{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, p.foundRow), Charge: max(p.i64(), 0),
+func (p pick) decision() CASResult {
+	d := CASResult{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, p.foundRow), Charge: max(p.i64(), 0),
 		Result: p.null()}
 	if p.bool() {
 		d.First = &FoundRow{Clustering: p.bytes(), Row: p.foundRow()}
@@ -263,9 +263,9 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 		case kindDecision:
-			want, got := p.decision(), Decision{}
-			b = AppendDecision(nil, &want)
-			decode = func(b []byte) error { return DecodeDecision(&got, b) }
+			want, got := p.decision(), CASResult{}
+			b = AppendCASResult(nil, &want)
+			decode = func(b []byte) error { return DecodeCASResult(&got, b) }
 			if err := decode(b); err != nil {
 				t.Fatal(err)
 			}
@@ -314,11 +314,11 @@ func FuzzDecode(f *testing.F) {
 		Updates:    []Update{{Type: &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{udt, udt}}}},
 	}))
 	f.Add(AppendConditional(nil, &Conditional{Mutation: m, Program: []byte("program"), Dry: true, MaxCharge: 7}))
-	f.Add(AppendDecision(nil, &Decision{Applied: true, Charge: 9, Result: []byte("result")}))
+	f.Add(AppendCASResult(nil, &CASResult{Applied: true, Charge: 9, Result: []byte("result")}))
 	f.Add(AppendRead(nil, &Read{Key: []byte("k"), Slices: []Slice{{nil, nil}},
 		Index: &IndexLookup{Index: 1, Value: []byte("v"), Any: [][][]byte{{[]byte("a"), []byte("b")}}}}))
-	f.Add(AppendDecision(nil,
-		&Decision{Applied: true, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Value: []byte("v")}}}}}))
+	f.Add(AppendCASResult(nil,
+		&CASResult{Applied: true, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Value: []byte("v")}}}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		again := func(first []byte, decode func([]byte) error, encode func() []byte) {
 			if err := decode(first); err != nil {
@@ -354,11 +354,11 @@ func FuzzDecode(f *testing.F) {
 				}, func() []byte { return AppendRead(nil, &v) })
 			}
 		case kindDecision:
-			var v Decision
-			if DecodeDecision(&v, b) == nil {
-				again(AppendDecision(nil, &v), func(b []byte) error {
-					return DecodeDecision(&v, b)
-				}, func() []byte { return AppendDecision(nil, &v) })
+			var v CASResult
+			if DecodeCASResult(&v, b) == nil {
+				again(AppendCASResult(nil, &v), func(b []byte) error {
+					return DecodeCASResult(&v, b)
+				}, func() []byte { return AppendCASResult(nil, &v) })
 			}
 		}
 	})

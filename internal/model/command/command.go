@@ -110,7 +110,7 @@ type Mutation struct {
 	Dedupe DedupeID
 	// Retried says that an earlier attempt with this id may have been carried out. Sent says that none can have been,
 	// and that the command came from another node, so that it may be here long after it was sent, and after later
-	// attempts. Known goes with both: the newest value of partition.Host.Memory that the node that is asked had told
+	// attempts. Known goes with both: the newest value of partition.Host.DedupeEpoch that the node that is asked had told
 	// before the first attempt that may have been carried out, 0 if it had told none.
 	Retried, Sent bool
 	Known         uint64

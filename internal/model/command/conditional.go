@@ -140,8 +140,8 @@ type FoundRow struct {
 	Row        *row.Row
 }
 
-// Decision is the outcome of a Conditional.
-type Decision struct {
+// CASResult is the outcome of a Conditional.
+type CASResult struct {
 	Applied bool
 	// Found holds, parallel to Conditional.Rows, the rows as they were when the conditions were checked; nil = the row
 	// did not exist. They are copies the caller may keep.

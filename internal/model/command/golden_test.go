@@ -63,11 +63,11 @@ func TestStoredBytes(t *testing.T) {
 			Limit: 5000, Now: -1, Dropped: []cqltype.Dropped{{Column: 2, Upto: cqltype.AllDropped}},
 			Level: dberr.Quorum, Epoch: 4,
 		}), "02031bd804026bfffffffffffffffb038407010000000000000006066166746572020161000002620701768827010102040400"},
-		{"decision", AppendDecision(nil, &Decision{Timestamp: 5, Found: []*row.Row{nil, found},
+		{"decision", AppendCASResult(nil, &CASResult{Timestamp: 5, Found: []*row.Row{nil, found},
 			First: &FoundRow{Clustering: []byte("c"), Row: found}}),
 			"0205000a00020001011178808080804002030001761000feffffffffffffffff01ac020100000a0c0101630101117880808080" +
 				"4002030001761000feffffffffffffffff01ac020100000a0c"},
-		{"decision of a transaction", AppendDecision(nil, &Decision{Applied: true, Charge: 9, Result: []byte("r")}),
+		{"decision of a transaction", AppendCASResult(nil, &CASResult{Applied: true, Charge: 9, Result: []byte("r")}),
 			"02050100020109040172000000"},
 		{"entry: write", AppendEntry(nil, &log[1]),
 			"02060100000003d804fffffffffffffffb016b03029a010101000000000000000000000000000000090002000163076f706572" +

@@ -36,9 +36,9 @@ func (d *deaf) Read(context.Context, *command.Read, command.Visitor) error {
 	return &dberr.Unavailable{}
 }
 
-func (d *deaf) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
-	done command.DecisionCompletion) {
-	done.Decided(&command.Decision{Applied: true, Result: d.answer.append(nil)}, nil)
+func (d *deaf) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+	done command.CASCompletion) {
+	done.CASDone(&command.CASResult{Applied: true, Result: d.answer.append(nil)}, nil)
 }
 
 func (d *deaf) Topology() *topology.Snapshot { return d.topology }

@@ -24,7 +24,8 @@ import (
 // Coordinator sends commands to the partitions; *coordinator.Coordinator is one.
 type Coordinator interface {
 	Read(ctx context.Context, q *command.Read, v command.Visitor) error
-	Decide(ctx context.Context, cond *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion)
+	ConditionalWrite(ctx context.Context, cond *command.Conditional, o coordinator.WriteOptions,
+		done command.CASCompletion)
 	Topology() *topology.Snapshot
 	Spend(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
 }

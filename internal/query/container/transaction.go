@@ -24,7 +24,7 @@ import (
 // txn is what a transaction does at the replica; *partition.Txn is one.
 type txn interface {
 	Read(ctx context.Context, q *command.Read, v command.Visitor) error
-	Lookup(ctx context.Context, q *command.Read, v partition.Holder) error
+	Lookup(ctx context.Context, q *command.Read, v partition.LookupVisitor) error
 	Stage(ctx context.Context, c *command.Conditional) error
 }
 

@@ -23,7 +23,8 @@ import (
 // Coordinator is where mutations and conditions go; see package coordinator.
 type Coordinator interface {
 	Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion)
-	Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion)
+	ConditionalWrite(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
+		done command.CASCompletion)
 }
 
 // Options bound what a write may be; the zero value has the defaults.

@@ -73,11 +73,11 @@ func TestSpend(t *testing.T) {
 	f.seq = &evaluator{}
 	f.host.budgetClock = func() budget.Instant { return budget.Instant(time.Hour) }
 	f.Lent(20*ru.Unit, ru.Unit)
-	if !f.Affords(who) {
+	if !f.AllowsLocalRead(who) {
 		t.Fatal("the follower has something")
 	}
 	f.Spend(who, 5, nil, 100*ru.Unit)
-	if f.Affords(who) {
+	if f.AllowsLocalRead(who) {
 		t.Error("the follower serves a read though it owes")
 	}
 	var c command.Read
@@ -96,7 +96,7 @@ func (e *evaluator) evaluating() uint64 { return e.term }
 
 // BenchmarkBudget is what admission and metering cost a request of a partition with a throughput, and a refusal.
 func BenchmarkBudget(b *testing.B) {
-	r := meteredReplica(budget.Most)
+	r := meteredReplica(budget.MaxPerSecond)
 	key, tokens, n := []byte("key"), make([]token.Token, 1<<16), 0
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range tokens {
@@ -109,7 +109,7 @@ func BenchmarkBudget(b *testing.B) {
 				b.Fatal("refused")
 			}
 			n++
-			r.hasRead(share.Claimant{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
+			r.recordRead(share.Claimant{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
 		}
 	})
 	b.Run("refused", func(b *testing.B) {

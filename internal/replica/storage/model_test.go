@@ -290,13 +290,13 @@ func drawRead(t *rapid.T) command.Read {
 
 // eager makes the learner of dead runs act on the smallest occasion.
 func eager(s *Store) {
-	s.dead.mu.Lock()
+	s.tombstones.mu.Lock()
 	s.hot.after = 2
-	s.dead.walkMax, s.dead.rowsMin, s.dead.saveMin = 1, 1, 1
-	s.dead.mu.Unlock()
-	s.dead.hints.mu.Lock()
-	s.dead.hints.every, s.dead.hints.dueAt = 1, 2
-	s.dead.hints.mu.Unlock()
+	s.tombstones.walkMax, s.tombstones.rowsMin, s.tombstones.saveMin = 1, 1, 1
+	s.tombstones.mu.Unlock()
+	s.tombstones.hints.mu.Lock()
+	s.tombstones.hints.every, s.tombstones.hints.dueAt = 1, 2
+	s.tombstones.hints.mu.Unlock()
 	s.together = 1
 }
 

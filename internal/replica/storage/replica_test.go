@@ -360,7 +360,7 @@ func TestAdmit(t *testing.T) {
 	for what, check := range map[string]struct {
 		m    command.Mutation
 		want error
-	}{"insert": {m, ErrDiskFull}, "entry": {indexed, ErrDiskFull}, "delete": {del, ErrDiskBrim}} {
+	}{"insert": {m, ErrDiskFull}, "entry": {indexed, ErrDiskFull}, "delete": {del, ErrDiskCritical}} {
 		if err := s.Admit(&check.m, false); !errors.Is(err, check.want) {
 			t.Errorf("%s: %v", what, err)
 		}

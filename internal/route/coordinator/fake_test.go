@@ -113,15 +113,15 @@ func (f *fleet) join(t testingT, s *topology.Snapshot, o Options) *Coordinator {
 			defer f.mu.Unlock()
 			return !f.down[n]
 		},
-		NodeName: func(n topology.NodeID) string { return fmt.Sprintf("10.0.0.%d", n[0]) },
-		Sequence: 1000,
-		Memory:   func(n topology.NodeID, _ time.Time) uint64 { return uint64(n[0]) },
-		Batches:  f.batches(),
+		NodeName:    func(n topology.NodeID) string { return fmt.Sprintf("10.0.0.%d", n[0]) },
+		Sequence:    1000,
+		DedupeEpoch: func(n topology.NodeID, _ time.Time) uint64 { return uint64(n[0]) },
+		Batches:     f.batches(),
 	}
 	o.TableName = func(uint32) string { return "ks.t" }
 	c := New(nil, s, o)
-	c.cluster.memory = func() uint64 { return 1 }
-	c.cluster.here = func(id topology.PartitionID) Local {
+	c.cluster.localEpoch = func() uint64 { return 1 }
+	c.cluster.localReplica = func(id topology.PartitionID) Local {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.here[id] {
@@ -237,7 +237,7 @@ func (r *fake) Write(_ context.Context, m *command.Mutation, done command.Comple
 	})
 }
 
-func (r *fake) Decide(_ context.Context, c *command.Conditional, done command.DecisionCompletion) error {
+func (r *fake) ConditionalWrite(_ context.Context, c *command.Conditional, done command.CASCompletion) error {
 	v := r.ask("decide", &c.Mutation)
 	var refused error
 	return r.carry(v, func() {
@@ -251,10 +251,10 @@ func (r *fake) Decide(_ context.Context, c *command.Conditional, done command.De
 	}, func(err error) {
 		err = cmp.Or(err, refused)
 		if err != nil {
-			done.Decided(nil, err)
+			done.CASDone(nil, err)
 			return
 		}
-		done.Decided(&command.Decision{Applied: true}, nil)
+		done.CASDone(&command.CASResult{Applied: true}, nil)
 	})
 }
 
@@ -396,8 +396,8 @@ func (r *fake) Leader() (topology.NodeID, bool) {
 	return l, ok
 }
 
-// Affords and the others implement Local.
-func (r *fake) Affords(share.Claimant) bool               { return true }
+// AllowsLocalRead and the others implement Local.
+func (r *fake) AllowsLocalRead(share.Claimant) bool       { return true }
 func (r *fake) Borrow(*command.Read)                      {}
 func (r *fake) Lent(_, _ ru.Units)                        {}
 func (r *fake) Refused(_ share.Claimant, _ time.Duration) {}
@@ -412,7 +412,7 @@ func (r *fake) Leading() bool {
 	return l == r.node
 }
 
-func (r *fake) Seen(index uint64) {
+func (r *fake) NoteAcknowledged(index uint64) {
 	r.f.change(func() { r.f.seen[r.id] = max(r.f.seen[r.id], index) })
 }
 

@@ -121,7 +121,7 @@ func (n *Node) collectCluster(ch chan<- prometheus.Metric) {
 		reason string
 		count  uint64
 	}{{"not_leader", r.NotLeader}, {"moved", r.Moved}, {"unreachable", r.Unreachable}, {"busy", r.Busy},
-		{"forgotten", r.Forgotten}, {"unconfirmed", r.Unconfirmed}, {"unknown", r.Unknown},
+		{"forgotten", r.DedupeUnknown}, {"unconfirmed", r.Unconfirmed}, {"unknown", r.Unknown},
 		{"throttled", r.Throttled}} {
 		ch <- prometheus.MustNewConstMetric(retryDesc, prometheus.CounterValue, float64(v.count), v.reason)
 	}

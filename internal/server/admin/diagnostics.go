@@ -62,7 +62,7 @@ type TableReport struct {
 	// HotKeys are the logical partitions with the highest current consumption, and LargeKeys the largest ones, up to
 	// ten each.
 	HotKeys   []HotKey      `json:"hot_keys"`
-	LargeKeys []usage.Large `json:"large_keys"`
+	LargeKeys []usage.LargePartition `json:"large_keys"`
 	Indexes   []IndexReport `json:"indexes"`
 	Views     []ViewReport  `json:"views"`
 }
@@ -94,7 +94,7 @@ const keysShown = 10
 func (n *Node) Report(ctx context.Context, t *schema.Table, figures catalog.TableFigures,
 	nowMicros int64) *TableReport {
 	r := &TableReport{Name: t.String(), Kind: "table", TableFigures: figures, HotKeys: []HotKey{},
-		LargeKeys: []usage.Large{}, Indexes: []IndexReport{}, Views: []ViewReport{}}
+		LargeKeys: []usage.LargePartition{}, Indexes: []IndexReport{}, Views: []ViewReport{}}
 	switch {
 	case t.Container != nil:
 		r.Kind = "container"
@@ -144,7 +144,7 @@ func (r *TableReport) addUsage(u *TableUsage) {
 		r.HotKeys, r.LargeKeys = append(r.HotKeys, p.HotKeys...), append(r.LargeKeys, p.LargeKeys...)
 	}
 	sortMost(r.HotKeys, func(k *HotKey) float64 { return k.PerSecond })
-	sortMost(r.LargeKeys, func(k *usage.Large) float64 { return float64(k.Bytes) })
+	sortMost(r.LargeKeys, func(k *usage.LargePartition) float64 { return float64(k.Bytes) })
 	r.HotKeys, r.LargeKeys = r.HotKeys[:min(len(r.HotKeys), keysShown)], r.LargeKeys[:min(len(r.LargeKeys), keysShown)]
 	for i := range r.HotKeys {
 		if r.HotKeys[i].Share = 0; r.PerSecond > 0 { // relative to the table instead of its physical partition

@@ -191,7 +191,7 @@ var (
 		count(
 			"coordinator_conditional_writes_total",
 			"Conditional writes, counter updates, and list updates by index.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().Decisions) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().ConditionalWrites) },
 		),
 		count(
 			"coordinator_partitions_touched_total",
@@ -216,12 +216,12 @@ var (
 		count(
 			"coordinator_misrouted_requests_total",
 			"Requests received by this node without a local replica of the partition.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().Astray) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Misrouted) },
 		),
 		count(
 			"coordinator_read_restarts_total",
 			"Reads restarted because the leader could not confirm its lease.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().Repeated) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().ReadRestarts) },
 		),
 		count(
 			"coordinator_atomic_batches_total",
@@ -236,7 +236,7 @@ var (
 		level(
 			"coordinator_requests_in_flight",
 			"Requests in flight.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().UnderWay) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().InFlight) },
 		),
 
 		count(
@@ -293,7 +293,7 @@ var (
 			return float64(n.Store.Metrics().CacheBytes)
 		}),
 		level("store_vector_lists_bytes", "Memory used by packed vector lists.", func(n *Node) float64 {
-			return float64(n.Store.Metrics().NearBytes)
+			return float64(n.Store.Metrics().ANNCacheBytes)
 		}),
 		level(
 			"store_compaction_debt_bytes",
@@ -311,7 +311,7 @@ var (
 			func(n *Node) float64 { return float64(n.Journal().Bytes) },
 		),
 		level("change_buffer_limit_bytes", "Limit of the change buffer (memory.change_buffer).", func(n *Node) float64 {
-			return float64(n.Journal().Bound)
+			return float64(n.Journal().Limit)
 		}),
 		count(
 			"change_buffer_dropped_total",

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/query/view"
-	"github.com/ilion-db/ilion/internal/replica/census"
-	"github.com/ilion-db/ilion/internal/replica/journal"
+	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/replica/transport"
@@ -41,7 +41,7 @@ type Node struct {
 	Store       *storage.Statistics
 	Directory   *storage.Directory
 	Host        *partition.Host
-	Census      *census.Census
+	Census      *partitioncount.Counter
 	Growth      *growth.Watch
 	Coordinator *coordinator.Coordinator
 	Catalog     *catalog.Catalog
@@ -63,10 +63,10 @@ type Node struct {
 	TableName func(id uint32) string
 	// Usage returns the consumption of the physical partitions of the cluster, and BecameHot the number of times that
 	// a partition on this node became hot.
-	Usage     func(ctx context.Context, q usage.Question) []usage.Report
+	Usage     func(ctx context.Context, q usage.ReportOptions) []usage.Report
 	BecameHot func() uint64
 	// Journal returns the state of the change buffer.
-	Journal func() journal.Level
+	Journal func() changebuffer.Stats
 	// Users returns the consumption of users on all nodes.
 	Users func(ctx context.Context) []usage.User
 	// Cluster is nil for a single node.

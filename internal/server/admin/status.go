@@ -159,7 +159,7 @@ func (n *Node) Status() Status {
 		n.addCluster(&s)
 	}
 	s.Changes = n.changes()
-	n.Census.Ask(context.Background(), countWait)
+	n.Census.Refresh(context.Background(), countWait)
 	topo := n.Coordinator.Topology()
 	for ks := range sch.All() {
 		for _, t := range ks.SortedTables() {
@@ -210,7 +210,7 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	if e, err := n.Store.Estimate(p.Span.Keys(p.Table)); err == nil {
 		ps.DiskBytes, ps.LogicalPartitions = e.Bytes, e.Partitions
 	}
-	if counted := n.Census.Of(p.ID); counted != nil {
+	if counted := n.Census.Latest(p.ID); counted != nil {
 		ps.LogicalPartitions, ps.Counted = counted.Partitions, counted.Began.UTC().Format(time.RFC3339Nano)
 	}
 	if leader, ok := r.Leader(); ok {

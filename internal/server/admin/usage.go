@@ -48,7 +48,7 @@ type PartitionUsage struct {
 	Kinds map[string]uint64 `json:"requests_by_kind"`
 	// HotKeys are the logical partitions with the highest current consumption, and LargeKeys the largest ones.
 	HotKeys   []HotKey      `json:"hot_keys,omitempty"`
-	LargeKeys []usage.Large `json:"large_keys,omitempty"`
+	LargeKeys []usage.LargePartition `json:"large_keys,omitempty"`
 	// Minutes lists the minutes of the last hour with requests, oldest first; only set in a history.
 	Minutes []MinuteUsage `json:"minutes,omitempty"`
 }
@@ -85,9 +85,9 @@ type MinuteUsage struct {
 // ShowUsage returns the consumption in the cluster by table and physical partition. table, as in ks.t, selects a
 // single table; empty means all tables. With history, it contains the consumption by minute instead of keys.
 func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []TableUsage {
-	q := usage.Question{Keys: usage.TopMost, Largest: true, Sizes: true}
+	q := usage.ReportOptions{Keys: usage.TopMax, Largest: true, Sizes: true}
 	if history {
-		q = usage.Question{Minutes: true}
+		q = usage.ReportOptions{Minutes: true}
 	}
 	snapshot := n.Catalog.Snapshot()
 	var wanted []*schema.Table
@@ -143,8 +143,8 @@ func sharedPart(ks *schema.Keyspace, t *schema.Table, list []usage.Report) float
 			if other.ID != list[i].Table || !ks.Throughput(other).Shared {
 				continue
 			}
-			if all += list[i].Busy(); other == t {
-				own += list[i].Busy()
+			if all += list[i].UnitsPerSecond(); other == t {
+				own += list[i].UnitsPerSecond()
 			}
 		}
 	}
@@ -155,13 +155,13 @@ func sharedPart(ks *schema.Keyspace, t *schema.Table, list []usage.Report) float
 }
 
 func (p *PartitionUsage) fill(r *usage.Report) {
-	p.PerSecond, p.Requests = r.Busy(), usage.EachSecond(r.Lately.Requests)
-	p.Bytes, p.Throttled = usage.EachSecond(r.Lately.Bytes), usage.EachSecond(r.Lately.Throttled)
-	p.Throughput, p.Utilisation = r.PerSecond, r.Lately.Utilisation()
+	p.PerSecond, p.Requests = r.UnitsPerSecond(), usage.PerSecond(r.Lately.Requests)
+	p.Bytes, p.Throttled = usage.PerSecond(r.Lately.Bytes), usage.PerSecond(r.Lately.Throttled)
+	p.Throughput, p.Utilisation = r.PerSecond, r.Lately.Utilization()
 	if r.Hot != 0 {
 		p.HotSince = rfc3339(r.Hot)
 	}
-	p.TotalUnits, p.TotalRequests, p.TotalThrottled = r.Counts.Total().Float(), r.Counts.Asked(), r.Throttled
+	p.TotalUnits, p.TotalRequests, p.TotalThrottled = r.Counts.Total().Float(), r.Counts.RequestCount(), r.Throttled
 	p.Kinds = map[string]uint64{}
 	for k := range usage.Applied {
 		if n := r.Counts.Requests[k]; n > 0 {
@@ -181,7 +181,7 @@ func (p *PartitionUsage) fill(r *usage.Report) {
 	for i := range r.Minutes {
 		m := &r.Minutes[i]
 		minute := MinuteUsage{At: rfc3339(m.At), Units: m.Units.Float(), Requests: m.Requests, Bytes: m.Bytes,
-			Throttled: m.Throttled, Peak: m.Peak.Float(), Given: m.Given, Utilisation: m.Utilisation()}
+			Throttled: m.Throttled, Peak: m.Peak.Float(), Given: m.Given, Utilisation: m.Utilization()}
 		if len(m.Keys) > 0 {
 			minute.TopKey = m.Keys[0].Name
 		}

@@ -51,7 +51,7 @@ func (n *Node) collectUsage(ch chan<- prometheus.Metric) {
 	hot := 0
 	var list []usage.Report
 	for _, r := range n.Host.Replicas() {
-		u := r.Report(usage.Question{})
+		u := r.Report(usage.ReportOptions{})
 		units += u.Counts.Total()
 		throttled += u.Throttled
 		if u.Hot != 0 {
@@ -81,7 +81,7 @@ func (n *Node) collectUsage(ch chan<- prometheus.Metric) {
 		total(unitsDesc, u.Counts.Total().Float(), labels...)
 		total(throttledDesc, float64(u.Throttled), labels...)
 		if u.PerSecond > 0 {
-			gauge(utilisationDesc, u.Lately.Utilisation(), labels...)
+			gauge(utilisationDesc, u.Lately.Utilization(), labels...)
 			gauge(hotDesc, min(float64(u.Hot), 1), labels...)
 		}
 	}

@@ -89,7 +89,7 @@ type conn struct {
 	applicant       session.Client // the client that is logging in
 	sess            Session
 	claimant        share.Claimant
-	asker           *usage.Asker // nil during the handshake
+	asker           *usage.UserCounter // nil during the handshake
 
 	// pending is the number of requests that execute asynchronously.
 	pending  atomic.Int32
@@ -300,7 +300,7 @@ func (c *conn) enter(client session.Client) {
 	c.sess = c.srv.newSession(client)
 	c.client.Store(&client) // publishes the session as well
 	c.claimant = client.Claimant()
-	c.asker = c.srv.users.Enter(client.Who())
+	c.asker = c.srv.users.Connect(client.Who())
 	c.phase = ready
 	c.srv.mu.Lock()
 	c.srv.crowd.arrived(c)

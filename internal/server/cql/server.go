@@ -197,7 +197,7 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 		s.crowd.leave(c)
 		s.mu.Unlock()
 		if c.asker != nil {
-			s.users.Leave(c.asker)
+			s.users.Disconnect(c.asker)
 		}
 		s.stats.Connections.Add(-1)
 		s.opts.Events.Closed(remote, err)

@@ -43,7 +43,7 @@ type chosen struct {
 	State  *admin.PartitionStatus
 	Cap    uint64
 	Filled float64
-	Top    []usage.Large
+	Top    []usage.LargePartition
 	Hot    []admin.HotKey
 	Doing  string
 	// Before and After are the adjacent partitions, for keyboard navigation; 0 at the ends.

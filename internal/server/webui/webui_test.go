@@ -27,7 +27,8 @@ func testOptions(partitions int) Options {
 	for i := range partitions {
 		table.Partitions = append(table.Partitions, admin.PartitionUsage{
 			ID: uint64(i + 1), DiskBytes: uint64(i+1) << 20, Share: 0.25, PerSecond: 250,
-			LargeKeys: []usage.Large{{Name: "group = 'Beef Products'", Bytes: 3 << 20}, {Name: nasty, Bytes: 2 << 20},
+			LargeKeys: []usage.LargePartition{{Name: "group = 'Beef Products'", Bytes: 3 << 20},
+				{Name: nasty, Bytes: 2 << 20},
 				{Name: "group = 'Soups, Sauces, and Gravies'", Bytes: 1 << 20}, {Name: "group = 'Fourth'", Bytes: 1}},
 			Minutes: []admin.MinuteUsage{{At: now.Add(-time.Minute).Format(time.RFC3339), Units: 600, Throttled: 1,
 				TopKey: nasty}},
