@@ -32,14 +32,14 @@ var wings = [][]string{
 // sameWing lists, for wings whose packages have floors of their own, what each package may import of its neighbours.
 // A package of these wings that is not listed may import none.
 var sameWing = map[string]string{
-	"internal/server/cql":         "internal/server/cqlwire internal/server/admission",
-	"internal/tool/bench":         "internal/tool/rawclient",
-	"internal/tool/backup":        "internal/tool/bucket",
-	"internal/tool/bucket":        "",
-	"internal/model/archive":      "internal/model/feature",
-	"internal/replica/snapshotset":     "internal/replica/partition",
-	"internal/tool/bulk":          "internal/tool/rawclient internal/tool/bulk/pipeline internal/tool/bulk/text",
-	"internal/tool/bulk/pipeline": "internal/tool/rawclient",
+	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
+	"internal/tool/bench":          "internal/tool/rawclient",
+	"internal/tool/backup":         "internal/tool/bucket",
+	"internal/tool/bucket":         "",
+	"internal/model/archive":       "internal/model/feature",
+	"internal/replica/snapshotset": "internal/replica/partition",
+	"internal/tool/bulk":           "internal/tool/rawclient internal/tool/bulk/pipeline internal/tool/bulk/text",
+	"internal/tool/bulk/pipeline":  "internal/tool/rawclient",
 	"internal/tool/migration": "internal/tool/bulk internal/tool/bulk/pipeline internal/tool/migration/rowdiff " +
 		"internal/tool/migration/schemadiff",
 	"internal/tool/migration/rowdiff":    "internal/tool/bulk internal/tool/rawclient",

@@ -61,10 +61,10 @@ type TableReport struct {
 	TotalThrottled uint64  `json:"throttled_total"`
 	// HotKeys are the logical partitions with the highest current consumption, and LargeKeys the largest ones, up to
 	// ten each.
-	HotKeys   []HotKey      `json:"hot_keys"`
+	HotKeys   []HotKey               `json:"hot_keys"`
 	LargeKeys []usage.LargePartition `json:"large_keys"`
-	Indexes   []IndexReport `json:"indexes"`
-	Views     []ViewReport  `json:"views"`
+	Indexes   []IndexReport          `json:"indexes"`
+	Views     []ViewReport           `json:"views"`
 }
 
 // IndexReport describes an index of a table.

@@ -47,7 +47,7 @@ type PartitionUsage struct {
 	// Kinds counts the requests by kind.
 	Kinds map[string]uint64 `json:"requests_by_kind"`
 	// HotKeys are the logical partitions with the highest current consumption, and LargeKeys the largest ones.
-	HotKeys   []HotKey      `json:"hot_keys,omitempty"`
+	HotKeys   []HotKey               `json:"hot_keys,omitempty"`
 	LargeKeys []usage.LargePartition `json:"large_keys,omitempty"`
 	// Minutes lists the minutes of the last hour with requests, oldest first; only set in a history.
 	Minutes []MinuteUsage `json:"minutes,omitempty"`
