@@ -110,8 +110,8 @@ type Mutation struct {
 	Dedupe DedupeID
 	// Retried says that an earlier attempt with this id may have been carried out. Sent says that none can have been,
 	// and that the command came from another node, so that it may be here long after it was sent, and after later
-	// attempts. Known goes with both: the newest value of partition.Host.DedupeEpoch that the node that is asked had told
-	// before the first attempt that may have been carried out, 0 if it had told none.
+	// attempts. Known goes with both: the newest value of partition.Host.DedupeEpoch that the node that is asked had
+	// told before the first attempt that may have been carried out, 0 if it had told none.
 	Retried, Sent bool
 	Known         uint64
 	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
@@ -298,7 +298,8 @@ type Sweep struct {
 	Table   uint32
 	Keys    [][]byte
 	Horizon int64
-	// Dropped selects the cells of dropped columns that are removed regardless of their age, in ascending order of columns.
+	// Dropped selects the cells of dropped columns that are removed regardless of their age, in ascending order of
+	// columns.
 	Dropped []cqltype.Dropped
 	// Expired selects the rows with a lifetime that are removed regardless of the horizon. It requires feature level 8.
 	Expired row.Expired

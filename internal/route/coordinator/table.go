@@ -110,9 +110,9 @@ type tableCommand struct {
 	// once prevents a delayed attempt from being applied after the caller has received the response. The command then
 	// has an ID at each partition.
 	once bool
-	// do returns the index of the resulting entry, if any, or another number for the caller of onAllPartitions. It is called
-	// again if the outcome of an attempt is unknown. attempt contains the ID of the command. It is nil if once is not
-	// set, and below feature.TruncationIDs.
+	// do returns the index of the resulting entry, if any, or another number for the caller of onAllPartitions. It is
+	// called again if the outcome of an attempt is unknown. attempt contains the ID of the command. It is nil if once
+	// is not set, and below feature.TruncationIDs.
 	do func(ctx context.Context, t *target, p *topology.Partition, attempt *command.Mutation) (index uint64, err error)
 }
 
