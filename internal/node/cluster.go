@@ -88,7 +88,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Former: c.originals.Former, Levels: n.levels,
 		KeepAlive:   keepAlive,
-		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotMB) * 1e6, Overloaded: n.short,
+		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.short,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.refused(p.Node) },
 			Departed:         func(p transport.Peer) { c.departed(p.Node) },

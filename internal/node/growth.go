@@ -31,26 +31,26 @@ type SplitOptions struct {
 type MergeOptions struct {
 	// Automatic is false where none do; nil is true.
 	Automatic *bool `yaml:"automatic"`
-	// QuietFor is how long two neighbours must have been far below what has them split.
-	QuietFor time.Duration `yaml:"quiet_for"`
+	// IdlePeriod is the time for which two adjacent partitions must stay far below the split limits before they merge.
+	IdlePeriod time.Duration `yaml:"idle_period"`
 }
 
-// quietFor is the default of MergeOptions.QuietFor, quietForMin the least.
+// quietFor is the default of MergeOptions.IdlePeriod, quietForMin the least.
 const (
 	quietFor    = 5 * time.Minute
 	quietForMin = 100 * time.Millisecond
 )
 
 func (o MergeOptions) withDefaults() MergeOptions {
-	if o.QuietFor == 0 {
-		o.QuietFor = quietFor
+	if o.IdlePeriod == 0 {
+		o.IdlePeriod = quietFor
 	}
 	return o
 }
 
 func (o MergeOptions) validate() error {
-	if o.QuietFor < quietForMin {
-		return fmt.Errorf("merges.quiet_for %v is too short: use %v or more", o.QuietFor, quietForMin)
+	if o.IdlePeriod < quietForMin {
+		return fmt.Errorf("merges.idle_period %v is too short: use %v or more", o.IdlePeriod, quietForMin)
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (o *MergeOptions) quiet() time.Duration {
 	if o.Automatic != nil && !*o.Automatic {
 		return 0
 	}
-	return o.QuietFor
+	return o.IdlePeriod
 }
 
 // The defaults of SplitOptions.
@@ -85,7 +85,7 @@ func (o SplitOptions) validate() error {
 	case o.StorageCap < storageCapMin:
 		return fmt.Errorf("splits.storage_cap %d is too small: use %d or more", o.StorageCap, storageCapMin)
 	case o.Units < -1:
-		return fmt.Errorf("splits.request_units_per_second %d is out of range: use 1 or more, or -1 to split none by load",
+		return fmt.Errorf("splits.request_units_per_second %d is out of range: use 1 or more, or off to disable splits by load",
 			o.Units)
 	}
 	return nil

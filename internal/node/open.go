@@ -119,7 +119,7 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // openPartitions opens the replicas, and before that what they need of a cluster.
 func (n *Node) openPartitions(ctx context.Context) error {
-	n.journal, n.run = changebuffer.New(int64(n.opts.Memory.Journal)), uuid.NewString()
+	n.journal, n.run = changebuffer.New(int64(n.opts.Memory.ChangeBuffer)), uuid.NewString()
 	n.closers = append(n.closers, n.journal.Close)
 	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot, Now: n.opts.now,
 		ChangeBuffer: n.journal, Log: n.log}
@@ -151,8 +151,8 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		c.member = &membership.Member{
 			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.describe,
 			DiskFree:  func() int { return n.store.Metrics().FreePercent },
-			HealAfter: n.opts.Cluster.HealAfter, Log: n.log, Held: n.held, QuietHere: c.quietHere,
-			BytesSlack: float64(n.opts.Cluster.BalanceSlackMB << 20),
+			HealAfter: n.opts.Cluster.RebuildDelay, Log: n.log, Held: n.held, QuietHere: c.quietHere,
+			BytesSlack: float64(n.opts.Cluster.BalanceThreshold),
 			Answers: map[string]func(context.Context, []byte) ([]byte, error){
 				adviseSubject: c.adviseOthers, usageSubject: c.answerUsage, asideSubject: c.hearAside,
 				usersSubject: c.answerUsers, lendSubject: c.answerLend, backupSubject: c.answerBackup,
@@ -295,7 +295,7 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	o := coordinator.Options{
 		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout,
 		WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
-		ThrottledWait: n.opts.Limits.ThrottledWait,
+		ThrottledWait: n.opts.Limits.ThrottleTimeout,
 	}
 	batches := write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot)
 	o.Cluster = &coordinator.Cluster{Node: n.store.Identity().Node, Batches: batches}
@@ -328,11 +328,11 @@ func (n *Node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 		parts, whole = 1, true
 	}
 	if n.cluster == nil {
-		here := []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{n.store.Identity().Node}}}
+		here := []topology.Place{{Region: n.opts.Region, Nodes: []topology.NodeID{n.store.Identity().Node}}}
 		return topology.Equal(parts, here), nil
 	}
 	view := n.cluster.member.View()
-	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
+	return placement.Place(s, &view, n.opts.Region, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
 }
 
 // tableName names a table for traces.

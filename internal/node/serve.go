@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -93,9 +94,10 @@ func (n *Node) serve() error {
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
-		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.SortFreely,
+		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
 		Sizes: n.containerSizes, Restoring: n.restoring,
 		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel },
+		Level:   func() feature.Level { return n.levelOf(n.records.State()) },
 		Newest:  options.Newest, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
@@ -112,7 +114,7 @@ func (n *Node) serve() error {
 		ConnectionsMax:        n.opts.Limits.Connections,
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		IdleTimeout:           n.opts.Limits.IdleTimeout,
-		WaitMax:               n.opts.Limits.WaitMax,
+		WaitMax:               n.opts.Limits.QueueDelayTarget,
 		FrameBytesMax:         int(n.opts.Limits.FrameBytes),
 		ConnectionInFlightMax: n.opts.Limits.RequestsPerConnection,
 		InFlightMax:           n.opts.Limits.Requests,
@@ -318,7 +320,7 @@ func (n *Node) describe() {
 	n.info = catalog.NodeInfo{
 		Release: n.answers,
 		Endpoint: catalog.Endpoint{
-			HostID: schema.UUID(id.Node), Datacenter: n.opts.DataCenter, Rack: n.opts.Rack,
+			HostID: schema.UUID(id.Node), Datacenter: n.opts.Region, Rack: n.opts.Zone,
 			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),
 		},
 		ClusterName: n.opts.ClusterName,

@@ -100,7 +100,7 @@ func (n *Node) splitPoint(t *schema.Table, o *split.Order, at string) (topology.
 	}
 	p := n.records.State().Map.Partition(o.Partition)
 	if p == nil || p.Table != t.ID {
-		return topology.Position{}, fmt.Errorf("%s has no partition %d: see ilion partitions", t, o.Partition)
+		return topology.Position{}, fmt.Errorf("%s has no partition %d: see ilion partition list", t, o.Partition)
 	}
 	if r := n.host.Replica(p.ID); r == nil || r.Table() == 0 {
 		return topology.Position{}, fmt.Errorf("this node has no replica of partition %d and does not know its middle: "+
@@ -162,7 +162,7 @@ func (n *Node) awaitSplit(ctx context.Context, p *topology.Partition) error {
 			return nil
 		}
 		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
-			return fmt.Errorf("partition %d is not split yet: the order stands, see ilion partitions: %w", p.ID, err)
+			return fmt.Errorf("partition %d is not split yet: the order stands, see ilion partition list: %w", p.ID, err)
 		}
 	}
 }

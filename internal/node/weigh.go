@@ -78,8 +78,8 @@ func (n *Node) held() peers.Holdings {
 
 // capacity is how many bytes this node has room for, 0 if it is not known.
 func (n *Node) capacity() uint64 {
-	if c := n.opts.Cluster.CapacityGB; c > 0 {
-		return uint64(c) << 30
+	if c := n.opts.Cluster.Capacity; c > 0 {
+		return uint64(c)
 	}
 	m := n.store.Metrics()
 	if m.DiskAvailable == 0 {

@@ -17,7 +17,7 @@ func Cancel(s *meta.State, table uint32, id topology.PartitionID) (next *meta.St
 	var m *topology.Snapshot
 	switch {
 	case p == nil || p.Table != table || id == topology.MetaPartition:
-		return nil, "", fmt.Errorf("the table has no partition %d: see ilion partitions", id)
+		return nil, "", fmt.Errorf("the table has no partition %d: see ilion partition list", id)
 	case p.Cut != nil:
 		what = fmt.Sprintf("the split of partition %d", id)
 		m, err = s.Map.RecallSplit(id)
@@ -28,7 +28,7 @@ func Cancel(s *meta.State, table uint32, id topology.PartitionID) (next *meta.St
 		what = fmt.Sprintf("the merge of partitions %d and %d", p.Join.Left, p.Join.Right)
 		m, err = s.Map.RecallJoin(id)
 	case p.Wish == nil:
-		return nil, "", fmt.Errorf("nothing was ordered of partition %d, or it is done: see ilion partitions", id)
+		return nil, "", fmt.Errorf("nothing was ordered of partition %d, or it is done: see ilion partition list", id)
 	case p.Wish.With != 0:
 		what = fmt.Sprintf("the merge of partitions %d and %d", id, p.Wish.With)
 		m, err = s.Map.WithWish(id, nil)

@@ -50,7 +50,7 @@ type Order struct {
 func (o *Order) Neighbours(s *meta.State) (left, right *topology.Partition, err error) {
 	for _, id := range []topology.PartitionID{o.First, o.Second} {
 		if p := s.Map.Partition(id); p == nil || p.Table != o.Table || p.ID == topology.MetaPartition {
-			return nil, nil, fmt.Errorf("the table has no partition %d: see ilion partitions", id)
+			return nil, nil, fmt.Errorf("the table has no partition %d: see ilion partition list", id)
 		}
 	}
 	left, right = s.Map.Partition(o.First), s.Map.Partition(o.Second)

@@ -29,7 +29,7 @@ type Move struct {
 func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 	p := s.Map.Partition(o.Partition)
 	if p == nil || p.Table != o.Table || p.ID == topology.MetaPartition || len(p.Sets) == 0 {
-		return nil, fmt.Errorf("the table has no partition %d: see ilion partitions", o.Partition)
+		return nil, fmt.Errorf("the table has no partition %d: see ilion partition list", o.Partition)
 	}
 	set := &p.Sets[0]
 	from, to := set.On(o.From), set.On(o.To)
@@ -39,7 +39,7 @@ func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 	case p.Join != nil:
 		return nil, fmt.Errorf("partition %d is being merged: try again when that is over", p.ID)
 	case from == nil || from.State == topology.Learner:
-		return nil, fmt.Errorf("partition %d has no replica on node %s that could move: see ilion partitions", p.ID,
+		return nil, fmt.Errorf("partition %d has no replica on node %s that could move: see ilion partition list", p.ID,
 			o.From.Short())
 	case to != nil && to.State != topology.Learner:
 		return nil, fmt.Errorf("partition %d has a replica on node %s already, and a node holds one of each", p.ID,

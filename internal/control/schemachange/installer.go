@@ -115,6 +115,9 @@ func (i *Installer) installTables(s *schema.Schema, tables []tableChange) {
 func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table {
 	st := storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace),
 		Dropped: t.DroppedIDs()}
+	if c := t.Container; c != nil {
+		st.Lifetimes = c.Lifetimes()
+	}
 	if t.View != nil {
 		st.GCGrace = max(st.GCGrace, viewGrace)
 	}

@@ -47,7 +47,7 @@ func (o *Order) Apply(s *meta.State, now time.Time) (*meta.State, error) {
 	level := max(o.Level, s.Map.Level())
 	switch {
 	case p == nil || p.Table != o.Table || p.ID == topology.MetaPartition:
-		return nil, fmt.Errorf("the table has no partition %d: see ilion partitions", o.Partition)
+		return nil, fmt.Errorf("the table has no partition %d: see ilion partition list", o.Partition)
 	case level < Level:
 		return nil, fmt.Errorf("the feature level is %d and partitions split from %d on: "+
 			"order ilion upgrade when all nodes run this build", level, Level)

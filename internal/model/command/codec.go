@@ -512,7 +512,7 @@ func (a *appender) sweep(s *Sweep) {
 }
 
 func (r *reader) sweep(s *Sweep) {
-	*s = Sweep{Keys: s.Keys[:0], Dropped: s.Dropped[:0]}
+	*s = Sweep{Keys: s.Keys[:0], Dropped: s.Dropped[:0], Expired: s.Expired}
 	s.Table = r.Uint32()
 	s.Horizon = r.Int()
 	s.Dropped = r.columns(s.Dropped)

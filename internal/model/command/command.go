@@ -109,8 +109,8 @@ type Mutation struct {
 	Dedupe DedupeID
 	// Retried says that an earlier attempt with this id may have been carried out. Sent says that none can have been,
 	// and that the command came from another node, so that it may be here long after it was sent, and after later
-	// attempts. Known goes with both: the newest value of partition.Host.DedupeEpoch that the node that is asked had told
-	// before the first attempt that may have been carried out, 0 if it had told none.
+	// attempts. Known goes with both: the newest value of partition.Host.DedupeEpoch that the node that is asked had
+	// told before the first attempt that may have been carried out, 0 if it had told none.
 	Retried, Sent bool
 	Known         uint64
 	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
@@ -299,4 +299,6 @@ type Sweep struct {
 	Horizon int64
 	// Dropped are the columns of the table, ascending, whose cells go whatever their age.
 	Dropped []uint32
+	// Expired are the rows with a lifetime that go whatever the horizon. It is of feature level 8.
+	Expired row.Expired
 }

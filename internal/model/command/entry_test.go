@@ -44,6 +44,8 @@ func entries() []Entry {
 			Learners: []keys.Member{{Replica: 9, Node: [16]byte{5}}}}},
 		{Kind: EntryFreeze, Epoch: 300}, {Kind: EntryThaw, Epoch: 7},
 		{Kind: EntryMerge, Epoch: 2, Merge: Merge{Right: 300, Frozen: 1 << 40, RightEpoch: 5}},
+		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a")}, Horizon: 12,
+			Expired: row.Expired{Own: 1 << 31, Default: -5}}},
 		{Kind: EntryTruncate, Epoch: 4, ID: DedupeID{Coordinator: [16]byte{1}, Sequence: 9}},
 	}
 }

@@ -75,6 +75,8 @@ func TestStoredBytes(t *testing.T) {
 			&Mutation{Table: 600, Key: []byte("k"), Retried: true, Known: 250, Ops: []Op{{Operand: unstamped()}}}, 500),
 			"0206010200027201d8040000000000000000016b0000e80700000100000d0000000000000001f401010176"},
 		{"entry: sweep", AppendEntry(nil, &log[2]), "0206020300d804180204090201610162"},
+		{"entry: sweep of expired rows", AppendEntry(nil, &log[len(log)-2]),
+			"02060200070680808080100900d8041800010161"},
 		{"entry: truncate", AppendEntry(nil, &log[3]), "020603040305d80400010900020102"},
 		{"entry: truncate with an ID", AppendEntry(nil, &log[len(log)-1]),
 			"0206030405180100000000000000000000000000000000000000000000090000"},

@@ -3,9 +3,11 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -38,8 +40,8 @@ type ChangesPage struct {
 
 // Changes reads a page of the change feed. Its continuation is never empty: it goes on behind the page and, where there
 // were no more changes when the page ended, with those to come. The changes of a logical partition are in the order of
-// their commits, and each comes once for a sequence of continuations; see package feed. A page may be empty though
-// there are more: Ended tells.
+// their commits, and each comes once for a sequence of continuations; see package feed. So are those of a page, as far
+// as clocks agree. A page may be empty though there are more: Ended tells.
 func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (*ChangesPage, error) {
 	x, err := e.newScan(c, &r.Scope, "", &r.RequestOptions)
 	if err != nil {
@@ -73,6 +75,9 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 		if err != nil {
 			return nil, e.failed(err, x)
 		}
+		// Of a round, the changes come in the order of the ring. Clients like them in the order of their commits, which
+		// is that of their stamps; those of one logical partition stay in order.
+		slices.SortStableFunc(entries, func(a, b feed.Entry) int { return cmp.Compare(a.Stamp, b.Stamp) })
 		for i := range entries {
 			doc, err := c.changed(&entries[i], r.AllVersions)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -44,6 +45,8 @@ type Options struct {
 	// indexes of items, see IndexLevel; nil: they do.
 	Building func(*schema.Index) bool
 	Indexes  func() bool
+	// Level is the feature level by which the nodes of the cluster write; nil: feature.Newest.
+	Level func() feature.Level
 	// Progress is how far an index is built that is not complete, in percent, as far as this node knows; nil: 0.
 	Progress func(*schema.Index) int
 	// Restoring reports whether a table is being restored from a backup, so that some of its items are missing; nil:
@@ -97,6 +100,9 @@ func New(o Options) *Engine {
 	}
 	if o.Indexes == nil {
 		o.Indexes = func() bool { return true }
+	}
+	if o.Level == nil {
+		o.Level = func() feature.Level { return feature.Newest }
 	}
 	if o.Restoring == nil {
 		o.Restoring = func(*schema.Table) bool { return false }

@@ -99,13 +99,16 @@ func (r *QueryRequest) compile() (*sql.Query, *Error) {
 	return q, nil
 }
 
-// run says how a page of a request is run.
-func (r *QueryRequest) run(e *Engine) (run sql.Run, bad *Error) {
+// run says how a page of a request is run, whose continuation loses the name of the container.
+func (r *QueryRequest) run(e *Engine, c *Container) (run sql.Run, bad *Error) {
 	run = sql.Run{Page: r.MaxItems, Functions: r.Functions, Now: e.opts.Now()}
 	if run.Page <= 0 {
 		run.Page = feedItemsMax
 	}
 	if r.Continuation != "" {
+		if r.Continuation, bad = c.continued(r.Continuation); bad != nil {
+			return run, bad
+		}
 		after, err := sql.ParseContinuation(r.Continuation)
 		if err != nil {
 			return run, queryError(err)
@@ -188,7 +191,9 @@ func (c *Container) placeOf(s *Scope) string {
 const queryTimes = 12
 
 // Query runs one page of a query.
-func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Page, error) {
+func (e *Engine) Query(ctx context.Context, c *Container, request *QueryRequest) (*Page, error) {
+	asked := *request
+	r := &asked
 	q, bad := r.compile()
 	if bad != nil {
 		return nil, bad
@@ -199,7 +204,7 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 	if bad := e.checkOrder(c, q); bad != nil {
 		return nil, bad
 	}
-	run, bad := r.run(e)
+	run, bad := r.run(e, c)
 	if bad != nil {
 		return nil, bad
 	}
@@ -232,7 +237,7 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 		return nil, bad
 	}
 	if next != nil {
-		x.page.Continuation = next.String()
+		x.page.Continuation = e.continuation(c, next.String())
 	}
 	return x.page, nil
 }

@@ -35,7 +35,7 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 	if bad := t.engine.checkOrder(t.c, q); bad != nil {
 		return nil, bad
 	}
-	run, bad := request.run(t.engine)
+	run, bad := request.run(t.engine, t.c)
 	if bad != nil {
 		return nil, bad
 	}
@@ -51,7 +51,7 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 		return nil, queryError(err)
 	}
 	if next != nil {
-		page.Continuation = next.String()
+		page.Continuation = t.engine.continuation(t.c, next.String())
 	}
 	return page, nil
 }

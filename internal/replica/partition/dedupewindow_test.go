@@ -14,7 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// attempt is a first one, and again a later one by a sender that had been told a value of Host.DedupeEpoch before the first.
+// attempt is a first one, and again a later one by a sender that had been told a value of Host.DedupeEpoch before the
+// first.
 func attempt(n uint64) *command.Mutation { return &command.Mutation{Dedupe: sequence(n)} }
 
 func again(n, known uint64) *command.Mutation {

@@ -25,7 +25,8 @@ const (
 	// entryChunk is the number of entries that are checked again and removed while writers wait.
 	entryChunk = 64
 	// entryGrace is the minimum age in seconds of expired data before entries that lead to it are removed: clocks of
-	// coordinators differ.
+	// coordinators differ. Rows with a lifetime are swept, and remembered as dead, after the same time. Until then,
+	// some nodes may not know that the setting of the table was changed before the rows expired.
 	entryGrace = 60
 )
 
@@ -156,7 +157,8 @@ func (e *entrySweep) sweep(in *Table) *sweep {
 		grace = max(in.GCGrace, grace)
 	}
 	horizon := e.now - grace
-	return e.s.newSweep(&command.Sweep{Table: in.ID, Horizon: horizon, Dropped: in.Dropped})
+	return e.s.newSweep(&command.Sweep{Table: in.ID, Horizon: horizon, Dropped: in.Dropped,
+		Expired: in.Lifetimes.At(e.now - entryGrace)})
 }
 
 // leads reports whether an entry leads to a row with its value in a replica of this node.

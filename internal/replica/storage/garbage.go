@@ -184,7 +184,8 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	if t == nil {
 		return Garbage{}, nil
 	}
-	f := garbageFinder{s: s, t: t, span: span, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit}
+	f := garbageFinder{s: s, t: t, span: span, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit,
+		expired: t.Lifetimes.At(now - entryGrace)}
 	lower, upper := span.Bounds()
 	if from != nil {
 		lower = from
@@ -198,6 +199,10 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	}
 	f.add(f.found, f.horizon)
 	f.add(f.records, f.dedupe)
+	if len(f.lapsed) > 0 {
+		f.add(f.lapsed, f.horizon)
+		f.g.Sweeps[len(f.g.Sweeps)-1].Expired = f.expired
+	}
 	f.g.Parts = command.Sweep{Table: t.ID, Keys: f.parts, Horizon: f.dedupe, Dropped: t.Dropped}
 	return f.g, ctx.Err()
 }
@@ -260,6 +265,9 @@ type garbageFinder struct {
 	// found holds keys of rows and deletions. records holds keys of dedupe records and of the change log. parts holds
 	// keys of dedupe records that may belong to parts of batches.
 	found, records, parts [][]byte
+	// lapsed holds keys of rows whose lifetime has ended, according to expired.
+	lapsed  [][]byte
+	expired row.Expired
 	// log reads the rows of the change log.
 	log *sweep
 }
@@ -333,6 +341,10 @@ func (f *garbageFinder) row(w *sweep, key []byte, p *keys.Parts, value []byte) e
 				return err
 			}
 		}
+	}
+	if f.expired.Covering(value, row.NotDeleted) != row.NotDeleted {
+		f.lapsed = append(f.lapsed, bytes.Clone(key))
+		return nil
 	}
 	oldest, err := row.Oldest(value, covered, f.t.Dropped)
 	if err == nil && oldest < f.horizon {

@@ -67,7 +67,7 @@ func (p *Pinned) read(ctx context.Context, r *command.Read, v command.Visitor) (
 		p.rd = rd
 	}
 	rd.ctx, rd.r, rd.v = ctx, r, v
-	rd.visited, rd.silent = 0, 0
+	rd.visited, rd.silent, rd.expired = 0, 0, rd.t.expired(r.Now)
 	rd.invariants.begin()
 	defer rd.finishRead()
 	if of := (viewParams{r.Now, r.Dropped, rd.statics()}); rd.it == nil || !p.of.is(&of) {

@@ -30,6 +30,8 @@ type Table struct {
 	Dropped []uint32
 	// Indexes contains the table's indexes.
 	Indexes []Index
+	// Lifetimes is the present setting by which rows with a lifetime expire.
+	Lifetimes row.Lifetimes
 }
 
 // index returns an index of the table, or nil if the table has no such index.
@@ -67,6 +69,14 @@ type table struct {
 	flags atomic.Uint32
 	// installed is nil until InstallTable.
 	installed atomic.Pointer[Table]
+}
+
+// expired determines which rows with a lifetime have expired at the second now, according to the current setting.
+func (t *table) expired(now int64) row.Expired {
+	if in := t.installed.Load(); in != nil {
+		return in.Lifetimes.At(now)
+	}
+	return row.Expired{}
 }
 
 // The flags of tables, as stored under keys.FlagsID.

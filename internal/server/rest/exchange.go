@@ -170,7 +170,7 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 	done, ok := s.opts.Admit(x.claimant())
 	if !ok {
 		s.stats.Refused.Add(1)
-		return nil, busy("The node is asked for more than it can do: try again later, or ask another one.")
+		return nil, busy("The node is overloaded: requests exceed its capacity. Retry later or use another node.")
 	}
 	return done, nil
 }
