@@ -117,8 +117,8 @@ func partsOf(units, size int64) int { return int((units + size - 1) / size) }
 // Need is how many physical partitions some tables are to have, all together, for the throughput that they share.
 type Need struct {
 	Tables []uint32
-	// Least is without how many the throughput cannot be spent: a physical partition takes budget.MaxPerSecond at
-	// most. First is how many they would be made with now.
+	// Least is without how many the throughput cannot be spent: a physical partition takes budget.MaxPerSecond at most.
+	// First is how many they would be made with now.
 	Least, First int
 }
 

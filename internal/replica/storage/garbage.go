@@ -265,7 +265,7 @@ type garbageFinder struct {
 	// found holds keys of rows and deletions. records holds keys of dedupe records and of the change log. parts holds
 	// keys of dedupe records that may belong to parts of batches.
 	found, records, parts [][]byte
-	// lapsed holds keys of rows whose lifetime has ended according to expired.
+	// lapsed holds keys of rows whose lifetime has ended, according to expired.
 	lapsed  [][]byte
 	expired row.Expired
 	// log reads the rows of the change log.

@@ -74,7 +74,7 @@ type table struct {
 	installed atomic.Pointer[Table]
 }
 
-// expired returns which rows with a lifetime have expired at the second now, by the present setting.
+// expired determines which rows with a lifetime have expired at the second now, according to the current setting.
 func (t *table) expired(now int64) row.Expired {
 	if in := t.installed.Load(); in != nil {
 		return in.Lifetimes.At(now)

@@ -47,7 +47,7 @@ type Hooks struct {
 	Stop    func()
 	// Fell, if not nil, is asked after each step whether the process has crashed in the middle of it, and ends it then.
 	Fell func() bool
-	// Lost is told that the log lacks entries that it has acknowledged, which ends the process, and reports whether
+	// Lost is called when the log lacks entries that it has acknowledged, which ends the process. It reports whether
 	// that is right. Nil if it never is.
 	Lost func(err error) bool
 	// Lenient says that a snapshot may fail to be received.
