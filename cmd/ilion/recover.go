@@ -33,7 +33,7 @@ type given struct {
 }
 
 // make plans, shows the plan and writes it to a file that is not there yet.
-func (g *given) make(out io.Writer, surveys []*recovery.Survey) (*recovery.Plan, string, error) {
+func (g *given) make(out io.Writer, surveys []*recovery.NodeState) (*recovery.Plan, string, error) {
 	if _, err := os.Lstat(g.Plan); !errors.Is(err, os.ErrNotExist) {
 		return nil, "", fmt.Errorf("%s is there already: carry that plan out (ilion recover apply), or remove it if it was never begun",
 			g.Plan)
@@ -61,9 +61,9 @@ func (c *recoverHereCommand) Run(out io.Writer) error {
 	if err := mayAsk(c.Yes); err != nil {
 		return err
 	}
-	var surveys []*recovery.Survey
+	var surveys []*recovery.NodeState
 	for _, dir := range c.Data {
-		s, err := recovery.Take(dir, time.Now())
+		s, err := recovery.Inspect(dir, time.Now())
 		if err != nil {
 			return err
 		}
@@ -98,12 +98,12 @@ func (c *recoverSurveyCommand) Run(out io.Writer) error {
 	if _, err := os.Lstat(c.File); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s is there already", c.File)
 	}
-	s, err := recovery.Take(c.Data, time.Now())
+	s, err := recovery.Inspect(c.Data, time.Now())
 	if err != nil {
 		return err
 	}
 	s.Print(out)
-	return recovery.WriteSurvey(c.File, s)
+	return recovery.WriteNodeState(c.File, s)
 }
 
 type recoverPlanCommand struct {
@@ -113,9 +113,9 @@ type recoverPlanCommand struct {
 
 // Run makes a plan.
 func (c *recoverPlanCommand) Run(out io.Writer) error {
-	var surveys []*recovery.Survey
+	var surveys []*recovery.NodeState
 	for _, name := range c.Surveys {
-		s, err := recovery.ReadSurvey(name)
+		s, err := recovery.ReadNodeState(name)
 		if err != nil {
 			return err
 		}

@@ -36,10 +36,10 @@ type advice struct {
 	looking sync.Mutex
 
 	mu sync.Mutex
-	at map[uint32]advised
+	at map[uint32]cachedAdvice
 }
 
-type advised struct {
+type cachedAdvice struct {
 	report advise.Report
 	when   time.Time
 	// revision is that of the table.
@@ -54,14 +54,15 @@ func (n *Node) advise(ctx context.Context, t *schema.Table) (advise.Report, erro
 	if ks == nil {
 		return advise.Report{}, fmt.Errorf("there is no table %s", t)
 	}
-	in := advise.Input{Table: t, Throughput: ks.Throughput(t), Physical: len(n.records.State().Map.Partitions(t.ID))}
+	in := advise.Input{Table: t, Throughput: ks.Throughput(t),
+		Physical: len(n.metadata.State().Topology.Partitions(t.ID))}
 	here, err := n.surveyTable(ctx, t.ID)
 	if err != nil {
 		return advise.Report{}, err
 	}
 	in.Add(&here)
 	if n.cluster != nil {
-		n.cluster.addParts(ctx, &in)
+		n.cluster.collectParts(ctx, &in)
 	}
 	in.Traffic = trafficOf(n.usage(ctx, usage.Question{Table: t.ID, Minutes: true}))
 	return advise.Advise(&in), nil
@@ -89,19 +90,19 @@ func trafficOf(list []usage.Report) (out advise.Traffic) {
 	return out
 }
 
-// addParts asks all other nodes for what they know of a table. One that does not answer is missed in the report's
+// collectParts asks all other nodes for what they know of a table. One that does not answer is missed in the report's
 // figures.
-func (c *cluster) addParts(ctx context.Context, in *advise.Input) {
+func (c *cluster) collectParts(ctx context.Context, in *advise.Input) {
 	question := binary.BigEndian.AppendUint32(nil, in.Table.ID)
-	c.askOthers(ctx, adviseSubject, question, adviseNodeWait, func(answer []byte) {
+	c.queryOthers(ctx, adviseSubject, question, adviseNodeWait, func(answer []byte) {
 		if part, err := advise.DecodePart(answer); err == nil {
 			in.Add(&part)
 		}
 	})
 }
 
-// adviseOthers answers another node that asks about a table.
-func (c *cluster) adviseOthers(ctx context.Context, question []byte) ([]byte, error) {
+// handleAdvise answers another node that asks about a table.
+func (c *cluster) handleAdvise(ctx context.Context, question []byte) ([]byte, error) {
 	select {
 	case <-c.started:
 	default:
@@ -187,38 +188,38 @@ func (n *Node) adviseNamed(ctx context.Context, name string) ([]advise.Report, e
 	return reports, nil
 }
 
-// adviceShown is what the virtual table shows of tables: those for which there is no time left are missing.
-func (n *Node) adviceShown(ctx context.Context, tables []*schema.Table) (out []advise.Report) {
+// adviceRows is what the virtual table shows of tables: those for which there is no time left are missing.
+func (n *Node) adviceRows(ctx context.Context, tables []*schema.Table) (out []advise.Report) {
 	ctx, cancel := context.WithTimeout(ctx, adviceWait)
 	defer cancel()
 	for _, t := range tables {
 		if schema.IsSystem(t.Keyspace) {
 			continue
 		}
-		if r, err := n.advice.of(t, func() (advise.Report, error) { return n.advise(ctx, t) }); err == nil {
+		if r, err := n.advice.get(t, func() (advise.Report, error) { return n.advise(ctx, t) }); err == nil {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// of is the advice on a table, found anew if it is old.
-func (a *advice) of(t *schema.Table, anew func() (advise.Report, error)) (advise.Report, error) {
+// get is the advice on a table, found anew if it is old.
+func (a *advice) get(t *schema.Table, compute func() (advise.Report, error)) (advise.Report, error) {
 	a.mu.Lock()
 	known, ok := a.at[t.ID]
 	a.mu.Unlock()
 	if ok && known.revision == t.Revision && time.Since(known.when) < adviceAge {
 		return known.report, nil
 	}
-	r, err := anew()
+	r, err := compute()
 	if err != nil {
 		return r, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.at == nil || len(a.at) >= adviceTablesMax {
-		a.at = map[uint32]advised{}
+		a.at = map[uint32]cachedAdvice{}
 	}
-	a.at[t.ID] = advised{r, time.Now(), t.Revision}
+	a.at[t.ID] = cachedAdvice{r, time.Now(), t.Revision}
 	return r, nil
 }

@@ -107,7 +107,7 @@ func TestAdviceOfAllNodes(t *testing.T) {
 	a := clusterNode(t, nil, Options{InitialPartitions: 4})
 	b := clusterNode(t, a, Options{InitialPartitions: 4})
 	poll.Until(t, "two nodes know each other", func() bool {
-		return len(a.records.State().Nodes) == 2 && len(b.records.State().Nodes) == 2
+		return len(a.metadata.State().Nodes) == 2 && len(b.metadata.State().Nodes) == 2
 	})
 	c := newClient(t, a)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")

@@ -80,7 +80,7 @@ func TestAskedOfACluster(t *testing.T) {
 	third := clusterNode(t, a, o)
 	nodes := []*Node{a, b, third}
 	poll.Until(t, "three nodes know each other", func() bool {
-		return !slices.ContainsFunc(nodes, func(n *Node) bool { return len(n.cluster.others()) < 2 })
+		return !slices.ContainsFunc(nodes, func(n *Node) bool { return len(n.cluster.liveNodes()) < 2 })
 	})
 	ca, cb := newClient(t, a), newClient(t, b)
 	ca.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
@@ -175,7 +175,7 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 
 	// a node is gone
-	name := a.cluster.nameOf(third.cluster.self)
+	name := a.cluster.nodeName(third.cluster.self)
 	if err := third.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func places(t *testing.T, nodes []*Node) {
 				e = asked[catalog.Endpoints](t, n, "/endpoints?"+q.Encode())
 				return e.Leader != ""
 			})
-			p := n.records.State().Map.Partition(topology.PartitionID(e.Partition))
+			p := n.metadata.State().Topology.Partition(topology.PartitionID(e.Partition))
 			if e.Token != int64(want) || e.BeginToken > e.Token || e.EndToken < e.Token || p == nil ||
 				len(e.Replicas) != len(p.Sets[0].Replicas) || !e.Replicas[0].Up || e.Replicas[0].Address == "" {
 				t.Errorf("%q: %+v, want token %d", key, e, want)

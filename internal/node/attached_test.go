@@ -159,12 +159,12 @@ func TestAttachedIndexChangesNoResult(t *testing.T) {
 	}
 	write(300)
 	index("a", "s", "k1", "c1", "l", "keys(m)", "full(f)", "x")
-	poll.Until(t, "indexes are built", func() bool { return len(n.records.State().Building) == 0 })
+	poll.Until(t, "indexes are built", func() bool { return len(n.metadata.State().Building) == 0 })
 	ask(150)
 	write(300)
 	ask(150)
 	index("b", "d", "k2", "c2", "t", "values(m)", "entries(m)")
-	poll.Until(t, "all indexes are built", func() bool { return len(n.records.State().Building) == 0 })
+	poll.Until(t, "all indexes are built", func() bool { return len(n.metadata.State().Building) == 0 })
 	split := make(chan struct{})
 	go func() {
 		defer close(split)

@@ -87,14 +87,14 @@ func (q *notices) allow(now time.Time) (omitted int64, ok bool) {
 	return q.omitted.Swap(0), true
 }
 
-// notable logs changes of roles and permissions, and requests that were not allowed, whether there is an audit log or
-// not.
-func (n *Node) notable(a *session.Audited) {
+// logSecurityEvent logs changes of roles and permissions, and requests that were not allowed, whether there is an audit
+// log or not.
+func (n *Node) logSecurityEvent(a *session.Audited) {
 	attrs := []slog.Attr{slog.String("role", a.Client.User), slog.String("from", a.Client.Remote.String()),
 		slog.String("type", a.Type)}
 	switch {
 	case a.Type == "UNAUTHORIZED_ATTEMPT":
-		omitted, ok := n.denials.allow(time.Now())
+		omitted, ok := n.deniedLog.allow(time.Now())
 		if !ok {
 			return
 		}

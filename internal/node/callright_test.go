@@ -213,9 +213,10 @@ func TestCallInCluster(t *testing.T) {
 		})
 	}
 	table := nodes[0].catalog.Snapshot().Table("d", "c").ID
-	for _, p := range nodes[0].records.State().Map.Partitions(table) {
-		_, err := nodes[0].orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Wait: true,
-			Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)})
+	for _, p := range nodes[0].metadata.State().Topology.Partitions(table) {
+		_, err := nodes[0].splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+			Wait: true,
+			Now:  true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)})
 		if err != nil {
 			t.Error(err)
 		}

@@ -15,7 +15,7 @@ import (
 // logicalPartitions is what /status says that a table has.
 func logicalPartitions(t *testing.T, n *Node, table string) uint64 {
 	t.Helper()
-	text, err := json.Marshal(n.shown().Status())
+	text, err := json.Marshal(n.statusView().Status())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,15 +42,15 @@ const (
 
 // cluster is what makes a node one of many.
 type cluster struct {
-	n         *Node
-	self      topology.NodeID
-	log       *raftlog.Store
-	originals *membership.Originals
-	transport *transport.Transport
-	client    *remote.Client
-	server    *remote.Server
-	peers     *peers.Peers
-	loops     *reconcile.Loops
+	n              *Node
+	self           topology.NodeID
+	log            *raftlog.Store
+	directoryGuard *membership.DirectoryGuard
+	transport      *transport.Transport
+	client         *remote.Client
+	server         *remote.Server
+	peers          *peers.Peers
+	reconcilers    *reconcile.Manager
 
 	// returning is held while the replica of the meta partition is exchanged.
 	returning sync.Mutex
@@ -66,41 +66,42 @@ type cluster struct {
 	host    atomic.Pointer[partition.Host]
 	version atomic.Uint64
 
-	strangers *membership.Strangers
-	member    *membership.Member
-	orders    *membership.Orders
-	leavers   leavers
+	rejections    *membership.Rejections
+	member        *membership.Member
+	operations    *membership.NodeOperations
+	stoppingNodes stoppingNodes
 }
 
 // newCluster opens what the node needs to talk to others. Nothing arrives before listen.
 func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
 	c := &cluster{
-		n: n, self: id.Node, started: make(chan struct{}), strangers: membership.NewStrangers(n.log, silence, n.fail),
+		n: n, self: id.Node, started: make(chan struct{}), rejections: membership.NewRejections(n.log, silence, n.fail),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if err := c.openLog(); err != nil {
 		return nil, err
 	}
 	var err error
-	starts := c.originals.Directory.Lineage.Append(nil)
+	starts := c.directoryGuard.Directory.Lineage.Append(nil)
 	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(starts)}
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
-		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Former: c.originals.Former, Levels: n.levels,
+		TLS: n.nodeTLS, Secret: n.secret, Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster,
+		Levels:      n.levels,
 		KeepAlive:   keepAlive,
-		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotMB) * 1e6, Pressed: n.short,
+		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotMB) * 1e6, Pressed: n.overloaded,
 		Events: transport.Events{
-			Refused:          func(p transport.Peer) { c.refused(p.Node) },
-			Departed:         func(p transport.Peer) { c.departed(p.Node) },
-			HandshakeRefused: c.strangers.TurnedAway,
-			Accepted:         func(p transport.Peer, _ transport.Class) { c.originals.Saw(p) },
+			Refused:          func(p transport.Peer) { c.connectionRefused(p.Node) },
+			Departed:         func(p transport.Peer) { c.nodeDeparted(p.Node) },
+			HandshakeRefused: c.rejections.LogRejected,
+			Accepted:         func(p transport.Peer, _ transport.Class) { c.directoryGuard.RecordStart(p) },
 			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
-				c.originals.NotReached(err)
+				c.directoryGuard.HandleUnreachable(err)
 				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
 					errors.Is(err, transport.ErrNotAdmitted) {
-					c.left()
+					c.removed()
 				}
-				c.strangers.NotReached(node, address, err)
+				c.rejections.LogUnreachable(node, address, err)
 			},
 		},
 	})
@@ -109,17 +110,17 @@ func (n *Node) newCluster() (*cluster, error) {
 	}
 	n.closers = append(n.closers, c.transport.Close, c.transport.Depart) // the host of the replicas is closed before
 	c.client = remote.New(remote.Over(c.transport), nil)
-	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.left, Skewed: c.skewed})
+	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.removed, Skewed: c.skewed})
 	return c, nil
 }
 
 // options are those of the replicas' host.
 func (c *cluster) options() *partition.Cluster {
 	return &partition.Cluster{
-		Node: c.self, Log: c.log, Transport: frames{c.transport},
+		Node: c.self, Log: c.log, Transport: raftTransport{c.transport},
 		Raft: raftgroup.Options{Events: raftgroup.Events{
 			PeerDown: func(node raftgroup.NodeID, down bool) { c.peers.SetDown(topology.NodeID(node), down) },
-			Failed:   c.originals.GroupsFailed,
+			Failed:   c.directoryGuard.HandleGroupFailure,
 			SnapshotSent: func(group, to uint64, err error) {
 				if err != nil {
 					c.n.log.LogAttrs(
@@ -152,7 +153,7 @@ func (c *cluster) options() *partition.Cluster {
 		},
 		RecordsPut: func(version uint64, put []command.Record) {
 			if k := c.keeper.Load(); k != nil {
-				k.Hear(version, put)
+				k.NoteChange(version, put)
 			}
 		},
 		LeaderChanged: c.leaderChanged,
@@ -160,19 +161,19 @@ func (c *cluster) options() *partition.Cluster {
 			if c.returning.TryLock() {
 				c.run(func() {
 					defer c.returning.Unlock()
-					c.comeBack(replica)
+					c.rejoinMeta(replica)
 				})
 			}
 		},
 	}
 }
 
-// comeBack has the node take another place in the meta partition.
-func (c *cluster) comeBack(replica topology.ReplicaID) {
+// rejoinMeta has the node take another place in the meta partition.
+func (c *cluster) rejoinMeta(replica topology.ReplicaID) {
 	if c.ctx.Err() != nil {
 		return
 	}
-	switch done, err := c.n.local.Return(replica); {
+	switch done, err := c.n.local.Rejoin(replica); {
 	case err != nil:
 		c.n.fail(err)
 	case done:
@@ -200,42 +201,42 @@ func (c *cluster) openLog() error {
 		return err
 	}
 	n.closers = append(n.closers, c.log.Close)
-	c.originals = &membership.Originals{
-		Dir: filepath.Dir(dir), Directory: directory, Witness: lineage.NewWitness(n.store), Records: c.records,
+	c.directoryGuard = &membership.DirectoryGuard{
+		Dir: filepath.Dir(dir), Directory: directory, Witness: lineage.NewWitness(n.store), Metadata: c.metadata,
 		Log: n.log, Fail: n.fail,
 	}
 	return nil
 }
 
-// records are those that the node knows, nil before it has read them.
-func (c *cluster) records() *meta.State {
+// metadata are those that the node knows, nil before it has read them.
+func (c *cluster) metadata() *meta.State {
 	if k := c.keeper.Load(); k != nil {
 		return k.State()
 	}
 	return nil
 }
 
-// begin makes the node a member that knows the records.
-func (c *cluster) begin(k *meta.Keeper) {
-	c.member.Records = k
-	c.orders = &membership.Orders{Records: k}
-	c.follow(k)
+// setMetadata makes the node a member that knows the records.
+func (c *cluster) setMetadata(k *meta.Keeper) {
+	c.member.Metadata = k
+	c.operations = &membership.NodeOperations{Metadata: k}
+	c.attachKeeper(k)
 }
 
-// follow makes a keeper hear of new records, those first that came since it read them.
-func (c *cluster) follow(k *meta.Keeper) {
+// attachKeeper makes a keeper hear of new records, those first that came since it read them.
+func (c *cluster) attachKeeper(k *meta.Keeper) {
 	c.keeper.Store(k)
 	k.Reload(c.version.Load())
 }
 
-// frames joins transport and raftgroup, which do not know each other.
-type frames struct{ t *transport.Transport }
+// raftTransport joins transport and raftgroup, which do not know each other.
+type raftTransport struct{ t *transport.Transport }
 
-func (f frames) Send(to raftgroup.NodeID, frame []byte) bool {
+func (f raftTransport) Send(to raftgroup.NodeID, frame []byte) bool {
 	return f.t.Send(topology.NodeID(to), frame)
 }
 
-func (f frames) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
+func (f raftTransport) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
 	return f.t.SendSnapshot(topology.NodeID(to), head, data, size)
 }
 
@@ -263,9 +264,10 @@ func (c *cluster) listen(l net.Listener) error {
 	})
 }
 
-// left is told that the others count this node out. That is what was asked for if this node knew that it was leaving.
-func (c *cluster) left() {
-	if s := c.records(); s != nil {
+// removed is told that the others count this node out. That is what was asked for if this node knew that it was
+// leaving.
+func (c *cluster) removed() {
+	if s := c.metadata(); s != nil {
 		if self := s.Node(c.self); self != nil && self.State >= meta.Leaving {
 			c.n.fail(ErrLeft)
 			return
@@ -274,16 +276,16 @@ func (c *cluster) left() {
 	c.n.fail(errors.New("the node was taken out of the cluster while it was away: its data may be removed"))
 }
 
-// refused is told that a node's address refuses connections: its process may have ended.
-func (c *cluster) refused(node topology.NodeID) {
+// connectionRefused is told that a node's address refuses connections: its process may have ended.
+func (c *cluster) connectionRefused(node topology.NodeID) {
 	c.peers.SetDown(node, true)
 	if h := c.host.Load(); h != nil {
 		h.NodeRefused(node)
 	}
 }
 
-// departed is told by a node's process that it has ended.
-func (c *cluster) departed(node topology.NodeID) {
+// nodeDeparted is told by a node's process that it has ended.
+func (c *cluster) nodeDeparted(node topology.NodeID) {
 	c.peers.SetDown(node, true)
 	if h := c.host.Load(); h != nil {
 		h.NodeDeparted(node)
@@ -322,33 +324,33 @@ func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID,
 		slog.String("leader", leader.Short()), slog.Bool("here", here))
 	c.n.coordinator.LeaderChanged(id, leader)
 	if here {
-		c.loops.Look(id)
+		c.reconcilers.Enqueue(id)
 	}
 	if id == topology.MetaPartition {
-		c.n.builder.Look()
+		c.n.builder.Wake()
 	}
 }
 
 // start begins what runs in the background.
 func (c *cluster) start() {
 	n := c.n
-	c.loops = &reconcile.Loops{
-		Node: c.self, Keeper: n.records, Host: n.host, View: c.member.View, LeadsMeta: c.member.LeadsMeta, Log: n.log,
+	c.reconcilers = &reconcile.Manager{
+		Node: c.self, Keeper: n.metadata, Host: n.host, View: c.member.View, LeadsMeta: c.member.LeadsMeta, Log: n.log,
 		Local: n.local, Size: n.sizeOf,
 	}
 	close(c.started)
 	c.run(func() { c.peers.Run(c.ctx) })
-	c.loops.Start(c.ctx, c.run)
+	c.reconcilers.Start(c.ctx, c.run)
 	c.run(func() { c.member.FollowDisks(c.ctx) })
-	c.run(func() { c.followLeavers(c.ctx) })
-	c.run(func() { c.member.Weigh(c.ctx) })
-	presence := &membership.Presence{Records: n.records, Self: n.record}
+	c.run(func() { c.watchStoppingNodes(c.ctx) })
+	c.run(func() { c.member.CollectStats(c.ctx) })
+	presence := &membership.NodeRecordUpdater{Metadata: n.metadata, Self: n.nodeRecord}
 	c.run(func() {
 		presence.Run(c.ctx)
 		c.ensureTables()
 	})
 	joining := c.joining()
-	c.run(func() { joining.Greet(c.ctx) })
+	c.run(func() { joining.DiscoverPeers(c.ctx) })
 }
 
 func (c *cluster) run(f func()) { c.wg.Go(f) }
@@ -364,7 +366,7 @@ func (c *cluster) stop() error {
 func (c *cluster) handover() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handoverTime)
 	defer cancel()
-	c.peers.Stop(ctx)
+	c.peers.AnnounceStop(ctx)
 	if err := c.n.host.Handover(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -374,9 +376,9 @@ func (c *cluster) handover() error {
 // change has records changed by whoever leads the meta partition. What a node without any records makes of them is no
 // change of the cluster's; and to expect version 0 is to expect none in particular.
 func (c *cluster) change(ctx context.Context, records command.Records) (version uint64, err error) {
-	p := c.n.records.State().Map.Meta()
+	p := c.n.metadata.State().Topology.Meta()
 	if p == nil || records.Expect == 0 {
 		return 0, errors.New("the node has not joined yet")
 	}
-	return c.n.coordinator.Change(ctx, p, records, schemachange.Wait)
+	return c.n.coordinator.Change(ctx, p, records, schemachange.Timeout)
 }

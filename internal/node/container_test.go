@@ -419,8 +419,8 @@ func TestFeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	split := func() {
-		for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
-			_, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Now: true})
+		for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
+			_, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Now: true})
 			if err != nil && !strings.Contains(err.Error(), "one token") {
 				t.Fatal(err)
 			}

@@ -240,8 +240,8 @@ func TestIndexChangesNoResult(t *testing.T) {
 		}
 		if round == 5 {
 			for _, name := range []string{"c", "plain"} {
-				p := n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", name).ID)[0]
-				if _, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "d." + name, Partition: uint64(p.ID),
+				p := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", name).ID)[0]
+				if _, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "d." + name, Partition: uint64(p.ID),
 					Now: true}); err != nil {
 					t.Fatal(err)
 				}

@@ -106,8 +106,8 @@ func TestQueries(t *testing.T) {
 	q := all
 	q.Text, q.MaxItems = "SELECT VALUE c.id FROM c", 25
 	first := of(q)
-	for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
-		if _, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+	for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
+		if _, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
 			Now: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +315,7 @@ func TestTimeToLive(t *testing.T) {
 	now := time.Now().Truncate(time.Second).Add(999 * time.Millisecond)
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: func() time.Time { return now }})
-	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
+	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":100,
 		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}`)
 	for i, ttl := range []string{``, `,"ttl":-1`, `,"ttl":10`, ``} {

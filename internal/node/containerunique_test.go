@@ -23,7 +23,7 @@ func TestUniqueIndexIncomplete(t *testing.T) {
 		Definitions: &n.definitions, Building: func(ix *schema.Index) bool {
 			return ix.Kind == schema.UniqueKind && building.Load()
 		}})
-	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
+	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
 		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/slot"]}]}}`)
 	k := key("a")

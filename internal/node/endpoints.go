@@ -49,7 +49,7 @@ func (n *Node) endpoints(ctx context.Context, table string, key []string) (out c
 	whole := token.AppendKey(nil, components...)
 	at := t.Token(whole)
 	out.Table, out.Token = t.String(), int64(at)
-	p := n.records.State().Map.Locate(t.ID, at, whole)
+	p := n.metadata.State().Topology.Locate(t.ID, at, whole)
 	if p == nil {
 		return out, errors.New("the partition map is changing: try again")
 	}
@@ -88,7 +88,7 @@ func (n *Node) literal(t *schema.Table, c *schema.Column, text string) ([]byte, 
 	if err != nil || len(markers) > 0 {
 		return nil, errors.Join(err, errors.New("not a literal"))
 	}
-	env := expr.NewEnv(n.answers, n.catalog.Snapshot().Keyspace(t.Keyspace), t, 0)
+	env := expr.NewEnv(n.compat, n.catalog.Snapshot().Keyspace(t.Keyspace), t, 0)
 	bound, err := expr.Bind(term, expr.Receiver{Name: c.Name, Type: c.Type}, env)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (n *Node) leaderOf(ctx context.Context, p *topology.Partition) topology.Nod
 		}
 	}
 	question := strconv.AppendUint(nil, uint64(p.ID), 10)
-	answers, _, err := askAll(ctx, n, leaderSubject, question, askedWait, n.leaderHere)
+	answers, _, err := queryAll(ctx, n, leaderSubject, question, queryTimeout, n.localLeader)
 	if err != nil {
 		return topology.NodeID{}
 	}
@@ -132,8 +132,8 @@ func (n *Node) leaderOf(ctx context.Context, p *topology.Partition) topology.Nod
 	return topology.NodeID{}
 }
 
-// leaderHere is the node, in hex, that leads the partition whose id is asked about, as far as its replica here knows.
-func (n *Node) leaderHere(_ context.Context, question []byte) (string, error) {
+// localLeader is the node, in hex, that leads the partition whose id is asked about, as far as its replica here knows.
+func (n *Node) localLeader(_ context.Context, question []byte) (string, error) {
 	id, err := strconv.ParseUint(string(question), 10, 64)
 	if err != nil {
 		return "", errors.New("malformed question")
@@ -149,12 +149,12 @@ func (n *Node) leaderHere(_ context.Context, question []byte) (string, error) {
 // replicasOf are the replicas of a partition with where their nodes are.
 func (n *Node) replicasOf(p *topology.Partition) []catalog.EndpointReplica {
 	if n.cluster == nil {
-		r := n.record()
+		r := n.nodeRecord()
 		return []catalog.EndpointReplica{{Node: hex.EncodeToString(r.ID[:]), Address: r.CQL, Region: r.Region,
 			Zone: r.Zone, State: topology.Voter.String(), Up: true}}
 	}
 	out := []catalog.EndpointReplica{}
-	state := n.records.State()
+	state := n.metadata.State()
 	for i := range p.Sets {
 		for _, r := range p.Sets[i].Replicas {
 			e := catalog.EndpointReplica{Node: hex.EncodeToString(r.Node[:]), State: r.State.String(),

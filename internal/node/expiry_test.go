@@ -68,7 +68,7 @@ func TestExpiringCertificates(t *testing.T) {
 	address := n.CQLAddr().String()
 	first := shownSerial(t, address).String()
 	const soon = "(tls.cert) expires on"
-	problems := n.shown().Status().Problems
+	problems := n.statusView().Status().Problems
 	if len(problems) != 1 || !strings.Contains(problems[0], soon) || !strings.Contains(log.String(), soon) {
 		t.Errorf("problems %q, log %s", problems, log)
 	}
@@ -85,7 +85,7 @@ func TestExpiringCertificates(t *testing.T) {
 	if got := shownSerial(t, address).String(); err != nil || got != serial {
 		t.Errorf("a renewed certificate: %v, %s is shown, want %s", err, got, serial)
 	}
-	if problems := n.shown().Status().Problems; len(problems) > 0 {
+	if problems := n.statusView().Status().Problems; len(problems) > 0 {
 		t.Errorf("after it was renewed: %q", problems)
 	}
 	if got := expiry(); got != float64(until.Unix()) {

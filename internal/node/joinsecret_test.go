@@ -71,7 +71,7 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if got := len(first.records.State().Nodes); got != 1 {
+	if got := len(first.metadata.State().Nodes); got != 1 {
 		t.Errorf("%d nodes", got)
 	}
 }
@@ -99,7 +99,7 @@ func TestJoinSecretIsKept(t *testing.T) {
 	}
 	o.Cluster.Join, o.Cluster.JoinSecretFile = nil, ""
 	again := startNode(t, o)
-	poll.Until(t, "both know each other", func() bool { return len(again.records.State().Nodes) == 2 })
+	poll.Until(t, "both know each other", func() bool { return len(again.metadata.State().Nodes) == 2 })
 
 	before := first.secret
 	if err := first.Close(); err != nil {

@@ -69,7 +69,7 @@ func TestLargestKeys(t *testing.T) {
 	if err := n.store.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	id := n.records.State().Map.Partitions(table)[0].ID
+	id := n.metadata.State().Topology.Partitions(table)[0].ID
 	for _, most := range []uint64{0, 1} { // read as a whole, and looked for where the bytes on disk are
 		began = time.Now()
 		l := &census.Largest{Store: n.store.Statistics, Replicas: n.host.Replicas, ReadMax: most,

@@ -28,9 +28,9 @@ const (
 
 var errMalformedLoan = errors.New("another node asks for a loan in a form that this one does not know")
 
-// lend has the partitions that refuse requests, and that this node leads, borrow of those that share their throughput,
-// until ctx ends.
-func (n *Node) lend(ctx context.Context) {
+// lendThroughput has the partitions that refuse requests, and that this node leads, borrow of those that share their
+// throughput, until ctx ends.
+func (n *Node) lendThroughput(ctx context.Context) {
 	every := time.NewTicker(lendEvery)
 	defer every.Stop()
 	for {
@@ -67,9 +67,9 @@ func (n *Node) borrow(ctx context.Context, r *partition.Replica, wanted ru.Units
 
 // lendTo lends to a partition what those that share its throughput, and that this node leads, have idle.
 func (n *Node) lendTo(to topology.PartitionID, table uint32, wanted ru.Units) (lent ru.Units) {
-	state, replicas := n.records.State(), n.host.Replicas()
+	state, replicas := n.metadata.State(), n.host.Replicas()
 	tables := map[uint32]bool{}
-	for _, t := range throughput.Sharers(state, table) {
+	for _, t := range throughput.SharedTables(state, table) {
 		tables[t] = true
 	}
 	begin := 0
@@ -90,10 +90,10 @@ func (n *Node) lendTo(to topology.PartitionID, table uint32, wanted ru.Units) (l
 
 // lenders are other nodes that may lead partitions which share the throughput of a table, in an order by chance.
 func (n *Node) lenders(table uint32) (out []topology.NodeID) {
-	state := n.records.State()
+	state := n.metadata.State()
 	known := map[topology.NodeID]bool{n.cluster.self: true}
-	for _, t := range throughput.Sharers(state, table) {
-		for _, p := range state.Map.Partitions(t) {
+	for _, t := range throughput.SharedTables(state, table) {
+		for _, p := range state.Topology.Partitions(t) {
 			for i := range p.Sets {
 				for _, m := range p.Sets[i].Replicas {
 					if !known[m.Node] && n.cluster.peers.Alive(m.Node) {
@@ -114,7 +114,7 @@ func (c *cluster) askLoan(ctx context.Context, node topology.NodeID, r *partitio
 	q := binary.AppendUvarint(nil, uint64(r.ID()))
 	q = binary.AppendUvarint(q, uint64(r.Table()))
 	q = binary.AppendUvarint(q, uint64(wanted))
-	answer, err := c.peers.Ask(ctx, node, lendSubject, q)
+	answer, err := c.peers.Query(ctx, node, lendSubject, q)
 	if err != nil {
 		return 0
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// moveWaitMax bounds the wait for a move to be done. What waits longer goes on by itself.
-const moveWaitMax = 10 * time.Minute
+// moveTimeout bounds the wait for a move to be done. What waits longer goes on by itself.
+const moveTimeout = 10 * time.Minute
 
-// orderMove has a replica of a physical partition moved.
-func (n *Node) orderMove(ctx context.Context, o admin.MoveOrder) (string, error) {
+// moveReplica has a replica of a physical partition moved.
+func (n *Node) moveReplica(ctx context.Context, o admin.MoveOrder) (string, error) {
 	if n.cluster == nil {
 		return "", errors.New("this node stands alone: there is no other one to move a replica to")
 	}
@@ -28,7 +28,7 @@ func (n *Node) orderMove(ctx context.Context, o admin.MoveOrder) (string, error)
 	if err != nil {
 		return "", err
 	}
-	s := n.records.State()
+	s := n.metadata.State()
 	from, err := membership.Find(s, o.From)
 	if err != nil {
 		return "", err
@@ -46,7 +46,7 @@ func (n *Node) orderMove(ctx context.Context, o admin.MoveOrder) (string, error)
 		if _, err := order.Apply(s, &view); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("the replica of %s would be moved%s; nothing was done", what, n.weightOf(&order)), nil
+		return fmt.Sprintf("the replica of %s would be moved%s; nothing was done", what, n.moveSize(&order)), nil
 	}
 	if err := n.recordMove(ctx, &order); err != nil {
 		return "", err
@@ -62,9 +62,9 @@ func (n *Node) orderMove(ctx context.Context, o admin.MoveOrder) (string, error)
 	return fmt.Sprintf("the replica of %s has been moved", what), nil
 }
 
-// weightOf says how much would be moved, if this node knows.
-func (n *Node) weightOf(o *placement.Move) string {
-	p := n.records.State().Map.Partition(o.Partition)
+// moveSize says how much would be moved, if this node knows.
+func (n *Node) moveSize(o *placement.Move) string {
+	p := n.metadata.State().Topology.Partition(o.Partition)
 	if p == nil || n.host.Replica(p.ID) == nil {
 		return ""
 	}
@@ -77,9 +77,9 @@ func (n *Node) weightOf(o *placement.Move) string {
 
 // recordMove puts an order into the records.
 func (n *Node) recordMove(ctx context.Context, o *placement.Move) error {
-	ctx, cancel := context.WithTimeout(ctx, orderMax)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := n.metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		view := n.cluster.member.View()
 		return o.Apply(s, &view)
 	})
@@ -88,20 +88,20 @@ func (n *Node) recordMove(ctx context.Context, o *placement.Move) error {
 
 // awaitMove returns when the map has a move.
 func (n *Node) awaitMove(ctx context.Context, o *placement.Move) error {
-	ctx, cancel := context.WithTimeout(ctx, moveWaitMax)
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	for {
-		s := n.records.State()
-		p := s.Map.Partition(o.Partition)
+		s := n.metadata.State()
+		p := s.Topology.Partition(o.Partition)
 		switch {
 		case p == nil:
 			return fmt.Errorf("partition %d is gone: its table was dropped, or it was merged", o.Partition)
-		case placement.Moved(p, o):
+		case placement.MoveDone(p, o):
 			return nil
-		case p.Wish == nil:
+		case p.Pin == nil:
 			return fmt.Errorf("partition %d was not moved: the order has ended before it could be", o.Partition)
 		}
-		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
 			return fmt.Errorf("partition %d is not moved yet: the order stands, see ilion partitions: %w", p.ID, err)
 		}
 	}

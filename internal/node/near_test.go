@@ -192,9 +192,9 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 		}
 		poll.Until(t, "the index has its lists", func() bool { return s.lists() >= lists })
 		table, _ := s.descriptor()
-		for _, p := range n.records.State().Map.Partitions(table.ID) {
+		for _, p := range n.metadata.State().Topology.Partitions(table.ID) {
 			o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
-			if _, err := n.orderSplit(t.Context(), o); err != nil {
+			if _, err := n.splitPartition(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
 		}

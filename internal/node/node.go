@@ -22,8 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/backfill"
-	"github.com/ilion-db/ilion/internal/control/growth"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -62,39 +62,39 @@ const (
 type Node struct {
 	opts Options
 	log  *slog.Logger
-	// answers is the release of Cassandra whose answers are given.
-	answers *release.Release
+	// compat is the release of Cassandra whose answers are given.
+	compat *release.Release
 
 	store *storage.Store
 	host  *partition.Host
 	// moments are what backups read, journal what archives do. run names this process where a later one may have other
 	// entries in the places of those that it has lost; described is what a backup was told last of the cluster.
-	moments   moment.Keeper
-	journal   *journal.Journal
-	run       string
-	described atomic.Pointer[described]
+	moments      moment.Keeper
+	journal      *journal.Journal
+	run          string
+	metadataDump atomic.Pointer[metadataDump]
 
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
-	// scales measure what the replicas here take.
+	// loads measure what the replicas here take.
 	// records are schema, map and nodes; changer changes them as statements ask, installer has this node follow them,
 	// and local its replicas.
-	scales scales
+	loads  loadTracker
 	advice advice
-	// hots counts how often partitions became hot.
-	hots      atomic.Uint64
-	records   *meta.Keeper
+	// hotEvents counts how often partitions became hot.
+	hotEvents atomic.Uint64
+	metadata  *meta.Keeper
 	changer   *schemachange.Changer
 	installer *schemachange.Installer
 	local     *localReplicas
 	builder   *backfill.Builder
 	replayer  *coordinator.Replayer
 	// cluster is nil for a node that stands alone.
-	cluster *cluster
-	census  *census.Census
-	largest *census.Largest
-	growth  *growth.Watch
-	engine  *session.Engine
+	cluster         *cluster
+	census          *census.Census
+	largest         *census.Largest
+	splitController *autosplit.SplitController
+	engine          *session.Engine
 	// containers serves what is stored as items; definitions are what it has parsed.
 	containers  *container.Engine
 	scripts     *script.Service // of containers
@@ -102,11 +102,11 @@ type Node struct {
 	definitions container.Definitions
 	views       *view.Keeper
 	cql         *cql.Server
-	// gated is cql once that is there, for what runs before.
-	gated       atomic.Pointer[cql.Server]
-	reserve     *guard.Reserve // of descriptors
-	cqlListener net.Listener
-	webListener net.Listener
+	// publishedCQL is cql once that is there, for what runs before.
+	publishedCQL atomic.Pointer[cql.Server]
+	reserve      *guard.Reserve // of descriptors
+	cqlListener  net.Listener
+	webListener  net.Listener
 	// cosmosListener is nil where nobody logs in with a key of the account.
 	cosmosListener net.Listener
 	// restListener is nil where nobody is served containers over HTTP.
@@ -128,10 +128,10 @@ type Node struct {
 	accounts  *login.Account // nil without a cosmosListener
 	authority *session.Authority
 
-	slow    *slow.Log  // requests that took long
-	audit   *audit.Log // nil: none
-	denials notices
-	serving atomic.Bool // the start has come to its end
+	slow      *slow.Log  // requests that took long
+	audit     *audit.Log // nil: none
+	deniedLog notices
+	serving   atomic.Bool // the start has come to its end
 
 	copying sync.Mutex // held while a checkpoint is made
 	// splitting is held while a node that stands alone splits partitions.
@@ -161,7 +161,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		failed: make(chan struct{}),
 	}
 	var err error
-	if n.answers, err = release.Parse(o.Compatibility); err != nil {
+	if n.compat, err = release.Parse(o.Compatibility); err != nil {
 		return nil, err
 	}
 	n.reserve = guard.NewReserve(n.descriptorsLow)
@@ -246,7 +246,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.openPartitions(ctx); err != nil {
 		return err
 	}
-	if err := n.openRecords(ctx); err != nil {
+	if err := n.openMetadata(ctx); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {

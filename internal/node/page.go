@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/page"
 )
 
-// page is what browsers are shown.
-func (n *Node) page(shown *admin.Node) http.Handler {
+// webUI is what browsers are shown.
+func (n *Node) webUI(shown *admin.Node) http.Handler {
 	return page.Handler(page.Options{
 		Status: shown.Status, Usage: shown.ShowUsage, History: shown.History, Latency: n.pageLatency,
 		Explore: n.explore, Slow: n.slowQueries,
@@ -33,7 +33,7 @@ func (n *Node) pageLatency(table string, writes bool) (median, p99 float64, ok b
 	if writes {
 		op = catalog.Writes
 	}
-	l, ok := n.latencyShown(t.ID, op)
+	l, ok := n.latencyView(t.ID, op)
 	return l.Median, l.P99, ok
 }
 

@@ -31,7 +31,7 @@ func TestRecordsBeforeKeeper(t *testing.T) {
 	version = 5
 	o.RecordsPut(5, nil)
 	o.RecordsChanged(5)
-	c.follow(k)
+	c.attachKeeper(k)
 	if _, err := k.Wait(t.Context(), 5); err != nil {
 		t.Error(err)
 	}
@@ -41,14 +41,14 @@ func TestRecordsBeforeKeeper(t *testing.T) {
 // while it proposes: to expect version 0 is to expect none, and the map of the whole cluster would be replaced.
 func TestNoChangeFromNothing(t *testing.T) {
 	a := clusterNode(t, nil, Options{})
-	before := a.records.State().Version
+	before := a.metadata.State().Version
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := a.cluster.change(ctx,
 		command.Records{Put: []command.Record{{Key: []byte("x"), Value: []byte("y")}}}); err == nil {
 		t.Error("a change of anything is taken")
 	}
-	if after := a.records.State().Version; after != before {
+	if after := a.metadata.State().Version; after != before {
 		t.Errorf("version %d became %d", before, after)
 	}
 }

@@ -85,7 +85,7 @@ type keyring struct {
 
 // restKeys are the keys of now: those of the configuration, and of the cluster's records.
 func (n *Node) restKeys() *rest.Keys {
-	state := n.records.State()
+	state := n.metadata.State()
 	r := &n.keyring
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,13 +134,13 @@ func (n *Node) ensureRESTKeys() error {
 }
 
 func (n *Node) drawRESTKeys(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
+	ctx, cancel := context.WithTimeout(ctx, schemachange.Timeout)
 	defer cancel()
 	drawn := map[string]string{}
 	for _, k := range restKeyTable {
 		drawn[k.setting] = drawKey()
 	}
-	_, err := n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := n.metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		for _, k := range restKeyTable {
 			if s.Settings[k.setting] == "" {
 				s = s.WithSetting(k.setting, drawn[k.setting])

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// orderRestore carries out what an operator's tool asks for a restore: what is tables, rows, batches or end.
-func (n *Node) orderRestore(ctx context.Context, what string, body []byte) ([]byte, error) {
+// restoreCommand carries out what an operator's tool asks for a restore: what is tables, rows, batches or end.
+func (n *Node) restoreCommand(ctx context.Context, what string, body []byte) ([]byte, error) {
 	switch what {
 	case "rows", "batches":
 		page, err := archive.DecodePage(body)
@@ -70,7 +70,7 @@ func stateOf(plain []byte) (*meta.State, error) {
 }
 
 func (n *Node) stamp() schema.Stamp {
-	return schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.answers}
+	return schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.compat}
 }
 
 func settingOf(t *archive.RestoredTable) string { return meta.RestoreSetting(t.AsKeyspace, t.As) }
@@ -84,7 +84,7 @@ func restored(t *archive.RestoredTable) schema.Restored {
 // it was begun for the same backup.
 func (n *Node) restoreTables(ctx context.Context, from *meta.State, o *archive.Restore) ([]archive.RestoredTable,
 	error) {
-	now, err := n.records.Refresh(ctx)
+	now, err := n.metadata.ReadBarrier(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (n *Node) restoreTables(ctx context.Context, from *meta.State, o *archive.R
 		}
 	}
 	// The settings first: a table without one would be taken for somebody else's.
-	_, err = n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err = n.metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		for i := range o.Tables {
 			s = s.WithSetting(settingOf(&o.Tables[i]), o.Backup)
 		}
@@ -115,7 +115,7 @@ func (n *Node) restoreTables(ctx context.Context, from *meta.State, o *archive.R
 			return nil, err
 		}
 	}
-	if now, err = n.records.Refresh(ctx); err != nil {
+	if now, err = n.metadata.ReadBarrier(ctx); err != nil {
 		return nil, err
 	}
 	for i := range o.Tables {
@@ -154,9 +154,9 @@ func (n *Node) endRestore(ctx context.Context, from *meta.State, o *archive.Rest
 	if err := n.awaitUnique(ctx, o.Tables); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
+	ctx, cancel := context.WithTimeout(ctx, schemachange.Timeout)
 	defer cancel()
-	_, err := n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := n.metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		roles := s.Roles
 		for _, r := range from.Roles.Roles() {
 			if o.Roles && roles.Role(r.Name) == nil && !r.Configured {
@@ -175,22 +175,22 @@ func (n *Node) endRestore(ctx context.Context, from *meta.State, o *archive.Rest
 }
 
 const (
-	// restoredBytes is from which size on the rows of a logical partition are written by a further mutation.
-	restoredBytes = 256 << 10
-	// restoredAtOnce bounds the mutations of a file that are under way.
-	restoredAtOnce = 32
-	// restoredTry bounds how long a mutation is tried again, restoredPause is the pause between.
-	restoredTry   = 30 * time.Second
-	restoredPause = 50 * time.Millisecond
+	// restoreMutationBytes is from which size on the rows of a logical partition are written by a further mutation.
+	restoreMutationBytes = 256 << 10
+	// restoreConcurrency bounds the mutations of a file that are under way.
+	restoreConcurrency = 32
+	// restoreRetryLimit bounds how long a mutation is tried again, restoredPause is the pause between.
+	restoreRetryLimit = 30 * time.Second
+	restoreRetryPause = 50 * time.Millisecond
 )
 
 // restoreRows writes the rows of a file, with the timestamps that they have.
 func (n *Node) restoreRows(ctx context.Context, table uint32, plain []byte) error {
-	w := restoring{n: n, places: make(chan struct{}, restoredAtOnce), failed: make(chan error, 1)}
+	w := rowWriter{n: n, slots: make(chan struct{}, restoreConcurrency), failed: make(chan error, 1)}
 	var m command.Mutation
 	size := 0
-	err := eachRow(table, plain, func(p *parsed) error {
-		if m.Key != nil && (!bytes.Equal(m.Key, p.Key) || m.Token != p.Token || size >= restoredBytes) {
+	err := eachRow(table, plain, func(p *parsedRecord) error {
+		if m.Key != nil && (!bytes.Equal(m.Key, p.Key) || m.Token != p.Token || size >= restoreMutationBytes) {
 			if err := w.write(ctx, m); err != nil {
 				return err
 			}
@@ -212,23 +212,23 @@ func (n *Node) restoreRows(ctx context.Context, table uint32, plain []byte) erro
 	return err
 }
 
-// restoring writes some mutations at a time.
-type restoring struct {
+// rowWriter writes some mutations at a time.
+type rowWriter struct {
 	n      *Node
-	places chan struct{}
+	slots  chan struct{}
 	failed chan error
 }
 
-func (w *restoring) write(ctx context.Context, m command.Mutation) error {
+func (w *rowWriter) write(ctx context.Context, m command.Mutation) error {
 	select {
 	case err := <-w.failed:
 		w.failed <- err
 		return err
-	case w.places <- struct{}{}:
+	case w.slots <- struct{}{}:
 	}
 	go func() {
-		defer func() { <-w.places }()
-		if err := w.n.writeAgain(ctx, &m); err != nil {
+		defer func() { <-w.slots }()
+		if err := w.n.writeWithIndexes(ctx, &m); err != nil {
 			select {
 			case w.failed <- err:
 			default: // another one was first
@@ -239,9 +239,9 @@ func (w *restoring) write(ctx context.Context, m command.Mutation) error {
 }
 
 // wait returns when all are written, with the first error.
-func (w *restoring) wait() error {
-	for range cap(w.places) {
-		w.places <- struct{}{}
+func (w *rowWriter) wait() error {
+	for range cap(w.slots) {
+		w.slots <- struct{}{}
 	}
 	select {
 	case err := <-w.failed:

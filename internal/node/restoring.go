@@ -21,7 +21,7 @@ type restoringTables struct {
 
 // restoring reports whether a table is being restored from a backup. While none is, it compares two pointers.
 func (n *Node) restoring(t *schema.Table) bool {
-	state, known := n.records.State(), n.restores.Load()
+	state, known := n.metadata.State(), n.restores.Load()
 	if known == nil || known.of != state {
 		known = &restoringTables{state, state.Restoring()}
 		n.restores.Store(known)
@@ -37,7 +37,7 @@ const uniquePause = 50 * time.Millisecond
 func (n *Node) awaitUnique(ctx context.Context, tables []archive.RestoredTable) error {
 	for i := range tables {
 		for {
-			t := n.records.State().Schema.Table(tables[i].AsKeyspace, tables[i].As)
+			t := n.metadata.State().Schema.Table(tables[i].AsKeyspace, tables[i].As)
 			if t == nil {
 				return fmt.Errorf("table %s.%s was dropped while it was restored", tables[i].AsKeyspace, tables[i].As)
 			}

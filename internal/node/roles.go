@@ -54,7 +54,7 @@ func (n *Node) ensureRoles() error {
 }
 
 func (n *Node) ensureOnce(ctx context.Context, users []string) error {
-	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
+	ctx, cancel := context.WithTimeout(ctx, schemachange.Timeout)
 	defer cancel()
 	return n.changer.EnsureRoles(ctx, users)
 }
@@ -62,7 +62,7 @@ func (n *Node) ensureOnce(ctx context.Context, users []string) error {
 // endLogins closes the connections of clients whose role was dropped or, if the configuration says so, whose
 // credentials were changed.
 func (n *Node) endLogins() {
-	server := n.gated.Load()
+	server := n.publishedCQL.Load()
 	if server == nil {
 		return // no client has connected yet
 	}

@@ -36,11 +36,11 @@ import (
 
 // serve starts everything that clients see.
 func (n *Node) serve() error {
-	n.describe()
+	n.setNodeInfo()
 	n.openCensus()
 	n.inBackground(n.census.Run)
 	n.inBackground(n.largest.Run)
-	n.growth = n.newGrowth()
+	n.splitController = n.newSplitController()
 	large := n.newQuota()
 	n.inBackground(large.Run)
 	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
@@ -49,11 +49,11 @@ func (n *Node) serve() error {
 	// One processor at least is left to everything that is not the evaluation of expressions.
 	slots := share.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
 	memory := meter.NewPool(4 * int64(n.opts.Limits.ResultBytes))
-	functions := function.New(engine, n.answers, n.opts.UserFunctions)
-	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff,
+	functions := function.New(engine, n.compat, n.opts.UserFunctions)
+	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.compat, MaskingOff: maskingOff,
 		KeepsCompact: !n.dropsCompact(), Functions: functions})
 	options := session.Options{
-		Release:          n.answers,
+		Release:          n.compat,
 		MaskingOff:       maskingOff,
 		Now:              n.clock(),
 		PreparedMax:      n.opts.Limits.PreparedStatements,
@@ -80,13 +80,13 @@ func (n *Node) serve() error {
 	options.Slow = n.slow
 	n.inBackground(n.logSlow)
 	if n.cluster != nil {
-		options.Newest = n.newest
+		options.Newest = n.awaitLatestMetadata
 	}
 	if n.audit != nil {
 		options.Audit = n.auditRequest
 	}
 	if n.authority != nil {
-		options.Notable = n.notable
+		options.Notable = n.logSecurityEvent
 	}
 	if r := n.routing(); r != nil {
 		options.Routing, options.Near = r, n.coordinator.Near
@@ -95,7 +95,7 @@ func (n *Node) serve() error {
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.SortFreely,
 		Sizes: n.containerSizes, Restoring: n.restoring,
-		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel },
+		Indexes: func() bool { return n.levelOf(n.metadata.State()) >= container.IndexLevel },
 		Newest:  options.Newest, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
@@ -105,8 +105,8 @@ func (n *Node) serve() error {
 		return err
 	}
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
-	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
-	n.host.SetFolds(folds{n.containers})
+	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
+	n.host.SetFolds(foldDispatcher{n.containers})
 	o := cql.Options{
 		TLS:                   n.dynamicTLS(),
 		ConnectionsMax:        n.opts.Limits.Connections,
@@ -118,7 +118,7 @@ func (n *Node) serve() error {
 		InFlightMax:           n.opts.Limits.Requests,
 		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
 		BacklogMax:            int64(n.opts.Limits.RequestBytes),
-		CQLVersion:            n.answers.CQLVersion,
+		CQLVersion:            n.compat.CQLVersion,
 		Events:                cql.Events{Closed: n.clientClosed},
 		LowPriority:           n.engine.LowPriority,
 	}
@@ -132,7 +132,7 @@ func (n *Node) serve() error {
 		o.Tablets, o.Workers = true, clusterWorkers
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
-	n.gated.Store(n.cql)
+	n.publishedCQL.Store(n.cql)
 	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails before drain
 	n.inBackground(n.views.Run)
 	n.inBackground(n.builder.Run)
@@ -144,7 +144,7 @@ func (n *Node) serve() error {
 		n.closers = append(n.closers, n.cluster.stop)
 	}
 	// Clients are served by a node that leads nothing any more and still knows all others, until they have gone.
-	n.closers = append(n.closers, n.drain)
+	n.closers = append(n.closers, n.drainClients)
 	if n.cluster != nil {
 		n.closers = append(n.closers, n.cluster.handover)
 	}
@@ -168,11 +168,11 @@ func (n *Node) serve() error {
 	}
 	n.inBackground(n.watchCertificates)
 	n.inBackground(n.sweep)
-	n.inBackground(n.growth.Run)
-	n.inBackground(n.newMerger().Run)
-	n.inBackground(n.newProvider().Run)
+	n.inBackground(n.splitController.Run)
+	n.inBackground(n.newMergeController().Run)
+	n.inBackground(n.newThroughputSplitter().Run)
 	if n.opts.Limits.Lending {
-		n.inBackground(n.lend)
+		n.inBackground(n.lendThroughput)
 	}
 	n.inBackground(n.watch)
 	n.logStart()
@@ -193,10 +193,10 @@ func (n *Node) clientClosed(remote netip.AddrPort, reason error) {
 		slog.String("reason", reason.Error()))
 }
 
-// drain closes each connection of a client when it is idle: see cql.Server.Shutdown.
-func (n *Node) drain() error {
+// drainClients closes each connection of a client when it is idle: see cql.Server.Shutdown.
+func (n *Node) drainClients() error {
 	if n.cluster != nil {
-		n.cluster.tellLeaving()
+		n.cluster.announceLeaving()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
@@ -228,25 +228,26 @@ func (n *Node) clock() func() time.Time {
 	return time.Now
 }
 
-// past is an instant, in seconds, that has passed: by the clocks of a quorum, or by its own for a node that stands
-// alone.
-func (n *Node) past() int64 {
+// earliestNow is an instant, in seconds, that has passed: by the clocks of a quorum, or by its own for a node that
+// stands alone.
+func (n *Node) earliestNow() int64 {
 	if n.cluster != nil {
-		return n.cluster.peers.Past().Unix()
+		return n.cluster.peers.EarliestNow().Unix()
 	}
 	return time.Now().Unix()
 }
 
-// short reports whether this machine is asked for more than it does, so that what runs in the background gives way.
-func (n *Node) short() bool {
-	s := n.gated.Load()
+// overloaded reports whether this machine is asked for more than it does, so that what runs in the background gives
+// way.
+func (n *Node) overloaded() bool {
+	s := n.publishedCQL.Load()
 	return s != nil && s.Gate().Closed
 }
 
 // sweep removes what nobody can see any more, until ctx ends.
 func (n *Node) sweep(ctx context.Context) {
 	n.store.RunSweeper(ctx, storage.SweeperOptions{
-		Now:   n.past,
+		Now:   n.earliestNow,
 		Spans: n.sweepable,
 		// What is due is known; looking at everything else finds little.
 		DuePerSecond: n.opts.Storage.SweepKeys, KeysPerSecond: n.opts.Storage.SweepKeys / 5,
@@ -254,7 +255,7 @@ func (n *Node) sweep(ctx context.Context) {
 			all, err := n.coordinator.RecordedBatches(ctx)
 			return func(batch [16]byte) bool { return all[batch] }, err
 		},
-		Pressed: n.short,
+		Pressed: n.overloaded,
 		Propose: func(ctx context.Context, sw command.Sweep) error {
 			t := n.catalog.Snapshot().TableByID(sw.Table)
 			return n.host.Sweep(ctx, &sw, t != nil && t.Logged())
@@ -300,8 +301,8 @@ func (n *Node) sweepable() []keys.Span {
 	return out
 }
 
-// announce tells clients of this node what changed in the schema, whoever changed it.
-func (n *Node) announce(events []schema.Event) {
+// announceSchema tells clients of this node what changed in the schema, whoever changed it.
+func (n *Node) announceSchema(events []schema.Event) {
 	if n.cql == nil {
 		return
 	}
@@ -311,12 +312,12 @@ func (n *Node) announce(events []schema.Event) {
 	}
 }
 
-// describe fixes what clients are told of this node as long as it runs.
-func (n *Node) describe() {
+// setNodeInfo fixes what clients are told of this node as long as it runs.
+func (n *Node) setNodeInfo() {
 	id := n.store.Identity()
 	addr := n.cqlListener.Addr().(*net.TCPAddr).AddrPort()
 	n.info = catalog.NodeInfo{
-		Release: n.answers,
+		Release: n.compat,
 		Endpoint: catalog.Endpoint{
 			HostID: schema.UUID(id.Node), Datacenter: n.opts.DataCenter, Rack: n.opts.Rack,
 			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),
@@ -326,19 +327,19 @@ func (n *Node) describe() {
 		Clients:     n.clients,
 		Prepared:    func() []catalog.PreparedStatement { return n.engine.PreparedStatements() },
 		Settings:    n.settings,
-		Sizes:       n.sizes,
-		Roles:       func() *access.State { return n.records.State().Roles },
-		Latency:     n.latencyShown,
-		Records:     n.records.State,
-		Replica:     n.replicaShown,
-		Advice:      n.adviceShown,
+		Sizes:       n.sizeEstimates,
+		Roles:       func() *access.State { return n.metadata.State().Roles },
+		Latency:     n.latencyView,
+		Records:     n.metadata.State,
+		Replica:     n.replicaView,
+		Advice:      n.adviceRows,
 		Usage:       n.usage,
 		Users:       n.users,
 		ViewLags:    n.viewLags,
 		Tables:      n.tableFigures,
-		Sessions:    func(ctx context.Context) catalog.Sessions { return n.sessions(ctx, sessionsMost) },
+		Sessions:    func(ctx context.Context) catalog.Sessions { return n.sessions(ctx, sessionsDefault) },
 		Slow:        n.slowQueries,
-		Ring:        func() []catalog.RingNode { return n.shown().Ring() },
+		Ring:        func() []catalog.RingNode { return n.statusView().Ring() },
 	}
 }
 
@@ -352,6 +353,7 @@ func (n *Node) nodeInfo() catalog.NodeInfo {
 	if self.Tokens != nil {
 		info.Tokens = self.Tokens
 	}
-	info.Peers, info.EffectiveReplication = others, func() int { return placement.Effective(n.records.State()) }
+	info.Peers, info.EffectiveReplication = others,
+		func() int { return placement.EffectiveReplicas(n.metadata.State()) }
 	return info
 }

@@ -24,17 +24,17 @@ import (
 const (
 	// sessionsSubject and cancelSubject are what nodes ask each other about for connections of clients.
 	sessionsSubject, cancelSubject = "sessions", "cancel session"
-	// sessionsMost is how many sessions are told of where nobody says, and sessionsLimit the most that can be asked
+	// sessionsDefault is how many sessions are told of where nobody says, and sessionsLimit the most that can be asked
 	// for.
-	sessionsMost, sessionsLimit = 1000, 5000
-	// askedWait is how long a node is waited for that is asked about what is going on there.
-	askedWait = 2 * time.Second
+	sessionsDefault, sessionsLimit = 1000, 5000
+	// queryTimeout is how long a node is waited for that is asked about what is going on there.
+	queryTimeout = 2 * time.Second
 	// nameMax bounds what is shown of what a client calls itself, in bytes.
 	nameMax = 128
 )
 
-// sessionsHere are the sessions of this node that have most to do; the question is how many.
-func (n *Node) sessionsHere(_ context.Context, question []byte) (out catalog.Sessions, err error) {
+// localSessions are the sessions of this node that have most to do; the question is how many.
+func (n *Node) localSessions(_ context.Context, question []byte) (out catalog.Sessions, err error) {
 	var most int
 	if err := json.Unmarshal(question, &most); err != nil {
 		return out, fmt.Errorf("malformed question: %w", err)
@@ -43,16 +43,16 @@ func (n *Node) sessionsHere(_ context.Context, question []byte) (out catalog.Ses
 	out.Connections = all
 	now := time.Now()
 	for i := range list {
-		out.Sessions = append(out.Sessions, n.sessionShown(&list[i], now))
+		out.Sessions = append(out.Sessions, n.sessionView(&list[i], now))
 	}
 	return out, nil
 }
 
-func (n *Node) sessionShown(i *cql.SessionInfo, now time.Time) catalog.Session {
+func (n *Node) sessionView(i *cql.SessionInfo, now time.Time) catalog.Session {
 	id := topology.NodeID(n.store.Identity().Node)
 	s := catalog.Session{ID: sessionID(id.Short(), i.Number), Node: hex.EncodeToString(id[:]),
-		Address: i.Remote.String(), State: "connecting", User: i.User, Driver: cutName(i.DriverName),
-		DriverVersion: cutName(i.DriverVersion), Protocol: int(i.Version), Keyspace: i.Keyspace, TLS: i.Encrypted,
+		Address: i.Remote.String(), State: "connecting", User: i.User, Driver: truncatedName(i.DriverName),
+		DriverVersion: truncatedName(i.DriverVersion), Protocol: int(i.Version), Keyspace: i.Keyspace, TLS: i.Encrypted,
 		UnderWay: i.UnderWay, Requests: i.Requests, Since: i.Since, Statement: i.Statement}
 	if i.Ready {
 		s.State = "ready"
@@ -63,8 +63,8 @@ func (n *Node) sessionShown(i *cql.SessionInfo, now time.Time) catalog.Session {
 	return s
 }
 
-// cutName is what a client calls itself, which may be anything.
-func cutName(name string) string {
+// truncatedName is what a client calls itself, which may be anything.
+func truncatedName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), nameMax)], "")
 }
 
@@ -72,7 +72,7 @@ func cutName(name string) string {
 func (n *Node) sessions(ctx context.Context, most int) catalog.Sessions {
 	most = min(max(most, 1), sessionsLimit)
 	question := strconv.AppendInt(nil, int64(most), 10)
-	answers, silent, err := askAll(ctx, n, sessionsSubject, question, askedWait, n.sessionsHere)
+	answers, silent, err := queryAll(ctx, n, sessionsSubject, question, queryTimeout, n.localSessions)
 	out := catalog.Sessions{Sessions: []catalog.Session{}, Silent: silent}
 	if err != nil {
 		return out // the question is a number
@@ -92,16 +92,16 @@ func (n *Node) sessions(ctx context.Context, most int) catalog.Sessions {
 // sessionID names a connection in the whole cluster: its node, and its number there.
 func sessionID(node string, number uint64) string { return node + "-" + strconv.FormatUint(number, 36) }
 
-// cancelled says what became of an order to cancel a session: it was found, or not.
-type cancelled struct {
+// cancelResult says what became of an order to cancel a session: it was found, or not.
+type cancelResult struct {
 	Found   bool   `json:"found"`
 	Address string `json:"address"`
 	User    string `json:"user"`
 	Left    int    `json:"under_way"`
 }
 
-// cancelHere ends a session of this node; the question is its id. An id of another node is not found.
-func (n *Node) cancelHere(ctx context.Context, question []byte) (out cancelled, err error) {
+// cancelLocalSession ends a session of this node; the question is its id. An id of another node is not found.
+func (n *Node) cancelLocalSession(ctx context.Context, question []byte) (out cancelResult, err error) {
 	node, number, ok := strings.Cut(string(question), "-")
 	at, err := strconv.ParseUint(number, 36, 64)
 	if !ok || err != nil || len(question) > nameMax {
@@ -117,12 +117,12 @@ func (n *Node) cancelHere(ctx context.Context, question []byte) (out cancelled, 
 	n.log.LogAttrs(ctx, slog.LevelWarn, "a client's connection was cancelled by an order",
 		slog.String("session", string(question)), slog.String("client", i.Remote.String()), slog.String("role", i.User),
 		slog.Int("requests_under_way", i.UnderWay), slog.String("statement", i.Statement))
-	return cancelled{Found: true, Address: i.Remote.String(), User: i.User, Left: i.UnderWay}, nil
+	return cancelResult{Found: true, Address: i.Remote.String(), User: i.User, Left: i.UnderWay}, nil
 }
 
 // cancelSession ends a session, wherever it is, and says so.
 func (n *Node) cancelSession(ctx context.Context, id string) (string, error) {
-	answers, silent, err := askAll(ctx, n, cancelSubject, []byte(id), askedWait, n.cancelHere)
+	answers, silent, err := queryAll(ctx, n, cancelSubject, []byte(id), queryTimeout, n.cancelLocalSession)
 	if err != nil {
 		return "", err
 	}
@@ -145,15 +145,15 @@ const (
 	slowEvery = 5 * time.Second
 )
 
-// slowHere are the slow requests of this node.
-func (n *Node) slowHere(context.Context, []byte) (slow.Answer, error) {
+// localSlowQueries are the slow requests of this node.
+func (n *Node) localSlowQueries(context.Context, []byte) (slow.Answer, error) {
 	id := topology.NodeID(n.store.Identity().Node)
 	return n.slow.Answer(hex.EncodeToString(id[:])), nil
 }
 
 // slowQueries are those of all nodes.
 func (n *Node) slowQueries(ctx context.Context) slow.Answer {
-	answers, silent, _ := askAll(ctx, n, slowSubject, nil, askedWait, n.slowHere) // slowHere does not fail
+	answers, silent, _ := queryAll(ctx, n, slowSubject, nil, queryTimeout, n.localSlowQueries) // slowHere does not fail
 	out := slow.Merge(answers...)
 	out.Silent = silent
 	return out

@@ -70,10 +70,11 @@ func TestTableFeedOfParts(t *testing.T) {
 			read(p, 2+rng.IntN(3))
 		}
 		write()
-		for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("ks", "t").ID) {
+		for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("ks", "t").ID) {
 			if round < 2 {
-				_, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Wait: true,
-					Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<(61-round))})
+				_, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID),
+					Wait: true,
+					Now:  true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<(61-round))})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -20,8 +20,8 @@ const (
 	tablesSubject = "tables"
 	// tablesTime is how long a node samples tables for one question, tablesWait how long it is waited for.
 	tablesTime, tablesWait = 800 * time.Millisecond, 2 * time.Second
-	// deadLooked is how many notes of dead keys of a table are looked at.
-	deadLooked = 20_000
+	// deadKeysMax is how many notes of dead keys of a table are looked at.
+	deadKeysMax = 20_000
 )
 
 // tablePart is what one node knows of a table: of the physical partitions that it leads, and of what it was asked.
@@ -40,8 +40,8 @@ type tablePart struct {
 	Views  map[uint32]catalog.ViewLag `json:"views,omitempty"`
 }
 
-// tablesHere is what this node knows of the tables whose ids are asked about.
-func (n *Node) tablesHere(ctx context.Context, question []byte) (parts []tablePart, err error) {
+// localTables is what this node knows of the tables whose ids are asked about.
+func (n *Node) localTables(ctx context.Context, question []byte) (parts []tablePart, err error) {
 	var ids []uint32
 	if err := json.Unmarshal(question, &ids); err != nil {
 		return nil, fmt.Errorf("malformed question: %w", err)
@@ -71,18 +71,18 @@ func (n *Node) tablesHere(ctx context.Context, question []byte) (parts []tablePa
 				p.Views[ix.ID] = l
 			}
 		}
-		n.lookAt(ctx, t, led[id], &p)
+		n.sampleTable(ctx, t, led[id], &p)
 		parts = append(parts, p)
 	}
 	return parts, nil
 }
 
-// lookAt samples what this node leads of a table. What cannot be read ends the node by itself.
-func (n *Node) lookAt(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
+// sampleTable samples what this node leads of a table. What cannot be read ends the node by itself.
+func (n *Node) sampleTable(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
 	now := n.clock()().Unix()
-	if d, err := n.store.Dead(t.ID, led, now, deadLooked); err == nil && d.Count > 0 {
+	if d, err := n.store.Dead(t.ID, led, now, deadKeysMax); err == nil && d.Count > 0 {
 		p.Dead, p.More = d.Count, d.Partial
-		p.Lag = max(0, n.past()-int64(t.Options.GCGrace)-d.Oldest)
+		p.Lag = max(0, n.earliestNow()-int64(t.Options.GCGrace)-d.Oldest)
 	}
 	p.Sampled, p.Exact = true, true
 	for _, span := range led {
@@ -142,7 +142,7 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	if err != nil {
 		return nil // numbers can be told
 	}
-	answers, silent, err := askAll(ctx, n, tablesSubject, question, tablesWait, n.tablesHere)
+	answers, silent, err := queryAll(ctx, n, tablesSubject, question, tablesWait, n.localTables)
 	if err != nil {
 		return nil
 	}

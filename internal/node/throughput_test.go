@@ -26,11 +26,11 @@ func TestThroughputIsDivided(t *testing.T) {
 		c.query("CREATE TABLE k." + table + " (k int PRIMARY KEY, v int)")
 	}
 	shares := func() (out string) {
-		state := n.records.State()
-		all := throughput.Divide(state).PerSecond
+		state := n.metadata.State()
+		all := throughput.DividePerPartition(state).PerSecond
 		for _, table := range []string{"own", "a", "b"} {
 			out += table
-			ps := state.Map.Partitions(state.Schema.Table("k", table).ID)
+			ps := state.Topology.Partitions(state.Schema.Table("k", table).ID)
 			for _, p := range ps {
 				if bound := n.host.Replica(p.ID).Budgeted(); bound != (all[p.ID] > 0) {
 					t.Errorf("partition %d of %s: bounded is %v", p.ID, table, bound)
@@ -41,8 +41,8 @@ func TestThroughputIsDivided(t *testing.T) {
 		return out
 	}
 	own := func() []*topology.Partition {
-		s := n.records.State()
-		return s.Map.Partitions(s.Schema.Table("k", "own").ID)
+		s := n.metadata.State()
+		return s.Topology.Partitions(s.Schema.Table("k", "own").ID)
 	}
 	first := len(own())
 	for _, step := range []struct{ ddl, want string }{
@@ -115,7 +115,7 @@ func TestThroughputIsEnforced(t *testing.T) {
 // that more are split off at once when it is raised, though it has not a row, and that they merge when it is lowered.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
-	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: quietForMin}})
+	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: minIdlePeriod}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 18000")
@@ -124,15 +124,15 @@ func TestPartitionsByThroughput(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), poll.Limit)
 		defer cancel()
 		for {
-			s := n.records.State()
-			ps := s.Map.Partitions(s.Schema.Table("k", "t").ID)
+			s := n.metadata.State()
+			ps := s.Topology.Partitions(s.Schema.Table("k", "t").ID)
 			if len(ps) == want {
-				if got := throughput.Divide(s).PerSecond[ps[0].ID]; got != each {
+				if got := throughput.DividePerPartition(s).PerSecond[ps[0].ID]; got != each {
 					t.Errorf("each of %d takes %d RU/s, want %d", want, got, each)
 				}
 				return
 			}
-			if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+			if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
 				t.Fatalf("%d partitions, want %d", len(ps), want)
 			}
 		}
@@ -140,7 +140,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 	await(3, 6_000)
 	c.query("ALTER TABLE k.t WITH cosmosdb_provisioned_throughput = 31000")
 	await(4, 7_750)
-	for _, e := range n.records.State().History {
+	for _, e := range n.metadata.State().History {
 		if e.Cause != topology.ByThroughput {
 			t.Errorf("a split with the cause %s", e.Cause)
 		}

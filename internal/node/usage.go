@@ -31,7 +31,7 @@ const (
 // usage is what was spent at all replicas of the cluster, those of tables of the system left out. What a node that does
 // not answer has measured is missing.
 func (n *Node) usage(ctx context.Context, q usage.Question) []usage.Report {
-	lists := [][]usage.Report{n.usageHere(ctx, q)}
+	lists := [][]usage.Report{n.localUsage(ctx, q)}
 	if c := n.cluster; c != nil {
 		lists = append(lists, c.usage(ctx, q)...)
 	}
@@ -44,7 +44,7 @@ func (c *cluster) usage(ctx context.Context, q usage.Question) (lists [][]usage.
 	if err != nil {
 		return nil
 	}
-	c.askOthers(ctx, usageSubject, question, usageWait, func(answer []byte) {
+	c.queryOthers(ctx, usageSubject, question, usageWait, func(answer []byte) {
 		if list, err := usage.DecodeReports(answer); err == nil {
 			lists = append(lists, list)
 		}
@@ -52,8 +52,8 @@ func (c *cluster) usage(ctx context.Context, q usage.Question) (lists [][]usage.
 	return lists
 }
 
-// answerUsage tells another node what was spent here.
-func (c *cluster) answerUsage(ctx context.Context, question []byte) ([]byte, error) {
+// handleUsage tells another node what was spent here.
+func (c *cluster) handleUsage(ctx context.Context, question []byte) ([]byte, error) {
 	select {
 	case <-c.started:
 	default:
@@ -63,7 +63,7 @@ func (c *cluster) answerUsage(ctx context.Context, question []byte) ([]byte, err
 	if err := json.Unmarshal(question, &q); err != nil {
 		return nil, fmt.Errorf("malformed question: %w", err)
 	}
-	return usage.EncodeReports(c.n.usageHere(ctx, q))
+	return usage.EncodeReports(c.n.localUsage(ctx, q))
 }
 
 // containerSizes are the sizes of the physical partitions of a container's table, by id. Those of nodes that do not
@@ -80,7 +80,7 @@ func (n *Node) containerSizes(ctx context.Context, table uint32) map[topology.Pa
 func (n *Node) users(ctx context.Context) []usage.User {
 	lists := [][]usage.User{n.cql.Users()}
 	if c := n.cluster; c != nil {
-		c.askOthers(ctx, usersSubject, nil, usageWait, func(answer []byte) {
+		c.queryOthers(ctx, usersSubject, nil, usageWait, func(answer []byte) {
 			var list []usage.User
 			if json.Unmarshal(answer, &list) == nil {
 				lists = append(lists, list[:min(len(list), usage.UsersMost)])
@@ -90,8 +90,8 @@ func (n *Node) users(ctx context.Context) []usage.User {
 	return usage.MergeUsers(lists...)
 }
 
-// answerUsers tells another node what users ask of this one.
-func (c *cluster) answerUsers(context.Context, []byte) ([]byte, error) {
+// handleUsers tells another node what users ask of this one.
+func (c *cluster) handleUsers(context.Context, []byte) ([]byte, error) {
 	select {
 	case <-c.started:
 		return json.Marshal(c.n.cql.Users())
@@ -100,9 +100,9 @@ func (c *cluster) answerUsers(context.Context, []byte) ([]byte, error) {
 	}
 }
 
-// usageHere is what was spent at the replicas of this node. Those of which there is nothing to tell are left
+// localUsage is what was spent at the replicas of this node. Those of which there is nothing to tell are left
 // out.
-func (n *Node) usageHere(_ context.Context, q usage.Question) (out []usage.Report) {
+func (n *Node) localUsage(_ context.Context, q usage.Question) (out []usage.Report) {
 	for _, r := range n.host.Replicas() {
 		if r.ID() == topology.MetaPartition || q.Table != 0 && r.Table() != q.Table || !n.isUsers(r.Table()) {
 			continue
@@ -195,7 +195,7 @@ func (n *Node) partitionHot(r *partition.Replica, hot bool) {
 		n.log.LogAttrs(context.Background(), slog.LevelInfo, "partition is not hot any more", table, id)
 		return
 	}
-	n.hots.Add(1)
+	n.hotEvents.Add(1)
 	u := r.Report(usage.Question{Keys: 1})
 	key, share := "", 0.
 	if len(u.Top.Keys) > 0 && u.Busy() > 0 {

@@ -123,9 +123,9 @@ func TestUsageOfCluster(t *testing.T) {
 	poll.Until(t, "three voters of the table", func() bool { return voters(b) == 3 })
 	work()
 	same("before", true)
-	leader := a.host.Replica(a.records.State().Map.Partitions(id)[0].ID)
+	leader := a.host.Replica(a.metadata.State().Topology.Partitions(id)[0].ID)
 	before, _ := leader.Leader()
-	if _, err := a.order(t.Context(), "drain", fmt.Sprintf("%x", before)); err != nil {
+	if _, err := a.setNodeState(t.Context(), "drain", fmt.Sprintf("%x", before)); err != nil {
 		t.Fatal(err)
 	}
 	poll.Until(t, "another node leads", func() bool {
@@ -153,7 +153,7 @@ func TestUsageOfSharers(t *testing.T) {
 	c.query("INSERT INTO k.own (k) VALUES (1)")
 	n.host.TickUsage(time.Now().Add(time.Second))
 	for table, want := range map[string]float64{"k.a": 0.75, "k.b": 0.25, "k.own": 0} {
-		list := n.shown().ShowUsage(t.Context(), table, false)
+		list := n.statusView().ShowUsage(t.Context(), table, false)
 		if len(list) != 1 || list[0].SharedPart != want || (list[0].Shared == 6000) != (want > 0) {
 			t.Errorf("%s: %+v", table, list)
 		}

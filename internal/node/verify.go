@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// orderVerify compares a page of a view or an index with its table.
-func (n *Node) orderVerify(ctx context.Context, o admin.VerifyOrder) (*admin.VerifyPage, error) {
+// verifyPage compares a page of a view or an index with its table.
+func (n *Node) verifyPage(ctx context.Context, o admin.VerifyOrder) (*admin.VerifyPage, error) {
 	keyspace, name, ok := strings.Cut(o.Name, ".")
 	if !ok {
 		return nil, fmt.Errorf("%s names no %s: give its keyspace, too, as in ks.name", o.Name, o.Kind)

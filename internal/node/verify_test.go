@@ -28,7 +28,7 @@ func TestVerifyOrders(t *testing.T) {
 		{"index", "vo.m", "there is no index vo.m"},
 		{"index", "vo.view/m", "there is no index vo.view/m"},
 	} {
-		_, err := n.orderVerify(t.Context(), admin.VerifyOrder{Kind: r.kind, Name: r.name, Rows: 1})
+		_, err := n.verifyPage(t.Context(), admin.VerifyOrder{Kind: r.kind, Name: r.name, Rows: 1})
 		if err == nil || err.Error() != r.want {
 			t.Errorf("%s %s: %v, want %s", r.kind, r.name, err, r.want)
 		}

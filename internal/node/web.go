@@ -32,7 +32,7 @@ const AdminSocket = "admin.sock"
 
 // serveHTTP opens the doors for operators: the socket in the data directory, and the address if there is one.
 func (n *Node) serveHTTP() error {
-	shown := n.shown()
+	shown := n.statusView()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -50,7 +50,7 @@ func (n *Node) serveHTTP() error {
 		},
 		Ring: shown.Ring, Endpoints: n.endpoints, Cancel: n.cancelSession, Slow: n.slowQueries,
 		Sessions: func(ctx context.Context, most int) catalog.Sessions {
-			return n.sessions(ctx, cmp.Or(most, sessionsMost))
+			return n.sessions(ctx, cmp.Or(most, sessionsDefault))
 		},
 	}
 	pages := admin.Options{
@@ -64,10 +64,10 @@ func (n *Node) serveHTTP() error {
 		},
 		History: func() any { return shown.History() }, Usage: shown.ShowUsage, Users: n.users,
 		Advise:  func(ctx context.Context, table string) (any, error) { return n.adviseNamed(ctx, table) },
-		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
-		Split: n.orderSplit, Move: n.orderMove, Merge: n.orderMerge, Cancel: n.orderCancel,
-		Verify:  n.orderVerify,
-		Archive: n.orderArchive,
+		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.setNodeState, Upgrade: n.upgrade,
+		Split: n.splitPartition, Move: n.moveReplica, Merge: n.mergePartitions, Cancel: n.cancelChange,
+		Verify:  n.verifyPage,
+		Archive: n.archiveCommand,
 		Profile: true,
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.OpenPages, Log: n.log}
@@ -81,9 +81,9 @@ func (n *Node) serveHTTP() error {
 		return nil
 	}
 	if n.logins != nil {
-		gate.Login = n.logIn
+		gate.Login = n.authenticate
 	}
-	pages.Profile, pages.Page = isLoopback(n.opts.HTTP), n.page(shown)
+	pages.Profile, pages.Page = isLoopback(n.opts.HTTP), n.webUI(shown)
 	s := n.webServer(admin.Handler(pages, gate))
 	httpguard.Attach(s)
 	n.serveWeb(s, httpguard.Listen(n.webListener, httpguard.Options{Max: webConnections,
@@ -129,8 +129,8 @@ func (n *Node) listenAdmin() net.Listener {
 	return l
 }
 
-// logIn is how the gate knows who may do what.
-func (n *Node) logIn(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error) {
+// authenticate is how the gate knows who may do what.
+func (n *Node) authenticate(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error) {
 	login, err := n.logins.Authenticate(ctx, from, name, password)
 	if err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ func TestMetrics(t *testing.T) {
 	c.query("SELECT * FROM ks.t WHERE k = 1")
 
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(n.collectors(n.shown())...)
+	reg.MustRegister(n.collectors(n.statusView())...)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

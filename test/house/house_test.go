@@ -77,7 +77,7 @@ var sameWing = map[string]string{
 	"internal/control/advise":    "",
 	"internal/control/placement": "internal/control/meta",
 	"internal/control/split":     "internal/control/meta",
-	"internal/control/growth": "internal/control/meta internal/control/merge internal/control/split " +
+	"internal/control/autosplit": "internal/control/meta internal/control/merge internal/control/split " +
 		"internal/control/throughput",
 	"internal/control/throughput": "internal/control/meta internal/control/split",
 	"internal/control/merge": "internal/control/meta internal/control/placement internal/control/split " +

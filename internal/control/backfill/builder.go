@@ -31,8 +31,8 @@ const (
 	chunkRowBytes   = 16 << 20
 	chunkEntryBytes = 4 << 20
 	mutationBytes   = 256 << 10
-	// chunkLooked is how many keys with nothing in them it looks at before it goes on with another command.
-	chunkLooked = 100_000
+	// chunkExamined is how many keys with nothing in them it looks at before it goes on with another command.
+	chunkExamined = 100_000
 	// awaitMax is how long CREATE INDEX waits, so that the index of a small table is ready when the statement returns.
 	awaitMax = time.Second
 	// retryPause is the pause after a failed attempt. Whether this node is to build can change without a sign, so it
@@ -45,8 +45,8 @@ const (
 	yieldMax = time.Second
 	// savePause is how often it is noted how far a build has come: so much of it may be done again.
 	savePause = 2 * time.Second
-	// pressedPause is the pause after which it looks whether the machine is still short.
-	pressedPause = 20 * time.Millisecond
+	// overloadedPause is the pause after which it looks whether the machine is still short.
+	overloadedPause = 20 * time.Millisecond
 )
 
 // Table is the data of all tables, wherever its partitions are.
@@ -70,19 +70,19 @@ type Entries func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *
 
 // Options are the parts that a Builder works with. All but Pressed, Past and Sched are needed.
 type Options struct {
-	Records *meta.Keeper
-	Table   Table
-	Entries Entries
+	Metadata *meta.Keeper
+	Table    Table
+	Entries  Entries
 	// Schema is the schema by which statements are planned on this node now.
 	Schema func() *schema.Schema
-	// Mine reports whether this node is to build.
-	Mine func() bool
-	Log  *slog.Logger
-	// Pressed reports whether this machine is asked for more than it does; nil: never.
-	Pressed func() bool
-	// Past is an instant, in seconds, that has passed by the clocks of most nodes: rows that have expired by then need
-	// no entries. The wall clock of Sched if nil.
-	Past func() int64
+	// ShouldBuild reports whether this node is to build.
+	ShouldBuild func() bool
+	Log         *slog.Logger
+	// Overloaded reports whether this machine is asked for more than it does; nil: never.
+	Overloaded func() bool
+	// ExpiredBefore is an instant, in seconds, that has passed by the clocks of most nodes: rows that have expired by
+	// then need no entries. The wall clock of Sched if nil.
+	ExpiredBefore func() int64
 	// SavePause is how often it is noted how far a build has come, 2 s if 0.
 	SavePause time.Duration
 	// Change makes a change of the schema, by which indexes of vectors get lists; nil: none do. Listed reports whether
@@ -117,35 +117,35 @@ func New(o Options) *Builder {
 		o.SavePause = savePause
 	}
 	o.ListsPause, o.ListsRows = cmp.Or(o.ListsPause, listsPause), cmp.Or(o.ListsRows, listsRows)
-	if o.Past == nil {
-		o.Past = func() int64 { return o.Sched.Wall().Unix() }
+	if o.ExpiredBefore == nil {
+		o.ExpiredBefore = func() int64 { return o.Sched.Wall().Unix() }
 	}
 	return &Builder{Options: o, wake: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
 // Building reports whether an index is not complete yet.
-func (b *Builder) Building(ix *schema.Index) bool { return b.Records.State().Building[ix.ID] }
+func (b *Builder) Building(ix *schema.Index) bool { return b.Metadata.State().Building[ix.ID] }
 
 // Progress is how far an index in Building is built, in percent of the ring, by whichever node: as was noted last, or
 // as is known where it is built by this one.
-func (b *Builder) Progress(ix *schema.Index) int { return b.Of(ix).Percent() }
+func (b *Builder) Progress(ix *schema.Index) int { return b.BuildOf(ix).Percent() }
 
-// Of is how far an index in Building is built, nil where nobody has begun, or noted it.
-func (b *Builder) Of(ix *schema.Index) *meta.Build {
+// BuildOf is how far an index in Building is built, nil where nobody has begun, or noted it.
+func (b *Builder) BuildOf(ix *schema.Index) *meta.Build {
 	b.mu.Lock()
 	id, at := b.built, b.at
 	b.mu.Unlock()
 	if id == ix.ID && at != nil && at.Policy == ix.Policy() {
 		return at
 	}
-	if noted := b.Records.State().Builds[ix.ID]; noted != nil && noted.Policy == ix.Policy() {
+	if noted := b.Metadata.State().Builds[ix.ID]; noted != nil && noted.Policy == ix.Policy() {
 		return noted
 	}
 	return nil
 }
 
-// reached notes how far the build of an index has come, in the records from time to time.
-func (b *Builder) reached(ctx context.Context, id uint32, at *meta.Build, saved *time.Time) {
+// saveProgress notes how far the build of an index has come, in the records from time to time.
+func (b *Builder) saveProgress(ctx context.Context, id uint32, at *meta.Build, saved *time.Time) {
 	b.mu.Lock()
 	b.built, b.at = id, at
 	b.mu.Unlock()
@@ -153,7 +153,7 @@ func (b *Builder) reached(ctx context.Context, id uint32, at *meta.Build, saved 
 		return
 	}
 	*saved = b.Sched.Now()
-	_, err := b.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := b.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		if _, ix := s.Schema.IndexByID(id); !s.Building[id] || ix == nil || ix.Policy() != at.Policy {
 			return s, nil // it was dropped, or is to be built by another policy
 		}
@@ -165,8 +165,8 @@ func (b *Builder) reached(ctx context.Context, id uint32, at *meta.Build, saved 
 	}
 }
 
-// Look says that there may be something to build, or that something was built. It does not block.
-func (b *Builder) Look() {
+// Wake says that there may be something to build, or that something was built. It does not block.
+func (b *Builder) Wake() {
 	b.mu.Lock()
 	close(b.changed)
 	b.changed = make(chan struct{})
@@ -199,13 +199,13 @@ func (b *Builder) Await(ctx context.Context, indexes []*schema.Index) {
 // Run builds what is to be built until ctx ends. The next start, or the next node whose turn it is, goes on with it.
 func (b *Builder) Run(ctx context.Context) {
 	for {
-		for _, id := range slices.Sorted(maps.Keys(b.Records.State().Building)) {
-			if ctx.Err() == nil && b.Mine() {
+		for _, id := range slices.Sorted(maps.Keys(b.Metadata.State().Building)) {
+			if ctx.Err() == nil && b.ShouldBuild() {
 				b.trainFirst(ctx, id)
 				b.Build(ctx, id)
 			}
 		}
-		if b.Mine() {
+		if b.ShouldBuild() {
 			b.trainDue(ctx)
 		}
 		if b.Sched.Sleep(ctx, retryPause, b.wake) != nil {
@@ -233,7 +233,7 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 	}
 	gone := errors.Is(err, errDropped)
 	if err == nil || gone {
-		_, err = b.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		_, err = b.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 			if !s.Building[id] {
 				return s, nil
 			}
@@ -275,19 +275,19 @@ func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int,
 	v := &visitor{entries: b.Entries}
 	read := command.Read{Range: token.Full, Level: dberr.Quorum}
 	saved := b.Sched.Now()
-	if at := b.Records.State().Builds[id]; at != nil && at.Policy == policy {
+	if at := b.Metadata.State().Builds[id]; at != nil && at.Policy == policy {
 		rows = int(at.Rows)
 		read.AfterKey, read.AfterToken, read.AfterClustering, read.AfterPartition = at.Key, at.Token, at.Clustering,
-			at.Whole
+			at.WholePartition
 	}
 	for {
 		if v.table, v.index, err = b.current(id); err != nil {
 			return rows, err
 		}
 		v.begin(&read)
-		read.Table, read.Now = v.table.ID, b.Past()
+		read.Table, read.Now = v.table.ID, b.ExpiredBefore()
 		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.DroppedIDs()
-		if err := b.giveWay(ctx); err != nil {
+		if err := b.yield(ctx); err != nil {
 			return rows, err
 		}
 		err := b.chunk(ctx, &read, v)
@@ -304,17 +304,17 @@ func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int,
 		if !v.full {
 			return rows, nil
 		}
-		b.reached(ctx, id, &meta.Build{Policy: policy, Token: v.token, Key: v.key, Clustering: v.clustering,
-			Whole: v.whole, Rows: int64(rows)}, &saved)
+		b.saveProgress(ctx, id, &meta.Build{Policy: policy, Token: v.token, Key: v.key, Clustering: v.clustering,
+			WholePartition: v.whole, Rows: int64(rows)}, &saved)
 		read.AfterKey, read.AfterToken, read.AfterClustering, read.AfterPartition = v.key, v.token, v.clustering,
 			v.whole
 	}
 }
 
-// giveWay waits while the machine is short, for yieldMax at most.
-func (b *Builder) giveWay(ctx context.Context) error {
-	for until := b.Sched.Now().Add(yieldMax); b.Pressed != nil && b.Pressed() && b.Sched.Now().Before(until); {
-		if err := b.Sched.Sleep(ctx, pressedPause); err != nil {
+// yield waits while the machine is short, for yieldMax at most.
+func (b *Builder) yield(ctx context.Context) error {
+	for until := b.Sched.Now().Add(yieldMax); b.Overloaded != nil && b.Overloaded() && b.Sched.Now().Before(until); {
+		if err := b.Sched.Sleep(ctx, overloadedPause); err != nil {
 			return err
 		}
 	}
@@ -325,7 +325,7 @@ func (b *Builder) giveWay(ctx context.Context) error {
 // is not written again.
 func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) error {
 	began := *v
-	err := b.patiently(ctx, func(who share.Claimant) (bool, error) {
+	err := b.retryThrottled(ctx, func(who share.Claimant) (bool, error) {
 		*v = began
 		read.Claimant = who
 		return false, b.Table.Read(ctx, read, v)
@@ -333,7 +333,7 @@ func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) err
 	if v.end(); err != nil || len(v.mutations) == 0 {
 		return err
 	}
-	return b.patiently(ctx, func(who share.Claimant) (progress bool, err error) {
+	return b.retryThrottled(ctx, func(who share.Claimant) (progress bool, err error) {
 		for i := range v.mutations {
 			v.mutations[i].Claimant = who
 		}
@@ -346,9 +346,9 @@ func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) err
 	})
 }
 
-// patiently does something until it is not refused any more: with low priority, and with that of clients when it has
-// come no further for yieldMax, so that they do not starve a build.
-func (b *Builder) patiently(ctx context.Context, do func(who share.Claimant) (progress bool, err error)) error {
+// retryThrottled does something until it is not refused any more: with low priority, and with that of clients when it
+// has come no further for yieldMax, so that they do not starve a build.
+func (b *Builder) retryThrottled(ctx context.Context, do func(who share.Claimant) (progress bool, err error)) error {
 	for since := b.Sched.Now(); ; {
 		who := share.Internal
 		who.Low = b.Sched.Since(since) < yieldMax

@@ -78,7 +78,7 @@ func newWorld(t *testing.T) *world {
 	if w.store, err = storage.Open(vfs.NewMem(), "data", storage.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	scan, change := meta.Alone(w.store)
+	scan, change := meta.Standalone(w.store)
 	if w.records, err = meta.New(scan, change, meta.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,9 @@ func (w *world) schema() *schema.Schema { return w.records.State().Schema }
 
 func (w *world) builder() *Builder {
 	return New(Options{
-		Records: w.records, Table: w, Entries: expr.IndexOps, Schema: w.schema, Mine: func() bool { return true },
-		Log: slog.New(slog.DiscardHandler),
+		Metadata: w.records, Table: w, Entries: expr.IndexOps, Schema: w.schema,
+		ShouldBuild: func() bool { return true },
+		Log:         slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -260,15 +261,15 @@ func TestAnotherNodeBuilds(t *testing.T) {
 	w.insert("a", 1)
 	b := w.builder()
 	ctx, cancel := context.WithCancel(t.Context())
-	b.Mine = func() bool { cancel(); return false }
-	w.records.Subscribe(func(_, _ *meta.State) { b.Look() })
+	b.ShouldBuild = func() bool { cancel(); return false }
+	w.records.Subscribe(func(_, _ *meta.State) { b.Wake() })
 	w.apply(createIndex())
 	index := w.schema().Table("ks", "t").Indexes["i"]
 	b.Run(ctx)
 	if !b.Building(index) {
 		t.Error("another node's index was built")
 	}
-	b.Mine = func() bool { return true }
+	b.ShouldBuild = func() bool { return true }
 	ctx, cancel = context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { b.Run(ctx); close(done) }()

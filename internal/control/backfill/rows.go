@@ -23,11 +23,11 @@ type visitor struct {
 	// partitions, rows, rowBytes and entryBytes are what the chunk has.
 	partitions, rows, rowBytes, entryBytes int
 
-	looked int // keys with nothing in them
-	full   bool
-	whole  bool // the last partition was read to its end
-	token  token.Token
-	key    []byte
+	examined int // keys with nothing in them
+	full     bool
+	whole    bool // the last partition was read to its end
+	token    token.Token
+	key      []byte
 	// clustering is the last row's; nil before the first row of a partition.
 	clustering []byte
 	// resumed is the key of the partition in which the chunk resumes, whose static row was entered before.
@@ -37,7 +37,7 @@ type visitor struct {
 // begin prepares the visitor for the chunk that a read is for.
 func (v *visitor) begin(read *command.Read) {
 	v.mutations, v.bytes, v.partitions, v.rows, v.rowBytes, v.entryBytes = nil, 0, 0, 0, 0, 0
-	v.looked, v.full, v.whole, v.resumed = 0, false, false, nil
+	v.examined, v.full, v.whole, v.resumed = 0, false, false, nil
 	if !read.AfterPartition && len(read.AfterClustering) > 0 {
 		v.resumed = read.AfterKey
 	}
@@ -80,7 +80,7 @@ func (v *visitor) addMutation() {
 
 // Passed implements command.Walker: a chunk ends where the table has nothing for long.
 func (v *visitor) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
-	if v.looked += looked; v.looked < chunkLooked {
+	if v.examined += looked; v.examined < chunkExamined {
 		return command.More, nil
 	}
 	v.full, v.whole, v.token, v.key, v.clustering = true, true, tok, bytes.Clone(key), nil

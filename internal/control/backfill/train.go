@@ -98,7 +98,7 @@ func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, 
 			return nil, err
 		}
 	}
-	rows, err := b.guess(ctx, t, c)
+	rows, err := b.estimateVectors(ctx, t, c)
 	if err != nil || !now[0].None() && (rows < listsGrowth*now[0].Rows ||
 		vector.ListsFor(rows, c.Type.Dimension) <= now[0].Len()) {
 		return nil, err
@@ -118,9 +118,9 @@ func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, 
 	return next, b.Change(ctx, set)
 }
 
-// guess is how many vectors a table has, about: the middle of what several places of the ring tell. It is too low where
-// few logical partitions have most of them.
-func (b *Builder) guess(ctx context.Context, t *schema.Table, c *schema.Column) (int64, error) {
+// estimateVectors is how many vectors a table has, about: the middle of what several places of the ring tell. It is too
+// low where few logical partitions have most of them.
+func (b *Builder) estimateVectors(ctx context.Context, t *schema.Table, c *schema.Column) (int64, error) {
 	var all []int64
 	for range guesses {
 		v := &sampler{column: c, most: guessRows}
@@ -160,10 +160,10 @@ func (b *Builder) sample(ctx context.Context, t *schema.Table, c *schema.Column,
 
 // draw passes the rows of a table behind a place on the ring to a sampler, as one of low priority.
 func (b *Builder) draw(ctx context.Context, t *schema.Table, v *sampler, begin uint64) error {
-	if err := b.giveWay(ctx); err != nil {
+	if err := b.yield(ctx); err != nil {
 		return err
 	}
-	q := command.Read{Table: t.ID, Range: token.Range{Begin: begin}, Level: dberr.One, Now: b.Past(),
+	q := command.Read{Table: t.ID, Range: token.Range{Begin: begin}, Level: dberr.One, Now: b.ExpiredBefore(),
 		Dropped: t.DroppedIDs(), Claimant: share.Internal}
 	q.Claimant.Low = true
 	return b.Table.Read(ctx, &q, v)
@@ -178,8 +178,8 @@ type sampler struct {
 	keep, rows bool
 	vectors    [][]float32
 	// last is where on the ring the last row stood; looked counts the rows since the last vector.
-	last   uint64
-	looked int
+	last     uint64
+	examined int
 }
 
 // Partition implements command.Visitor.
@@ -190,7 +190,7 @@ func (v *sampler) Partition(tok token.Token, _ []byte, _ *row.Row) (command.Step
 
 // Row implements command.Visitor.
 func (v *sampler) Row(_ []byte, r *row.Row) (command.Step, error) {
-	if v.looked++; v.looked > chunkLooked {
+	if v.examined++; v.examined > chunkExamined {
 		return command.Stop, nil
 	}
 	cell := r.Cell(v.column.ID)
@@ -211,7 +211,7 @@ func (v *sampler) Row(_ []byte, r *row.Row) (command.Step, error) {
 }
 
 func (v *sampler) count() (command.Step, error) {
-	v.looked = 0
+	v.examined = 0
 	if v.seen++; v.seen >= v.most {
 		return command.Stop, nil
 	}

@@ -27,11 +27,11 @@ func TestHistory(t *testing.T) {
 		if i == 1 {
 			next = next.WithEvent(e) // two in one change
 		}
-		put, err := s.Difference(next)
+		put, err := s.Diff(next)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err = s.follow(uint64(i+1), put); err != nil {
+		if s, err = s.applyChange(uint64(i+1), put); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.EqualFunc(next.History, s.History, func(a, b *Event) bool { return *a == *b }) {

@@ -23,7 +23,7 @@ import (
 // leads away from a node and what leads back is half of the tolerance, by which the figures may err.
 type balancer struct {
 	*scheduler
-	homes []*subject // have a replica that is not at home
+	homes []*setInfo // have a replica that is not at home
 	count map[uint32][]int32
 	moved map[topology.PartitionID]bool
 	out   []Action
@@ -50,12 +50,12 @@ func (b *balancer) actions() []Action {
 }
 
 // move has a replica of a set go from one node to another.
-func (b *balancer) move(s *subject, from, to *node) {
+func (b *balancer) move(s *setInfo, from, to *node) {
 	step := Step{Kind: Add, Node: to.ID}
 	if m := s.set.On(to.ID); m != nil {
-		step.Kind, step.Replica = Join, m.ID
+		step.Kind, step.Replica = Promote, m.ID
 	}
-	b.out = append(b.out, Action{s.p.ID, s.set.Region, Balance, []Step{step, {Go, from.ID, s.set.On(from.ID).ID}}})
+	b.out = append(b.out, Action{s.p.ID, s.set.Region, Balance, []Step{step, {Remove, from.ID, s.set.On(from.ID).ID}}})
 	to.take(s.size)
 	from.give(s.size)
 	b.busy++
@@ -66,7 +66,7 @@ func (b *balancer) move(s *subject, from, to *node) {
 }
 
 // homeward moves one replica of a set to where the ring has it, if there is room for it.
-func (b *balancer) homeward(s *subject) {
+func (b *balancer) homeward(s *setInfo) {
 	for _, to := range s.home {
 		if to == nil || !s.region.fits(to, s.size) || !b.room(to, s.size) || !b.view.takes(to.Node) {
 			continue
@@ -91,7 +91,7 @@ func (b *balancer) spares(r *region, n *node, s Size) bool {
 
 // room reports whether no more than FlightMax would be on its way to a node.
 func (b *balancer) room(n *node, s Size) bool {
-	return n.coming.Bytes == 0 || n.coming.Bytes+s.Bytes <= FlightMax
+	return n.coming.Bytes == 0 || n.coming.Bytes+s.Bytes <= InFlightMax
 }
 
 // dimension is what is balanced.
@@ -169,8 +169,8 @@ func (b *balancer) list(dim dimension, nodes []*node) {
 	for _, n := range nodes {
 		n.giving = true
 	}
-	for i := range b.subjects {
-		s := &b.subjects[i]
+	for i := range b.sets {
+		s := &b.sets[i]
 		if !s.settled || dim.of(s.size) <= 0 || len(s.region.nodes) <= s.votes {
 			continue
 		}
@@ -183,8 +183,8 @@ func (b *balancer) list(dim dimension, nodes []*node) {
 }
 
 // order sorts sets: the largest first that are no more than something, then the smallest of the others.
-func order(dim dimension, sets []*subject, most float64) {
-	slices.SortStableFunc(sets, func(x, y *subject) int {
+func order(dim dimension, sets []*setInfo, most float64) {
+	slices.SortStableFunc(sets, func(x, y *setInfo) int {
 		p, q := dim.of(x.size), dim.of(y.size)
 		switch {
 		case p <= most && q <= most:
@@ -237,7 +237,7 @@ func (b *balancer) fill() {
 
 // cold reports whether a node that is to be filled may be given a set for the sake of its load: if that is beyond its
 // share, what has as little to do for its bytes as half of the giver's average is given.
-func cold(s *subject, from, to *node) bool {
+func cold(s *setInfo, from, to *node) bool {
 	return s.region.fitsLoad(to, s.size) || 2*s.size.Load*from.has.Bytes <= s.size.Bytes*from.has.Load
 }
 
@@ -262,7 +262,7 @@ func (b *balancer) colder(dim dimension) (nodes []*node) {
 
 // target is the node that is to have the replica of a set that another gives away; nil if there is none. The set keeps
 // its zones. Of nodes that are about as full the one with the fewest replicas of the table is taken.
-func (b *balancer) target(dim dimension, s *subject, from *node, colder []*node) *node {
+func (b *balancer) target(dim dimension, s *setInfo, from *node, colder []*node) *node {
 	after := dim.relative(from, dim.of(from.has)-dim.of(s.size))
 	var best *node
 	var bestRank [2]int
@@ -291,7 +291,7 @@ func (b *balancer) target(dim dimension, s *subject, from *node, colder []*node)
 }
 
 // keepsZones reports whether a set has as many zones with a replica on one node as with that on another.
-func (b *balancer) keepsZones(s *subject, from, to *node) bool {
+func (b *balancer) keepsZones(s *setInfo, from, to *node) bool {
 	if from.zone == to.zone {
 		return true
 	}
@@ -311,9 +311,9 @@ func (b *balancer) tables(table uint32) []int32 {
 		return n
 	}
 	n := make([]int32, len(b.nodes))
-	for _, p := range b.state.Map.Partitions(table) {
+	for _, p := range b.state.Topology.Partitions(table) {
 		for i, at := 0, b.find(p.ID); i < len(p.Sets); i++ {
-			for _, on := range b.subjects[at+i].on {
+			for _, on := range b.sets[at+i].on {
 				if on != nil {
 					n[on.index]++
 				}

@@ -29,12 +29,12 @@ func (w *world) sized() {
 
 // changes converges and counts the actions that it took.
 func (w *world) changes() (n int) {
-	before := w.state.Map.Version()
+	before := w.state.Topology.Version()
 	w.converge()
-	if w.state.Map.Version() == before {
+	if w.state.Topology.Version() == before {
 		return 0
 	}
-	return int(w.state.Map.Version() - before)
+	return int(w.state.Topology.Version() - before)
 }
 
 // someWorld has some nodes, and tables of some partitions.
@@ -60,7 +60,7 @@ func TestBalanceRests(t *testing.T) {
 			w.event()
 		}
 		w.view.Down = nil
-		w.view.Now = w.view.Now.Add(2 * HoldMoved)
+		w.view.Now = w.view.Now.Add(2 * DefaultHold)
 		w.converge()
 		a, b := w.view.Sizes, map[topology.PartitionID]Size{}
 		for _, id := range w.ids() {
@@ -171,7 +171,7 @@ func TestLeadersByLoad(t *testing.T) {
 		case 0:
 			w.view.Skewed = map[topology.NodeID]bool{bad: true}
 		case 1:
-			w.view.Cramped = map[topology.NodeID]bool{bad: true}
+			w.view.LowSpace = map[topology.NodeID]bool{bad: true}
 		default:
 			w.turn(w.state.Node(bad), meta.Draining)
 		}
@@ -181,23 +181,24 @@ func TestLeadersByLoad(t *testing.T) {
 		if len(d.leaders()) > 0 {
 			t.Fatal("leaders have not come to rest")
 		}
-		for i := range d.subjects {
-			s := &d.subjects[i]
+		for i := range d.sets {
+			s := &d.sets[i]
 			if !s.settled {
 				continue
 			}
 			n := s.leader()
-			prefers := PreferredLeader(s.set, s.region.ring.Prefer(s.p, w.view.Now), func(id topology.NodeID) bool {
-				return w.view.MayLead(w.state.Node(id))
-			})
+			prefers := PreferredLeader(s.set, s.region.ring.LeaderOrder(s.p, w.view.Now),
+				func(id topology.NodeID) bool {
+					return w.view.MayLead(w.state.Node(id))
+				})
 			if n == nil || n.ID == bad || s.set.Member(prefers).Node != n.ID {
 				t.Fatalf("partition %d is to be led by %v and is led by replica %d", s.p.ID, n, prefers)
 			}
-			if n.led <= s.region.ledMost(1) || s.size.Load == 0 {
+			if n.led <= s.region.leadLimit(1) || s.size.Load == 0 {
 				continue
 			}
-			if to := s.heir(n); to != nil {
-				t.Fatalf("node %x leads %.0f of %.0f, and node %x %.0f", n.ID[:1], n.led, s.region.ledMost(0),
+			if to := s.newLeader(n); to != nil {
+				t.Fatalf("node %x leads %.0f of %.0f, and node %x %.0f", n.ID[:1], n.led, s.region.leadLimit(0),
 					to.ID[:1], to.led)
 			}
 		}
@@ -208,7 +209,7 @@ func TestLeadersByLoad(t *testing.T) {
 		w.view.Sizes = maps.Clone(w.view.Sizes)
 		w.converge()
 		for _, id := range w.ids() {
-			if p := w.state.Map.Partition(id); p.Lead != (topology.NodeID{}) {
+			if p := w.state.Topology.Partition(id); p.Lead != (topology.NodeID{}) {
 				t.Fatalf("partition %d is led by node %x although it has nothing to do", id, p.Lead[:1])
 			}
 		}

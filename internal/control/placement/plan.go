@@ -77,7 +77,7 @@ func exchange(voters, leaving, joining, caughtUp int) (promote, remove int) {
 	free := max(0, leaving-joining) // those for whom nobody comes
 	for promote = min(caughtUp, max(0, Replicas-(voters-leaving))); promote >= 0; promote-- {
 		for remove = min(leaving, promote+free); remove >= 0; remove-- {
-			if may(voters, voters+promote-remove) {
+			if allowed(voters, voters+promote-remove) {
 				return promote, remove
 			}
 		}
@@ -85,8 +85,8 @@ func exchange(voters, leaving, joining, caughtUp int) (promote, remove int) {
 	return 0, 0
 }
 
-// may reports whether a set may go from one number of voters to another (PL2).
-func may(from, to int) bool {
+// allowed reports whether a set may go from one number of voters to another (PL2).
+func allowed(from, to int) bool {
 	switch {
 	case to == from:
 		return true

@@ -28,8 +28,8 @@ func TestPlannerFollowsAnyMap(t *testing.T) {
 	maps := []*topology.Snapshot{one.DropTable(2001), one.DropTable(2003), one.DropTable(2000), one,
 		one.DropTable(2002), one.DropTable(2001)}
 	for _, s := range maps {
-		p.Schedule(&meta.State{Map: s}, View{})
-		if n := len(p.s.subjects); n != len(p.s.known.Tables())*3 {
+		p.Schedule(&meta.State{Topology: s}, View{})
+		if n := len(p.s.sets); n != len(p.s.known.Tables())*3 {
 			t.Errorf("%d replica sets of %d tables", n, len(p.s.known.Tables()))
 		}
 	}

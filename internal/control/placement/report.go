@@ -40,9 +40,9 @@ func Wanted(state *meta.State, region string) int {
 func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Shortage {
 	var out []Shortage
 	view := &View{Down: down}
-	for p := range state.Map.All() {
+	for p := range state.Topology.All() {
 		for i := range p.Sets {
-			s := subject{p: p, set: &p.Sets[i]}
+			s := setInfo{p: p, set: &p.Sets[i]}
 			s.count(view)
 			if wanted := Wanted(state, s.set.Region); s.alive < wanted {
 				out = append(out, Shortage{p.ID, p.Table, s.set.Region, s.votes, s.alive, wanted,
@@ -57,7 +57,7 @@ func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Sh
 // node that leaves has left when there are none.
 func Holds(state *meta.State, node topology.NodeID) int {
 	n := 0
-	for p := range state.Map.All() {
+	for p := range state.Topology.All() {
 		for i := range p.Sets {
 			if m := p.Sets[i].On(node); m != nil && (p.ID != topology.MetaPartition || m.State != topology.Learner) {
 				n++

@@ -89,8 +89,8 @@ func (r *Ring) ids(nodes []int) []topology.NodeID {
 	return out
 }
 
-// from is the index of the token that owns a place: the first at or after it.
-func (r *Ring) from(at uint64) int {
+// tokenIndex is the index of the token that owns a place: the first at or after it.
+func (r *Ring) tokenIndex(at uint64) int {
 	i, _ := slices.BinarySearchFunc(r.tokens, at, func(t ringToken, at uint64) int {
 		if t.at < at {
 			return -1
@@ -144,44 +144,45 @@ func (r *Ring) walk(from, n int) []int {
 	return out
 }
 
-// Home is the n nodes that are to hold a partition, the first to lead it: those of the ring, if the partition is in the
-// range of one token. Of one that holds several, a point inside decides that depends on the table, so that only those
-// near a new node move there; the table also decides which of them leads, so that all lead as many.
-func (r *Ring) Home(p *topology.Partition, n int) []topology.NodeID {
-	return r.ids(r.home(p.Table, p.Span, n))
+// PreferredNodes is the n nodes that are to hold a partition, the first to lead it: those of the ring, if the partition
+// is in the range of one token. Of one that holds several, a point inside decides that depends on the table, so that
+// only those near a new node move there; the table also decides which of them leads, so that all lead as many.
+func (r *Ring) PreferredNodes(p *topology.Partition, n int) []topology.NodeID {
+	return r.ids(r.preferred(p.Table, p.Span, n))
 }
 
-// Prefer is the order in which nodes are to lead a partition: that of its wish while one is open, else who was named to
-// lead it, and then that of Home.
-func (r *Ring) Prefer(p *topology.Partition, now time.Time) []topology.NodeID {
-	if p.Wish.Open(now) {
-		return p.Wish.Nodes
+// LeaderOrder is the order in which nodes are to lead a partition: that of its wish while one is open, else who was
+// named to lead it, and then that of Home.
+func (r *Ring) LeaderOrder(p *topology.Partition, now time.Time) []topology.NodeID {
+	if p.Pin.Active(now) {
+		return p.Pin.Nodes
 	}
-	home := r.Home(p, Replicas)
+	home := r.PreferredNodes(p, Replicas)
 	if p.Lead != (topology.NodeID{}) {
 		home = slices.Insert(home, 0, p.Lead)
 	}
 	return home
 }
 
-// home is Home by places in nodes. Those of fewer nodes, if no fewer than Replicas, are a prefix of those of more.
-func (r *Ring) home(table uint32, span topology.Span, n int) []int {
+// preferred is Home by places in nodes. Those of fewer nodes, if no fewer than Replicas, are a prefix of those of more.
+func (r *Ring) preferred(table uint32, span topology.Span, n int) []int {
 	if len(r.tokens) == 0 {
 		return nil
 	}
 	tokens := span.Tokens()
 	begin, last := max(tokens.Begin, 1), tokens.Limit-1 // no key has the first token
-	number := uint64(table)*golden + begin*silver
-	if first := r.from(begin); first == r.from(last) && (r.tokens[first].at >= last || r.tokens[first].at < begin) {
+	number := uint64(table)*goldenRatio + begin*sqrtEleven
+	if first := r.tokenIndex(begin); first == r.tokenIndex(last) && (r.tokens[first].at >= last ||
+		r.tokens[first].at < begin) {
 		home := r.walk(first, n)
 		shuffle(home[min(1, len(home)):min(Replicas, len(home))], number)
 		return home
 	}
-	inside, _ := bits.Mul64(uint64(table)*golden, last-begin)
-	home := r.walk(r.from(begin+inside), n)
+	inside, _ := bits.Mul64(uint64(table)*goldenRatio, last-begin)
+	home := r.walk(r.tokenIndex(begin+inside), n)
 	set := home[:min(Replicas, len(home))]
 	slices.SortFunc(set, func(a, b int) int { return bytes.Compare(r.nodes[a].ID[:], r.nodes[b].ID[:]) })
-	shuffle(set, uint64(table)*silver)
+	shuffle(set, uint64(table)*sqrtEleven)
 	return home
 }
 
@@ -197,9 +198,9 @@ func shuffle(set []int, number uint64) {
 	}
 }
 
-// golden is 2^64 divided by the golden ratio: its multiples are spread evenly.
-const golden = 0x9E3779B97F4A7C15
+// goldenRatio is 2^64 divided by the golden ratio: its multiples are spread evenly.
+const goldenRatio = 0x9E3779B97F4A7C15
 
-// silver is 2^64 times the fraction of the square root of eleven, odd: its multiples, too, and in another order. With
-// that of two one node would lead three of the four tables of a fresh cluster.
-const silver = 0x510E527FADE682D1
+// sqrtEleven is 2^64 times the fraction of the square root of eleven, odd: its multiples, too, and in another order.
+// With that of two one node would lead three of the four tables of a fresh cluster.
+const sqrtEleven = 0x510E527FADE682D1

@@ -28,7 +28,7 @@ func Place(state *meta.State, view *View, region string, t Table) []topology.Pie
 	}
 	var pieces []topology.Piece
 	if len(ring.nodes) > Replicas && !t.Whole {
-		pieces = ring.cut()
+		pieces = ring.pieces()
 	}
 	if len(pieces) == 0 || len(pieces) > topology.PartitionsMax {
 		pieces = topology.Equal(min(max(t.Parts, 1), topology.PartitionsMax), nil)
@@ -38,14 +38,14 @@ func Place(state *meta.State, view *View, region string, t Table) []topology.Pie
 		if i+1 < len(pieces) {
 			span.Limit = pieces[i+1].Begin
 		}
-		nodes := born(view, ring, t.ID, span)
+		nodes := newSetNodes(view, ring, t.ID, span)
 		pieces[i].Places = []topology.Place{{Region: region, Nodes: nodes}}
 	}
 	return pieces
 }
 
-// cut is the ring in pieces that end with a token each, and the piece after the last.
-func (r *Ring) cut() []topology.Piece {
+// pieces is the ring in pieces that end with a token each, and the piece after the last.
+func (r *Ring) pieces() []topology.Piece {
 	pieces := []topology.Piece{{}}
 	for _, t := range r.tokens {
 		begin := t.at + 1
@@ -57,11 +57,11 @@ func (r *Ring) cut() []topology.Piece {
 	return pieces
 }
 
-// born chooses the nodes of a new replica set: one, three or four.
-func born(view *View, ring *Ring, table uint32, span topology.Span) []topology.NodeID {
-	well, rest := ring.wellAndRest(view, ring.home(table, span, Replicas))
+// newSetNodes chooses the nodes of a new replica set: one, three or four.
+func newSetNodes(view *View, ring *Ring, table uint32, span topology.Span) []topology.NodeID {
+	well, rest := ring.byHealth(view, ring.preferred(table, span, Replicas))
 	if len(well) < Replicas {
-		well, rest = ring.wellAndRest(view, ring.home(table, span, len(ring.nodes)))
+		well, rest = ring.byHealth(view, ring.preferred(table, span, len(ring.nodes)))
 	}
 	switch {
 	case len(well) >= 3:
@@ -74,8 +74,8 @@ func born(view *View, ring *Ring, table uint32, span topology.Span) []topology.N
 	return append(well, rest...)[:1]
 }
 
-// wellAndRest tells nodes that are up and answer from the others.
-func (r *Ring) wellAndRest(view *View, order []int) (well, rest []topology.NodeID) {
+// byHealth tells nodes that are up and answer from the others.
+func (r *Ring) byHealth(view *View, order []int) (well, rest []topology.NodeID) {
 	for _, i := range order {
 		if n := r.nodes[i]; n.State == meta.Up && !view.down(n.ID) {
 			well = append(well, n.ID)

@@ -12,9 +12,9 @@ import (
 // Replicas is how many voters a replica set has where there are enough nodes.
 const Replicas = 4
 
-// Effective is how many voters every replica set has or will have, as long as no region has fewer nodes than the
-// others.
-func Effective(s *meta.State) int {
+// EffectiveReplicas is how many voters every replica set has or will have, as long as no region has fewer nodes than
+// the others.
+func EffectiveReplicas(s *meta.State) int {
 	nodes := 0
 	for _, n := range s.Nodes {
 		if n.State == meta.Up || n.State == meta.Draining {
@@ -34,9 +34,9 @@ func voters(nodes int) int {
 
 // Defaults of View.
 const (
-	HealAfter  = 5 * time.Minute
-	ChangesMax = 8
-	FreeMin    = 15 // percent
+	DefaultRebuildDelay = 5 * time.Minute
+	ChangesMax          = 8
+	FreeMin             = 15 // percent
 )
 
 // View is what Schedule sees of the nodes.
@@ -46,23 +46,24 @@ type View struct {
 	Down map[topology.NodeID]time.Time
 	// Stopping are nodes whose processes are about to end.
 	Stopping map[topology.NodeID]bool
-	// Young are nodes whose processes have begun so lately that others may not know it: they are given nothing to lead.
-	Young map[topology.NodeID]bool
+	// RecentlyRestarted are nodes whose processes have begun so lately that others may not know it: they are given
+	// nothing to lead.
+	RecentlyRestarted map[topology.NodeID]bool
 	// Skewed are nodes whose clocks are wrong: they give away what they lead.
 	Skewed map[topology.NodeID]bool
 	// Free is how much of a node's disk is free, in percent; nodes that are missing are taken to have enough. One with
 	// less than FreeMin gets no replicas.
 	Free map[topology.NodeID]int
-	// Cramped are nodes whose disks have little room left: they are given nothing to lead.
-	Cramped map[topology.NodeID]bool
+	// LowSpace are nodes whose disks have little room left: they are given nothing to lead.
+	LowSpace map[topology.NodeID]bool
 	// Sizes are what a replica of each partition takes, as far as it is known: with none the ring alone decides.
 	Sizes map[topology.PartitionID]Size
 	// Capacity is how many bytes nodes have room for; one that is missing is taken to have as much as the others.
 	Capacity map[topology.NodeID]uint64
 	// BytesSlack is how many bytes a node may have above its share beyond Tolerance; 0 is the default.
 	BytesSlack float64
-	// HealAfter is how long a node may be down before its replicas are replaced; 0 is the default.
-	HealAfter time.Duration
+	// RebuildDelay is how long a node may be down before its replicas are replaced; 0 is the default.
+	RebuildDelay time.Duration
 	// ChangesMax bounds the replica sets that change at a time; 0 is the default, or as many as there are nodes.
 	ChangesMax int
 }
@@ -75,9 +76,9 @@ func (v *View) down(id topology.NodeID) bool {
 // dead reports whether a node has been down for too long.
 func (v *View) dead(id topology.NodeID) bool {
 	since, down := v.Down[id]
-	after := v.HealAfter
+	after := v.RebuildDelay
 	if after <= 0 {
-		after = HealAfter
+		after = DefaultRebuildDelay
 	}
 	return down && v.Now.Sub(since) >= after
 }
@@ -96,7 +97,7 @@ func (v *View) takes(n *meta.Node) bool {
 // MayLead reports whether a node is to lead partitions: see PreferredLeader.
 func (v *View) MayLead(n *meta.Node) bool {
 	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID) && !v.Stopping[n.ID] &&
-		!v.Young[n.ID] && !v.Skewed[n.ID] && !v.Cramped[n.ID]
+		!v.RecentlyRestarted[n.ID] && !v.Skewed[n.ID] && !v.LowSpace[n.ID]
 }
 
 // RingOf is the ring of the nodes of a region whose replicas are to remain.

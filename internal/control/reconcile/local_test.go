@@ -65,13 +65,13 @@ func TestOwnRemovalIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &shelf{here: map[topology.PartitionID]topology.ReplicaID{topology.MetaPartition: id}}
-	l := &Local{Node: self, Host: s}
+	l := &LocalReconciler{Node: self, Host: s}
 	if err := l.Remove(with, without); err != nil || s.here[topology.MetaPartition] != id {
 		t.Fatalf("%v, %v", s.did, err)
 	}
 	for n := range 3 {
 		for _, spoken := range []topology.ReplicaID{id, id + 5} {
-			if done, err := l.Return(spoken); err != nil || done != (n == 0 && spoken > id) {
+			if done, err := l.Rejoin(spoken); err != nil || done != (n == 0 && spoken > id) {
 				t.Fatalf("Return(%d): %v, %v", spoken, done, err)
 			}
 		}

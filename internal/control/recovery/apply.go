@@ -31,8 +31,8 @@ const (
 	doneFile   = "recovered.txt"
 )
 
-// unfinished is what the directory says of itself while a plan is carried out: it is refused then.
-func unfinished(digest string) string {
+// unfinishedText is what the directory says of itself while a plan is carried out: it is refused then.
+func unfinishedText(digest string) string {
 	return "the recovery of the cluster was begun here and has not ended: repeat ilion recover apply with the same plan (" +
 		digest + ")"
 }
@@ -56,7 +56,7 @@ func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
 	}
 	a := applier{Plan: p, directory: d, node: ID(d.store.Identity().Node)}
 	for _, step := range []func() error{a.changeLogs, a.changeState, a.rename, func() error {
-		return a.note(digest, dir, now)
+		return a.recordDone(digest, dir, now)
 	}, func() error { return d.line.Refuse("") }} {
 		if err := step(); err != nil {
 			return fmt.Errorf("%s: %w (nothing is lost: repeat the command)", dir, err)
@@ -70,7 +70,7 @@ func (p *Plan) check(d *directory, digest string) (begun bool, err error) {
 	id := d.store.Identity()
 	at := slices.IndexFunc(p.Nodes, func(s Survivor) bool { return s.Node.Node == ID(id.Node) })
 	switch refused := d.line.Refused; {
-	case refused == unfinished(digest):
+	case refused == unfinishedText(digest):
 		return true, nil
 	case refused != "":
 		return false, errors.New(refused)
@@ -81,7 +81,7 @@ func (p *Plan) check(d *directory, digest string) (begun bool, err error) {
 	case at < 0:
 		return false, fmt.Errorf("node %s is not in the plan", ID(id.Node).Short())
 	}
-	s, err := d.survey()
+	s, err := d.inspect()
 	if err != nil {
 		return false, err
 	}
@@ -94,15 +94,15 @@ func (p *Plan) check(d *directory, digest string) (begun bool, err error) {
 
 // begin keeps what is here, and then has the node not start until all is done.
 func (p *Plan) begin(d *directory, digest, dir string) error {
-	s, err := d.survey()
+	s, err := d.inspect()
 	if err == nil {
 		s.Dir = dir
-		err = WriteSurvey(filepath.Join(dir, beforeFile), s)
+		err = WriteNodeState(filepath.Join(dir, beforeFile), s)
 	}
 	if err != nil {
 		return err
 	}
-	return d.line.Refuse(unfinished(digest))
+	return d.line.Refuse(unfinishedText(digest))
 }
 
 // applier changes one directory. All that it does may be done again.
@@ -171,7 +171,7 @@ func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 		if err := b.Reset(g.Partition, m.Applied, m.Term, g.conf()); err != nil {
 			return err
 		}
-	} else if err := a.reform(b, g, log, last); err != nil {
+	} else if err := a.rewriteMembers(b, g, log, last); err != nil {
 		return err
 	}
 	if t := g.Thaw; t != nil && g.Longest == a.node {
@@ -185,17 +185,17 @@ func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 	return b.SetConfState(g.Partition, g.conf())
 }
 
-// reform takes the old members out of the entries of a log: a change of members does nothing any more, and the child of
-// a split has no others than the plan says. Every survivor does the same to equal entries, so logs stay alike where
-// they were. A log ends where it did.
-func (a *applier) reform(b *raftlog.Batch, g *Group, log *raftlog.Group, last uint64) error {
+// rewriteMembers takes the old members out of the entries of a log: a change of members does nothing any more, and the
+// child of a split has no others than the plan says. Every survivor does the same to equal entries, so logs stay alike
+// where they were. A log ends where it did.
+func (a *applier) rewriteMembers(b *raftlog.Batch, g *Group, log *raftlog.Group, last uint64) error {
 	first, err := log.FirstIndex()
 	if err != nil {
 		return err
 	}
 	var changed []*pb.Entry // from the first that is
 	err = eachEntry(log, first, last, func(e *pb.Entry) error {
-		next, err := a.reformed(g, e)
+		next, err := a.rewritten(g, e)
 		if err == nil && (next != e || len(changed) > 0) {
 			changed = append(changed, next)
 		}
@@ -207,8 +207,8 @@ func (a *applier) reform(b *raftlog.Batch, g *Group, log *raftlog.Group, last ui
 	return b.Append(g.Partition, changed)
 }
 
-// reformed is an entry without old members: e itself if there are none in it.
-func (a *applier) reformed(g *Group, e *pb.Entry) (*pb.Entry, error) {
+// rewritten is an entry without old members: e itself if there are none in it.
+func (a *applier) rewritten(g *Group, e *pb.Entry) (*pb.Entry, error) {
 	with := func(data []byte) *pb.Entry {
 		return &pb.Entry{Index: new(e.GetIndex()), Term: new(e.GetTerm()), Type: new(pb.EntryNormal), Data: data}
 	}
@@ -227,7 +227,7 @@ func (a *applier) reformed(g *Group, e *pb.Entry) (*pb.Entry, error) {
 			if err := command.DecodeEntry(&entry, c); err != nil {
 				return nil, err
 			}
-			a.reformSplit(&entry.Split)
+			a.rewriteSplit(&entry.Split)
 		case command.EntryRequire:
 			if err := command.DecodeEntry(&entry, c); err != nil {
 				return nil, err
@@ -244,8 +244,8 @@ func (a *applier) reformed(g *Group, e *pb.Entry) (*pb.Entry, error) {
 	return with(raftgroup.EncodeCommands(sequence, commands)), nil
 }
 
-// reformSplit leaves those members of a child that the plan has; of one that it does not know, those on survivors.
-func (a *applier) reformSplit(s *command.Split) {
+// rewriteSplit leaves those members of a child that the plan has; of one that it does not know, those on survivors.
+func (a *applier) rewriteSplit(s *command.Split) {
 	stays := func(m keys.Member) bool {
 		return slices.ContainsFunc(a.Nodes, func(n Survivor) bool { return n.Node.Node == ID(m.Node) })
 	}
@@ -346,14 +346,14 @@ func (a *applier) rename() error {
 	id := a.store.Identity()
 	was, is := id, id
 	was.Cluster, is.Cluster = a.Cluster, a.Next
-	if err := lineage.Rename(a.log, membership.Owner(was), membership.Owner(is)); err != nil {
+	if err := lineage.Rename(a.log, membership.LogOwner(was), membership.LogOwner(is)); err != nil {
 		return fmt.Errorf("the log of the replica sets: %w", err)
 	}
 	return a.store.SetIdentity(a.Next, id.Node)
 }
 
-// note writes what was done into the directory.
-func (a *applier) note(digest, dir string, now time.Time) error {
+// recordDone writes what was done into the directory.
+func (a *applier) recordDone(digest, dir string, now time.Time) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: recovered by plan %s. What was here before is in %s.\n\n", now.UTC().Format(time.RFC3339), digest,
 		beforeFile)

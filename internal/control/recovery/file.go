@@ -13,22 +13,22 @@ import (
 // Surveys and plans are files of two lines: a head, and JSON whose digest the head has. Whoever changes one by hand has
 // it refused.
 const (
-	surveyHead = "ilion survey 1 "
-	planHead   = "ilion recovery plan 1 "
+	stateHead = "ilion survey 1 "
+	planHead  = "ilion recovery plan 1 "
 	// fileMax bounds a file that is read.
 	fileMax = 1 << 30
 )
 
-// WriteSurvey writes a survey to a file for its owner alone: the cluster's roles are in it.
-func WriteSurvey(name string, s *Survey) error {
-	_, err := write(name, surveyHead, s)
+// WriteNodeState writes a survey to a file for its owner alone: the cluster's roles are in it.
+func WriteNodeState(name string, s *NodeState) error {
+	_, err := write(name, stateHead, s)
 	return err
 }
 
-// ReadSurvey reads what WriteSurvey wrote.
-func ReadSurvey(name string) (*Survey, error) {
-	s := &Survey{}
-	_, err := read(name, surveyHead, "a survey", s)
+// ReadNodeState reads what WriteSurvey wrote.
+func ReadNodeState(name string) (*NodeState, error) {
+	s := &NodeState{}
+	_, err := read(name, stateHead, "a survey", s)
 	return s, err
 }
 

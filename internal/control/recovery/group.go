@@ -9,16 +9,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// recordsName is how the meta partition is named where people read.
-const recordsName = "the records of the cluster"
+// metadataName is how the meta partition is named where people read.
+const metadataName = "the records of the cluster"
 
-// groupOf describes what is left of a replica set.
-func (p *planner) groupOf(id uint64, f *found) *Group {
+// describeGroup describes what is left of a replica set.
+func (p *planner) describeGroup(id uint64, f *found) *Group {
 	longest := f.holders[0]
 	g := &Group{Partition: id, Table: f.meta.Span.Table, Longest: longest.survey.Node, Last: longest.replica.Last,
 		Newest: longest.replica.Newest}
 	if g.Name = p.name(g.Table); id == keys.MetaPartition {
-		g.Name = recordsName
+		g.Name = metadataName
 	}
 	if t := p.base.Schema.TableByID(g.Table); t != nil {
 		g.Schema = t.Revision
@@ -127,7 +127,7 @@ const votersMax = 4
 
 // forceRecords has all survivors be members of the meta partition: they begin anew with the same records.
 func (p *planner) forceRecords(g *Group) {
-	for i, s := range p.surveys {
+	for i, s := range p.states {
 		m := Member{Node: s.Node}
 		if r := s.of(keys.MetaPartition); r != nil {
 			m.Replica = r.Replica
@@ -142,11 +142,11 @@ func (p *planner) forceRecords(g *Group) {
 
 // joined reports whether a partition is being merged with one that has lost its quorum: both get new members then.
 func (p *planner) joined(id uint64) bool {
-	part := p.base.Map.Partition(topology.PartitionID(id))
-	if part == nil || part.Join == nil {
+	part := p.base.Topology.Partition(topology.PartitionID(id))
+	if part == nil || part.Merge == nil {
 		return false
 	}
-	for _, other := range [2]topology.PartitionID{part.Join.Left, part.Join.Right} {
+	for _, other := range [2]topology.PartitionID{part.Merge.Left, part.Merge.Right} {
 		if f := p.found[uint64(other)]; f == nil || f.group == nil || f.group.Loss != Whole {
 			return true
 		}

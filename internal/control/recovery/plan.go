@@ -114,10 +114,10 @@ type Piece struct {
 
 // planner makes a plan.
 type planner struct {
-	surveys []*Survey
-	base    *meta.State
-	plan    *Plan
-	lost    map[topology.NodeID]bool
+	states []*NodeState
+	base   *meta.State
+	plan   *Plan
+	lost   map[topology.NodeID]bool
 	// stored are the names of tables that are in no schema of the records.
 	stored map[uint32]string
 	// found are the partitions that a survivor has, by id; absorbed are those that others have taken the spans of.
@@ -141,13 +141,14 @@ type found struct {
 // Make plans the recovery of a cluster out of the surveys of all survivors. lost names the members that are given up,
 // each by the beginning of its identity; stored has the names of tables that every cluster has. Errors say what is
 // missing.
-func Make(surveys []*Survey, lost []string, stored map[uint32]string, now time.Time) (*Plan, error) {
-	p := &planner{surveys: slices.Clone(surveys), stored: stored, lost: map[topology.NodeID]bool{},
+func Make(surveys []*NodeState, lost []string, stored map[uint32]string, now time.Time) (*Plan, error) {
+	p := &planner{states: slices.Clone(surveys), stored: stored, lost: map[topology.NodeID]bool{},
 		found:    map[uint64]*found{},
 		absorbed: map[uint64]bool{}, plan: &Plan{Made: now.UTC().Truncate(time.Second)}}
-	slices.SortFunc(p.surveys, func(a, b *Survey) int { return bytes.Compare(a.Node[:], b.Node[:]) })
+	slices.SortFunc(p.states, func(a, b *NodeState) int { return bytes.Compare(a.Node[:], b.Node[:]) })
 	for _, step := range []func() error{
-		p.checkSurveys, p.find, p.readRecords, func() error { return p.checkMembers(lost) }, p.judge, p.drawMap, p.sign,
+		p.checkStates, p.find, p.readRecords, func() error { return p.checkMembers(lost) }, p.assess, p.buildTopology,
+		p.recordFingerprints,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -157,17 +158,17 @@ func Make(surveys []*Survey, lost []string, stored map[uint32]string, now time.T
 	return p.plan, nil
 }
 
-// checkSurveys refuses what does not go together.
-func (p *planner) checkSurveys() error {
-	if len(p.surveys) == 0 {
+// checkStates refuses what does not go together.
+func (p *planner) checkStates() error {
+	if len(p.states) == 0 {
 		return errors.New("no survey")
 	}
-	p.plan.Cluster = p.surveys[0].Cluster
-	for i, s := range p.surveys {
+	p.plan.Cluster = p.states[0].Cluster
+	for i, s := range p.states {
 		if s.Cluster != p.plan.Cluster {
-			return fmt.Errorf("the nodes %s and %s are of two clusters", p.surveys[0].Node.Short(), s.Node.Short())
+			return fmt.Errorf("the nodes %s and %s are of two clusters", p.states[0].Node.Short(), s.Node.Short())
 		}
-		if i > 0 && s.Node == p.surveys[i-1].Node {
+		if i > 0 && s.Node == p.states[i-1].Node {
 			return fmt.Errorf("there are two surveys of node %s: give the newer one", s.Node.Short())
 		}
 		if err := s.decode(); err != nil {
@@ -179,7 +180,7 @@ func (p *planner) checkSurveys() error {
 
 // find collects the replicas of each partition, and settles the longest log of each.
 func (p *planner) find() error {
-	for _, s := range p.surveys {
+	for _, s := range p.states {
 		for i := range s.Replicas {
 			r := &s.Replicas[i]
 			if len(r.Meta) == 0 || r.Partition == keys.MetaPartition && s.Version == 0 {
@@ -195,8 +196,8 @@ func (p *planner) find() error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.found)) {
 		f := p.found[id]
-		slices.SortFunc(f.holders, byLog)
-		o, err := settle(f.holders[0].survey, f.holders[0].replica)
+		slices.SortFunc(f.holders, longestFirst)
+		o, err := replayTail(f.holders[0].survey, f.holders[0].replica)
 		if err != nil {
 			return err
 		}
@@ -243,8 +244,8 @@ func (p *planner) readRecords() error {
 
 // checkMembers has every member be one that was surveyed, or one that is named as lost.
 func (p *planner) checkMembers(lost []string) error {
-	surveyed := map[topology.NodeID]*Survey{}
-	for _, s := range p.surveys {
+	surveyed := map[topology.NodeID]*NodeState{}
+	for _, s := range p.states {
 		surveyed[topology.NodeID(s.Node)] = s
 		if n := p.base.Node(topology.NodeID(s.Node)); n == nil || n.State == meta.Left {
 			return fmt.Errorf("node %s is no member, by the newest records that are left: leave its survey out, and start it on an "+
@@ -303,11 +304,11 @@ func list(names []string) string {
 	return text
 }
 
-// judge finds out what each replica set has lost, and what becomes of it.
-func (p *planner) judge() error {
+// assess finds out what each replica set has lost, and what becomes of it.
+func (p *planner) assess() error {
 	for id, f := range p.found {
 		if !f.newborn {
-			f.group = p.groupOf(id, f)
+			f.group = p.describeGroup(id, f)
 		}
 	}
 	records := p.found[keys.MetaPartition].group
@@ -316,7 +317,7 @@ func (p *planner) judge() error {
 	for _, f := range p.found {
 		bad = bad || !f.newborn && f.group.Loss != Whole
 	}
-	for part := range p.base.Map.All() {
+	for part := range p.base.Topology.All() {
 		bad = bad || p.found[uint64(part.ID)] == nil && !p.absorbed[uint64(part.ID)]
 	}
 	if !bad {
@@ -331,12 +332,12 @@ func (p *planner) judge() error {
 	return nil
 }
 
-// sign notes what each directory has now.
-func (p *planner) sign() (err error) {
+// recordFingerprints notes what each directory has now.
+func (p *planner) recordFingerprints() (err error) {
 	forced := p.plan.forced()
 	for i := range p.plan.Nodes {
 		n := &p.plan.Nodes[i]
-		for _, s := range p.surveys {
+		for _, s := range p.states {
 			if s.Node != n.Node.Node {
 				continue
 			}

@@ -20,7 +20,7 @@ func stampText(micros int64) string {
 }
 
 // Print says what a node has.
-func (s *Survey) Print(w io.Writer) {
+func (s *NodeState) Print(w io.Writer) {
 	fmt.Fprintf(w, "node %s of cluster %x, started %d times, records at version %d\n\n", s.Node.Short(), s.Cluster, s.Start.Number,
 		s.Version)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

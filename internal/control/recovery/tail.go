@@ -152,9 +152,9 @@ type outcome struct {
 	born []keys.Meta
 }
 
-// settle finds out what comes of a replica's log, by the rules of package partition, which that applies when the node
-// runs again: an order is carried out at the epoch for which it was proposed, and refused at any other.
-func settle(s *Survey, r *Replica) (*outcome, error) {
+// replayTail finds out what comes of a replica's log, by the rules of package partition, which that applies when the
+// node runs again: an order is carried out at the epoch for which it was proposed, and refused at any other.
+func replayTail(s *NodeState, r *Replica) (*outcome, error) {
 	o := &outcome{meta: r.meta}
 	m := &o.meta
 	var e command.Entry
@@ -206,13 +206,13 @@ func (o *outcome) split(s *command.Split, index uint64) {
 	m.Epoch++
 }
 
-// byLog orders replicas, the one with the longest log first.
-func byLog(a, b holder) int {
+// longestFirst orders replicas, the one with the longest log first.
+func longestFirst(a, b holder) int {
 	return cmp.Or(-a.replica.longer(b.replica), bytes.Compare(a.survey.Node[:], b.survey.Node[:]))
 }
 
 // holder is a survivor that has a replica of a partition.
 type holder struct {
-	survey  *Survey
+	survey  *NodeState
 	replica *Replica
 }

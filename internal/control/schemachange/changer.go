@@ -16,29 +16,29 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Wait bounds a change of the schema.
-const Wait = 10 * time.Second
+// Timeout bounds a change of the schema.
+const Timeout = 10 * time.Second
 
 // Changer makes changes of the schema and of roles: it computes the next state, and has the difference recorded. What
 // follows from a change on every node is the Installer's business. Its fields are set before it is used.
 type Changer struct {
-	Records *meta.Keeper
+	Metadata *meta.Keeper
 	// Schema is the schema by which statements are planned on this node now.
 	Schema func() *schema.Schema
-	// Whole adds the system keyspaces, which are part of every schema, to that of the records.
-	Whole func(*schema.Schema) *schema.Schema
-	// Place says how a new table is cut and where its parts live.
-	Place func(s *meta.State, t *schema.Table) ([]topology.Piece, error)
-	// Agree waits until the other nodes have a version of the records, nil if there are none.
-	Agree func(ctx context.Context, version uint64)
+	// WithSystemKeyspaces adds the system keyspaces, which are part of every schema, to that of the records.
+	WithSystemKeyspaces func(*schema.Schema) *schema.Schema
+	// PlaceTable says how a new table is cut and where its parts live.
+	PlaceTable func(s *meta.State, t *schema.Table) ([]topology.Piece, error)
+	// AwaitAgreement waits until the other nodes have a version of the records, nil if there are none.
+	AwaitAgreement func(ctx context.Context, version uint64)
 	// Require makes all partitions of a table refuse mutations that were planned for an older revision of it; nil where
 	// the Installer sees to that.
 	Require func(ctx context.Context, table uint32, revision uint64) error
-	// Built waits a moment for indexes to be complete.
-	Built func(ctx context.Context, indexes []*schema.Index)
+	// AwaitIndexes waits a moment for indexes to be complete.
+	AwaitIndexes func(ctx context.Context, indexes []*schema.Index)
 	// Datacenters lists those of the cluster. Configured reports whether a name is a user of this node's configuration.
-	Datacenters func() []string
-	Configured  func(name string) bool
+	Datacenters      func() []string
+	IsConfiguredUser func(name string) bool
 	// Level is the feature level by which the nodes of a state write.
 	Level func(s *meta.State) feature.Level
 	// Sched is what waits go by, nil outside simulations.
@@ -51,16 +51,16 @@ type Changer struct {
 // sees it, on all nodes that answer.
 func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event,
 	error) {
-	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
+	ctx, cancel := c.Sched.WithTimeout(ctx, Timeout)
 	defer cancel()
 	var events []schema.Event
 	var fresh []*schema.Index
 	var logged []*schema.Table
-	if _, err := c.Records.Refresh(ctx); err != nil {
+	if _, err := c.Metadata.ReadBarrier(ctx); err != nil {
 		return nil, nil, changeError("schema was", err)
 	}
-	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
-		old := c.Whole(s.Schema)
+	state, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		old := c.WithSystemKeyspaces(s.Schema)
 		if err := c.allowed(s, change); err != nil {
 			return s, err
 		}
@@ -81,14 +81,14 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	if err != nil {
 		return nil, nil, changeError("schema was", err)
 	}
-	if c.Agree != nil {
-		c.Agree(ctx, state.Version)
+	if c.AwaitAgreement != nil {
+		c.AwaitAgreement(ctx, state.Version)
 	}
 	if err := c.requireLogged(ctx, logged); err != nil {
 		return nil, nil, err
 	}
-	if c.Built(ctx, fresh); c.Agree != nil && len(fresh) > 0 {
-		c.Agree(ctx, c.Records.State().Version) // that the index can be used is told like any change
+	if c.AwaitIndexes(ctx, fresh); c.AwaitAgreement != nil && len(fresh) > 0 {
+		c.AwaitAgreement(ctx, c.Metadata.State().Version) // that the index can be used is told like any change
 	}
 	return c.Schema(), events, nil
 }
@@ -96,14 +96,14 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 // The feature levels from which on there are containers, vectors, change logs, masks, change logs of CQL tables, views,
 // user-defined functions, storage-attached indexes and lists of vectors: older builds do not know them in the records.
 const (
-	containersLevel = 3
-	vectorsLevel    = 4
-	feedsLevel      = 4
-	masksLevel      = 5
-	tableFeedsLevel = 5
-	viewsLevel      = 5
-	functionsLevel  = 5
-	attachedLevel   = 5
+	containersLevel      = 3
+	vectorsLevel         = 4
+	changeLogsLevel      = 4
+	masksLevel           = 5
+	tableChangeLogsLevel = 5
+	viewsLevel           = 5
+	functionsLevel       = 5
+	saiLevel             = 5
 
 	// ListsLevel is that of lists of vectors.
 	ListsLevel = 6
@@ -111,7 +111,7 @@ const (
 
 // allowed refuses what nodes of an older build could not follow.
 func (c *Changer) allowed(s *meta.State, change schema.Change) error {
-	without := c.Level != nil && c.Level(s) < tableFeedsLevel
+	without := c.Level != nil && c.Level(s) < tableChangeLogsLevel
 	switch table := change.(type) {
 	case *schema.CreateTable:
 		table.NoFeeds = without
@@ -127,7 +127,7 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 	if !ok || c.Level == nil {
 		return nil
 	}
-	create.Container.Feed = c.Level(s) >= feedsLevel
+	create.Container.Feed = c.Level(s) >= changeLogsLevel
 	if c.Level(s) >= containersLevel {
 		return nil
 	}
@@ -148,8 +148,8 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		what, least = "Masked columns", masksLevel
 	case c.Level(s) < functionsLevel && next.HasFunctions():
 		what, least = "User-defined functions", functionsLevel
-	case c.Level(s) < attachedLevel && next.HasAttached():
-		what, least = "Storage-attached indexes", attachedLevel
+	case c.Level(s) < saiLevel && next.HasAttached():
+		what, least = "Storage-attached indexes", saiLevel
 	case c.Level(s) < ListsLevel && next.HasLists():
 		what, least = "Lists of vectors", ListsLevel
 	}
@@ -168,13 +168,13 @@ func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange,
 	for _, t := range tables {
 		switch {
 		case t.was == nil:
-			m, err := c.cut(s, out.Map, t.is)
+			m, err := c.addTable(s, out.Topology, t.is)
 			if err != nil {
 				return nil, err
 			}
-			out.Map = m
+			out.Topology = m
 		case t.is == nil:
-			out.Map = out.Map.DropTable(t.was.ID)
+			out.Topology = out.Topology.DropTable(t.was.ID)
 		}
 	}
 	building := &out
@@ -192,9 +192,9 @@ func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange,
 	return building, nil
 }
 
-// cut adds a table to a map that was made from a state.
-func (c *Changer) cut(s *meta.State, m *topology.Snapshot, t *schema.Table) (*topology.Snapshot, error) {
-	pieces, err := c.Place(s, t)
+// addTable adds a table to a map that was made from a state.
+func (c *Changer) addTable(s *meta.State, m *topology.Snapshot, t *schema.Table) (*topology.Snapshot, error) {
+	pieces, err := c.PlaceTable(s, t)
 	if err == nil {
 		m, err = m.CutTable(t.ID, pieces)
 	}
@@ -206,19 +206,19 @@ func (c *Changer) cut(s *meta.State, m *topology.Snapshot, t *schema.Table) (*to
 
 // Ensure makes the partitions of the stored tables that are part of every schema, if they are not there yet.
 func (c *Changer) Ensure(ctx context.Context) error {
-	_, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		out := *s
-		for _, t := range sortedTables(c.Whole(s.Schema)) {
-			if s.Map.Partitions(t.ID) != nil {
+		for _, t := range sortedTables(c.WithSystemKeyspaces(s.Schema)) {
+			if s.Topology.Partitions(t.ID) != nil {
 				continue
 			}
-			m, err := c.cut(s, out.Map, t)
+			m, err := c.addTable(s, out.Topology, t)
 			if err != nil {
 				return nil, err
 			}
-			out.Map = m
+			out.Topology = m
 		}
-		if out.Map == s.Map {
+		if out.Topology == s.Topology {
 			return s, nil
 		}
 		return &out, nil
@@ -229,7 +229,7 @@ func (c *Changer) Ensure(ctx context.Context) error {
 // changeError is what a client is told about a change that was not made, or perhaps was.
 func changeError(what string, err error) error {
 	switch {
-	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrUnseen):
+	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrNotVisible):
 		return dberr.Serverf("It is not known whether the %s changed: %s. Look before you repeat the statement.", what,
 			err)
 	case errors.Is(err, context.DeadlineExceeded):

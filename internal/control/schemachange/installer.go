@@ -28,11 +28,11 @@ type Installer struct {
 	}
 	// Replicas are those of this node; reconcile.Local has them follow the map.
 	Replicas interface {
-		Make(old, next *topology.Snapshot) error
+		Create(old, next *topology.Snapshot) error
 		Remove(old, next *topology.Snapshot) error
 	}
-	// Whole adds the system keyspaces, which are part of every schema, to that of the records.
-	Whole func(*schema.Schema) *schema.Schema
+	// WithSystemKeyspaces adds the system keyspaces, which are part of every schema, to that of the records.
+	WithSystemKeyspaces func(*schema.Schema) *schema.Schema
 	// Values are those by which a row is found in an index.
 	Values func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error)
 	// Items is what the store has to know of the index of a container's items.
@@ -51,7 +51,7 @@ type Installer struct {
 
 // Begin tells the store of the tables that are part of every schema: no change brings them.
 func (i *Installer) Begin() {
-	whole := i.Whole(schema.New())
+	whole := i.WithSystemKeyspaces(schema.New())
 	i.installTables(whole, tableChanges(schema.New(), whole))
 }
 
@@ -59,24 +59,24 @@ func (i *Installer) Begin() {
 func (i *Installer) Install(old, next *meta.State) {
 	var tables []tableChange
 	if old.Schema != next.Schema {
-		tables = tableChanges(i.Whole(old.Schema), i.Whole(next.Schema))
+		tables = tableChanges(i.WithSystemKeyspaces(old.Schema), i.WithSystemKeyspaces(next.Schema))
 	}
 	i.installTables(next.Schema, tables)
 	i.Store.KnowIDs(next.Schema.NextID)
-	i.check("make new replicas", i.Replicas.Make(old.Map, next.Map))
-	i.Route(next.Map)
+	i.check("make new replicas", i.Replicas.Create(old.Topology, next.Topology))
+	i.Route(next.Topology)
 	if old.Schema != next.Schema {
-		i.require(tables, next.Map)
-		i.Publish(next.Schema, i.happened(old.Schema, next.Schema))
+		i.require(tables, next.Topology)
+		i.Publish(next.Schema, i.events(old.Schema, next.Schema))
 	}
-	i.check("remove replicas", i.Replicas.Remove(old.Map, next.Map))
-	i.check("remove dropped tables", i.clear(tables))
+	i.check("remove replicas", i.Replicas.Remove(old.Topology, next.Topology))
+	i.check("remove dropped tables", i.removeDropped(tables))
 }
 
-// happened is what clients are told of. The system keyspaces, which are in the records from the first change on, have
+// events is what clients are told of. The system keyspaces, which are in the records from the first change on, have
 // always been there.
-func (i *Installer) happened(old, next *schema.Schema) []schema.Event {
-	return schema.Compare(i.Whole(old), i.Whole(next))
+func (i *Installer) events(old, next *schema.Schema) []schema.Event {
+	return schema.Compare(i.WithSystemKeyspaces(old), i.WithSystemKeyspaces(next))
 }
 
 func (i *Installer) check(what string, err error) {
@@ -124,11 +124,11 @@ func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table
 			st.Indexes = append(st.Indexes, i.Items(t, ix))
 			continue
 		case schema.ViewKind:
-			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true, Holds: hasPlace(s, t, ix)})
+			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true, Holds: viewRowExists(s, t, ix)})
 			continue
 		}
 		if c := t.ByName[ix.Column]; c != nil && ix.Near(c) {
-			st.Indexes = append(st.Indexes, ofVectors(ix, c))
+			st.Indexes = append(st.Indexes, vectorIndex(ix, c))
 			continue
 		}
 		st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Holds: i.holds(t, ix)})
@@ -151,9 +151,9 @@ func (i *Installer) holds(t *schema.Table, ix *schema.Index) func(r *row.Row, va
 	}
 }
 
-// hasPlace returns what tells a sweep whether a view may have a row where an entry of its hints says: whether the row
-// has the value in the column of the view's key that is no key column of the base table, or is there at all.
-func hasPlace(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {
+// viewRowExists returns what tells a sweep whether a view may have a row where an entry of its hints says: whether the
+// row has the value in the column of the view's key that is no key column of the base table, or is there at all.
+func viewRowExists(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {
 	ks := s.Keyspaces[base.Keyspace]
 	if ks == nil || ks.Tables[ix.View()] == nil {
 		return func(*row.Row, []byte) bool { return true }
@@ -168,9 +168,9 @@ func hasPlace(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *ro
 	}
 }
 
-// ofVectors returns what the store has to know about a vector index. An entry of newer lists than this schema has
+// vectorIndex returns what the store has to know about a vector index. An entry of newer lists than this schema has
 // holds: the node may apply entries before it learns of the schema by which they were written.
-func ofVectors(ix *schema.Index, c *schema.Column) storage.Index {
+func vectorIndex(ix *schema.Index, c *schema.Column) storage.Index {
 	lists := ix.ListsOf(c)
 	return storage.Index{ID: ix.ID, Lists: lists, Column: c.ID, Holds: func(r *row.Row, value []byte) bool {
 		cell := r.Cell(c.ID)
@@ -185,8 +185,8 @@ func ofVectors(ix *schema.Index, c *schema.Column) storage.Index {
 	}}
 }
 
-// clear forgets dropped tables and removes the entries of dropped indexes.
-func (i *Installer) clear(tables []tableChange) error {
+// removeDropped forgets dropped tables and removes the entries of dropped indexes.
+func (i *Installer) removeDropped(tables []tableChange) error {
 	var errs []error
 	for _, t := range tables {
 		if t.is == nil {
@@ -205,8 +205,8 @@ func (i *Installer) clear(tables []tableChange) error {
 	return errors.Join(errs...)
 }
 
-// Orphans removes from the store the entries of indexes that a schema does not know: a crash has left them.
-func (i *Installer) Orphans(s *schema.Schema) error {
+// RemoveOrphans removes from the store the entries of indexes that a schema does not know: a crash has left them.
+func (i *Installer) RemoveOrphans(s *schema.Schema) error {
 	known := indexIDs(s)
 	found, err := i.Store.Indexes()
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 // ApplyRoles makes a change of roles that actor asks for, and returns warnings for the client. When it returns, the
 // change is durable and holds on all nodes that answer.
 func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor string) ([]string, error) {
-	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
+	ctx, cancel := c.Sched.WithTimeout(ctx, Timeout)
 	defer cancel()
-	if _, err := c.Records.Refresh(ctx); err != nil { // (SC4)
+	if _, err := c.Metadata.ReadBarrier(ctx); err != nil { // (SC4)
 		return nil, changeError("roles were", err)
 	}
 	var warnings []string
-	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	state, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		roles, told, err := access.Apply(s.Roles, change, c.world(s, actor))
 		if warnings = told; err != nil || roles == s.Roles {
 			return s, err
@@ -30,8 +30,8 @@ func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor st
 	if err != nil {
 		return nil, changeError("roles were", err)
 	}
-	if c.Agree != nil {
-		c.Agree(ctx, state.Version)
+	if c.AwaitAgreement != nil {
+		c.AwaitAgreement(ctx, state.Version)
 	}
 	return warnings, nil
 }
@@ -39,7 +39,7 @@ func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor st
 // EnsureRoles gives every user of the configuration a record, which has no password: that is the configuration's. A
 // record that is there already is left as it is.
 func (c *Changer) EnsureRoles(ctx context.Context, users []string) error {
-	_, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		roles := s.Roles
 		for _, name := range users {
 			if roles.Role(name) == nil {
@@ -56,11 +56,11 @@ func (c *Changer) EnsureRoles(ctx context.Context, users []string) error {
 
 // world is what a change of roles has to know of everything else.
 func (c *Changer) world(s *meta.State, actor string) *access.World {
-	whole := c.Whole(s.Schema)
+	whole := c.WithSystemKeyspaces(s.Schema)
 	return &access.World{
 		Actor:       actor,
 		Datacenters: c.Datacenters(),
-		Configured:  c.Configured,
+		Configured:  c.IsConfiguredUser,
 		Exists: func(r access.Resource) bool {
 			switch r.Kind {
 			case access.Table:

@@ -53,8 +53,8 @@ type Replica struct {
 	// since is when the node began to find the replica, a raftgroup.Instant: what was acknowledged to the node before
 	// is not in seen, so a replica that serves reads alone has to be fresh as of then.
 	since atomic.Int64
-	// ceding is where a split begins that is on its way through the log, nil if none is.
-	ceding atomic.Pointer[topology.Position]
+	// rejectFrom is where a split begins that is on its way through the log, nil if none is.
+	rejectFrom atomic.Pointer[topology.Position]
 	// wide is the batch that last changed all keys at once; see unsynced.
 	wide atomic.Uint64
 
@@ -215,7 +215,7 @@ func (r *Replica) accepts(m *command.Mutation) error {
 	if r.isMeta() || m.Table != s.keys.Table || !s.serves(m.Position()) {
 		return r.wrongRange()
 	}
-	if at := r.ceding.Load(); at != nil && m.Position().Compare(*at) >= 0 {
+	if at := r.rejectFrom.Load(); at != nil && m.Position().Compare(*at) >= 0 {
 		return r.wrongRange()
 	}
 	if m.SchemaVersion != 0 && m.SchemaVersion < r.schema.Load() {

@@ -38,8 +38,8 @@ func (r *Replica) Split(ctx context.Context, epoch uint64, s *command.Split) err
 	}
 	// What was accepted is in the log before the split, and what would come after it is refused before it is proposed:
 	// the log refuses nothing but after a change of leaders, which a node that stands alone does not have.
-	r.ceding.Store(&at)
-	defer r.ceding.Store(nil)
+	r.rejectFrom.Store(&at)
+	defer r.rejectFrom.Store(nil)
 	r.host.latches.pass()
 	e := &command.Entry{Kind: command.EntrySplit, Epoch: epoch, Split: *s}
 	if c := r.host.opts.Cluster; c != nil {

@@ -212,9 +212,9 @@ func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 }
 
 // known is what is known of a node of the cluster, this one or another; heard is false if that is nothing.
-func (n *Node) known(node *meta.Node) (k peers.Known, heard bool) {
+func (n *Node) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	if node.ID == n.Cluster.Self {
-		return peers.Known{Report: n.Cluster.Describe(), Alive: true}, true
+		return peers.PeerStatus{Report: n.Cluster.Describe(), Alive: true}, true
 	}
 	return n.Cluster.Peers.Report(node.ID)
 }

@@ -44,8 +44,8 @@ const changesShown = 100
 func (n *Node) changes() []ChangeStatus {
 	out := []ChangeStatus{}
 	now := time.Now()
-	for p := range n.Records.State().Map.All() {
-		for _, e := range meta.UnderWay(p) {
+	for p := range n.Records.State().Topology.All() {
+		for _, e := range meta.InProgress(p) {
 			if len(out) < changesShown {
 				out = append(out, n.changeStatus(&e, now))
 			}
@@ -56,8 +56,8 @@ func (n *Node) changes() []ChangeStatus {
 
 // underWay counts the changes that are under way.
 func (n *Node) underWay() (count int) {
-	for p := range n.Records.State().Map.All() {
-		count += len(meta.UnderWay(p))
+	for p := range n.Records.State().Topology.All() {
+		count += len(meta.InProgress(p))
 	}
 	return count
 }

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/autosplit"
+	"github.com/ilion-db/ilion/internal/control/merge"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/budget"
+	"github.com/ilion-db/ilion/internal/replica/quota"
+)
+
+// SplitOptions say when physical partitions split by themselves.
+type SplitOptions struct {
+	// StorageCap is how many bytes a physical partition may have on disk, where its table does not say
+	// (storage_cap_gb): it is split at 80 % of it.
+	StorageCap Bytes `yaml:"storage_cap"`
+	// Units are the request units a second above which a partition is split. -1: none is split by load.
+	Units int `yaml:"request_units_per_second"`
+}
+
+// MergeOptions say when physical partitions merge by themselves.
+type MergeOptions struct {
+	// Automatic is false where none do; nil is true.
+	Automatic *bool `yaml:"automatic"`
+	// QuietFor is how long two neighbours must have been far below what has them split.
+	QuietFor time.Duration `yaml:"quiet_for"`
+}
+
+// defaultIdlePeriod is the default of MergeOptions.QuietFor, quietForMin the least.
+const (
+	defaultIdlePeriod = 5 * time.Minute
+	minIdlePeriod     = 100 * time.Millisecond
+)
+
+func (o MergeOptions) withDefaults() MergeOptions {
+	if o.QuietFor == 0 {
+		o.QuietFor = defaultIdlePeriod
+	}
+	return o
+}
+
+func (o MergeOptions) validate() error {
+	if o.QuietFor < minIdlePeriod {
+		return fmt.Errorf("merges.quiet_for %v is too short: use %v or more", o.QuietFor, minIdlePeriod)
+	}
+	return nil
+}
+
+// idlePeriod is how long partitions must have been quiet to be merged, 0 if none are.
+func (o *MergeOptions) idlePeriod() time.Duration {
+	if o.Automatic != nil && !*o.Automatic {
+		return 0
+	}
+	return o.QuietFor
+}
+
+// The defaults of SplitOptions.
+const (
+	storageCap    Bytes = 30e9
+	storageCapMin Bytes = schema.StorageCapMin
+	splitUnits          = budget.Most
+)
+
+func (o SplitOptions) withDefaults() SplitOptions {
+	if o.StorageCap == 0 {
+		o.StorageCap = storageCap
+	}
+	if o.Units == 0 {
+		o.Units = splitUnits
+	}
+	return o
+}
+
+func (o SplitOptions) validate() error {
+	switch {
+	case o.StorageCap < storageCapMin:
+		return fmt.Errorf("splits.storage_cap %d is too small: use %d or more", o.StorageCap, storageCapMin)
+	case o.Units < -1:
+		return fmt.Errorf("splits.request_units_per_second %d is out of range: use 1 or more, or -1 to split none by load",
+			o.Units)
+	}
+	return nil
+}
+
+// The sizes of logical partitions, in bytes, and their values, that are told of, and the least that they may be limited
+// to.
+const (
+	largeBytes = 10e6
+	hugeBytes  = 100e6
+	manyValues = 100_000
+
+	logicalBytesMin Bytes = 10e6
+)
+
+// newQuota makes what finds large logical partitions, and bounds them.
+func (n *Node) newQuota() *quota.Quota {
+	return quota.New(quota.Options{
+		Limits: quota.Limits{Bytes: int64(n.opts.Limits.LogicalPartitionBytes), Large: []int64{largeBytes, hugeBytes},
+			Values: manyValues},
+		Host: n.host, Weigh: n.store.Weigh, Users: func(table uint32) bool { return n.sizeLimitOf(table) > 0 },
+		Name: n.keyDescription, Now: func() int64 { return n.clock()().Unix() }, Log: n.log,
+	})
+}
+
+// newSplitController makes what has partitions split by themselves.
+func (n *Node) newSplitController() *autosplit.SplitController {
+	o := autosplit.Options{
+		Metadata: n.metadata, Replicas: n.host.Replicas, Store: n.store.Statistics, SizeLimit: n.sizeLimitOf,
+		KeyName:   n.keyDescription,
+		LoadLimit: n.opts.Splits.loadLimit(), IdlePeriod: n.opts.Merges.idlePeriod(),
+		Level: func() feature.Level { return 0 }, Log: n.log,
+	}
+	if n.cluster == nil {
+		o.ApplyStandalone, o.Level = n.applySplitsStandalone, n.store.Level
+	} else {
+		o.SendReport = n.cluster.sendFollowerLoad
+	}
+	return autosplit.New(o)
+}
+
+const (
+	// followerLoadSubject is what followers tell leaders by, and asideWait how long one may take.
+	followerLoadSubject = "aside"
+	followerLoadTimeout = 300 * time.Millisecond
+)
+
+// sendFollowerLoad tells a node what this one serves of partitions that it leads. One of an older build does not care.
+func (c *cluster) sendFollowerLoad(ctx context.Context, to topology.NodeID, what []byte) {
+	ctx, cancel := context.WithTimeout(ctx, followerLoadTimeout)
+	defer cancel()
+	if c.peers.Alive(to) {
+		_, _ = c.peers.Query(ctx, to, followerLoadSubject, slices.Concat(c.self[:],
+			what)) // it is told again in a second
+	}
+}
+
+// handleFollowerLoad takes in what another node tells.
+func (c *cluster) handleFollowerLoad(_ context.Context, told []byte) ([]byte, error) {
+	var from topology.NodeID
+	select {
+	case <-c.started:
+	default:
+		return nil, nil
+	}
+	if len(told) < len(from) {
+		return nil, errors.New("a follower tells who it is")
+	}
+	copy(from[:], told)
+	return nil, c.n.splitController.HandleReport(from, told[len(from):])
+}
+
+// loadLimit is the load above which a partition is split, in request units a second.
+func (o *SplitOptions) loadLimit() float64 { return float64(max(o.Units, 0)) }
+
+// newMergeController makes what has quiet partitions merge.
+func (n *Node) newMergeController() *autosplit.MergeController {
+	m := &autosplit.MergeController{
+		Metadata: n.metadata, Log: n.log,
+		Rules: merge.Rules{SizeLimit: n.mergeSizeLimitOf, LoadLimit: n.opts.Splits.loadLimit(),
+			IdlePeriod: n.opts.Merges.idlePeriod()},
+		IsLeader: func() bool { return true }, LocalCandidates: n.splitController.Candidates,
+		ApplyStandalone: n.applyMergesStandalone, Level: n.store.Level,
+	}
+	if c := n.cluster; c != nil {
+		m.IsLeader, m.OtherNodes, m.FetchCandidates, m.Rules.NodeHealthy = c.member.LeadsMeta, c.liveNodes,
+			c.peers.MergeCandidates, c.alive
+		m.ApplyStandalone, m.Level = nil, func() feature.Level { return 0 }
+	}
+	return m
+}
+
+// newThroughputSplitter makes what splits partitions for the sake of a throughput.
+func (n *Node) newThroughputSplitter() *autosplit.ThroughputSplitter {
+	p := &autosplit.ThroughputSplitter{Metadata: n.metadata, IsLeader: func() bool { return true }, Log: n.log,
+		ApplyStandalone: n.applySplitsStandalone,
+		Level:           n.store.Level}
+	if c := n.cluster; c != nil {
+		p.IsLeader, p.ApplyStandalone, p.Level = c.member.LeadsMeta, nil, func() feature.Level { return 0 }
+	}
+	return p
+}
+
+// localCandidates is what this node says of the partitions that it leads.
+func (c *cluster) localCandidates() []byte {
+	select {
+	case <-c.started:
+		return merge.AppendCandidates(nil, c.n.splitController.Candidates())
+	default:
+		return merge.AppendCandidates(nil, nil)
+	}
+}
+
+// alive reports whether a node answers, this one included.
+func (c *cluster) alive(node topology.NodeID) bool { return node == c.self || c.peers.Alive(node) }
+
+// sizeLimitOf is how many bytes a physical partition of a table may have; 0 for tables of the system.
+func (n *Node) sizeLimitOf(table uint32) uint64 {
+	t := n.catalog.Snapshot().TableByID(table)
+	if t == nil || schema.IsSystem(t.Keyspace) {
+		return 0
+	}
+	if most := t.Options.StorageCap(); most > 0 {
+		return most
+	}
+	return uint64(n.opts.Splits.StorageCap)
+}
+
+// mergeSizeLimitOf is capOf for a table whose partitions merge by themselves, 0 for others.
+func (n *Node) mergeSizeLimitOf(table uint32) uint64 {
+	if t := n.catalog.Snapshot().TableByID(table); t != nil && t.Options.MergesOff {
+		return 0
+	}
+	return n.sizeLimitOf(table)
+}
+
+// keyDescription is a logical partition in words: its table, and the columns of its key with their values.
+func (n *Node) keyDescription(table uint32, key []byte) string {
+	t := n.catalog.Snapshot().TableByID(table)
+	if t == nil {
+		return fmt.Sprintf("key 0x%x", key)
+	}
+	return t.String() + " " + keyLiterals(t, key)
+}
