@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestAdvice proves that a node says the same of its tables in the virtual table and over HTTP, by rows that it has
+// TestAdvice checks that a node says the same of its tables in the virtual table and over HTTP, by rows that it has
 // sampled in all physical partitions, and nothing of tables without rows.
 func TestAdvice(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
@@ -101,7 +101,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAdviceOfAllNodes proves that any node of a cluster says the same of a table: what others lead is asked of them,
+// TestAdviceOfAllNodes checks that any node of a cluster says the same of a table: what others lead is asked of them,
 // and the reads that clients have asked of any node are counted together.
 func TestAdviceOfAllNodes(t *testing.T) {
 	a := clusterNode(t, nil, Options{InitialPartitions: 4})
@@ -134,7 +134,7 @@ func TestAdviceOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestAdviceOnTraffic proves that the key which takes most of what a table costs is found, though it is small.
+// TestAdviceOnTraffic checks that the key which takes most of what a table costs is found, though it is small.
 func TestAdviceOnTraffic(t *testing.T) {
 	t.Parallel()
 	now := aMinute()

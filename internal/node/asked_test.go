@@ -67,7 +67,7 @@ func greet(t *testing.T, n *Node, driver string) net.Conn {
 	return nc
 }
 
-// TestAskedOfACluster proves that any node tells of the whole cluster: sessions, slow requests, the ring, where a
+// TestAskedOfACluster checks that any node tells of the whole cluster: sessions, slow requests, the ring, where a
 // logical partition is and one view of a table, over HTTP as in keyspace ilion; that a session is cancelled wherever it
 // is; and that a node which does not answer is named and not waited for long.
 func TestAskedOfACluster(t *testing.T) {

@@ -94,7 +94,7 @@ func attachedQuery(r *rand.Rand) string {
 	return "SELECT k1, k2, c1, c2, s, a, b FROM %s WHERE " + strings.Join(parts, " AND ") + limit + " ALLOW FILTERING"
 }
 
-// TestAttachedIndexChangesNoResult proves that random queries have the same rows, in the same order and in pages of any
+// TestAttachedIndexChangesNoResult checks that random queries have the same rows, in the same order and in pages of any
 // size, of a table with storage-attached indexes on all kinds of columns as of one without, after writes and deletions
 // with timestamps out of order, when an index was built of the rows that were there, while partitions are split, and
 // after entries that lead nowhere were swept.

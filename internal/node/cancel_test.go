@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestTakenBackAlone proves that a split and a merge which were recorded on a node that stands alone, and taken back
+// TestTakenBackAlone checks that a split and a merge which were recorded on a node that stands alone, and taken back
 // before they were carried out, leave the table as it was, also where the process ended in between; and that the
 // partitions split and merge later.
 func TestTakenBackAlone(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTakenBackAlone(t *testing.T) {
 		want   string
 	}{
 		{recordSplit, ps[0], "the split of partition"}, {recordMerge, ps[3], "the merge of partitions"},
-		{nil, ps[0], "nothing was ordered"},
+		{nil, ps[0], "no pending change"},
 	} {
 		if c.record != nil {
 			if err := c.record(); err != nil {

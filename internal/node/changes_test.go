@@ -154,7 +154,7 @@ func TestChangeFeed(t *testing.T) {
 	}
 }
 
-// TestAllVersions proves that a container with a change feed policy tells of every change, of deletions too, with the
+// TestAllVersions checks that a container with a change feed policy tells of every change, of deletions too, with the
 // item before and after, and that what is not kept any more is refused instead of being passed over.
 func TestAllVersions(t *testing.T) {
 	t.Parallel()
@@ -209,7 +209,7 @@ func TestAllVersions(t *testing.T) {
 	}
 }
 
-// TestChangesInCluster proves that while clients of four nodes change a few items, and partitions split and merge under
+// TestChangesInCluster checks that while clients of four nodes change a few items, and partitions split and merge under
 // them, a reader of all versions is told of every change exactly once, those of a key in order; that its continuations
 // work at any node; and that a reader of latest versions sees the last state of each item in the end.
 func TestChangesInCluster(t *testing.T) {

@@ -49,7 +49,7 @@ func voters(n *Node) int {
 	return count
 }
 
-// TestClusterGrows proves that replica sets grow from one voter to three and then four as nodes join (never two), that
+// TestClusterGrows checks that replica sets grow from one voter to three and then four as nodes join (never two), that
 // what one node writes another reads, that all follow a schema change, and that a node that leaves is taken out of
 // every set and stops.
 func TestClusterGrows(t *testing.T) {
@@ -110,7 +110,7 @@ func TestClusterGrows(t *testing.T) {
 	}
 }
 
-// TestAdoption proves that a node that stood alone goes on as the first of a cluster with all its data, does so again
+// TestAdoption checks that a node that stood alone goes on as the first of a cluster with all its data, does so again
 // after a restart, and never stands alone again.
 func TestAdoption(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -153,7 +153,7 @@ func (o Options) quiet() Options {
 	return o
 }
 
-// TestJoinRefusals proves that data of another node are never mixed into a cluster, and that each refusal says what to
+// TestJoinRefusals checks that data of another node are never mixed into a cluster, and that each refusal says what to
 // do.
 func TestJoinRefusals(t *testing.T) {
 	first := clusterNode(t, nil, Options{})
@@ -200,7 +200,7 @@ func TestJoinRefusals(t *testing.T) {
 	}
 }
 
-// TestFeatureLevel proves that builds of two feature levels work together at the older one, that nothing but an order
+// TestFeatureLevel checks that builds of two feature levels work together at the older one, that nothing but an order
 // raises it, to what all of them understand, and that the older build cannot come back then: neither on its directory,
 // which it refuses as newer, nor on an empty one.
 func TestFeatureLevel(t *testing.T) {
@@ -283,7 +283,7 @@ func TestFeatureLevel(t *testing.T) {
 	}
 }
 
-// TestLongAbsence proves that a node which was away for so long that its replicas were rebuilt elsewhere, that of the
+// TestLongAbsence checks that a node which was away for so long that its replicas were rebuilt elsewhere, that of the
 // meta partition among them, follows the records again when it is back, and can be used.
 func TestLongAbsence(t *testing.T) {
 	t.Parallel()

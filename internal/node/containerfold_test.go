@@ -210,7 +210,7 @@ func differ(t *testing.T, w foldWorld, s *items, queries int, costs bool) (folde
 const foldContainer = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
 	"excludedPaths":[{"path":"/n/?"},{"path":"/text/?"},{"path":"/a/*"}]}}`
 
-// TestFoldsChangeNothing proves that queries which replicas evaluate for the node that is asked have the answers of
+// TestFoldsChangeNothing checks that queries which replicas evaluate for the node that is asked have the answers of
 // queries that it evaluates by itself, over splits, and whatever becomes of the folds: declined, ended early, failed.
 func TestFoldsChangeNothing(t *testing.T) {
 	t.Parallel()

@@ -157,7 +157,7 @@ func TestItemsAgreeWithModel(t *testing.T) {
 	})
 }
 
-// TestItemsInCluster proves that clients of four nodes, all at the same few items, lose no increment and double none
+// TestItemsInCluster checks that clients of four nodes, all at the same few items, lose no increment and double none
 // while the partitions split and move their leaders, that each node reads what another wrote, that of those who replace
 // one etag exactly one succeeds, and that all nodes list the same physical partitions.
 func TestItemsInCluster(t *testing.T) {

@@ -150,7 +150,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestPatchConditions proves that a patch with a condition is made only where that holds.
+// TestPatchConditions checks that a patch with a condition is made only where that holds.
 func TestPatchConditions(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -178,7 +178,7 @@ func (r runner) RunProgram(ctx context.Context, t *container.Transaction, progra
 	return r(ctx, t, program)
 }
 
-// TestRunner proves that a program reads and writes the items of its logical partition in one transaction, sees what it
+// TestRunner checks that a program reads and writes the items of its logical partition in one transaction, sees what it
 // has written by point and by query, goes on after an operation that was refused, and leaves nothing when it fails.
 func TestRunner(t *testing.T) {
 	t.Parallel()
@@ -245,7 +245,7 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestRunnerPages proves that a program reads many items page by page, each page from where the one before has ended:
+// TestRunnerPages checks that a program reads many items page by page, each page from where the one before has ended:
 // it sees every item once, with what it changes meanwhile, and reads hardly more than there is.
 func TestRunnerPages(t *testing.T) {
 	t.Parallel()
@@ -359,7 +359,7 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// TestHierarchicalQueries proves that a query by a prefix of a hierarchical key finds what has it and nothing else.
+// TestHierarchicalQueries checks that a query by a prefix of a hierarchical key finds what has it and nothing else.
 func TestHierarchicalQueries(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 4})

@@ -42,7 +42,7 @@ func (c *copied) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestRestoredContainer proves that the items of a container cannot be used while it is being restored, that a restore
+// TestRestoredContainer checks that the items of a container cannot be used while it is being restored, that a restore
 // ends after the indexes of its unique keys are complete, and that a table which a client makes in the place of one
 // that was being restored is the client's.
 func TestRestoredContainer(t *testing.T) {

@@ -111,7 +111,7 @@ type one struct{ prometheus.Metric }
 func (o one) Describe(out chan<- *prometheus.Desc) { out <- o.Desc() }
 func (o one) Collect(out chan<- prometheus.Metric) { out <- o.Metric }
 
-// TestNodeCertificateIsRenewed proves that a node of a cluster takes a renewed certificate while it runs, and no
+// TestNodeCertificateIsRenewed checks that a node of a cluster takes a renewed certificate while it runs, and no
 // expired one, and that its authority counts among what expires.
 func TestNodeCertificateIsRenewed(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ func partsOf(n *Node) []*topology.Partition {
 	return n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
 }
 
-// TestSplitsBySize proves that a table which grows beyond its cap is split while it is written, that no request fails
+// TestSplitsBySize checks that a table which grows beyond its cap is split while it is written, that no request fails
 // and no row is lost, that what is in the middle of the bytes is what is split at, and that a table within its cap is
 // left alone.
 func TestSplitsBySize(t *testing.T) {
@@ -71,7 +71,7 @@ func TestSplitsBySize(t *testing.T) {
 	}
 }
 
-// TestOneLogicalPartitionIsNotSplit proves that a physical partition which holds little but one logical partition is
+// TestOneLogicalPartitionIsNotSplit checks that a physical partition which holds little but one logical partition is
 // left whole, and that this is told with the key.
 func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	n := startTestNode(t, Options{})
@@ -102,7 +102,7 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	}
 }
 
-// TestSplitsByLoad proves that a partition which is asked much for ten seconds is split where its load divides, and
+// TestSplitsByLoad checks that a partition which is asked much for ten seconds is split where its load divides, and
 // that the siblings of a hot key are moved away, which is named.
 func TestSplitsByLoad(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ func shownOf(n *Node) []admin.PartitionStatus {
 	return nil
 }
 
-// TestHotKeyIsIsolated proves that a logical partition which takes all that a table is given is named, in the status
+// TestHotKeyIsIsolated checks that a logical partition which takes all that a table is given is named, in the status
 // and to those who are refused; that it is moved apart by two splits, while ordinary splits would wait a minute between
 // them; that its siblings are not refused anything any more, and that the history has the cause.
 func TestHotKeyIsIsolated(t *testing.T) {
@@ -109,7 +109,7 @@ func TestHotKeyIsIsolated(t *testing.T) {
 	}
 }
 
-// TestLoneKeyIsNotIsolated proves that a hot key is named, and keeps the whole throughput, where nobody asks for any
+// TestLoneKeyIsNotIsolated checks that a hot key is named, and keeps the whole throughput, where nobody asks for any
 // other key.
 func TestLoneKeyIsNotIsolated(t *testing.T) {
 	t.Parallel()
@@ -140,7 +140,7 @@ func TestLoneKeyIsNotIsolated(t *testing.T) {
 	}
 }
 
-// TestHotKeyThroughFollowers proves that a logical partition which is read through the replicas of other nodes alone is
+// TestHotKeyThroughFollowers checks that a logical partition which is read through the replicas of other nodes alone is
 // recognised by the leader of its physical partition, whose own load would never tell.
 func TestHotKeyThroughFollowers(t *testing.T) {
 	if testing.Short() {

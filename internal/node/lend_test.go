@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestIdlePartitionsLend proves that a partition which refuses requests borrows of partitions of its table that are
+// TestIdlePartitionsLend checks that a partition which refuses requests borrows of partitions of its table that are
 // idle, also of those that other nodes lead, that all it has was taken from the others, and that a node which is not to
 // lend does not.
 func TestIdlePartitionsLend(t *testing.T) {

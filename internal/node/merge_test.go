@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestMergeAlone proves that the partitions of a node that stands alone merge while they are written to: nothing fails,
+// TestMergeAlone checks that the partitions of a node that stands alone merge while they are written to: nothing fails,
 // every row and every addition is there once; and that a merge which was recorded, or frozen, before the end of a
 // process is carried out by the next one.
 func TestMergeAlone(t *testing.T) {
@@ -91,7 +91,7 @@ func TestMergeAlone(t *testing.T) {
 	check("after a restart", 1)
 }
 
-// TestMergeOrdersRefused proves that orders which cannot be carried out are refused, in words, and change nothing.
+// TestMergeOrdersRefused checks that orders which cannot be carried out are refused, in words, and change nothing.
 func TestMergeOrdersRefused(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 3})
 	c := newClient(t, n)
@@ -107,8 +107,8 @@ func TestMergeOrdersRefused(t *testing.T) {
 		{"is no table", admin.MergeOrder{Table: "t", Partitions: [2]uint64{a, b}}},
 		{"tables of the", admin.MergeOrder{Table: "system_schema.tables", Partitions: [2]uint64{a, b}}},
 		{"no partition 999", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, 999}}},
-		{"are no neighbours", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, z}}},
-		{"are no neighbours", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, a}}},
+		{"are not adjacent", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, z}}},
+		{"are not adjacent", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, a}}},
 		{"nothing was done", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{b, a}, DryRun: true}},
 	} {
 		said, err := n.mergePartitions(t.Context(), o.MergeOrder)
@@ -129,7 +129,7 @@ func TestMergeOrdersRefused(t *testing.T) {
 	o.Partitions[1] = z
 	began := time.Now()
 	said, err := n.mergePartitions(t.Context(), o)
-	if time.Since(began) < time.Minute && (err == nil || !strings.Contains(err.Error(), "left alone")) {
+	if time.Since(began) < time.Minute && (err == nil || !strings.Contains(err.Error(), "less than a minute ago")) {
 		t.Error(said, err)
 	}
 }

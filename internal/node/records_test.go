@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// TestRecordsBeforeKeeper proves that records which come after the keeper has read them and before it can be told are
+// TestRecordsBeforeKeeper checks that records which come after the keeper has read them and before it can be told are
 // read again: at a start the replica of the meta partition catches up at that moment.
 func TestRecordsBeforeKeeper(t *testing.T) {
 	version := uint64(4)
@@ -37,7 +37,7 @@ func TestRecordsBeforeKeeper(t *testing.T) {
 	}
 }
 
-// TestNoChangeFromNothing proves that a node proposes nothing that it made of no records at all, also where they come
+// TestNoChangeFromNothing checks that a node proposes nothing that it made of no records at all, also where they come
 // while it proposes: to expect version 0 is to expect none, and the map of the whole cluster would be replaced.
 func TestNoChangeFromNothing(t *testing.T) {
 	a := clusterNode(t, nil, Options{})
@@ -53,7 +53,7 @@ func TestNoChangeFromNothing(t *testing.T) {
 	}
 }
 
-// TestStopBeforeRecords proves that a node which was taken into a cluster, and stopped before the records came, waits
+// TestStopBeforeRecords checks that a node which was taken into a cluster, and stopped before the records came, waits
 // for them when it starts again and shows clients no empty database.
 func TestStopBeforeRecords(t *testing.T) {
 	a := clusterNode(t, nil, Options{})

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestMergesByThemselves proves that quiet partitions which came of splits merge again while the table is in use, until
+// TestMergesByThemselves checks that quiet partitions which came of splits merge again while the table is in use, until
 // it has as many as it was made with, which stay; that nothing is lost meanwhile; and that the history says why.
 func TestMergesByThemselves(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,7 @@ func TestMergesByThemselves(t *testing.T) {
 	}
 }
 
-// TestShrinksAfterDeletes proves that a table which has split by its size goes back to one partition when all its rows
+// TestShrinksAfterDeletes checks that a table which has split by its size goes back to one partition when all its rows
 // are deleted: what was deleted is removed when the grace of its tombstones is over. That its space on disk is given
 // back without being asked is proved by TestSweptSpaceComesBack (storage).
 func TestShrinksAfterDeletes(t *testing.T) {
@@ -125,7 +125,7 @@ func TestShrinksAfterDeletes(t *testing.T) {
 	})
 }
 
-// TestMergesOfOneTable proves that a table with automatic_merges = false keeps its partitions while those of another
+// TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions while those of another
 // one, which came later, merge, and that they merge when the option is taken back.
 func TestMergesOfOneTable(t *testing.T) {
 	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: minIdlePeriod}})

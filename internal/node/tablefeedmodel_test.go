@@ -128,7 +128,7 @@ func statement(rng *rand.Rand, k int) string {
 // tail is the end of a list, to be shown.
 func tail(list []string) []string { return list[max(0, len(list)-30):] }
 
-// TestTableFeedReplays proves that whoever follows the feed of all changes knows the table: random writes of all kinds,
+// TestTableFeedReplays checks that whoever follows the feed of all changes knows the table: random writes of all kinds,
 // in batches, under conditions and with times of their own, are applied from the feed to a copy, by pages of random
 // sizes between the writes; each change begins where the one before it has ended, and in the end the copy is the table.
 // Whoever follows the latest versions has each row as it is.
@@ -206,7 +206,7 @@ func TestTableFeedReplays(t *testing.T) {
 	}
 }
 
-// TestTableFeedInCluster proves that while clients of four nodes write to a few rows of a table, blindly and by adding,
+// TestTableFeedInCluster checks that while clients of four nodes write to a few rows of a table, blindly and by adding,
 // and its partitions split and merge under them, a reader of all changes, with a paging state that it uses at one node
 // after the other, is told of every one exactly once, each beginning where the one before it has ended.
 func TestTableFeedInCluster(t *testing.T) {

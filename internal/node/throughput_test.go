@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestThroughputIsDivided proves that the throughput of a table is divided evenly over its physical partitions, that
+// TestThroughputIsDivided checks that the throughput of a table is divided evenly over its physical partitions, that
 // tables without one share that of their keyspace, and that ALTER changes both.
 func TestThroughputIsDivided(t *testing.T) {
 	n := startTestNode(t, Options{})
@@ -63,7 +63,7 @@ func TestThroughputIsDivided(t *testing.T) {
 	}
 }
 
-// TestThroughputIsEnforced proves that a client which asks for more than a table may take is refused with OVERLOADED
+// TestThroughputIsEnforced checks that a client which asks for more than a table may take is refused with OVERLOADED
 // and a time, that it succeeds if it waits for that, and that other tables do not notice.
 func TestThroughputIsEnforced(t *testing.T) {
 	n := startTestNode(t, Options{})
@@ -111,7 +111,7 @@ func TestThroughputIsEnforced(t *testing.T) {
 	}
 }
 
-// TestPartitionsByThroughput proves that a table is made with as many physical partitions as its throughput asks for,
+// TestPartitionsByThroughput checks that a table is made with as many physical partitions as its throughput asks for,
 // that more are split off at once when it is raised, though it has not a row, and that they merge when it is lowered.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()

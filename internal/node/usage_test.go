@@ -19,7 +19,7 @@ import (
 // aMinute is a moment near the beginning of a minute, this one: keys are counted by the minute.
 func aMinute() time.Time { return time.Now().Truncate(time.Minute).Add(10 * time.Second) }
 
-// TestUsageIsShown proves that what is spent at a physical partition is seen in the views, as JSON, as a heat map and
+// TestUsageIsShown checks that what is spent at a physical partition is seen in the views, as JSON, as a heat map and
 // in metrics, with the key that spends it in words, and that a partition which refuses requests is told of as hot.
 func TestUsageIsShown(t *testing.T) {
 	now := aMinute()
@@ -84,7 +84,7 @@ func TestUsageIsShown(t *testing.T) {
 	}
 }
 
-// TestUsageOfCluster proves that each node shows the sum of what all have measured, and that a change of leaders loses
+// TestUsageOfCluster checks that each node shows the sum of what all have measured, and that a change of leaders loses
 // none of it.
 func TestUsageOfCluster(t *testing.T) {
 	t.Parallel()
@@ -137,7 +137,7 @@ func TestUsageOfCluster(t *testing.T) {
 	same("and after more requests", true)
 }
 
-// TestUsageOfSharers proves that tables which share the throughput of their keyspace are told apart: which part of what
+// TestUsageOfSharers checks that tables which share the throughput of their keyspace are told apart: which part of what
 // they spend of it is each one's, also when only one is asked about.
 func TestUsageOfSharers(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestVerifyOrders proves that an order to verify what is not there is refused with what is wrong, and so is one for
+// TestVerifyOrders checks that an order to verify what is not there is refused with what is wrong, and so is one for
 // views and indexes that are being built: each row that the build has not come to would seem to differ.
 func TestVerifyOrders(t *testing.T) {
 	t.Parallel()

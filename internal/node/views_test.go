@@ -188,7 +188,7 @@ func viewStatement(r *rand.Rand) string {
 	return draw()
 }
 
-// TestViewsFollow proves that views agree with their base table whenever all hints are followed, after any writes: of
+// TestViewsFollow checks that views agree with their base table whenever all hints are followed, after any writes: of
 // every kind of statement, with timestamps out of order, times to live, batches, conditions and transactions, by
 // several clients at once, while partitions of the base and of a view are split and a view is built of the rows that
 // are there.

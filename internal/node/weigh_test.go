@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestPaceOfReplacedReplica proves that a replica which comes to a node in the place of another of the same partition,
+// TestPaceOfReplacedReplica checks that a replica which comes to a node in the place of another of the same partition,
 // and has done less than that one had, is not taken to do less than nothing: a load below zero would be told as the
 // greatest there is, and everything else would be moved off the node, to and fro.
 func TestPaceOfReplacedReplica(t *testing.T) {

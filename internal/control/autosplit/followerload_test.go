@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestMix proves that samples of several replicas are taken in proportion to their loads, however many each has.
+// TestMix checks that samples of several replicas are taken in proportion to their loads, however many each has.
 func TestMix(t *testing.T) {
 	many := func(place uint64, n int) (out []uint64) {
 		for range n {
@@ -40,7 +40,7 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// FuzzAsides proves that what a follower tells is read as it was written, and that nothing else ends the node.
+// FuzzAsides checks that what a follower tells is read as it was written, and that nothing else ends the node.
 func FuzzAsides(f *testing.F) {
 	f.Add(appendReport(nil, nil))
 	f.Add(appendReport(nil, []followerLoad{{partition: 7, epoch: 2, load: 1000, tokens: []uint64{1, 1 << 63}},

@@ -182,7 +182,7 @@ func createIndex() *schema.CreateIndex {
 	return &schema.CreateIndex{Keyspace: "ks", Table: "t", Name: "i", Targets: []schema.TargetSpec{{Column: "v"}}}
 }
 
-// TestBuildFindsEveryRow proves that a build misses no row where chunks end: within a partition, at its end, between
+// TestBuildFindsEveryRow checks that a build misses no row where chunks end: within a partition, at its end, between
 // many small ones, and when a chunk has to be tried again.
 func TestBuildFindsEveryRow(t *testing.T) {
 	w := newWorld(t)
@@ -236,7 +236,7 @@ func TestBuildTooEarly(t *testing.T) {
 	}
 }
 
-// TestBuildOfDroppedIndex proves that a build ends when its index is dropped under it, and that nothing is left to
+// TestBuildOfDroppedIndex checks that a build ends when its index is dropped under it, and that nothing is left to
 // build.
 func TestBuildOfDroppedIndex(t *testing.T) {
 	w := newWorld(t)
@@ -254,7 +254,7 @@ func TestBuildOfDroppedIndex(t *testing.T) {
 	}
 }
 
-// TestAnotherNodeBuilds proves that only the node whose turn it is builds, and that Await returns when the index is
+// TestAnotherNodeBuilds checks that only the node whose turn it is builds, and that Await returns when the index is
 // ready.
 func TestAnotherNodeBuilds(t *testing.T) {
 	w := newWorld(t)
@@ -283,7 +283,7 @@ func TestAnotherNodeBuilds(t *testing.T) {
 	}
 }
 
-// TestBuildGoesOn proves that a build which ended early goes on from the place that was noted last, whoever builds
+// TestBuildGoesOn checks that a build which ended early goes on from the place that was noted last, whoever builds
 // next, and that one by another policy begins anew; how far it has come everybody can tell.
 func TestBuildGoesOn(t *testing.T) {
 	w := newWorld(t)
@@ -344,7 +344,7 @@ func TestBuildGoesOn(t *testing.T) {
 	}
 }
 
-// TestBuildIsBoundedInBytes proves that the entries of a chunk, and those of a mutation, are bounded in bytes by more
+// TestBuildIsBoundedInBytes checks that the entries of a chunk, and those of a mutation, are bounded in bytes by more
 // than the entries of one row, and one entry, never; that rows are, too; and that the index is complete.
 func TestBuildIsBoundedInBytes(t *testing.T) {
 	w := newWorld(t)
@@ -401,7 +401,7 @@ func TestBuildIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestBuildEntersNewestLists proves that the build of a vector index by new lists writes their entries alone: those of
+// TestBuildEntersNewestLists checks that the build of a vector index by new lists writes their entries alone: those of
 // the older lists are complete.
 func TestBuildEntersNewestLists(t *testing.T) {
 	entries := func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([]command.Op, error) {

@@ -18,7 +18,7 @@ func withNodes(states map[topology.NodeID]meta.NodeState) *meta.State {
 	return s
 }
 
-// TestFind proves that an order is about the one member that is meant: by four digits of its identity at least, never
+// TestFind checks that an order is about the one member that is meant: by four digits of its identity at least, never
 // by digits that another member has, and not by those of a node that has left unless nobody else has them.
 func TestFind(t *testing.T) {
 	a, b, left := topology.NodeID{0xab, 0xcd, 0x01}, topology.NodeID{0xab, 0xcd, 0x02},
@@ -33,11 +33,11 @@ func TestFind(t *testing.T) {
 		{"abcd01", a, ""},
 		{"ABCD01", a, ""},
 		{"abcd02", b, ""},
-		{"abcd", topology.NodeID{}, "more than one"},
+		{"abcd", topology.NodeID{}, "several node IDs"},
 		{"abc", topology.NodeID{}, "too short"},
 		{"8", topology.NodeID{}, "too short"},
 		{"", topology.NodeID{}, "too short"},
-		{"ffff", topology.NodeID{}, "there is no node"},
+		{"ffff", topology.NodeID{}, "cannot find node"},
 		{"1234", topology.NodeID{}, "has left already"},
 	} {
 		n, err := Find(s, c.name)

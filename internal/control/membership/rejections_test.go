@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// TestQuiet proves that what happens again and again is said once in a while, how often it was not said, and that the
+// TestQuiet checks that what happens again and again is said once in a while, how often it was not said, and that the
 // things which are told apart are bounded.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, testQuiet)
@@ -44,7 +44,7 @@ func testQuiet(t *testing.T) {
 	}
 }
 
-// TestTwinWatch proves that a node gives up when others have said for a while that it is somebody else, and not when
+// TestTwinWatch checks that a node gives up when others have said for a while that it is somebody else, and not when
 // they say it now and then: after each of its restarts, say.
 func TestTwinWatch(t *testing.T) {
 	const silence = time.Second

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestWeights proves that a partition counts by the largest of its replicas, that a node which does not answer keeps
+// TestWeights checks that a partition counts by the largest of its replicas, that a node which does not answer keeps
 // what it said last, that a load which no replica has is not believed, and that a node which has left is forgotten.
 func TestWeights(t *testing.T) {
 	a, b := &meta.Node{ID: topology.NodeID{1}}, &meta.Node{ID: topology.NodeID{2}}

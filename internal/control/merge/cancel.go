@@ -18,18 +18,19 @@ func Cancel(s *meta.State, table uint32, id topology.PartitionID) (next *meta.St
 	var m *topology.Snapshot
 	switch {
 	case p == nil || p.Table != table || id == topology.MetaPartition:
-		return nil, "", fmt.Errorf("the table has no partition %d: see ilion partitions", id)
+		return nil, "", fmt.Errorf("the table has no partition %d. Run \"ilion partitions\" to list its partitions", id)
 	case p.Split != nil:
 		what = fmt.Sprintf("the split of partition %d", id)
 		m, err = s.Topology.CancelSplit(id)
 	case p.Merge != nil && p.Merge.Stage == topology.Merging:
-		return nil, "", fmt.Errorf("partitions %d and %d are ready to be one: that cannot be taken back", p.Merge.Left,
+		return nil, "", fmt.Errorf("cannot cancel the merge of partitions %d and %d: all replicas are frozen",
+			p.Merge.Left,
 			p.Merge.Right)
 	case p.Merge != nil:
 		what = fmt.Sprintf("the merge of partitions %d and %d", p.Merge.Left, p.Merge.Right)
 		m, err = s.Topology.CancelMerge(id)
 	case p.Pin == nil:
-		return nil, "", fmt.Errorf("nothing was ordered of partition %d, or it is done: see ilion partitions", id)
+		return nil, "", fmt.Errorf("partition %d has no pending change. Run \"ilion partitions\" to list changes", id)
 	case p.Pin.MergeWith != 0:
 		what = fmt.Sprintf("the merge of partitions %d and %d", id, p.Pin.MergeWith)
 		m, err = s.Topology.WithPin(id, nil)

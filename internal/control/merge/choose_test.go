@@ -151,10 +151,10 @@ func (w *world) join(l *topology.Partition) {
 	w.changes++
 }
 
-// TestNothingFlaps: whatever a table grows and shrinks to, by bytes and by load, it comes to rest: what has merged
-// does not split again unless the table changes, nothing happens in the last of many hours, a table that has become
-// empty and idle has as many partitions as it was made with, and never has it fewer; unless it has a throughput, for
-// which it keeps as many as that needs and no more than it would be made with (MG4).
+// TestNothingFlaps checks that whatever a table grows and shrinks to, by bytes and by load, it comes to rest: what has
+// merged does not split again unless the table changes, nothing happens in the last of many hours, a table that has
+// become empty and idle has as many partitions as it was made with, and never has it fewer; unless it has a throughput,
+// for which it keeps as many as that needs and no more than it would be made with (MG4).
 func TestNothingFlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		made := rapid.IntRange(1, 3).Draw(t, "made")
@@ -242,7 +242,7 @@ func madeWithTwo(t *testing.T, q []Candidate) *topology.Snapshot {
 	return m
 }
 
-// TestChoose: two quiet neighbours are merged, and not where one of the conditions is not met.
+// TestChoose checks that two quiet neighbours are merged, and not where one of the conditions is not met.
 func TestChoose(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	for name, c := range map[string]struct {
@@ -321,7 +321,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestSiblingsFirst: of what may be merged, what one split has made last comes first, though others are smaller.
+// TestSiblingsFirst checks that of what may be merged, what one split has made last comes first, though others are
+// smaller.
 func TestSiblingsFirst(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	long := now.Add(-24 * time.Hour)
@@ -344,8 +345,9 @@ func TestSiblingsFirst(t *testing.T) {
 	}
 }
 
-// TestGathered: neighbours that were to be merged and are on different nodes have that ordered as soon as they are on
-// the same ones, the smaller one having moved; and not any more once the time for it is over, or it was tried.
+// TestGathered checks that neighbours that were to be merged and are on different nodes have that ordered as soon as
+// they are on the same ones, the smaller one having moved; and not any more once the time for it is over, or it was
+// tried.
 func TestGathered(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	s, q := pairOfQuiet(t, now)
@@ -412,7 +414,7 @@ func TestGathered(t *testing.T) {
 	}
 }
 
-// TestQuietIsTold: what a leader tells of quiet partitions comes as it was, and damaged it is refused.
+// TestQuietIsTold checks that what a leader tells of quiet partitions comes as it was, and damaged it is refused.
 func TestQuietIsTold(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	_, want := pairOfQuiet(t, now)
@@ -432,8 +434,8 @@ func TestQuietIsTold(t *testing.T) {
 	}
 }
 
-// TestCancel: a merge is taken back while its replicas are brought together, and until all are frozen; a split and a
-// move are, too; what was never ordered is not.
+// TestCancel checks that a merge is taken back while its replicas are brought together, and until all are frozen; a
+// split and a move are, too; what was never ordered is not.
 func TestCancel(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	at, _ := pairOfQuiet(t, now)

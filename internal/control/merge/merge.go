@@ -62,7 +62,7 @@ func (o *Request) Neighbors(s *meta.State) (left, right *topology.Partition, err
 		left, right = right, left
 	}
 	if left == right || left.Span.Limit.IsZero() || left.Span.Limit.Compare(right.Span.Begin) != 0 {
-		return nil, nil, fmt.Errorf("partitions %d and %d are no neighbours: one has to begin where the other ends",
+		return nil, nil, fmt.Errorf("partitions %d and %d are not adjacent: one must begin where the other ends",
 			o.First, o.Second)
 	}
 	return left, right, nil
@@ -78,17 +78,18 @@ func (o *Request) Apply(s *meta.State, now time.Time) (next *meta.State, colocat
 	}
 	switch level := max(o.Level, s.Topology.Level()); {
 	case level < MinFeatureLevel:
-		return nil, false, fmt.Errorf("the feature level is %d and partitions merge from %d on: "+
-			"order ilion upgrade when all nodes run this build", level, MinFeatureLevel)
+		return nil, false, fmt.Errorf("cannot merge partitions: the feature level is %d, and merges require %d. "+
+			"Run \"ilion upgrade\" when all nodes run this version", level, MinFeatureLevel)
 	case l.Merge != nil && l.Merge == r.Merge || l.Merge != nil && r.Merge != nil && *pairOf(l) == *pairOf(r):
 		return s, false, nil // it was requested before
 	case InProgress(s.Topology) >= MaxConcurrent:
-		return nil, false, fmt.Errorf("%d merges are under way, and no more are at a time: try again when one is done",
+		return nil, false, fmt.Errorf("cannot merge partitions: the limit of %d concurrent merges is reached. "+
+			"Retry when a merge has finished",
 			MaxConcurrent)
 	}
 	for _, p := range []*topology.Partition{l, r} {
 		if wait := split.CooldownRemaining(p, now); wait > 0 && !o.SkipCooldown {
-			return nil, false, fmt.Errorf("partition %d has changed just now and is left alone for %v: wait, or say --now",
+			return nil, false, fmt.Errorf("cannot merge partition %d: it changed less than a minute ago. Retry in %v or use --now",
 				p.ID, wait.Round(time.Second))
 		}
 	}

@@ -15,9 +15,9 @@ import (
 
 const table = 600
 
-// TestOrders: whatever is split and merged, carried out or taken back, in whatever sequence and at whatever times, a
-// table tiles its ring at every moment (MG1), nobody's span changes twice within split.Pause unless in haste (MG2), no
-// more than AtOnce merges are under way (MG3), and an id that is gone does not come back.
+// TestOrders checks that whatever is split and merged, carried out or taken back, in whatever sequence and at whatever
+// times, a table tiles its ring at every moment (MG1), nobody's span changes twice within split.Pause unless in haste
+// (MG2), no more than AtOnce merges are under way (MG3), and an id that is gone does not come back.
 func TestOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(2, 12).Draw(t, "partitions"),
@@ -96,7 +96,8 @@ func TestOrders(t *testing.T) {
 	})
 }
 
-// TestGathering: neighbours on different nodes are wanted on the same ones first, and merged when they are there.
+// TestGathering checks that neighbours on different nodes are wanted on the same ones first, and merged when they are
+// there.
 func TestGathering(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	m, err := topology.New().WithLevel(MinFeatureLevel).CutTable(table, []topology.Piece{

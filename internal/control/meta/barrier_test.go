@@ -86,7 +86,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestRefreshEnds proves that Refresh waits for an answer until its context ends, also where others wait before it; and
+// TestRefreshEnds checks that Refresh waits for an answer until its context ends, also where others wait before it; and
 // that without a question the state here is the newest.
 func TestRefreshEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -352,7 +352,7 @@ func TestNodeRecord(t *testing.T) {
 	}
 }
 
-// FuzzDecodeNode: what is decoded survives another round.
+// FuzzDecodeNode checks that what is decoded survives another round.
 func FuzzDecodeNode(f *testing.F) {
 	f.Add((&Node{CQL: "a:1", Tokens: []token.Token{5}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -100,7 +100,7 @@ func TestClockIsHeld(t *testing.T) {
 	}
 }
 
-// TestClockJumps proves that a jump of the own clock is noticed before the others are heard again, by how much, and
+// TestClockJumps checks that a jump of the own clock is noticed before the others are heard again, by how much, and
 // that it is told once when it is found and once when it is over.
 func TestClockJumps(t *testing.T) {
 	c := newClocks(3)
@@ -126,7 +126,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClocksMoveTogether proves that a cluster whose clocks are all set right follows them.
+// TestClocksMoveTogether checks that a cluster whose clocks are all set right follows them.
 func TestClocksMoveTogether(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)
@@ -137,7 +137,7 @@ func TestClocksMoveTogether(t *testing.T) {
 	}
 }
 
-// TestSilentNodesClock proves that nodes that are not heard from count no more, and that what a quorum said last holds
+// TestSilentNodesClock checks that nodes that are not heard from count no more, and that what a quorum said last holds
 // without one.
 func TestSilentNodesClock(t *testing.T) {
 	c := newClocks(2)
@@ -154,7 +154,7 @@ func TestSilentNodesClock(t *testing.T) {
 	}
 }
 
-// TestUnknownClockIsDoubted proves that a node whose clock was compared with no quorum's does not count as right: it
+// TestUnknownClockIsDoubted checks that a node whose clock was compared with no quorum's does not count as right: it
 // may have been started with a wrong one, and would stamp by it. It doubts for a while only.
 func TestUnknownClockIsDoubted(t *testing.T) {
 	c := newClocks(4)

@@ -73,7 +73,7 @@ func (h *host) HandleQuery(_ context.Context, subject string, question []byte) (
 
 func (h *host) Acquire(context.Context) (uint64, error) { return h.report.Records, h.admit }
 
-// TestHoldings proves that a node tells what its replicas take, in few bytes, and that damaged answers are refused.
+// TestHoldings checks that a node tells what its replicas take, in few bytes, and that damaged answers are refused.
 func TestHoldings(t *testing.T) {
 	w := &world{nodes: map[topology.NodeID]Host{{2}: &host{}}, cut: map[topology.NodeID]bool{}}
 	p := New(topology.NodeID{1}, w, Options{})
@@ -172,7 +172,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestJoin proves that a newcomer's description arrives and that a refusal is told.
+// TestJoin checks that a newcomer's description arrives and that a refusal is told.
 func TestJoin(t *testing.T) {
 	b := topology.NodeID{2}
 	h := &host{}
@@ -195,7 +195,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestFollow proves that a node hears of new versions of the others' schemas without waiting for their reports, that
+// TestFollow checks that a node hears of new versions of the others' schemas without waiting for their reports, that
 // Known waits for that, and that a node which does not answer holds nobody up for longer than Timeout.
 func TestFollow(t *testing.T) {
 	b, c := topology.NodeID{2}, topology.NodeID{3}
@@ -225,7 +225,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestMemoryAsItWas proves that what a node has told of its memory is known as it was at any instant of the last
+// TestMemoryAsItWas checks that what a node has told of its memory is known as it was at any instant of the last
 // seconds, and that nothing is made up of what was before.
 func TestMemoryAsItWas(t *testing.T) {
 	b := topology.NodeID{2}
@@ -250,9 +250,9 @@ func TestMemoryAsItWas(t *testing.T) {
 	}
 }
 
-// TestYoung: a node is young from when another process of it is heard of until all others have, too, and from when it
-// is back until it has said that it is the same. One that is heard of for the first time is not, and neither is one
-// that says more.
+// TestYoung checks that a node is young from when another process of it is heard of until all others have, too, and
+// from when it is back until it has said that it is the same. One that is heard of for the first time is not, and
+// neither is one that says more.
 func TestYoung(t *testing.T) {
 	b := topology.NodeID{2}
 	synctest.Test(t, func(t *testing.T) {

@@ -10,54 +10,54 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Reason an action is wanted; the smaller the more urgent.
+// Reason is the reason for an action. Smaller values are more urgent.
 type Reason uint8
 
 // The reasons.
 const (
-	Repair  Reason = iota // a change that cannot end as it was begun
-	Replace               // a node has been dead for too long
-	Grow                  // there are nodes for more replicas
-	Leave                 // a node was asked to leave
-	Pinned                // an open wish says so
-	Balance               // the ring says so
+	Repair  Reason = iota // a change that cannot complete as started
+	Replace               // a node has been down for too long
+	Grow                  // enough nodes for more replicas
+	Leave                 // a node is leaving
+	Pinned                // an active placement pin requires it
+	Balance               // the ring or the load requires it
 )
 
 var reasons = [...]string{"repair", "heal", "grow", "leave", "order", "balance"}
 
-// causes are what the map has for reasons.
+// causes maps reasons to the causes recorded in the topology.
 var causes = [...]topology.Cause{topology.ToRepair, topology.ToHeal, topology.ToGrow, topology.ToLeave,
 	topology.ByOperator, topology.ToBalance}
 
-// String is the reason's name, lower case.
+// String returns the name of the reason in lower case.
 func (w Reason) String() string { return reasons[w] }
 
-// Kind of a step.
+// Kind is the kind of a step.
 type Kind uint8
 
-// The kinds of steps, each a transition of the map.
+// The kinds of steps. Each is a transition of the topology.
 const (
-	Add        Kind = iota // a new replica on Node that is to vote
-	AddLearner             // a new replica on Node that only learns
-	Promote                // Replica, which learns or was to leave, is to vote
-	Demote                 // Replica, which was joining, only learns
-	Remove                 // Replica is to leave
-	Unpin                  // the wish of the partition has ended
-	SetLeader              // Node is to lead before those that the ring prefers; these alone if it is zero
+	Add        Kind = iota // add a replica on Node that will vote
+	AddLearner             // add a replica on Node that only learns
+	Promote                // make Replica, a learner or leaving voter, a voter
+	Demote                 // make Replica, which was joining, a learner
+	Remove                 // remove Replica
+	Unpin                  // delete the expired pin of the partition
+	SetLeader              // prefer Node as the leader to the nodes on the ring; the zero Node removes the preference
 )
 
 var kinds = [...]string{"add", "watch", "join", "learn", "go", "forget", "lead"}
 
-// Step is one transition.
+// Step is one transition of the topology.
 type Step struct {
 	Kind Kind
-	// Node is that of the replica.
+	// Node is the node of the replica.
 	Node topology.NodeID
-	// Replica is 0 for one that the step makes.
+	// Replica is 0 if the step adds a replica.
 	Replica topology.ReplicaID
 }
 
-// Action is one change of one replica set: all of its steps or none.
+// Action is one change of one replica set. Its steps are made together.
 type Action struct {
 	Partition topology.PartitionID
 	Region    string
@@ -65,7 +65,7 @@ type Action struct {
 	Steps     []Step
 }
 
-// String is the action in words, for logs.
+// String describes the action for logs.
 func (a Action) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "partition %d: %s:", a.Partition, a.Reason)
@@ -88,7 +88,7 @@ func (a Action) String() string {
 	return b.String()
 }
 
-// Apply makes the action in the map, at a time.
+// Apply applies the action to the topology.
 func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, error) {
 	cause := causes[a.Reason]
 	if p := m.Partition(a.Partition); a.Reason == Pinned && p != nil && p.Pin != nil && p.Pin.MergeWith != 0 {
@@ -119,12 +119,12 @@ func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, 
 		}
 	}
 	if p := m.Partition(a.Partition); p.AtRest() || a.Reason == Repair && p.Reason != nil {
-		return m, nil // what is repaired keeps the reason for which it was begun
+		return m, nil // a repaired change keeps its original reason
 	}
 	return m.WithReason(a.Partition, topology.NewReason(cause, now)), nil
 }
 
-// Apply makes all actions in the map.
+// Apply applies all actions to the topology.
 func Apply(m *topology.Snapshot, actions []Action, now time.Time) (*topology.Snapshot, error) {
 	for _, a := range actions {
 		next, err := a.Apply(m, now)

@@ -49,7 +49,7 @@ func someWorld(t *rapid.T) *world {
 	return w
 }
 
-// TestBalanceRests proves that balance by bytes and load comes to an end from any state (PL5), over nodes and
+// TestBalanceRests checks that balance by bytes and load comes to an end from any state (PL5), over nodes and
 // partitions of any sizes, and that sizes which go to and fro within a fifth of the tolerance move nothing to and fro.
 func TestBalanceRests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,7 +78,7 @@ func TestBalanceRests(t *testing.T) {
 	})
 }
 
-// TestShareBySize proves that a node that joins gets its fair share, that nodes are filled in proportion to their size,
+// TestShareBySize checks that a node that joins gets its fair share, that nodes are filled in proportion to their size,
 // and that one that leaves is empty, with partitions that are skewed.
 func TestShareBySize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -139,7 +139,7 @@ func TestShareBySize(t *testing.T) {
 	})
 }
 
-// TestNotGivenToBeFilled proves that a node which gave a replica away is not filled again when sizes, its own and those
+// TestNotGivenToBeFilled checks that a node which gave a replica away is not filled again when sizes, its own and those
 // of all, are a fifth of the tolerance off: it would be given by one way and fetched back by another for ever.
 func TestNotGivenToBeFilled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -157,7 +157,7 @@ func TestNotGivenToBeFilled(t *testing.T) {
 	})
 }
 
-// TestLeadersByLoad proves that nodes lead no more of the load than they should where anybody could lead it in their
+// TestLeadersByLoad checks that nodes lead no more of the load than they should where anybody could lead it in their
 // place, that nobody leads who may not, and that the ring alone says who leads when there is next to no load.
 func TestLeadersByLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,82 +9,82 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Size is what a replica of a partition takes.
+// Size is the size and the load of a replica.
 type Size struct {
-	// Bytes are those on disk.
+	// Bytes is the size on disk.
 	Bytes float64
-	// Load is in request units a second.
+	// Load is in request units per second.
 	Load float64
 }
 
-// The bounds of balance. A node may have more than its fair share by Tolerance and BytesSlack, or LoadSlack, before it
-// gives replicas away; it is given none that would bring it above half of that.
+// The limits of balance. A node may exceed its fair share by Tolerance and BytesSlack, or LoadSlack, before it gives
+// replicas away. It takes replicas up to half of that.
 const (
 	Tolerance  = 0.1
 	BytesSlack = 256 << 20
 	LoadSlack  = 1000
-	// LowMark is the part of its fair share below which a node is filled, SpareMark that below which nothing else
-	// brings it: between them sizes may err.
+	// LowMark is the fraction of its fair share below which a node is filled. No other move brings a node below
+	// SpareMark. The gap absorbs errors of the sizes.
 	LowMark   = 0.75
 	SpareMark = 0.8
-	// InFlightMax bounds the bytes that balance has on their way to a node; one replica may always be.
+	// InFlightMax bounds the bytes in flight to a node for balance; one replica is always permitted.
 	InFlightMax = 64 << 30
 )
 
-// scheduler is one decision, with what was found out for those before it.
+// scheduler makes decisions. It keeps results between decisions.
 type scheduler struct {
 	state    *meta.State
 	view     *View
 	nodeInfo []nodeInfo
 	regions  map[string]*region
-	nodes    []*node // as those of state
+	nodes    []*node // in the order of state
 	at       map[topology.NodeID]*node
 	zones    int
-	// sets are all replica sets of the map known, ascending by partition, with the sizes of sizes.
+	// sets holds all replica sets of the topology known, in ascending order of partitions, with their sizes from sizes.
 	sets     []setInfo
 	known    *topology.Snapshot
 	sizes    map[topology.PartitionID]Size
 	balancer balancer
-	// busy counts the sets that change, most bounds them.
+	// busy is the number of sets that are changing, most its limit.
 	busy, most int
 }
 
-// node is what a node holds when all that is under way has ended.
+// node is the load of a node after all changes in progress have finished.
 type node struct {
 	*meta.Node
 	index    int // in the nodes of the state
-	zone     int // equal for those of one zone
+	zone     int // equal for nodes in the same zone
 	region   *region
-	stays    bool    // as View.stays says
-	weight   float64 // its part in what is shared by size
+	stays    bool    // result of View.stays
+	weight   float64 // its capacity relative to the average
 	has      Size
 	replicas int
-	coming   Size // of has, what is on its way
-	// gives are the sets of which it may give its replica away, if it is to give any.
+	coming   Size // part of has that is in flight
+	// gives are the sets of which the node may give its replica away, if giving is set.
 	gives  []*setInfo
 	giving bool
-	// leads is set if it may lead, and led is the load of what it is to lead.
+	// leads reports whether the node may lead. led is the load that it is preferred to lead.
 	leads bool
 	led   float64
 }
 
-// region is the nodes of a region that count.
+// region holds the nodes of a region that count.
 type region struct {
 	ring  *Ring
-	on    []*node // as those of the ring
+	on    []*node // in the order of the ring
 	nodes []*meta.Node
-	// target is how many voters a set is to have.
+	// target is the number of voters of a set.
 	target int
-	// has is what all replicas of the region take, weight the sum of the nodes that stay.
+	// has is the size of all replicas in the region, and weight the sum of the weights of its staying nodes.
 	has    Size
 	weight float64
-	// slack is how many bytes a node may have beyond the tolerance.
+	// slack is the number of bytes that a node may have beyond the tolerance.
 	slack float64
-	// led is the load of what its nodes lead, leads how many may.
+	// led is the led load of its nodes; leads is the number of nodes that may lead.
 	led, leads float64
 }
 
-// survey adds up what each node has.
+// survey computes the load of each node.
 func (d *scheduler) survey() {
 	var known, capacity float64
 	for _, r := range d.regions {
@@ -134,19 +134,19 @@ func (s Size) plus(o Size) Size { return Size{s.Bytes + o.Bytes, s.Load + o.Load
 
 func (s Size) minus(o Size) Size { return Size{s.Bytes - o.Bytes, s.Load - o.Load} }
 
-// take notes that a node is given a replica.
+// take adds a replica to a node.
 func (n *node) take(s Size) {
 	n.replicas++
 	n.has, n.coming = n.has.plus(s), n.coming.plus(s)
 }
 
-// give notes that a node gives one away.
+// give removes a replica from a node.
 func (n *node) give(s Size) {
 	n.replicas--
 	n.has = n.has.minus(s)
 }
 
-// filled is how full a node is, in twentieths of its fair share; 0 in a cluster that is about empty.
+// filled returns how full a node is in units of 5 % of its fair share, or 0 in a nearly empty cluster.
 func (n *node) filled(r *region) int {
 	fair := r.has.Bytes / max(r.weight, 1) * n.weight
 	if fair < r.slack {
@@ -155,15 +155,15 @@ func (n *node) filled(r *region) int {
 	return int(20 * n.has.Bytes / fair)
 }
 
-// low reports whether a node has so little that it is filled.
+// low reports whether a node must be filled.
 func (n *node) low(r *region) bool { return n.has.Bytes < bytesOf.limit(r, n, 0)*LowMark-r.slack }
 
-// bound is how much a node may have, of bytes or of load, if it may be above its share by some part of the tolerance.
+// bound returns the maximum of a node's bytes or load with a part of the tolerance added to its share.
 func bound(all, weight, weights, slack, part float64) float64 {
 	return all/max(weights, weight)*weight*(1+part*Tolerance) + part*slack
 }
 
-// fits reports whether a node may be given a replica by balance.
+// fits reports whether balance may give a node a replica.
 func (r *region) fits(n *node, s Size) bool { return r.fitsBytes(n, s) && r.fitsLoad(n, s) }
 
 func (r *region) fitsBytes(n *node, s Size) bool {

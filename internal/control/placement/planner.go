@@ -11,12 +11,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Planner is Schedule for somebody who asks again and again: it keeps what it found out about each replica set, and
-// looks anew at those that have changed. All are looked at again when nodes come, go, or change; their sizes when
-// View.Sizes is another map. It answers as Schedule does. It is for one caller at a time; the zero value is ready.
+// Planner is Schedule for repeated calls: it caches the results for replica sets and examines only changed sets. It
+// examines all sets when nodes come, go, or change, and all sizes when View.Sizes is another map. Its results equal
+// those of Schedule. It is not safe for concurrent use. The zero value is ready.
 type Planner struct{ s *scheduler }
 
-// Schedule is the function of that name.
+// Schedule returns the result of the function Schedule.
 func (p *Planner) Schedule(state *meta.State, view View) []Action {
 	if p.s == nil {
 		p.s = &scheduler{}
@@ -25,18 +25,18 @@ func (p *Planner) Schedule(state *meta.State, view View) []Action {
 	return p.s.schedule()
 }
 
-// Schedule says which replica sets are to change now, the most urgent first. It is called again after every change and
-// as time passes. A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum
-// can do nothing and is not counted.
+// Schedule returns the changes of replica sets that are due now, the most urgent first. Call it after every change and
+// periodically. A changing set is left unchanged unless its change cannot complete. A set without a quorum cannot
+// change and does not count toward the limit.
 func Schedule(state *meta.State, view View) []Action { return new(Planner).Schedule(state, view) }
 
-// nodeInfo is what all decisions about replica sets depend on of a node.
+// nodeInfo is the state of a node on which decisions about all replica sets depend.
 type nodeInfo struct {
 	*meta.Node
 	down, dead bool
 }
 
-// begin makes the scheduler ready for one decision.
+// begin prepares the scheduler for one decision.
 func (d *scheduler) begin(state *meta.State, view *View) {
 	picture := make([]nodeInfo, len(state.Nodes))
 	for i, n := range state.Nodes {
@@ -68,15 +68,15 @@ func (d *scheduler) begin(state *meta.State, view *View) {
 	d.survey()
 }
 
-// sameMap reports whether two maps that nobody changes any more are one.
+// sameMap reports whether two immutable maps are the same map.
 func sameMap(a, b map[topology.PartitionID]Size) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
-// applyChanges looks at what has changed in the map.
+// applyChanges examines the partitions that have changed in the topology.
 func (d *scheduler) applyChanges(changes func(yield func(was, is *topology.Partition) bool)) {
 	gone, sorted := false, true
-	var come []*topology.Partition // added at the end: until then all is in order, and can be found
+	var come []*topology.Partition // added at the end, so that the sets stay sorted until then
 	for was, is := range changes {
 		if was != nil && is != nil && len(was.Sets) == len(is.Sets) {
 			at := d.find(is.ID)
@@ -106,7 +106,7 @@ func (d *scheduler) applyChanges(changes func(yield func(was, is *topology.Parti
 	}
 }
 
-// find is the place of the first subject of a partition that is known.
+// find returns the index of the first set of a known partition.
 func (d *scheduler) find(id topology.PartitionID) int {
 	i, _ := slices.BinarySearchFunc(d.sets, id, func(s setInfo, id topology.PartitionID) int {
 		return cmp.Compare(s.p.ID, id)
@@ -124,7 +124,7 @@ func (d *scheduler) add(p *topology.Partition) {
 	}
 }
 
-// examine finds out all about a replica set that depends on the map and on the picture of the nodes alone.
+// examine computes everything about a replica set that depends only on the topology and the node states.
 func (d *scheduler) examine(p *topology.Partition, index int) setInfo {
 	s := setInfo{scheduler: d, p: p, set: &p.Sets[index], index: index, size: d.sizes[p.ID]}
 	s.region = d.region(s.set.Region)
@@ -142,7 +142,7 @@ func (d *scheduler) examine(p *topology.Partition, index int) setInfo {
 		s.lead = d.at[p.Lead]
 	}
 	if p.Split != nil || p.Merge != nil {
-		s.fixed = true // its members stay until it has split, or merged
+		s.fixed = true // its members stay until the split or merge has ended
 		return s
 	}
 	s.count(d.view)
@@ -159,7 +159,7 @@ func (d *scheduler) examine(p *topology.Partition, index int) setInfo {
 	return s
 }
 
-// rebuildNodes makes the nodes and regions anew.
+// rebuildNodes recreates the nodes and regions.
 func (d *scheduler) rebuildNodes() {
 	d.nodes, d.at = make([]*node, 0, len(d.nodeInfo)), make(map[topology.NodeID]*node, len(d.nodeInfo))
 	d.regions = map[string]*region{}

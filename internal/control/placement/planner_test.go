@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestPlannerFollowsAnyMap proves that a planner which is shown another map, with new partitions between those that it
+// TestPlannerFollowsAnyMap checks that a planner which is shown another map, with new partitions between those that it
 // knows, finds each of those: it does not matter in which order the changes come.
 func TestPlannerFollowsAnyMap(t *testing.T) {
 	places := []topology.Place{{Region: "here", Nodes: []topology.NodeID{{1}}}}

@@ -247,7 +247,7 @@ func TestStrayReplicas(t *testing.T) {
 	}
 }
 
-// TestLostLearnerThatVotes proves that a learner which the map has lost, and which a leader that had not heard of that
+// TestLostLearnerThatVotes checks that a learner which the map has lost, and which a leader that had not heard of that
 // made a voter, gives its place to the replica that came after it, on its own node.
 func TestLostLearnerThatVotes(t *testing.T) {
 	set := &topology.ReplicaSet{Replicas: []topology.Replica{
@@ -264,7 +264,7 @@ func TestLostLearnerThatVotes(t *testing.T) {
 	}
 }
 
-// TestFreshClusterSpreads proves that of the tables that a fresh cluster has, three of its own and the first of a user,
+// TestFreshClusterSpreads checks that of the tables that a fresh cluster has, three of its own and the first of a user,
 // no node leads more than its share.
 func TestFreshClusterSpreads(t *testing.T) {
 	for n := 3; n <= 4; n++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// schedule decides, after begin.
+// schedule makes a decision after begin.
 func (d *scheduler) schedule() []Action {
 	var needs []*setInfo
 	for i := range d.sets {
@@ -49,8 +49,8 @@ func (d *scheduler) schedule() []Action {
 	return append(out, d.leaders()...)
 }
 
-// setInfo is a replica set, and what was found out about it. A need is that something other than balance may have to
-// be done.
+// setInfo is a replica set with computed properties. needed reports whether a change for other reasons than balance may
+// be due.
 type setInfo struct {
 	*scheduler
 	p      *topology.Partition
@@ -58,20 +58,20 @@ type setInfo struct {
 	index  int // of the set in the partition
 	region *region
 	size   Size
-	on     []*node // of each replica, nil if it is no member
-	fixed  bool    // nothing may happen to it
+	on     []*node // node of each replica, nil if it is not a member
+	fixed  bool    // no change is permitted
 
-	votes  int // those that leave are counted: nobody knows yet that they do not vote
-	alive  int // of them, those that answer
+	votes  int // including leaving voters, which may still vote
+	alive  int // number of live voters
 	quorum bool
 	busy   bool
-	moving bool // a node that answers is joining
+	moving bool // a live node is joining
 
 	reason Reason
 	needed bool
 	later  int // 0 for the meta partition, which comes first
-	// settled sets are those that balance may move, home is where the ring has them, and away is set if a replica
-	// is elsewhere. lead is the node that was named to lead, if there is one.
+	// settled reports whether balance may move the set. home are the preferred nodes. away reports whether a replica is
+	// on another node. lead is the node preferred as the leader, or nil.
 	settled, away bool
 	home          [Replicas]*node
 	lead          *node
@@ -102,7 +102,7 @@ func (s *setInfo) stays(m *topology.Replica) bool {
 	return n != nil && n.stays
 }
 
-// needs reports whether something other than balance may have to be done, and why. It costs little.
+// needs reports whether a change for other reasons than balance may be due, and its reason. It is cheap.
 func (s *setInfo) needs() (Reason, bool) {
 	if s.busy {
 		return Repair, true
@@ -120,7 +120,7 @@ func (s *setInfo) needs() (Reason, bool) {
 	return Pinned, s.p.Pin != nil
 }
 
-// step is the next change of the set, none if balance alone is left.
+// step returns the next change of the set, or none if only balance remains.
 func (s *setInfo) step() ([]Step, Reason) {
 	if s.busy {
 		return s.repair(), Repair
@@ -145,8 +145,8 @@ func (s *setInfo) step() ([]Step, Reason) {
 	return nil, Balance
 }
 
-// pinned moves one replica to where a wish has it, and forgets a wish that has ended. A node that goes or is dead has
-// been replaced before: a wish does not keep it.
+// pinned moves one replica to a pinned node, or deletes an expired pin. Replicas on leaving and dead nodes have been
+// replaced before, whether pinned or not.
 func (s *setInfo) pinned() []Step {
 	w := s.p.Pin
 	if !w.Active(s.view.Now) {
@@ -158,8 +158,8 @@ func (s *setInfo) pinned() []Step {
 	return s.toward(w.Nodes)
 }
 
-// repair helps a change to its end: a replica that was joining has lost its node; one that leaves is waited for in
-// vain, because nobody comes in its place; one that joins alone could only be the second voter.
+// repair helps a change that cannot complete: a joining replica has lost its node; a leaving replica has no
+// replacement; or a single joining replica would become the second voter.
 func (s *setInfo) repair() []Step {
 	var joining []*topology.Replica
 	for i := range s.set.Replicas {
@@ -190,7 +190,7 @@ func (s *setInfo) repair() []Step {
 	return []Step{{Demote, joining[0].Node, joining[0].ID}}
 }
 
-// retain lets a replica stay after all whose node stays.
+// retain keeps a leaving replica whose node stays.
 func (s *setInfo) retain() []Step {
 	for i := range s.set.Replicas {
 		if m := &s.set.Replicas[i]; m.State == topology.Leaving && s.stays(m) {
@@ -200,7 +200,7 @@ func (s *setInfo) retain() []Step {
 	return nil
 }
 
-// worst is the voter that has to be replaced first: a dead one, else one whose node leaves.
+// worst returns the voter to replace first: one on a dead node, then one on a leaving node.
 func (s *setInfo) worst() (worst *topology.Replica) {
 	for i := range s.set.Replicas {
 		m := &s.set.Replicas[i]
@@ -212,8 +212,9 @@ func (s *setInfo) worst() (worst *topology.Replica) {
 	return worst
 }
 
-// replace lets a voter go for another. Of four one may go alone if its node was asked to leave and the three others
-// answer (PL3): one of four that does not answer is of no use, and three without it may lose another.
+// replace replaces a voter. A voter of four may be removed without a replacement if its node is leaving and the other
+// three are alive (PL3). Removing a dead one of four would gain nothing: four voters with one dead, like three,
+// tolerate one more failure.
 func (s *setInfo) replace(bad *topology.Replica) []Step {
 	leave := Step{Remove, bad.Node, bad.ID}
 	if c := s.choose(1); len(c) > 0 {
@@ -231,7 +232,7 @@ func (s *setInfo) replace(bad *topology.Replica) []Step {
 	return nil
 }
 
-// grow adds voters: two to one, or one to three.
+// grow adds voters: from one to three, or one more.
 func (s *setInfo) grow() []Step {
 	n := 1
 	if s.votes == 1 {
@@ -246,7 +247,7 @@ func (s *setInfo) grow() []Step {
 	return nil
 }
 
-// learners adds and removes members that do not vote: all nodes at the meta partition, the second of two elsewhere.
+// learners adds and removes learners: on all nodes for the meta partition, on the second of two nodes for the others.
 func (s *setInfo) learners() []Step {
 	var steps []Step
 	every := s.p.ID == topology.MetaPartition
@@ -282,10 +283,10 @@ func (s *setInfo) learners() []Step {
 	return steps
 }
 
-// toward moves one replica to a node of home, from one that is none of them.
+// toward moves one replica to a node in home from a node outside.
 func (s *setInfo) toward(home []topology.NodeID) []Step { return s.exchange(home, home) }
 
-// exchange moves one replica to one of the nodes to, from one that is none of those that keep theirs.
+// exchange moves one replica to a node in to from a node that is not in keep.
 func (s *setInfo) exchange(to, keep []topology.NodeID) []Step {
 	for _, node := range to {
 		step := Step{Kind: Add, Node: node}
@@ -306,8 +307,8 @@ func (s *setInfo) exchange(to, keep []topology.NodeID) []Step {
 	return nil
 }
 
-// choose picks up to n nodes for new voters: where the ring has the partition, in zones that have no replica yet,
-// learners before others, those that are less full, and those with fewer replicas, before others.
+// choose selects up to n nodes for new voters. It prefers, in this order: nodes that the ring prefers, zones without a
+// replica, learners, less full nodes, and nodes with fewer replicas.
 func (s *setInfo) choose(n int) []Step {
 	home := s.region.ring.preferred(s.p.Table, s.p.Span, len(s.region.ring.nodes))
 	zones := make([]bool, s.zones)

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// withMoves notes which replicas of a partition have come and gone between two sets.
+// withMoves adds events for the replicas that have come and gone between two versions of a set.
 func withMoves(s *meta.State, p *topology.Partition, old, now *topology.ReplicaSet, bytes uint64,
 	at time.Time) *meta.State {
 	var came, gone []topology.NodeID
@@ -34,7 +34,7 @@ func withMoves(s *meta.State, p *topology.Partition, old, now *topology.ReplicaS
 	return s
 }
 
-// reasonOf is why a partition is being changed.
+// reasonOf returns the reason for the change of a partition.
 func reasonOf(p *topology.Partition, at time.Time) topology.Reason {
 	if p.Reason == nil {
 		return *topology.NewReason(topology.UnknownCause, at)
@@ -42,7 +42,7 @@ func reasonOf(p *topology.Partition, at time.Time) topology.Reason {
 	return *p.Reason
 }
 
-// sizeOf is how large a partition is, 0 if nobody can say.
+// sizeOf returns the size of a partition, or 0 if unknown.
 func sizeOf(size func(p *topology.Partition) uint64, p *topology.Partition) uint64 {
 	if size == nil {
 		return 0

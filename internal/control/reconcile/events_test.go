@@ -53,8 +53,8 @@ func (d *divided) apply(epoch uint64, f func()) error {
 	return nil
 }
 
-// TestHistoryOfChanges: each replica that came or went, and each split, is in the history once, with the reason for
-// which it was begun, and with the one that it came for.
+// TestHistoryOfChanges checks that each replica that came or went, and each split, is in the history once, with the
+// reason for which it was begun, and with the one that it came for.
 func TestHistoryOfChanges(t *testing.T) {
 	place := topology.Place{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}
 	first, err := topology.New().AddTable(ordered, 1, []topology.Place{place})

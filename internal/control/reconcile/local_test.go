@@ -42,7 +42,7 @@ func (s *shelf) Drop(ids ...topology.PartitionID) error {
 	return nil
 }
 
-// TestOwnRemovalIsHeard proves that a node which was taken for dead, and hears of its own removal from the meta
+// TestOwnRemovalIsHeard checks that a node which was taken for dead, and hears of its own removal from the meta
 // partition, keeps its replica of that until it is spoken to as another one, which it becomes, once: else it would
 // never hear of anything again.
 func TestOwnRemovalIsHeard(t *testing.T) {

@@ -14,39 +14,40 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Manager are Members, Balance and Placer over the replicas of one node. The fields are set before it is used.
+// Manager runs a MembershipReconciler, LeaderBalancer, and PlacementReconciler for the replicas of one node. Set its
+// fields before use.
 type Manager struct {
 	Node   topology.NodeID
 	Keeper *meta.Keeper
 	Host   *partition.Host
-	// View is what this node sees of the others, LeadsMeta reports whether it leads the meta partition.
+	// View returns this node's view of the others. LeadsMeta reports whether it leads the meta partition.
 	View      func() placement.View
 	LeadsMeta func() bool
 	Log       *slog.Logger
-	// Size, if not nil, is how large a partition is on the disk of this node, in bytes.
+	// Size returns the size of a partition on this node's disk in bytes. It may be nil.
 	Size func(p *topology.Partition) uint64
-	// Local is asked every now and then to look again at what logs bring and not the map.
+	// Local is called periodically to check for effects of logs.
 	Local interface{ CheckPending() error }
-	// Around, if not nil, makes what is asked in the place of a replica.
+	// Wrap wraps replicas; it may be nil.
 	Wrap func(Replica) Replica
-	// Sched is what the loops wait by, nil outside simulations.
+	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 
 	members MembershipReconciler
 }
 
-// Enqueue has partitions looked at soon: because they are led from here now, say.
+// Enqueue schedules partitions for reconciliation, for example because this node has become their leader.
 func (l *Manager) Enqueue(ids ...topology.PartitionID) { l.members.Enqueue(ids...) }
 
-// MetadataChanged has those partitions looked at that have changed in the records.
+// MetadataChanged schedules partitions that have changed in the metadata.
 func (l *Manager) MetadataChanged(old, next *meta.State) { l.members.MetadataChanged(old, next) }
 
-// Start begins the loops by run, which has to call each function on a goroutine. They end with ctx.
+// Start starts the loops, which end with ctx. run must call each function on a new goroutine.
 func (l *Manager) Start(ctx context.Context, run func(f func())) {
 	m := &l.members
 	m.Keeper, m.Sched, m.Replica, m.Size = l.Keeper, l.Sched, l.replica, l.Size
 	m.Failed = func(id topology.PartitionID, err error) {
-		l.Log.LogAttrs(ctx, slog.LevelDebug, "change of members not made", slog.Uint64("partition", uint64(id)),
+		l.Log.LogAttrs(ctx, slog.LevelDebug, "membership change failed", slog.Uint64("partition", uint64(id)),
 			slog.String("error", err.Error()))
 	}
 	m.SplitDone = func(p *topology.Partition, recalled bool) { LogSplit(l.Log, p, recalled) }
@@ -56,7 +57,7 @@ func (l *Manager) Start(ctx context.Context, run func(f func())) {
 		Keeper: l.Keeper, IsLeader: l.LeadsMeta, View: l.View, Sched: l.Sched,
 		Done: func(action string) { l.Log.LogAttrs(ctx, slog.LevelInfo, "placement", slog.String("action", action)) },
 		Failed: func(err error) {
-			l.Log.LogAttrs(ctx, slog.LevelWarn, "placement failed and is tried again",
+			l.Log.LogAttrs(ctx, slog.LevelWarn, "placement failed; retrying",
 				slog.String("error", err.Error()))
 		},
 	}
@@ -69,38 +70,38 @@ func (l *Manager) Start(ctx context.Context, run func(f func())) {
 	run(func() { runEvery(ctx, l.Sched, checkInterval, l.check) })
 }
 
-// checkInterval is the pause between two looks at what came, or did not come, of splits.
+// checkInterval is the time between two calls of CheckPending.
 const checkInterval = time.Second
 
 func (l *Manager) check() {
 	if err := l.Local.CheckPending(); err != nil {
-		l.Log.LogAttrs(context.Background(), slog.LevelWarn, "replicas not as the map has them",
+		l.Log.LogAttrs(context.Background(), slog.LevelWarn, "replicas do not match the topology",
 			slog.String("error", err.Error()))
 	}
 }
 
-// LogSplit notes a split that the map has now, or one that was taken back.
+// LogSplit logs a completed or canceled split.
 func LogSplit(log *slog.Logger, p *topology.Partition, canceled bool) {
 	text := "partition split"
 	if canceled {
-		text = "split taken back"
+		text = "split canceled"
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, text, slog.Uint64("partition", uint64(p.ID)),
 		slog.Uint64("child", uint64(p.Split.Child)), slog.String("at", p.Split.At.String()),
 		slog.String("cause", reasonOf(p, time.Time{}).Cause.String()))
 }
 
-// LogMerge notes a merge that the map has now, or one that was taken back.
+// LogMerge logs a completed or canceled merge.
 func LogMerge(log *slog.Logger, left, right topology.PartitionID, canceled bool) {
 	text := "partitions merged"
 	if canceled {
-		text = "merge taken back"
+		text = "merge canceled"
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, text, slog.Uint64("partition", uint64(left)),
 		slog.Uint64("right", uint64(right)))
 }
 
-// replica returns the replica of a partition on this node, nil if there is none.
+// replica returns the local replica of a partition, or nil.
 func (l *Manager) replica(id topology.PartitionID) Replica {
 	r := l.Host.Replica(id)
 	switch {
@@ -112,7 +113,7 @@ func (l *Manager) replica(id topology.PartitionID) Replica {
 	return r
 }
 
-// led lists the replicas on this node that lead.
+// led returns the local replicas that lead.
 func (l *Manager) led() (out []Replica) {
 	for _, r := range l.Host.Replicas() {
 		if r.Leading() {

@@ -15,55 +15,56 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The pauses of the loops.
+// The intervals of the loops.
 const (
 	roundInterval = 100 * time.Millisecond
-	// urgentInterval is the pause while a partition here merges: its requests may be waiting.
+	// urgentInterval is the interval while a local partition is being merged, because its requests may be waiting.
 	urgentInterval  = 10 * time.Millisecond
 	balanceInterval = time.Second
-	// transfersMax bounds the leaderships that a node gives away in one round, so that its peers are not flooded.
+	// transfersMax bounds the leadership transfers in one round, to protect the other nodes.
 	transfersMax = 64
-	// stepTimeout bounds one change of members.
+	// stepTimeout bounds one membership change.
 	stepTimeout = 10 * time.Second
-	// concurrentSteps bounds the replica sets that are changed at a time. One that waits for a quorum that is away, or
-	// for the records, must not hold up those that could bring it back.
+	// concurrentSteps bounds the replica sets that change at the same time. A set that waits for a missing quorum or
+	// for the metadata must not block sets that could restore them.
 	concurrentSteps = 8
-	// concurrentUrgentSteps bounds those beside them whose requests may be waiting. They are looked at before the
-	// others.
+	// concurrentUrgentSteps bounds the additional workers for partitions whose requests may be waiting. These are
+	// processed first.
 	concurrentUrgentSteps = 4
 )
 
-// MembershipReconciler keeps the replica sets that this node leads as the map wants them. Its fields are set before
+// MembershipReconciler makes the replica sets that this node leads match the topology. Set its fields before calling
 // Run.
 type MembershipReconciler struct {
 	Keeper *meta.Keeper
-	// Replica returns the replica on this node, nil if there is none.
+	// Replica returns the local replica of a partition, or nil.
 	Replica func(id topology.PartitionID) Replica
-	// Failed is told why a step was not taken; it will be tried again.
+	// Failed receives the errors of steps, which are retried.
 	Failed func(id topology.PartitionID, err error)
-	// Split, if not nil, is told of a split that the map has now, and of one that was taken back.
+	// SplitDone is called when a split has been completed or canceled. It may be nil.
 	SplitDone func(p *topology.Partition, recalled bool)
-	// Joined, if not nil, is told of a merge that the map has now, and of one that was taken back.
+	// MergeDone is called when a merge has been completed or canceled. It may be nil.
 	MergeDone func(left, right topology.PartitionID, recalled bool)
-	// Size, if not nil, is how large a partition is on the disk of this node, in bytes.
+	// Size returns the size of a partition on this node's disk in bytes. It may be nil.
 	Size func(p *topology.Partition) uint64
-	// Sched is what the loop waits by, nil outside simulations.
+	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 
 	mu sync.Mutex
-	// dirty are the partitions to be looked at from the next round on, queue those of this round, and taken all that
-	// are in the queue or with one of the workers.
+	// dirty are the partitions to reconcile from the next round on. queue holds the partitions of this round. taken are
+	// the partitions in the queue or with a worker.
 	dirty, taken map[topology.PartitionID]bool
 	queue        []topology.PartitionID
 	workers      int
-	// urgent is how many at the head of the queue press. wake has a value when one has changed in the records.
+	// urgent is the number of urgent partitions at the head of the queue. wake has a value when an urgent partition has
+	// changed in the metadata.
 	urgent int
 	wake   chan struct{}
-	// waits are of merges.
+	// waits holds the waits of merges.
 	waits map[topology.PartitionID]wait
 }
 
-// Enqueue has partitions looked at soon: because they are led from here now, say.
+// Enqueue schedules partitions for reconciliation, for example because this node has become their leader.
 func (m *MembershipReconciler) Enqueue(ids ...topology.PartitionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +73,7 @@ func (m *MembershipReconciler) Enqueue(ids ...topology.PartitionID) {
 	}
 }
 
-// mark has a partition looked at in the next round. mu is held.
+// mark schedules a partition for the next round. The caller must hold mu.
 func (m *MembershipReconciler) mark(id topology.PartitionID) {
 	if m.dirty == nil {
 		m.dirty, m.taken = map[topology.PartitionID]bool{}, map[topology.PartitionID]bool{}
@@ -80,7 +81,7 @@ func (m *MembershipReconciler) mark(id topology.PartitionID) {
 	m.dirty[id] = true
 }
 
-// MetadataChanged has those partitions looked at whose members changed, and all of them if the feature level did.
+// MetadataChanged schedules the partitions that have changed, or all partitions if the feature level has changed.
 func (m *MembershipReconciler) MetadataChanged(old, next *meta.State) {
 	if old.Topology.Level() != next.Topology.Level() {
 		for p := range next.Topology.All() {
@@ -98,7 +99,7 @@ func (m *MembershipReconciler) MetadataChanged(old, next *meta.State) {
 	}
 }
 
-// isUrgent reports whether requests of a partition may be waiting for its next step: it merges.
+// isUrgent reports whether requests may be waiting for the next step of a partition: it is being merged.
 func isUrgent(p *topology.Partition) bool { return p != nil && p.Merge != nil }
 
 // runEvery calls f after each pause until ctx ends.
@@ -108,7 +109,7 @@ func runEvery(ctx context.Context, s *sched.Scheduler, pause time.Duration, f fu
 	}
 }
 
-// Run takes steps until ctx ends.
+// Run reconciles partitions until ctx ends.
 func (m *MembershipReconciler) Run(ctx context.Context) {
 	steps := &sched.Group{Scheduler: m.Sched}
 	defer steps.Wait()
@@ -130,7 +131,7 @@ func (m *MembershipReconciler) Run(ctx context.Context) {
 	}
 }
 
-// wakeChannel is the channel on which Run is woken up.
+// wakeChannel returns the channel that wakes Run.
 func (m *MembershipReconciler) wakeChannel() chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,9 +141,8 @@ func (m *MembershipReconciler) wakeChannel() chan struct{} {
 	return m.wake
 }
 
-// round puts what is to be looked at into the queue, but for partitions that are still being looked at, and returns how
-// many workers are to begin. Between two rounds of all there are some of those that press alone; press says that there
-// is any of these.
+// round moves dirty partitions to the queue, except those that are being processed, and returns how many workers to
+// start. If all is false, it moves only urgent partitions. urgent reports whether there are urgent partitions.
 func (m *MembershipReconciler) round(all bool) (workers int, press bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +173,7 @@ func (m *MembershipReconciler) round(all bool) (workers int, press bool) {
 	return workers, press
 }
 
-// worker looks at partitions until the queue is empty.
+// worker reconciles partitions until the queue is empty.
 func (m *MembershipReconciler) worker(ctx context.Context) {
 	for {
 		id, ok := m.next()
@@ -190,7 +190,7 @@ func (m *MembershipReconciler) worker(ctx context.Context) {
 	}
 }
 
-// next takes a partition out of the queue; a worker that finds none ends.
+// next takes a partition from the queue. ok is false if the worker must end.
 func (m *MembershipReconciler) next() (id topology.PartitionID, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -203,7 +203,7 @@ func (m *MembershipReconciler) next() (id topology.PartitionID, ok bool) {
 	return id, true
 }
 
-// reconcile takes one step at a partition. It reports whether nothing is left to be done there.
+// reconcile takes one step for a partition. It reports whether no steps remain.
 func (m *MembershipReconciler) reconcile(ctx context.Context, id topology.PartitionID) (converged bool) {
 	state := m.Keeper.State()
 	p := state.Topology.Partition(id)
@@ -220,9 +220,9 @@ func (m *MembershipReconciler) reconcile(ctx context.Context, id topology.Partit
 	return converged
 }
 
-// publish tells the map which replicas vote now. The map may have gone on since p: another leader has told it of its
-// voters, and it wants another change by now. Then these voters say nothing about that, and are dropped: a voter that
-// they lack would be taken for one that has gone.
+// publish records the current voters in the topology. It does nothing if the members of the partition have changed in
+// the topology since p. Another leader has then recorded its voters, and a voter missing here would be taken for a
+// removed one.
 func (m *MembershipReconciler) publish(ctx context.Context, p *topology.Partition, region string,
 	voters []topology.ReplicaID) error {
 	size := sizeOf(m.Size, p)
@@ -241,19 +241,19 @@ func (m *MembershipReconciler) publish(ctx context.Context, p *topology.Partitio
 	return err
 }
 
-// LeaderBalancer gives leadership to whom the ring prefers. Its fields are set before Run.
+// LeaderBalancer transfers leaderships to the preferred nodes. Set its fields before calling Run.
 type LeaderBalancer struct {
 	Node   topology.NodeID
 	Keeper *meta.Keeper
-	// Led returns the replicas on this node that lead.
+	// Led returns the local replicas that lead.
 	Led func() []Replica
-	// View is what this node sees of the others.
+	// View returns this node's view of the others.
 	View func() placement.View
-	// Sched is what the loop waits by, nil outside simulations.
+	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Run moves leaderships until ctx ends.
+// Run transfers leaderships until ctx ends.
 func (b *LeaderBalancer) Run(ctx context.Context) { runEvery(ctx, b.Sched, balanceInterval, b.round) }
 
 func (b *LeaderBalancer) round() {
@@ -276,7 +276,7 @@ func (b *LeaderBalancer) round() {
 		if m := set.Member(to); m == nil || m.Node == b.Node || m.State != topology.Voter {
 			continue
 		}
-		if r.Transfer(to) == nil { // a replica that lags is not given it, and asked again later
+		if r.Transfer(to) == nil { // the transfer to a lagging replica fails and is retried later
 			given++
 		}
 	}

@@ -135,7 +135,7 @@ func (d disk) Drop(ids ...topology.PartitionID) error {
 	return nil
 }
 
-// TestLocal proves that a node has the replicas that the map gives it: born with their partition, empty where they come
+// TestLocal checks that a node has the replicas that the map gives it: born with their partition, empty where they come
 // later or where the members have changed meanwhile, and gone when they are no members.
 func TestLocal(t *testing.T) {
 	a, b := topology.NodeID{1}, topology.NodeID{2}

@@ -14,35 +14,35 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// The patience of merges. The right partition answers nothing from its freeze on.
+// The timeouts of merges. The right partition is unavailable while it is frozen.
 const (
-	// freezeTimeout is how long it may be frozen before the merge is taken back.
+	// freezeTimeout is how long a partition may be frozen before the merge is canceled.
 	freezeTimeout = 500 * time.Millisecond
-	// inheritedWait is for how long another leader is taken to have waited by one that finds the partition frozen: an
-	// election took longer than that, and requests wait for two seconds at most.
+	// inheritedWait is the wait that a new leader assumes for its predecessor if it finds the partition frozen. An
+	// election takes longer, and requests wait for up to two seconds.
 	inheritedWait = 300 * time.Millisecond
-	// readyTimeout is how long its leader waits for all replicas to be there before it freezes it.
+	// readyTimeout is how long the leader waits for all replicas to be ready before the freeze.
 	readyTimeout = 10 * time.Second
-	// requestAgeMax is how old an order may be before a new leader no longer waits as long as that, so that a merge
-	// ends although its leader changes all the time.
+	// requestAgeMax is the age of a merge request above which a new leader no longer waits for readyTimeout. So a merge
+	// ends even if its leader keeps changing.
 	requestAgeMax = 2 * readyTimeout
-	// freezeLag is how many entries a replica may lack then.
+	// freezeLag is the maximum number of missing log entries of a ready replica.
 	freezeLag = 100
 )
 
-// MergeReconciler carries out merges that the records have as ordered. Every step can be repeated, by any leader: what
-// decides is the stage in the map, and entries are proposed at epochs at which the logs take one.
+// MergeReconciler executes or cancels the merges recorded in the topology. Every leader can repeat every step: the
+// stage in the topology decides, and each log accepts one entry per epoch.
 type MergeReconciler struct {
 	Keeper *meta.Keeper
-	// Done, if not nil, is told of a merge that the map has now, and of one that was taken back.
+	// Done is called when a merge has been completed or canceled. It may be nil.
 	Done func(left, right topology.PartitionID, recalled bool)
-	// Size, if not nil, is how large a partition is on the disk of this node, in bytes.
+	// Size returns the size of a partition on this node's disk in bytes. It may be nil.
 	Size func(p *topology.Partition) uint64
-	// Sched is what times are taken from, nil outside simulations.
+	// Sched provides the time. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Mergeable is what merges; *partition.Replica is one.
+// Mergeable is a replica that can be merged. *partition.Replica implements it.
 type Mergeable interface {
 	ID() topology.PartitionID
 	Span() (topology.Span, uint64)
@@ -53,8 +53,8 @@ type Mergeable interface {
 	Merge(ctx context.Context, epoch uint64, m *command.Merge) error
 }
 
-// MarkReady tells the map that a replica of the right partition is frozen, once the one of the left partition here
-// knows what the map does.
+// MarkReady records that a replica of the right partition is frozen, once the local replica of the left partition has
+// reached the epoch in the topology.
 func (j *MergeReconciler) MarkReady(ctx context.Context, r, left Mergeable, p *topology.Partition) error {
 	if _, epoch := r.Span(); r.Frozen() == 0 || epoch != p.Epoch || left == nil {
 		return nil
@@ -73,23 +73,23 @@ func (j *MergeReconciler) MarkReady(ctx context.Context, r, left Mergeable, p *t
 	})
 }
 
-// update changes the records of a merge, if the map still has it.
+// update changes the metadata of a merge if the merge still exists.
 func (j *MergeReconciler) update(ctx context.Context, p *topology.Partition,
 	f func(s *meta.State, left, right *topology.Partition) (*meta.State, error)) error {
 	_, err := j.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		l, r := s.Topology.Partition(p.Merge.Left), s.Topology.Partition(p.Merge.Right)
 		if l == nil || r == nil || l.Merge == nil || r.Merge == nil || l.Merge.Right != r.ID {
-			return s, nil // another leader was faster, or the table was dropped
+			return s, nil // another leader was first, or the table was dropped
 		}
 		return f(s, l, r)
 	})
 	if err != nil {
-		return fmt.Errorf("record the merge of partitions %d and %d: %w", p.Merge.Left, p.Merge.Right, err)
+		return fmt.Errorf("cannot record the merge of partitions %d and %d: %w", p.Merge.Left, p.Merge.Right, err)
 	}
 	return nil
 }
 
-// Cancel takes a merge back, unless it cannot be any more.
+// Cancel cancels a merge if that is still possible.
 func (j *MergeReconciler) Cancel(ctx context.Context, p *topology.Partition) error {
 	return j.update(ctx, p, func(s *meta.State, l, r *topology.Partition) (*meta.State, error) {
 		if r.Epoch != p.Epoch {
@@ -103,14 +103,15 @@ func (j *MergeReconciler) Cancel(ctx context.Context, p *topology.Partition) err
 	})
 }
 
-// Unfreeze ends a merge that was taken back: the right partition, which is led here, goes on.
+// Unfreeze completes the cancellation of a merge: the right partition, which this node leads, becomes available again.
 func (j *MergeReconciler) Unfreeze(ctx context.Context, r Mergeable, p *topology.Partition) error {
 	if _, epoch := r.Span(); epoch == p.Epoch {
 		if err := r.Thaw(ctx, epoch); err != nil {
-			return fmt.Errorf("thaw partition %d: %w", p.ID, err)
+			return fmt.Errorf("cannot unfreeze partition %d: %w", p.ID, err)
 		}
 	} else if epoch < p.Epoch {
-		return fmt.Errorf("thaw partition %d: it is at epoch %d, the map at %d", p.ID, epoch, p.Epoch)
+		return fmt.Errorf("cannot unfreeze partition %d: its epoch is %d, but the topology has %d", p.ID, epoch,
+			p.Epoch)
 	}
 	done := false
 	err := j.update(ctx, p, func(s *meta.State, l, r *topology.Partition) (*meta.State, error) {
@@ -130,15 +131,16 @@ func (j *MergeReconciler) Unfreeze(ctx context.Context, r Mergeable, p *topology
 	return err
 }
 
-// Merge has the left partition, which is led here, take the span of the right one, and tells the map.
+// Merge makes the left partition, which this node leads, take over the span of the right one, and records the end of
+// the merge.
 func (j *MergeReconciler) Merge(ctx context.Context, l Mergeable, p, right *topology.Partition) error {
 	if _, epoch := l.Span(); epoch == p.Epoch {
 		m := &command.Merge{Right: uint64(right.ID), Frozen: p.Merge.Frozen, RightEpoch: right.Epoch}
 		if err := l.Merge(ctx, epoch, m); err != nil {
-			return fmt.Errorf("merge partition %d with %d: %w", p.ID, right.ID, err)
+			return fmt.Errorf("cannot merge partition %d with %d: %w", p.ID, right.ID, err)
 		}
 	} else if epoch < p.Epoch {
-		return fmt.Errorf("merge partition %d: it is at epoch %d, the map at %d", p.ID, epoch, p.Epoch)
+		return fmt.Errorf("cannot merge partition %d: its epoch is %d, but the topology has %d", p.ID, epoch, p.Epoch)
 	}
 	done, size := false, sizeOf(j.Size, right)
 	err := j.update(ctx, p, func(s *meta.State, l, r *topology.Partition) (*meta.State, error) {
@@ -158,7 +160,7 @@ func (j *MergeReconciler) Merge(ctx context.Context, l Mergeable, p, right *topo
 	return err
 }
 
-// event is that of a merge which ends now.
+// event returns the event of a merge that ends now.
 func (j *MergeReconciler) event(l, r *topology.Partition, at time.Time) meta.Event {
 	e := meta.Event{Kind: meta.Merge, Table: l.Table, Partition: l.ID, Other: r.ID, Reason: reasonOf(r, at),
 		Ended: at.UnixMilli()}
@@ -174,7 +176,7 @@ func (j *MergeReconciler) notify(done bool, p *topology.Partition, recalled bool
 	}
 }
 
-// stepMerge takes the next step of a merge at one of its partitions.
+// stepMerge takes the next step of a merge for one of its partitions.
 func (m *MembershipReconciler) stepMerge(ctx context.Context, r Replica, p *topology.Partition,
 	s *raftgroup.Status) error {
 	j := &MergeReconciler{Keeper: m.Keeper, Done: m.MergeDone, Size: m.Size, Sched: m.Sched}
@@ -199,8 +201,7 @@ func (m *MembershipReconciler) stepMerge(ctx context.Context, r Replica, p *topo
 	return j.MarkReady(ctx, r, m.Replica(p.Merge.Left), p)
 }
 
-// freeze freezes the right partition of a merge when all its replicas are there, or takes the merge back when it has
-// waited in vain.
+// freeze freezes the right partition of a merge when all its replicas are ready, or cancels the merge after a timeout.
 func (m *MembershipReconciler) freeze(ctx context.Context, j *MergeReconciler, r Replica, p *topology.Partition,
 	s *raftgroup.Status) error {
 	now := m.Sched.Wall()
@@ -215,16 +216,17 @@ func (m *MembershipReconciler) freeze(ctx context.Context, j *MergeReconciler, r
 	case frozen || !allReplicasReady(s):
 		return nil
 	}
-	// At the epoch of the map: the order may be an old one that was taken back, and nobody would thaw it again.
+	// Freezing at the epoch of the topology matters: an old request may have been canceled, and then nothing would
+	// unfreeze the partition.
 	if err := r.Freeze(ctx, p.Epoch); err != nil {
-		return fmt.Errorf("freeze partition %d: %w", p.ID, err)
+		return fmt.Errorf("cannot freeze partition %d: %w", p.ID, err)
 	}
 	m.waited(p.ID, p.Epoch, true, 0)
 	return nil
 }
 
-// shouldCancel reports whether a leader that has waited for so long, since the merge was ordered so long ago, takes it
-// back. The age of the order is told by the clocks of two nodes, so it only shortens the wait.
+// shouldCancel reports whether a leader must cancel a merge, given how long it has waited and how old the request is.
+// The age depends on the clocks of two nodes, so it only shortens the wait.
 func shouldCancel(frozen bool, waited, ordered time.Duration) bool {
 	if frozen || ordered > requestAgeMax {
 		return waited > freezeTimeout
@@ -232,7 +234,7 @@ func shouldCancel(frozen bool, waited, ordered time.Duration) bool {
 	return waited > readyTimeout
 }
 
-// allReplicasReady reports whether all members of a group answer and lack little, as its leader sees them.
+// allReplicasReady reports whether all members of a group are active and nearly caught up, as seen by the leader.
 func allReplicasReady(s *raftgroup.Status) bool {
 	for i := range s.Peers {
 		if p := &s.Peers[i]; !p.Active || p.Match == 0 || p.Lag > freezeLag {
@@ -242,14 +244,14 @@ func allReplicasReady(s *raftgroup.Status) bool {
 	return true
 }
 
-// wait is since when a leader here has waited for a partition to be frozen, or for a frozen one to be merged.
+// wait records since when this leader has waited for a freeze, or for the merge of a frozen partition.
 type wait struct {
 	epoch  uint64
 	frozen bool
 	since  time.Time
 }
 
-// waited is how long that is. One that begins to wait counts what others have waited before.
+// waited returns the length of the wait. A new wait starts with the given time that others have waited before.
 func (m *MembershipReconciler) waited(id topology.PartitionID, epoch uint64, frozen bool,
 	before time.Duration) time.Duration {
 	m.mu.Lock()
@@ -260,7 +262,7 @@ func (m *MembershipReconciler) waited(id topology.PartitionID, epoch uint64, fro
 		if m.waits == nil {
 			m.waits = map[topology.PartitionID]wait{}
 		}
-		for other, w := range m.waits { // those that are over
+		for other, w := range m.waits { // expired waits
 			if now.Sub(w.since) > requestAgeMax {
 				delete(m.waits, other)
 			}
@@ -271,9 +273,9 @@ func (m *MembershipReconciler) waited(id topology.PartitionID, epoch uint64, fro
 	return now.Sub(w.since)
 }
 
-// RunStandalone carries out the merge of a partition on a node that stands alone, or takes it back, from where it
-// stopped. right returns the replica of the other one: it is not asked for where that has been merged, and the map does
-// not know it yet.
+// RunStandalone completes or cancels the merge of a partition on a standalone node, from where it stopped. right
+// returns the replica of the right partition. It is not called if the replicas have been merged and only the topology
+// is outdated.
 func (j *MergeReconciler) RunStandalone(ctx context.Context, l Mergeable, right func() (Mergeable, error),
 	p *topology.Partition) error {
 	now := j.Keeper.State().Topology.Partition(p.Merge.Right)
@@ -290,7 +292,7 @@ func (j *MergeReconciler) RunStandalone(ctx context.Context, l Mergeable, right 
 			err = r.Freeze(ctx, now.Epoch)
 		}
 		if err != nil {
-			return fmt.Errorf("freeze partition %d: %w", now.ID, err)
+			return fmt.Errorf("cannot freeze partition %d: %w", now.ID, err)
 		}
 		err = j.update(ctx, p, func(s *meta.State, _, now *topology.Partition) (*meta.State, error) {
 			m := s.Topology
@@ -313,7 +315,7 @@ func (j *MergeReconciler) RunStandalone(ctx context.Context, l Mergeable, right 
 	return j.Merge(ctx, l, p, now)
 }
 
-// membersOf are the ids of a partition's replicas; 0 for the one of a map without members.
+// membersOf returns the IDs of a partition's replicas, or 0 if the topology has no members.
 func membersOf(p *topology.Partition) (ids []topology.ReplicaID) {
 	for i := range p.Sets {
 		for _, m := range p.Sets[i].Replicas {

@@ -30,7 +30,7 @@ func mergeMaps(t *testing.T, node topology.NodeID) (halves, joining, whole *topo
 	return halves, joining, whole
 }
 
-// TestFrozenReplicaStays proves that a replica which the map has no more stays while the one here that is to have its
+// TestFrozenReplicaStays checks that a replica which the map has no more stays while the one here that is to have its
 // rows has not come to the merge in its log: at the change of the map, at a start, and after both. It goes when that
 // one has gone on without it, is not here, or when the table is dropped.
 func TestFrozenReplicaStays(t *testing.T) {
@@ -71,7 +71,7 @@ func TestFrozenReplicaStays(t *testing.T) {
 	}
 }
 
-// TestMergedIsNotBornAgain proves that records which lag behind the log of a merge do not make the right partition
+// TestMergedIsNotBornAgain checks that records which lag behind the log of a merge do not make the right partition
 // again (RC4), while it is in the map and later.
 func TestMergedIsNotBornAgain(t *testing.T) {
 	self := topology.NodeID{1}
@@ -86,8 +86,8 @@ func TestMergedIsNotBornAgain(t *testing.T) {
 	}
 }
 
-// TestMergeIsTakenBackByNewLeaders: a merge whose right partition is never there ends although no leader stays long
-// enough to wait for it.
+// TestMergeIsTakenBackByNewLeaders checks that a merge whose right partition is never there ends although no leader
+// stays long enough to wait for it.
 func TestMergeIsTakenBackByNewLeaders(t *testing.T) {
 	const term = readyTimeout - time.Second
 	for terms := range 10 {
@@ -100,7 +100,7 @@ func TestMergeIsTakenBackByNewLeaders(t *testing.T) {
 	t.Fatal("it still waits")
 }
 
-// TestFoundFrozen proves that a leader that finds a partition frozen by the one before takes the merge back sooner than
+// TestFoundFrozen checks that a leader that finds a partition frozen by the one before takes the merge back sooner than
 // one that has frozen it: requests have waited for its election.
 func TestFoundFrozen(t *testing.T) {
 	var m MembershipReconciler
@@ -111,7 +111,7 @@ func TestFoundFrozen(t *testing.T) {
 	}
 }
 
-// TestMergesComeFirst proves that partitions that merge are looked at between two looks at all others, before what is
+// TestMergesComeFirst checks that partitions that merge are looked at between two looks at all others, before what is
 // in the queue, and by workers of their own if the others are busy.
 func TestMergesComeFirst(t *testing.T) {
 	_, joining, _ := mergeMaps(t, topology.NodeID{1})

@@ -13,33 +13,33 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// lagMax is how many entries a joining replica may lack when it is counted from now on.
+// lagMax is the maximum number of missing log entries with which a learner becomes a voter.
 const lagMax = 2000
 
-// Step is the next thing that the leader of a partition does to its replica set. At most one field is set; none says
-// that there is nothing to do, or that something must happen first.
+// Step is the next step of a partition's leader for its replica set. At most one field is set. If none is set, there is
+// no step, or another event must happen first.
 type Step struct {
-	// Changes are to be made in one stroke.
+	// Changes are made in one joint change.
 	Changes []raftgroup.Change
-	// Transfer is the replica that is to lead first, because this replica is to go.
+	// Transfer is the replica that must become the leader first, because this replica will be removed.
 	Transfer topology.ReplicaID
-	// Voters are the voters that the map is to be told of, if the status was that of the leader: another one may have
-	// changed them since.
+	// Voters are the voters to record in the topology, if the status is the status of the leader: another leader may
+	// have changed them since.
 	Voters []topology.ReplicaID
 }
 
-// NextStep decides what the leader of a partition does, from what the map wants and what its replica set is: at most
-// one change of voters is under way, and the map hears of each before the next.
+// NextStep returns the next step of a partition's leader, given the topology and the Raft status. At most one change of
+// voters is in progress, and the topology records each change before the next one.
 func NextStep(set *topology.ReplicaSet, s *raftgroup.Status) Step {
 	if len(s.Members.GetVotersOutgoing()) > 0 || len(s.Members.GetLearnersNext()) > 0 {
-		return Step{} // a change is under way
+		return Step{} // a change is in progress
 	}
 	now := placement.Config{Voters: ids(s.Members.GetVoters()), Learners: ids(s.Members.GetLearners())}
 	if outdated(set, now.Voters) {
 		return Step{Voters: now.Voters}
 	}
 	plan := placement.Plan(set, now, func(id topology.ReplicaID) bool { return caughtUp(s, id) })
-	// the only voter has nobody to give it to
+	// A single voter has no other voter for the transfer.
 	if slices.Contains(plan.Remove, topology.ReplicaID(s.Replica)) && len(now.Voters) > 1 {
 		return Step{Transfer: successor(plan.Remove, s)}
 	}
@@ -78,8 +78,8 @@ func outdated(set *topology.ReplicaSet, voters []topology.ReplicaID) bool {
 	})
 }
 
-// successor is the other voter that knows most and stays, one that abstains only if all do; 0 if there is none that
-// answers.
+// successor returns the remaining voter with the longest log, preferring replicas that do not abstain. It returns 0 if
+// no other voter is active.
 func successor(leaving []topology.ReplicaID, s *raftgroup.Status) topology.ReplicaID {
 	var best *raftgroup.PeerStatus
 	for i := range s.Peers {
@@ -106,11 +106,11 @@ func caughtUp(s *raftgroup.Status, id topology.ReplicaID) bool {
 	return false
 }
 
-// Replica is what Members does things to; *partition.Replica is one.
+// Replica is a replica that MembershipReconciler manages. *partition.Replica implements it.
 type Replica interface {
 	Leading() bool
 	Status() (raftgroup.Status, error)
-	// Confirm returns nil only if this replica led after it was called.
+	// Confirm returns nil only if this replica was the leader at some time after the call.
 	Confirm(ctx context.Context) error
 	ChangeMembers(ctx context.Context, changes []raftgroup.Change) error
 	Transfer(to topology.ReplicaID) error
@@ -120,8 +120,8 @@ type Replica interface {
 	Mergeable
 }
 
-// step carries out, for one replica, what Next says if it leads, and then a split that was ordered, and raises the
-// feature level of its partition to that of the map. It reports whether nothing is left to be done here.
+// step takes the step that NextStep returns if the replica leads, then executes pending splits and raises the feature
+// level of the partition. It reports whether no steps remain.
 func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.Partition,
 	level feature.Level) (converged bool,
 	err error) {
@@ -138,8 +138,8 @@ func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.
 		return false, m.stepMerge(ctx, r, p, &s)
 	}
 	if !r.Leading() {
-		// Who is to lead hears of it before it may act, and leadership may come here while others begin what they
-		// cannot end.
+		// The topology may change before the new leader can act, and leadership may move to this replica while others
+		// have started changes that they cannot complete.
 		return agreed && p.Split == nil && !s.Leading, nil
 	}
 	if r.Level() < level {
@@ -156,7 +156,7 @@ func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.
 		return false, r.Transfer(step.Transfer)
 	case len(step.Changes) > 0:
 		if err := r.ChangeMembers(ctx, step.Changes); err != nil {
-			return false, fmt.Errorf("change the members of partition %d: %w", p.ID, err)
+			return false, fmt.Errorf("cannot change the members of partition %d: %w", p.ID, err)
 		}
 		return false, nil
 	case p.Split != nil && (p.Split.Canceled || areMembers(set, s.Members)):
@@ -166,14 +166,14 @@ func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.
 	return agreed && p.Split == nil, nil
 }
 
-// confirm proves that a replica has led from the beginning of a term until now.
+// confirm returns nil only if a replica has been the leader since the beginning of a term.
 func confirm(ctx context.Context, r Replica, term uint64) error {
 	if err := r.Confirm(ctx); err != nil {
 		return err
 	}
 	s, err := r.Status()
 	if err == nil && (s.Term != term || !s.Leading) {
-		err = fmt.Errorf("partition %d: term %d is over", r.ID(), term)
+		err = fmt.Errorf("partition %d: term %d has ended", r.ID(), term)
 	}
 	return err
 }

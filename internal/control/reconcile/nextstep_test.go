@@ -68,7 +68,7 @@ func (r *stuck) ChangeMembers(ctx context.Context, _ []raftgroup.Change) error {
 	return ctx.Err()
 }
 
-// TestStuckChangeHoldsUpNoOther proves that the replica sets of a node are changed beside one whose change does not
+// TestStuckChangeHoldsUpNoOther checks that the replica sets of a node are changed beside one whose change does not
 // come to an end, and that this one is not begun twice.
 func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,34 +14,34 @@ import (
 )
 
 const (
-	// placementInterval is the time between two looks at what may have changed, placerRests that between two looks at
-	// the map while nothing has: time passes, and sizes and free space change slowly.
+	// placementInterval is the time between two checks for changes. placementIdleInterval is the time between two
+	// checks without changes, because sizes and free space change slowly.
 	placementInterval     = 500 * time.Millisecond
 	placementIdleInterval = 5 * time.Second
 )
 
-// PlacementReconciler has the map want what placement schedules, on the node that leads the meta partition. Its fields
-// are set before Run.
+// PlacementReconciler records the changes that package placement schedules, on the node that leads the meta partition.
+// Set its fields before calling Run.
 type PlacementReconciler struct {
 	Keeper *meta.Keeper
 	// IsLeader reports whether this node leads the meta partition.
 	IsLeader func() bool
-	// View is what this node sees of the others.
+	// View returns this node's view of the others.
 	View func() placement.View
-	// Done is told what was scheduled, Failed why nothing could be; it will be tried again.
+	// Done receives the scheduled actions. Failed receives errors, which are retried.
 	Done   func(action string)
 	Failed func(err error)
-	// Sched is what the loop waits by, nil outside simulations.
+	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 
 	planner placement.Planner
-	// idleState is the state in which nothing was to be done at the time looked, while down were away.
+	// idleState is the state in which no change was needed at idleSince, with the nodes in down.
 	idleState *meta.State
 	idleSince time.Time
 	down      map[topology.NodeID]time.Time
 }
 
-// Run decides until ctx ends.
+// Run records changes until ctx ends.
 func (p *PlacementReconciler) Run(ctx context.Context) {
 	runEvery(ctx, p.Sched, placementInterval, func() {
 		if !p.IsLeader() {
@@ -90,8 +90,7 @@ func (p *PlacementReconciler) round(ctx context.Context) error {
 	return nil
 }
 
-// decide returns what the map is to want, and a state in which nodes that were asked to leave and have nothing left
-// have left.
+// decide returns the actions to record. In the returned state, leaving nodes without replicas have left.
 func (p *PlacementReconciler) decide(s *meta.State) (*meta.State, []placement.Action) {
 	actions := p.planner.Schedule(s, p.View())
 	for _, n := range s.Nodes {

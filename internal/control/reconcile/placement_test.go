@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestEmptyNodeLeaves proves that a node that leaves has left when it is empty, although others still move replicas
+// TestEmptyNodeLeaves checks that a node that leaves has left when it is empty, although others still move replicas
 // among each other: in a large cluster there is always something to move.
 func TestEmptyNodeLeaves(t *testing.T) {
 	s := meta.Empty()

@@ -103,7 +103,7 @@ func splitMaps(t *testing.T, node topology.NodeID) (whole, cut, halves *topology
 	return whole, cut, halves
 }
 
-// TestChildIsNotBorn proves that what came of a split is never born by the map (RC4): it waits while an ancestor here
+// TestChildIsNotBorn checks that what came of a split is never born by the map (RC4): it waits while an ancestor here
 // has not split yet, and is made empty, to be told by a snapshot, where that passed the split over.
 func TestChildIsNotBorn(t *testing.T) {
 	self := topology.NodeID{1}
@@ -140,7 +140,7 @@ func TestChildIsNotBorn(t *testing.T) {
 	expect("a node that has neither half", "join 1, join 2")
 }
 
-// TestChildOutlivesItsRecords proves that a replica which came of a split is not taken for the rest of a crash when the
+// TestChildOutlivesItsRecords checks that a replica which came of a split is not taken for the rest of a crash when the
 // records here do not know it yet, and that it goes with its table or when its node is no member.
 func TestChildOutlivesItsRecords(t *testing.T) {
 	self := topology.NodeID{1}
@@ -177,9 +177,9 @@ func TestChildOutlivesItsRecords(t *testing.T) {
 	}
 }
 
-// TestSplitIsTakenBackOrMade: an order that is taken back ends in one of two ways, by which entry the partition's log
-// has first, whoever proposes what and whatever a leader knows of the order. The map has what the log has, and tiles
-// the ring.
+// TestSplitIsTakenBackOrMade checks that an order that is taken back ends in one of two ways, by which entry the
+// partition's log has first, whoever proposes what and whatever a leader knows of the order. The map has what the log
+// has, and tiles the ring.
 func TestSplitIsTakenBackOrMade(t *testing.T) {
 	whole, cut, _ := splitMaps(t, topology.NodeID{1})
 	for _, c := range []struct {
@@ -252,8 +252,8 @@ func splits(d *divided) error {
 
 func thaws(d *divided) error { return d.Thaw(context.Background(), 1) }
 
-// TestSplitIsMeasuredBefore: how large a partition is, which may take a moment, is found out before its right half
-// waits for the map.
+// TestSplitIsMeasuredBefore checks that how large a partition is, which may take a moment, is found out before its
+// right half waits for the map.
 func TestSplitIsMeasuredBefore(t *testing.T) {
 	whole, cut, _ := splitMaps(t, topology.NodeID{1})
 	k, r, p := keeperOf(t, cut), dividedOf(whole.Partition(1)), cut.Partition(1)

@@ -192,7 +192,7 @@ func checkApplied(t *testing.T, p *Plan, store *storage.Store, log *raftlog.Stor
 	}
 }
 
-// TestChangedDirectory proves that a plan is refused in a directory whose logs have gone on since it was surveyed, and
+// TestChangedDirectory checks that a plan is refused in a directory whose logs have gone on since it was surveyed, and
 // in one of another node, and that files which were changed are no plans and no surveys; a start alone is no change.
 func TestChangedDirectory(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})

@@ -167,7 +167,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	}
 }
 
-// TestSettle proves that the end of a log is understood as package partition applies it: of orders at one epoch the
+// TestSettle checks that the end of a log is understood as package partition applies it: of orders at one epoch the
 // first counts.
 func TestSettle(t *testing.T) {
 	at := func(ring uint64) []byte { return topology.Position{Ring: ring}.Boundary(testTable) }
@@ -256,7 +256,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestLongestLog proves that of two survivors the one goes on whose log ends in the later term, however long the other
+// TestLongestLog checks that of two survivors the one goes on whose log ends in the later term, however long the other
 // is, and that a frozen partition is thawed by an entry at its end.
 func TestLongestLog(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
@@ -282,7 +282,7 @@ func TestLongestLog(t *testing.T) {
 	}
 }
 
-// TestMergeHalfway proves that a merge which is in the longest log is in the map, and that one which is not is taken
+// TestMergeHalfway checks that a merge which is in the longest log is in the map, and that one which is not is taken
 // back: its right half is thawed.
 func TestMergeHalfway(t *testing.T) {
 	for _, merged := range []bool{true, false} {
@@ -332,7 +332,7 @@ func TestMergeHalfway(t *testing.T) {
 	}
 }
 
-// TestSplitInTail proves that a child which is in its parent's log alone is in the map, with members beside the
+// TestSplitInTail checks that a child which is in its parent's log alone is in the map, with members beside the
 // parent's.
 func TestSplitInTail(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
@@ -364,7 +364,7 @@ func TestSplitInTail(t *testing.T) {
 	}
 }
 
-// TestOldRecords proves that where the records may be old no id is given out twice, and the map follows the replicas: a
+// TestOldRecords checks that where the records may be old no id is given out twice, and the map follows the replicas: a
 // split that the records have not heard of is in it.
 func TestOldRecords(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
@@ -397,7 +397,7 @@ func TestOldRecords(t *testing.T) {
 	}
 }
 
-// TestRefused proves that a plan is not made of what is not sure.
+// TestRefused checks that a plan is not made of what is not sure.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	stranger := w.survey(2)
@@ -425,7 +425,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAnyLoss proves that whatever nodes are lost, and however far the logs of the others are, the plan makes a map
+// TestAnyLoss checks that whatever nodes are lost, and however far the logs of the others are, the plan makes a map
 // that tiles the ring, gives every set members that survive and have the longest log among them, and never two ids to
 // one.
 func TestAnyLoss(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// TestFirstChange proves that clients hear of the first change of a cluster's schema, and not of the system keyspaces
+// TestFirstChange checks that clients hear of the first change of a cluster's schema, and not of the system keyspaces
 // that are recorded with it.
 func TestFirstChange(t *testing.T) {
 	empty := schema.New()
@@ -137,7 +137,7 @@ func TestOrderOfSteps(t *testing.T) {
 	}
 }
 
-// TestLaggingSchemaKeepsNewEntries proves that a node whose schema lags its log keeps the entries of lists that it does
+// TestLaggingSchemaKeepsNewEntries checks that a node whose schema lags its log keeps the entries of lists that it does
 // not know yet, and no others.
 func TestLaggingSchemaKeepsNewEntries(t *testing.T) {
 	lists := func(generation uint32) *vector.Lists {

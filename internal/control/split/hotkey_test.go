@@ -25,9 +25,9 @@ func asked(t *rapid.T, place uint64, part float64, n int) (places []uint64) {
 	return places
 }
 
-// TestHotspot: whatever is asked for in whatever seconds, a place is hot only if it had more than half of what a
-// saturated partition took for two looks in a row, is so by the second at the latest, and stays so until it has had
-// little, or another has had most, or nothing was refused for ten seconds.
+// TestHotspot checks that whatever is asked for in whatever seconds, a place is hot only if it had more than half of
+// what a saturated partition took for two looks in a row, is so by the second at the latest, and stays so until it has
+// had little, or another has had most, or nothing was refused for ten seconds.
 func TestHotspot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Hotspot
@@ -83,9 +83,9 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// TestIsolate: whatever is asked for, orders by Isolate are carried out without a pause between them, end after two,
-// leave the hot place alone where both sides are asked for, never part two keys of one token, and cut off no side that
-// nobody asks for. What was changed is left alone by any other order.
+// TestIsolate checks that whatever is asked for, orders by Isolate are carried out without a pause between them, end
+// after two, leave the hot place alone where both sides are asked for, never part two keys of one token, and cut off no
+// side that nobody asks for. What was changed is left alone by any other order.
 func TestIsolate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(1, 5).Draw(t, "partitions"),

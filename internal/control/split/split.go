@@ -54,14 +54,15 @@ func (o *Request) Apply(s *meta.State, now time.Time) (*meta.State, error) {
 		return nil, fmt.Errorf("the table has no partition %d. Run \"ilion partitions\" to list its partitions",
 			o.Partition)
 	case level < MinFeatureLevel:
-		return nil, fmt.Errorf("the feature level is %d and partitions split from %d on: "+
-			"order ilion upgrade when all nodes run this build", level, MinFeatureLevel)
+		return nil, fmt.Errorf("cannot split partition: the feature level is %d, and splits require %d. "+
+			"Run \"ilion upgrade\" when all nodes run this version", level, MinFeatureLevel)
 	case inProgress(s.Topology) >= MaxConcurrent && p.Split == nil:
 		return nil, fmt.Errorf("cannot split partition: the limit of %d concurrent splits is reached. "+
 			"Retry when a split has finished", MaxConcurrent)
 	}
 	if wait := CooldownRemaining(p, now); wait > 0 && !o.SkipCooldown && p.Split == nil && !o.isolatesToken(p) {
-		return nil, fmt.Errorf("partition %d has changed just now and is left alone for %v: wait, or say --now", p.ID,
+		return nil, fmt.Errorf("cannot split partition %d: it changed less than a minute ago. Retry in %v or use --now",
+			p.ID,
 			wait.Round(time.Second))
 	}
 	next, err := s.Topology.BeginSplit(p.ID, o.At, o.Cause, now)

@@ -14,9 +14,9 @@ import (
 
 const table = 600
 
-// TestOrders: whatever is ordered, carried out and taken back in whatever sequence, at whatever times, a table tiles
-// its ring at every moment (SP1), nobody's span changes twice within Pause unless in haste (SP2), no more than AtOnce
-// splits are under way (SP3), and every id is new.
+// TestOrders checks that whatever is ordered, carried out and taken back in whatever sequence, at whatever times, a
+// table tiles its ring at every moment (SP1), nobody's span changes twice within Pause unless in haste (SP2), no more
+// than AtOnce splits are under way (SP3), and every id is new.
 func TestOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(1, 12).Draw(t, "partitions"),
@@ -85,7 +85,8 @@ func TestOrders(t *testing.T) {
 	})
 }
 
-// TestRefusedOrders: what cannot be split is refused in words, and a partition that is being split keeps its members.
+// TestRefusedOrders checks that what cannot be split is refused in words, and a partition that is being split keeps its
+// members.
 func TestRefusedOrders(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	node := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}}}}

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDivide: whatever is asked for, a load is divided where at least a quarter of it is on each side, or there is one
-// place with more than half of it, which is named; too few samples say nothing.
+// TestDivide checks that whatever is asked for, a load is divided where at least a quarter of it is on each side, or
+// there is one place with more than half of it, which is named; too few samples say nothing.
 func TestDivide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) uint64 {
@@ -49,7 +49,7 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// TestHeat proves that a partition is hot only after its load was above the limits for ten seconds without a pause.
+// TestHeat checks that a partition is hot only after its load was above the limits for ten seconds without a pause.
 func TestHeat(t *testing.T) {
 	const limit, high = 1000.0, 5000.0
 	now := time.UnixMilli(1e12)
@@ -81,7 +81,7 @@ func TestHeat(t *testing.T) {
 	}
 }
 
-// TestWorthwhile proves that halves of less than a twentieth of the cap are not made.
+// TestWorthwhile checks that halves of less than a twentieth of the cap are not made.
 func TestWorthwhile(t *testing.T) {
 	if !LargeEnough(5, 60, 100) || LargeEnough(4, 80, 100) || LargeEnough(80, 4, 100) || SizeThreshold(100) != 80 {
 		t.Error("the bounds are not 5 % and 80 %")

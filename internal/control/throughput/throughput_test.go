@@ -77,7 +77,7 @@ func TestAtFirst(t *testing.T) {
 	}
 }
 
-// TestSplits proves that whatever throughputs are raised to, splits end with as many partitions as are needed, not one
+// TestSplits checks that whatever throughputs are raised to, splits end with as many partitions as are needed, not one
 // more, and that what came of one partition has equal shares of the tokens.
 func TestSplits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,7 +132,7 @@ func TestSplits(t *testing.T) {
 	})
 }
 
-// TestDivideDuringSplit proves that a split takes nothing from the other partitions before it is in the map, and that
+// TestDivideDuringSplit checks that a split takes nothing from the other partitions before it is in the map, and that
 // parent and child have together what the parent had, at every moment: neither the whole twice nor no bound.
 func TestDivideDuringSplit(t *testing.T) {
 	s := state(t, 0, 18_000)
@@ -157,7 +157,7 @@ func TestDivideDuringSplit(t *testing.T) {
 	}
 }
 
-// TestSplitsOfShared proves that tables which share a throughput are split together, the widest partitions first.
+// TestSplitsOfShared checks that tables which share a throughput are split together, the widest partitions first.
 func TestSplitsOfShared(t *testing.T) {
 	s := state(t, 40_000, 0, 0)
 	s.Topology = state(t, 12_000, 0, 0).Topology // two and one
