@@ -16,39 +16,40 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Timeout bounds a change of the schema.
+// Timeout bounds a schema change.
 const Timeout = 10 * time.Second
 
-// Changer makes changes of the schema and of roles: it computes the next state, and has the difference recorded. What
-// follows from a change on every node is the Installer's business. Its fields are set before it is used.
+// Changer changes the schema and the roles: it computes the next state and records the difference. The Installer
+// applies the consequences on every node. Set its fields before use.
 type Changer struct {
 	Metadata *meta.Keeper
-	// Schema is the schema by which statements are planned on this node now.
+	// Schema returns the schema with which this node plans statements.
 	Schema func() *schema.Schema
-	// WithSystemKeyspaces adds the system keyspaces, which are part of every schema, to that of the records.
+	// WithSystemKeyspaces adds the system keyspaces to a schema from the metadata.
 	WithSystemKeyspaces func(*schema.Schema) *schema.Schema
-	// PlaceTable says how a new table is cut and where its parts live.
+	// PlaceTable returns the partitions of a new table and their nodes.
 	PlaceTable func(s *meta.State, t *schema.Table) ([]topology.Piece, error)
-	// AwaitAgreement waits until the other nodes have a version of the records, nil if there are none.
+	// AwaitAgreement waits until the other nodes have a version of the metadata. It is nil on a standalone node.
 	AwaitAgreement func(ctx context.Context, version uint64)
-	// Require makes all partitions of a table refuse mutations that were planned for an older revision of it; nil where
-	// the Installer sees to that.
+	// Require makes all partitions of a table reject mutations planned for an older revision. It is nil if the
+	// Installer does this.
 	Require func(ctx context.Context, table uint32, revision uint64) error
-	// AwaitIndexes waits a moment for indexes to be complete.
+	// AwaitIndexes waits briefly for indexes to be complete.
 	AwaitIndexes func(ctx context.Context, indexes []*schema.Index)
-	// Datacenters lists those of the cluster. Configured reports whether a name is a user of this node's configuration.
+	// Datacenters returns the data centers of the cluster. IsConfiguredUser reports whether a name is a user in this
+	// node's configuration.
 	Datacenters      func() []string
 	IsConfiguredUser func(name string) bool
-	// Level is the feature level by which the nodes of a state write.
+	// Level returns the feature level with which nodes write in a state.
 	Level func(s *meta.State) feature.Level
-	// Sched is what waits go by, nil outside simulations.
+	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Apply makes a schema change for a role, empty if nobody had to log in: what is made is granted to the role, and what
-// is dropped is granted to nobody any more. What it refuses, or finds done already, is judged by a schema that has
-// every change which was acknowledged before (SC4). When Apply returns, the change is durable and every later statement
-// sees it, on all nodes that answer.
+// Apply makes a schema change for a role; role is empty without authentication. The role gets all permissions on
+// created objects. All permissions on dropped objects are revoked. Rejections and no-ops are decided with a schema that
+// contains every change acknowledged before the call (SC4). When Apply returns, the change is durable and every later
+// statement sees it, on all live nodes.
 func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event,
 	error) {
 	ctx, cancel := c.Sched.WithTimeout(ctx, Timeout)
@@ -88,13 +89,13 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 		return nil, nil, err
 	}
 	if c.AwaitIndexes(ctx, fresh); c.AwaitAgreement != nil && len(fresh) > 0 {
-		c.AwaitAgreement(ctx, c.Metadata.State().Version) // that the index can be used is told like any change
+		c.AwaitAgreement(ctx, c.Metadata.State().Version) // completion of an index is agreed like any other change
 	}
 	return c.Schema(), events, nil
 }
 
-// The feature levels from which on there are containers, vectors, change logs, masks, change logs of CQL tables, views,
-// user-defined functions, storage-attached indexes and lists of vectors: older builds do not know them in the records.
+// The feature levels required by containers, vectors, change logs, masks, change logs of CQL tables, views,
+// user-defined functions, storage-attached indexes, and vector lists. Older versions do not know them in the metadata.
 const (
 	containersLevel      = 3
 	vectorsLevel         = 4
@@ -105,11 +106,11 @@ const (
 	functionsLevel       = 5
 	saiLevel             = 5
 
-	// ListsLevel is that of lists of vectors.
+	// ListsLevel is the feature level required by vector lists.
 	ListsLevel = 6
 )
 
-// allowed refuses what nodes of an older build could not follow.
+// allowed rejects changes that nodes of older versions cannot follow.
 func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 	without := c.Level != nil && c.Level(s) < tableChangeLogsLevel
 	switch table := change.(type) {
@@ -135,9 +136,9 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		"with \"ilion upgrade\"", containersLevel)
 }
 
-// understood refuses a schema with vectors or functions, which nodes of an older build could not read, one with masks,
-// which they would not heed, one with storage-attached indexes, whose entries they would write in another form, and one
-// with lists of vectors, for which they would write no entries.
+// understood rejects schemas that nodes of older versions cannot handle: they cannot read schemas with vectors or
+// functions, would ignore masks, would write entries of storage-attached indexes in another format, and would write no
+// entries for vector lists.
 func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 	what, least := "", feature.Level(0)
 	switch {
@@ -160,7 +161,7 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		"\"ilion upgrade\"", what, least)
 }
 
-// next is the state with another schema, a map that fits to it, and the indexes that are to be built.
+// next returns the state with another schema, a matching topology, and the indexes to build.
 func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange, fresh []*schema.Index) (*meta.State,
 	error) {
 	out := *s
@@ -192,19 +193,19 @@ func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange,
 	return building, nil
 }
 
-// addTable adds a table to a map that was made from a state.
+// addTable adds a table to a topology that was derived from a state.
 func (c *Changer) addTable(s *meta.State, m *topology.Snapshot, t *schema.Table) (*topology.Snapshot, error) {
 	pieces, err := c.PlaceTable(s, t)
 	if err == nil {
 		m, err = m.CutTable(t.ID, pieces)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create table %s: %w", t, err)
+		return nil, fmt.Errorf("cannot create table %s: %w", t, err)
 	}
 	return m, nil
 }
 
-// Ensure makes the partitions of the stored tables that are part of every schema, if they are not there yet.
+// Ensure creates the partitions of the stored system tables if they do not exist.
 func (c *Changer) Ensure(ctx context.Context) error {
 	_, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		out := *s
@@ -226,20 +227,20 @@ func (c *Changer) Ensure(ctx context.Context) error {
 	return err
 }
 
-// changeError is what a client is told about a change that was not made, or perhaps was.
+// changeError returns the client's error for a change that failed or whose outcome is unknown.
 func changeError(what string, err error) error {
 	switch {
 	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrNotVisible):
-		return dberr.Serverf("It is not known whether the %s changed: %s. Look before you repeat the statement.", what,
+		return dberr.Serverf("It is unknown whether the %s changed: %s. Check before you repeat the statement.", what,
 			err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return dberr.Serverf("The %s not changed: the meta partition has no leader that answers. "+
-			"Data can be read and written meanwhile.", what)
+		return dberr.Serverf("The %s not changed: the meta partition has no reachable leader. "+
+			"Data can still be read and written.", what)
 	}
 	return err
 }
 
-// newlyLogged lists the tables whose changes are to be logged from now on.
+// newlyLogged returns the tables whose change logs are being enabled.
 func newlyLogged(tables []tableChange) (out []*schema.Table) {
 	for _, t := range tables {
 		if t.was != nil && t.is != nil && !t.was.Logged() && t.is.Logged() {
@@ -249,8 +250,7 @@ func newlyLogged(tables []tableChange) (out []*schema.Table) {
 	return out
 }
 
-// requireLogged returns when no write of the tables is under way any more that was planned before their changes were
-// logged.
+// requireLogged returns when no write is in progress that was planned before the tables' change logs were enabled.
 func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
 	if c.Require == nil {
 		return nil

@@ -11,33 +11,33 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PendingMerge is a merge of two neighbours that was ordered and is not in the map yet: Left is to take the span of
-// Right. Both have it in their records, and until it is over the members and spans of both do not change.
+// PendingMerge is a recorded merge of two neighbors that has not ended: Left takes over the span of Right. Both
+// partitions have it in their records. Their members and spans do not change before the merge has ended.
 type PendingMerge struct {
 	Left, Right PartitionID
 	Stage       MergeStage
-	// Frozen is the index in the log of Right after which it takes nothing, 0 as long as no replica has said so. Ready
-	// are the replicas of Right that have it on disk, with everything before it, on nodes whose replica of Left is as
-	// the map has it.
+	// Frozen is the index of the last entry that the log of Right accepts, or 0 while no replica has reported it. Ready
+	// are the replicas of Right that have the log up to that entry on disk, on nodes whose replica of Left has the
+	// epoch in the topology.
 	Frozen uint64
 	Ready  []ReplicaID
-	// FrozenAt is when the first of them said so, in milliseconds since 1970; 0 if none has.
+	// FrozenAt is the time of the first report in milliseconds since 1970, or 0.
 	FrozenAt int64
 }
 
-// MergeStage says how far a merge has come. Each change of it is a compare-and-set of the map, so a merge is carried
-// out or taken back, never both.
+// MergeStage is the progress of a merge. Each transition is a compare-and-set of the topology, so a merge is either
+// executed or canceled.
 type MergeStage uint8
 
-// The stages: while the right partition is Freezing the merge can be taken back, which makes it Thawing; when all its
-// replicas are ready it is Merging, and only DROP TABLE ends that before its end.
+// The stages. A merge in stage Freezing can be canceled and is then Unfreezing. When all replicas of the right
+// partition are ready it is Merging, and only DROP TABLE can prevent its completion.
 const (
 	Freezing MergeStage = iota
 	Unfreezing
 	Merging
 )
 
-// String is the stage's name, lower case.
+// String returns the name of the stage in lower case.
 func (s MergeStage) String() string {
 	if int(s) < len(mergeStages) {
 		return mergeStages[s]
@@ -47,27 +47,27 @@ func (s MergeStage) String() string {
 
 var mergeStages = [...]string{"freezing", "thawing", "merging"}
 
-// pendingChange says why the members and the span of a partition must stay as they are, nil if they need not.
+// pendingChange returns an error if the members and the span of a partition must not change now.
 func (p *Partition) pendingChange() error {
 	switch {
 	case p.Split != nil:
-		return fmt.Errorf("partition %d is being split: its replicas stay until then", p.ID)
+		return fmt.Errorf("partition %d is being split: its replicas cannot change", p.ID)
 	case p.Merge != nil:
-		return fmt.Errorf("partitions %d and %d are being merged: their replicas stay until then", p.Merge.Left,
+		return fmt.Errorf("partitions %d and %d are being merged: their replicas cannot change", p.Merge.Left,
 			p.Merge.Right)
 	}
 	return nil
 }
 
-// BeginMerge orders a partition to take the span of its right neighbour. All members of both must be at rest, and on
-// the same nodes.
+// BeginMerge records the merge of a partition with its right neighbor. The members of both must be on the same nodes
+// and must not be changing.
 func (s *Snapshot) BeginMerge(left, right PartitionID, cause Cause, now time.Time) (*Snapshot, error) {
 	l, r := s.Partition(left), s.Partition(right)
 	switch {
 	case l == nil:
-		return nil, fmt.Errorf("there is no partition %d", left)
+		return nil, fmt.Errorf("partition %d does not exist", left)
 	case r == nil:
-		return nil, fmt.Errorf("there is no partition %d", right)
+		return nil, fmt.Errorf("partition %d does not exist", right)
 	case !adjacent(l, r):
 		return nil, fmt.Errorf("partition %d does not end where partition %d begins", left, right)
 	}
@@ -76,7 +76,7 @@ func (s *Snapshot) BeginMerge(left, right PartitionID, cause Cause, now time.Tim
 			return nil, err
 		}
 		if !p.AtRest() {
-			return nil, fmt.Errorf("the replicas of partition %d are being changed", p.ID)
+			return nil, fmt.Errorf("the replicas of partition %d are changing", p.ID)
 		}
 	}
 	if !Colocated(l, r) {
@@ -92,7 +92,7 @@ func adjacent(l, r *Partition) bool {
 	return l.Table == r.Table && !l.Span.Limit.IsZero() && l.Span.Limit.Compare(r.Span.Begin) == 0
 }
 
-// Colocated reports whether each replica of a partition has one of another partition on its node, of the same kind.
+// Colocated reports whether two partitions have replicas of the same kinds on the same nodes.
 func Colocated(l, r *Partition) bool {
 	if len(l.Sets) != len(r.Sets) {
 		return false
@@ -111,7 +111,7 @@ func Colocated(l, r *Partition) bool {
 	return true
 }
 
-// withMerge gives a partition and its right neighbour a merge, or ends the one that they have.
+// withMerge sets or removes the merge of a partition and its right neighbor.
 func (s *Snapshot) withMerge(l *Partition, j *PendingMerge) *Snapshot {
 	out := s.next()
 	i := find(s.Partitions(l.Table), l.Span.Begin)
@@ -121,17 +121,17 @@ func (s *Snapshot) withMerge(l *Partition, j *PendingMerge) *Snapshot {
 	return out
 }
 
-// merging returns the two partitions of a merge that was ordered, of which one is named.
+// merging returns the two partitions of a merge, given one of them.
 func (s *Snapshot) merging(id PartitionID) (l, r *Partition, err error) {
 	p := s.Partition(id)
 	if p == nil || p.Merge == nil {
-		return nil, nil, fmt.Errorf("there is no merge of partition %d", id)
+		return nil, nil, fmt.Errorf("partition %d has no pending merge", id)
 	}
 	return s.Partition(p.Merge.Left), s.Partition(p.Merge.Right), nil
 }
 
-// MergeReady records that a replica of the right partition is ready, frozen at an index. With the last one the merge
-// can no longer be taken back. It returns s itself if nothing is new.
+// MergeReady records that a replica of the right partition is frozen at a log index. After the last replica the merge
+// can no longer be canceled. It returns s itself if nothing changes.
 func (s *Snapshot) MergeReady(right PartitionID, replica ReplicaID, frozen uint64, now time.Time) (*Snapshot,
 	error) {
 	l, r, err := s.merging(right)
@@ -141,7 +141,7 @@ func (s *Snapshot) MergeReady(right PartitionID, replica ReplicaID, frozen uint6
 	j := *r.Merge
 	switch {
 	case j.Right != right || j.Frozen != 0 && j.Frozen != frozen:
-		return nil, fmt.Errorf("partition %d is frozen at %d, the map has %+v", right, frozen, j)
+		return nil, fmt.Errorf("partition %d is frozen at %d, but the topology has %+v", right, frozen, j)
 	case j.Stage != Freezing || slices.Contains(j.Ready, replica):
 		return s, nil
 	}
@@ -168,7 +168,7 @@ func (j *PendingMerge) allReady(r *Partition) bool {
 	return true
 }
 
-// CancelMerge takes a merge back, if that is still possible; else it returns s itself.
+// CancelMerge cancels a merge if that is still possible; otherwise it returns s itself.
 func (s *Snapshot) CancelMerge(id PartitionID) (*Snapshot, error) {
 	l, _, err := s.merging(id)
 	if err != nil {
@@ -182,14 +182,14 @@ func (s *Snapshot) CancelMerge(id PartitionID) (*Snapshot, error) {
 	return s.withMerge(l, &j), nil
 }
 
-// EndMergeCancel ends a merge that was taken back, once the right partition's log has its next epoch.
+// EndMergeCancel ends a canceled merge once the right partition's log has the next epoch.
 func (s *Snapshot) EndMergeCancel(id PartitionID, now time.Time) (*Snapshot, error) {
 	l, r, err := s.merging(id)
 	if err != nil {
 		return nil, err
 	}
 	if l.Merge.Stage != Unfreezing {
-		return nil, fmt.Errorf("the merge of partitions %d and %d is %s", l.ID, r.ID, l.Merge.Stage)
+		return nil, fmt.Errorf("the merge of partitions %d and %d is in stage %s", l.ID, r.ID, l.Merge.Stage)
 	}
 	out := s.next()
 	left, right := *l, *r
@@ -202,15 +202,15 @@ func (s *Snapshot) EndMergeCancel(id PartitionID, now time.Time) (*Snapshot, err
 	return out, nil
 }
 
-// EndMerge puts a merge into the map, once the left partition's log has it: it has the span of both, at the epoch after
-// the higher one of theirs.
+// EndMerge completes a merge once it is in the left partition's log: the left partition has the span of both, at the
+// epoch after the higher of their epochs.
 func (s *Snapshot) EndMerge(left PartitionID, now time.Time) (*Snapshot, error) {
 	l, r, err := s.merging(left)
 	if err != nil {
 		return nil, err
 	}
 	if l.ID != left || l.Merge.Stage != Merging {
-		return nil, fmt.Errorf("the merge of partitions %d and %d is %s", l.ID, r.ID, l.Merge.Stage)
+		return nil, fmt.Errorf("the merge of partitions %d and %d is in stage %s", l.ID, r.ID, l.Merge.Stage)
 	}
 	out := s.next()
 	merged := *l
@@ -248,7 +248,7 @@ func (r *decoder) merge() *PendingMerge {
 	return j
 }
 
-// validateMerge checks a merge that was ordered of partition i of a table: the other one has the same.
+// validateMerge checks the pending merge of partition i of a table: the other partition must have the same.
 func (s *Snapshot) validateMerge(ps []*Partition, i int) error {
 	p := ps[i]
 	j := p.Merge
@@ -263,9 +263,9 @@ func (s *Snapshot) validateMerge(ps []*Partition, i int) error {
 	case j.Left != p.ID && j.Right != p.ID, other < 0, other >= len(ps), ps[other].Merge == nil,
 		ps[other].Merge.Left != j.Left, ps[other].Merge.Right != j.Right, ps[other].Merge.Stage != j.Stage,
 		ps[other].Merge.Frozen != j.Frozen, !slices.Equal(ps[other].Merge.Ready, j.Ready):
-		return fmt.Errorf("partition %d is being merged, %+v, and its neighbour is not", p.ID, *j)
+		return fmt.Errorf("partition %d is being merged, %+v, but its neighbor is not", p.ID, *j)
 	case p.Split != nil || !p.AtRest():
-		return fmt.Errorf("partition %d is being merged, and split or its replicas changed", p.ID)
+		return fmt.Errorf("partition %d is being merged while it is split or its replicas are changing", p.ID)
 	}
 	l, r := p, ps[other]
 	if other < i {
@@ -273,7 +273,7 @@ func (s *Snapshot) validateMerge(ps []*Partition, i int) error {
 	}
 	if cmp.Or(cmp.Compare(l.ID, j.Left), cmp.Compare(r.ID, j.Right)) != 0 || !Colocated(l, r) ||
 		(j.Stage == Merging) != (j.Stage != Unfreezing && j.allReady(r) && j.Frozen != 0) {
-		return fmt.Errorf("partitions %d and %d cannot be merged so: %+v", l.ID, r.ID, *j)
+		return fmt.Errorf("invalid merge of partitions %d and %d: %+v", l.ID, r.ID, *j)
 	}
 	return nil
 }

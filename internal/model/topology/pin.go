@@ -10,24 +10,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PlacementPin says where the voters of a partition are to be, whatever balance would say, until it ends: somebody has
-// moved one there by hand, or the partition is to be merged with a neighbour.
+// PlacementPin fixes the nodes of a partition's voters until it expires, regardless of balance. An operator has moved a
+// replica, or the partition will be merged with a neighbor.
 type PlacementPin struct {
-	// Nodes hold a voter each, in the order in which they are preferred as leaders. A replica on another node makes
-	// room for one on a node that has none; nothing is added or removed beyond that.
+	// Nodes hold one voter each, in the order of preference as leaders. A replica on another node is replaced by one on
+	// a listed node without a replica. A pin does not change the number of replicas.
 	Nodes []NodeID
-	// Until is its end, in milliseconds since 1970.
+	// Until is the expiration time in milliseconds since 1970.
 	Until int64
-	// MergeWith is the neighbour that the partition is to be merged with once the replicas of both are on the same
-	// nodes, 0 if there is none; Cause is why. The neighbour has such a wish, too.
+	// MergeWith is the neighbor to merge with once the replicas of both are on the same nodes, or 0. Cause is the
+	// reason for the merge. The neighbor has a matching pin.
 	MergeWith PartitionID
 	Cause     Cause
 }
 
-// pinNodesMax bounds the nodes of a wish.
+// pinNodesMax bounds the nodes of a pin.
 const pinNodesMax = 16
 
-// withoutMerge is the wish without one to merge, which ends with the attempt: nil if it is nothing else.
+// withoutMerge returns the pin that remains after an attempted merge: nil if the pin was made for the merge.
 func (w *PlacementPin) withoutMerge() *PlacementPin {
 	if w == nil || w.MergeWith != 0 {
 		return nil
@@ -35,14 +35,14 @@ func (w *PlacementPin) withoutMerge() *PlacementPin {
 	return w
 }
 
-// Active reports whether the wish is in force; that of nil is not.
+// Active reports whether the pin is in force. A nil pin is not.
 func (w *PlacementPin) Active(now time.Time) bool { return w != nil && now.UnixMilli() < w.Until }
 
-// WithPin records a wish for a partition in the place of the one it has; nil ends that.
+// WithPin replaces the pin of a partition. A nil pin removes it.
 func (s *Snapshot) WithPin(id PartitionID, w *PlacementPin) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil {
-		return nil, fmt.Errorf("there is no partition %d", id)
+		return nil, fmt.Errorf("partition %d does not exist", id)
 	}
 	if w != nil {
 		if err := w.validate(); err != nil {
@@ -57,11 +57,11 @@ func (s *Snapshot) WithPin(id PartitionID, w *PlacementPin) (*Snapshot, error) {
 	return out, nil
 }
 
-// WithLead records which node is to lead a partition if it can; the zero one if placement alone is to say that.
+// WithLead sets the node that should lead a partition if it can. The zero node removes the preference.
 func (s *Snapshot) WithLead(id PartitionID, node NodeID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil {
-		return nil, fmt.Errorf("there is no partition %d", id)
+		return nil, fmt.Errorf("partition %d does not exist", id)
 	}
 	out := s.next()
 	changed := *p
@@ -72,11 +72,11 @@ func (s *Snapshot) WithLead(id PartitionID, node NodeID) (*Snapshot, error) {
 
 func (w *PlacementPin) validate() error {
 	if len(w.Nodes) == 0 || len(w.Nodes) > pinNodesMax {
-		return fmt.Errorf("a wish names 1 to %d nodes, not %d", pinNodesMax, len(w.Nodes))
+		return fmt.Errorf("a placement pin must have 1 to %d nodes, not %d", pinNodesMax, len(w.Nodes))
 	}
 	for i, n := range w.Nodes {
 		if slices.Contains(w.Nodes[:i], n) {
-			return fmt.Errorf("a wish names node %s twice", n.Short())
+			return fmt.Errorf("a placement pin contains node %s twice", n.Short())
 		}
 	}
 	return nil

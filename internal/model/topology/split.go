@@ -12,23 +12,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PendingSplit is a split of a partition that was ordered and is not in the map yet: what begins at At becomes the
-// partition Child, with a replica beside each of the old one's. Until the map has it the members of the partition do
-// not change.
+// PendingSplit is a recorded split that has not ended. The part of the partition that begins at At becomes the
+// partition Child, with a replica on the node of each existing replica. The members of the partition do not change
+// before the split has ended.
 type PendingSplit struct {
 	At    Position
 	Child PartitionID
-	// First is the id of the child's first replica; the others follow, in the order of the old partition's.
+	// First is the ID of the child's first replica. The other replicas follow, in the order of the parent's replicas.
 	First ReplicaID
-	// Canceled says that the order was taken back. Which comes first in the partition's log decides: the split, which
-	// then stands, or the entry that raises the epoch and so has the split refused.
+	// Canceled reports whether the split has been canceled. The first entry in the partition's log decides: the split,
+	// which then takes effect, or an entry that raises the epoch, so that the split is rejected.
 	Canceled bool
 }
 
-// NextPartition is above the ids of all partitions that the map has or had. One that is not below it is of a newer map.
+// NextPartition is greater than the IDs of all partitions that the topology contains or contained. A partition with an
+// ID that is not lower belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
-// ParentOf returns the partition whose child an ordered split makes, nil if there is none.
+// ParentOf returns the partition whose pending split creates child, or nil.
 func (s *Snapshot) ParentOf(child PartitionID) *Partition {
 	for p := range s.InMotion() {
 		if p.Split != nil && p.Split.Child == child {
@@ -38,15 +39,14 @@ func (s *Snapshot) ParentOf(child PartitionID) *Partition {
 	return nil
 }
 
-// BeginSplit orders a partition to be split at a position inside its span, after the beginning. All its members must be
-// at rest.
+// BeginSplit records a split of a partition at a position inside its span. No member of the partition may be changing.
 func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
 	case p == nil:
-		return nil, fmt.Errorf("there is no partition %d", id)
+		return nil, fmt.Errorf("partition %d does not exist", id)
 	case p.Split != nil:
-		return nil, fmt.Errorf("partition %d is being split already", id)
+		return nil, fmt.Errorf("partition %d is already being split", id)
 	case p.Merge != nil:
 		return nil, p.pendingChange()
 	case at.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && at.Compare(p.Span.Limit) >= 0:
@@ -54,7 +54,7 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 	case len(s.Partitions(p.Table))+s.pendingSplits(p.Table) >= PartitionsMax:
 		return nil, fmt.Errorf("table %d has %d partitions and cannot have more", p.Table, PartitionsMax)
 	case !p.AtRest():
-		return nil, fmt.Errorf("the replicas of partition %d are being changed", id)
+		return nil, fmt.Errorf("the replicas of partition %d are changing", id)
 	}
 	at.Key = bytes.Clone(at.Key)
 	out := s.next()
@@ -69,7 +69,7 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 	return out, nil
 }
 
-// pendingSplits counts the splits of a table that are under way.
+// pendingSplits returns the number of pending splits of a table.
 func (s *Snapshot) pendingSplits(table uint32) (n int) {
 	for p := range s.InMotion() {
 		if p.Split != nil && p.Table == table {
@@ -79,7 +79,7 @@ func (s *Snapshot) pendingSplits(table uint32) (n int) {
 	return n
 }
 
-// AtRest reports whether no member of the partition is on its way in or out.
+// AtRest reports whether no member of the partition is joining or leaving.
 func (p *Partition) AtRest() bool {
 	for i := range p.Sets {
 		if p.Sets[i].Count(Joining)+p.Sets[i].Count(Leaving) > 0 {
@@ -89,7 +89,7 @@ func (p *Partition) AtRest() bool {
 	return true
 }
 
-// ChildSets are the replica sets that an ordered split gives to the child.
+// ChildSets returns the replica sets of the child of a pending split.
 func (p *Partition) ChildSets() []ReplicaSet {
 	id := p.Split.First
 	out := make([]ReplicaSet, len(p.Sets))
@@ -108,12 +108,12 @@ func (p *Partition) ChildSets() []ReplicaSet {
 	return out
 }
 
-// EndSplit puts an ordered split into the map, once the partition's log has it: the partition keeps what is before the
-// cut, its child has the rest. Both have the epoch after the old one.
+// EndSplit completes a pending split once it is in the partition's log: the partition keeps the part before the split
+// point, and its child gets the rest. Both have the next epoch.
 func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Split == nil {
-		return nil, fmt.Errorf("there is no split of partition %d", id)
+		return nil, fmt.Errorf("partition %d has no pending split", id)
 	}
 	out := s.next()
 	left, right := *p, *p
@@ -129,13 +129,13 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	return out, nil
 }
 
-// CancelSplit takes an ordered split back, unless the partition's log has it already. It returns s itself if that was
-// asked for before.
+// CancelSplit requests the cancellation of a pending split, which succeeds unless the split is already in the
+// partition's log. It returns s itself if the cancellation was requested before.
 func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
 	case p == nil || p.Split == nil:
-		return nil, fmt.Errorf("there is no split of partition %d", id)
+		return nil, fmt.Errorf("partition %d has no pending split", id)
 	case p.Split.Canceled:
 		return s, nil
 	}
@@ -147,12 +147,12 @@ func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	return out, nil
 }
 
-// EndSplitCancel ends a split that was taken back, once the partition's log has its next epoch and no split. The ids
-// that were meant for the child are not used again.
+// EndSplitCancel ends a canceled split once the partition's log has the next epoch without the split. The IDs reserved
+// for the child are not used again.
 func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Split == nil || !p.Split.Canceled {
-		return nil, fmt.Errorf("no split of partition %d was taken back", id)
+		return nil, fmt.Errorf("partition %d has no canceled split", id)
 	}
 	out := s.next()
 	whole := *p
@@ -163,16 +163,16 @@ func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, err
 	return out, nil
 }
 
-// The fields of a partition. The first two are of feature level 2.
+// The fields of a partition. The first two require feature level 2.
 const (
-	fieldSplit  = 1 // must be understood: members must not change meanwhile
-	fieldParent = 2 // must be understood: its replicas are not born by the map
+	fieldSplit  = 1 // must be understood: members must not change during the split
+	fieldParent = 2 // must be understood: its replicas are not created from the topology
 	fieldSince  = 3
 	fieldReason = 4
-	fieldPin    = 5 // a build that does not know it balances the partition like others
-	fieldMerge  = 6 // as fieldCut, and of feature level 2, too
-	fieldLead   = 7 // a build that does not know it has the ring say who leads
-	// partitionFields is the last one that this build knows.
+	fieldPin    = 5 // a version that does not know it balances the partition
+	fieldMerge  = 6 // like fieldSplit; requires feature level 2
+	fieldLead   = 7 // a version that does not know it chooses the leader by the ring
+	// partitionFields is the last field that this version knows.
 	partitionFields = fieldLead
 )
 
@@ -218,7 +218,7 @@ func (p *Partition) appendFields(w *codec.Writer) {
 	w.EndFields()
 }
 
-// partitionFields reads what appendFields wrote; fields of a later build are kept.
+// partitionFields decodes the fields written by appendFields and keeps the fields of later versions.
 func (r *decoder) partitionFields(p *Partition) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -254,7 +254,7 @@ func (r *decoder) partitionFields(p *Partition) {
 	p.rest = rest
 }
 
-// validateSplit checks a split that was ordered: its ids are given out and used by nobody.
+// validateSplit checks a pending split: its IDs must be reserved and unused.
 func (s *Snapshot) validateSplit(p *Partition, replicas map[ReplicaID]PartitionID) error {
 	c := p.Split
 	switch {
@@ -265,12 +265,12 @@ func (s *Snapshot) validateSplit(p *Partition, replicas map[ReplicaID]PartitionI
 	case c.Child == 0 || c.Child >= s.nextPartition || s.byID.get(uint64(c.Child)) != nil:
 		return fmt.Errorf("partition %d is being split off as %d", p.ID, c.Child)
 	case !p.AtRest():
-		return fmt.Errorf("partition %d is being split, and its replicas are being changed", p.ID)
+		return fmt.Errorf("partition %d is being split while its replicas are changing", p.ID)
 	}
 	for _, set := range p.ChildSets() {
 		for _, r := range set.Replicas {
 			if _, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
-				return fmt.Errorf("replica %d of partition %d is already one of another, or has no id", r.ID, c.Child)
+				return fmt.Errorf("replica %d of partition %d belongs to another partition or has no ID", r.ID, c.Child)
 			}
 			replicas[r.ID] = c.Child
 		}
