@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/query/session"
@@ -75,18 +74,6 @@ func (n *Node) auditLogin(from netip.Addr, name string, outcome error) {
 	n.audit.Write(&e)
 }
 
-// notices bounds the lines about what was not allowed: one a second, which says how many there were.
-type notices struct{ second, omitted atomic.Int64 }
-
-// allow reports whether there may be another line now, and how many were left out since the last.
-func (q *notices) allow(now time.Time) (omitted int64, ok bool) {
-	if last := q.second.Load(); now.Unix() == last || !q.second.CompareAndSwap(last, now.Unix()) {
-		q.omitted.Add(1)
-		return 0, false
-	}
-	return q.omitted.Swap(0), true
-}
-
 // logSecurityEvent logs changes of roles and permissions, and requests that were not allowed, whether there is an audit
 // log or not.
 func (n *Node) logSecurityEvent(a *session.Audited) {
@@ -94,11 +81,11 @@ func (n *Node) logSecurityEvent(a *session.Audited) {
 		slog.String("type", a.Type)}
 	switch {
 	case a.Type == "UNAUTHORIZED_ATTEMPT":
-		omitted, ok := n.deniedLog.allow(time.Now())
+		omitted, ok := n.deniedLog.Count("")
 		if !ok {
 			return
 		}
-		attrs = append(attrs, slog.String("error", a.Err.Error()), slog.Int64("omitted", omitted))
+		attrs = append(attrs, slog.String("error", a.Err.Error()), slog.Int("omitted", omitted))
 		n.log.LogAttrs(context.Background(), slog.LevelWarn, "request not allowed", attrs...)
 	case a.Err == nil && a.Type != "LIST_ROLES" && a.Type != "LIST_USERS" && a.Type != "LIST_PERMISSIONS":
 		attrs = append(attrs, slog.String("statement", a.Text))

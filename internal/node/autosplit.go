@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/autosplit"
+	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -229,4 +230,29 @@ func (n *Node) keyDescription(table uint32, key []byte) string {
 		return fmt.Sprintf("key 0x%x", key)
 	}
 	return t.String() + " " + keyLiterals(t, key)
+}
+
+// lender returns a Lender of unused throughput for the partitions that this node leads.
+func (n *Node) lender() *lending.Lender {
+	l := &lending.Lender{Self: n.store.Identity().Node, Metadata: n.metadata, Replicas: n.host.Replicas}
+	if c := n.cluster; c != nil {
+		l.Alive = c.peers.Alive
+		l.Query = func(ctx context.Context, node topology.NodeID, question []byte) ([]byte, error) {
+			return c.peers.Query(ctx, node, lending.Subject, question)
+		}
+	}
+	return l
+}
+
+// handleLoan lends to a partition that another node leads.
+func (c *cluster) handleLoan(_ context.Context, question []byte) ([]byte, error) {
+	select {
+	case <-c.started:
+	default:
+		return []byte{0}, nil
+	}
+	if !c.n.opts.Limits.Lending {
+		return []byte{0}, nil
+	}
+	return c.n.lender().Handle(question)
 }

@@ -95,7 +95,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	all := leaders()
 	borrower := all[0][0]
 	poll.Until(t, "it borrows of other nodes, too", func() bool {
-		nodes[0].borrow(t.Context(), borrower, 1<<20*ru.Unit)
+		nodes[0].lender().Borrow(t.Context(), borrower, 1<<20*ru.Unit)
 		other, _ := loans(all[1])
 		third, _ := loans(all[2])
 		return other > 0 && third > 0

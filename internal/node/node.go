@@ -24,6 +24,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/backfill"
+	"github.com/ilion-db/ilion/internal/control/lograte"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -130,7 +131,7 @@ type Node struct {
 
 	slow      *slow.Log  // requests that took long
 	audit     *audit.Log // nil: none
-	deniedLog notices
+	deniedLog lograte.Limiter
 	serving   atomic.Bool // the start has come to its end
 
 	copying sync.Mutex // held while a checkpoint is made
@@ -160,6 +161,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.newest, feature.Newest)},
 		failed: make(chan struct{}),
 	}
+	n.deniedLog.Interval = time.Second
 	var err error
 	if n.compat, err = release.Parse(o.Compatibility); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
+	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
@@ -157,7 +158,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			BytesSlack:      float64(n.opts.Cluster.BalanceSlackMB << 20),
 			QueryHandlers: map[string]func(context.Context, []byte) ([]byte, error){
 				adviseSubject: c.handleAdvise, usageSubject: c.handleUsage, followerLoadSubject: c.handleFollowerLoad,
-				usersSubject: c.handleUsers, lendSubject: c.answerLend, backupSubject: c.serveBackup,
+				usersSubject: c.handleUsers, lending.Subject: c.handleLoan, backupSubject: c.serveBackup,
 				sessionsSubject: queryHandler(c, n.localSessions), cancelSubject: queryHandler(c, n.cancelLocalSession),
 				slowSubject: queryHandler(c, n.localSlowQueries), tablesSubject: queryHandler(c, n.localTables),
 				leaderSubject: queryHandler(c, n.localLeader), leavingSubject: c.handleLeaving,

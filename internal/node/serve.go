@@ -172,7 +172,7 @@ func (n *Node) serve() error {
 	n.inBackground(n.newMergeController().Run)
 	n.inBackground(n.newThroughputSplitter().Run)
 	if n.opts.Limits.Lending {
-		n.inBackground(n.lendThroughput)
+		n.inBackground(n.lender().Run)
 	}
 	n.inBackground(n.watch)
 	n.logStart()

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/lograte"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/sched"
@@ -59,7 +60,7 @@ func (k *ClusterFinder) FindCluster(ctx context.Context) (transport.ClusterID, e
 	if len(k.Addresses) == 0 {
 		return transport.ClusterID{}, errOnlySelf
 	}
-	said := quiet{sched: k.Sched}
+	warnings := lograte.Limiter{Sched: k.Sched}
 	for patience := firstAttemptTimeout; ; patience = min(2*patience, attemptTimeout) {
 		var errs []error
 		for _, address := range k.Addresses {
@@ -75,7 +76,7 @@ func (k *ClusterFinder) FindCluster(ctx context.Context) (transport.ClusterID, e
 		if isPermanent(err) {
 			return transport.ClusterID{}, fmt.Errorf("no node of the cluster responds: %s", oneLine(err))
 		}
-		if said.allow("") {
+		if warnings.Allow("") {
 			k.Log.LogAttrs(ctx, slog.LevelWarn, "waiting for a node of the cluster to answer",
 				slog.Any("join", k.Addresses), slog.String("error", oneLine(err)))
 		}
@@ -120,7 +121,7 @@ func (j *Joiner) Run(ctx context.Context, known bool) error {
 
 // requestJoin requests admission until the node is admitted or rejected.
 func (j *Joiner) requestJoin(ctx context.Context) error {
-	said := quiet{sched: j.Sched}
+	warnings := lograte.Limiter{Sched: j.Sched}
 	for attempt := 0; ; attempt++ {
 		err := j.tryAddresses(ctx)
 		if err == nil {
@@ -132,7 +133,7 @@ func (j *Joiner) requestJoin(ctx context.Context) error {
 		if giveUp(err, attempt) {
 			return fmt.Errorf("cannot join cluster: %s", oneLine(err))
 		}
-		if said.allow("") {
+		if warnings.Allow("") {
 			j.Log.LogAttrs(ctx, slog.LevelWarn, "waiting to be taken in by the cluster",
 				slog.String("error", oneLine(err)))
 		}
@@ -198,7 +199,7 @@ func (j *Joiner) awaitMetadata(ctx context.Context, again bool) error {
 				_ = j.discover(ctx, address) // a node that cannot be reached may still reach this one
 			}
 		}
-		wait, cancel := j.Sched.WithTimeout(ctx, quietTime)
+		wait, cancel := j.Sched.WithTimeout(ctx, lograte.Interval)
 		_, err := j.Metadata.Wait(wait, 1)
 		cancel()
 		if ctx.Err() != nil {

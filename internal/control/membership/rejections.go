@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/lograte"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
@@ -19,7 +20,7 @@ import (
 type Rejections struct {
 	log       *slog.Logger
 	fail      func(error)
-	limiter   quiet
+	limiter   lograte.Limiter
 	duplicate duplicateWatch
 }
 
@@ -39,7 +40,7 @@ func (s *Rejections) LogRejected(remote string, err error) {
 	if e != nil {
 		host = remote
 	}
-	omitted, ok := s.limiter.count(host + " " + rejectionKind(err))
+	omitted, ok := s.limiter.Count(host + " " + rejectionKind(err))
 	if !ok {
 		return
 	}
@@ -73,7 +74,7 @@ func rejectionKind(err error) string {
 func (s *Rejections) LogUnreachable(node topology.NodeID, address string, err error) {
 	s.checkDuplicate(err)
 	level := slog.LevelDebug
-	if isPermanent(err) && s.limiter.allow(address+" "+rejectionKind(err)) {
+	if isPermanent(err) && s.limiter.Allow(address+" "+rejectionKind(err)) {
 		level = slog.LevelWarn
 	}
 	s.log.LogAttrs(context.Background(), level, "node unreachable", slog.String("node", node.Short()),

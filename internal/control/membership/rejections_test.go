@@ -7,46 +7,14 @@ import (
 	"fmt"
 	"net"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// TestQuiet checks that what happens again and again is said once in a while, how often it was not said, and that the
-// things which are told apart are bounded.
-func TestQuiet(t *testing.T) {
-	synctest.Test(t, testQuiet)
-}
-
-func testQuiet(t *testing.T) {
-	var q quiet
-	said := 0
-	for range 100 {
-		if q.allow("a") {
-			said++
-		}
-	}
-	if said != 1 || !q.allow("b") {
-		t.Fatalf("said %d times", said)
-	}
-	time.Sleep(quietTime) // the bubble's time
-	if omitted, ok := q.count("a"); !ok || omitted != 99 {
-		t.Fatalf("%d, %v", omitted, ok)
-	}
-	for i := range 10 * quietKeys {
-		if q.allow(fmt.Sprint("stranger ", i)) {
-			said++
-		}
-	}
-	if len(q.said) > quietKeys+1 || said > quietKeys+2 {
-		t.Errorf("%d things are kept, %d were said", len(q.said), said)
-	}
-}
-
-// TestTwinWatch checks that a node gives up when others have said for a while that it is somebody else, and not when
-// they say it now and then: after each of its restarts, say.
-func TestTwinWatch(t *testing.T) {
+// TestDuplicateWatch checks that a node gives up when others have said for a while that it is somebody else, and not
+// when they say it now and then: after each of its restarts, say.
+func TestDuplicateWatch(t *testing.T) {
 	const silence = time.Second
 	w := duplicateWatch{threshold: duplicateIntervals * silence}
 	now := time.Unix(1_000, 0)

@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// ID is that of a cluster or a node, as text in hex.
+// ID is the ID of a cluster or a node. Its text form is hexadecimal.
 type ID [16]byte
 
 // MarshalText implements encoding.TextMarshaler.
@@ -33,65 +33,65 @@ func (id ID) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, id[:])
 func (id *ID) UnmarshalText(b []byte) error {
 	raw, err := hex.DecodeString(string(b))
 	if err != nil || len(raw) != len(id) {
-		return fmt.Errorf("%q is no id", b)
+		return fmt.Errorf("%q is not an ID", b)
 	}
 	copy(id[:], raw)
 	return nil
 }
 
-// Short is how a node is named where people read.
+// Short returns the short form of a node ID for messages.
 func (id ID) Short() string { return topology.NodeID(id).Short() }
 
-// NodeState is what a stopped node has.
+// NodeState is the state of a stopped node.
 type NodeState struct {
 	Cluster, Node ID
 	Birth         uint64
 	Level         feature.Level
 	Start         lineage.Start
-	// Taken and Dir are for people.
+	// Taken and Dir are for display.
 	Taken time.Time
 	Dir   string
-	// Version and Records are those of the meta partition as they are when all of the node's log is applied; 0 if the
-	// node has none yet.
+	// Version and Records are the metadata after all entries in the node's log have been applied. Version is 0 if the
+	// node has no metadata yet.
 	Version uint64
 	Records []Record
-	// Replicas are ascending by partition.
+	// Replicas are in ascending order of partitions.
 	Replicas []Replica
 }
 
 // Record is a record of the meta partition.
 type Record struct{ Key, Value []byte }
 
-// Replica is a replica of a partition, with the end of its log.
+// Replica is a replica of a partition with the end of its log.
 type Replica struct {
 	Partition, Replica uint64
-	// Meta is the encoded keys.Meta; empty for one that waits for its first snapshot.
+	// Meta is the encoded keys.Meta. It is empty for a replica that waits for its first snapshot.
 	Meta []byte
-	// Last and LastTerm are of the last entry of the log, or of the state if the log ends there; Term is the newest
-	// that the replica has seen.
+	// Last and LastTerm describe the last entry of the log, or of the state if the log is empty. Term is the newest
+	// term that the replica has seen.
 	Last, LastTerm, Term uint64
-	// Tail are commands after the applied entry that change what the partition is; Changes counts changes of members
-	// there.
+	// Tail holds the unapplied commands that change the partition itself. Changes is the number of unapplied membership
+	// changes.
 	Tail    []Command
 	Changes int
-	// Newest is the highest stamp of a write in the state or the log, in microseconds; 0 if there is none.
+	// Newest is the highest timestamp of a write in the state or the log in microseconds, or 0.
 	Newest int64
 
 	meta keys.Meta
 }
 
-// Command is an encoded command.Entry of the log entry Index, the Place-th of that, from 1.
+// Command is an encoded command.Entry: the command number Place, counted from 1, in the log entry Index.
 type Command struct {
 	Index, Place uint64
 	Data         []byte
 }
 
-// longer compares two replicas of a partition by Raft's order of logs: positive if r has the longer one.
+// longer compares the logs of two replicas in Raft's order. The result is positive if r has the longer log.
 func (r *Replica) longer(o *Replica) int {
 	return cmp.Or(cmp.Compare(r.LastTerm, o.LastTerm), cmp.Compare(r.Last, o.Last))
 }
 
-// of returns the replica of a partition, nil if the node has none.
+// of returns the replica of a partition, or nil.
 func (s *NodeState) of(partition uint64) *Replica {
 	for i := range s.Replicas {
 		if s.Replicas[i].Partition == partition {
@@ -101,7 +101,7 @@ func (s *NodeState) of(partition uint64) *Replica {
 	return nil
 }
 
-// decode reads the metas.
+// decode decodes the metadata of the replicas.
 func (s *NodeState) decode() error {
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
@@ -110,15 +110,15 @@ func (s *NodeState) decode() error {
 		}
 		var err error
 		if r.meta, err = keys.DecodeMeta(r.Meta); err != nil {
-			return fmt.Errorf("the survey of node %s: partition %d: %w", s.Node.Short(), r.Partition, err)
+			return fmt.Errorf("invalid state of node %s: partition %d: %w", s.Node.Short(), r.Partition, err)
 		}
 	}
 	return nil
 }
 
-// fingerprint tells whether a directory has changed since it was surveyed, as far as a plan goes by it: the records,
-// and the states and logs of the partitions that get new members. That the node was started is no change. It does not
-// matter what it has promised to nodes that will not be heard again.
+// fingerprint returns a digest of the parts of a directory that a plan depends on: the metadata, and the states and
+// logs of the partitions that get new members. It does not change when the node is started, or when it votes for nodes
+// that are lost.
 func (s *NodeState) fingerprint(forced map[uint64]bool) (string, error) {
 	same := NodeState{Cluster: s.Cluster, Node: s.Node, Birth: s.Birth, Version: s.Version, Records: s.Records}
 	for _, r := range s.Replicas {
@@ -139,7 +139,7 @@ type directory struct {
 	line  *lineage.Directory
 }
 
-// open opens the directory of a node that does not run. It must be a member of a cluster, and sound.
+// open opens the directory of a stopped node. The node must be a member of a cluster, and the directory must be intact.
 func open(dir string, readOnly bool) (*directory, error) {
 	if id, err := storage.ReadIdentity(vfs.Default, dir); err != nil {
 		return nil, err
@@ -161,14 +161,14 @@ func (d *directory) openLog(dir string, readOnly bool) (err error) {
 	if member, err := membership.IsMember(d.store.Records); err != nil {
 		return err
 	} else if !member {
-		return fmt.Errorf("%s is of no node of a cluster: there is nothing to recover", dir)
+		return fmt.Errorf("%s does not belong to a cluster node: nothing to recover", dir)
 	}
 	if d.line, err = lineage.Open(d.store); err != nil {
 		return err
 	}
 	o := raftlog.Options{MustExist: true, ReadOnly: readOnly}
 	if d.log, err = raftlog.Open(filepath.Join(dir, membership.LogDir), o); err != nil {
-		return fmt.Errorf("open the log of the replica sets: %w", err)
+		return fmt.Errorf("cannot open the log of the replica sets: %w", err)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (d *directory) close() error {
 	return errors.Join(err, d.store.Close())
 }
 
-// Inspect surveys the directory of a stopped node. Nothing in it is changed.
+// Inspect reads the state of a stopped node from its directory. It changes nothing.
 func Inspect(dir string, now time.Time) (*NodeState, error) {
 	d, err := open(dir, true)
 	if err != nil {
@@ -189,7 +189,7 @@ func Inspect(dir string, now time.Time) (*NodeState, error) {
 	}
 	s, err := d.inspect()
 	if err = errors.Join(err, d.close()); err != nil {
-		return nil, fmt.Errorf("survey %s: %w", dir, err)
+		return nil, fmt.Errorf("cannot inspect %s: %w", dir, err)
 	}
 	if s.Dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
@@ -198,14 +198,14 @@ func Inspect(dir string, now time.Time) (*NodeState, error) {
 	return s, nil
 }
 
-// inspect reads all of an open directory.
+// inspect reads the state from an open directory.
 func (d *directory) inspect() (*NodeState, error) {
 	if d.line.Refused != "" {
 		return nil, errors.New(d.line.Refused)
 	}
 	id := d.store.Identity()
 	if err := d.line.Check(membership.LogOwner(id), d.log); err != nil {
-		return nil, fmt.Errorf("the log of the replica sets: %w", err)
+		return nil, fmt.Errorf("cannot read the log of the replica sets: %w", err)
 	}
 	s := &NodeState{Cluster: id.Cluster, Node: id.Node, Birth: id.Birth, Level: id.Level,
 		Start: d.line.Lineage.Newest()}

@@ -16,12 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// skipped is how many ids are passed over where the records may have forgotten which were given out (RV5).
+// skipped is the number of IDs that are skipped because the metadata may have forgotten that they were assigned (RV5).
 const skipped = 1 << 20
 
-// buildTopology makes the records of the cluster that is left: who is a member, and a map of what the survivors have.
-// Orders to split or merge are not in it where members were set: what was carried out is in the spans, the rest is
-// taken back.
+// buildTopology creates the metadata of the remaining cluster: its members, and a topology of the survivors'
+// partitions. Partitions with new members have no pending splits or merges: the spans reflect completed ones, and the
+// others are canceled.
 func (p *planner) buildTopology() error {
 	p.nextPartition, p.nextReplica = p.firstIDs()
 	next := p.base
@@ -43,14 +43,14 @@ func (p *planner) buildTopology() error {
 	}
 	m, err := p.base.Topology.Recovered(tables, p.buildMeta(), p.nextPartition, p.nextReplica)
 	if err != nil {
-		return fmt.Errorf("what the nodes have makes no map of the cluster, only a backup helps: %w", err)
+		return fmt.Errorf("cannot build a topology from the survivors: %w. Restore a backup", err)
 	}
 	p.addWarnings()
 	p.sortGroups()
 	return p.newRecords(next.WithTopology(m))
 }
 
-// firstIDs are above all ids that the map, or anything that is left, has.
+// firstIDs returns IDs above all IDs in the topology and on the survivors.
 func (p *planner) firstIDs() (topology.PartitionID, topology.ReplicaID) {
 	partition, replica := uint64(p.base.Topology.NextPartition()), uint64(p.base.Topology.NextReplica())
 	take := func(id uint64, members ...[]keys.Member) {
@@ -81,7 +81,7 @@ func (p *planner) firstIDs() (topology.PartitionID, topology.ReplicaID) {
 	return topology.PartitionID(partition), topology.ReplicaID(replica)
 }
 
-// buildMeta is the meta partition's place in the map.
+// buildMeta returns the meta partition of the topology.
 func (p *planner) buildMeta() *topology.Partition {
 	g := p.found[keys.MetaPartition].group
 	for _, list := range [2][]Member{g.Votes, g.Learns} {
@@ -104,7 +104,7 @@ func (p *planner) newReplica() topology.ReplicaID {
 	return p.nextReplica - 1
 }
 
-// setOf is a replica set whose members were set.
+// setOf returns a replica set with new members.
 func setOf(region string, g *Group) topology.ReplicaSet {
 	set := topology.ReplicaSet{Region: region, Leader: topology.ReplicaID(g.Votes[0].Replica)}
 	for _, m := range g.Votes {
@@ -118,10 +118,10 @@ func setOf(region string, g *Group) topology.ReplicaSet {
 	return set
 }
 
-// buildTable lists the partitions of a table: those that the survivors have, and empty ones for the rest of the ring.
+// buildTable returns the partitions of a table: those on survivors, and empty ones for the rest of the ring.
 func (p *planner) buildTable(table uint32, next *meta.State) ([]*topology.Partition, error) {
 	var ps []*topology.Partition
-	skip := map[uint64]bool{} // what is in the map as it was, in the place of what the replicas say
+	skip := map[uint64]bool{} // partitions kept from the topology instead of the replicas
 	for _, part := range p.base.Topology.Partitions(table) {
 		if p.keeps(part) {
 			ps = append(ps, part)
@@ -146,24 +146,24 @@ func (p *planner) buildTable(table uint32, next *meta.State) ([]*topology.Partit
 	return p.fill(table, ps, next)
 }
 
-// keeps reports whether a partition stays in the map as it was: its set is whole, and so is what it is to be merged
-// with.
+// keeps reports whether a partition stays unchanged in the topology: its set has a quorum, and so has its merge
+// partner.
 func (p *planner) keeps(part *topology.Partition) bool {
 	f := p.found[uint64(part.ID)]
-	if f == nil && p.absorbed[uint64(part.ID)] && part.Merge != nil { // the map is yet to be told of the merge
+	if f == nil && p.absorbed[uint64(part.ID)] && part.Merge != nil { // the topology lacks the completed merge
 		f = p.found[uint64(part.Merge.Left)]
 	}
 	return f != nil && f.group != nil && !f.group.Forced
 }
 
-// buildPartition is the partition that a replica set with new members has.
+// buildPartition returns the partition of a replica set with new members.
 func (p *planner) buildPartition(id topology.PartitionID, f *found) (*topology.Partition, error) {
 	span, err := topology.SpanOf(f.meta.Span)
 	if err != nil {
 		return nil, fmt.Errorf("partition %d: %w", id, err)
 	}
 	if f.newborn && !p.placeChild(uint64(id), f) {
-		return nil, fmt.Errorf("partition %d is to be born of one that is not there: only a backup helps", id)
+		return nil, fmt.Errorf("partition %d was split off from a missing partition: restore a backup", id)
 	}
 	part := topology.Partition{ID: id, Table: f.meta.Span.Table, Level: f.meta.Feature}
 	region := f.meta.Region
@@ -187,8 +187,9 @@ func (p *planner) buildPartition(id topology.PartitionID, f *found) (*topology.P
 	return &part, nil
 }
 
-// placeChild gives a child that is in the log of its parent, and not born yet, those members that are beside the
-// parent's new ones, and reports whether there are any. The log will have no others: see reform.
+// placeChild chooses the members of a child whose split is in the parent's log but not applied: those on the nodes of
+// the parent's new members. It reports whether there are any. The log will contain no other members: see
+// rewriteMembers.
 func (p *planner) placeChild(id uint64, f *found) bool {
 	of := p.found[f.meta.Parents[0].Partition]
 	if of == nil || of.group == nil {
@@ -220,7 +221,7 @@ func (p *planner) fill(table uint32, ps []*topology.Partition, next *meta.State)
 	for i, part := range ps {
 		c := part.Span.Begin.Compare(at)
 		if i > 0 && (at.IsZero() || c < 0) {
-			return nil, fmt.Errorf("the partitions %d and %d of %s both have rows at %s: only a backup helps",
+			return nil, fmt.Errorf("partitions %d and %d of %s overlap at %s: restore a backup",
 				ps[i-1].ID, part.ID, p.name(table), part.Span.Begin)
 		}
 		if c > 0 {
@@ -235,7 +236,7 @@ func (p *planner) fill(table uint32, ps []*topology.Partition, next *meta.State)
 	return out, nil
 }
 
-// pieces are empty partitions for a gap, cut where the map has it cut.
+// pieces returns empty partitions for a gap, with the boundaries of the previous topology.
 func (p *planner) pieces(table uint32, gap topology.Span, next *meta.State) (out []*topology.Partition) {
 	for _, was := range p.base.Topology.Partitions(table) {
 		if !was.Span.Overlaps(gap) {
@@ -271,7 +272,7 @@ func (p *planner) pieces(table uint32, gap topology.Span, next *meta.State) (out
 	return out
 }
 
-// homes are the nodes of an empty partition: as many as a new one gets, by turns.
+// homes returns the nodes of an empty partition, in rotation: as many as for a new partition.
 func (p *planner) homes(next *meta.State, region string, turn uint64) (out []topology.NodeID) {
 	var all []topology.NodeID
 	for _, n := range next.Nodes {
@@ -285,7 +286,7 @@ func (p *planner) homes(next *meta.State, region string, turn uint64) (out []top
 	return out
 }
 
-// name is that of a table where people read.
+// name returns the readable name of a table.
 func (p *planner) name(table uint32) string {
 	if t := p.base.Schema.TableByID(table); t != nil {
 		return t.String()
@@ -296,7 +297,7 @@ func (p *planner) name(table uint32) string {
 	return fmt.Sprintf("table %d", table)
 }
 
-// newRecords are those of the meta partition from now on.
+// newRecords computes the new records of the meta partition.
 func (p *planner) newRecords(next *meta.State) error {
 	changes, err := p.base.Diff(next)
 	if err != nil {
@@ -318,7 +319,7 @@ func (p *planner) newRecords(next *meta.State) error {
 	return nil
 }
 
-// addWarnings says what is not in the groups.
+// addWarnings adds warnings about tables without groups.
 func (p *planner) addWarnings() {
 	unknown := map[uint32]bool{}
 	for id, f := range p.found {

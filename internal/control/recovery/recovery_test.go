@@ -409,12 +409,12 @@ func TestRefused(t *testing.T) {
 		lost []int
 		left []*NodeState
 	}{
-		{"no survey", nil, nil},
+		{"no node state", nil, nil},
 		{"no survey of the nodes 03000000 (n3) and 04000000 (n4)", nil, []*NodeState{w.survey(1), w.survey(2)}},
 		{"no survey of node 04000000", []int{3}, []*NodeState{w.survey(1), w.survey(2)}},
 		{"is named as lost, and there is a survey", []int{2, 3, 4}, []*NodeState{w.survey(1), w.survey(2)}},
-		{"two surveys", []int{2, 3, 4}, []*NodeState{w.survey(1), w.survey(1)}},
-		{"two clusters", []int{3, 4}, []*NodeState{w.survey(1), stranger}},
+		{"two states", []int{2, 3, 4}, []*NodeState{w.survey(1), w.survey(1)}},
+		{"different clusters", []int{3, 4}, []*NodeState{w.survey(1), stranger}},
 		{"no member is lost", nil, []*NodeState{w.survey(1), w.survey(2), w.survey(3), w.survey(4)}},
 		{"has a quorum among these nodes", []int{4}, []*NodeState{w.survey(1), w.survey(2), w.survey(3)}},
 		{"only a backup helps", []int{2, 3, 4}, []*NodeState{empty}},
