@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// programDispatcher gives the programs of transactions to those who know what they mean, by their first bytes: cql
-// those of statements, items those of containers.
+// programDispatcher selects the implementation of a transaction program by its first byte: cql for statements, items
+// for containers.
 type programDispatcher struct{ cql, items partition.Programs }
 
 // Program implements partition.Programs.
@@ -22,7 +22,7 @@ func (p programDispatcher) Program(ctx context.Context, c *command.Conditional) 
 	return p.cql.Program(ctx, c)
 }
 
-// foldDispatcher gives the programs of folds to those who know what they mean, by their first bytes.
+// foldDispatcher selects the implementation of an aggregation by its first byte.
 type foldDispatcher struct{ items partition.Folds }
 
 // Fold implements partition.Folds.

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// adviseSubject is what nodes are asked about for what they know of a table; the question is its id.
+	// adviseSubject is the subject of queries for a node's data about a table. The question is the table's ID.
 	adviseSubject = "table"
-	// adviseWait bounds the wait for advice on a table, and adviseNodeWait that for another node.
+	// adviseWait bounds the wait for advice on a table, and adviseNodeWait the wait for another node.
 	adviseWait     = 20 * time.Second
 	adviseNodeWait = 10 * time.Second
-	// adviceAge is how old the advice may be that a virtual table shows, and adviceTablesMax of how many tables it is
-	// remembered.
+	// adviceAge is the maximum age of the advice in the virtual table, and adviceTablesMax the number of tables whose
+	// advice is cached.
 	adviceAge       = time.Minute
 	adviceTablesMax = 1000
-	// adviceWait bounds the wait of a query of the virtual table: tables that it is not enough for are left out.
+	// adviceWait bounds a query of the virtual table. Tables that do not fit into it are omitted.
 	adviceWait = 8 * time.Second
 )
 
-// advice is what was said of tables lately.
+// advice caches recent advice.
 type advice struct {
-	// looking is held while rows are sampled here: one table at a time, whoever asks.
+	// looking is held while this node samples rows, so that it samples one table at a time.
 	looking sync.Mutex
 
 	mu sync.Mutex
@@ -42,17 +42,17 @@ type advice struct {
 type cachedAdvice struct {
 	report advise.Report
 	when   time.Time
-	// revision is that of the table.
+	// revision is the revision of the table.
 	revision uint64
 }
 
-// advise says what is to be said of a table, of which all nodes are asked.
+// advise returns advice on a table, using data from all nodes.
 func (n *Node) advise(ctx context.Context, t *schema.Table) (advise.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, adviseWait)
 	defer cancel()
 	ks := n.catalog.Snapshot().Keyspace(t.Keyspace)
 	if ks == nil {
-		return advise.Report{}, fmt.Errorf("there is no table %s", t)
+		return advise.Report{}, fmt.Errorf("table %s does not exist", t)
 	}
 	in := advise.Input{Table: t, Throughput: ks.Throughput(t),
 		Physical: len(n.metadata.State().Topology.Partitions(t.ID))}
@@ -68,7 +68,7 @@ func (n *Node) advise(ctx context.Context, t *schema.Table) (advise.Report, erro
 	return advise.Advise(&in), nil
 }
 
-// trafficOf is what was spent at the physical partitions of a table, and at the key that took most.
+// trafficOf sums the request units spent on a table and finds its busiest key.
 func trafficOf(list []usage.Report) (out advise.Traffic) {
 	minutes, keys := map[int64]bool{}, map[string]float64{}
 	for i := range list {
@@ -90,8 +90,8 @@ func trafficOf(list []usage.Report) (out advise.Traffic) {
 	return out
 }
 
-// collectParts asks all other nodes for what they know of a table. One that does not answer is missed in the report's
-// figures.
+// collectParts collects the other nodes' data about a table. The report shows how much is missing if a node does not
+// respond.
 func (c *cluster) collectParts(ctx context.Context, in *advise.Input) {
 	question := binary.BigEndian.AppendUint32(nil, in.Table.ID)
 	c.queryOthers(ctx, adviseSubject, question, adviseNodeWait, func(answer []byte) {
@@ -101,7 +101,7 @@ func (c *cluster) collectParts(ctx context.Context, in *advise.Input) {
 	})
 }
 
-// handleAdvise answers another node that asks about a table.
+// handleAdvise handles the query of another node about a table.
 func (c *cluster) handleAdvise(ctx context.Context, question []byte) ([]byte, error) {
 	select {
 	case <-c.started:
@@ -109,7 +109,7 @@ func (c *cluster) handleAdvise(ctx context.Context, question []byte) ([]byte, er
 		return nil, errors.New("the node is starting")
 	}
 	if len(question) != 4 {
-		return nil, errors.New("malformed request: a table has an id of 4 bytes")
+		return nil, errors.New("malformed request: expected a table ID of 4 bytes")
 	}
 	part, err := c.n.surveyTable(ctx, binary.BigEndian.Uint32(question))
 	if err != nil {
@@ -162,7 +162,7 @@ func (n *Node) surveyTable(ctx context.Context, table uint32) (part advise.Part,
 // countWait is how long a survey waits for logical partitions to be counted.
 const countWait = time.Second
 
-// adviseNamed is the advice on the tables of users that a name stands for: ks.table, or all if it is empty.
+// adviseNamed returns advice on the user table ks.table, or on all user tables if the name is empty.
 func (n *Node) adviseNamed(ctx context.Context, name string) ([]advise.Report, error) {
 	reports := []advise.Report{}
 	if name != "" {
@@ -188,7 +188,7 @@ func (n *Node) adviseNamed(ctx context.Context, name string) ([]advise.Report, e
 	return reports, nil
 }
 
-// adviceRows is what the virtual table shows of tables: those for which there is no time left are missing.
+// adviceRows returns the advice for the virtual table. It omits tables for which no time is left.
 func (n *Node) adviceRows(ctx context.Context, tables []*schema.Table) (out []advise.Report) {
 	ctx, cancel := context.WithTimeout(ctx, adviceWait)
 	defer cancel()
@@ -203,7 +203,7 @@ func (n *Node) adviceRows(ctx context.Context, tables []*schema.Table) (out []ad
 	return out
 }
 
-// get is the advice on a table, found anew if it is old.
+// get returns the cached advice on a table, or computes it if the cached advice is too old.
 func (a *advice) get(t *schema.Table, compute func() (advise.Report, error)) (advise.Report, error) {
 	a.mu.Lock()
 	known, ok := a.at[t.ID]

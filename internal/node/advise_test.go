@@ -93,7 +93,7 @@ func TestAdvice(t *testing.T) {
 		t.Errorf("a read that filters: %+v", reports[0].Findings)
 	}
 	for table, want := range map[string]string{
-		"ks.none": "no table", "foods": "keyspace", "system.local": "left alone",
+		"ks.none": "does not exist", "foods": "keyspace", "system.local": "is a system table",
 	} {
 		if _, err := n.adviseNamed(t.Context(), table); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", table, err)

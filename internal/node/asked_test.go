@@ -213,9 +213,9 @@ func places(t *testing.T, nodes []*Node) {
 		key   []string
 		want  string
 	}{{"k.t", []string{"7"}, "give 2 values, not 1"}, {"k.t", []string{"x", "y"}, "id is of type int"},
-		{"k.none", []string{"7"}, "there is no table k.none"}, {"system.local", []string{"x"}, "tables of the system"},
-		{"k.t", []string{"7", strings.Repeat("x", keyBytesMax+1)}, "at most 65535"},
-		{"k.t", []string{"7", strings.Repeat("x", 10*keyBytesMax)}, "at most 65535"},
+		{"k.none", []string{"7"}, "table k.none does not exist"}, {"system.local", []string{"x"}, "is a system table"},
+		{"k.t", []string{"7", strings.Repeat("x", keyBytesMax+1)}, "the limit is 65535"},
+		{"k.t", []string{"7", strings.Repeat("x", 10*keyBytesMax)}, "the limit is 65535"},
 		{"k.t", []string{"null", "x"}, "id is of type int"}, {"k.t", []string{"?", "x"}, "id is of type int"}} {
 		_, err := nodes[0].endpoints(t.Context(), c.table, c.key)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

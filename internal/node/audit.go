@@ -16,10 +16,10 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// auditDir is where the files of the audit log are, in the data directory.
+// auditDir is the subdirectory of the data directory that holds the audit log.
 const auditDir = "audit"
 
-// openAudit opens the audit log if there is to be one.
+// openAudit opens the audit log if it is enabled.
 func (n *Node) openAudit() (err error) {
 	o := &n.opts.Audit
 	if !o.Enabled {
@@ -32,7 +32,7 @@ func (n *Node) openAudit() (err error) {
 	return err
 }
 
-// auditRequest writes a request of CQL into the audit log.
+// auditRequest writes a CQL request to the audit log.
 func (n *Node) auditRequest(a *session.Audited) {
 	n.audit.Write(&audit.Entry{
 		User: a.Client.User, Host: a.Client.Local, Source: a.Client.Remote, At: time.Now(), Type: a.Type,
@@ -40,8 +40,8 @@ func (n *Node) auditRequest(a *session.Audited) {
 	})
 }
 
-// auditREST writes a request over HTTP into the audit log: its categories are those of CQL, and its user is the name of
-// the key that signed it.
+// auditREST writes an HTTP request to the audit log. It uses the categories of CQL and the name of the signing key as
+// the user.
 func (n *Node) auditREST(a *rest.Audited) {
 	e := audit.Entry{User: a.Key, Host: a.Local, Source: a.Remote, At: time.Now(), Keyspace: a.Database,
 		Table: a.Container, Operation: a.Text, Status: a.Status,
@@ -61,7 +61,7 @@ func (n *Node) auditREST(a *rest.Audited) {
 	n.audit.Write(&e)
 }
 
-// auditLogin writes an attempt to log in into the audit log, if there is one.
+// auditLogin writes a login attempt to the audit log if it is enabled.
 func (n *Node) auditLogin(from netip.Addr, name string, outcome error) {
 	if n.audit == nil {
 		return
@@ -74,8 +74,7 @@ func (n *Node) auditLogin(from netip.Addr, name string, outcome error) {
 	n.audit.Write(&e)
 }
 
-// logSecurityEvent logs changes of roles and permissions, and requests that were not allowed, whether there is an audit
-// log or not.
+// logSecurityEvent logs changes of roles and permissions, and denied requests, whether or not the audit log is enabled.
 func (n *Node) logSecurityEvent(a *session.Audited) {
 	attrs := []slog.Attr{slog.String("role", a.Client.User), slog.String("from", a.Client.Remote.String()),
 		slog.String("type", a.Type)}

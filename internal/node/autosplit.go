@@ -19,24 +19,24 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/quota"
 )
 
-// SplitOptions say when physical partitions split by themselves.
+// SplitOptions configures automatic splits.
 type SplitOptions struct {
-	// StorageCap is how many bytes a physical partition may have on disk, where its table does not say
-	// (storage_cap_gb): it is split at 80 % of it.
+	// StorageCap is the maximum size of a physical partition on disk, unless its table sets storage_cap_gb. A partition
+	// is split at 80 % of it.
 	StorageCap Bytes `yaml:"storage_cap"`
-	// Units are the request units a second above which a partition is split. -1: none is split by load.
+	// Units is the load in request units per second above which a partition is split. -1 disables splits by load.
 	Units int `yaml:"request_units_per_second"`
 }
 
-// MergeOptions say when physical partitions merge by themselves.
+// MergeOptions configures automatic merges.
 type MergeOptions struct {
-	// Automatic is false where none do; nil is true.
+	// Automatic enables merges. nil means true.
 	Automatic *bool `yaml:"automatic"`
 	// QuietFor is how long two neighbours must have been far below what has them split.
 	QuietFor time.Duration `yaml:"quiet_for"`
 }
 
-// defaultIdlePeriod is the default of MergeOptions.QuietFor, quietForMin the least.
+// The default and the minimum of MergeOptions.QuietFor.
 const (
 	defaultIdlePeriod = 5 * time.Minute
 	minIdlePeriod     = 100 * time.Millisecond
@@ -56,7 +56,7 @@ func (o MergeOptions) validate() error {
 	return nil
 }
 
-// idlePeriod is how long partitions must have been quiet to be merged, 0 if none are.
+// idlePeriod returns how long partitions must be idle before they are merged, or 0 if merges are off.
 func (o *MergeOptions) idlePeriod() time.Duration {
 	if o.Automatic != nil && !*o.Automatic {
 		return 0
@@ -92,8 +92,7 @@ func (o SplitOptions) validate() error {
 	return nil
 }
 
-// The sizes of logical partitions, in bytes, and their values, that are told of, and the least that they may be limited
-// to.
+// The sizes in bytes and the number of values at which a logical partition is reported, and the minimum size limit.
 const (
 	largeBytes = 10e6
 	hugeBytes  = 100e6
@@ -102,7 +101,7 @@ const (
 	logicalBytesMin Bytes = 10e6
 )
 
-// newQuota makes what finds large logical partitions, and bounds them.
+// newQuota returns a Quota that reports and limits large logical partitions.
 func (n *Node) newQuota() *quota.Quota {
 	return quota.New(quota.Options{
 		Limits: quota.Limits{Bytes: int64(n.opts.Limits.LogicalPartitionBytes), Large: []int64{largeBytes, hugeBytes},
@@ -112,7 +111,7 @@ func (n *Node) newQuota() *quota.Quota {
 	})
 }
 
-// newSplitController makes what has partitions split by themselves.
+// newSplitController returns the controller of automatic splits.
 func (n *Node) newSplitController() *autosplit.SplitController {
 	o := autosplit.Options{
 		Metadata: n.metadata, Replicas: n.host.Replicas, Store: n.store.Statistics, SizeLimit: n.sizeLimitOf,
@@ -129,22 +128,22 @@ func (n *Node) newSplitController() *autosplit.SplitController {
 }
 
 const (
-	// followerLoadSubject is what followers tell leaders by, and asideWait how long one may take.
+	// followerLoadSubject is the subject of follower load reports; followerLoadTimeout bounds the wait for one.
 	followerLoadSubject = "aside"
 	followerLoadTimeout = 300 * time.Millisecond
 )
 
-// sendFollowerLoad tells a node what this one serves of partitions that it leads. One of an older build does not care.
+// sendFollowerLoad sends the load of followers to the node that leads their partitions. Older versions ignore it.
 func (c *cluster) sendFollowerLoad(ctx context.Context, to topology.NodeID, what []byte) {
 	ctx, cancel := context.WithTimeout(ctx, followerLoadTimeout)
 	defer cancel()
 	if c.peers.Alive(to) {
 		_, _ = c.peers.Query(ctx, to, followerLoadSubject, slices.Concat(c.self[:],
-			what)) // it is told again in a second
+			what)) // sent again in a second
 	}
 }
 
-// handleFollowerLoad takes in what another node tells.
+// handleFollowerLoad handles the follower load report of another node.
 func (c *cluster) handleFollowerLoad(_ context.Context, told []byte) ([]byte, error) {
 	var from topology.NodeID
 	select {
@@ -153,16 +152,16 @@ func (c *cluster) handleFollowerLoad(_ context.Context, told []byte) ([]byte, er
 		return nil, nil
 	}
 	if len(told) < len(from) {
-		return nil, errors.New("a follower tells who it is")
+		return nil, errors.New("malformed follower load report: node ID is missing")
 	}
 	copy(from[:], told)
 	return nil, c.n.splitController.HandleReport(from, told[len(from):])
 }
 
-// loadLimit is the load above which a partition is split, in request units a second.
+// loadLimit returns the load above which a partition is split, in request units per second.
 func (o *SplitOptions) loadLimit() float64 { return float64(max(o.Units, 0)) }
 
-// newMergeController makes what has quiet partitions merge.
+// newMergeController returns the controller of automatic merges.
 func (n *Node) newMergeController() *autosplit.MergeController {
 	m := &autosplit.MergeController{
 		Metadata: n.metadata, Log: n.log,
@@ -179,7 +178,7 @@ func (n *Node) newMergeController() *autosplit.MergeController {
 	return m
 }
 
-// newThroughputSplitter makes what splits partitions for the sake of a throughput.
+// newThroughputSplitter returns the controller of splits for provisioned throughput.
 func (n *Node) newThroughputSplitter() *autosplit.ThroughputSplitter {
 	p := &autosplit.ThroughputSplitter{Metadata: n.metadata, IsLeader: func() bool { return true }, Log: n.log,
 		ApplyStandalone: n.applySplitsStandalone,
@@ -190,7 +189,7 @@ func (n *Node) newThroughputSplitter() *autosplit.ThroughputSplitter {
 	return p
 }
 
-// localCandidates is what this node says of the partitions that it leads.
+// localCandidates returns the encoded merge candidates of this node.
 func (c *cluster) localCandidates() []byte {
 	select {
 	case <-c.started:
@@ -200,10 +199,10 @@ func (c *cluster) localCandidates() []byte {
 	}
 }
 
-// alive reports whether a node answers, this one included.
+// alive reports whether a node is alive. This node is.
 func (c *cluster) alive(node topology.NodeID) bool { return node == c.self || c.peers.Alive(node) }
 
-// sizeLimitOf is how many bytes a physical partition of a table may have; 0 for tables of the system.
+// sizeLimitOf returns the maximum size of a table's partitions in bytes, or 0 for system tables.
 func (n *Node) sizeLimitOf(table uint32) uint64 {
 	t := n.catalog.Snapshot().TableByID(table)
 	if t == nil || schema.IsSystem(t.Keyspace) {
@@ -215,7 +214,7 @@ func (n *Node) sizeLimitOf(table uint32) uint64 {
 	return uint64(n.opts.Splits.StorageCap)
 }
 
-// mergeSizeLimitOf is capOf for a table whose partitions merge by themselves, 0 for others.
+// mergeSizeLimitOf returns sizeLimitOf for tables with automatic merges, and 0 for others.
 func (n *Node) mergeSizeLimitOf(table uint32) uint64 {
 	if t := n.catalog.Snapshot().TableByID(table); t != nil && t.Options.MergesOff {
 		return 0
@@ -223,7 +222,7 @@ func (n *Node) mergeSizeLimitOf(table uint32) uint64 {
 	return n.sizeLimitOf(table)
 }
 
-// keyDescription is a logical partition in words: its table, and the columns of its key with their values.
+// keyDescription returns the readable name of a logical partition: its table and its key.
 func (n *Node) keyDescription(table uint32, key []byte) string {
 	t := n.catalog.Snapshot().TableByID(table)
 	if t == nil {

@@ -21,24 +21,24 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/moment"
 )
 
-// backupSubject is what nodes ask each other about for backups.
+// backupSubject is the subject of backup requests between nodes.
 const backupSubject = "backup"
 
-// backupRequest is what one node asks of another for a backup.
+// backupRequest is a backup request between nodes.
 type backupRequest struct {
-	// Op is begin, seal, drop, page or entries.
+	// Op is begin, seal, drop, page, or entries.
 	Op string `json:"op"`
-	// Mark has a node that is to begin keep what is applied from then on, for a while.
+	// Mark makes the node keep the changes applied after begin for a while.
 	Mark bool `json:"mark,omitempty"`
 	archive.Asked
 }
 
-// backupCommand carries out what an operator's tool asks for a backup: what is begin, mark, page, entries or drop.
+// backupCommand executes a request of the backup tool: begin, mark, page, entries, or drop.
 func (n *Node) backupCommand(ctx context.Context, what string, body []byte) ([]byte, error) {
 	var asked archive.Asked
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &asked); err != nil {
-			return nil, fmt.Errorf("malformed order of a backup: %w", err)
+			return nil, fmt.Errorf("malformed backup request: %w", err)
 		}
 	}
 	switch what {
@@ -54,14 +54,14 @@ func (n *Node) backupCommand(ctx context.Context, what string, body []byte) ([]b
 	case "page", "entries":
 		node, ok := parseNodeID(asked.Node)
 		if !ok {
-			return nil, fmt.Errorf("%q is not the identity of a node", asked.Node)
+			return nil, fmt.Errorf("%q is not a node ID", asked.Node)
 		}
 		return n.requestBackup(ctx, node, &backupRequest{Op: what, Asked: asked})
 	case "drop":
 		n.dropSnapshot(ctx, asked.ID)
 		return []byte("{}"), nil
 	}
-	return nil, fmt.Errorf("a backup has no order %q", what)
+	return nil, fmt.Errorf("unknown backup request %q", what)
 }
 
 func parseNodeID(text string) (id topology.NodeID, ok bool) {
@@ -72,7 +72,7 @@ func parseNodeID(text string) (id topology.NodeID, ok bool) {
 	return topology.NodeID(b), true
 }
 
-// requestBackup asks a node, this one included.
+// requestBackup sends a backup request to a node, possibly this one.
 func (n *Node) requestBackup(ctx context.Context, node topology.NodeID, w *backupRequest) ([]byte, error) {
 	question, err := json.Marshal(w)
 	if err != nil {
@@ -82,30 +82,30 @@ func (n *Node) requestBackup(ctx context.Context, node topology.NodeID, w *backu
 		return n.serveBackup(ctx, question)
 	}
 	if n.cluster == nil {
-		return nil, fmt.Errorf("there is no node %s here", node.Short())
+		return nil, fmt.Errorf("node %s does not exist", node.Short())
 	}
 	return n.cluster.peers.Query(ctx, node, backupSubject, question)
 }
 
-// serveBackup is Node.answerBackup for a node that may not have begun yet.
+// serveBackup is Node.serveBackup for a node that may not have started yet.
 func (c *cluster) serveBackup(ctx context.Context, question []byte) ([]byte, error) {
 	select {
 	case <-c.started:
 		return c.n.serveBackup(ctx, question)
 	default:
-		return nil, errors.New("the node has not begun yet")
+		return nil, errors.New("the node is starting")
 	}
 }
 
-// serveBackup does what another node asks for a backup.
+// serveBackup serves a backup request of another node.
 func (n *Node) serveBackup(ctx context.Context, question []byte) ([]byte, error) {
 	var w backupRequest
 	if err := json.Unmarshal(question, &w); err != nil {
-		return nil, fmt.Errorf("malformed question: %w", err)
+		return nil, fmt.Errorf("malformed backup request: %w", err)
 	}
 	switch w.Op {
 	case "begin":
-		if w.Mark { // before the moment: what is applied after it is to be there
+		if w.Mark { // before the snapshot, so that no later change is missed
 			n.journal.Ask()
 		}
 		parts, err := n.moments.Begin(ctx, w.ID, n.host.Replicas())
@@ -123,10 +123,10 @@ func (n *Node) serveBackup(ctx context.Context, question []byte) ([]byte, error)
 	case "entries":
 		return n.bufferedChanges(w.Wanted)
 	}
-	return nil, fmt.Errorf("a build that is older than the one which asks: %q", w.Op)
+	return nil, fmt.Errorf("unknown backup request %q: this node runs an older version", w.Op)
 }
 
-// memberNodes are all nodes that may lead partitions.
+// memberNodes returns all nodes that may lead partitions.
 func (n *Node) memberNodes() []topology.NodeID {
 	out := []topology.NodeID{n.store.Identity().Node}
 	if n.cluster != nil {
@@ -135,8 +135,9 @@ func (n *Node) memberNodes() []topology.NodeID {
 	return out
 }
 
-// requestBackupAll asks all nodes at once, and returns the first error; take is called with one answer at a time. Once
-// one has failed the others are not waited for, but to drop a moment: writers wait as long as a moment is being taken.
+// requestBackupAll sends a request to all nodes in parallel and returns the first error. It calls take with one
+// response at a time. After an error it does not wait for the other nodes, except to drop a snapshot: writers wait
+// while a snapshot is being taken.
 func (n *Node) requestBackupAll(ctx context.Context, w *backupRequest,
 	take func(node topology.NodeID, answer []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, moment.StillMax)
@@ -167,12 +168,12 @@ func (n *Node) requestBackupAll(ctx context.Context, w *backupRequest,
 
 func (n *Node) dropSnapshot(ctx context.Context, id string) {
 	_ = n.requestBackupAll(context.WithoutCancel(ctx), &backupRequest{Op: "drop", Asked: archive.Asked{ID: id}}, nil)
-	// Who did not hear it drops the moment when nobody has asked for it for a while.
+	// A node that misses the request drops the snapshot after a period without reads.
 }
 
-// takeSnapshot takes a moment of the whole cluster: it has all leaders keep writers waiting, keeps the state of each
-// partition, and lets the writers in. It begins anew if a leader or a partition has changed meanwhile, or the schema.
-// One that is a mark has nodes keep what they apply after it.
+// takeSnapshot takes a consistent snapshot of the whole cluster: all leaders block writers, keep the state of their
+// partitions, and unblock the writers. It is retried if a leader, a partition, or the schema changes. A mark makes the
+// nodes keep later changes.
 func (n *Node) takeSnapshot(ctx context.Context, mark bool) (*archive.Taken, error) {
 	r := backupRetries
 	if mark {
@@ -189,7 +190,7 @@ func (n *Node) trySnapshot(ctx context.Context, mark bool) (*archive.Taken, erro
 	t := &archive.Taken{ID: uuid.NewString(), Software: Software()}
 	t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Node), n.run
 	if n.cluster != nil {
-		t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // what is applied there stays
+		t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // a cluster keeps applied entries
 	}
 	var parts []archive.Partition
 	began := time.Now()
@@ -221,7 +222,7 @@ func (n *Node) trySnapshot(ctx context.Context, mark bool) (*archive.Taken, erro
 	return t, nil
 }
 
-// describeSnapshot fills in what the cluster knows of itself, and the tables, if they have not changed since before.
+// describeSnapshot adds the metadata and the tables to a snapshot. It fails if the schema has changed since before.
 func (n *Node) describeSnapshot(ctx context.Context, t *archive.Taken, before *meta.State,
 	parts []archive.Partition) error {
 	after, err := n.metadata.ReadBarrier(ctx)
@@ -229,7 +230,7 @@ func (n *Node) describeSnapshot(ctx context.Context, t *archive.Taken, before *m
 		return err
 	}
 	if after.Schema.Revision != before.Schema.Revision {
-		return errors.New("the schema was changed")
+		return errors.New("the schema has changed")
 	}
 	d, err := n.dumpMetadata(after)
 	if err != nil {
@@ -240,8 +241,8 @@ func (n *Node) describeSnapshot(ctx context.Context, t *archive.Taken, before *m
 	return err
 }
 
-// metadataDump is a state of the cluster's records as a backup is told of it. Marks come every second, and mostly of
-// the same state.
+// metadataDump is an encoded metadata state. It is cached because marks are taken every second, usually of the same
+// state.
 type metadataDump struct {
 	state *meta.State
 	plain []byte
@@ -267,7 +268,7 @@ func (n *Node) dumpMetadata(s *meta.State) (*metadataDump, error) {
 	return d, nil
 }
 
-// bufferedChanges answers with what the journal has of logs, encoded as archive.Entries.
+// bufferedChanges returns the buffered changes of logs, encoded as archive.Entries.
 func (n *Node) bufferedChanges(wanted []archive.Wanted) ([]byte, error) {
 	n.journal.Ask()
 	var out archive.Entries
@@ -277,7 +278,7 @@ func (n *Node) bufferedChanges(wanted []archive.Wanted) ([]byte, error) {
 		}
 		got, last := archive.Got{Upto: w.Upto}, w.After
 		err := n.journal.Each(w.Partition, w.After, w.Upto, func(index uint64, command []byte) bool {
-			if out.Full() && index > last { // all of an entry, or nothing of it
+			if out.Full() && index > last { // entries are not divided
 				got.Upto = last
 				return false
 			}
@@ -291,8 +292,7 @@ func (n *Node) bufferedChanges(wanted []archive.Wanted) ([]byte, error) {
 	return out.Append(nil)
 }
 
-// backupTables lists what a backup has: the tables of users, and the atomic batches under way. Views are made of their
-// tables.
+// backupTables returns the tables in a backup: user tables and the batchlog. Views are rebuilt from their base tables.
 func backupTables(s *schema.Schema, batches archive.Table) []archive.Table {
 	out := []archive.Table{batches}
 	for ks := range s.All() {

@@ -31,16 +31,16 @@ import (
 )
 
 const (
-	// keepAlive and silence are how soon a connection to a node that says nothing is given up.
+	// keepAlive and silence determine when a silent connection to a node is closed.
 	keepAlive = 300 * time.Millisecond
 	silence   = 1200 * time.Millisecond
-	// clusterWorkers is how many reads may wait for other nodes at a time.
+	// clusterWorkers is the maximum number of reads that wait for other nodes.
 	clusterWorkers = 256
-	// handoverTime bounds how long a node that stops waits for others to lead.
+	// handoverTime bounds how long a stopping node waits for other nodes to take over its leaderships.
 	handoverTime = 5 * time.Second
 )
 
-// cluster is what makes a node one of many.
+// cluster holds the parts of a node that belongs to a cluster.
 type cluster struct {
 	n              *Node
 	self           topology.NodeID
@@ -52,16 +52,16 @@ type cluster struct {
 	peers          *peers.Peers
 	reconcilers    *reconcile.Manager
 
-	// returning is held while the replica of the meta partition is exchanged.
+	// returning is held while the replica of the meta partition is replaced.
 	returning sync.Mutex
 
 	cancel context.CancelFunc
 	ctx    context.Context // ends with the node
 	wg     sync.WaitGroup
-	// leaders are told of changes once there is somebody to tell.
+	// started is closed when leader changes can be handled.
 	started chan struct{}
-	// keeper hears of new records, host that a node's process has ended, once they are there; replicas and transport
-	// work before that. version is the newest of the records that the replica here has told of.
+	// keeper receives new metadata, and host the ends of other processes, once they exist; replicas and transport start
+	// earlier. version is the latest metadata version reported by the local replica.
 	keeper  atomic.Pointer[meta.Keeper]
 	host    atomic.Pointer[partition.Host]
 	version atomic.Uint64
@@ -72,7 +72,7 @@ type cluster struct {
 	stoppingNodes stoppingNodes
 }
 
-// newCluster opens what the node needs to talk to others. Nothing arrives before listen.
+// newCluster opens the parts that communicate with other nodes. It accepts no requests before listen.
 func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
 	c := &cluster{
@@ -108,13 +108,13 @@ func (n *Node) newCluster() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.closers = append(n.closers, c.transport.Close, c.transport.Depart) // the host of the replicas is closed before
+	n.closers = append(n.closers, c.transport.Close, c.transport.Depart) // the replicas' host is closed before
 	c.client = remote.New(remote.Over(c.transport), nil)
 	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.removed, Skewed: c.skewed})
 	return c, nil
 }
 
-// options are those of the replicas' host.
+// options returns the cluster options of the replicas' host.
 func (c *cluster) options() *partition.Cluster {
 	return &partition.Cluster{
 		Node: c.self, Log: c.log, Transport: raftTransport{c.transport},
@@ -157,7 +157,7 @@ func (c *cluster) options() *partition.Cluster {
 			}
 		},
 		LeaderChanged: c.leaderChanged,
-		Replaced: func(replica topology.ReplicaID) { // it is told again and again
+		Replaced: func(replica topology.ReplicaID) { // it may be called repeatedly
 			if c.returning.TryLock() {
 				c.run(func() {
 					defer c.returning.Unlock()
@@ -168,7 +168,7 @@ func (c *cluster) options() *partition.Cluster {
 	}
 }
 
-// rejoinMeta has the node take another place in the meta partition.
+// rejoinMeta makes the node rejoin the meta partition with a new replica.
 func (c *cluster) rejoinMeta(replica topology.ReplicaID) {
 	if c.ctx.Err() != nil {
 		return
@@ -183,7 +183,7 @@ func (c *cluster) rejoinMeta(replica topology.ReplicaID) {
 	}
 }
 
-// openLog opens the log of the replica sets.
+// openLog opens the Raft log.
 func (c *cluster) openLog() error {
 	n := c.n
 	o := raftlog.Options{
@@ -208,7 +208,7 @@ func (c *cluster) openLog() error {
 	return nil
 }
 
-// metadata are those that the node knows, nil before it has read them.
+// metadata returns the known metadata, or nil before it has been loaded.
 func (c *cluster) metadata() *meta.State {
 	if k := c.keeper.Load(); k != nil {
 		return k.State()
@@ -216,20 +216,20 @@ func (c *cluster) metadata() *meta.State {
 	return nil
 }
 
-// setMetadata makes the node a member that knows the records.
+// setMetadata passes the loaded metadata to the parts that need it.
 func (c *cluster) setMetadata(k *meta.Keeper) {
 	c.member.Metadata = k
 	c.operations = &membership.NodeOperations{Metadata: k}
 	c.attachKeeper(k)
 }
 
-// attachKeeper makes a keeper hear of new records, those first that came since it read them.
+// attachKeeper makes a keeper receive new metadata, starting with changes since it was loaded.
 func (c *cluster) attachKeeper(k *meta.Keeper) {
 	c.keeper.Store(k)
 	k.Reload(c.version.Load())
 }
 
-// raftTransport joins transport and raftgroup, which do not know each other.
+// raftTransport adapts transport to raftgroup.
 type raftTransport struct{ t *transport.Transport }
 
 func (f raftTransport) Send(to raftgroup.NodeID, frame []byte) bool {
@@ -240,7 +240,7 @@ func (f raftTransport) SendSnapshot(to raftgroup.NodeID, head []byte, data io.Re
 	return f.t.SendSnapshot(topology.NodeID(to), head, data, size)
 }
 
-// listen lets other nodes in.
+// listen starts accepting connections of other nodes.
 func (c *cluster) listen(l net.Listener) error {
 	c.server = remote.NewServer(c.n.host, remote.Over(c.transport), nil)
 	return c.transport.Start(l, transport.Handlers{
@@ -264,8 +264,7 @@ func (c *cluster) listen(l net.Listener) error {
 	})
 }
 
-// removed is told that the others count this node out. That is what was asked for if this node knew that it was
-// leaving.
+// removed stops the node because the other nodes have removed it. This is expected if the node was leaving.
 func (c *cluster) removed() {
 	if s := c.metadata(); s != nil {
 		if self := s.Node(c.self); self != nil && self.State >= meta.Leaving {
@@ -276,7 +275,7 @@ func (c *cluster) removed() {
 	c.n.fail(errors.New("the node was taken out of the cluster while it was away: its data may be removed"))
 }
 
-// connectionRefused is told that a node's address refuses connections: its process may have ended.
+// connectionRefused is called when a node's address refuses connections: its process may have ended.
 func (c *cluster) connectionRefused(node topology.NodeID) {
 	c.peers.SetDown(node, true)
 	if h := c.host.Load(); h != nil {
@@ -284,7 +283,7 @@ func (c *cluster) connectionRefused(node topology.NodeID) {
 	}
 }
 
-// nodeDeparted is told by a node's process that it has ended.
+// nodeDeparted is called when a node's process announces its end.
 func (c *cluster) nodeDeparted(node topology.NodeID) {
 	c.peers.SetDown(node, true)
 	if h := c.host.Load(); h != nil {
@@ -292,9 +291,8 @@ func (c *cluster) nodeDeparted(node topology.NodeID) {
 	}
 }
 
-// skewed is told that the clock of this node is wrong by what a quorum of the nodes say, or right. What the node
-// stamps and sweeps is held to the others' clocks anyhow, as soon as it has heard them; it is better led by nodes that
-// need not be held.
+// skewed is called when this node's clock is wrong according to a quorum, or correct again. The clocks of the other
+// nodes limit the timestamps and expirations of this node. Nevertheless, nodes with correct clocks should lead.
 func (c *cluster) skewed(skewed bool, ahead time.Duration) {
 	if h := c.host.Load(); h != nil {
 		h.Abstain(partition.ClockWrong, skewed)
@@ -313,7 +311,7 @@ func (c *cluster) skewed(skewed bool, ahead time.Duration) {
 		slog.Duration("ahead", ahead.Round(time.Millisecond)))
 }
 
-// leaderChanged is told who leads a partition.
+// leaderChanged is called when the leader of a partition changes.
 func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID, here bool) {
 	select {
 	case <-c.started:
@@ -331,7 +329,7 @@ func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID,
 	}
 }
 
-// start begins what runs in the background.
+// start starts the background work.
 func (c *cluster) start() {
 	n := c.n
 	c.reconcilers = &reconcile.Manager{
@@ -355,14 +353,14 @@ func (c *cluster) start() {
 
 func (c *cluster) run(f func()) { c.wg.Go(f) }
 
-// stop ends the background work.
+// stop stops the background work.
 func (c *cluster) stop() error {
 	c.cancel()
 	c.wg.Wait()
 	return nil
 }
 
-// handover lets others lead before the node stops.
+// handover transfers leaderships to other nodes before the node stops.
 func (c *cluster) handover() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handoverTime)
 	defer cancel()
@@ -373,12 +371,12 @@ func (c *cluster) handover() error {
 	return nil
 }
 
-// change has records changed by whoever leads the meta partition. What a node without any records makes of them is no
-// change of the cluster's; and to expect version 0 is to expect none in particular.
+// change changes the metadata through the leader of the meta partition. It rejects changes of a node without metadata,
+// because version 0 would match any version.
 func (c *cluster) change(ctx context.Context, records command.Records) (version uint64, err error) {
 	p := c.n.metadata.State().Topology.Meta()
 	if p == nil || records.Expect == 0 {
-		return 0, errors.New("the node has not joined yet")
+		return 0, errors.New("the node has not joined the cluster yet")
 	}
 	return c.n.coordinator.Change(ctx, p, records, schemachange.Timeout)
 }

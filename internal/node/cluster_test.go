@@ -140,7 +140,7 @@ func TestAdoption(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]Options{
-		"give --internal": {Data: dir},
+		"specify --internal": {Data: dir},
 	} {
 		if _, err := Start(t.Context(), o.quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -171,15 +171,15 @@ func TestJoinRefusals(t *testing.T) {
 		name, want string
 		o          Options
 	}{
-		{"neither", "give --bootstrap to found one", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0"}}},
+		{"neither", "Use --bootstrap to create one", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0"}}},
 		{"no secret", "give --join-secret-file",
 			Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true, Join: []string{"127.0.0.1:1"}}}},
-		{"no address", "give --internal", Options{Cluster: ClusterOptions{Bootstrap: true}}},
+		{"no address", "specify --internal", Options{Cluster: ClusterOptions{Bootstrap: true}}},
 		{"periodic", "commit periodic is for a node that stands alone",
 			Options{Commit: "periodic", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}}},
 		{"no certificates", "configure cluster.tls",
 			Options{Cluster: ClusterOptions{Internal: "192.0.2.1:7000", Bootstrap: true}}},
-		{"data", "only --bootstrap takes them into a cluster",
+		{"data", "use --bootstrap to keep it in a new cluster",
 			Options{Data: used, Cluster: ClusterOptions{Internal: "127.0.0.1:0",
 				Join: []string{first.internalAddr()}}}},
 	} {

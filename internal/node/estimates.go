@@ -13,16 +13,16 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/census"
 )
 
-// estimatesWait is how long a query of size_estimates waits for partitions to be counted anew.
+// estimatesWait is how long a query of size_estimates waits for partitions to be counted.
 const estimatesWait = time.Second
 
-// ringToken is a token of the ring with the node that shows it.
+// ringToken is a token of the ring and its node.
 type ringToken struct {
 	token token.Token
 	node  topology.NodeID
 }
 
-// ring lists the places of all nodes, ascending.
+// ring returns the tokens of all nodes in ascending order.
 func (n *Node) ring() []ringToken {
 	info := n.nodeInfo()
 	var out []ringToken
@@ -35,7 +35,7 @@ func (n *Node) ring() []ringToken {
 	return out
 }
 
-// openCensus makes what counts the logical partitions of this node.
+// openCensus creates the counters of logical partitions.
 func (n *Node) openCensus() {
 	n.largest = &census.Largest{Store: n.store.Statistics, Replicas: n.host.Replicas,
 		Now: func() int64 { return n.clock()().Unix() }}
@@ -51,8 +51,8 @@ func (n *Node) openCensus() {
 	})
 }
 
-// sizeEstimates are the pieces of all tables that this node tells of. Each piece of a table is told of by one node of
-// the cluster: the first, from the piece's end around the ring, that has a replica of it.
+// sizeEstimates returns the estimates that this node reports. One node reports each piece of a table: the first node
+// from the piece's end around the ring that has a replica of it.
 func (n *Node) sizeEstimates(ctx context.Context) []catalog.SizeEstimate {
 	n.census.Ask(ctx, estimatesWait)
 	ring := n.ring()
@@ -74,7 +74,7 @@ func (n *Node) sizeEstimates(ctx context.Context) []catalog.SizeEstimate {
 	return out
 }
 
-// reportingNode is the node that tells of the piece of a partition that ends with a token.
+// reportingNode returns the node that reports the piece of a partition that ends with a token.
 func reportingNode(p *topology.Partition, ring []ringToken, last token.Token) topology.NodeID {
 	first, _ := slices.BinarySearchFunc(ring, last, func(a ringToken, t token.Token) int { return a.token.Compare(t) })
 	for i := range ring {

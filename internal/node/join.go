@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// joinAddresses are the addresses to join by. A list that is the same on all nodes may name this one, too.
+// joinAddresses returns the addresses in --join without this node's own, because all nodes may use the same list.
 func (n *Node) joinAddresses() (out []string) {
 	for _, address := range n.opts.Cluster.Join {
 		if address != n.opts.Cluster.Internal && address != n.opts.Cluster.Advertise && address != n.internalAddr() {
@@ -36,14 +36,14 @@ func (n *Node) seeker() membership.ClusterFinder {
 	}
 }
 
-// identity is the identity that a new store gets.
+// identity returns the identity of a new store.
 func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 	if n.nodeID != nil {
 		id.Node = *n.nodeID
 	}
 	if n.opts.Data != "" {
 		if was, err := storage.ReadIdentity(vfs.Default, n.opts.Data); err != nil || was != nil {
-			return id, err // it is somebody already
+			return id, err // the directory already has an identity
 		}
 	}
 	switch c := &n.opts.Cluster; {
@@ -58,14 +58,14 @@ func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 	if founds, err := n.decideBootstrap(ctx); err != nil || founds {
 		return id, err
 	}
-	id.Level = n.levels.Oldest // the cluster's own follows with its records
+	id.Level = n.levels.Oldest // the cluster's level follows with its metadata
 	seeker := n.seeker()
 	id.Cluster, err = seeker.FindCluster(ctx)
 	return id, err
 }
 
-// decideBootstrap is for a node that is told to found a cluster and to join it, as are the others: the first of the
-// list founds it, unless it is there. From then on the node goes one of the two ways.
+// decideBootstrap decides whether a node with --bootstrap and --join creates the cluster. The first node of the list
+// does, unless the cluster exists. All other nodes, and later starts, join.
 func (n *Node) decideBootstrap(ctx context.Context) (founds bool, err error) {
 	c := &n.opts.Cluster
 	if !c.Bootstrap || len(c.Join) == 0 {
@@ -83,10 +83,11 @@ func (n *Node) decideBootstrap(ctx context.Context) (founds bool, err error) {
 	return founds, nil
 }
 
-// checkMembership founds a cluster if that is to be done, and refuses what cannot be.
+// checkMembership creates a cluster if required, and rejects invalid starts.
 func (n *Node) checkMembership(ctx context.Context) error {
 	if id := n.store.Identity().Node; n.nodeID != nil && *n.nodeID != id {
-		return fmt.Errorf("the certificate in cluster.tls is for node %x, the data are those of node %x", *n.nodeID, id)
+		return fmt.Errorf("the certificate in cluster.tls is for node %x, but the data belongs to node %x", *n.nodeID,
+			id)
 	}
 	if known, err := membership.IsMember(n.store.Records); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (n *Node) checkMembership(ctx context.Context) error {
 	return membership.Bootstrap(n.store, self)
 }
 
-// joining is the node's way into its cluster.
+// joining returns the node's Joiner.
 func (c *cluster) joining() *membership.Joiner {
 	n := c.n
 	return &membership.Joiner{
@@ -116,7 +117,7 @@ func (c *cluster) joining() *membership.Joiner {
 	}
 }
 
-// join has the cluster take this node in, and waits until it has the cluster's records.
+// join joins the cluster and waits for its metadata.
 func (c *cluster) join(ctx context.Context) error {
 	known, err := membership.IsMember(c.n.store.Records)
 	if err != nil {
@@ -125,11 +126,11 @@ func (c *cluster) join(ctx context.Context) error {
 	return c.joining().Run(ctx, known)
 }
 
-// ensureTables makes the stored tables that are part of every schema.
+// ensureTables creates the stored system tables.
 func (c *cluster) ensureTables() {
 	ctx, cancel := context.WithTimeout(c.ctx, schemachange.Timeout)
 	defer cancel()
 	if err := c.n.changer.Ensure(ctx); err != nil && c.ctx.Err() == nil {
-		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "system tables not made", slog.String("error", err.Error()))
+		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "cannot create the system tables", slog.String("error", err.Error()))
 	}
 }

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// leavingSubject is what a node that stops tells the others before it closes the connections of its clients; the
-	// question is its identity.
+	// leavingSubject is the subject of the message that a stopping node sends before it closes its client connections.
+	// The question is its node ID.
 	leavingSubject = "leaving"
-	// leavingTimeout bounds the wait for a node that is told.
+	// leavingTimeout bounds the wait for a receiver.
 	leavingTimeout = 500 * time.Millisecond
-	// returnWait is how long a node that has said that it stops is watched for its return.
+	// returnWait is how long a stopping node is watched for its return.
 	returnWait = time.Minute
 )
 
-// announceLeaving has all nodes tell their clients that this one is down. The node hands over its leaderships before
-// that, and closes its connections at once after it: gocql, which is the driver that acts on the event, closes its
-// connections one second later, with the requests on them. If clients heard of it only when the process has ended, a
-// node that starts again within that second would lose requests on its new connections.
+// announceLeaving makes all nodes send their clients an event that this node is down. The node has already transferred
+// its leaderships and closes its connections immediately afterward. The gocql driver reacts to the event by closing its
+// connections one second later, with their requests. If the event followed the end of the process, a node that restarts
+// within that second would lose requests on new connections.
 func (c *cluster) announceLeaving() {
 	ctx, cancel := context.WithTimeout(context.Background(), leavingTimeout)
 	defer cancel()
@@ -33,7 +33,7 @@ func (c *cluster) announceLeaving() {
 	c.queryOthers(ctx, leavingSubject, c.self[:], leavingTimeout, func([]byte) {})
 }
 
-// stoppingNodes are the nodes that have said that they stop, with the process that said so and when.
+// stoppingNodes holds the nodes that have announced their stop, with their processes and the times.
 type stoppingNodes struct {
 	mu    sync.Mutex
 	nodes map[topology.NodeID]stoppingNode
@@ -41,7 +41,7 @@ type stoppingNodes struct {
 
 type stoppingNode struct{ process, at time.Time }
 
-// handleLeaving is told that another node closes the connections of its clients.
+// handleLeaving handles the announcement of a node that closes its client connections.
 func (c *cluster) handleLeaving(_ context.Context, question []byte) ([]byte, error) {
 	var node topology.NodeID
 	if len(question) != len(node) {
@@ -65,8 +65,8 @@ func (c *cluster) handleLeaving(_ context.Context, question []byte) ([]byte, err
 	return nil, nil
 }
 
-// watchStoppingNodes tells clients that a node is up again once a new process of it reports, until ctx ends. Usually
-// aliveChanged does so; but a process may start again before anybody has noticed that it was away.
+// watchStoppingNodes sends clients an event when a new process of a stopped node reports, until ctx ends. Usually
+// aliveChanged does this, but a process may restart before its absence is noticed.
 func (c *cluster) watchStoppingNodes(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -82,7 +82,7 @@ func (c *cluster) watchStoppingNodes(ctx context.Context) {
 	}
 }
 
-// returned takes out the nodes whose new processes report, and those that were watched for long enough.
+// returned removes and returns the nodes with new processes. It also removes nodes whose watch time has passed.
 func (l *stoppingNodes) returned(p *peers.Peers) (back []topology.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *stoppingNodes) returned(p *peers.Peers) (back []topology.NodeID) {
 	return back
 }
 
-// sendStatusEvent tells clients that a node is up or down.
+// sendStatusEvent sends clients the event that a node is up or down.
 func (c *cluster) sendStatusEvent(node topology.NodeID, up bool) {
 	if n := c.n.metadata.State().Node(node); n != nil {
 		if a, ok := endpoint(n).Address(c.n.info.RPC); ok {

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// mergePartitions has two neighbouring physical partitions merge.
+// mergePartitions merges two adjacent physical partitions.
 func (n *Node) mergePartitions(ctx context.Context, o admin.MergeOrder) (string, error) {
 	t, err := n.tableNamed(o.Table)
 	if err != nil {
@@ -63,7 +63,7 @@ func (n *Node) mergePartitions(ctx context.Context, o admin.MergeOrder) (string,
 	return fmt.Sprintf("%s are merged: what is left is partition %d", what, l.ID), nil
 }
 
-// cancelChange takes back what was ordered of a physical partition.
+// cancelChange cancels the pending change of a physical partition.
 func (n *Node) cancelChange(ctx context.Context, o admin.CancelOrder) (string, error) {
 	t, err := n.tableNamed(o.Table)
 	if err != nil {
@@ -88,7 +88,7 @@ func (n *Node) cancelChange(ctx context.Context, o admin.CancelOrder) (string, e
 	if err != nil {
 		return "", err
 	}
-	n.log.LogAttrs(ctx, slog.LevelInfo, "order taken back", slog.String("what", what), slog.String("table", t.String()))
+	n.log.LogAttrs(ctx, slog.LevelInfo, "change canceled", slog.String("what", what), slog.String("table", t.String()))
 	if cut != nil {
 		waiting, done := context.WithTimeout(ctx, cancelTimeout)
 		defer done()
@@ -103,10 +103,10 @@ func (n *Node) cancelChange(ctx context.Context, o admin.CancelOrder) (string, e
 	return fmt.Sprintf("%s of %s is taken back", what, t), nil
 }
 
-// cancelTimeout is how long an order that takes back a split waits for the partition to say whether it came in time.
+// cancelTimeout is how long the cancellation of a split waits for its outcome.
 const cancelTimeout = 2 * time.Second
 
-// describeMerge says what an order would do.
+// describeMerge describes the effect of a merge request.
 func (n *Node) describeMerge(o *merge.Request, what string) (string, error) {
 	_, gathering, err := o.Apply(n.metadata.State(), time.Now())
 	switch {
@@ -118,7 +118,7 @@ func (n *Node) describeMerge(o *merge.Request, what string) (string, error) {
 	return what + " would be merged; nothing was done", nil
 }
 
-// recordMerge puts an order into the records.
+// recordMerge records a merge request.
 func (n *Node) recordMerge(ctx context.Context, o *merge.Request) (s *meta.State, gathering bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func (n *Node) recordMerge(ctx context.Context, o *merge.Request) (s *meta.State
 	return s, gathering, err
 }
 
-// awaitMerge returns when the map has a merge, or it was taken back.
+// awaitMerge returns when a merge has been completed or canceled.
 func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, left, right *topology.Partition) error {
 	most := completionTimeout
 	if !placement.Colocated(left, right) {
@@ -155,7 +155,7 @@ func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, left, right *top
 	}
 }
 
-// applyMergesStandalone carries out what the records have as ordered, on a node that stands alone.
+// applyMergesStandalone executes recorded merges on a standalone node.
 func (n *Node) applyMergesStandalone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
@@ -181,10 +181,10 @@ func (n *Node) applyMergesStandalone(ctx context.Context) error {
 	return nil
 }
 
-// mergeableReplica is the replica here of a partition that is being merged.
+// mergeableReplica returns the local replica of a partition that is being merged.
 func (n *Node) mergeableReplica(id topology.PartitionID) (reconcile.Mergeable, error) {
 	if r := n.host.Replica(id); r != nil {
 		return r, nil
 	}
-	return nil, fmt.Errorf("partition %d has no replica here", id)
+	return nil, fmt.Errorf("partition %d has no replica on this node", id)
 }

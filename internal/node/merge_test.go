@@ -104,8 +104,8 @@ func TestMergeOrdersRefused(t *testing.T) {
 		want string
 		admin.MergeOrder
 	}{
-		{"is no table", admin.MergeOrder{Table: "t", Partitions: [2]uint64{a, b}}},
-		{"tables of the", admin.MergeOrder{Table: "system_schema.tables", Partitions: [2]uint64{a, b}}},
+		{"invalid table name", admin.MergeOrder{Table: "t", Partitions: [2]uint64{a, b}}},
+		{"is a system table", admin.MergeOrder{Table: "system_schema.tables", Partitions: [2]uint64{a, b}}},
 		{"no partition 999", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, 999}}},
 		{"are not adjacent", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, z}}},
 		{"are not adjacent", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, a}}},

@@ -16,13 +16,13 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// moveTimeout bounds the wait for a move to be done. What waits longer goes on by itself.
+// moveTimeout bounds the wait for a move. The move continues after the timeout.
 const moveTimeout = 10 * time.Minute
 
-// moveReplica has a replica of a physical partition moved.
+// moveReplica moves a replica of a physical partition.
 func (n *Node) moveReplica(ctx context.Context, o admin.MoveOrder) (string, error) {
 	if n.cluster == nil {
-		return "", errors.New("this node stands alone: there is no other one to move a replica to")
+		return "", errors.New("cannot move a replica: this is a standalone node")
 	}
 	t, err := n.tableNamed(o.Table)
 	if err != nil {
@@ -62,7 +62,7 @@ func (n *Node) moveReplica(ctx context.Context, o admin.MoveOrder) (string, erro
 	return fmt.Sprintf("the replica of %s has been moved", what), nil
 }
 
-// moveSize says how much would be moved, if this node knows.
+// moveSize describes the amount of data to move, if known.
 func (n *Node) moveSize(o *placement.Move) string {
 	p := n.metadata.State().Topology.Partition(o.Partition)
 	if p == nil || n.host.Replica(p.ID) == nil {
@@ -75,7 +75,7 @@ func (n *Node) moveSize(o *placement.Move) string {
 	return fmt.Sprintf(": about %d bytes on disk", e.Bytes)
 }
 
-// recordMove puts an order into the records.
+// recordMove records a move request.
 func (n *Node) recordMove(ctx context.Context, o *placement.Move) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -86,7 +86,7 @@ func (n *Node) recordMove(ctx context.Context, o *placement.Move) error {
 	return err
 }
 
-// awaitMove returns when the map has a move.
+// awaitMove returns when a move has been completed.
 func (n *Node) awaitMove(ctx context.Context, o *placement.Move) error {
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
@@ -95,11 +95,11 @@ func (n *Node) awaitMove(ctx context.Context, o *placement.Move) error {
 		p := s.Topology.Partition(o.Partition)
 		switch {
 		case p == nil:
-			return fmt.Errorf("partition %d is gone: its table was dropped, or it was merged", o.Partition)
+			return fmt.Errorf("partition %d no longer exists: its table was dropped, or it was merged", o.Partition)
 		case placement.MoveDone(p, o):
 			return nil
 		case p.Pin == nil:
-			return fmt.Errorf("partition %d was not moved: the order has ended before it could be", o.Partition)
+			return fmt.Errorf("partition %d was not moved: the request expired or was canceled", o.Partition)
 		}
 		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
 			return fmt.Errorf("partition %d is not moved yet: the order stands, see ilion partitions: %w", p.ID, err)

@@ -9,12 +9,11 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/lineage"
 )
 
-// nodeRecord is what the cluster is told of this node. Its tokens and the time at which it joined are given by the node
-// that takes it in.
+// nodeRecord returns the node's own record for the metadata. The node that admits it assigns its tokens and join time.
 func (n *Node) nodeRecord() *meta.Node {
 	cql, web := n.clientAddrs()
 	id := n.store.Identity()
-	var start lineage.Start // none for a node that stands alone
+	var start lineage.Start // none on a standalone node
 	if n.cluster != nil {
 		start = n.cluster.directoryGuard.Directory.Lineage.Newest()
 	}
@@ -25,7 +24,7 @@ func (n *Node) nodeRecord() *meta.Node {
 	}
 }
 
-// internalAddr is where other nodes reach this one, clientAddrs where clients do.
+// internalAddr returns the address for other nodes, and clientAddrs the addresses for clients.
 func (n *Node) internalAddr() string {
 	if n.nodeListener == nil {
 		return ""
@@ -34,7 +33,7 @@ func (n *Node) internalAddr() string {
 }
 
 func (n *Node) clientAddrs() (cql, web string) {
-	host, _, _ := net.SplitHostPort(n.internalAddr()) // it was checked, or is the listener's own
+	host, _, _ := net.SplitHostPort(n.internalAddr()) // validated, or the listener's address
 	cql = reachable(n.opts.CQL, n.cqlListener.Addr(), host)
 	if n.webListener != nil {
 		web = reachable(n.opts.HTTP, n.webListener.Addr(), host)
@@ -42,8 +41,8 @@ func (n *Node) clientAddrs() (cql, web string) {
 	return cql, web
 }
 
-// reachable is the address of a listener for others: with the port it really has, and with another host where it
-// listens on all.
+// reachable returns a listener's address for other machines, with its actual port. If it listens on all interfaces, the
+// host is replaced.
 func reachable(configured string, l net.Addr, elsewhere string) string {
 	host, port, err := net.SplitHostPort(configured)
 	if err != nil {

@@ -87,17 +87,16 @@ func (n *Node) openStore(ctx context.Context) error {
 	return nil
 }
 
-// restrictDirectory takes from others of the machine what an earlier build, or whoever made the directory, has left
-// them.
+// restrictDirectory removes access of other users to the data directory.
 func (n *Node) restrictDirectory() error {
 	info, err := os.Stat(n.opts.Data)
 	if n.opts.Data == "" || err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 {
-		return nil // the store says what is wrong
+		return nil // the store reports the problem
 	}
 	return os.Chmod(n.opts.Data, 0o700)
 }
 
-// diskUsage is that of whichever disk is the fuller one: the log of the replica sets may be on one of its own.
+// diskUsage returns the usage of the fuller disk: the Raft log may be on another disk than the data.
 func (n *Node) diskUsage(dir string) (vfs.DiskUsage, error) {
 	u, err := vfs.Default.GetDiskUsage(dir)
 	log, logErr := vfs.Default.GetDiskUsage(filepath.Join(dir, membership.LogDir))
@@ -107,8 +106,8 @@ func (n *Node) diskUsage(dir string) (vfs.DiskUsage, error) {
 	return u, err
 }
 
-// diskOut ends a node of a cluster before its disk is so full that it could not be started again: it has to write what
-// others decide. One that stands alone refuses writes and serves reads.
+// diskOut stops a cluster node before its disk is too full for a restart, because it must write entries that other
+// nodes commit. A standalone node rejects writes and serves reads.
 func (n *Node) diskOut(free, need uint64) {
 	if n.opts.Cluster.Internal == "" {
 		return
@@ -119,7 +118,7 @@ func (n *Node) diskOut(free, need uint64) {
 
 func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
-// openPartitions opens the replicas, and before that what they need of a cluster.
+// openPartitions opens the replicas, after the parts of the cluster that they need.
 func (n *Node) openPartitions(ctx context.Context) error {
 	n.journal, n.run = journal.New(int64(n.opts.Memory.Journal)), uuid.NewString()
 	n.closers = append(n.closers, n.journal.Close)
@@ -172,7 +171,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	return nil
 }
 
-// checkClock warns of a clock that is behind what was stamped before the node stopped.
+// checkClock warns if the clock is behind timestamps of earlier writes.
 func (n *Node) checkClock(ctx context.Context) {
 	newest := time.UnixMicro(n.host.NewestStamp())
 	if behind := peers.ClockRegression(time.Now(), newest); behind > 0 {
@@ -183,8 +182,8 @@ func (n *Node) checkClock(ctx context.Context) {
 	}
 }
 
-// RaiseLevel raises the feature level to the newest that every node of the cluster understands, and returns it. There
-// is no way back: builds that do not understand the level are refused from then on.
+// RaiseLevel raises the feature level to the newest level that all nodes support, and returns it. This cannot be
+// undone: versions that do not support the level are rejected from then on.
 func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	if n.cluster == nil {
 		return membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.levels.Newest)
@@ -192,61 +191,61 @@ func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	return membership.RaiseLevel(ctx, n.metadata)
 }
 
-// newReplayer makes what finishes batches that their coordinators left.
+// newReplayer returns the replayer of batches that their coordinators did not finish.
 func (n *Node) newReplayer() *coordinator.Replayer {
 	return &coordinator.Replayer{
 		Coordinator: n.coordinator,
 		Done: func(batches int) {
-			n.log.LogAttrs(context.Background(), slog.LevelInfo, "unfinished batches written",
+			n.log.LogAttrs(context.Background(), slog.LevelInfo, "batchlog replayed",
 				slog.Int("batches", batches))
 		},
 		Failed: func(err error) {
-			n.log.LogAttrs(context.Background(), slog.LevelWarn, "unfinished batches not written",
+			n.log.LogAttrs(context.Background(), slog.LevelWarn, "batchlog replay failed",
 				slog.String("error", err.Error()))
 		},
 	}
 }
 
-// replicas is the host as package reconcile sees it.
+// replicas adapts the host to package reconcile.
 type replicas struct{ *partition.Host }
 
 func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
 
-// localReplicas has the methods of reconcile.Local called one at a time.
+// localReplicas serializes the calls of a reconcile.LocalReconciler.
 type localReplicas struct {
 	mu    sync.Mutex
 	local reconcile.LocalReconciler
 }
 
-// Create implements the replicas of schemachange.Installer, as Remove does.
+// Create implements schemachange.Installer.Replicas.
 func (l *localReplicas) Create(old, next *topology.Snapshot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.local.Create(old, next)
 }
 
-// Remove is the other half.
+// Remove implements schemachange.Installer.Replicas.
 func (l *localReplicas) Remove(old, next *topology.Snapshot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.local.Remove(old, next)
 }
 
-// Rejoin is reconcile.Local's.
+// Rejoin calls reconcile.LocalReconciler.Rejoin.
 func (l *localReplicas) Rejoin(replica topology.ReplicaID) (done bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.local.Rejoin(replica)
 }
 
-// CheckPending is for reconcile.Loops.
+// CheckPending implements reconcile.Manager.Local.
 func (l *localReplicas) CheckPending() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.local.CheckPending()
 }
 
-// openMetadata loads schema, map and nodes, makes everything follow them, and joins the cluster if that is to be done.
+// openMetadata loads the metadata, applies it and all later changes to this node, and joins the cluster if required.
 func (n *Node) openMetadata(ctx context.Context) error {
 	scan, change := meta.Standalone(n.store)
 	self := n.store.Identity().Node
@@ -255,7 +254,8 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	}
 	var err error
 	o := meta.Options{Self: self, LoadFailed: func(err error) {
-		n.log.LogAttrs(context.Background(), slog.LevelError, "records not loaded", slog.String("error", err.Error()))
+		n.log.LogAttrs(context.Background(), slog.LevelError, "cannot load the metadata", slog.String("error",
+			err.Error()))
 	}}
 	if n.cluster != nil {
 		o.Acquire, o.LatestVersion = n.cluster.member.AcquireFromLeader, n.cluster.member.LatestVersion
@@ -283,7 +283,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 			return err
 		}
 		if err := errors.Join(n.applySplitsStandalone(ctx),
-			n.applyMergesStandalone(ctx)); err != nil { // what a crash has left
+			n.applyMergesStandalone(ctx)); err != nil { // left by a crash
 			return err
 		}
 		n.replayer.FinishOwn(ctx)
@@ -321,12 +321,12 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	return o
 }
 
-// placeTable says how a new table is cut and where its parts live.
+// placeTable returns the partitions of a new table and their nodes.
 func (n *Node) placeTable(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 	parts := n.opts.InitialPartitions
 	whole := parts > 1
 	if n := throughput.InitialPartitions(s, t); n > 0 {
-		parts, whole = n, true // the ring would leave each a small part of the throughput
+		parts, whole = n, true // with the ring's boundaries some partitions would get little of the throughput
 	}
 	if schema.IsSystem(t.Keyspace) {
 		parts, whole = 1, true
@@ -339,7 +339,7 @@ func (n *Node) placeTable(s *meta.State, t *schema.Table) ([]topology.Piece, err
 	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
 }
 
-// tableName names a table for traces.
+// tableName returns the name of a table for traces.
 func (n *Node) tableName(id uint32) string {
 	if t := n.catalog.Snapshot().TableByID(id); t != nil {
 		return t.String()

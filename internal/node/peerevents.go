@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 )
 
-// report is what this node tells the others about itself.
+// report returns this node's report for other nodes.
 func (c *cluster) report() peers.Report {
 	n := c.n
 	m := n.store.Metrics()
@@ -39,7 +39,7 @@ func (c *cluster) report() peers.Report {
 	return r
 }
 
-// metadataChanged follows new records: which nodes there are, and where.
+// metadataChanged applies new metadata to the connections with other nodes.
 func (c *cluster) metadataChanged(old, next *meta.State) {
 	if err := c.n.store.Raise(next.Topology.Level()); err != nil {
 		c.n.fail(err)
@@ -55,8 +55,7 @@ func (c *cluster) metadataChanged(old, next *meta.State) {
 	}
 }
 
-// sendTopologyEvents tells clients which nodes came and went, and that replicas are elsewhere if there are more of them
-// now.
+// sendTopologyEvents sends clients events about added and removed nodes, and about a changed number of replicas.
 func (c *cluster) sendTopologyEvents(old, next *meta.State) {
 	for _, node := range next.Nodes {
 		was := old.Node(node.ID)
@@ -76,7 +75,7 @@ func (c *cluster) sendTopologyEvents(old, next *meta.State) {
 	}
 }
 
-// aliveChanged is told that a node came or went.
+// aliveChanged is called when a node goes down or comes back.
 func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
 	c.n.log.LogAttrs(
 		c.ctx,
@@ -92,7 +91,7 @@ func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
 	c.sendStatusEvent(node, alive)
 }
 
-// endpoints are the other nodes, for drivers.
+// endpoints returns the other nodes for drivers.
 func (c *cluster) endpoints() (self catalog.Endpoint, others []catalog.Endpoint) {
 	for _, node := range c.n.metadata.State().Nodes {
 		if node.State == meta.Left {
@@ -111,18 +110,18 @@ func (c *cluster) endpoints() (self catalog.Endpoint, others []catalog.Endpoint)
 	return self, others
 }
 
-// endpoint is a node as drivers see it.
+// endpoint returns a node as shown to drivers.
 func endpoint(node *meta.Node) *catalog.Endpoint {
 	e := &catalog.Endpoint{HostID: schema.UUID(node.ID), Datacenter: node.Region, Rack: node.Zone, Tokens: node.Tokens}
-	e.Listen, _ = netip.ParseAddrPort(node.Internal) // what is no address is not shown
+	e.Listen, _ = netip.ParseAddrPort(node.Internal) // an invalid address is not shown
 	e.RPC, _ = netip.ParseAddrPort(node.CQL)
 	return e
 }
 
-// setNodeState is what an operator tells the cluster about a node.
+// setNodeState executes an operator's request to change a node's state.
 func (n *Node) setNodeState(ctx context.Context, what, node string) (string, error) {
 	if n.cluster == nil {
-		return "", errors.New("this node stands alone")
+		return "", errors.New("this is a standalone node")
 	}
 	return n.cluster.operations.SetState(ctx, node, map[string]meta.NodeState{"drain": meta.Draining,
 		"decommission": meta.Leaving, "resume": meta.Up}[what])

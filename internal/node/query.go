@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// queryConcurrency bounds the nodes that are asked at a time.
+// queryConcurrency bounds the number of parallel queries.
 const queryConcurrency = 8
 
-// liveNodes are the other nodes that answer.
+// liveNodes returns the other live nodes.
 func (c *cluster) liveNodes() (out []topology.NodeID) {
 	for _, node := range c.n.metadata.State().Nodes {
 		if node.ID != c.self && node.State != meta.Left && c.peers.Alive(node.ID) {
@@ -28,8 +28,8 @@ func (c *cluster) liveNodes() (out []topology.NodeID) {
 	return out
 }
 
-// queryOthers asks the other nodes about a subject (see peers.Ask), and waits for each of them so long. take is called
-// with one answer at a time. A node that is down or busy, or of an older build, is left out: those are silent, by name.
+// queryOthers queries the other nodes about a subject (see peers.Query) with a timeout for each. It calls take with one
+// response at a time. It returns the names of nodes that are down, busy, or run a version without the subject.
 func (c *cluster) queryOthers(ctx context.Context, subject string, question []byte, wait time.Duration,
 	take func(answer []byte)) (silent []string) {
 	alive := c.liveNodes()
@@ -62,7 +62,7 @@ func (c *cluster) queryOthers(ctx context.Context, subject string, question []by
 	return silent
 }
 
-// nodeName is a node as operators are told of it.
+// nodeName returns the name of a node for operators.
 func (c *cluster) nodeName(node topology.NodeID) string {
 	if n := c.n.metadata.State().Node(node); n != nil {
 		return fmt.Sprintf("%s (%s)", node.Short(), n.Internal)
@@ -70,8 +70,8 @@ func (c *cluster) nodeName(node topology.NodeID) string {
 	return node.Short()
 }
 
-// queryAll asks all nodes, this one first, about a subject of which each tells a T in JSON; the silent ones are by
-// name.
+// queryAll queries all nodes, this one first, about a subject whose responses are a T in JSON. silent holds the names
+// of nodes that did not respond.
 func queryAll[T any](ctx context.Context, n *Node, subject string, question []byte, wait time.Duration,
 	here func(ctx context.Context, question []byte) (T, error)) (answers []T, silent []string, err error) {
 	own, err := here(ctx, question)
@@ -90,13 +90,13 @@ func queryAll[T any](ctx context.Context, n *Node, subject string, question []by
 			answers = append(answers, a)
 		})...)
 		if malformed > 0 {
-			silent = append(silent, fmt.Sprintf("%d nodes of another build", malformed))
+			silent = append(silent, fmt.Sprintf("%d nodes with another version", malformed))
 		}
 	}
 	return answers, silent, nil
 }
 
-// queryHandler is what answers another node that asks about a subject with askAll.
+// queryHandler returns the handler of a subject for queryAll.
 func queryHandler[T any](c *cluster, here func(ctx context.Context, question []byte) (T, error)) func(context.Context,
 	[]byte) (
 	[]byte, error) {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// statsTTL is for how long what replicas take is not measured again.
+	// statsTTL is how long the stats of replicas are cached.
 	statsTTL = 5 * time.Second
-	// loadHalfLife is the time in which the load of a replica is half forgotten.
+	// loadHalfLife is the time after which a measured load has half its weight.
 	loadHalfLife = time.Minute
 )
 
-// loadTracker measure what the replicas on this node take.
+// loadTracker measures the loads of the local replicas.
 type loadTracker struct {
 	mu         sync.Mutex
 	measuredAt time.Time
@@ -27,16 +27,15 @@ type loadTracker struct {
 	rates      map[topology.PartitionID]loadRate
 }
 
-// loadRate is how much a replica has done, and does in a second.
+// loadRate is the total and the rate of the request units of a replica.
 type loadRate struct {
 	replica topology.ReplicaID
 	units   ru.Units
 	rate    float64
 }
 
-// next is the pace of a replica of the same partition that has done so many units some time later. One that has come
-// in the place of another begins with that one's rate, for it counts from nothing: what it has done is no difference
-// to what the other had.
+// next returns the rate at a later measurement. A replica that replaced another one counts from zero, so it keeps the
+// previous rate for the first interval.
 func (p loadRate) next(replica topology.ReplicaID, units ru.Units, elapsed time.Duration) loadRate {
 	next := loadRate{replica, units, p.rate}
 	if replica == p.replica {
@@ -46,7 +45,7 @@ func (p loadRate) next(replica topology.ReplicaID, units ru.Units, elapsed time.
 	return next
 }
 
-// replicaStats is what this node tells of its replicas, measured anew if the last time was some seconds ago.
+// replicaStats returns the stats of this node, which are cached for some seconds.
 func (n *Node) replicaStats() peers.NodeStats {
 	w := &n.loads
 	w.mu.Lock()
@@ -68,7 +67,7 @@ func (n *Node) replicaStats() peers.NodeStats {
 		rates[p.ID] = is
 		bytes, err := n.store.DiskBytes(p.Span.Keys(p.Table))
 		if err != nil {
-			continue // it is told of the next time
+			continue // reported with the next measurement
 		}
 		h.Replicas = append(h.Replicas, peers.ReplicaStats{Partition: p.ID, Bytes: bytes, Load: uint64(is.rate)})
 	}
@@ -76,7 +75,7 @@ func (n *Node) replicaStats() peers.NodeStats {
 	return h
 }
 
-// capacity is how many bytes this node has room for, 0 if it is not known.
+// capacity returns the number of bytes that this node has room for, or 0 if unknown.
 func (n *Node) capacity() uint64 {
 	if c := n.opts.Cluster.CapacityGB; c > 0 {
 		return uint64(c) << 30

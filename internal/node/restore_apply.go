@@ -20,14 +20,14 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// parsedRecord is a record of a backup as what writes it.
+// parsedRecord is a record of a backup as an operation.
 type parsedRecord struct {
 	keys.Parts
 	op command.Op
 }
 
-// eachRow passes on the rows of a file, and what deletes some. What only a cluster that runs has use for is left out:
-// records of commands that were carried out, and the change log.
+// eachRow calls fn for the rows and deletions in a file. It skips data that only the original cluster can use: dedupe
+// records and the change log.
 func eachRow(table uint32, plain []byte, fn func(p *parsedRecord) error) error {
 	whole := binary.BigEndian.AppendUint32(nil, table)
 	return archive.Each(plain, func(key, value []byte) error {
@@ -49,16 +49,15 @@ func eachRow(table uint32, plain []byte, fn func(p *parsedRecord) error) error {
 	})
 }
 
-// writeWithIndexes applies a mutation with the entries of the indexes that the table has by now: a client may create
-// one while the table is being restored. It sends the mutation again where that may help: applying it twice has the
-// effect of applying it once.
+// writeWithIndexes applies a mutation with the entries of the table's current indexes, because a client may create an
+// index during a restore. It retries the mutation if that may help; applying it twice has no further effect.
 func (n *Node) writeWithIndexes(ctx context.Context, m *command.Mutation) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreRetryLimit)
 	defer cancel()
 	for {
 		planned := command.Conditional{Mutation: *m}
 		if err := write.Replan(n.catalog.Snapshot(), &planned); err != nil {
-			return fmt.Errorf("plan restored rows: %w", err)
+			return fmt.Errorf("cannot plan restored rows: %w", err)
 		}
 		done := make(completion, 1)
 		n.coordinator.Write(ctx, []command.Mutation{planned.Mutation}, coordinator.WriteOptions{Level: dberr.Quorum},
@@ -70,19 +69,19 @@ func (n *Node) writeWithIndexes(ctx context.Context, m *command.Mutation) error 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("write restored rows: %w", err)
+			return fmt.Errorf("cannot write restored rows: %w", err)
 		case <-time.After(restoreRetryPause):
 		}
 	}
 }
 
-// completion is a completion that somebody waits for.
+// completion is a command.Completion that can be awaited.
 type completion chan error
 
 // Done implements command.Completion.
 func (t completion) Done(err error) { t <- err }
 
-// restoreBatches finishes the atomic batches of a file.
+// restoreBatches finishes the batches in a file of the batchlog.
 func (n *Node) restoreBatches(ctx context.Context, o *archive.Batches, plain []byte) error {
 	if o == nil {
 		return errors.New("nothing says which parts of the batches are to be done")
@@ -104,12 +103,12 @@ func (n *Node) restoreBatches(ctx context.Context, o *archive.Batches, plain []b
 	})
 }
 
-// batchTable is the table of the atomic batches that are under way.
+// batchTable returns the description of the batchlog table.
 func (n *Node) batchTable() archive.Table {
 	return archive.Table{Keyspace: "system", Name: "batches", ID: write.NewBatchLog(n.catalog.Snapshot()).Table()}
 }
 
-// archiveCommand carries out an order of a backup or a restore, such as backup/begin.
+// archiveCommand executes a backup or restore request, such as backup/begin.
 func (n *Node) archiveCommand(ctx context.Context, what string, body []byte) ([]byte, error) {
 	if order, ok := strings.CutPrefix(what, "restore/"); ok {
 		return n.restoreCommand(ctx, order, body)

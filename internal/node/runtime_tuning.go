@@ -11,29 +11,29 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 )
 
-// statementBytes is the memory for the texts, syntax trees and plans of large statements that are being executed, and
-// as much again is for prepared statements: a sixteenth of the budget each, in bytes.
+// statementBytes returns the memory for the texts, syntax trees, and plans of large statements in execution, and also
+// for prepared statements: each 1/16 of the budget.
 func (o *MemoryOptions) statementBytes() int64 {
 	return int64(min(max(o.Budget/16, 16<<20), 256<<20))
 }
 
-// TuneRuntime fits the process to the memory budget: it sets the memory limit, the garbage collector's target and the
-// number of processors, unless the environment (GOMEMLIMIT, GOGC, GOMAXPROCS) has. It is for a process that is only a
-// database; a program that embeds one keeps its own settings.
+// TuneRuntime adapts the Go runtime to the memory budget: the memory limit, the GC target, and GOMAXPROCS, unless the
+// environment sets them (GOMEMLIMIT, GOGC, GOMAXPROCS). It is intended for database processes; programs that embed a
+// database keep their own settings.
 //
-// The block cache is outside the Go heap with cgo and inside it without, where the usual target of 100 % would let the
-// heap grow to twice the cache before a collection. A synced write holds a processor for the length of an fsync, so
-// there are never fewer than two.
+// With cgo the block cache is outside the Go heap. Without cgo it is inside, and the default GC target of 100 % would
+// let the heap grow to twice the cache. A synced write blocks a processor for the duration of an fsync, so GOMAXPROCS
+// is at least two.
 func TuneRuntime(o Options) {
 	o = o.withDefaults()
 	tuneAllocator()
 	if os.Getenv("GOMEMLIMIT") == "" {
 		limit := int64(o.Memory.Budget)
 		if cgoEnabled {
-			// Memory that cgo allocates does not count towards the limit: the cache and the memtables.
+			// Memory allocated by cgo does not count toward the limit: the cache and the memtables.
 			limit -= int64(o.Memory.BlockCache + 4*o.Memory.Memtable)
 			if o.Cluster.Internal != "" {
-				limit -= int64(4*o.Memory.Memtable + raftlog.BlockCacheBytes) // of the log
+				limit -= int64(4*o.Memory.Memtable + raftlog.BlockCacheBytes) // of the Raft log
 			}
 		}
 		debug.SetMemoryLimit(min(max(limit, 64<<20), math.MaxInt64))
@@ -47,17 +47,18 @@ func TuneRuntime(o Options) {
 }
 
 const (
-	// tablesOpen is how many tables the store keeps open where descriptors are plenty; logs keep as many, at most.
+	// tablesOpen is the number of tables that the store keeps open if descriptors are plentiful. The Raft log keeps up
+	// to as many.
 	tablesOpen = 1000
-	// descriptorsElsewhere are for everything but tables and clients: logs, manifests, other nodes, HTTP.
+	// descriptorsElsewhere are reserved for logs, manifests, other nodes, and HTTP.
 	descriptorsElsewhere = 256
-	// webConnections bounds the connections of HTTP, and webAddressConnections those of one address. Idle ones give
-	// their places to new ones; a backup may have 64 under way.
+	// webConnections bounds the HTTP connections, and webAddressConnections those from one address. New connections
+	// replace idle ones. A backup may use 64 at the same time.
 	webConnections, webAddressConnections = 128, 80
 )
 
-// shareDescriptors divides the files that the process may have open between the store, which cannot go on without, and
-// clients. It returns how many tables the store may keep open, and how many clients there is room for.
+// shareDescriptors divides the file descriptors between the store, which cannot work without them, and clients. It
+// returns the number of tables that the store may keep open and the number of client connections.
 func shareDescriptors(limit, clients int) (tables, connections int) {
 	tables = min(tablesOpen, limit/8)
 	return tables, min(clients, max(1, limit-2*tables-descriptorsElsewhere))

@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
-// newSchema builds what changes the schema, what has this node follow it, and what builds indexes.
+// newSchema creates the parts that change the schema, apply it to this node, and build indexes.
 func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
 		Metadata: n.metadata, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: n.entries,
@@ -64,26 +64,26 @@ func (n *Node) newSchema() {
 	}
 	n.installer.Require = func(id topology.PartitionID, revision uint64) {
 		if r := n.host.Replica(id); r != nil {
-			// It fails only where nothing more is written: the replica is being dropped, or the store has stopped.
+			// This fails only if nothing more is written: the replica is being dropped, or the store has stopped.
 			_ = r.Require(context.Background(), r.Extent(), revision)
 		}
 	}
 }
 
-// setLists gives an index of vectors other lists.
+// setLists assigns lists to a vector index.
 func (n *Node) setLists(ctx context.Context, c *schema.SetLists) error {
 	c.Stamp = schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.compat}
 	_, _, err := n.changer.Apply(ctx, c, "")
 	return err
 }
 
-// awaitLatestMetadata returns when this node has carried out every change of the records that was acknowledged before.
+// awaitLatestMetadata returns when this node has applied every metadata change acknowledged before the call.
 func (n *Node) awaitLatestMetadata(ctx context.Context) error {
 	_, err := n.metadata.ReadBarrier(ctx)
 	return err
 }
 
-// levelOf is the feature level by which the nodes of a state write.
+// levelOf returns the feature level with which nodes write in a state.
 func (n *Node) levelOf(s *meta.State) feature.Level {
 	if n.cluster == nil {
 		return n.store.Level()
@@ -91,12 +91,12 @@ func (n *Node) levelOf(s *meta.State) feature.Level {
 	return s.Topology.Level()
 }
 
-// followMetadata makes the node what the records say, now and from now on. It is their one subscriber.
+// followMetadata applies the metadata and all later changes to this node. It is the only subscriber.
 func (n *Node) followMetadata() error {
 	first := n.metadata.State()
 	if first.Version > 0 || n.cluster == nil {
 		if err := n.dropOrphans(first); err != nil {
-			return fmt.Errorf("bring the store in line with its schema: %w", err)
+			return fmt.Errorf("cannot apply the schema to the store: %w", err)
 		}
 	}
 	n.installer.Begin()
@@ -120,7 +120,7 @@ func (n *Node) applyMetadata(old, next *meta.State) {
 	}
 }
 
-// dropOrphans removes what a crash has left: replicas and entries of indexes that are not in the records.
+// dropOrphans removes replicas and index entries left by a crash that are not in the metadata.
 func (n *Node) dropOrphans(s *meta.State) error {
 	var here []topology.PartitionID
 	for _, r := range n.host.Replicas() {

@@ -34,7 +34,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
-// serve starts everything that clients see.
+// serve starts all listeners for clients.
 func (n *Node) serve() error {
 	n.setNodeInfo()
 	n.openCensus()
@@ -46,7 +46,7 @@ func (n *Node) serve() error {
 	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
 	engine := script.New(script.Bounds{})
 	began := time.Now()
-	// One processor at least is left to everything that is not the evaluation of expressions.
+	// At least one processor remains for work other than evaluating expressions.
 	slots := share.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
 	memory := meter.NewPool(4 * int64(n.opts.Limits.ResultBytes))
 	functions := function.New(engine, n.compat, n.opts.UserFunctions)
@@ -133,7 +133,7 @@ func (n *Node) serve() error {
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.publishedCQL.Store(n.cql)
-	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails before drain
+	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails early
 	n.inBackground(n.views.Run)
 	n.inBackground(n.builder.Run)
 	if err := n.ensureRoles(); err != nil {
@@ -143,7 +143,7 @@ func (n *Node) serve() error {
 		n.cluster.start()
 		n.closers = append(n.closers, n.cluster.stop)
 	}
-	// Clients are served by a node that leads nothing any more and still knows all others, until they have gone.
+	// Clients are served until they have disconnected, by a node that leads no partition but still knows all others.
 	n.closers = append(n.closers, n.drainClients)
 	if n.cluster != nil {
 		n.closers = append(n.closers, n.cluster.handover)
@@ -179,8 +179,8 @@ func (n *Node) serve() error {
 	return nil
 }
 
-// clientClosed logs why the server has ended a client's connection. Strangers and slow clients may be many: there is at
-// most one line a second at the usual level, and ilion_cql_connections_slow_total counts them.
+// clientClosed logs why the server closed a client connection. Unknown and slow clients may be many, so it logs at most
+// one line per second at the default level. ilion_cql_connections_slow_total counts them.
 func (n *Node) clientClosed(remote netip.AddrPort, reason error) {
 	if reason == nil {
 		return
@@ -193,7 +193,7 @@ func (n *Node) clientClosed(remote netip.AddrPort, reason error) {
 		slog.String("reason", reason.Error()))
 }
 
-// drainClients closes each connection of a client when it is idle: see cql.Server.Shutdown.
+// drainClients closes each client connection when it is idle: see cql.Server.Shutdown.
 func (n *Node) drainClients() error {
 	if n.cluster != nil {
 		n.cluster.announceLeaving()
@@ -216,8 +216,8 @@ func (n *Node) inBackground(f func(ctx context.Context)) {
 	})
 }
 
-// clock is the wall clock as far as the clocks of a quorum allow it. It says when what a client writes now is to
-// expire, and what has expired for one that reads.
+// clock returns the wall clock, limited by the clocks of a quorum. It determines the expiration of new writes and what
+// has expired for reads.
 func (n *Node) clock() func() time.Time {
 	if n.opts.now != nil {
 		return n.opts.now
@@ -228,8 +228,8 @@ func (n *Node) clock() func() time.Time {
 	return time.Now
 }
 
-// earliestNow is an instant, in seconds, that has passed: by the clocks of a quorum, or by its own for a node that
-// stands alone.
+// earliestNow returns a time in seconds that has passed according to a quorum of clocks, or the node's own clock on a
+// standalone node.
 func (n *Node) earliestNow() int64 {
 	if n.cluster != nil {
 		return n.cluster.peers.EarliestNow().Unix()
@@ -237,19 +237,18 @@ func (n *Node) earliestNow() int64 {
 	return time.Now().Unix()
 }
 
-// overloaded reports whether this machine is asked for more than it does, so that what runs in the background gives
-// way.
+// overloaded reports whether this machine is overloaded, so that background work yields.
 func (n *Node) overloaded() bool {
 	s := n.publishedCQL.Load()
 	return s != nil && s.Gate().Closed
 }
 
-// sweep removes what nobody can see any more, until ctx ends.
+// sweep removes data that no read can see, until ctx ends.
 func (n *Node) sweep(ctx context.Context) {
 	n.store.RunSweeper(ctx, storage.SweeperOptions{
 		Now:   n.earliestNow,
 		Spans: n.sweepable,
-		// What is due is known; looking at everything else finds little.
+		// The due entries are known; scanning everything else finds little.
 		DuePerSecond: n.opts.Storage.SweepKeys, KeysPerSecond: n.opts.Storage.SweepKeys / 5,
 		Recorded: func(ctx context.Context) (storage.Recorded, error) {
 			all, err := n.coordinator.RecordedBatches(ctx)
@@ -263,14 +262,14 @@ func (n *Node) sweep(ctx context.Context) {
 		Error: func(err error) {
 			level := slog.LevelWarn
 			if _, ok := errors.AsType[*partition.WrongRange](err); ok {
-				level = slog.LevelDebug // it has split or merged meanwhile, and is swept later
+				level = slog.LevelDebug // it has been split or merged, and is swept later
 			}
 			n.log.LogAttrs(ctx, level, "sweep failed", slog.String("error", err.Error()))
 		},
 	})
 }
 
-// watchEvery is how often the node looks whether its disk has failed.
+// watchEvery is how often the node checks whether its disk has failed.
 const watchEvery = 100 * time.Millisecond
 
 func (n *Node) watch(ctx context.Context) {
@@ -289,7 +288,7 @@ func (n *Node) watch(ctx context.Context) {
 	}
 }
 
-// sweepable are the parts of tables whose garbage this node is to remove: those of replicas that lead.
+// sweepable returns the spans that this node sweeps: those of leading replicas.
 func (n *Node) sweepable() []keys.Span {
 	var out []keys.Span
 	for _, r := range n.host.Replicas() {
@@ -301,7 +300,7 @@ func (n *Node) sweepable() []keys.Span {
 	return out
 }
 
-// announceSchema tells clients of this node what changed in the schema, whoever changed it.
+// announceSchema sends the clients of this node events about schema changes by any node.
 func (n *Node) announceSchema(events []schema.Event) {
 	if n.cql == nil {
 		return
@@ -312,7 +311,7 @@ func (n *Node) announceSchema(events []schema.Event) {
 	}
 }
 
-// setNodeInfo fixes what clients are told of this node as long as it runs.
+// setNodeInfo sets the information about this node that does not change while it runs.
 func (n *Node) setNodeInfo() {
 	id := n.store.Identity()
 	addr := n.cqlListener.Addr().(*net.TCPAddr).AddrPort()
@@ -343,7 +342,7 @@ func (n *Node) setNodeInfo() {
 	}
 }
 
-// nodeInfo is what clients are told of this node and the others now.
+// nodeInfo returns the information about this node and the others for clients.
 func (n *Node) nodeInfo() catalog.NodeInfo {
 	info := n.info
 	if n.cluster == nil {

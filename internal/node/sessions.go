@@ -22,22 +22,21 @@ import (
 )
 
 const (
-	// sessionsSubject and cancelSubject are what nodes ask each other about for connections of clients.
+	// sessionsSubject and cancelSubject are the subjects of queries about client connections.
 	sessionsSubject, cancelSubject = "sessions", "cancel session"
-	// sessionsDefault is how many sessions are told of where nobody says, and sessionsLimit the most that can be asked
-	// for.
+	// sessionsDefault is the default number of sessions in a response, and sessionsLimit the maximum.
 	sessionsDefault, sessionsLimit = 1000, 5000
-	// queryTimeout is how long a node is waited for that is asked about what is going on there.
+	// queryTimeout bounds the wait for another node.
 	queryTimeout = 2 * time.Second
-	// nameMax bounds what is shown of what a client calls itself, in bytes.
+	// nameMax bounds the displayed name of a client in bytes.
 	nameMax = 128
 )
 
-// localSessions are the sessions of this node that have most to do; the question is how many.
+// localSessions returns the busiest sessions on this node. The question is their maximum number.
 func (n *Node) localSessions(_ context.Context, question []byte) (out catalog.Sessions, err error) {
 	var most int
 	if err := json.Unmarshal(question, &most); err != nil {
-		return out, fmt.Errorf("malformed question: %w", err)
+		return out, fmt.Errorf("malformed request: %w", err)
 	}
 	list, all := n.cql.Sessions(min(most, sessionsLimit))
 	out.Connections = all
@@ -63,19 +62,19 @@ func (n *Node) sessionView(i *cql.SessionInfo, now time.Time) catalog.Session {
 	return s
 }
 
-// truncatedName is what a client calls itself, which may be anything.
+// truncatedName returns the name of a client, which may be arbitrary, for display.
 func truncatedName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), nameMax)], "")
 }
 
-// sessions are those of all nodes that have most to do, at most so many.
+// sessions returns the busiest sessions on all nodes, up to a maximum number.
 func (n *Node) sessions(ctx context.Context, most int) catalog.Sessions {
 	most = min(max(most, 1), sessionsLimit)
 	question := strconv.AppendInt(nil, int64(most), 10)
 	answers, silent, err := queryAll(ctx, n, sessionsSubject, question, queryTimeout, n.localSessions)
 	out := catalog.Sessions{Sessions: []catalog.Session{}, Silent: silent}
 	if err != nil {
-		return out // the question is a number
+		return out // a number can always be encoded
 	}
 	for i := range answers {
 		out.Connections += answers[i].Connections
@@ -89,10 +88,10 @@ func (n *Node) sessions(ctx context.Context, most int) catalog.Sessions {
 	return out
 }
 
-// sessionID names a connection in the whole cluster: its node, and its number there.
+// sessionID identifies a connection in the whole cluster: its node and its number there.
 func sessionID(node string, number uint64) string { return node + "-" + strconv.FormatUint(number, 36) }
 
-// cancelResult says what became of an order to cancel a session: it was found, or not.
+// cancelResult is the result of a request to cancel a session.
 type cancelResult struct {
 	Found   bool   `json:"found"`
 	Address string `json:"address"`
@@ -100,7 +99,7 @@ type cancelResult struct {
 	Left    int    `json:"under_way"`
 }
 
-// cancelLocalSession ends a session of this node; the question is its id. An id of another node is not found.
+// cancelLocalSession cancels a session on this node. The question is its ID. Sessions on other nodes are not found.
 func (n *Node) cancelLocalSession(ctx context.Context, question []byte) (out cancelResult, err error) {
 	node, number, ok := strings.Cut(string(question), "-")
 	at, err := strconv.ParseUint(number, 36, 64)
@@ -114,13 +113,13 @@ func (n *Node) cancelLocalSession(ctx context.Context, question []byte) (out can
 	if !found {
 		return out, nil
 	}
-	n.log.LogAttrs(ctx, slog.LevelWarn, "a client's connection was cancelled by an order",
+	n.log.LogAttrs(ctx, slog.LevelWarn, "client connection canceled by an operator",
 		slog.String("session", string(question)), slog.String("client", i.Remote.String()), slog.String("role", i.User),
 		slog.Int("requests_under_way", i.UnderWay), slog.String("statement", i.Statement))
 	return cancelResult{Found: true, Address: i.Remote.String(), User: i.User, Left: i.UnderWay}, nil
 }
 
-// cancelSession ends a session, wherever it is, and says so.
+// cancelSession cancels a session on any node and describes the result.
 func (n *Node) cancelSession(ctx context.Context, id string) (string, error) {
 	answers, silent, err := queryAll(ctx, n, cancelSubject, []byte(id), queryTimeout, n.cancelLocalSession)
 	if err != nil {
@@ -141,25 +140,25 @@ func (n *Node) cancelSession(ctx context.Context, id string) (string, error) {
 
 const (
 	slowSubject = "slow"
-	// slowEvery is how often there is a line in the log about slow requests, if there were any.
+	// slowEvery is how often slow requests are logged, if there are any.
 	slowEvery = 5 * time.Second
 )
 
-// localSlowQueries are the slow requests of this node.
+// localSlowQueries returns the slow requests on this node.
 func (n *Node) localSlowQueries(context.Context, []byte) (slow.Answer, error) {
 	id := topology.NodeID(n.store.Identity().Node)
 	return n.slow.Answer(hex.EncodeToString(id[:])), nil
 }
 
-// slowQueries are those of all nodes.
+// slowQueries returns the slow requests on all nodes.
 func (n *Node) slowQueries(ctx context.Context) slow.Answer {
-	answers, silent, _ := queryAll(ctx, n, slowSubject, nil, queryTimeout, n.localSlowQueries) // slowHere does not fail
+	answers, silent, _ := queryAll(ctx, n, slowSubject, nil, queryTimeout, n.localSlowQueries)
 	out := slow.Merge(answers...)
 	out.Silent = silent
 	return out
 }
 
-// logSlow logs that there were slow requests, with the slowest of them, until ctx ends.
+// logSlow logs the number of slow requests and the slowest one, until ctx ends.
 func (n *Node) logSlow(ctx context.Context) {
 	tick := time.NewTicker(slowEvery)
 	defer tick.Stop()

@@ -114,15 +114,15 @@ func TestSplitOrdersRefused(t *testing.T) {
 	left, right := uint64(parts[0].ID), uint64(parts[1].ID)
 	before := n.metadata.State().Version
 	for want, o := range map[string]admin.SplitOrder{
-		"is no table":         {Table: "t", Partition: left},
-		"no table ks.none":    {Table: "ks.none", Partition: left},
-		"tables of the":       {Table: "system_schema.tables", Partition: left},
-		"no partition 999":    {Table: "ks.t", Partition: 999},
-		"is no token":         {Table: "ks.t", Partition: left, At: "x"},
-		"cannot be split at":  {Table: "ks.t", Partition: right, At: "-5"},
-		"nothing was done":    {Table: "ks.t", Partition: left, DryRun: true},
-		"at token -4611686":   {Table: "ks.t", Partition: left, DryRun: true},
-		"at token 4611686018": {Table: "ks.t", Partition: right, DryRun: true},
+		"invalid table name":           {Table: "t", Partition: left},
+		"table ks.none does not exist": {Table: "ks.none", Partition: left},
+		"is a system table":            {Table: "system_schema.tables", Partition: left},
+		"no partition 999":             {Table: "ks.t", Partition: 999},
+		"invalid token":                {Table: "ks.t", Partition: left, At: "x"},
+		"cannot be split at":           {Table: "ks.t", Partition: right, At: "-5"},
+		"nothing was done":             {Table: "ks.t", Partition: left, DryRun: true},
+		"at token -4611686":            {Table: "ks.t", Partition: left, DryRun: true},
+		"at token 4611686018":          {Table: "ks.t", Partition: right, DryRun: true},
 	} {
 		said, err := n.splitPartition(t.Context(), o)
 		if err != nil {

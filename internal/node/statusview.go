@@ -18,10 +18,10 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// tokensPerNode is how many places on the ring a node shows, as a Cassandra node with its default of 16 virtual nodes.
+// tokensPerNode is the number of ring tokens of a node, as with Cassandra's default of 16 virtual nodes.
 const tokensPerNode = 16
 
-// ringTokens are the node's places on the ring that drivers see: fixed by its identity, ascending.
+// ringTokens returns the ring tokens of a node for drivers, in ascending order. They depend only on its ID.
 func ringTokens(node [16]byte) []token.Token {
 	out := make([]token.Token, tokensPerNode)
 	for i := range out {
@@ -31,7 +31,7 @@ func ringTokens(node [16]byte) []token.Token {
 	return out
 }
 
-// statusView is what status and metrics show.
+// statusView returns the data for status pages and metrics.
 func (n *Node) statusView() *admin.Node {
 	out := &admin.Node{
 		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(),
@@ -59,7 +59,7 @@ func (n *Node) statusView() *admin.Node {
 	return out
 }
 
-// replicaView is what keyspace ilion shows of a replica on this node.
+// replicaView returns a local replica for keyspace ilion.
 func (n *Node) replicaView(p *topology.Partition) *catalog.Replica {
 	r := n.host.Replica(p.ID)
 	if r == nil {
@@ -80,14 +80,14 @@ func (n *Node) replicaView(p *topology.Partition) *catalog.Replica {
 	return out
 }
 
-// latencyView is a row of a latency view.
+// latencyView returns a row of a latency view.
 func (n *Node) latencyView(table uint32, op catalog.LatencyOf) (catalog.Latency, bool) {
 	s := n.engine.TableSpread(table, session.Operation(op))
 	l := shownLatency(&s)
 	return l, l.Count > 0
 }
 
-// clients lists the connections for system_views.clients.
+// clients returns the connections for system_views.clients.
 func (n *Node) clients() []catalog.Client {
 	var out []catalog.Client
 	for _, c := range n.cql.Clients() {
@@ -100,7 +100,7 @@ func (n *Node) clients() []catalog.Client {
 	return out
 }
 
-// settings lists the options in force for system_views.settings. Passwords and keys are not among them.
+// settings returns the effective options for system_views.settings, without passwords and keys.
 func (n *Node) settings() map[string]string {
 	o := &n.opts
 	shown := map[string]string{
@@ -151,7 +151,7 @@ func (n *Node) settings() map[string]string {
 	return shown
 }
 
-// dropsCompact reports whether tables may leave COMPACT STORAGE.
+// dropsCompact reports whether DROP COMPACT STORAGE is permitted.
 func (n *Node) dropsCompact() bool {
 	if o := n.opts.DropCompactStorage; o != nil {
 		return *o
@@ -159,8 +159,8 @@ func (n *Node) dropsCompact() bool {
 	return !n.compat.FixedCompact
 }
 
-// settingsByCassandra are what is in force of what Cassandra has a setting for, too, by its name and in its form. What
-// has no meaning here has no setting.
+// settingsByCassandra returns the effective options that Cassandra also has, with Cassandra's names and formats.
+// Options without a meaning in Ilion are omitted.
 func (n *Node) settingsByCassandra() map[string]string {
 	o := &n.opts
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
