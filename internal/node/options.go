@@ -443,7 +443,7 @@ func (o Options) validate() error {
 func (c ClusterOptions) validate(insecure bool, commit string) error {
 	if c.Internal == "" {
 		if c.Bootstrap || len(c.Join) > 0 {
-			return errors.New("a node of a cluster needs an address for the other nodes: specify --internal HOST:PORT")
+			return errors.New("a node of a cluster needs an address for the others: specify --internal HOST:PORT")
 		}
 		return nil
 	}
