@@ -13,20 +13,20 @@ import (
 )
 
 type adviseCommand struct {
-	door
-	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only this table; all tables of users if none."`
-	JSON  bool   `name:"json" help:"Print reports as JSON."`
+	adminClient
+	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to analyze (default: all user tables)"`
+	JSON  bool   `name:"json" help:"Print the reports as JSON"`
 }
 
-// Run prints what is to be said about the design of tables, for which rows are sampled on all nodes.
+// Run prints a report about the design of tables. Rows are sampled on all nodes.
 func (c *adviseCommand) Run(out io.Writer) error {
-	body, err := c.ask(http.MethodGet, "/advise?table="+url.QueryEscape(c.Table))
+	body, err := c.request(http.MethodGet, "/advise?table="+url.QueryEscape(c.Table))
 	if err != nil {
 		return err
 	}
 	var reports []advise.Report
 	if err := json.Unmarshal(body, &reports); err != nil {
-		return fmt.Errorf("%s is not the HTTP address of a node: its answer is no advice", c.HTTP)
+		return fmt.Errorf("cannot read response from %s: not an Ilion node. Check --http", c.HTTP)
 	}
 	if c.JSON {
 		enc := json.NewEncoder(out)
@@ -34,7 +34,7 @@ func (c *adviseCommand) Run(out io.Writer) error {
 		return enc.Encode(reports)
 	}
 	if len(reports) == 0 {
-		_, err := fmt.Fprintln(out, "There are no tables yet.")
+		_, err := fmt.Fprintln(out, "There are no tables.")
 		return err
 	}
 	for i := range reports {

@@ -21,48 +21,48 @@ import (
 )
 
 type backupCommand struct {
-	Make   backupMakeCommand   `cmd:"" default:"withargs" name:"make" help:"Make a backup of a running cluster (the default command)."`
-	List   backupListCommand   `cmd:"" help:"List the backups of a place."`
-	Verify backupVerifyCommand `cmd:"" help:"Read back all backups and the archive, and compare their digests."`
-	Follow backupFollowCommand `cmd:"" help:"Archive a cluster for as long as it runs: any second can be restored."`
-	Prune  backupPruneCommand  `cmd:"" help:"Remove old backups, old parts of an archive, and files that nobody needs."`
-	Key    backupKeyCommand    `cmd:"" help:"Make a key that encrypts backups, in a new file."`
+	Make    backupMakeCommand    `cmd:"" default:"withargs" name:"make" help:"Create a backup of a running cluster (default)"`
+	List    backupListCommand    `cmd:"" help:"List the backups in a repository"`
+	Verify  backupVerifyCommand  `cmd:"" help:"Check the files of all backups and of the archive"`
+	Archive backupArchiveCommand `cmd:"" help:"Archive changes continuously for point-in-time restore"`
+	Prune   backupPruneCommand   `cmd:"" help:"Delete old backups, old archive data, and unreferenced files"`
+	Key     backupKeyCommand     `cmd:"" help:"Generate an encryption key"`
 }
 
-// transfer is what says how files are moved.
-type transfer struct {
-	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Partitions or files under way at a time (default ${default})."`
-	RateMB   int  `name:"rate" default:"50" placeholder:"MB" help:"Megabytes of rows a second, at most; 0: no bound (default ${default})."`
-	Quiet    bool `name:"quiet" help:"Show no progress."`
+// transferOptions holds the options for the transfer of files.
+type transferOptions struct {
+	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Number of concurrent transfers (default ${default})"`
+	RateMB   int  `name:"rate" default:"50" placeholder:"MB" help:"Maximum read rate in MB/s; 0 means unlimited (default ${default})"`
+	Quiet    bool `name:"quiet" help:"Do not show progress"`
 }
 
-func (t *transfer) check() error {
+func (t *transferOptions) check() error {
 	if t.Parallel < 1 || t.Parallel > 64 || t.RateMB < 0 {
-		return &usageError{"--parallel is a number from 1 to 64, --rate one from 0 on"}
+		return &usageError{"invalid --parallel or --rate: expected --parallel from 1 to 64, and --rate of at least 0"}
 	}
 	return nil
 }
 
 type backupMakeCommand struct {
-	door
-	transfer
-	place
-	To string `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"A directory of their own, or s3://BUCKET/PREFIX."`
+	adminClient
+	transferOptions
+	storageURL
+	To string `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
 }
 
-// Run makes a backup.
+// Run creates a backup.
 func (c *backupMakeCommand) Run(out io.Writer) error {
-	if err := c.transfer.check(); err != nil {
+	if err := c.transferOptions.check(); err != nil {
 		return err
 	}
 	ctx, stop := interrupted()
 	defer stop()
-	target, err := c.place.open(ctx, c.To, true)
+	target, err := c.storageURL.open(ctx, c.To, true)
 	if err != nil {
 		return err
 	}
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "read"}
-	k := &backup.Maker{Door: &orders{door: &c.door}, Target: target, Parallel: c.Parallel,
+	k := &backup.Maker{Door: &nodeClient{adminClient: &c.adminClient}, Target: target, Parallel: c.Parallel,
 		Rate: int64(c.RateMB) * 1e6, Told: shown.show, Now: time.Now}
 	began := time.Now()
 	m, taken, err := k.Make(ctx)
@@ -71,24 +71,24 @@ func (c *backupMakeCommand) Run(out io.Writer) error {
 		return err
 	}
 	p := shown.last
-	fmt.Fprintf(out, "backup %s: the cluster as of %s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000 MST"))
-	fmt.Fprintf(out, "%s in %s, of which %d were new (%s stored), in %s; writers waited %s\n", sizeText(p.Done),
-		counted(p.Files, "file"), p.Sent, sizeText(p.SentBytes), time.Since(began).Round(time.Millisecond),
+	fmt.Fprintf(out, "backup %s: cluster state as of %s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000 MST"))
+	fmt.Fprintf(out, "%s in %s, %d of them new (%s stored), in %s; writes paused for %s\n", sizeText(p.Done),
+		plural(p.Files, "file"), p.Sent, sizeText(p.SentBytes), time.Since(began).Round(time.Millisecond),
 		taken.Still.Round(100*time.Microsecond))
 	return nil
 }
 
 type backupListCommand struct {
-	place
-	From string `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
-	JSON bool   `name:"json" help:"Print their manifests as JSON, a line each."`
+	storageURL
+	From string `arg:"" name:"from" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
+	JSON bool   `name:"json" help:"Print one JSON manifest per line"`
 }
 
 // Run lists the backups.
 func (c *backupListCommand) Run(out io.Writer) error {
 	ctx, stop := interrupted()
 	defer stop()
-	target, err := c.place.open(ctx, c.From, false)
+	target, err := c.storageURL.open(ctx, c.From, false)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *backupListCommand) Run(out io.Writer) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if !c.JSON {
-		fmt.Fprintln(w, "backup\tmoment\ttables\tfiles\tsize\tcluster\tsoftware")
+		fmt.Fprintln(w, "backup\tsnapshot\ttables\tfiles\tsize\tcluster\tsoftware")
 	}
 	for _, id := range ids {
 		m, err := backup.Load(ctx, target, id)
@@ -110,7 +110,7 @@ func (c *backupListCommand) Run(out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "%s\n", harmless(line))
+			fmt.Fprintf(out, "%s\n", escapeJSON(line))
 			continue
 		}
 		files, size := 0, int64(0)
@@ -122,26 +122,26 @@ func (c *backupListCommand) Run(out io.Writer) error {
 	if err != nil || c.JSON {
 		return err
 	}
-	return errors.Join(w.Flush(), showLog(out, log))
+	return errors.Join(w.Flush(), printArchive(out, log))
 }
 
 type backupVerifyCommand struct {
-	place
-	From    string `arg:"" name:"from" placeholder:"PLACE" help:"Where backups are kept."`
-	ID      string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Only this one (default: all)."`
-	Restore bool   `name:"restore" help:"Restore the newest of them into a scratch node, too, and compare what is there with the backup."`
-	Scratch string `name:"scratch" placeholder:"DIR" help:"Where that node has its data (default: the directory for temporary files)."`
-	Quiet   bool   `name:"quiet" help:"Show no progress."`
+	storageURL
+	From    string `arg:"" name:"from" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
+	ID      string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Backup to verify (default: all)"`
+	Restore bool   `name:"restore" help:"Also restore the newest backup into a temporary node and compare rows"`
+	Scratch string `name:"scratch" placeholder:"DIR" help:"Directory for the temporary node (default: the system's temporary directory)"`
+	Quiet   bool   `name:"quiet" help:"Do not show progress"`
 }
 
-// Run verifies a backup.
+// Run verifies backups and the archive.
 func (c *backupVerifyCommand) Run(out io.Writer) error {
 	if c.Scratch != "" && !c.Restore {
-		return &usageError{"--scratch is for --restore: give both"}
+		return &usageError{"--scratch requires --restore"}
 	}
 	ctx, stop := interrupted()
 	defer stop()
-	target, err := c.place.open(ctx, c.From, false)
+	target, err := c.storageURL.open(ctx, c.From, false)
 	if err != nil {
 		return err
 	}
@@ -162,19 +162,19 @@ func (c *backupVerifyCommand) Run(out io.Writer) error {
 			failed = append(failed, fmt.Errorf("backup %s: %w", m.ID, err))
 			continue
 		}
-		fmt.Fprintf(out, "backup %s: all files are as they were written\n", m.ID)
+		fmt.Fprintf(out, "backup %s: all files are intact\n", m.ID)
 	}
-	fmt.Fprintf(out, "%s with %s, %s\n", counted(len(list), "backup"), counted(shown.last.Files, "different file"),
+	fmt.Fprintf(out, "%s with %s, %s\n", plural(len(list), "backup"), plural(shown.last.Files, "distinct file"),
 		sizeText(shown.last.Done))
 	failed = append(failed, verifyLog(ctx, out, target, shown))
 	if err := errors.Join(failed...); err != nil || !c.Restore {
 		return err
 	}
-	s := &scratch{dir: c.Scratch, target: target, manifest: list[len(list)-1], quiet: c.Quiet, out: out}
+	s := &verifyNode{dir: c.Scratch, target: target, manifest: list[len(list)-1], quiet: c.Quiet, out: out}
 	return s.verify(ctx)
 }
 
-// chosen returns the backup with the ID that was given, or all backups, the oldest first.
+// chosen returns the backup with the given ID, or all backups, oldest first.
 func (c *backupVerifyCommand) chosen(ctx context.Context, target backup.Target) (list []*archive.Manifest, err error) {
 	ids := []string{c.ID}
 	if c.ID == "" {
@@ -190,12 +190,12 @@ func (c *backupVerifyCommand) chosen(ctx context.Context, target backup.Target) 
 		list = append(list, m)
 	}
 	if len(list) == 0 {
-		return nil, errors.New("there is no complete backup there")
+		return nil, errors.New("cannot find a backup: the repository contains no complete backup. Check the path, or create a backup")
 	}
 	return list, nil
 }
 
-// verifyLog reads back an archive, if there is one.
+// verifyLog verifies the archive, if there is one.
 func verifyLog(ctx context.Context, out io.Writer, target backup.Target, shown *progressLine) error {
 	log, err := backup.LoadLog(ctx, target)
 	if err != nil || len(log.Chains) == 0 {
@@ -206,33 +206,33 @@ func verifyLog(ctx context.Context, out io.Writer, target backup.Target, shown *
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "archive: %s, %s: all as they were written\n", counted(shown.last.Files, "segment"),
+	fmt.Fprintf(out, "archive: %s, %s: all intact\n", plural(shown.last.Files, "segment"),
 		sizeText(shown.last.Done))
-	return showLog(out, log)
+	return printArchive(out, log)
 }
 
-// orders gives orders to a node. It may be used concurrently.
-type orders struct {
-	mu   sync.Mutex
-	door *door
-	met  bool
+// nodeClient sends the requests of a backup or restore to a node. It is safe for concurrent use.
+type nodeClient struct {
+	mu          sync.Mutex
+	adminClient *adminClient
+	met         bool
 }
 
 // Order implements backup.Door.
-func (o *orders) Order(ctx context.Context, what string, body []byte) ([]byte, error) {
+func (o *nodeClient) Order(ctx context.Context, what string, body []byte) ([]byte, error) {
 	o.mu.Lock()
-	if !o.met { // the first finds out where the node takes orders
+	if !o.met { // the first request determines whether to use the admin socket
 		defer o.mu.Unlock()
-		answer, err := o.door.askWith(ctx, http.MethodPost, "/"+what, body)
+		answer, err := o.adminClient.requestWith(ctx, http.MethodPost, "/"+what, body)
 		o.met = err == nil
 		return answer, err
 	}
-	d := *o.door
+	d := *o.adminClient
 	o.mu.Unlock()
-	return d.askWith(ctx, http.MethodPost, "/"+what, body)
+	return d.requestWith(ctx, http.MethodPost, "/"+what, body)
 }
 
-// interrupted is a context that ends when the user stops the program.
+// interrupted returns a context that ends when the user interrupts the program.
 func interrupted() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 }
@@ -268,7 +268,7 @@ func (l *progressLine) end() {
 	}
 }
 
-// sizeText is a size for people.
+// sizeText formats a size in decimal units.
 func sizeText(n int64) string {
 	switch {
 	case n < 1e3:

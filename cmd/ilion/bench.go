@@ -17,34 +17,40 @@ import (
 )
 
 type benchCommand struct {
-	Workload     string        `arg:"" enum:"read,write,mixed,scan,update,condition,lookup,indexed,viewed" help:"One of ${enum}."`
-	Addr         string        `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"Server to load."`
-	Connections  int           `default:"16" help:"Connections."`
-	Inflight     int           `default:"16" help:"Requests in flight per connection."`
-	Rate         int           `default:"0" help:"Requests due a second in an open loop, whatever is answered; 0: closed."`
-	RowSize      int           `default:"1000" help:"Bytes of the five columns of a row together."`
-	Zeros        int           `default:"0" help:"Percent of a column that is zeros, so that rows compress."`
-	Keys         int           `default:"100000" help:"Distinct rows; for scan: partitions of 1,000 rows."`
-	Distribution string        `enum:"uniform,zipf,hot" default:"uniform" help:"Of keys: ${enum}."`
-	Duration     time.Duration `default:"10s" help:"Length of the measurement."`
-	Warmup       time.Duration `default:"2s" help:"Load before the measurement."`
-	Consistency  string        `default:"LOCAL_ONE" help:"Consistency level."`
-	ServerPIDs   []int         `name:"server-pid" placeholder:"PID,..." help:"Processes whose CPU time is charged."`
-	SkipLoad     bool          `help:"Use the rows an earlier run has left."`
-	Verify       bool          `help:"Check every row that is read against what was written; fail if any is wrong."`
-	JSON         bool          `name:"json" help:"Print one JSON object instead of text."`
+	Workload     string        `arg:"" enum:"read,write,mixed,scan,update,condition,lookup,indexed,viewed" help:"One of ${enum}"`
+	Addr         string        `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"CQL server to test"`
+	Connections  int           `default:"16" help:"Number of connections (default ${default})"`
+	Inflight     int           `default:"16" help:"Number of concurrent requests per connection (default ${default})"`
+	Rate         int           `default:"0" help:"Open-loop requests per second; 0 means a closed loop (default ${default})"`
+	RowSize      int           `default:"1000" help:"Row size in bytes, divided among five columns (default ${default})"`
+	Zeros        int           `default:"0" help:"Percentage of each column filled with zeros, for compressible rows (default ${default})"`
+	Keys         int           `default:"100000" help:"Number of rows; for scan, of partitions with 1,000 rows (default ${default})"`
+	Distribution string        `enum:"uniform,zipf,hot" default:"uniform" help:"Key distribution: ${enum} (default ${default})"`
+	Duration     time.Duration `default:"10s" help:"Length of the measurement (default ${default})"`
+	Warmup       time.Duration `default:"2s" help:"Warm-up time before the measurement (default ${default})"`
+	Consistency  string        `default:"LOCAL_ONE" help:"Consistency level (default ${default})"`
+	ServerPIDs   []int         `name:"server-pid" placeholder:"PID,..." help:"Server processes whose CPU time is measured"`
+	SkipLoad     bool          `help:"Use the rows of an earlier run instead of loading new ones"`
+	Verify       bool          `help:"Compare every row that is read with the row that was written, and fail if they differ"`
+	JSON         bool          `name:"json" help:"Print the result as a JSON object"`
 	credentials
 	clientTLS
 }
 
-// Help says what the workloads are.
+// Help describes the workloads.
 func (*benchCommand) Help() string {
-	return `read and write are of single rows, mixed is half of each, scan reads partitions of 1,000 rows, update writes one
-column of five, condition the same IF EXISTS. lookup reads ten rows by a storage-attached index, indexed writes to the
-table that has it, viewed to one that has a materialized view.`
+	return `Workloads:
+  read, write   single rows
+  mixed         half reads, half writes
+  scan          partitions of 1,000 rows
+  update        one of five columns
+  condition     one of five columns, with IF EXISTS
+  lookup        ten rows by a storage-attached index
+  indexed       writes to a table with a storage-attached index
+  viewed        writes to a table with a materialized view`
 }
 
-// Run loads the server and prints the report.
+// Run runs the load test and prints the report.
 func (c *benchCommand) Run(out io.Writer) error {
 	level, ok := dberr.ParseConsistency(c.Consistency)
 	if !ok {
@@ -69,14 +75,14 @@ func (c *benchCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, "The rows stay for --skip-load; DROP KEYSPACE "+bench.Keyspace+" removes them.")
+	fmt.Fprintln(os.Stderr, "The rows are kept for --skip-load. Use DROP KEYSPACE "+bench.Keyspace+" to delete them.")
 	if c.JSON {
 		err = json.NewEncoder(out).Encode(rep)
 	} else {
 		_, err = io.WriteString(out, rep.Text())
 	}
 	if err == nil && rep.Wrong > 0 {
-		err = fmt.Errorf("%d answers were wrong, the first: %s", rep.Wrong, rep.FirstWrong)
+		err = fmt.Errorf("%d responses were wrong; the first: %s", rep.Wrong, rep.FirstWrong)
 	}
 	return err
 }

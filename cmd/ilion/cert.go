@@ -18,19 +18,19 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// certCommand makes what the nodes of a cluster prove themselves to each other with.
+// certCommand groups the commands for the certificates of nodes.
 type certCommand struct {
-	Authority certAuthorityCommand `cmd:"" help:"Make the authority of a cluster: ca.crt for every node, ca.key to be kept offline."`
-	Node      certNodeCommand      `cmd:"" help:"Make a certificate for a new node, with the identity that it will have."`
-	Renew     certRenewCommand     `cmd:"" help:"Renew the certificate of a node, which keeps its identity and may run."`
+	Authority certAuthorityCommand `cmd:"" help:"Create a certificate authority for a cluster"`
+	Node      certNodeCommand      `cmd:"" help:"Create a certificate for a new node"`
+	Renew     certRenewCommand     `cmd:"" help:"Renew the certificate of a node without a restart"`
 }
 
 type certAuthorityCommand struct {
-	Out  string `required:"" placeholder:"DIR" help:"Where ca.crt and ca.key go."`
-	Name string `default:"Ilion cluster" help:"Name in the certificate."`
+	Out  string `required:"" placeholder:"DIR" help:"Directory for ca.crt and ca.key"`
+	Name string `default:"Ilion cluster" help:"Name in the certificate (default ${default})"`
 }
 
-// Run writes a new authority.
+// Run creates a certificate authority.
 func (c *certAuthorityCommand) Run(out io.Writer) error {
 	a, err := transport.NewAuthority(c.Name, transport.Validity{})
 	if err != nil {
@@ -44,12 +44,12 @@ func (c *certAuthorityCommand) Run(out io.Writer) error {
 }
 
 type certNodeCommand struct {
-	Authority string   `required:"" placeholder:"DIR" help:"Where ca.crt and ca.key are."`
-	Out       string   `required:"" placeholder:"DIR" help:"Where node.crt and node.key go."`
-	Host      []string `placeholder:"NAME,..." help:"Names or addresses to put in, for tools that check them."`
+	Authority string   `required:"" placeholder:"DIR" help:"Directory with ca.crt and ca.key"`
+	Out       string   `required:"" placeholder:"DIR" help:"Directory for node.crt and node.key"`
+	Host      []string `placeholder:"NAME,..." help:"Host names and addresses in the certificate, for clients that check them"`
 }
 
-// Run writes the certificate of a node that does not exist yet.
+// Run creates a certificate for a new node.
 func (c *certNodeCommand) Run(out io.Writer) error {
 	a, err := loadAuthority(c.Authority)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *certNodeCommand) Run(out io.Writer) error {
 	if err := writePair(out, c.Out, "node", cert, key); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "the node will be %s\n", hex.EncodeToString(id[:]))
+	_, err = fmt.Fprintf(out, "node ID: %s\n", hex.EncodeToString(id[:]))
 	return err
 }
 
@@ -82,11 +82,11 @@ func loadAuthority(dir string) (*transport.Authority, error) {
 }
 
 type certRenewCommand struct {
-	Authority string `required:"" placeholder:"DIR" help:"Where ca.crt and ca.key are."`
-	Node      string `required:"" placeholder:"DIR" help:"Where node.crt and node.key are; they are replaced."`
+	Authority string `required:"" placeholder:"DIR" help:"Directory with ca.crt and ca.key"`
+	Node      string `required:"" placeholder:"DIR" help:"Directory with node.crt and node.key; both files are replaced"`
 }
 
-// Run writes a new certificate and a new key for the node of a certificate, which keeps its identity, names and
+// Run replaces the certificate and the key of a node. The new certificate contains the same node ID, host names, and
 // addresses.
 func (c *certRenewCommand) Run(out io.Writer) error {
 	a, err := loadAuthority(c.Authority)
@@ -103,11 +103,11 @@ func (c *certRenewCommand) Run(out io.Writer) error {
 		old, err = x509.ParseCertificate(block.Bytes)
 	}
 	if old == nil || err != nil {
-		return fmt.Errorf("%s has no certificate in it", path)
+		return fmt.Errorf("cannot renew %s: the file contains no certificate", path)
 	}
 	id, ok := transport.NodeOf(old)
 	if !ok {
-		return fmt.Errorf("%s names no node: make one with ilion cert node", path)
+		return fmt.Errorf("cannot renew %s: the certificate contains no node ID. Create a certificate with ilion cert node", path)
 	}
 	hosts := old.DNSNames
 	for _, ip := range old.IPAddresses {
@@ -117,7 +117,8 @@ func (c *certRenewCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// A node that reads the key before the certificate finds that they do not fit, keeps what it has, and reads again.
+	// A node that reads the new key with the old certificate detects the mismatch, keeps the previous pair, and
+	// retries.
 	for _, f := range []struct {
 		name string
 		data []byte
@@ -127,12 +128,13 @@ func (c *certRenewCommand) Run(out io.Writer) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, "renewed the certificate of node %s, which ended on %s, for a year. A node that runs reads it "+
-		"within seconds.\n", hex.EncodeToString(id[:]), old.NotAfter.UTC().Format(time.DateOnly))
+	_, err = fmt.Fprintf(out, "Renewed the certificate of node %s for one year. The previous certificate expires on %s. A "+
+		"running node loads the new certificate within seconds.\n", hex.EncodeToString(id[:]),
+		old.NotAfter.UTC().Format(time.DateOnly))
 	return err
 }
 
-// replaceFile replaces a file as a whole, or leaves it as it was.
+// replaceFile replaces a file atomically.
 func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -149,7 +151,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// writePair writes NAME.crt and NAME.key, and never over what is there.
+// writePair writes NAME.crt and NAME.key. It never overwrites a file.
 func writePair(out io.Writer, dir, name string, cert, key []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -162,7 +164,7 @@ func writePair(out io.Writer, dir, name string, cert, key []byte) error {
 		path := filepath.Join(dir, name+f.ending)
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, f.mode)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s exists already, and is not overwritten: give another directory", path)
+			return fmt.Errorf("cannot write %s: the file exists. Specify another directory", path)
 		}
 		if err != nil {
 			return err

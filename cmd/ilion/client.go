@@ -10,16 +10,16 @@ import (
 	"os"
 )
 
-// clientTLS are the options by which a tool proves itself to a node, and has the node prove itself.
+// clientTLS holds the TLS options of a client.
 type clientTLS struct {
-	TLS         bool   `name:"tls" env:"ILION_TLS" help:"Speak TLS; given with any of the other TLS options, too."`
-	TLSCA       string `name:"tls-ca" env:"ILION_TLS_CA" placeholder:"FILE" help:"Authority of the node (PEM; default: the system's)."`
-	TLSCert     string `name:"tls-cert" env:"ILION_TLS_CERT" placeholder:"FILE" help:"Certificate to show if the node asks for one (PEM)."`
-	TLSKey      string `name:"tls-key" env:"ILION_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSInsecure bool   `name:"tls-insecure" env:"ILION_TLS_INSECURE" help:"Do not check who the node is: others can read along."`
+	TLS         bool   `name:"tls" env:"ILION_TLS" help:"Use TLS; implied by the other TLS options"`
+	TLSCA       string `name:"tls-ca" env:"ILION_TLS_CA" placeholder:"FILE" help:"Certificate authority (PEM; default: the system's)"`
+	TLSCert     string `name:"tls-cert" env:"ILION_TLS_CERT" placeholder:"FILE" help:"Client certificate, in PEM format"`
+	TLSKey      string `name:"tls-key" env:"ILION_TLS_KEY" placeholder:"FILE" help:"Key of the client certificate, in PEM format"`
+	TLSInsecure bool   `name:"tls-insecure" env:"ILION_TLS_INSECURE" help:"Do not verify the certificate of the node (insecure)"`
 }
 
-// config is the configuration for TLS, nil if it is not asked for.
+// config returns the TLS configuration, or nil if TLS is not enabled.
 func (o clientTLS) config() (*tls.Config, error) {
 	if !o.TLS && o.TLSCA == "" && o.TLSCert == "" && o.TLSKey == "" && !o.TLSInsecure {
 		return nil, nil
@@ -32,11 +32,11 @@ func (o clientTLS) config() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s holds no certificate", o.TLSCA)
+			return nil, fmt.Errorf("cannot use %s as a certificate authority: it contains no certificate", o.TLSCA)
 		}
 	}
 	if (o.TLSCert == "") != (o.TLSKey == "") {
-		return nil, &usageError{"--tls-cert and --tls-key belong together: give both or neither"}
+		return nil, &usageError{"--tls-cert and --tls-key must be specified together"}
 	}
 	if o.TLSCert != "" {
 		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
@@ -48,15 +48,15 @@ func (o clientTLS) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// credentials are the name and the password by which a tool logs in.
+// credentials holds the user name and the password of a client.
 type credentials struct {
-	User     string `short:"u" aliases:"username" env:"ILION_USER" help:"User, if the node asks for one."`
-	Password string `short:"p" env:"ILION_PASSWORD" help:"Password; in the environment nobody else can see it."`
+	User     string `short:"u" aliases:"username" env:"ILION_USER" help:"User name"`
+	Password string `short:"p" env:"ILION_PASSWORD" help:"Password; prefer the environment variable, which other users cannot see"`
 }
 
 func (c credentials) check() error {
 	if c.User == "" && c.Password != "" {
-		return errors.New("a password without a user: give --user, too")
+		return errors.New("--password requires --user")
 	}
 	return nil
 }

@@ -22,13 +22,13 @@ import (
 )
 
 type demoCommand struct {
-	Nodes   int           `default:"4" help:"Nodes, 1 to 9: each a process of its own at 127.0.0.1, 127.0.0.2, and so on."`
-	Data    string        `placeholder:"DIR" help:"Keep the data here (default: a temporary directory that is removed at the end)."`
-	Restart time.Duration `default:"15s" help:"How long a node that was killed stays away."`
-	Port    int           `default:"9042" help:"Port for CQL clients; those of HTTP, REST and of the nodes move by as much."`
+	Nodes   int           `default:"4" help:"Number of nodes, 1 to 9, each in its own process (default ${default})"`
+	Data    string        `placeholder:"DIR" help:"Data directory to keep (default: a temporary directory that is removed on exit)"`
+	Restart time.Duration `default:"15s" help:"Time until a killed node is restarted (default ${default})"`
+	Port    int           `default:"9042" help:"CQL port; all other ports shift by the same amount (default ${default})"`
 }
 
-// demo is a cluster of processes on this machine.
+// demo is a cluster of local processes.
 type demo struct {
 	demoCommand
 	program string
@@ -36,10 +36,10 @@ type demo struct {
 	mu      sync.Mutex // guards out
 }
 
-// Run starts the nodes, fills in a few rows and restarts every node that is killed, until it is interrupted.
+// Run starts the nodes, inserts sample rows, and restarts killed nodes until it is interrupted.
 func (c *demoCommand) Run(out io.Writer) error {
 	if c.Nodes < 1 || c.Nodes > 9 {
-		return &usageError{"a demo has 1 to 9 nodes"}
+		return &usageError{"invalid --nodes: expected a number from 1 to 9"}
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -73,21 +73,21 @@ func (d *demo) run(ctx context.Context) error {
 		wg.Go(func() { d.keep(ctx, i, p) })
 	}
 	if err := d.fill(ctx); err != nil {
-		return fmt.Errorf("write the sample data: %w", err)
+		return fmt.Errorf("cannot write the sample data: %w", err)
 	}
 	d.say(demoHints, d.addr(0, d.Port), d.addr(0, d.httpPort()), strings.Replace(d.addr(0, d.Port), ":", " ", 1))
 	<-ctx.Done()
 	return nil
 }
 
-// demoHints tell what to do with a cluster.
+// demoHints suggests commands to try.
 const demoHints = `
-The cluster is ready. Try, in another terminal:
+The cluster is ready. In another terminal, try these commands:
 
-  cqlsh %[3]s                      SELECT * FROM demo.foods WHERE food_group = 'Beef Products';
-  ilion status --http %[2]s    who is there, who leads, what is under-replicated
+  cqlsh %[3]s                      Query the sample data: SELECT * FROM demo.foods WHERE food_group = 'Beef Products';
+  ilion status --http %[2]s    Show nodes and problems
   ilion bench mixed --addr %[1]s --consistency QUORUM
-  kill -9 <process>                       of any node: reads and writes go on; it is started again after a while and catches up
+  kill -9 <process>                       Kill a node. Reads and writes continue, and the demo restarts the node
 
 Press Ctrl-C here to stop.
 `
@@ -103,7 +103,7 @@ func (d *demo) httpPort() int           { return d.Port - 9042 + 8080 }
 func (d *demo) restPort() int           { return d.Port - 9042 + 8081 }
 func (d *demo) innerPort() int          { return d.Port - 9042 + 7000 }
 
-// start starts a node and returns when it is ready.
+// start starts a node and waits until it is ready.
 func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 	dir := filepath.Join(d.Data, fmt.Sprintf("node%d", i+1))
 	if err := os.MkdirAll(d.Data, 0o755); err != nil {
@@ -135,7 +135,7 @@ func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start node %d: %w", i+1, err)
+		return nil, fmt.Errorf("cannot start node %d: %w", i+1, err)
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil || ctx.Err() != nil {
@@ -144,12 +144,12 @@ func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("node %d did not start: %s", i+1, lastLine(dir+".log", line))
+		return nil, fmt.Errorf("cannot start node %d: %s", i+1, lastLine(dir+".log", line))
 	}
 	return cmd, nil
 }
 
-// lastLine is the end of a log, for an error message.
+// lastLine returns the last line of a log, for an error message.
 func lastLine(path, fallback string) string {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) == 0 {
@@ -159,7 +159,7 @@ func lastLine(path, fallback string) string {
 	return lines[len(lines)-1]
 }
 
-// keep starts a node again whenever it has ended, and ends it with ctx.
+// keep restarts a node whenever it exits, until ctx ends.
 func (d *demo) keep(ctx context.Context, i int, p *exec.Cmd) {
 	for {
 		ended := make(chan error, 1)
@@ -192,7 +192,7 @@ func (d *demo) keep(ctx context.Context, i int, p *exec.Cmd) {
 	}
 }
 
-// The sample: foods by their group, which is the partition key.
+// The sample data: foods, partitioned by food group.
 var demoFoods = []struct {
 	group, name string
 	calories    int

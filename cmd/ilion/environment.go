@@ -13,16 +13,19 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Options for connections and credentials have tags that name their variables, which mean the same to every command.
-// All other options have a variable of their own for each command: ILION_START_DATA is --data of ilion start.
+// Options for connections and credentials have tags that name their environment variables. These variables mean the
+// same to every command. Every other option has a separate variable for each command: ILION_START_DATA sets --data of
+// ilion start.
 
-// environmentVariables gives every option without a tag its variable.
+// environmentVariables assigns a variable to every option without a tag.
 func environmentVariables(k *kong.Kong) error {
-	nameVariables(k.Model.Node, "ILION")
+	nameVariables(k.Model.Node, []string{"ILION"})
 	return nil
 }
 
-func nameVariables(n *kong.Node, prefix string) {
+// nameVariables assigns variables to the options of a command and its subcommands. The first prefix is the name of the
+// command; the others are its deprecated names, whose variables keep working.
+func nameVariables(n *kong.Node, prefixes []string) {
 	for _, f := range n.Flags {
 		for i, name := range f.Envs { // options of the source of an import share the tags of others
 			if rest, ok := strings.CutPrefix(name, "FROM_ILION_"); ok {
@@ -32,31 +35,40 @@ func nameVariables(n *kong.Node, prefix string) {
 		if f.Name == "help" || len(f.Envs) > 0 {
 			continue
 		}
-		f.Envs = []string{prefix + "_" + variable(f.Name)}
+		for _, prefix := range prefixes {
+			f.Envs = append(f.Envs, prefix+"_"+variable(f.Name))
+		}
 		f.Tag.Envs = f.Envs
 	}
 	for _, child := range n.Children {
-		nameVariables(child, prefix+"_"+variable(child.Name))
+		name := prefixes[0] + "_" + variable(child.Name)
+		names := []string{name}
+		for _, r := range renamed {
+			if name == "ILION_"+variable(r.to) {
+				names = append(names, "ILION_"+variable(r.from))
+			}
+		}
+		nameVariables(child, names)
 	}
 }
 
 func variable(name string) string {
-	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name))
+	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name))
 }
 
-// fromEnvironment is an option that a variable has set, and not the command line.
+// fromEnvironment is an option that an environment variable has set instead of the command line.
 type fromEnvironment struct{ option, variable, value string }
 
-// optionsFromEnvironment returns the options of the command that variables have set.
+// optionsFromEnvironment returns the options of the command that are set by environment variables.
 func optionsFromEnvironment(ctx *kong.Context) (out []fromEnvironment) {
-	var given []*kong.Flag
+	var planOptions []*kong.Flag
 	for _, p := range ctx.Path {
 		if p.Flag != nil {
-			given = append(given, p.Flag)
+			planOptions = append(planOptions, p.Flag)
 		}
 	}
 	for _, f := range ctx.Flags() {
-		if slices.Contains(given, f) {
+		if slices.Contains(planOptions, f) {
 			continue
 		}
 		for _, name := range f.Envs {
@@ -69,7 +81,7 @@ func optionsFromEnvironment(ctx *kong.Context) (out []fromEnvironment) {
 	return out
 }
 
-// logEnvironment logs every option of the command that a variable has set.
+// logEnvironment logs every option of the command that is set by an environment variable.
 func logEnvironment(ctx *kong.Context, log *slog.Logger) {
 	for _, o := range optionsFromEnvironment(ctx) {
 		log.LogAttrs(context.Background(), slog.LevelInfo, "option set by the environment",
@@ -77,11 +89,11 @@ func logEnvironment(ctx *kong.Context, log *slog.Logger) {
 	}
 }
 
-// checkEnvironment refuses a variable that begins with ILION_ and the name of an option of the command without the name
-// of the command: it would have no effect. Variables of connections are not affected.
+// checkEnvironment rejects a variable that names an option without its command, such as ILION_LOG_LEVEL: it would have
+// no effect. Variables that all commands share are not affected.
 func checkEnvironment(ctx *kong.Context) error {
 	for _, f := range ctx.Flags() {
-		if len(f.Envs) != 1 {
+		if len(f.Envs) == 0 || slices.Contains(sharedVariables, f.Envs[0]) {
 			continue
 		}
 		short := "ILION_" + variable(f.Name)
@@ -92,7 +104,7 @@ func checkEnvironment(ctx *kong.Context) error {
 	return nil
 }
 
-// sharedVariables are those of options with tags.
+// sharedVariables lists the variables of options with tags.
 var sharedVariables = []string{"ILION_HTTP", "ILION_DATA", "ILION_CQL", "ILION_USER", "ILION_PASSWORD", "ILION_TLS",
 	"ILION_TLS_CA", "ILION_TLS_CERT", "ILION_TLS_KEY", "ILION_TLS_INSECURE", "ILION_BACKUP", "ILION_BACKUP_KEY_FILE",
 	"ILION_S3_STYLE", "ILION_FROM_USER", "ILION_FROM_PASSWORD", "ILION_FROM_TLS", "ILION_FROM_TLS_CA",

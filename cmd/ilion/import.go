@@ -14,58 +14,58 @@ import (
 
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 	"github.com/ilion-db/ilion/internal/tool/migration"
-	"github.com/ilion-db/ilion/internal/tool/migration/outline"
+	"github.com/ilion-db/ilion/internal/tool/migration/schemadiff"
 )
 
 type importCommand struct {
-	Copy   importCopyCommand   `cmd:"" default:"withargs" help:"Copy schema and rows, and follow what changes (the default)."`
-	Verify importVerifyCommand `cmd:"" help:"Compare all rows of both sides, and repair what differs."`
+	Copy   importCopyCommand   `cmd:"" default:"withargs" help:"Copy schema and rows, and optionally keep copying changes (default)"`
+	Verify importVerifyCommand `cmd:"" help:"Compare both databases and repair differences"`
 }
 
-// importSource is the server that is imported from, and what of it is meant.
+// importSource holds the source and the selection of tables.
 type importSource struct {
-	From            []string `required:"" placeholder:"HOST:PORT,..." help:"Nodes of the source: Cassandra 4.0 to 5.0, or Ilion."`
-	FromUser        string   `env:"ILION_FROM_USER" help:"User at the source."`
-	FromPassword    string   `env:"ILION_FROM_PASSWORD" help:"Password at the source."`
-	FromConsistency string   `default:"LOCAL_QUORUM" help:"Consistency level of reads of the source."`
+	From            []string `required:"" placeholder:"HOST:PORT,..." help:"Nodes of the source: Cassandra 4.0 to 5.0, or Ilion"`
+	FromUser        string   `env:"ILION_FROM_USER" help:"User name at the source"`
+	FromPassword    string   `env:"ILION_FROM_PASSWORD" help:"Password at the source"`
+	FromConsistency string   `default:"LOCAL_QUORUM" help:"Consistency level of reads from the source (default ${default})"`
 	FromTLS         struct {
 		clientTLS
 	} `embed:"" prefix:"from-" envprefix:"FROM_"`
 
-	Keyspaces []string `placeholder:"KEYSPACE,..." help:"Keyspaces (default: all but those of the system)."`
-	Tables    []string `placeholder:"KEYSPACE.TABLE,..." help:"Tables (default: all of the keyspaces)."`
-	Exclude   []string `placeholder:"KEYSPACE.TABLE,..." help:"Tables to leave out."`
+	Keyspaces []string `placeholder:"KEYSPACE,..." help:"Keyspaces to copy (default: all except system keyspaces)"`
+	Tables    []string `placeholder:"KEYSPACE.TABLE,..." help:"Tables to copy (default: all tables of the keyspaces)"`
+	Exclude   []string `placeholder:"KEYSPACE.TABLE,..." help:"Tables to exclude"`
 
-	RateMB     int    `name:"rate-mb" placeholder:"MB" help:"Megabytes a second that are read of the source at most."`
-	RangeMB    int    `name:"range-mb" default:"64" help:"About how many megabytes a range of tokens has."`
-	Checkpoint string `placeholder:"FILE" help:"How far it is, for the next run (default: ilion-import-HOST.checkpoint)."`
-	Restart    bool   `help:"Begin anew, whatever the checkpoint says."`
-	Errors     string `placeholder:"FILE" help:"Rows that are refused, and why (default: ilion-import-HOST.errors)."`
-	MaxErrors  int64  `default:"100" help:"End when more rows than this are refused; -1: never."`
+	RateMB     int    `name:"rate-mb" placeholder:"MB" help:"Maximum read rate from the source in MB/s (default: unlimited)"`
+	RangeMB    int    `name:"range-mb" default:"64" help:"Approximate size of a token range in MB (default ${default})"`
+	Checkpoint string `placeholder:"FILE" help:"File that records progress, for resuming (default: ilion-import-HOST.checkpoint)"`
+	Restart    bool   `help:"Ignore the checkpoint and start over"`
+	Errors     string `placeholder:"FILE" help:"File for rejected rows and their errors (default: ilion-import-HOST.errors)"`
+	MaxErrors  int64  `default:"100" help:"Maximum number of rejected rows; -1 means unlimited (default ${default})"`
 	bulkClient
 }
 
 type importCopyCommand struct {
-	SchemaOnly  bool          `xor:"only" help:"Copy no rows."`
-	DataOnly    bool          `xor:"only" help:"Copy rows only: the tables have to be there."`
-	SkipRefused bool          `help:"Do without what is refused here; else nothing is copied if something is."`
-	Roles       bool          `help:"Copy roles with the hashes of their passwords, and permissions, but for Cassandra's own superuser."`
-	DryRun      bool          `help:"Say what would be done, and do nothing."`
-	Verify      bool          `xor:"then" help:"Compare all rows when they are copied."`
-	Follow      bool          `xor:"then" help:"Go on with pass after pass, to copy what changes, until Ctrl-C."`
-	UntilEqual  bool          `help:"With --follow: end when a whole pass has found nothing that differs."`
-	Pause       time.Duration `default:"10s" help:"With --follow: between passes."`
+	SchemaOnly  bool          `xor:"only" help:"Copy the schema only"`
+	DataOnly    bool          `xor:"only" help:"Copy rows only; the tables must exist"`
+	SkipRefused bool          `help:"Skip schema objects that Ilion rejects (default: copy nothing if any is rejected)"`
+	Roles       bool          `help:"Copy roles, password hashes, and permissions, except Cassandra's default superuser"`
+	DryRun      bool          `help:"Show the planned changes without making them"`
+	Verify      bool          `xor:"then" help:"Compare all rows after copying"`
+	Follow      bool          `xor:"then" help:"Repeat the copy to pick up changes, until Ctrl-C"`
+	UntilEqual  bool          `help:"With --follow: stop after a pass that finds no differences"`
+	Pause       time.Duration `default:"10s" help:"With --follow: pause between passes (default ${default})"`
 	importSource
 }
 
-// Run copies.
+// Run copies the selected tables.
 func (c *importCopyCommand) Run(out io.Writer) error {
 	o, err := c.options(out)
 	if err != nil {
 		return err
 	}
 	if c.UntilEqual && !c.Follow {
-		return &usageError{"--until-equal goes with --follow"}
+		return &usageError{"--until-equal requires --follow"}
 	}
 	o.SchemaOnly, o.DataOnly, o.SkipRefused, o.DryRun = c.SchemaOnly, c.DataOnly, c.SkipRefused, c.DryRun
 	o.Roles = c.Roles
@@ -74,12 +74,12 @@ func (c *importCopyCommand) Run(out io.Writer) error {
 }
 
 type importVerifyCommand struct {
-	Repair     bool `help:"Make what differs here as it is in the source, even if it is newer here."`
-	ValuesOnly bool `help:"Compare values only, not when they were written and whether they end."`
+	Repair     bool `help:"Overwrite rows that differ with those of the source, even if they are newer"`
+	ValuesOnly bool `help:"Compare values only, not timestamps and expiration times"`
 	importSource
 }
 
-// Run compares.
+// Run compares the selected tables.
 func (c *importVerifyCommand) Run(out io.Writer) error {
 	o, err := c.options(out)
 	if err != nil {
@@ -89,13 +89,13 @@ func (c *importVerifyCommand) Run(out io.Writer) error {
 	return c.run(o, out)
 }
 
-// options checks what copying and verifying have in common.
+// options validates the options that both commands share.
 func (c *importSource) options(out io.Writer) (migration.Options, error) {
 	o := migration.Options{RangeBytes: int64(c.RangeMB) << 20, Rate: c.Rate, ByteRate: c.RateMB * 1_000_000,
 		Checkpoint: c.Checkpoint, Errors: c.Errors, Restart: c.Restart, MaxErrors: c.MaxErrors, Progress: c.progress,
 		Out: out}
 	if c.RateMB < 0 || c.RangeMB < 1 || c.MaxErrors < -1 {
-		return o, &usageError{"--rate-mb is 0 or more, --range-mb 1 or more, --max-errors -1 or more"}
+		return o, &usageError{"option out of range: --rate-mb must be at least 0, --range-mb 1, and --max-errors -1"}
 	}
 	var err error
 	if o.Target, err = c.client(); err != nil {
@@ -122,7 +122,7 @@ func (c *importSource) options(out io.Writer) (migration.Options, error) {
 			*l.to = append(*l.to, n)
 		}
 	}
-	o.Select.Keyspaces = outline.Names(c.Keyspaces)
+	o.Select.Keyspaces = schemadiff.Names(c.Keyspaces)
 	host := strings.NewReplacer(":", "_", "/", "_").Replace(source.Addr[0])
 	for file, ending := range map[*string]string{&o.Checkpoint: ".checkpoint", &o.Errors: ".errors"} {
 		if *file == "" {
@@ -146,7 +146,7 @@ func (c *importSource) run(o migration.Options, out io.Writer) error {
 		fmt.Fprintf(out, "and %d more\n", n)
 	}
 	if rep.Tally.Refused > 0 {
-		fmt.Fprintf(os.Stderr, "ilion: the refused rows, and why, are in %s\n", o.Errors)
+		fmt.Fprintf(os.Stderr, "ilion: see %s for the rejected rows and their errors\n", o.Errors)
 	}
 	return err
 }

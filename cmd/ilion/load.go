@@ -19,20 +19,20 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// bulkClient is how the tools that move rows reach a server.
+// bulkClient holds the connection options of the bulk tools.
 type bulkClient struct {
-	Addr        []string `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT,..." help:"Nodes to share the work."`
-	Connections int      `default:"8" help:"Connections."`
-	Inflight    int      `default:"64" help:"Requests in flight per connection."`
-	Rate        int      `default:"0" placeholder:"ROWS" help:"Rows a second at most; 0: as many as the server takes."`
-	Retries     int      `default:"12" help:"How often a request is sent again that the server refuses or has no time for."`
-	Consistency string   `default:"LOCAL_QUORUM" help:"Consistency level."`
-	NoProgress  bool     `help:"Do not show how far it is."`
+	Addr        []string `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT,..." help:"Nodes to connect to"`
+	Connections int      `default:"8" help:"Number of connections (default ${default})"`
+	Inflight    int      `default:"64" help:"Number of concurrent requests per connection (default ${default})"`
+	Rate        int      `default:"0" placeholder:"ROWS" help:"Maximum number of rows per second; 0 means unlimited (default ${default})"`
+	Retries     int      `default:"12" help:"Maximum number of retries of a rejected or timed-out request (default ${default})"`
+	Consistency string   `default:"LOCAL_QUORUM" help:"Consistency level (default ${default})"`
+	NoProgress  bool     `help:"Do not show progress"`
 	credentials
 	clientTLS
 }
 
-// client checks the options and makes of them what the tools take.
+// client validates the options and converts them.
 func (c *bulkClient) client() (bulk.Client, error) {
 	none := bulk.Client{}
 	level, ok := dberr.ParseConsistency(c.Consistency)
@@ -41,7 +41,7 @@ func (c *bulkClient) client() (bulk.Client, error) {
 	}
 	if c.Connections < 1 || c.Connections > 1024 || c.Inflight < 1 || c.Inflight > 32000 || c.Retries < 0 ||
 		c.Rate < 0 {
-		return none, &usageError{"--connections is 1 to 1024, --inflight 1 to 32000, --retries and --rate are 0 or more"}
+		return none, &usageError{"option out of range: use --connections 1 to 1024, --inflight 1 to 32000, --retries and --rate 0 or more"}
 	}
 	config, err := c.config()
 	if err == nil {
@@ -54,7 +54,7 @@ func (c *bulkClient) client() (bulk.Client, error) {
 		Connections: c.Connections, InFlight: c.Inflight, Retries: c.Retries, Consistency: level}, nil
 }
 
-// progress is what is shown of how far it is.
+// progress returns the writer for progress messages.
 func (c *bulkClient) progress() *bulk.Progress {
 	if c.NoProgress {
 		return &bulk.Progress{}
@@ -62,15 +62,15 @@ func (c *bulkClient) progress() *bulk.Progress {
 	return &bulk.Progress{Out: os.Stderr, Terminal: term.IsTerminal(int(os.Stderr.Fd()))}
 }
 
-// rowFormat is how rows stand in files.
+// rowFormat holds the options for the file format.
 type rowFormat struct {
-	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"Of rows: ${enum}; json: an object a line, cqlsh: as COPY TO writes."`
-	Delimiter string   `default:"," help:"Between fields of CSV; tab is the tabulator."`
-	Quote     string   `default:"\"" help:"Around fields that need it."`
-	Escape    string   `default:"\"" help:"Before a quote within quotes; a quote doubles it (RFC 4180), cqlsh writes a backslash."`
-	Null      string   `default:"" help:"Text, without quotes, of null."`
-	Header    bool     `negatable:"" default:"true" help:"The first record of each file names the columns."`
-	Columns   []string `placeholder:"COLUMN,..." help:"Columns of the fields in order (default: the header's, else all)."`
+	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"File format: ${enum}; cqlsh is that of COPY TO (default ${default})"`
+	Delimiter string   `default:"," help:"Field delimiter of CSV; the word tab means a tab character (default ${default})"`
+	Quote     string   `default:"\"" help:"Quote character of CSV (default ${default})"`
+	Escape    string   `default:"\"" help:"Escape character; a backslash for cqlsh files (default ${default})"`
+	Null      string   `default:"" help:"Text that represents null (default: empty)"`
+	Header    bool     `negatable:"" default:"true" help:"Treat the first record of each file as column names (default)"`
+	Columns   []string `placeholder:"COLUMN,..." help:"Columns in file order (default: those of the header, otherwise all columns)"`
 }
 
 func (f *rowFormat) format() (bulk.Format, error) {
@@ -79,7 +79,7 @@ func (f *rowFormat) format() (bulk.Format, error) {
 			s = "\t"
 		}
 		if len(s) != 1 {
-			return 0 // which Dialect.Check refuses
+			return 0 // which Dialect.Check rejects
 		}
 		return s[0]
 	}
@@ -95,16 +95,16 @@ func (f *rowFormat) format() (bulk.Format, error) {
 }
 
 type loadCommand struct {
-	Table       string   `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to load; it has to be there."`
-	Paths       []string `arg:"" name:"path" placeholder:"PATH" help:"Files, directories, or - for stdin, compressed or not."`
-	TTL         int      `placeholder:"SECONDS" help:"Time to live of what is written."`
-	Timestamp   int64    `placeholder:"MICROSECONDS" help:"Timestamp of what is written, since 1970 (default: the server's clock)."`
-	NullsDelete bool     `help:"Write nulls, which deletes what is there; else null leaves what is there alone."`
-	Errors      string   `placeholder:"FILE" help:"Rows that are not loaded, and why (default: ilion-load-KS.TABLE.errors)."`
-	MaxErrors   int64    `default:"100" help:"End when more rows than this are not loaded; -1: never."`
-	Checkpoint  string   `placeholder:"FILE" help:"How far it is, for the next run (default: ilion-load-KS.TABLE.checkpoint)."`
-	Restart     bool     `help:"Begin anew, whatever the checkpoint says."`
-	DryRun      bool     `help:"Read and check everything, write nothing."`
+	Table       string   `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to load; it must exist"`
+	Paths       []string `arg:"" name:"path" placeholder:"PATH" help:"Files, directories, or - for standard input; may be compressed"`
+	TTL         int      `placeholder:"SECONDS" help:"Time to live of the rows, in seconds"`
+	Timestamp   int64    `placeholder:"MICROSECONDS" help:"Timestamp of the rows, in microseconds since 1970 (default: the server's clock)"`
+	NullsDelete bool     `help:"Write nulls as deletions (default: a null does not change the stored value)"`
+	Errors      string   `placeholder:"FILE" help:"File for rejected rows and their errors (default: ilion-load-KS.TABLE.errors)"`
+	MaxErrors   int64    `default:"100" help:"Maximum number of rejected rows; -1 means unlimited (default ${default})"`
+	Checkpoint  string   `placeholder:"FILE" help:"File that records progress, for resuming (default: ilion-load-KS.TABLE.checkpoint)"`
+	Restart     bool     `help:"Ignore the checkpoint and start over"`
+	DryRun      bool     `help:"Parse and check all rows without writing them"`
 	rowFormat
 	bulkClient
 }
@@ -116,7 +116,7 @@ func (c *loadCommand) Run(out io.Writer) error {
 		return err
 	}
 	if c.TTL < 0 || c.Timestamp < 0 || c.MaxErrors < -1 {
-		return &usageError{"--ttl and --timestamp are 0 or more, --max-errors is -1 or more"}
+		return &usageError{"option out of range: expected --ttl and --timestamp of at least 0, and --max-errors of at least -1"}
 	}
 	for file, ending := range map[*string]string{&c.Errors: ".errors", &c.Checkpoint: ".checkpoint"} {
 		if *file == "" {
@@ -141,7 +141,7 @@ func (c *loadCommand) Run(out io.Writer) error {
 		}
 		fmt.Fprintf(out, " in %.1f s, %.0f rows/s\n", rep.Took.Seconds(), float64(rep.Rows)/rep.Took.Seconds())
 		if rep.Rejected > 0 {
-			fmt.Fprintf(os.Stderr, "ilion: the rejected rows, and why, are in %s\n", c.Errors)
+			fmt.Fprintf(os.Stderr, "ilion: see %s for the rejected rows and their errors\n", c.Errors)
 		}
 	}
 	if err == nil && rep.Rejected > 0 {
@@ -150,7 +150,7 @@ func (c *loadCommand) Run(out io.Writer) error {
 	return err
 }
 
-// bulkTarget reads what load and unload have in common.
+// bulkTarget validates the options that load and unload share.
 func bulkTarget(table string, c *bulkClient, f *rowFormat) (bulk.Name, bulk.Client, bulk.Format, error) {
 	client, err := c.client()
 	if err != nil {
@@ -168,30 +168,30 @@ func bulkTarget(table string, c *bulkClient, f *rowFormat) (bulk.Name, bulk.Clie
 }
 
 type unloadCommand struct {
-	Table       string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to unload, or - with --query."`
-	Path        string `arg:"" optional:"" default:"-" placeholder:"PATH" help:"File, - for stdout, or DIR/ for a file a token range."`
-	Query       string `placeholder:"SELECT" help:"Unload what this answers instead of a table."`
-	Compression string `enum:"none,gzip,zstd," default:"" help:"Of files: none, gzip or zstd (default: by the ending of the file)."`
-	Ranges      int    `default:"64" help:"Token ranges that the table is cut into: 1 to 65536."`
-	Restart     bool   `help:"Write the files of a directory anew."`
+	Table       string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to export, or - with --query"`
+	Path        string `arg:"" optional:"" default:"-" placeholder:"PATH" help:"File, - for standard output, or DIR/ for many files"`
+	Query       string `placeholder:"SELECT" help:"Export the result of a query instead of a table"`
+	Compression string `enum:"none,gzip,zstd," default:"" help:"Compression: none, gzip, or zstd (default: from the file name extension)"`
+	Ranges      int    `default:"64" help:"Number of token ranges to export separately, 1 to 65536 (default ${default})"`
+	Restart     bool   `help:"Overwrite the files in the directory"`
 	rowFormat
 	bulkClient
 }
 
-// Run unloads a table or a query.
+// Run exports a table or the result of a query.
 func (c *unloadCommand) Run(out io.Writer) error {
 	if (c.Table == "-") != (c.Query != "") {
-		return &usageError{"give KEYSPACE.TABLE, or - and --query"}
+		return &usageError{"missing source: specify KEYSPACE.TABLE, or - with --query"}
 	}
 	if c.Format == "cqlsh" {
-		return &usageError{"cqlsh is a format to load: unload csv with --escape '\\', which its COPY FROM reads"}
+		return &usageError{"format cqlsh is supported for load only. To export for COPY FROM, use csv with --escape '\\'"}
 	}
 	name, client, format, err := bulkTarget(strings.TrimPrefix(c.Table, "-"), &c.bulkClient, &c.rowFormat)
 	if err != nil {
 		return err
 	}
 	if c.Ranges < 1 || c.Ranges > 65536 {
-		return &usageError{"--ranges is 1 to 65536"}
+		return &usageError{"invalid --ranges: expected a number from 1 to 65536"}
 	}
 	compression := bulk.Compression(c.Compression)
 	if compression == "" {
@@ -203,9 +203,9 @@ func (c *unloadCommand) Run(out io.Writer) error {
 		Stdout: out, Format: format, Compression: compression, Columns: c.Columns, Ranges: c.Ranges, Rate: c.Rate,
 		Restart: c.Restart, Progress: c.progress(), Notice: os.Stderr})
 	if rep != nil {
-		fmt.Fprintf(os.Stderr, "%d rows unloaded in %.1f s", rep.Rows, rep.Took.Seconds())
+		fmt.Fprintf(os.Stderr, "%d rows exported in %.1f s", rep.Rows, rep.Took.Seconds())
 		if rep.Skipped > 0 {
-			fmt.Fprintf(os.Stderr, ", %d token ranges had been unloaded before", rep.Skipped)
+			fmt.Fprintf(os.Stderr, ", %d token ranges were already exported", rep.Skipped)
 		}
 		fmt.Fprintln(os.Stderr)
 	}

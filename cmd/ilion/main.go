@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ilion is the database and its tools in one binary: `ilion start` runs a node, `ilion bench` measures any CQL
-// server.
+// Command ilion is the database and its tools in one binary. `ilion start` runs a node; `ilion help` lists the other
+// commands.
 package main
 
 import (
@@ -23,48 +23,64 @@ const (
 
 // commands is the command tree.
 type commands struct {
-	Start        startCommand        `cmd:"" help:"Run a database node."`
-	Demo         demoCommand         `cmd:"" help:"Run a cluster of processes on this machine, with sample data, and say what to try."`
-	Shell        shellCommand        `cmd:"" help:"Type statements of CQL and see what they answer."`
-	Status       statusCommand       `cmd:"" help:"Show the nodes of a cluster, and what is wrong."`
-	Node         nodeCommand         `cmd:"" help:"Take a node out of service or out of the cluster."`
-	Table        tableCommand        `cmd:"" help:"Show one view of a table: sizes, tombstones, keys, latencies, indexes and views."`
-	Ring         ringCommand         `cmd:"" help:"Show the ring of tokens that drivers see, beside what nodes really hold."`
-	Endpoints    endpointsCommand    `cmd:"" help:"Say where a logical partition is, and who leads it."`
-	Sessions     sessionsCommand     `cmd:"" help:"Show connections of clients, and end one."`
-	Slow         slowCommand         `cmd:"" help:"Show requests that took long."`
-	Partitions   partitionsCommand   `cmd:"" help:"Show the physical partitions of tables."`
-	Partition    partitionCommand    `cmd:"" help:"Split, merge and move physical partitions by hand."`
-	History      historyCommand      `cmd:"" help:"Show the splits, merges and moves of physical partitions that have ended."`
-	Top          topCommand          `cmd:"" help:"Show live what is spent at tables, physical partitions and keys."`
-	Advise       adviseCommand       `cmd:"" help:"Say what is wrong with the design of tables, and what else would come to."`
-	Verify       verifyCommand       `cmd:"" help:"Compare views and indexes with their tables, and repair them."`
-	Backup       backupCommand       `cmd:"" help:"Make, list and verify backups of a cluster."`
-	Restore      restoreCommand      `cmd:"" help:"Restore a backup, or a keyspace or a table of it, into a running cluster."`
-	Recover      recoverCommand      `cmd:"" help:"Make a cluster of what is left when a majority of disks is lost for ever."`
-	Keys         keysCommand         `cmd:"" help:"Show the keys that clients of containers sign their requests with."`
-	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what the build that all its nodes run brings: no way back."`
-	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`
-	Load         loadCommand         `cmd:"" help:"Load files of CSV or JSON lines into a table."`
-	Unload       unloadCommand       `cmd:"" help:"Write a table, or what a query answers, to files of CSV or JSON lines."`
-	Import       importCommand       `cmd:"" help:"Copy schema and rows of a live Cassandra, or another Ilion, and follow what changes."`
-	Bench        benchCommand        `cmd:"" help:"Load a CQL server and measure it."`
-	HashPassword hashPasswordCommand `cmd:"" name:"hash-password" help:"Read a password from stdin and print its hash for auth.users."`
-	Completion   completionCommand   `cmd:"" help:"Print the script by which a shell completes commands and options."`
-	Manual       manualCommand       `cmd:"" help:"Print the page of the manual (man)."`
-	Version      versionCommand      `cmd:"" help:"Print the version."`
-	Help         helpCommand         `cmd:"" help:"Print the help of a command, or this one."`
+	Start startCommand `cmd:"" group:"run" help:"Start a database node"`
+	Demo  demoCommand  `cmd:"" group:"run" help:"Start a local cluster with sample data"`
+
+	Shell shellCommand `cmd:"" group:"query" help:"Open a CQL shell"`
+
+	Status      statusCommand      `cmd:"" group:"inspect" help:"Show nodes and problems"`
+	Top         topCommand         `cmd:"" group:"inspect" help:"Show live request-unit usage"`
+	Table       tableCommand       `cmd:"" group:"inspect" help:"Show statistics for a table"`
+	Ring        ringCommand        `cmd:"" group:"inspect" help:"Show the token ring and replica placement"`
+	Endpoints   endpointsCommand   `cmd:"" group:"inspect" help:"Show the replicas and leader of a partition key"`
+	SlowQueries slowQueriesCommand `cmd:"" group:"inspect" help:"Show the slowest requests"`
+	Sessions    sessionsCommand    `cmd:"" group:"inspect" help:"List or cancel client connections"`
+	Advise      adviseCommand      `cmd:"" group:"inspect" help:"Analyze table keys and suggest changes"`
+
+	Node         nodeCommand         `cmd:"" group:"operate" help:"Drain, decommission, or resume a node"`
+	Partition    partitionCommand    `cmd:"" group:"operate" help:"List, split, merge, and move physical partitions"`
+	Verify       verifyCommand       `cmd:"" group:"operate" help:"Check views and indexes and repair them"`
+	Upgrade      upgradeCommand      `cmd:"" group:"operate" help:"Enable the features of the installed version (irreversible)"`
+	Cert         certCommand         `cmd:"" group:"operate" help:"Create and renew certificates for nodes"`
+	Account      accountCommand      `cmd:"" group:"operate" help:"Show the keys of the REST API"`
+	HashPassword hashPasswordCommand `cmd:"" group:"operate" name:"hash-password" help:"Hash a password for auth.users"`
+
+	Backup  backupCommand  `cmd:"" group:"backup" help:"Create and manage backups"`
+	Restore restoreCommand `cmd:"" group:"backup" help:"Restore tables from a backup into a running cluster"`
+	Recover recoverCommand `cmd:"" group:"backup" help:"Recover a cluster that has lost a majority of its disks"`
+
+	Load   loadCommand   `cmd:"" group:"move" help:"Load CSV or JSON lines into a table"`
+	Unload unloadCommand `cmd:"" group:"move" help:"Export a table or query to CSV or JSON lines"`
+	Import importCommand `cmd:"" group:"move" help:"Copy a live Cassandra or Ilion database"`
+
+	Bench      benchCommand      `cmd:"" group:"develop" help:"Run a load test against a CQL server"`
+	Completion completionCommand `cmd:"" group:"develop" help:"Print a shell completion script"`
+	Man        manCommand        `cmd:"" group:"develop" help:"Print the manual page"`
+	Version    versionCommand    `cmd:"" group:"develop" help:"Print the version"`
+	Help       helpCommand       `cmd:"" group:"develop" help:"Show help for a command"`
+}
+
+// groups are the headings of the help, in their order.
+var groups = []kong.Group{
+	{Key: "run", Title: "Run:"},
+	{Key: "query", Title: "Query:"},
+	{Key: "inspect", Title: "Inspect:"},
+	{Key: "operate", Title: "Operate:"},
+	{Key: "backup", Title: "Back up:"},
+	{Key: "move", Title: "Move data:"},
+	{Key: "develop", Title: "Develop:"},
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is main without the process: it returns the exit code.
+// run runs a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	var cli commands
 	exited := -1
 	parser, err := kong.New(&cli,
 		kong.Name("ilion"),
-		kong.Description("Ilion is a database that speaks Cassandra's CQL and manages its partitions by itself."),
+		kong.Description("Ilion is a distributed database that speaks CQL and the Cosmos DB REST API."),
+		kong.ExplicitGroups(groups),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exited = code }),
 		kong.UsageOnError(),
@@ -83,7 +99,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case args[0] == "help" && len(args) > 1:
 		args = append(args[1:len(args):len(args)], "--help")
 	}
-	ctx, err := parser.Parse(args)
+	ctx, err := parser.Parse(presentCommand(args, stderr))
 	if exited >= 0 {
 		return exited
 	}
@@ -93,7 +109,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx.BindTo(stdout, (*io.Writer)(nil))
 	if err := ctx.Run(); err != nil {
-		fmt.Fprintf(stderr, "ilion: %s\n", lines(err.Error())) // it may quote names from files and servers
+		fmt.Fprintf(stderr, "ilion: %s\n", lines(err.Error())) // the error may contain names from files and servers
 		if usage := (*usageError)(nil); errors.As(err, &usage) {
 			return exitUsage
 		}
@@ -102,7 +118,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// usageError is a mistake in the command line that only shows after it was parsed.
+// usageError is an error in the command line that is detected after parsing.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }

@@ -22,59 +22,59 @@ import (
 )
 
 type nodeCommand struct {
-	Drain        nodeDrainCommand        `cmd:"" help:"Move all leaders away from a node, until it starts again or with resume."`
-	Decommission nodeDecommissionCommand `cmd:"" help:"Move all replicas away from a node and take it out for good."`
-	Resume       nodeResumeCommand       `cmd:"" help:"Cancel drain or decommission: the node leads and keeps replicas as others do."`
+	Drain        nodeDrainCommand        `cmd:"" help:"Move leadership away from a node"`
+	Decommission nodeDecommissionCommand `cmd:"" help:"Remove a node from the cluster permanently"`
+	Resume       nodeResumeCommand       `cmd:"" help:"Cancel a drain or decommission"`
 }
 
-// nodeName is an argument that says which node is meant.
+// nodeName is the argument that identifies a node.
 type nodeName struct {
-	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, as ilion status shows it, or at least its first 4 digits."`
+	Node string `arg:"" placeholder:"NODE" help:"Node ID from ilion status, or at least its first 4 digits"`
 }
 
-// nodeOrder is what an order asks, and shows when it was given.
-type nodeOrder struct {
-	door
+// nodeOperation holds the options of drain and decommission.
+type nodeOperation struct {
+	adminClient
 	nodeName
-	Yes    bool `name:"yes" help:"Do not ask whether to go on."`
-	NoWait bool `name:"no-wait" help:"Return when the order is recorded, without showing what becomes of it."`
+	Yes    bool `name:"yes" help:"Do not ask for confirmation"`
+	NoWait bool `name:"no-wait" help:"Return immediately instead of waiting for completion"`
 }
 
-type nodeDrainCommand struct{ nodeOrder }
+type nodeDrainCommand struct{ nodeOperation }
 
 // Run drains a node.
 func (c *nodeDrainCommand) Run(out io.Writer) error {
-	return c.give(out, "drain", "a drained node leads nothing",
-		"All that it leads is led by others until it starts again.")
+	return c.give(out, "drain",
+		"Other nodes take over leadership until this node restarts.")
 }
 
-type nodeDecommissionCommand struct{ nodeOrder }
+type nodeDecommissionCommand struct{ nodeOperation }
 
-// Run decommissions a node, after a question: there is no way back.
+// Run decommissions a node after asking for confirmation, because a decommission is irreversible.
 func (c *nodeDecommissionCommand) Run(out io.Writer) error {
-	return c.give(out, "decommission", "a decommissioned node cannot come back",
-		"It is taken out of the cluster for good.")
+	return c.give(out, "decommission",
+		"The node will be removed from the cluster permanently.")
 }
 
 type nodeResumeCommand struct {
-	door
+	adminClient
 	nodeName
 }
 
-// Run cancels an order.
+// Run cancels a drain or decommission.
 func (c *nodeResumeCommand) Run(out io.Writer) error { return c.order(out, "resume", c.Node) }
 
-// give asks whether to go on, gives the order, and shows what becomes of it.
-func (c *nodeOrder) give(out io.Writer, what, warning, question string) error {
+// give asks for confirmation, starts the operation, and shows its progress.
+func (c *nodeOperation) give(out io.Writer, what, question string) error {
 	if !c.Yes {
 		if !isTerminal(os.Stdin) {
-			return &usageError{warning + ": say --yes where there is no terminal to ask at"}
+			return &usageError{noTerminal}
 		}
 		s, err := c.status(context.Background())
 		if err != nil {
 			return err
 		}
-		if err := confirmed(os.Stdin, out, s, c.Node, question); err != nil {
+		if err := confirmNode(os.Stdin, out, s, c.Node, question); err != nil {
 			return err
 		}
 	}
@@ -86,11 +86,11 @@ func (c *nodeOrder) give(out io.Writer, what, warning, question string) error {
 	return c.follow(ctx, out, what)
 }
 
-// followEvery is the pause between two looks at a node that has an order.
-const followEvery = time.Second
+// pollInterval is the time between two requests for the progress of an operation.
+const pollInterval = time.Second
 
-// follow shows how an order goes on until it is carried out. Who interrupts it ends the showing alone.
-func (c *nodeOrder) follow(ctx context.Context, out io.Writer, what string) error {
+// follow shows the progress of an operation until it completes. An interrupt ends the display, not the operation.
+func (c *nodeOperation) follow(ctx context.Context, out io.Writer, what string) error {
 	said, misses := "", 0
 	var left timeLeft
 	for {
@@ -106,19 +106,19 @@ func (c *nodeOrder) follow(ctx context.Context, out io.Writer, what string) erro
 				return nil
 			}
 		} else if misses == 3 {
-			return fmt.Errorf("the order stands, and it cannot be seen what becomes of it: %w", err)
+			return fmt.Errorf("cannot show the progress: %w. The operation continues", err)
 		}
 		select {
 		case <-ctx.Done():
-			fmt.Fprintf(out, "The order stands: ilion status shows how it goes on, ilion node resume %s cancels it.\n",
+			fmt.Fprintf(out, "The operation continues. Use ilion status to see its progress, or ilion node resume %s to cancel it.\n",
 				c.Node)
 			return nil
-		case <-time.After(followEvery):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// progress says in a line what a node has left of what it is to give away, and whether that is all.
+// progress describes the remaining work of an operation in one line, and reports whether it is complete.
 func progress(s *admin.Status, name, what string, left *timeLeft) (line string, done bool) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -128,9 +128,9 @@ func progress(s *admin.Status, name, what string, left *timeLeft) (line string, 
 		id := n.ID[:min(8, len(n.ID))]
 		switch {
 		case n.State == "up":
-			return fmt.Sprintf("node %s is up: the order was cancelled", id), true
+			return fmt.Sprintf("node %s is up: the operation was canceled", id), true
 		case what == "drain" && n.Leading == 0:
-			return fmt.Sprintf("node %s leads nothing and may be stopped", id), true
+			return fmt.Sprintf("node %s leads no partitions and can be stopped", id), true
 		case what == "drain":
 			return fmt.Sprintf("node %s leads %d of its %d replicas", id, n.Leading, n.Replicas), false
 		}
@@ -143,13 +143,13 @@ func progress(s *admin.Status, name, what string, left *timeLeft) (line string, 
 	return fmt.Sprintf("node %s has left the cluster", name), true
 }
 
-// timeLeft tells from how fast bytes became fewer when there will be none.
+// timeLeft estimates the remaining time from the rate at which the remaining bytes decrease.
 type timeLeft struct {
 	began time.Time
 	most  uint64
 }
 
-// after says how long the rest will take, in words; nothing while that cannot be said.
+// after returns the estimated remaining time in words, or an empty string if there is no estimate yet.
 func (t *timeLeft) after(bytes uint64, now time.Time) string {
 	if bytes >= t.most {
 		t.began, t.most = now, bytes
@@ -158,13 +158,13 @@ func (t *timeLeft) after(bytes uint64, now time.Time) string {
 	rate := float64(t.most-bytes) / now.Sub(t.began).Seconds()
 	d := time.Duration(float64(bytes) / rate * float64(time.Second))
 	if d > 10*time.Second {
-		d = d.Round(10 * time.Second) // so that a line is not said anew for each second
+		d = d.Round(10 * time.Second) // so that a new line is not printed every second
 	}
 	return fmt.Sprintf(", about %s left", d.Round(time.Second))
 }
 
-// confirmed shows the node that is meant, and asks whether to go on. The error is errDeclined if the answer is no.
-func confirmed(in io.Reader, out io.Writer, s *admin.Status, name, question string) error {
+// confirmNode shows the node and asks for confirmation. It returns errDeclined if the user declines.
+func confirmNode(in io.Reader, out io.Writer, s *admin.Status, name, question string) error {
 	var found []*admin.NodeStatus
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; strings.HasPrefix(n.ID, strings.ToLower(name)) {
@@ -172,21 +172,23 @@ func confirmed(in io.Reader, out io.Writer, s *admin.Status, name, question stri
 		}
 	}
 	if len(found) != 1 {
-		return fmt.Errorf("%d nodes have an identity that begins with %s: see ilion status", len(found), name)
+		return fmt.Errorf("%d nodes have an ID that starts with %s. Run ilion status to list the nodes", len(found), name)
 	}
 	n := found[0]
 	fmt.Fprintf(out, "Node %s at %s is %s and has %s, %s.\n", n.ID[:min(8, len(n.ID))], n.CQL, n.State,
-		counted(n.Replicas, "replica"), size(n.DiskBytes))
-	return agreed(in, out, question)
+		plural(n.Replicas, "replica"), size(n.DiskBytes))
+	return confirm(in, out, question)
 }
 
-// errDeclined says that the user answered no. It makes the command exit with 1, so that a script that goes on after the
-// command does not take it for done.
-var errDeclined = errors.New("nothing was done")
+// errDeclined reports that the user declined. The command exits with 1, so that a script can detect it.
+var errDeclined = errors.New("canceled: nothing was changed")
 
-// agreed says what is about to happen, and asks whether to go on. The error is errDeclined if the answer is no.
-func agreed(in io.Reader, out io.Writer, what string) error {
-	fmt.Fprint(out, what, " Go on? [y/N] ")
+// noTerminal is the message for a command that cannot ask for confirmation.
+const noTerminal = "cannot ask for confirmation: standard input is not a terminal. Use --yes to confirm"
+
+// confirm describes an operation and asks for confirmation. It returns errDeclined if the user declines.
+func confirm(in io.Reader, out io.Writer, what string) error {
+	fmt.Fprint(out, what, " Continue? [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -201,9 +203,9 @@ func agreed(in io.Reader, out io.Writer, what string) error {
 // isTerminal reports whether a file is a terminal. Other character devices, such as /dev/null, are not.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// order gives an order about a node, which whoever is asked passes on.
-func (d door) order(out io.Writer, what, node string) error {
-	body, err := d.ask(http.MethodPost, "/node/"+what+"?node="+url.QueryEscape(node))
+// order starts an operation on a node. Any node of the cluster can forward it.
+func (d adminClient) order(out io.Writer, what, node string) error {
+	body, err := d.request(http.MethodPost, "/node/"+what+"?node="+url.QueryEscape(node))
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func TestConfirmed(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "\n": false, "": false,
 		"n\n": false, "yep\n": false} {
 		var out strings.Builder
-		err := confirmed(strings.NewReader(answer), &out, s, "ABCD", "It is taken out of the cluster for good.")
+		err := confirmNode(strings.NewReader(answer), &out, s, "ABCD", "It is taken out of the cluster for good.")
 		if want && err != nil || !want && !errors.Is(err, errDeclined) {
 			t.Errorf("%q: %v", answer, err)
 		}
@@ -38,7 +38,7 @@ func TestUnknownNode(t *testing.T) {
 	s := &admin.Status{Nodes: []admin.NodeStatus{{ID: "abcd1234"}, {ID: "abcd9999"}}}
 	for _, name := range []string{"ffff", "abcd"} {
 		var out strings.Builder
-		if err := confirmed(strings.NewReader("y\n"), &out, s, name, "It is taken out."); err == nil || out.Len() > 0 {
+		if err := confirmNode(strings.NewReader("y\n"), &out, s, name, "Removed."); err == nil || out.Len() > 0 {
 			t.Errorf("%s: %v, %q", name, err, &out)
 		}
 	}
@@ -96,11 +96,11 @@ func TestProgress(t *testing.T) {
 		done bool
 	}{
 		{s("draining", 12, 3), "drain", "node abcd1234 leads 3 of its 12 replicas", false},
-		{s("draining", 12, 0), "drain", "node abcd1234 leads nothing and may be stopped", true},
+		{s("draining", 12, 0), "drain", "node abcd1234 leads no partitions and can be stopped", true},
 		{s("leaving", 12, 0), "decommission", "node abcd1234 is leaving and has 12 replicas", false},
 		{s("leaving, down", 2, 0), "decommission", "node abcd1234 is leaving, down and has 2 replicas", false},
 		{&admin.Status{}, "decommission", "node ABCD has left the cluster", true},
-		{s("up", 12, 3), "decommission", "node abcd1234 is up: the order was cancelled", true},
+		{s("up", 12, 3), "decommission", "node abcd1234 is up: the operation was canceled", true},
 	} {
 		if line, done := progress(c.s, "ABCD", c.what, &timeLeft{}); line != c.want || done != c.done {
 			t.Errorf("%q, %v; want %q, %v", line, done, c.want, c.done)

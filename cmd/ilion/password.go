@@ -15,19 +15,19 @@ import (
 
 type hashPasswordCommand struct{}
 
-// Run reads one line and prints its bcrypt hash. bcrypt looks at 72 bytes, so longer passwords are refused.
+// Run reads one line and prints its bcrypt hash. bcrypt uses at most 72 bytes, so longer passwords are rejected.
 func (hashPasswordCommand) Run(out io.Writer) error {
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the password: %w", err)
+		return fmt.Errorf("cannot read the password: %w", err)
 	}
 	line = strings.TrimRight(line, "\r\n")
 	if line == "" {
-		return &usageError{"write the password to standard input, as in: printf secret | ilion hash-password"}
+		return &usageError{"the password is empty. Write it to standard input, as in: printf secret | ilion hash-password"}
 	}
 	hash, err := bcrypt.GenerateFromPassword([]byte(line), bcrypt.DefaultCost)
 	if err != nil {
-		return fmt.Errorf("hash the password: %w", err)
+		return fmt.Errorf("cannot hash the password: %w", err)
 	}
 	_, err = fmt.Fprintln(out, string(hash))
 	return err

@@ -14,28 +14,28 @@ import (
 )
 
 type recoverCommand struct {
-	Here   recoverHereCommand   `cmd:"" default:"withargs" help:"All in one, where all directories that are left are on this machine."`
-	Survey recoverSurveyCommand `cmd:"" help:"Write what the directory of a stopped node has to a file; changes nothing."`
-	Plan   recoverPlanCommand   `cmd:"" help:"Make a plan out of the surveys of all nodes that are left, and say what is lost."`
-	Apply  recoverApplyCommand  `cmd:"" help:"Carry a plan out in the directory of a stopped node."`
+	Local   recoverLocalCommand   `cmd:"" default:"withargs" help:"Inspect, plan, and apply on one machine"`
+	Inspect recoverInspectCommand `cmd:"" help:"Export the state of a stopped node's data directory"`
+	Plan    recoverPlanCommand    `cmd:"" help:"Create a recovery plan from exported states, and show the data loss"`
+	Apply   recoverApplyCommand   `cmd:"" help:"Apply a recovery plan to a stopped node's data directory"`
 }
 
-// storedTables are those of Ilion itself that have rows.
+// storedTables lists the internal tables that store rows.
 var storedTables = map[uint32]string{
 	catalog.TraceSessionsID: "system_traces.sessions", catalog.TraceEventsID: "system_traces.events",
 	catalog.BatchesID: "system.batches",
 }
 
-// given are the members that are given up, and where the plan goes.
-type given struct {
-	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"A member whose disk is lost: 4 or more digits of its identity."`
-	Plan string   `name:"plan" default:"ilion-recovery.plan" placeholder:"FILE" help:"Where the plan is written."`
+// planOptions holds the lost nodes and the file for the plan.
+type planOptions struct {
+	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"Lost node: 4 or more digits of its ID. Repeat for each node."`
+	Plan string   `name:"plan" default:"ilion-recovery.plan" placeholder:"FILE" help:"File for the plan (default ${default})"`
 }
 
-// make plans, shows the plan and writes it to a file that is not there yet.
-func (g *given) make(out io.Writer, surveys []*recovery.NodeState) (*recovery.Plan, string, error) {
+// make creates a plan, prints it, and writes it to a new file.
+func (g *planOptions) make(out io.Writer, surveys []*recovery.NodeState) (*recovery.Plan, string, error) {
 	if _, err := os.Lstat(g.Plan); !errors.Is(err, os.ErrNotExist) {
-		return nil, "", fmt.Errorf("%s is there already: carry that plan out (ilion recover apply), or remove it if it was never begun",
+		return nil, "", fmt.Errorf("cannot write the plan: %s exists. Apply it with ilion recover apply, or delete it",
 			g.Plan)
 	}
 	p, err := recovery.Make(surveys, g.Lost, storedTables, time.Now())
@@ -50,15 +50,15 @@ func (g *given) make(out io.Writer, surveys []*recovery.NodeState) (*recovery.Pl
 	return p, digest, err
 }
 
-type recoverHereCommand struct {
-	given
-	Data []string `name:"data" required:"" placeholder:"DIR" help:"The directory of a node that is left. Once for each."`
-	Yes  bool     `name:"yes" help:"Do not ask whether to go on."`
+type recoverLocalCommand struct {
+	planOptions
+	Data []string `name:"data" required:"" placeholder:"DIR" help:"Data directory of a surviving node. Repeat for each node."`
+	Yes  bool     `name:"yes" help:"Do not ask for confirmation"`
 }
 
-// Run recovers a cluster of whose directories all that are left are here.
-func (c *recoverHereCommand) Run(out io.Writer) error {
-	if err := mayAsk(c.Yes); err != nil {
+// Run recovers a cluster whose surviving data directories are all on this machine.
+func (c *recoverLocalCommand) Run(out io.Writer) error {
+	if err := requireTerminal(c.Yes); err != nil {
 		return err
 	}
 	var surveys []*recovery.NodeState
@@ -74,29 +74,29 @@ func (c *recoverHereCommand) Run(out io.Writer) error {
 		return err
 	}
 	if !c.Yes {
-		if err := agreed(os.Stdin, out, "There is no way back."); err != nil {
+		if err := confirm(os.Stdin, out, "The recovery is irreversible."); err != nil {
 			return errors.Join(err, os.Remove(c.Plan))
 		}
 	}
 	for _, dir := range c.Data {
 		if err := recovery.Apply(p, digest, dir, time.Now()); err != nil {
-			return fmt.Errorf("%w; go on with ilion recover apply --plan %s for each directory", err, c.Plan)
+			return fmt.Errorf("%w. To resume, run ilion recover apply --plan %s for each directory", err, c.Plan)
 		}
 		fmt.Fprintf(out, "%s is recovered.\n", dir)
 	}
-	fmt.Fprintln(out, "Start the nodes as always, and then new ones with --join.")
+	fmt.Fprintln(out, "Start the nodes as usual, and then add new nodes with --join.")
 	return nil
 }
 
-type recoverSurveyCommand struct {
-	Data string `name:"data" required:"" placeholder:"DIR" help:"The directory of the node."`
-	File string `arg:"" placeholder:"FILE" help:"The survey. Keep it as you keep the directory: the cluster's roles are in it."`
+type recoverInspectCommand struct {
+	Data string `name:"data" required:"" placeholder:"DIR" help:"Data directory of the node"`
+	File string `arg:"" placeholder:"FILE" help:"File for the exported state. Protect it: it contains password hashes."`
 }
 
-// Run surveys a directory.
-func (c *recoverSurveyCommand) Run(out io.Writer) error {
+// Run exports the state of a data directory.
+func (c *recoverInspectCommand) Run(out io.Writer) error {
 	if _, err := os.Lstat(c.File); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s is there already", c.File)
+		return fmt.Errorf("cannot write %s: the file exists", c.File)
 	}
 	s, err := recovery.Inspect(c.Data, time.Now())
 	if err != nil {
@@ -107,11 +107,11 @@ func (c *recoverSurveyCommand) Run(out io.Writer) error {
 }
 
 type recoverPlanCommand struct {
-	given
-	Surveys []string `arg:"" placeholder:"SURVEY" help:"The surveys of all nodes that are left."`
+	planOptions
+	Surveys []string `arg:"" placeholder:"SURVEY" help:"Exported states of all surviving nodes"`
 }
 
-// Run makes a plan.
+// Run creates a plan.
 func (c *recoverPlanCommand) Run(out io.Writer) error {
 	var surveys []*recovery.NodeState
 	for _, name := range c.Surveys {
@@ -126,14 +126,14 @@ func (c *recoverPlanCommand) Run(out io.Writer) error {
 }
 
 type recoverApplyCommand struct {
-	Plan string `name:"plan" required:"" placeholder:"FILE" help:"The plan."`
-	Data string `name:"data" required:"" placeholder:"DIR" help:"The directory of the node."`
-	Yes  bool   `name:"yes" help:"Do not ask whether to go on."`
+	Plan string `name:"plan" required:"" placeholder:"FILE" help:"Recovery plan"`
+	Data string `name:"data" required:"" placeholder:"DIR" help:"Data directory of the node"`
+	Yes  bool   `name:"yes" help:"Do not ask for confirmation"`
 }
 
-// Run carries a plan out in a directory.
+// Run applies a plan to a data directory.
 func (c *recoverApplyCommand) Run(out io.Writer) error {
-	if err := mayAsk(c.Yes); err != nil {
+	if err := requireTerminal(c.Yes); err != nil {
 		return err
 	}
 	p, digest, err := recovery.ReadPlan(c.Plan)
@@ -142,25 +142,25 @@ func (c *recoverApplyCommand) Run(out io.Writer) error {
 	}
 	if !c.Yes {
 		p.Print(out)
-		if err := agreed(os.Stdin, out, "\nThere is no way back."); err != nil {
+		if err := confirm(os.Stdin, out, "\nThe recovery is irreversible."); err != nil {
 			return err
 		}
 	}
 	switch err := recovery.Apply(p, digest, c.Data, time.Now()); {
 	case errors.Is(err, recovery.ErrDone):
-		fmt.Fprintf(out, "Plan %s was carried out in %s before.\n", digest, c.Data)
+		fmt.Fprintf(out, "Plan %s has already been applied to %s.\n", digest, c.Data)
 	case err != nil:
 		return err
 	default:
-		fmt.Fprintf(out, "Plan %s is carried out in %s. Start the node when it is in each directory of the plan.\n", digest, c.Data)
+		fmt.Fprintf(out, "Plan %s was applied to %s. Start the node after the plan has been applied to all directories.\n", digest, c.Data)
 	}
 	return nil
 }
 
-// mayAsk refuses to begin what would have to ask where nobody answers.
-func mayAsk(yes bool) error {
+// requireTerminal returns an error if the command must ask for confirmation and standard input is not a terminal.
+func requireTerminal(yes bool) error {
 	if !yes && !isTerminal(os.Stdin) {
-		return &usageError{"a recovery gives nodes up for ever: say --yes where there is no terminal to ask at"}
+		return &usageError{noTerminal}
 	}
 	return nil
 }

@@ -15,25 +15,25 @@ import (
 )
 
 type restoreCommand struct {
-	door
-	transfer
-	place
-	From  string `name:"from" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Where backups are kept."`
-	ID    string `name:"backup" placeholder:"BACKUP" help:"Which one; the newest if it is not said."`
-	At    string `name:"at" placeholder:"TIME" help:"A second of an archive, such as 2026-11-24T15:04:05Z, or newest."`
-	What  string `arg:"" name:"what" optional:"" placeholder:"KEYSPACE[.TABLE]" help:"What is restored; everything if it is not said."`
-	As    string `name:"as" placeholder:"KEYSPACE[.TABLE]" help:"What it becomes, beside what is there."`
-	Roles bool   `name:"roles" help:"Restore roles that are not there, too, with what they may do."`
+	adminClient
+	transferOptions
+	storageURL
+	From  string `name:"from" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
+	ID    string `name:"backup" placeholder:"BACKUP" help:"Backup to restore (default: the newest)"`
+	At    string `name:"at" placeholder:"TIME" help:"Point in time to restore from an archive, such as 2026-11-24T15:04:05Z, or newest"`
+	What  string `arg:"" name:"what" optional:"" placeholder:"KEYSPACE[.TABLE]" help:"Keyspace or table to restore (default: everything)"`
+	As    string `name:"as" placeholder:"KEYSPACE[.TABLE]" help:"New name of the restored keyspace or table"`
+	Roles bool   `name:"roles" help:"Also restore missing roles and their permissions"`
 }
 
 // Run restores a backup.
 func (c *restoreCommand) Run(out io.Writer) error {
-	if err := c.transfer.check(); err != nil {
+	if err := c.transferOptions.check(); err != nil {
 		return err
 	}
 	ctx, stop := interrupted()
 	defer stop()
-	target, err := c.place.open(ctx, c.From, false)
+	target, err := c.storageURL.open(ctx, c.From, false)
 	if err != nil {
 		return err
 	}
@@ -46,34 +46,35 @@ func (c *restoreCommand) Run(out io.Writer) error {
 		return err
 	}
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "restored"}
-	r := &backup.Restorer{Door: &orders{door: &c.door}, Target: target, Manifest: m, Point: point, Tables: tables,
-		Roles: c.Roles, Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Told: shown.show}
+	r := &backup.Restorer{Door: &nodeClient{adminClient: &c.adminClient}, Target: target, Manifest: m,
+		Point: point, Tables: tables, Roles: c.Roles,
+		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Told: shown.show}
 	began := time.Now()
 	err = r.Restore(ctx)
 	shown.end()
 	if err != nil {
 		if shown.last.Files > 0 {
-			return fmt.Errorf("%w (what was restored stays: run the same command again to resume)", err)
+			return fmt.Errorf("restore failed: %w. Run the same command again to resume", err)
 		}
-		if errors.As(err, new(*noAnswer)) {
-			return fmt.Errorf("%w. A backup is restored into a running node or cluster", err)
+		if errors.As(err, new(*unreachableError)) {
+			return fmt.Errorf("%w. A restore requires a running node or cluster", err)
 		}
 		return err
 	}
-	fmt.Fprintf(out, "%s as of %s, %s in %s, in %s\n", counted(len(tables), "table"),
-		m.Moment.Format("2006-01-02 15:04:05.000 MST"), sizeText(shown.last.Done), counted(shown.last.Files, "file"),
+	fmt.Fprintf(out, "%s as of %s, %s in %s, in %s\n", plural(len(tables), "table"),
+		m.Moment.Format("2006-01-02 15:04:05.000 MST"), sizeText(shown.last.Done), plural(shown.last.Files, "file"),
 		time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
-// source is the backup that is to be restored, and the point in time if there is one.
+// source returns the backup to restore, and the point in time if --at is given.
 func (c *restoreCommand) source(ctx context.Context, target backup.Target) (*archive.Manifest, *backup.Point, error) {
 	if c.At == "" {
 		m, err := backup.Newest(ctx, target, c.ID)
 		return m, nil, err
 	}
 	if c.ID != "" {
-		return nil, nil, &usageError{"--backup and --at are two ways to say what is restored: give one of them"}
+		return nil, nil, &usageError{"--backup and --at cannot be combined: specify one of them"}
 	}
 	log, err := backup.LoadLog(ctx, target)
 	if err != nil {
@@ -85,7 +86,7 @@ func (c *restoreCommand) source(ctx context.Context, target backup.Target) (*arc
 			return nil, nil, err
 		}
 	} else if !ok {
-		at = time.Now() // the error says what there is
+		at = time.Now() // At returns an error that lists the available periods
 	}
 	p, err := log.At(ctx, target, at)
 	if err != nil {
@@ -94,10 +95,10 @@ func (c *restoreCommand) source(ctx context.Context, target backup.Target) (*arc
 	return p.Manifest, p, nil
 }
 
-// newestWord is the newest time that can be restored.
+// newestWord stands for the most recent restore point.
 const newestWord = "newest"
 
-// parseTime reads a time. One without a zone is UTC.
+// parseTime parses a time. A time without a zone is in UTC.
 func parseTime(text string) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05",
 		"2006-01-02 15:04:05 MST"} {
@@ -105,6 +106,6 @@ func parseTime(text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, &usageError{fmt.Sprintf("--at %s is no time: say it like 2026-11-24T15:04:05Z, with or without "+
-		"fractions, or %s", text, newestWord)}
+	return time.Time{}, &usageError{fmt.Sprintf("invalid --at %s: expected a time such as 2026-11-24T15:04:05Z, with or without "+
+		"fractions of a second, or %s", text, newestWord)}
 }

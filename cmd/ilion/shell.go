@@ -23,19 +23,19 @@ import (
 )
 
 type shellCommand struct {
-	Addr        string        `arg:"" optional:"" env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"The server."`
-	Execute     string        `short:"e" placeholder:"STATEMENTS" help:"Carry out these statements and end."`
-	File        string        `short:"f" placeholder:"FILE" help:"Carry out the statements of a file and end; - is the standard input."`
-	Format      string        `enum:"table,expanded,json,csv" default:"table" help:"How rows are written: ${enum}."`
-	Keyspace    string        `short:"k" help:"Keyspace to use."`
-	Consistency string        `default:"ONE" help:"Consistency level."`
-	Timeout     time.Duration `default:"1m" help:"How long a request may take."`
-	NoHistory   bool          `help:"Do not remember what is typed."`
+	Addr        string        `arg:"" optional:"" env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"CQL server"`
+	Execute     string        `short:"e" placeholder:"STATEMENTS" help:"Execute the statements and exit"`
+	File        string        `short:"f" placeholder:"FILE" help:"Execute the statements of a file and exit; - means standard input"`
+	Format      string        `enum:"table,expanded,json,csv" default:"table" help:"Output format: ${enum} (default ${default})"`
+	Keyspace    string        `short:"k" help:"Keyspace to use"`
+	Consistency string        `default:"ONE" help:"Consistency level (default ${default})"`
+	Timeout     time.Duration `default:"1m" help:"Request timeout (default ${default})"`
+	NoHistory   bool          `help:"Do not save the command history"`
 	credentials
 	clientTLS
 }
 
-// Run is a shell for a person at a terminal; else it carries out what it is given, to its end or the first error.
+// Run starts an interactive shell on a terminal. Otherwise it executes its input until the end or the first error.
 func (c *shellCommand) Run(out io.Writer) error {
 	o, err := c.options(out)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *shellCommand) Run(out io.Writer) error {
 		password, err := term.ReadPassword(int(os.Stdin.Fd()))
 		fmt.Fprintln(os.Stderr)
 		if err != nil {
-			return fmt.Errorf("read the password: %w", err)
+			return fmt.Errorf("cannot read the password: %w", err)
 		}
 		o.Client.Password = string(password)
 	}
@@ -60,7 +60,7 @@ func (c *shellCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close() // nothing is under way any more
+	defer s.Close() // no request is in flight
 	if !interactive {
 		return s.Run(ctx, in, name)
 	}
@@ -74,7 +74,7 @@ func (c *shellCommand) Run(out io.Writer) error {
 	return s.Interact(ctx, t)
 }
 
-// restoreWhenEnded gives the terminal back when the process is told to end.
+// restoreWhenEnded restores the terminal when the process receives a signal to end.
 func restoreWhenEnded(t *shell.Terminal) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGHUP)
@@ -85,14 +85,14 @@ func restoreWhenEnded(t *shell.Terminal) {
 	}()
 }
 
-// options are those of the shell.
+// options returns the options of the shell.
 func (c *shellCommand) options(out io.Writer) (o shell.Options, err error) {
 	level, ok := dberr.ParseConsistency(c.Consistency)
 	if !ok {
 		return o, &usageError{fmt.Sprintf("unknown consistency level %q", c.Consistency)}
 	}
 	if c.Timeout <= 0 {
-		return o, &usageError{fmt.Sprintf("--timeout %v leaves no time", c.Timeout)}
+		return o, &usageError{fmt.Sprintf("invalid --timeout %v: expected a positive duration", c.Timeout)}
 	}
 	config, err := c.config()
 	if err == nil {
@@ -108,11 +108,11 @@ func (c *shellCommand) options(out io.Writer) (o shell.Options, err error) {
 		Color: isColorful(out), Out: out, Err: os.Stderr}, nil
 }
 
-// input is what is to be carried out and its name in errors, nil if a person types it.
+// input returns the input and its name for error messages, or nil for an interactive shell.
 func (c *shellCommand) input() (in io.Reader, name string, err error) {
 	switch {
 	case c.Execute != "" && c.File != "":
-		return nil, "", &usageError{"-e and -f both say what is to be carried out: give one of them"}
+		return nil, "", &usageError{"-e and -f cannot be combined: specify one of them"}
 	case c.Execute != "":
 		return strings.NewReader(c.Execute), "", nil
 	case c.File == "-" || c.File == "" && !term.IsTerminal(int(os.Stdin.Fd())):
@@ -121,12 +121,12 @@ func (c *shellCommand) input() (in io.Reader, name string, err error) {
 		f, err := os.Open(c.File) // the end of the process closes it
 		return f, c.File, err
 	case !term.IsTerminal(int(os.Stdout.Fd())):
-		return nil, "", errors.New("the output is no terminal: say what is to be carried out by -e or -f")
+		return nil, "", errors.New("cannot start an interactive shell: standard output is not a terminal. Use -e or -f")
 	}
 	return nil, "", nil
 }
 
-// withPort is an address with the port of CQL if it has none.
+// withPort adds the CQL port to an address without a port.
 func withPort(addr string) string {
 	if _, _, err := net.SplitHostPort(addr); err == nil {
 		return addr
@@ -134,7 +134,7 @@ func withPort(addr string) string {
 	return net.JoinHostPort(strings.Trim(addr, "[]"), "9042")
 }
 
-// isColorful reports whether colours can be seen and are wanted, see no-color.org.
+// isColorful reports whether to use colors: on a terminal, unless NO_COLOR is set (see no-color.org).
 func isColorful(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -17,29 +17,29 @@ import (
 	"github.com/ilion-db/ilion/internal/node"
 )
 
-// startCommand holds the options of `ilion start`. A nil pointer means: not given, so the configuration file or the
-// default counts.
+// startCommand holds the options of `ilion start`. A nil pointer means that the option was not given: the value of the
+// configuration file or the default applies.
 type startCommand struct {
-	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)."`
-	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)."`
-	CosmosCQL      *string  `name:"cosmos-cql" placeholder:"HOST:PORT" help:"Address for clients of Azure Cosmos DB (default none)."`
-	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for health and metrics, or off (default 127.0.0.1:8080)."`
-	REST           *string  `name:"rest" placeholder:"HOST:PORT" help:"Address for containers, or off (default 127.0.0.1:8081)."`
-	Commit         *string  `placeholder:"batch|periodic" help:"When a write is acknowledged: on disk (batch, default), or 10 ms before."`
-	Internal       *string  `placeholder:"HOST:PORT" help:"Address for other nodes; without it the node stands alone."`
-	Advertise      *string  `placeholder:"HOST:PORT" help:"Address that the others are told, where that is another."`
-	Bootstrap      bool     `help:"Found a cluster, of the data that are there; with --join, on the first node."`
-	Join           []string `placeholder:"HOST:PORT,..." help:"Join the cluster of these nodes."`
-	JoinSecretFile *string  `placeholder:"FILE" help:"Secret of a cluster without certificates."`
-	Region         *string  `placeholder:"NAME" help:"Region of the node; clients see it as its data centre (default datacenter1)."`
-	Zone           *string  `placeholder:"NAME" help:"Zone of the node; clients see it as its rack (default rack1)."`
-	Config         string   `placeholder:"FILE" help:"Configuration file (YAML); options on the command line win over it."`
-	Insecure       bool     `help:"Allow to listen beyond loopback without authentication."`
-	LogFormat      string   `enum:"text,json" default:"text" help:"Format of the log: ${enum}."`
-	LogLevel       string   `enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: ${enum}."`
+	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)"`
+	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)"`
+	CosmosCQL      *string  `name:"cosmos-cql" placeholder:"HOST:PORT" help:"Address for CQL with account keys (default none)"`
+	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for HTTP, or off (default 127.0.0.1:8080)"`
+	REST           *string  `name:"rest" placeholder:"HOST:PORT" help:"Address for Cosmos DB SDKs, or off (default 127.0.0.1:8081)"`
+	Commit         *string  `placeholder:"batch|periodic" help:"When to acknowledge a write: on disk (batch, default), or 10 ms before"`
+	Internal       *string  `placeholder:"HOST:PORT" help:"Address for other nodes; required for a cluster"`
+	Advertise      *string  `placeholder:"HOST:PORT" help:"Address that other nodes use (default: --internal)"`
+	Bootstrap      bool     `help:"Create a cluster; with --join, only on the first node listed"`
+	Join           []string `placeholder:"HOST:PORT,..." help:"Join the cluster of these nodes"`
+	JoinSecretFile *string  `placeholder:"FILE" help:"File with the secret of a cluster without certificates"`
+	Region         *string  `placeholder:"NAME" help:"Region of the node; clients see it as the data center (default datacenter1)"`
+	Zone           *string  `placeholder:"NAME" help:"Zone of the node; clients see it as the rack (default rack1)"`
+	Config         string   `placeholder:"FILE" help:"Configuration file (YAML); command-line options take precedence"`
+	Insecure       bool     `help:"Allow non-loopback addresses without authentication and TLS"`
+	LogFormat      string   `enum:"text,json" default:"text" help:"Log format: ${enum} (default ${default})"`
+	LogLevel       string   `enum:"debug,info,warn,error" default:"info" help:"Minimum log level: ${enum} (default ${default})"`
 }
 
-// defaultREST is where a node serves containers that was told nothing, unless somebody else is there.
+// defaultREST is the default REST address. A node starts without REST if this address is in use.
 const defaultREST = "127.0.0.1:8081"
 
 func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
@@ -56,7 +56,7 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 		{&o.REST.Address, c.REST}, {&o.Commit, c.Commit},
 		{&o.Cluster.Internal, c.Internal}, {&o.Cluster.Advertise, c.Advertise},
 		{&o.Cluster.JoinSecretFile, c.JoinSecretFile},
-		{&o.DataCenter, c.Region}, {&o.Rack, c.Zone}} {
+		{&o.Region, c.Region}, {&o.Zone, c.Zone}} {
 		if s.from != nil {
 			*s.to = *s.from
 		}
@@ -65,7 +65,7 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 		o.REST.Address, o.REST.Optional = defaultREST, true
 	}
 	if o.Data == "" {
-		return o, &usageError{"the data directory has no name: give --data DIR"}
+		return o, &usageError{"invalid --data: the directory name is empty"}
 	}
 	if c.Bootstrap || len(c.Join) > 0 {
 		o.Cluster.Bootstrap, o.Cluster.Join = c.Bootstrap, c.Join
@@ -75,8 +75,8 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 	return o, nil
 }
 
-// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process at once. SIGHUP has it read
-// its certificates again.
+// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process immediately. SIGHUP reloads
+// the certificates.
 func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 	if err := checkEnvironment(line); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 	defer signal.Stop(hangups)
 	n, err := node.Start(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // told to stop before it was ready
+		return nil // stopped before it was ready
 	}
 	if err != nil {
 		return err
@@ -112,9 +112,9 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 			return n.Close()
 		case <-n.Failed():
 			err := n.Err()
-			_ = n.Close() // the failure is what the operator must see, not what closing a failed node says
+			_ = n.Close() // the operator must see the failure instead of errors from closing a failed node
 			if errors.Is(err, node.ErrLeft) {
-				fmt.Fprintln(out, "Ilion ends: "+err.Error())
+				fmt.Fprintln(out, "Ilion stopped: "+err.Error())
 				return nil
 			}
 			return err

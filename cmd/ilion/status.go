@@ -14,14 +14,14 @@ import (
 )
 
 type statusCommand struct {
-	door
-	watched
+	adminClient
+	refreshOptions
 }
 
-// Run prints the cluster as one of its nodes sees it.
+// Run prints the state of the cluster from the perspective of one node.
 func (c *statusCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
-		// As the node has it: it may be of a newer build, which tells more.
+		// JSON output is passed through unchanged: a newer node may return more fields.
 		var whole json.RawMessage
 		if err := c.fetch(ctx, "/status", &whole); err != nil {
 			return nil, nil, err
@@ -31,27 +31,27 @@ func (c *statusCommand) Run(out io.Writer) error {
 	})
 }
 
-// status is the cluster as the node sees it.
-func (d *door) status(ctx context.Context) (*admin.Status, error) {
+// status returns the state of the cluster from the perspective of the node.
+func (d *adminClient) status(ctx context.Context) (*admin.Status, error) {
 	s := new(admin.Status)
 	return s, d.fetch(ctx, "/status", s)
 }
 
-func (d *door) parse(body []byte) (*admin.Status, error) {
+func (d *adminClient) parse(body []byte) (*admin.Status, error) {
 	s := new(admin.Status)
 	if err := json.Unmarshal(body, s); err != nil {
-		return nil, d.notOfNode()
+		return nil, d.notANode()
 	}
 	return s, nil
 }
 
 func printStatus(out io.Writer, s *admin.Status) {
 	fmt.Fprintf(out, "Cluster %s, schema %s\n", s.Cluster, s.Schema)
-	if s.Software != "" { // earlier builds do not tell it
+	if s.Software != "" { // absent in earlier versions
 		fmt.Fprintf(out, "Ilion %s, feature level %d\n", s.Software, s.Level)
 	}
 	if len(s.Nodes) == 0 {
-		fmt.Fprintf(out, "One node, which stands alone: CQL at %s, data in %s, %s\n", s.CQL, s.Data, size(s.DiskBytes))
+		fmt.Fprintf(out, "Single node: CQL at %s, data in %s, %s\n", s.CQL, s.Data, size(s.DiskBytes))
 	} else {
 		printNodes(out, s)
 	}
@@ -59,7 +59,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	for _, t := range s.Tables {
 		partitions += len(t.Partitions)
 	}
-	fmt.Fprintf(out, "\n%s in %s\n", counted(len(s.Tables), "table"), counted(partitions, "physical partition"))
+	fmt.Fprintf(out, "\n%s in %s\n", plural(len(s.Tables), "table"), plural(partitions, "physical partition"))
 	printChanges(out, s.Changes)
 	for _, note := range s.Notes {
 		fmt.Fprintln(out, "Note: "+note)
@@ -90,7 +90,7 @@ func printNodes(out io.Writer, s *admin.Status) {
 	_ = w.Flush()
 }
 
-// size shows bytes in a unit that fits.
+// size formats a number of bytes with a suitable unit.
 func size(b uint64) string {
 	for _, u := range []struct {
 		name string

@@ -13,12 +13,12 @@ import (
 )
 
 type tableCommand struct {
-	door
-	watched
-	Table string `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table, or the container."`
+	adminClient
+	refreshOptions
+	Table string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table or container"`
 }
 
-// Run prints one view of a table.
+// Run prints the statistics of a table.
 func (c *tableCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		r := new(admin.TableReport)
@@ -27,14 +27,14 @@ func (c *tableCommand) Run(out io.Writer) error {
 	})
 }
 
-// printTable writes what is known of a table, for people.
+// printTable prints the statistics of a table as text.
 func printTable(out io.Writer, r *admin.TableReport) {
 	fmt.Fprintf(out, "%s, a %s\n\n", printable(r.Name), r.Kind)
 	about := "about "
 	if r.Exact {
 		about = ""
 	}
-	rows, logical := "not known", "not known"
+	rows, logical := "unknown", "unknown"
 	if r.Sampled {
 		rows, logical = about+fmt.Sprint(r.Rows), about+size(r.LogicalBytes)
 	}
@@ -43,13 +43,13 @@ func printTable(out io.Writer, r *admin.TableReport) {
 		dead = "more than " + dead
 	}
 	if r.SweepLag > 0 {
-		dead += fmt.Sprintf(", the oldest could have been removed %d s ago", r.SweepLag)
+		dead += fmt.Sprintf(", the oldest is %d s overdue for removal", r.SweepLag)
 	}
-	given := "none"
+	throughput := "none"
 	if r.Throughput > 0 {
-		given = fmt.Sprintf("%d RU/s", r.Throughput)
+		throughput = fmt.Sprintf("%d RU/s", r.Throughput)
 		if r.Shared {
-			given += ", shared with other tables of the keyspace"
+			throughput += ", shared with other tables of the keyspace"
 		}
 	}
 	w := newTable(out, "ROWS", rows)
@@ -57,20 +57,21 @@ func printTable(out io.Writer, r *admin.TableReport) {
 	w.row("PHYSICAL PARTITIONS", r.PhysicalPartitions)
 	w.row("BYTES", fmt.Sprintf("%s of keys and values, %s on disk (one replica)", logical, size(r.DiskBytes)))
 	w.row("DELETED OR EXPIRED", dead+", still stored")
-	w.row("THROUGHPUT", given)
-	w.row("SPENT", fmt.Sprintf("%.0f RU/s, %.0f requests/s, %.0f refused/s", r.PerSecond, r.Requests, r.Throttled))
-	w.row("SPENT IN ALL", fmt.Sprintf("%.0f RU, %d requests, %d refused", r.TotalUnits, r.TotalRequests,
+	w.row("THROUGHPUT", throughput)
+	w.row("CONSUMPTION", fmt.Sprintf("%.0f RU/s, %.0f requests/s, %.0f throttled/s", r.PerSecond, r.Requests,
+		r.Throttled))
+	w.row("CONSUMED IN TOTAL", fmt.Sprintf("%.0f RU, %d requests, %d throttled", r.TotalUnits, r.TotalRequests,
 		r.TotalThrottled))
 	w.end()
 	printLatencies(out, &r.TableFigures)
 	printKeys(out, r)
-	printBeside(out, r)
-	silences(out, r.Silent)
+	printIndexesAndViews(out, r)
+	printUnreachable(out, r.Silent)
 }
 
 func printLatencies(out io.Writer, f *catalog.TableFigures) {
 	fmt.Fprintln(out)
-	w := newTable(out, "LATENCY", "COUNT", "P50", "P99", "SLOWEST", "A SECOND")
+	w := newTable(out, "LATENCY", "COUNT", "P50", "P99", "SLOWEST", "PER SECOND")
 	defer w.end()
 	for i, l := range []*catalog.Latency{&f.Read, &f.Scan, &f.Write} {
 		w.row([]string{"read", "scan", "write"}[i], l.Count, millis(l.Median), millis(l.P99), millis(l.Slowest),
@@ -99,8 +100,8 @@ func printKeys(out io.Writer, r *admin.TableReport) {
 	}
 }
 
-// printBeside writes what stands beside a table: its indexes and views.
-func printBeside(out io.Writer, r *admin.TableReport) {
+// printIndexesAndViews prints the indexes and views of a table.
+func printIndexesAndViews(out io.Writer, r *admin.TableReport) {
 	if len(r.Indexes)+len(r.Views) == 0 {
 		return
 	}
@@ -111,7 +112,7 @@ func printBeside(out io.Writer, r *admin.TableReport) {
 		ix := &r.Indexes[i]
 		state := "built"
 		if !ix.Built {
-			state = fmt.Sprintf("is being built, %d %%", ix.Percent)
+			state = fmt.Sprintf("building, %d %%", ix.Percent)
 		}
 		w.row(ix.Name, ix.Target, state)
 	}
@@ -119,10 +120,10 @@ func printBeside(out io.Writer, r *admin.TableReport) {
 		v := &r.Views[i]
 		state := "built"
 		if !v.Built {
-			state = "is being built"
+			state = "building"
 		}
 		if v.Due > 0 {
-			state += fmt.Sprintf(", %d rows behind for %.1f s", v.Due, v.DueSeconds)
+			state += fmt.Sprintf(", %d pending updates, the oldest %.1f s old", v.Due, v.DueSeconds)
 		}
 		w.row(v.Name, "view", state)
 	}

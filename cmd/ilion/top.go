@@ -21,21 +21,22 @@ import (
 )
 
 type topCommand struct {
-	door
-	Table    string        `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only this table."`
-	Interval time.Duration `name:"interval" default:"2s" placeholder:"TIME" help:"Pause between two looks (200ms or more)."`
-	JSON     bool          `name:"json" help:"Print once, as JSON."`
+	adminClient
+	Table    string        `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to show (default: all tables)"`
+	Interval time.Duration `name:"interval" default:"2s" placeholder:"TIME" help:"Refresh interval, at least 200ms (default ${default})"`
+	JSON     bool          `name:"json" help:"Print once as JSON"`
 }
 
-// topIntervalMin is the shortest pause between two looks: each asks all nodes.
+// topIntervalMin is the minimum refresh interval: each refresh sends requests to all nodes.
 const topIntervalMin = 200 * time.Millisecond
 
-// Run shows what is spent at tables, physical partitions and keys, and by whom: live in a terminal, else once.
+// Run shows the request-unit usage of tables, physical partitions, keys, and users: continuously in a terminal,
+// otherwise once.
 func (c *topCommand) Run(out io.Writer) error {
 	if c.Interval < topIntervalMin {
-		return &usageError{fmt.Sprintf("--interval %v is too short: use %v or more", c.Interval, topIntervalMin)}
+		return &usageError{fmt.Sprintf("invalid --interval %v: expected at least %v", c.Interval, topIntervalMin)}
 	}
-	spent, body, err := c.look()
+	spent, body, err := c.refresh()
 	if err != nil {
 		return err
 	}
@@ -54,23 +55,23 @@ func (c *topCommand) Run(out io.Writer) error {
 	return c.live(file, spent)
 }
 
-// look asks what is spent now.
-func (c *topCommand) look() (spent *admin.Usage, body []byte, err error) {
-	body, err = c.ask(http.MethodGet, "/usage?table="+url.QueryEscape(c.Table))
+// refresh fetches the current usage.
+func (c *topCommand) refresh() (spent *admin.Usage, body []byte, err error) {
+	body, err = c.request(http.MethodGet, "/usage?table="+url.QueryEscape(c.Table))
 	if err != nil {
 		return nil, nil, err
 	}
 	spent = &admin.Usage{}
 	if err := json.Unmarshal(body, spent); err != nil {
-		return nil, nil, fmt.Errorf("%s is not the HTTP address of a node: its answer is no usage", c.HTTP)
+		return nil, nil, fmt.Errorf("cannot read response from %s: not an Ilion node. Check --http", c.HTTP)
 	}
 	if len(spent.Tables) == 0 && c.Table != "" {
-		return nil, nil, fmt.Errorf("there is no table %s: give its keyspace, too, as in ks.table", c.Table)
+		return nil, nil, fmt.Errorf("table %s does not exist. Use KEYSPACE.TABLE", c.Table)
 	}
 	return spent, body, nil
 }
 
-// The control sequences of a terminal (ECMA-48, and those of xterm that all others have).
+// Terminal control sequences: those of ECMA-48, and the sequences of xterm that all terminal emulators support.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l" // the other screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -79,17 +80,17 @@ const (
 	endOfScreen = "\x1b[J"
 )
 
-// looked is what a look has found.
+// looked is the result of a refresh.
 type looked struct {
 	spent *admin.Usage
 	err   error
 }
 
-// live draws until it is told to end, and leaves the terminal as it was.
+// live refreshes the screen until the user quits, and then restores the terminal.
 func (c *topCommand) live(screen *os.File, spent *admin.Usage) error {
 	before, err := term.MakeRaw(int(os.Stdin.Fd()))
 	if err != nil {
-		return fmt.Errorf("the terminal cannot be used: %w", err)
+		return fmt.Errorf("cannot control the terminal: %w", err)
 	}
 	defer func() { _ = term.Restore(int(os.Stdin.Fd()), before) }()
 	if _, err := io.WriteString(screen, enterScreen); err != nil {
@@ -124,7 +125,7 @@ func (c *topCommand) live(screen *os.File, spent *admin.Usage) error {
 	}
 }
 
-// lookAgain looks once an interval. A node that does not answer is asked again.
+// lookAgain fetches the usage once per interval. Errors are reported and retried.
 func (c *topCommand) lookAgain(ctx context.Context, to chan<- looked) {
 	for {
 		select {
@@ -132,7 +133,7 @@ func (c *topCommand) lookAgain(ctx context.Context, to chan<- looked) {
 			return
 		case <-time.After(c.Interval):
 		}
-		spent, _, err := c.look()
+		spent, _, err := c.refresh()
 		select {
 		case <-ctx.Done():
 			return
@@ -141,7 +142,7 @@ func (c *topCommand) lookAgain(ctx context.Context, to chan<- looked) {
 	}
 }
 
-// readKeys passes on what is typed. When nothing more can be read it is as if q was pressed.
+// readKeys forwards key presses. The end of the input counts as q.
 func readKeys(ctx context.Context, from io.Reader, to chan<- byte) {
 	key := make([]byte, 1)
 	for {
@@ -159,7 +160,8 @@ func readKeys(ctx context.Context, from io.Reader, to chan<- byte) {
 	}
 }
 
-// draw writes a view over the one that is there, in one piece and without clearing it first, so that nothing flickers.
+// draw overwrites the screen with a view. It uses a single write and does not clear the screen first, which avoids
+// flicker.
 func draw(screen *os.File, v topView, spent *admin.Usage, failed error) error {
 	width, height, err := term.GetSize(int(screen.Fd()))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// topView is what ilion top shows.
+// topView is a view of ilion top.
 type topView int
 
 const (
@@ -26,7 +26,7 @@ const (
 	topViews
 )
 
-// press is the view after a key, and whether that ends it all.
+// press returns the view after a key press, and whether the key quits.
 func (v topView) press(key byte) (next topView, quit bool) {
 	switch key {
 	case 't':
@@ -45,19 +45,20 @@ func (v topView) press(key byte) (next topView, quit bool) {
 	return v, false
 }
 
-// topRow is a table, a partition, a key or a user, with what is spent there.
+// topRow is the usage of a table, a partition, a key, or a user.
 type topRow struct {
 	table     string
 	partition uint64
 	name      string
 	units     float64
-	// requests and throttled are a second; share, of the whole above it, and utilisation are parts of 1.
-	requests, throttled, share, utilisation float64
+	// requests and throttled are per second. share is the fraction of the parent row. share and utilization are from 0
+	// to 1.
+	requests, throttled, share, utilization float64
 	throughput, shared                      int64
 	hot                                     bool
 }
 
-// rows are those of a view, the heaviest first.
+// rows returns the rows of a view in descending order of usage.
 func (v topView) rows(spent *admin.Usage) (rows []topRow) {
 	if v == byUser {
 		for _, u := range spent.Users {
@@ -71,11 +72,11 @@ func (v topView) rows(spent *admin.Usage) (rows []topRow) {
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			row := topRow{table: t.Name, partition: p.ID, units: p.PerSecond, requests: p.Requests, share: p.Share,
-				throttled: p.Throttled, utilisation: p.Utilisation, throughput: p.Throughput, hot: p.HotSince != ""}
+				throttled: p.Throttled, utilization: p.Utilisation, throughput: p.Throughput, hot: p.HotSince != ""}
 			whole.requests += row.requests
 			whole.throttled += row.throttled
 			whole.throughput += row.throughput
-			whole.utilisation = max(whole.utilisation, row.utilisation)
+			whole.utilization = max(whole.utilization, row.utilization)
 			whole.hot = whole.hot || row.hot
 			if v == byPartition {
 				rows = append(rows, row)
@@ -98,7 +99,7 @@ func (v topView) rows(spent *admin.Usage) (rows []topRow) {
 	return rows
 }
 
-// text is the view as a table.
+// text returns the view as a table.
 func (v topView) text(spent *admin.Usage) string {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -106,36 +107,37 @@ func (v topView) text(spent *admin.Usage) string {
 	case byTable:
 		fmt.Fprintln(w, "TABLE\tRU/S\tREQUESTS/S\tTHROTTLED/S\tTHROUGHPUT\tBUSIEST PARTITION")
 	case byPartition:
-		fmt.Fprintln(w, "TABLE\tPARTITION\tRU/S\tSHARE\tREQUESTS/S\tTHROTTLED/S\tTHROUGHPUT\tUTILISATION")
+		fmt.Fprintln(w, "TABLE\tPARTITION\tRU/S\tSHARE\tREQUESTS/S\tTHROTTLED/S\tTHROUGHPUT\tUTILIZATION")
 	case byKey:
 		fmt.Fprintln(w, "TABLE\tPARTITION\tRU/S\tSHARE\tKEY")
 	case byUser:
 		fmt.Fprintln(w, "USER\tRU/S\tREQUESTS/S\tTHROTTLED/S")
 	}
 	for _, r := range v.rows(spent) {
-		given, used := "-", "-"
+		throughput, used := "-", "-"
 		if r.throughput > 0 {
-			given, used = fmt.Sprint(r.throughput), percent(r.utilisation)
+			throughput, used = fmt.Sprint(r.throughput), percent(r.utilization)
 		}
 		if r.hot {
 			used += " hot"
 		}
 		if r.shared > 0 {
-			given = fmt.Sprintf("%s of %d, spends %s", given, r.shared, percent(r.share))
+			throughput = fmt.Sprintf("%s of %d, uses %s", throughput, r.shared, percent(r.share))
 		}
 		switch v {
 		case byTable:
-			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%s\t%s\n", r.table, r.units, r.requests, r.throttled, given, used)
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%s\t%s\n", r.table, r.units, r.requests, r.throttled, throughput,
+				used)
 		case byPartition:
 			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%.0f\t%.0f\t%s\t%s\n", r.table, r.partition, r.units, percent(r.share),
-				r.requests, r.throttled, given, used)
+				r.requests, r.throttled, throughput, used)
 		case byKey:
 			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%s\n", r.table, r.partition, r.units, percent(r.share), r.name)
 		case byUser:
 			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\n", r.name, r.units, r.requests, r.throttled)
 		}
 	}
-	_ = w.Flush() // a buffer takes everything
+	_ = w.Flush() // writes to a buffer do not fail
 	return b.String()
 }
 
@@ -154,8 +156,8 @@ func printTop(out io.Writer, spent *admin.Usage) error {
 	return nil
 }
 
-// lines are those of a screen: a heading, as much of the view as there is room for, cut at its width, and what keys do,
-// or why there is nothing new.
+// lines returns the lines of a screen: a heading, the rows that fit, and a line that explains the keys or shows the
+// error of the last refresh.
 func (v topView) lines(spent *admin.Usage, failed error, width, height int) []string {
 	var units, requests, throttled float64
 	for _, r := range byTable.rows(spent) {

@@ -34,7 +34,7 @@ func TestTopViews(t *testing.T) {
 		"TABLE    RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT  BUSIEST PARTITION\n" +
 			"ks.busy  9000  1800        70           12000       100 % hot\n" +
 			"ks.calm  10    10          0            -           -\n",
-		"TABLE    PARTITION  RU/S  SHARE  REQUESTS/S  THROTTLED/S  THROUGHPUT  UTILISATION\n" +
+		"TABLE    PARTITION  RU/S  SHARE  REQUESTS/S  THROTTLED/S  THROUGHPUT  UTILIZATION\n" +
 			"ks.busy  3          6000  67 %   1200        70           6000        100 % hot\n" +
 			"ks.busy  2          3000  33 %   600         0            6000        50 %\n" +
 			"ks.calm  1          10    100 %  10          0            -           -\n",
@@ -85,21 +85,21 @@ func TestTopFits(t *testing.T) {
 	}
 }
 
-// TestTopAtOlderNode proves that a node which does not know what is spent is told from what is no node.
+// TestTopAtOlderNode checks the error for a node of an earlier version that does not report usage.
 func TestTopAtOlderNode(t *testing.T) {
 	older := httptest.NewServer(http.NotFoundHandler())
 	defer older.Close()
-	c := topCommand{door: door{HTTP: older.Listener.Addr().String()}}
-	if _, _, err := c.look(); err == nil || !strings.Contains(err.Error(), "is of an older build") {
+	c := topCommand{adminClient: adminClient{HTTP: older.Listener.Addr().String()}}
+	if _, _, err := c.refresh(); err == nil || !strings.Contains(err.Error(), "runs an older version") {
 		t.Errorf("it says %v", err)
 	}
 }
 
-// TestTopShares proves that a table which shares the throughput of its keyspace shows how much of it that is, and which
-// part of what is spent of it.
+// TestTopShares checks that a table that shares the throughput of its keyspace shows its fraction of the throughput
+// and of the usage.
 func TestTopShares(t *testing.T) {
-	want := "TABLE      RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT                  BUSIEST PARTITION\n" +
-		"ks.shares  3     1           0            4000 of 12000, spends 25 %  0 %\n"
+	want := "TABLE      RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT                BUSIEST PARTITION\n" +
+		"ks.shares  3     1           0            4000 of 12000, uses 25 %  0 %\n"
 	got := byTable.text(&admin.Usage{Tables: []admin.TableUsage{{Name: "ks.shares", PerSecond: 3, Shared: 12000,
 		SharedPart: 0.25,
 		Partitions: []admin.PartitionUsage{{ID: 4, PerSecond: 3, Requests: 1, Share: 1, Throughput: 4000}}}}})

@@ -9,22 +9,22 @@ import (
 )
 
 type upgradeCommand struct {
-	door
-	Yes bool `name:"yes" help:"Do not ask whether to go on."`
+	adminClient
+	Yes bool `name:"yes" help:"Do not ask for confirmation"`
 }
 
-// Run raises the feature level of the cluster, after a question: there is no way back.
+// Run raises the feature level of the cluster after asking for confirmation, because an upgrade is irreversible.
 func (c *upgradeCommand) Run(out io.Writer) error {
 	if !c.Yes {
 		if !isTerminal(os.Stdin) {
-			return &usageError{"no node can go back to the build before: say --yes where there is no terminal to ask at"}
+			return &usageError{noTerminal}
 		}
-		if err := agreed(os.Stdin, out,
-			"The cluster uses what its build brings, and no node can go back to the build before."); err != nil {
+		if err := confirm(os.Stdin, out,
+			"The cluster will use new features. Its nodes cannot return to the previous version."); err != nil {
 			return err
 		}
 	}
-	body, err := c.ask(http.MethodPost, "/upgrade")
+	body, err := c.request(http.MethodPost, "/upgrade")
 	if err != nil {
 		return err
 	}

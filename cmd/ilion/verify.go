@@ -15,62 +15,62 @@ import (
 )
 
 type verifyCommand struct {
-	View  verifyViewCommand  `cmd:"" help:"Compare a materialized view with its base table, both ways."`
-	Index verifyIndexCommand `cmd:"" help:"Look whether an index finds all rows of its table."`
+	View  verifyViewCommand  `cmd:"" help:"Compare a materialized view with its base table"`
+	Index verifyIndexCommand `cmd:"" help:"Check that an index contains all rows of its table"`
 }
 
-// verifying is what both have.
-type verifying struct {
-	door
-	Rate   int  `name:"rate" default:"10000" placeholder:"ROWS" help:"Rows looked at in a second, at most."`
-	Repair bool `name:"repair" help:"Make good what differs, and look at it again."`
+// verifyOptions holds the options of both commands.
+type verifyOptions struct {
+	adminClient
+	Rate   int  `name:"rate" default:"10000" placeholder:"ROWS" help:"Maximum number of rows to check per second (default ${default})"`
+	Repair bool `name:"repair" help:"Repair differences and check again"`
 }
 
 type verifyViewCommand struct {
-	verifying
-	Name string `arg:"" placeholder:"KEYSPACE.VIEW" help:"The view."`
+	verifyOptions
+	Name string `arg:"" placeholder:"KEYSPACE.VIEW" help:"Materialized view"`
 }
 
 // Run compares a view with its table.
 func (c *verifyViewCommand) Run(out io.Writer) error { return c.verify(out, "view", c.Name) }
 
 type verifyIndexCommand struct {
-	verifying
-	Name string `arg:"" placeholder:"KEYSPACE.INDEX" help:"The index."`
+	verifyOptions
+	Name string `arg:"" placeholder:"KEYSPACE.INDEX" help:"Index"`
 }
 
 // Run compares an index with its table.
 func (c *verifyIndexCommand) Run(out io.Writer) error { return c.verify(out, "index", c.Name) }
 
 const (
-	// verifyPageRows is how many rows are looked at by one request.
+	// verifyPageRows is the number of rows that one request checks.
 	verifyPageRows = 1000
-	// verifyShown is how many differences are shown; more are counted.
+	// verifyShown is the maximum number of differences to print. All differences are counted.
 	verifyShown = 100
 )
 
-// verify goes from page to page.
-func (c *verifying) verify(out io.Writer, kind, name string) error {
+// verify checks all rows, page by page.
+func (c *verifyOptions) verify(out io.Writer, kind, name string) error {
 	if c.Rate < 1 {
-		return &usageError{"--rate is a number of rows, 1 at least"}
+		return &usageError{"invalid --rate: expected a number of at least 1"}
 	}
 	var rows, back, busy, differ, repaired int
 	for from, first := "", true; first || from != ""; first = false {
 		began := time.Now()
 		q := url.Values{"kind": {kind}, "name": {name}, "from": {from},
 			"rows": {strconv.Itoa(min(c.Rate, verifyPageRows))}, "repair": {strconv.FormatBool(c.Repair)}}
-		body, err := c.ask(http.MethodPost, "/verify?"+q.Encode())
+		body, err := c.request(http.MethodPost, "/verify?"+q.Encode())
 		if err != nil {
 			return err
 		}
 		var page admin.VerifyPage
 		if err := json.Unmarshal(body, &page); err != nil {
-			return fmt.Errorf("the node's answer cannot be read: %w", err)
+			return fmt.Errorf("cannot decode the response of the node: %w", err)
 		}
 		for _, d := range page.Differences {
 			switch differ++; {
 			case differ == verifyShown+1:
-				fmt.Fprintf(out, "more rows differ: they are counted, and not shown\n")
+				fmt.Fprintf(out, "more rows differ; only their number is reported\n")
 			case differ <= verifyShown:
 				fmt.Fprintf(out, "%s: %s%s\n", d.Row, d.What, map[bool]string{true: "; repaired"}[d.Repaired])
 			}
@@ -93,14 +93,14 @@ func (c *verifying) verify(out io.Writer, kind, name string) error {
 	if kind == "view" {
 		looked += fmt.Sprintf(" and %d of the view", back)
 	}
-	fmt.Fprintf(out, "%s %s: looked at %s: %d differ, %d repaired, %d changed while looked at\n", kind, name, looked, differ,
+	fmt.Fprintf(out, "%s %s: checked %s: %d differ, %d repaired, %d changed during the check\n", kind, name, looked, differ,
 		repaired, busy)
 	if differ == repaired {
 		return nil
 	}
-	advice := "--repair makes that good"
+	advice := "Use --repair to repair it"
 	if c.Repair {
-		advice = "they could not be repaired: try again"
+		advice = "Some rows could not be repaired. Retry later"
 	}
-	return fmt.Errorf("%s %s differs from its table in %d rows: %s", kind, name, differ-repaired, advice)
+	return fmt.Errorf("%s %s differs from its table in %d rows. %s", kind, name, differ-repaired, advice)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestVerify proves that ilion verify asks a running node about views and indexes, and what it says of names that it
-// cannot verify; see testdata/verify.
+// TestVerify checks ilion verify with a running node: views, indexes, and the errors for other names. The scripts are
+// in testdata/verify.
 func TestVerify(t *testing.T) {
 	h := &hour{running: map[string]*exec.Cmd{}}
 	testscript.Run(t, testscript.Params{
@@ -30,8 +30,8 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// TestVerifyPages proves, beside a server that answers what a node may, that ilion verify goes from page to page until
-// the last, which rows it counts as what, that it shows 100 differences and counts all, and with which code it ends.
+// TestVerifyPages checks, with a simulated node, that ilion verify requests all pages, how it counts rows, that it
+// prints 100 differences and counts all of them, and its exit code.
 func TestVerifyPages(t *testing.T) {
 	many := make([]admin.VerifyDifference, verifyShown)
 	for i := range many {
@@ -55,22 +55,22 @@ func TestVerifyPages(t *testing.T) {
 	}{
 		{pages, []string{"view", "ks.v", "--repair", "--rate", "100000"},
 			"k = 99: the view has no such row; repaired\n" +
-				"more rows differ: they are counted, and not shown\n" +
-				"view ks.v: looked at 5 rows of its table and 4 of the view: 101 differ, 100 repaired, " +
-				"1 changed while looked at\n",
-			"ilion: view ks.v differs from its table in 1 rows: they could not be repaired: try again\n", 1,
+				"more rows differ; only their number is reported\n" +
+				"view ks.v: checked 5 rows of its table and 4 of the view: 101 differ, 100 repaired, " +
+				"1 changed during the check\n",
+			"ilion: view ks.v differs from its table in 1 rows. Some rows could not be repaired. Retry later\n", 1,
 			"view ks.v 1000", "true"},
 		{map[string]admin.VerifyPage{"": {Rows: 1, Differences: []admin.VerifyDifference{last}}},
 			[]string{"index", "ks.i", "--rate", "7"},
 			"k = 1000: column v has another value in the view\n" +
-				"index ks.i: looked at 1 rows of its table: 1 differ, 0 repaired, 0 changed while looked at\n",
-			"ilion: index ks.i differs from its table in 1 rows: --repair makes that good\n", 1, "index ks.i 7",
+				"index ks.i: checked 1 rows of its table: 1 differ, 0 repaired, 0 changed during the check\n",
+			"ilion: index ks.i differs from its table in 1 rows. Use --repair to repair it\n", 1, "index ks.i 7",
 			"false"},
 		{map[string]admin.VerifyPage{"": {Rows: 1}}, []string{"index", "ks.i"},
-			"index ks.i: looked at 1 rows of its table: 0 differ, 0 repaired, 0 changed while looked at\n", "", 0,
+			"index ks.i: checked 1 rows of its table: 0 differ, 0 repaired, 0 changed during the check\n", "", 0,
 			"index ks.i 1000", "false"},
 		{nil, []string{"view", "ks.v", "--rate", "0"}, "",
-			"ilion: --rate is a number of rows, 1 at least\n", 2, "", ""},
+			"ilion: invalid --rate: expected a number of at least 1\n", 2, "", ""},
 	} {
 		var from []string
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -32,26 +32,26 @@ type SplitOptions struct {
 type MergeOptions struct {
 	// Automatic enables merges. nil means true.
 	Automatic *bool `yaml:"automatic"`
-	// QuietFor is how long two neighbours must have been far below what has them split.
-	QuietFor time.Duration `yaml:"quiet_for"`
+	// IdlePeriod is the time for which two adjacent partitions must stay far below the split limits before they merge.
+	IdlePeriod time.Duration `yaml:"idle_period"`
 }
 
-// The default and the minimum of MergeOptions.QuietFor.
+// The default and the minimum of MergeOptions.IdlePeriod.
 const (
 	defaultIdlePeriod = 5 * time.Minute
 	minIdlePeriod     = 100 * time.Millisecond
 )
 
 func (o MergeOptions) withDefaults() MergeOptions {
-	if o.QuietFor == 0 {
-		o.QuietFor = defaultIdlePeriod
+	if o.IdlePeriod == 0 {
+		o.IdlePeriod = defaultIdlePeriod
 	}
 	return o
 }
 
 func (o MergeOptions) validate() error {
-	if o.QuietFor < minIdlePeriod {
-		return fmt.Errorf("merges.quiet_for %v is too short: use %v or more", o.QuietFor, minIdlePeriod)
+	if o.IdlePeriod < minIdlePeriod {
+		return fmt.Errorf("merges.idle_period %v is too short: use %v or more", o.IdlePeriod, minIdlePeriod)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (o *MergeOptions) idlePeriod() time.Duration {
 	if o.Automatic != nil && !*o.Automatic {
 		return 0
 	}
-	return o.QuietFor
+	return o.IdlePeriod
 }
 
 // The defaults of SplitOptions.
@@ -86,7 +86,7 @@ func (o SplitOptions) validate() error {
 	case o.StorageCap < storageCapMin:
 		return fmt.Errorf("splits.storage_cap %d is too small: use %d or more", o.StorageCap, storageCapMin)
 	case o.Units < -1:
-		return fmt.Errorf("splits.request_units_per_second %d is out of range: use 1 or more, or -1 to split none by load",
+		return fmt.Errorf("splits.request_units_per_second %d is out of range: use 1 or more, or off to disable splits by load",
 			o.Units)
 	}
 	return nil

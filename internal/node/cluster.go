@@ -89,7 +89,7 @@ func (n *Node) newCluster() (*cluster, error) {
 		TLS: n.nodeTLS, Secret: n.secret, Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster,
 		Levels:      n.levels,
 		KeepAlive:   keepAlive,
-		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotMB) * 1e6, Pressed: n.overloaded,
+		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Pressed: n.overloaded,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.connectionRefused(p.Node) },
 			Departed:         func(p transport.Peer) { c.nodeDeparted(p.Node) },

@@ -295,7 +295,8 @@ func TestLongAbsence(t *testing.T) {
 	var nodes []*Node
 	for i := range 5 {
 		var first *Node
-		o := Options{Data: filepath.Join(dirs, strconv.Itoa(i)), usage: roomy, Cluster: ClusterOptions{HealAfter: heal}}
+		o := Options{Data: filepath.Join(dirs, strconv.Itoa(i)), usage: roomy,
+			Cluster: ClusterOptions{RebuildDelay: heal}}
 		if i > 0 {
 			first = nodes[0]
 		}
@@ -319,7 +320,7 @@ func TestLongAbsence(t *testing.T) {
 		func() bool { m := set().On(id); return (m == nil || m.ID != was) && voters(a) == 4 },
 	)
 	newClient(t, a).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-	back := clusterNode(t, a, Options{Data: dir, usage: roomy, Cluster: ClusterOptions{HealAfter: heal}})
+	back := clusterNode(t, a, Options{Data: dir, usage: roomy, Cluster: ClusterOptions{RebuildDelay: heal}})
 	poll.Until(t, "the node follows the records", func() bool {
 		return back.metadata.State().Version >= a.metadata.State().Version
 	})

@@ -74,7 +74,7 @@ func TestThroughputIsShared(t *testing.T) {
 // TestThroughputIsWaitedFor checks that a node which is to wait refuses nothing that the throughput of a table gives
 // soon enough, and that the goroutine of a connection does not wait.
 func TestThroughputIsWaitedFor(t *testing.T) {
-	n := startTestNode(t, Options{Limits: LimitOptions{ThrottledWait: time.Minute}})
+	n := startTestNode(t, Options{Limits: LimitOptions{ThrottleTimeout: time.Minute}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	began := time.Now()

@@ -45,7 +45,7 @@ func (n *Node) mergePartitions(ctx context.Context, o admin.MergeOrder) (string,
 		slog.Uint64("right", uint64(r.ID)), slog.String("table", t.String()), slog.Bool("gathering", gathering))
 	if gathering && !o.Wait {
 		return fmt.Sprintf("%s are on different nodes: their replicas are brought together, for which there is %v, "+
-			"and merged then: see ilion partitions", what, merge.ColocateTimeout), nil
+			"and merged then: see ilion partition list", what, merge.ColocateTimeout), nil
 	}
 	switch p := s.Topology.Partition(l.ID); {
 	case p == nil || p.Merge == nil && !gathering: // it is done already
@@ -97,7 +97,7 @@ func (n *Node) cancelChange(ctx context.Context, o admin.CancelOrder) (string, e
 			return "", fmt.Errorf("%s of %s was in its log already: it is split", what, t)
 		case !errors.Is(err, errSplitCanceled):
 			return fmt.Sprintf("%s of %s is taken back, unless its log has it already, which is known when its replicas "+
-				"answer: see ilion history", what, t), nil
+				"answer: see ilion partition history", what, t), nil
 		}
 	}
 	return fmt.Sprintf("%s of %s is taken back", what, t), nil
@@ -149,7 +149,7 @@ func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, left, right *top
 				"there in time. Order it again when all nodes are up", left.ID, right.ID, t)
 		}
 		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
-			return fmt.Errorf("partitions %d and %d are not merged yet: the order stands, see ilion partitions: %w", left.ID,
+			return fmt.Errorf("partitions %d and %d are not merged yet: the order stands, see ilion partition list: %w", left.ID,
 				right.ID, err)
 		}
 	}

@@ -54,7 +54,7 @@ func (n *Node) moveReplica(ctx context.Context, o admin.MoveOrder) (string, erro
 	n.log.LogAttrs(ctx, slog.LevelInfo, "move ordered", slog.Uint64("partition", o.Partition),
 		slog.String("table", t.String()), slog.String("from", from.ID.Short()), slog.String("to", to.ID.Short()))
 	if !o.Wait {
-		return fmt.Sprintf("the replica of %s is being moved: see ilion partitions", what), nil
+		return fmt.Sprintf("the replica of %s is being moved: see ilion partition list", what), nil
 	}
 	if err := n.awaitMove(ctx, &order); err != nil {
 		return "", err
@@ -102,7 +102,7 @@ func (n *Node) awaitMove(ctx context.Context, o *placement.Move) error {
 			return fmt.Errorf("partition %d was not moved: the request expired or was canceled", o.Partition)
 		}
 		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
-			return fmt.Errorf("partition %d is not moved yet: the order stands, see ilion partitions: %w", p.ID, err)
+			return fmt.Errorf("partition %d is not moved yet: the order stands, see ilion partition list: %w", p.ID, err)
 		}
 	}
 }

@@ -282,7 +282,7 @@ func (n *Node) loadSecrets() (err error) {
 		return nil
 	}
 	configured := func(name string) bool { return n.logins.Configured(name) }
-	n.authority = session.NewAuthority(n.opts.DataCenter, configured, n.opts.Auth.EndChangedLogins)
+	n.authority = session.NewAuthority(n.opts.Region, configured, n.opts.Auth.EndChangedLogins)
 	n.logins, err = login.New(login.Options{Users: n.opts.Auth.Users, State: n.authority.State, Log: n.log,
 		Told: n.auditLogin})
 	return err

@@ -20,7 +20,7 @@ func (n *Node) nodeRecord() *meta.Node {
 	return &meta.Node{
 		ID: id.Node, Birth: id.Birth, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(), CQL: cql,
 		HTTP:   web,
-		Region: n.opts.DataCenter, Zone: n.opts.Rack, State: meta.Up, Levels: n.levels,
+		Region: n.opts.Region, Zone: n.opts.Zone, State: meta.Up, Levels: n.levels,
 	}
 }
 

@@ -120,7 +120,7 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // openPartitions opens the replicas, after the parts of the cluster that they need.
 func (n *Node) openPartitions(ctx context.Context) error {
-	n.journal, n.run = journal.New(int64(n.opts.Memory.Journal)), uuid.NewString()
+	n.journal, n.run = journal.New(int64(n.opts.Memory.ChangeBuffer)), uuid.NewString()
 	n.closers = append(n.closers, n.journal.Close)
 	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot, Now: n.opts.now,
 		Journal: n.journal, Log: n.log}
@@ -152,9 +152,9 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		c.member = &membership.Member{
 			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.report,
 			DiskFree:     func() int { return n.store.Metrics().FreePercent },
-			RebuildDelay: n.opts.Cluster.HealAfter, Log: n.log, LocalStats: n.replicaStats,
+			RebuildDelay: n.opts.Cluster.RebuildDelay, Log: n.log, LocalStats: n.replicaStats,
 			LocalCandidates: c.localCandidates,
-			BytesSlack:      float64(n.opts.Cluster.BalanceSlackMB << 20),
+			BytesSlack:      float64(n.opts.Cluster.BalanceThreshold),
 			QueryHandlers: map[string]func(context.Context, []byte) ([]byte, error){
 				adviseSubject: c.handleAdvise, usageSubject: c.handleUsage, followerLoadSubject: c.handleFollowerLoad,
 				usersSubject: c.handleUsers, lending.Subject: c.handleLoan, backupSubject: c.serveBackup,
@@ -299,7 +299,7 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	o := coordinator.Options{
 		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout,
 		WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
-		ThrottledWait: n.opts.Limits.ThrottledWait,
+		ThrottledWait: n.opts.Limits.ThrottleTimeout,
 	}
 	batches := write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot)
 	o.Cluster = &coordinator.Cluster{Node: n.store.Identity().Node, Batches: batches}
@@ -332,11 +332,11 @@ func (n *Node) placeTable(s *meta.State, t *schema.Table) ([]topology.Piece, err
 		parts, whole = 1, true
 	}
 	if n.cluster == nil {
-		here := []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{n.store.Identity().Node}}}
+		here := []topology.Place{{Region: n.opts.Region, Nodes: []topology.NodeID{n.store.Identity().Node}}}
 		return topology.Equal(parts, here), nil
 	}
 	view := n.cluster.member.View()
-	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
+	return placement.Place(s, &view, n.opts.Region, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
 }
 
 // tableName returns the name of a table for traces.

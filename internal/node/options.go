@@ -3,6 +3,7 @@
 package node
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,10 +48,10 @@ type Options struct {
 	DropCompactStorage *bool `yaml:"drop_compact_storage_enabled"`
 	// Commit is batch (acknowledged writes are on disk) or periodic (on disk within 10 ms; standalone nodes only).
 	Commit string `yaml:"commit"`
-	// ClusterName, DataCenter, and Rack are shown to clients.
+	// ClusterName is the name that clients see. Clients see Region as the data center and Zone as the rack of the node.
 	ClusterName string `yaml:"cluster_name"`
-	DataCenter  string `yaml:"data_center"`
-	Rack        string `yaml:"rack"`
+	Region      string `yaml:"region"`
+	Zone        string `yaml:"zone"`
 	// Insecure permits non-loopback listeners without authentication.
 	Insecure bool `yaml:"insecure"`
 	// InitialPartitions is the number of physical partitions of a new table, from 1 to 1024.
@@ -81,6 +83,8 @@ type Options struct {
 
 	// File is the path of the configuration file, for the log, or empty.
 	File string `yaml:"-"`
+	// Deprecations are warnings about options of the file that were set by a former name. The node logs them.
+	Deprecations []string `yaml:"-"`
 	// Log receives the log messages. nil discards them.
 	Log *slog.Logger `yaml:"-"`
 
@@ -101,9 +105,9 @@ type MemoryOptions struct {
 	// exist at the same time, and reads of fresh rows become slower with their size.
 	BlockCache Bytes `yaml:"block_cache"`
 	Memtable   Bytes `yaml:"memtable"`
-	// Journal is the memory for recent changes while the cluster is being archived. 0 means 1/32 of the budget, and at
+	// ChangeBuffer is the memory for recent changes while an archive is running; 0 means 1/32 of the budget, but at
 	// least 4 MiB.
-	Journal Bytes `yaml:"journal"`
+	ChangeBuffer Bytes `yaml:"change_buffer"`
 }
 
 // LimitOptions limits the resources that clients can use.
@@ -111,10 +115,12 @@ type LimitOptions struct {
 	Connections        int           `yaml:"connections"`
 	AddressConnections int           `yaml:"connections_per_address"`
 	IdleTimeout        time.Duration `yaml:"idle_timeout"`
-	// WaitMax is how long requests may wait on average before some are refused; below 0 none is for that.
-	WaitMax time.Duration `yaml:"wait"`
-	// ThrottledWait is how long requests wait where a throughput is spent, before they are refused; 0: not at all.
-	ThrottledWait time.Duration `yaml:"throttled_wait"`
+	// QueueDelayTarget is the average queue delay above which requests are rejected; a negative value disables the
+	// check.
+	QueueDelayTarget time.Duration `yaml:"queue_delay_target"`
+	// ThrottleTimeout is the time for which a request waits when the throughput is used up, before it is rejected; 0
+	// rejects it immediately.
+	ThrottleTimeout time.Duration `yaml:"throttle_timeout"`
 	// Lending lets partitions lend unused throughput to busy partitions that share it.
 	Lending               bool          `yaml:"throughput_lending"`
 	FrameBytes            Bytes         `yaml:"frame_bytes"`
@@ -153,8 +159,8 @@ type AuthOptions struct {
 	// EndChangedLogins closes the connections of a role when its password or LOGIN changes. Connections of dropped
 	// roles are always closed.
 	EndChangedLogins bool `yaml:"end_sessions_on_credential_change"`
-	// OpenPages are pages of HTTP, of metrics, status and history, that need no login.
-	OpenPages []string `yaml:"open_pages"`
+	// AnonymousEndpoints lists the HTTP endpoints that need no login: metrics, status, and history.
+	AnonymousEndpoints []string `yaml:"anonymous_endpoints"`
 }
 
 // TLSOptions configures TLS for CQL and HTTP. TLS is enabled if there is a certificate.
@@ -180,16 +186,16 @@ type ClusterOptions struct {
 	// JoinSecretFile holds the secret with which nodes without TLS authenticate. It defaults to join-secret in the data
 	// directory, which the bootstrapping node creates. If it is set together with TLS, both are required.
 	JoinSecretFile string `yaml:"join_secret_file"`
-	// HealAfter is how long a node may be away before its replicas are built elsewhere; 5 min if 0.
-	HealAfter time.Duration `yaml:"heal_after"`
-	// CapacityGB is how much the node has room for, next to the others; if 0 what the disk has free, and what the data
-	// take.
-	CapacityGB int `yaml:"capacity_gb"`
-	// BalanceSlackMB is how much a node may have above its share, beyond a tenth of that, before it gives replicas
-	// away; 256 if 0. The node that leads the cluster's records goes by its own.
-	BalanceSlackMB int `yaml:"balance_slack_mb"`
-	// SnapshotMB is how many MB a second this node sends of replicas that move, all together; 64 if 0.
-	SnapshotMB int `yaml:"snapshot_mb_per_second"`
+	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes; 0 means 5
+	// min.
+	RebuildDelay time.Duration `yaml:"rebuild_delay"`
+	// Capacity is the disk capacity of this node for placement; 0 means the free disk space plus the data.
+	Capacity Bytes `yaml:"capacity"`
+	// BalanceThreshold is the amount of data by which a node may exceed its share, in addition to a tenth of the share,
+	// before it moves replicas to other nodes; 0 means 256 MiB. The value of the node that leads the metadata applies.
+	BalanceThreshold Bytes `yaml:"balance_threshold"`
+	// SnapshotRate is the rate at which this node sends replicas to other nodes, in bytes per second; 0 means 64 MB.
+	SnapshotRate Bytes `yaml:"snapshot_rate"`
 	// ClockSkew is the difference between node clocks above which a problem is reported. The default is 500 ms.
 	ClockSkew time.Duration `yaml:"clock_skew"`
 	// TLS configures the mutual authentication of nodes.
@@ -212,7 +218,7 @@ const (
 	frameHeadroom Bytes = 1 << 20
 )
 
-// Bytes is a size. The configuration file may contain a number or a size with a unit: 512KiB, 64MiB, 4GiB.
+// Bytes is a size. In the configuration file it is a number of bytes, or a number with a unit: 512KiB, 64MiB, 30GB.
 type Bytes int64
 
 // UnmarshalYAML decodes a size.
@@ -225,29 +231,36 @@ func (b *Bytes) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// ParseBytes parses a size: digits and an optional unit B, KiB, MiB, GiB, or TiB.
+// units are the units of sizes, by their names.
+var units = map[string]int64{
+	"": 1, "B": 1,
+	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+}
+
+// ParseBytes parses a size: digits and one of the units B, KiB, MiB, GiB, TiB, KB, MB, GB, TB. Without a unit the size
+// is in bytes.
 func ParseBytes(s string) (Bytes, error) {
 	digits := strings.TrimRight(s, "BKMGTi ")
-	var v int64
-	if _, err := fmt.Sscanf(digits, "%d", &v); err != nil || digits == "" || v < 0 || fmt.Sprint(v) != digits {
-		return 0, fmt.Errorf("%q is not a size: write a number and one of B, KiB, MiB, GiB, TiB", s)
+	v, err := strconv.ParseInt(digits, 10, 64)
+	unit, ok := units[strings.TrimSpace(s[len(digits):])]
+	if err != nil || !ok || v < 0 || v > (1<<62)/unit || strconv.FormatInt(v, 10) != digits {
+		return 0, fmt.Errorf("%q is not a size: use a number with a unit, such as 64MiB or 30GB", s)
 	}
-	shift, ok := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30,
-		"TiB": 40}[strings.TrimSpace(s[len(digits):])]
-	if !ok || v > (1<<62)>>shift {
-		return 0, fmt.Errorf("%q is not a size: write a number and one of B, KiB, MiB, GiB, TiB", s)
-	}
-	return Bytes(v << shift), nil
+	return Bytes(v * unit), nil
 }
 
 // LoadOptions reads a configuration file into o. The error for an unknown key contains its name and line.
 func LoadOptions(path string, o *Options) error {
-	f, err := os.Open(path)
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("configuration file: %w", err)
 	}
-	defer f.Close()
-	d := yaml.NewDecoder(f)
+	source, o.Deprecations, err = currentNames(source)
+	if err != nil {
+		return fmt.Errorf("configuration file %s: %w", path, err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(source))
 	d.KnownFields(true)
 	err = d.Decode(o)
 	if err == nil && !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
@@ -284,20 +297,20 @@ func (o Options) withDefaults() Options {
 	def(&o.HTTP, "127.0.0.1:8080")
 	def(&o.Commit, "batch")
 	def(&o.ClusterName, "Ilion")
-	def(&o.DataCenter, "datacenter1")
-	def(&o.Rack, "rack1")
+	def(&o.Region, "datacenter1")
+	def(&o.Zone, "rack1")
 	num(&o.InitialPartitions, 1)
 	size(&o.Memory.Budget, machineMemory()/2)
 	size(&o.Memory.BlockCache, o.Memory.Budget*2/5)
 	size(&o.Memory.Memtable, min(max(o.Memory.Budget/128, 4<<20), 64<<20))
-	size(&o.Memory.Journal, max(o.Memory.Budget/32, 4<<20))
+	size(&o.Memory.ChangeBuffer, max(o.Memory.Budget/32, 4<<20))
 	num(&o.Limits.Connections, 20_000)
 	num(&o.Limits.AddressConnections, max(1, o.Limits.Connections/2))
 	if o.Limits.IdleTimeout == 0 {
 		o.Limits.IdleTimeout = time.Hour
 	}
-	if o.Limits.WaitMax == 0 {
-		o.Limits.WaitMax = 20 * time.Millisecond
+	if o.Limits.QueueDelayTarget == 0 {
+		o.Limits.QueueDelayTarget = 20 * time.Millisecond
 	}
 	size(&o.Limits.FrameBytes, 256<<20)
 	num(&o.Limits.RequestsPerConnection, 32_768)
@@ -325,8 +338,8 @@ func (o Options) withDefaults() Options {
 	o.Splits = o.Splits.withDefaults()
 	o.Merges = o.Merges.withDefaults()
 	def(&o.Cluster.Advertise, o.Cluster.Internal)
-	if o.Cluster.HealAfter == 0 {
-		o.Cluster.HealAfter = 5 * time.Minute
+	if o.Cluster.RebuildDelay == 0 {
+		o.Cluster.RebuildDelay = 5 * time.Minute
 	}
 	if o.Cluster.ClockSkew == 0 {
 		o.Cluster.ClockSkew = 500 * time.Millisecond
@@ -354,8 +367,8 @@ func (o Options) validate() error {
 	if o.Memory.Budget < budgetMin {
 		return fmt.Errorf("memory.budget %d is too small: give at least 64MiB", o.Memory.Budget)
 	}
-	if o.Memory.Journal < 1<<20 || o.Memory.Journal > o.Memory.Budget/2 {
-		return fmt.Errorf("memory.journal %d: give 1MiB to half of memory.budget", o.Memory.Journal)
+	if o.Memory.ChangeBuffer < 1<<20 || o.Memory.ChangeBuffer > o.Memory.Budget/2 {
+		return fmt.Errorf("memory.change_buffer %d is out of range: use 1MiB to half of memory.budget", o.Memory.ChangeBuffer)
 	}
 	if o.Memory.BlockCache+4*o.Memory.Memtable > o.Memory.Budget*9/10 {
 		return fmt.Errorf("memory.block_cache and four times memory.memtable leave too little of memory.budget: " +
@@ -405,9 +418,9 @@ func (o Options) validate() error {
 	default:
 		return fmt.Errorf("auth.certificates %q is unknown: use optional or required", o.Auth.Certificates)
 	}
-	for _, page := range o.Auth.OpenPages {
+	for _, page := range o.Auth.AnonymousEndpoints {
 		if page != "metrics" && page != "status" && page != "history" {
-			return fmt.Errorf("auth.open_pages: %q is not a page that can be open: use metrics, status, history", page)
+			return fmt.Errorf("auth.anonymous_endpoints: %q is not supported: use metrics, status, or history", page)
 		}
 	}
 	if (o.TLS.Cert == "") != (o.TLS.Key == "") {
@@ -467,10 +480,10 @@ func (c ClusterOptions) validate(insecure bool, commit string) error {
 		return fmt.Errorf("refusing to listen on %s (internal) without mutual TLS: configure cluster.tls (see "+
 			"ilion cert), or say --insecure", c.Internal)
 	}
-	if c.HealAfter < 0 || c.ClockSkew < 0 || c.CapacityGB < 0 || c.SnapshotMB < 0 ||
-		c.BalanceSlackMB < 0 {
-		return errors.New("cluster.heal_after, cluster.clock_skew, cluster.capacity_gb, " +
-			"cluster.balance_slack_mb and cluster.snapshot_mb_per_second must be positive")
+	if c.RebuildDelay < 0 || c.ClockSkew < 0 || c.Capacity < 0 || c.SnapshotRate < 0 ||
+		c.BalanceThreshold < 0 {
+		return errors.New("cluster.rebuild_delay, cluster.clock_skew, cluster.capacity, cluster.balance_threshold, and " +
+			"cluster.snapshot_rate must not be negative")
 	}
 	return nil
 }
@@ -504,8 +517,8 @@ func (l LimitOptions) validate() error {
 			return fmt.Errorf("limits.%s %v is out of range: it must be positive", v.name, v.shown)
 		}
 	}
-	if l.ThrottledWait < 0 {
-		return fmt.Errorf("limits.throttled_wait %v is out of range: it must not be negative", l.ThrottledWait)
+	if l.ThrottleTimeout < 0 {
+		return fmt.Errorf("limits.throttle_timeout %v is out of range: it must not be negative", l.ThrottleTimeout)
 	}
 	if l.LogicalPartitionBytes < logicalBytesMin {
 		return fmt.Errorf("limits.logical_partition_bytes %d is too small: use %d or more", l.LogicalPartitionBytes,

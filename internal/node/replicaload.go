@@ -77,8 +77,8 @@ func (n *Node) replicaStats() peers.NodeStats {
 
 // capacity returns the number of bytes that this node has room for, or 0 if unknown.
 func (n *Node) capacity() uint64 {
-	if c := n.opts.Cluster.CapacityGB; c > 0 {
-		return uint64(c) << 30
+	if c := n.opts.Cluster.Capacity; c > 0 {
+		return uint64(c)
 	}
 	m := n.store.Metrics()
 	if m.DiskAvailable == 0 {

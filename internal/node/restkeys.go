@@ -28,8 +28,9 @@ type RESTOptions struct {
 	PrimaryKey   string `yaml:"primary_key"`
 	SecondaryKey string `yaml:"secondary_key"`
 	ReadOnlyKey  string `yaml:"read_only_key"`
-	// SortFreely lets queries sort by several properties without a composite index of them, which Azure refuses.
-	SortFreely bool `yaml:"sort_freely"`
+	// AllowUnindexedOrderBy allows queries to sort by several properties without a composite index. Azure rejects these
+	// queries.
+	AllowUnindexedOrderBy bool `yaml:"allow_unindexed_order_by"`
 
 	// Optional lets the node start without the REST API if the address is in use.
 	Optional bool `yaml:"-"`

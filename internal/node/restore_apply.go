@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/query/write"
@@ -47,6 +48,15 @@ func eachRow(table uint32, plain []byte, fn func(p *parsedRecord) error) error {
 		}
 		return fn(&p)
 	})
+}
+
+// writable returns an error if a row's format requires a higher feature level.
+func writable(level feature.Level, operand []byte) error {
+	if row.HasLifetime(operand) && level < feature.Lifetimes {
+		return fmt.Errorf("restore items with lifetimes: they need feature level %d, and the cluster has %d: raise the "+
+			"level with \"ilion upgrade\" and repeat the restore", feature.Lifetimes, level)
+	}
+	return nil
 }
 
 // writeWithIndexes applies a mutation with the entries of the table's current indexes, because a client may create an

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 )
 
@@ -15,6 +16,19 @@ import (
 // for prepared statements: each 1/16 of the budget.
 func (o *MemoryOptions) statementBytes() int64 {
 	return int64(min(max(o.Budget/16, 16<<20), 256<<20))
+}
+
+// evaluationBytes returns the memory for the evaluation of expressions and for results that are being read: four times
+// the largest result, but at most a quarter of the budget unless a single result may be larger.
+func (o *Options) evaluationBytes() int64 {
+	result := int64(o.Limits.ResultBytes)
+	return max(result, min(4*result, int64(o.Memory.Budget)/4))
+}
+
+// scriptBytes returns how much the heap may grow while a JavaScript function or procedure runs: an eighth of the
+// budget, within the limits of scripts.
+func (o *MemoryOptions) scriptBytes() uint64 {
+	return min(max(uint64(o.Budget)/8, script.MemoryBytesMin), script.MemoryBytesMax)
 }
 
 // TuneRuntime adapts the Go runtime to the memory budget: the memory limit, the GC target, and GOMAXPROCS, unless the

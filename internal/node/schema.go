@@ -41,6 +41,9 @@ func (n *Node) newSchema() {
 		AwaitIndexes: n.builder.Await,
 		Level:        n.levelOf,
 		Datacenters:  n.datacenters, IsConfiguredUser: n.configured,
+		Newest: func(ctx context.Context, table uint32) (int64, error) {
+			return n.coordinator.Newest(ctx, table, schemachange.Timeout)
+		},
 	}
 	n.installer = &schemachange.Installer{
 		Store: n.store, Replicas: n.local, WithSystemKeyspaces: catalog.System(n.compat),

@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -44,11 +45,11 @@ func (n *Node) serve() error {
 	large := n.newQuota()
 	n.inBackground(large.Run)
 	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
-	engine := script.New(script.Bounds{})
+	engine := script.New(script.Bounds{MemoryBytes: n.opts.Memory.scriptBytes()})
 	began := time.Now()
 	// At least one processor remains for work other than evaluating expressions.
 	slots := share.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
-	memory := meter.NewPool(4 * int64(n.opts.Limits.ResultBytes))
+	memory := meter.NewPool(n.opts.evaluationBytes())
 	functions := function.New(engine, n.compat, n.opts.UserFunctions)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.compat, MaskingOff: maskingOff,
 		KeepsCompact: !n.dropsCompact(), Functions: functions})
@@ -93,9 +94,10 @@ func (n *Node) serve() error {
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
-		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.SortFreely,
+		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
 		Sizes: n.containerSizes, Restoring: n.restoring,
 		Indexes: func() bool { return n.levelOf(n.metadata.State()) >= container.IndexLevel },
+		Level:   func() feature.Level { return n.levelOf(n.metadata.State()) },
 		Newest:  options.Newest, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
@@ -112,7 +114,7 @@ func (n *Node) serve() error {
 		ConnectionsMax:        n.opts.Limits.Connections,
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		IdleTimeout:           n.opts.Limits.IdleTimeout,
-		WaitMax:               n.opts.Limits.WaitMax,
+		WaitMax:               n.opts.Limits.QueueDelayTarget,
 		FrameBytesMax:         int(n.opts.Limits.FrameBytes),
 		ConnectionInFlightMax: n.opts.Limits.RequestsPerConnection,
 		InFlightMax:           n.opts.Limits.Requests,
@@ -132,6 +134,7 @@ func (n *Node) serve() error {
 		o.Tablets, o.Workers = true, clusterWorkers
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
+	n.makeREST() // before clients can ask for sessions
 	n.publishedCQL.Store(n.cql)
 	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails early
 	n.inBackground(n.views.Run)
@@ -318,7 +321,7 @@ func (n *Node) setNodeInfo() {
 	n.info = catalog.NodeInfo{
 		Release: n.compat,
 		Endpoint: catalog.Endpoint{
-			HostID: schema.UUID(id.Node), Datacenter: n.opts.DataCenter, Rack: n.opts.Rack,
+			HostID: schema.UUID(id.Node), Datacenter: n.opts.Region, Rack: n.opts.Zone,
 			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),
 		},
 		ClusterName: n.opts.ClusterName,

@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/server/cql"
+	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 const (
@@ -32,24 +33,59 @@ const (
 	nameMax = 128
 )
 
-// localSessions returns the busiest sessions on this node. The question is their maximum number.
+// localSessions returns the busiest CQL and REST sessions on this node. The question is their maximum number.
 func (n *Node) localSessions(_ context.Context, question []byte) (out catalog.Sessions, err error) {
 	var most int
 	if err := json.Unmarshal(question, &most); err != nil {
 		return out, fmt.Errorf("malformed request: %w", err)
 	}
-	list, all := n.cql.Sessions(min(most, sessionsLimit))
+	most = min(most, sessionsLimit)
+	list, all := n.cql.Sessions(most)
 	out.Connections = all
 	now := time.Now()
 	for i := range list {
 		out.Sessions = append(out.Sessions, n.sessionView(&list[i], now))
 	}
+	if n.rest == nil {
+		return out, nil
+	}
+	overREST, all := n.rest.Sessions(most)
+	out.Connections += all
+	for i := range overREST {
+		out.Sessions = append(out.Sessions, n.restSessionView(&overREST[i], now))
+	}
+	mostFirst(out.Sessions)
+	out.Sessions = out.Sessions[:min(len(out.Sessions), max(most, 0))]
 	return out, nil
+}
+
+// restSessionView describes a connection over REST, which has no protocol version and no keyspace.
+func (n *Node) restSessionView(i *rest.SessionInfo, now time.Time) catalog.Session {
+	id := topology.NodeID(n.store.Identity().Node)
+	s := catalog.Session{ID: sessionID(id.Short(), restSession, i.Number), Node: hex.EncodeToString(id[:]),
+		Address: i.Remote.String(), State: "connecting", User: i.Key, Driver: truncatedName(i.Agent), TLS: i.Encrypted,
+		Requests: i.Requests, Since: i.Since, Statement: i.Request}
+	if i.Key != "" {
+		s.State = "ready"
+	}
+	if !i.Began.IsZero() {
+		s.UnderWay = 1
+		s.Millis = float64(max(now.Sub(i.Began), 0).Microseconds()) / 1000
+	}
+	return s
+}
+
+// mostFirst sorts sessions, the session with the oldest request first.
+func mostFirst(list []catalog.Session) {
+	slices.SortStableFunc(list, func(a, b catalog.Session) int {
+		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.UnderWay, a.UnderWay),
+			cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 func (n *Node) sessionView(i *cql.SessionInfo, now time.Time) catalog.Session {
 	id := topology.NodeID(n.store.Identity().Node)
-	s := catalog.Session{ID: sessionID(id.Short(), i.Number), Node: hex.EncodeToString(id[:]),
+	s := catalog.Session{ID: sessionID(id.Short(), "", i.Number), Node: hex.EncodeToString(id[:]),
 		Address: i.Remote.String(), State: "connecting", User: i.User, Driver: truncatedName(i.DriverName),
 		DriverVersion: truncatedName(i.DriverVersion), Protocol: int(i.Version), Keyspace: i.Keyspace, TLS: i.Encrypted,
 		UnderWay: i.UnderWay, Requests: i.Requests, Since: i.Since, Statement: i.Statement}
@@ -80,16 +116,18 @@ func (n *Node) sessions(ctx context.Context, most int) catalog.Sessions {
 		out.Connections += answers[i].Connections
 		out.Sessions = append(out.Sessions, answers[i].Sessions...)
 	}
-	slices.SortStableFunc(out.Sessions, func(a, b catalog.Session) int {
-		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.UnderWay, a.UnderWay),
-			cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.ID, b.ID))
-	})
+	mostFirst(out.Sessions)
 	out.Sessions = out.Sessions[:min(len(out.Sessions), most)]
 	return out
 }
 
-// sessionID identifies a connection in the whole cluster: its node and its number there.
-func sessionID(node string, number uint64) string { return node + "-" + strconv.FormatUint(number, 36) }
+// restSession marks the ID of a REST connection. The ID of a CQL connection has no mark.
+const restSession = "rest-"
+
+// sessionID identifies a connection in the whole cluster: its node, its protocol, and its number there.
+func sessionID(node, surface string, number uint64) string {
+	return node + "-" + surface + strconv.FormatUint(number, 36)
+}
 
 // cancelResult is the result of a request to cancel a session.
 type cancelResult struct {
@@ -102,6 +140,7 @@ type cancelResult struct {
 // cancelLocalSession cancels a session on this node. The question is its ID. Sessions on other nodes are not found.
 func (n *Node) cancelLocalSession(ctx context.Context, question []byte) (out cancelResult, err error) {
 	node, number, ok := strings.Cut(string(question), "-")
+	number, overREST := strings.CutPrefix(number, restSession)
 	at, err := strconv.ParseUint(number, 36, 64)
 	if !ok || err != nil || len(question) > nameMax {
 		return out, errors.New("that is not the id of a session: see ilion sessions")
@@ -109,14 +148,27 @@ func (n *Node) cancelLocalSession(ctx context.Context, question []byte) (out can
 	if node != topology.NodeID(n.store.Identity().Node).Short() {
 		return out, nil
 	}
-	i, found := n.cql.Cancel(at)
-	if !found {
-		return out, nil
+	statement := ""
+	switch {
+	case overREST && n.rest != nil:
+		var i rest.SessionInfo
+		i, out.Found = n.rest.Cancel(at)
+		out.Address, out.User, statement = i.Remote.String(), i.Key, i.Request
+		if !i.Began.IsZero() {
+			out.Left = 1
+		}
+	case !overREST:
+		var i cql.SessionInfo
+		i, out.Found = n.cql.Cancel(at)
+		out.Address, out.User, out.Left, statement = i.Remote.String(), i.User, i.UnderWay, i.Statement
+	}
+	if !out.Found {
+		return cancelResult{}, nil
 	}
 	n.log.LogAttrs(ctx, slog.LevelWarn, "client connection canceled by an operator",
-		slog.String("session", string(question)), slog.String("client", i.Remote.String()), slog.String("role", i.User),
-		slog.Int("requests_under_way", i.UnderWay), slog.String("statement", i.Statement))
-	return cancelResult{Found: true, Address: i.Remote.String(), User: i.User, Left: i.UnderWay}, nil
+		slog.String("session", string(question)), slog.String("client", out.Address), slog.String("role", out.User),
+		slog.Int("requests_under_way", out.Left), slog.String("statement", statement))
+	return out, nil
 }
 
 // cancelSession cancels a session on any node and describes the result.

@@ -21,7 +21,7 @@ import (
 func TestMergesByThemselves(t *testing.T) {
 	t.Parallel()
 	const made, rows = 2, 500
-	n := startTestNode(t, Options{InitialPartitions: made, Merges: MergeOptions{QuietFor: 100 * time.Millisecond},
+	n := startTestNode(t, Options{InitialPartitions: made, Merges: MergeOptions{IdlePeriod: 100 * time.Millisecond},
 		Splits: SplitOptions{Units: -1}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -87,7 +87,7 @@ func TestMergesByThemselves(t *testing.T) {
 func TestShrinksAfterDeletes(t *testing.T) {
 	t.Parallel()
 	const rows = 3000
-	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: 100 * time.Millisecond},
+	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: 100 * time.Millisecond},
 		Splits: SplitOptions{Units: -1}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -128,7 +128,7 @@ func TestShrinksAfterDeletes(t *testing.T) {
 // TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions while those of another
 // one, which came later, merge, and that they merge when the option is taken back.
 func TestMergesOfOneTable(t *testing.T) {
-	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: minIdlePeriod}})
+	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: minIdlePeriod}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	count := func(table string) int {

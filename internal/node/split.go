@@ -101,7 +101,7 @@ func (n *Node) splitPoint(t *schema.Table, o *split.Request, at string) (topolog
 	p := n.metadata.State().Topology.Partition(o.Partition)
 	if p == nil || p.Table != t.ID {
 		return topology.Position{},
-			fmt.Errorf("%s has no partition %d. Run \"ilion partitions\" to list its partitions", t, o.Partition)
+			fmt.Errorf("%s has no partition %d. Run \"ilion partition list\" to list its partitions", t, o.Partition)
 	}
 	if r := n.host.Replica(p.ID); r == nil || r.Table() == 0 {
 		return topology.Position{},
@@ -164,7 +164,7 @@ func (n *Node) awaitSplit(ctx context.Context, p *topology.Partition) error {
 			return nil
 		}
 		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
-			return fmt.Errorf("partition %d is not split yet: the order stands, see ilion partitions: %w", p.ID, err)
+			return fmt.Errorf("partition %d is not split yet: the order stands, see ilion partition list: %w", p.ID, err)
 		}
 	}
 }

@@ -48,4 +48,7 @@ func (n *Node) logStart() {
 		slog.Bool("node_tls", o.Cluster.TLS.CA != ""), slog.Uint64("feature_level", uint64(n.store.Level())),
 		slog.String("compatibility", o.Compatibility))
 	n.log.LogAttrs(context.Background(), slog.LevelInfo, "node started", attrs...)
+	for _, warning := range o.Deprecations {
+		n.log.LogAttrs(context.Background(), slog.LevelWarn, warning, slog.String("config", o.File))
+	}
 }

@@ -115,7 +115,7 @@ func TestThroughputIsEnforced(t *testing.T) {
 // that more are split off at once when it is raised, though it has not a row, and that they merge when it is lowered.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
-	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: minIdlePeriod}})
+	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: minIdlePeriod}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 18000")

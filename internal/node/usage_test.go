@@ -75,7 +75,7 @@ func TestUsageIsShown(t *testing.T) {
 		t.Error(h)
 	}
 	metrics := get(t, n, "/metrics")
-	for _, want := range []string{"ilion_partitions_hot 1", "ilion_partitions_became_hot_total 1",
+	for _, want := range []string{"ilion_partitions_hot 1", "ilion_hot_partition_events_total 1",
 		fmt.Sprintf(`ilion_partition_hot{partition="%d",table="k.t"} 1`, p.ID),
 		fmt.Sprintf(`ilion_partition_throttled_total{partition="%d",table="k.t"}`, p.ID)} {
 		if !strings.Contains(metrics, want) {

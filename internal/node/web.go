@@ -70,7 +70,7 @@ func (n *Node) serveHTTP() error {
 		Archive: n.archiveCommand,
 		Profile: true,
 	}
-	gate := &admin.Gate{Open: n.opts.Auth.OpenPages, Log: n.log}
+	gate := &admin.Gate{Open: n.opts.Auth.AnonymousEndpoints, Log: n.log}
 	if l := n.listenAdmin(); l != nil {
 		gate.Socket = l.Addr().String()
 		own := pages
@@ -139,7 +139,7 @@ func (n *Node) authenticate(ctx context.Context, from netip.Addr, name, password
 	if n.authority.Ended(&login) { // the credentials changed between the two calls above
 		who = access.Ended(login.Role)
 	}
-	return who, who.Admit(n.opts.DataCenter, from)
+	return who, who.Admit(n.opts.Region, from)
 }
 
 func (n *Node) webServer(h http.Handler) *http.Server {

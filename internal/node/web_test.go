@@ -60,7 +60,7 @@ func webPage(t *testing.T, path string, r *http.Response, err error) string {
 func TestHTTPByRole(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data"),
-		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, OpenPages: []string{"metrics"}}})
+		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, AnonymousEndpoints: []string{"metrics"}}})
 	boss := newClientAs(t, n, "boss")
 	ask := func(method, page, user, password string) int {
 		t.Helper()
@@ -110,7 +110,7 @@ func TestHTTPByRole(t *testing.T) {
 	}
 }
 
-// TestMetrics checks that the metrics are named as Prometheus recommends, that they move, and that docs/operations.md
+// TestMetrics checks that the metrics are named as Prometheus recommends, that they move, and that docs/metrics.md
 // explains each.
 func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
@@ -139,7 +139,7 @@ func TestMetrics(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func users(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("auth: {users: {%s: '%s', %s: '%s'}, open_pages: [metrics]}", boss, hash, late, hash)
+	return fmt.Sprintf("auth: {users: {%s: '%s', %s: '%s'}, anonymous_endpoints: [metrics]}", boss, hash, late, hash)
 }
 
 // TestWrongPasswords proves A5: logins with wrong passwords, by many connections at once, are counted, and neither a

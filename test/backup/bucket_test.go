@@ -51,7 +51,7 @@ func (c *cluster) keepIn(place string, rows int) {
 	c.must(0, "backup", "--to", place, "--key-file", key, "--rate", "0")
 	c.do("INSERT INTO ks.t (p, v) VALUES (-1, 'new')")
 	out := c.must(0, "backup", "--to", place, "--key-file", key, "--rate", "0")
-	if strings.Contains(out, " 0 were new") {
+	if strings.Contains(out, ", 0 of them new") {
 		c.t.Error("a changed row was not stored")
 	}
 	if out = c.say("backup", "list", place, "--key-file", key); strings.Count(out, "\n") < 2 {

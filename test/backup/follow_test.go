@@ -31,7 +31,7 @@ type follower struct {
 // follow archives a cluster, by the node with a number.
 func (c *cluster) follow(i int, args ...string) *follower {
 	c.t.Helper()
-	args = append([]string{"backup", "follow", "--data", c.dir(i)}, args...)
+	args = append([]string{"backup", "archive", "--data", c.dir(i)}, args...)
 	f := &follower{c: c, cmd: process.Command(c.t, args...)}
 	f.cmd.Stdout, f.cmd.Stderr = &f.out, &f.out
 	if err := f.cmd.Start(); err != nil {
@@ -168,7 +168,7 @@ func (d *diary) check(c *cluster, keyspace string, mark time.Time) {
 // partitions are the ids of the partitions of a table, in order.
 func (c *cluster) partitions(i int, table string) (ids []string) {
 	c.t.Helper()
-	for _, line := range strings.Split(c.must(i, "partitions", table), "\n")[1:] {
+	for _, line := range strings.Split(c.must(i, "partition", "list", table), "\n")[1:] {
 		if f := strings.Fields(line); len(f) > 1 {
 			ids = append(ids, f[1])
 		}
@@ -178,7 +178,7 @@ func (c *cluster) partitions(i int, table string) (ids []string) {
 
 const timeForm = "2006-01-02 15:04:05.000 MST"
 
-var listed = regexp.MustCompile(`from (\S+ \S+ UTC) to (\S+ \S+ UTC) can`)
+var listed = regexp.MustCompile(`restore points from (\S+ \S+ UTC) to (\S+ \S+ UTC)`)
 
 // ranges are what an archive says can be restored.
 func (c *cluster) ranges(from string) (out [][2]time.Time) {

@@ -26,7 +26,7 @@ import (
 // sized adds a node of a zone that has room for so many GB next to the others.
 func (f *fleet) sized(zone string, gb int) *member {
 	m := f.add()
-	m.config = fmt.Sprintf("rack: %s\ncluster: {balance_slack_mb: 1, capacity_gb: %d}\n", zone, gb)
+	m.config = fmt.Sprintf("zone: %s\ncluster: {balance_threshold: 1MiB, capacity: %dGiB}\n", zone, gb)
 	m.start()
 	return m
 }

@@ -34,7 +34,7 @@ const grownTable = "load.grown"
 // followers serve three times as many reads), and neighbours merge that have been far below that for four seconds:
 // tables of a test go through what large ones do.
 const growthConfig = "splits:\n  storage_cap: 2000000\n  request_units_per_second: 100\n" +
-	"merges:\n  quiet_for: 4s\n"
+	"merges:\n  idle_period: 4s\n"
 
 // shrinkTime bounds how long a table takes to be two partitions again. Sizes are those on disk: what was deleted is
 // given back by compactions, and two pairs at once are merged.

@@ -111,7 +111,7 @@ func TestMoveStream(t *testing.T) {
 	if *streamMB == 0 {
 		t.Skip("a measurement: give -stream-mb")
 	}
-	f := startFleet(t, 5, "initial_partitions: 2\ncluster: {snapshot_mb_per_second: 10000}\n")
+	f := startFleet(t, 5, "initial_partitions: 2\ncluster: {snapshot_rate: 10GB}\n")
 	a := f.nodes[0]
 	a.do("CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE s.t (k int PRIMARY KEY, v blob)")

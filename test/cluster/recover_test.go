@@ -54,7 +54,7 @@ func (f *fleet) refuses(text string, args ...string) {
 func (m *member) survey() string {
 	m.f.t.Helper()
 	name := filepath.Join(m.f.dir, fmt.Sprintf("node%d.survey", m.index+1))
-	m.f.must("recover", "survey", "--data", m.dir, name)
+	m.f.must("recover", "inspect", "--data", m.dir, name)
 	return name
 }
 
@@ -113,7 +113,7 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	_ = a.trySplit("load.plain", a.partitionsOf("load.plain")[0].ID)
 	f.nodes[2].kill()
 	f.nodes[3].kill()
-	f.refuses("another process", "recover", "survey", "--data", a.dir, filepath.Join(f.dir, "running.survey"))
+	f.refuses("another process", "recover", "inspect", "--data", a.dir, filepath.Join(f.dir, "running.survey"))
 	a.kill()
 	b.kill()
 	old := filepath.Join(f.dir, "old")

@@ -14,7 +14,7 @@ import (
 // rebuilt there, and that the old one can be taken out.
 func TestWipe(t *testing.T) {
 	onlyLong(t)
-	f := startFleet(t, 4, "cluster:\n  heal_after: 2s\n")
+	f := startFleet(t, 4, "cluster:\n  rebuild_delay: 2s\n")
 	l := startLoad(f, *clients, 0)
 	l.more(*requests / 4)
 	m := f.nodes[2]

@@ -19,7 +19,7 @@ import (
 )
 
 var transcripts = flag.String("cluster.transcripts", "",
-	"directory for what ilion status and ilion partitions print in TestGrowth while partitions split, merge and move")
+	"directory for what ilion status and ilion partition list print in TestGrowth while partitions split, merge and move")
 
 // scribe keeps what an operator sees on the screen while the table changes: once for each kind of change.
 type scribe struct {
@@ -33,7 +33,7 @@ const lookEvery = 20 * time.Millisecond
 // scenes are what the list of partitions, or the status, has to say to be kept, by kind of change.
 var scenes = map[string]*regexp.Regexp{
 	"split": regexp.MustCompile("splits at "),
-	"move":  regexp.MustCompile("Under way .* move of .* of " + grownTable),
+	"move":  regexp.MustCompile("In progress .* move of .* of " + grownTable),
 	"merge": regexp.MustCompile("merges into "),
 }
 
@@ -81,7 +81,7 @@ func look(f *fleet, web string, left map[string]*regexp.Regexp) {
 		}
 		var all [2]string // both ask at once: a split takes about 100 ms
 		var wg sync.WaitGroup
-		for j, args := range [][]string{{"partitions", grownTable}, {"status"}} {
+		for j, args := range [][]string{{"partition", "list", grownTable}, {"status"}} {
 			wg.Go(func() {
 				out, err := process.Command(f.t, append(slices.Clone(args), "--http", web)...).CombinedOutput()
 				if err == nil {

@@ -16,7 +16,7 @@ import (
 func TestShrink(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 3, "splits:\n  storage_cap: 1000000\n  request_units_per_second: -1\n"+
-		"merges:\n  quiet_for: 200ms\n")
+		"merges:\n  idle_period: 200ms\n")
 	l := startLoad(f, 4, 0)
 	f.nodes[0].do("CREATE TABLE load.grown (k bigint PRIMARY KEY, v blob) WITH gc_grace_seconds = 1")
 	f.settle()

@@ -128,7 +128,7 @@ func asked(t *testing.T, c *nodes.Cluster) (touched, astray float64) {
 			switch name {
 			case "ilion_coordinator_partitions_touched_total":
 				touched += n
-			case "ilion_coordinator_astray_requests_total":
+			case "ilion_coordinator_misrouted_requests_total":
 				astray += n
 			}
 		}

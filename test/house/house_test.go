@@ -32,7 +32,7 @@ var wings = [][]string{
 // sameWing lists, for wings whose packages have floors of their own, what each package may import of its neighbours.
 // A package of these wings that is not listed may import none.
 var sameWing = map[string]string{
-	"internal/server/cql":         "internal/server/cqlwire internal/server/gate",
+	"internal/server/cql":         "internal/server/cqlwire internal/server/admission",
 	"internal/tool/bench":         "internal/tool/rawclient",
 	"internal/tool/backup":        "internal/tool/bucket",
 	"internal/tool/bucket":        "",
@@ -40,10 +40,10 @@ var sameWing = map[string]string{
 	"internal/replica/moment":     "internal/replica/partition",
 	"internal/tool/bulk":          "internal/tool/rawclient internal/tool/bulk/pipeline internal/tool/bulk/text",
 	"internal/tool/bulk/pipeline": "internal/tool/rawclient",
-	"internal/tool/migration": "internal/tool/bulk internal/tool/bulk/pipeline internal/tool/migration/cells " +
-		"internal/tool/migration/outline",
-	"internal/tool/migration/cells":   "internal/tool/bulk internal/tool/rawclient",
-	"internal/tool/migration/outline": "internal/tool/bulk",
+	"internal/tool/migration": "internal/tool/bulk internal/tool/bulk/pipeline internal/tool/migration/rowdiff " +
+		"internal/tool/migration/schemadiff",
+	"internal/tool/migration/rowdiff":    "internal/tool/bulk internal/tool/rawclient",
+	"internal/tool/migration/schemadiff": "internal/tool/bulk",
 	"internal/tool/shell": "internal/tool/rawclient internal/tool/shell/statement internal/tool/shell/display " +
 		"internal/tool/shell/completion",
 	"internal/tool/shell/completion": "internal/tool/shell/statement",
@@ -106,7 +106,7 @@ var sameWing = map[string]string{
 	"internal/model/access":      "internal/model/codec internal/model/dberr internal/model/feature",
 	"internal/model/row":         "internal/model/cqltype",
 	"internal/model/schema": "internal/model/cqltype internal/model/dberr internal/model/epk internal/model/feature " +
-		"internal/model/keys internal/model/release internal/model/token internal/model/vector",
+		"internal/model/keys internal/model/release internal/model/row internal/model/token internal/model/vector",
 	"internal/model/epk":  "internal/model/token",
 	"internal/model/keys": "internal/model/codec internal/model/feature internal/model/token",
 	"internal/model/command": "internal/model/codec internal/model/cqltype internal/model/dberr " +
@@ -127,14 +127,14 @@ var sameWing = map[string]string{
 	"internal/model/trace":       "",
 	"internal/model/vector":      "internal/model/codec",
 	"internal/server/cqlwire":    "",
-	"internal/server/gate":       "",
+	"internal/server/admission":  "",
 	"internal/server/login":      "",
 	"internal/server/httpwire":   "",
 	"internal/server/httpguard":  "internal/server/httpwire",
 	"internal/server/rest":       "internal/server/httpwire",
 	"internal/server/audit":      "internal/server/cqlwire",
 	"internal/server/admin":      "internal/server/cql internal/server/cqlwire internal/server/rest",
-	"internal/server/page":       "internal/server/admin",
+	"internal/server/webui":      "internal/server/admin",
 	"internal/query/parser":      "",
 	"internal/replica/transport": "",
 	"internal/route/coordinator": "",

@@ -85,7 +85,7 @@ func Start(t testing.TB, o Options) *Cluster {
 func (c *Cluster) start(i int) {
 	o := node.Options{
 		UserFunctions: true,
-		CQL:           "127.0.0.1:0", HTTP: "127.0.0.1:0", Rack: fmt.Sprintf("rack%d", i+1),
+		CQL:           "127.0.0.1:0", HTTP: "127.0.0.1:0", Zone: fmt.Sprintf("rack%d", i+1),
 		Memory:  node.MemoryOptions{Budget: memoryEach},
 		Cluster: node.ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: i == 0, JoinSecretFile: c.secret},
 	}
@@ -101,7 +101,7 @@ func (c *Cluster) start(i int) {
 	if c.o.Change != nil {
 		c.o.Change(i, &o)
 	}
-	o.Auth.OpenPages = []string{"metrics", "status"} // the cluster looks at them, and belongs to no role
+	o.Auth.AnonymousEndpoints = []string{"metrics", "status"} // the cluster looks at them, and belongs to no role
 	ctx, cancel := context.WithTimeout(c.t.Context(), settleTime)
 	defer cancel()
 	n, err := node.Start(ctx, o)

@@ -141,6 +141,9 @@ func (n *node) run(*world.Task) {
 		AwaitIndexes:   n.builder.Await,
 		Sched:          s,
 		AwaitAgreement: n.member.AwaitAgreement,
+		Newest: func(ctx context.Context, table uint32) (int64, error) {
+			return n.coord.Newest(ctx, table, schemachange.Timeout)
+		},
 	}
 	n.serveItems()
 	n.writes = write.NewExecutor(n.coord, write.Options{Find: n.coord.Find})

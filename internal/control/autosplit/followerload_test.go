@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestMix checks that samples of several replicas are taken in proportion to their loads, however many each has.
-func TestMix(t *testing.T) {
+// TestCombineSamples checks that samples of several replicas are taken in proportion to their loads, however many each
+// has.
+func TestCombineSamples(t *testing.T) {
 	many := func(place uint64, n int) (out []uint64) {
 		for range n {
 			out = append(out, place)
@@ -40,8 +41,8 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// FuzzAsides checks that what a follower tells is read as it was written, and that nothing else ends the node.
-func FuzzAsides(f *testing.F) {
+// FuzzReport checks that an encoded report is decoded without loss, and that invalid input does not crash the node.
+func FuzzReport(f *testing.F) {
 	f.Add(appendReport(nil, nil))
 	f.Add(appendReport(nil, []followerLoad{{partition: 7, epoch: 2, load: 1000, tokens: []uint64{1, 1 << 63}},
 		{partition: 8}}))

@@ -284,7 +284,7 @@ func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int,
 		}
 		v.begin(&read)
 		read.Table, read.Now = v.table.ID, b.ExpiredBefore()
-		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.DroppedIDs()
+		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.Hidden()
 		if err := b.yield(ctx); err != nil {
 			return rows, err
 		}

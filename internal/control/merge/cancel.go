@@ -18,7 +18,8 @@ func Cancel(s *meta.State, table uint32, id topology.PartitionID) (next *meta.St
 	var m *topology.Snapshot
 	switch {
 	case p == nil || p.Table != table || id == topology.MetaPartition:
-		return nil, "", fmt.Errorf("the table has no partition %d. Run \"ilion partitions\" to list its partitions", id)
+		return nil, "", fmt.Errorf("the table has no partition %d. Run \"ilion partition list\" to list its partitions",
+			id)
 	case p.Split != nil:
 		what = fmt.Sprintf("the split of partition %d", id)
 		m, err = s.Topology.CancelSplit(id)
@@ -30,7 +31,8 @@ func Cancel(s *meta.State, table uint32, id topology.PartitionID) (next *meta.St
 		what = fmt.Sprintf("the merge of partitions %d and %d", p.Merge.Left, p.Merge.Right)
 		m, err = s.Topology.CancelMerge(id)
 	case p.Pin == nil:
-		return nil, "", fmt.Errorf("partition %d has no pending change. Run \"ilion partitions\" to list changes", id)
+		return nil, "", fmt.Errorf("partition %d has no pending change. Run \"ilion partition list\" to list changes",
+			id)
 	case p.Pin.MergeWith != 0:
 		what = fmt.Sprintf("the merge of partitions %d and %d", id, p.Pin.MergeWith)
 		m, err = s.Topology.WithPin(id, nil)

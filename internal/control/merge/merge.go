@@ -54,7 +54,7 @@ type Request struct {
 func (o *Request) Neighbors(s *meta.State) (left, right *topology.Partition, err error) {
 	for _, id := range []topology.PartitionID{o.First, o.Second} {
 		if p := s.Topology.Partition(id); p == nil || p.Table != o.Table || p.ID == topology.MetaPartition {
-			return nil, nil, fmt.Errorf("the table has no partition %d. Run \"ilion partitions\" to list its partitions", id)
+			return nil, nil, fmt.Errorf("the table has no partition %d. Run \"ilion partition list\" to list its partitions", id)
 		}
 	}
 	left, right = s.Topology.Partition(o.First), s.Topology.Partition(o.Second)

@@ -29,7 +29,7 @@ type Move struct {
 func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 	p := s.Topology.Partition(o.Partition)
 	if p == nil || p.Table != o.Table || p.ID == topology.MetaPartition || len(p.Sets) == 0 {
-		return nil, fmt.Errorf("the table has no partition %d. Run \"ilion partitions\" to list its partitions",
+		return nil, fmt.Errorf("the table has no partition %d. Run \"ilion partition list\" to list its partitions",
 			o.Partition)
 	}
 	set := &p.Sets[0]
@@ -40,7 +40,7 @@ func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 	case p.Merge != nil:
 		return nil, fmt.Errorf("partition %d is being merged: retry when the merge has finished", p.ID)
 	case from == nil || from.State == topology.Learner:
-		return nil, fmt.Errorf("partition %d has no voting replica on node %s. Run \"ilion partitions\" to list its replicas", p.ID,
+		return nil, fmt.Errorf("partition %d has no voting replica on node %s. Run \"ilion partition list\" to list its replicas", p.ID,
 			o.From.Short())
 	case to != nil && to.State != topology.Learner:
 		return nil, fmt.Errorf("partition %d already has a replica on node %s", p.ID,

@@ -34,6 +34,8 @@ type Changer struct {
 	// Require makes all partitions of a table reject mutations planned for an older revision. It is nil if the
 	// Installer does this.
 	Require func(ctx context.Context, table uint32, revision uint64) error
+	// Newest returns a timestamp that is not below any timestamp that the partitions of a table have assigned before.
+	Newest func(ctx context.Context, table uint32) (stamp int64, err error)
 	// AwaitIndexes waits briefly for indexes to be complete.
 	AwaitIndexes func(ctx context.Context, indexes []*schema.Index)
 	// Datacenters returns the data centers of the cluster. IsConfiguredUser reports whether a name is a user in this
@@ -60,7 +62,8 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	if _, err := c.Metadata.ReadBarrier(ctx); err != nil {
 		return nil, nil, changeError("schema was", err)
 	}
-	state, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	above := newest{}
+	update := func(s *meta.State) (*meta.State, error) {
 		old := c.WithSystemKeyspaces(s.Schema)
 		if err := c.allowed(s, change); err != nil {
 			return s, err
@@ -74,11 +77,20 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 			return s, err
 		}
 		tables := tableChanges(old, next)
+		if err := c.beginFeeds(s, tables, above); err != nil {
+			return s, err
+		}
 		fresh, logged = newIndexes(tables), newlyLogged(tables)
 		_, restores := change.(*schema.Restore)
 		return c.next(withoutRestores(s.WithRoles(granted(s.Roles, next, happened, role)), tables, restores), next,
 			tables, fresh)
-	})
+	}
+	state, err := c.Metadata.Update(ctx, update)
+	for unknown := (*unknownNewest)(nil); errors.As(err, &unknown); {
+		if err = c.askNewest(ctx, unknown.table, above); err == nil {
+			state, err = c.Metadata.Update(ctx, update)
+		}
+	}
 	if err != nil {
 		return nil, nil, changeError("schema was", err)
 	}
@@ -118,6 +130,7 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		table.NoFeeds = without
 	case *schema.AlterTable:
 		table.NoFeeds = without
+		table.NoDropTimes = c.Level != nil && c.Level(s) < feature.DropTimes
 	case *schema.CreateView:
 		if c.Level != nil && c.Level(s) < viewsLevel {
 			return dberr.Invalidf("Materialized views need feature level %d: when all nodes run a build that has them, "+
@@ -238,32 +251,4 @@ func changeError(what string, err error) error {
 			"Data can still be read and written.", what)
 	}
 	return err
-}
-
-// newlyLogged returns the tables whose change logs are being enabled.
-func newlyLogged(tables []tableChange) (out []*schema.Table) {
-	for _, t := range tables {
-		if t.was != nil && t.is != nil && !t.was.Logged() && t.is.Logged() {
-			out = append(out, t.is)
-		}
-	}
-	return out
-}
-
-// requireLogged returns when no write is in progress that was planned before the tables' change logs were enabled.
-func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
-	if c.Require == nil {
-		return nil
-	}
-	for _, t := range tables {
-		now := c.Schema().TableByID(t.ID)
-		if now == nil {
-			continue
-		}
-		if err := c.Require(ctx, t.ID, now.Revision); err != nil {
-			return dberr.Serverf("The changes of %s are logged from now on, but a write that is under way may be missing: not "+
-				"all of its physical partitions have confirmed it (%v). Set cdc = false and then true again", t, err)
-		}
-	}
-	return nil
 }

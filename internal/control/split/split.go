@@ -51,7 +51,7 @@ func (o *Request) Apply(s *meta.State, now time.Time) (*meta.State, error) {
 	level := max(o.Level, s.Topology.Level())
 	switch {
 	case p == nil || p.Table != o.Table || p.ID == topology.MetaPartition:
-		return nil, fmt.Errorf("the table has no partition %d. Run \"ilion partitions\" to list its partitions",
+		return nil, fmt.Errorf("the table has no partition %d. Run \"ilion partition list\" to list its partitions",
 			o.Partition)
 	case level < MinFeatureLevel:
 		return nil, fmt.Errorf("cannot split partition: the feature level is %d, and splits require %d. "+

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -38,6 +39,7 @@ func (r *Replica) loggedAll(parts []Part, ms []*command.Mutation) (err error) {
 	now := r.host.micros()
 	for _, m := range ms {
 		now = max(now, m.Timestamp)
+		r.stamps.observe(r.host.store.StampsAbove(m.Table))
 	}
 	stamp := r.stamps.next(now)
 	for i, m := range ms {
@@ -70,8 +72,8 @@ func stampedOps(ops []command.Op, stamp int64) []command.Op {
 
 // entries appends the entries of the change log to the operands of a mutation, which are stamped: for the deletion of
 // ranges or of the partition one, and one for each row, or the static row, that is seen to change.
-func (r *Replica) entries(m *command.Mutation, log *command.ChangeLog, now int64, dropped []uint32) ([]command.Op,
-	error) {
+func (r *Replica) entries(m *command.Mutation, log *command.ChangeLog, now int64,
+	dropped []cqltype.Dropped) ([]command.Op, error) {
 	x := changeWriter{log: log, ops: m.Ops, now: now}
 	if log.Keep > 0 {
 		if err := x.deletions(m.Ops); err != nil {

@@ -95,6 +95,7 @@ func (r *Replica) judge(
 		}))
 	}
 	latch.keepKey()
+	r.stamps.observe(r.host.store.StampsAbove(m.Table))
 	if v.log != nil {
 		if err := r.logged(&v, c); err != nil {
 			return err

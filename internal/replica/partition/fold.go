@@ -8,6 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -25,6 +26,8 @@ type Fold interface {
 	command.Visitor
 	// Result is what was made of it all. It is called once, at the end.
 	Result() ([]byte, error)
+	// Charge is the price of the work so far beyond what reading the rows pays for.
+	Charge() ru.Units
 	// Close releases what the fold holds. It is called once, after everything else.
 	Close()
 }

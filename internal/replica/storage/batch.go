@@ -172,7 +172,13 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 	if count := b.s.hot.add(d.Key); count > 0 {
 		b.hot = append(b.hot, hot{bytes.Clone(d.Key), count, len(d.Key) + len(d.Value)})
 	}
-	b.note(keys.DueRows, due, d.Key) // last: it makes d anew
+	class := keys.DueRows
+	if row.HasLifetime(operand) {
+		if in := b.s.table(m.Table).installed.Load(); in != nil {
+			class, due = keys.DueItems, min(due, in.Lifetimes.Deadline(operand))
+		}
+	}
+	b.note(class, due, d.Key) // last: it makes d anew
 	return nil
 }
 

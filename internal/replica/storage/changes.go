@@ -114,7 +114,8 @@ func (rd *reader) readChanges() error {
 	if err := rd.open(); err != nil {
 		return err
 	}
-	w := rd.s.newSweep(&command.Sweep{Table: rd.r.Table, Horizon: rd.r.Now, Dropped: rd.r.Dropped})
+	w := rd.s.newSweep(&command.Sweep{Table: rd.r.Table, Horizon: rd.r.Now, Dropped: rd.r.Dropped,
+		Expired: rd.expired})
 	defer w.end()
 	rd.prefix = rd.prefix[:0]
 	for valid := rd.it.First(); valid; {
@@ -301,7 +302,7 @@ func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, er
 	if err != nil || value == nil {
 		return false, err
 	}
-	exists, err := w.row.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)
+	exists, err := w.row.Resolve(value, w.sw.Expired.Covering(value, covered), w.sw.Horizon, w.sw.Dropped)
 	return exists && (pointed || w.row.Live && w.row.Liveness.Timestamp == stamp), err
 }
 

@@ -106,8 +106,13 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 		return err
 	}
 	now := o.Now()
-	for class, horizon := range map[byte]int64{keys.DueRows: now - in.GCGrace, keys.DueDedupe: now - o.DedupeSeconds} {
-		d := &dueSweep{s: s, o: o, t: in, class: class, horizon: horizon, led: led, parts: parts}
+	rows := now - in.GCGrace
+	for _, d := range []*dueSweep{
+		{class: keys.DueRows, horizon: rows, until: rows},
+		{class: keys.DueDedupe, horizon: now - o.DedupeSeconds, until: now - o.DedupeSeconds},
+		{class: keys.DueItems, horizon: rows, until: now - entryGrace, expired: in.Lifetimes.At(now - entryGrace)},
+	} {
+		d.s, d.o, d.t, d.led, d.parts = s, o, in, led, parts
 		if err := d.run(ctx); err != nil {
 			return err
 		}
@@ -140,11 +145,14 @@ func (s *Sweeper) forgetDue(table uint32) error {
 
 // dueSweep sweeps what is due of one class in one table.
 type dueSweep struct {
-	s         *Sweeper
-	o         *SweeperOptions
-	t         *Table
-	class     byte
-	horizon   int64
+	s       *Sweeper
+	o       *SweeperOptions
+	t       *Table
+	class   byte
+	horizon int64
+	// until is the second before which notes are due, expired are the rows that go.
+	until     int64
+	expired   row.Expired
 	led, held []keys.Span
 	// parts collects what is swept in the end.
 	parts *[]dueParts
@@ -163,7 +171,7 @@ type dueSlice struct {
 }
 
 func (d *dueSweep) run(ctx context.Context) error {
-	lower, upper := keys.DueBounds(d.t.ID, d.class, d.horizon)
+	lower, upper := keys.DueBounds(d.t.ID, d.class, d.until)
 	pace := d.o.paced(ctx, d.o.DuePerSecond)
 	for lower != nil && ctx.Err() == nil {
 		sl, err := d.slice(lower, upper)
@@ -197,7 +205,7 @@ func (d *dueSweep) propose(ctx context.Context, list map[int][][]byte) error {
 	var errs []error
 	for i := range d.led {
 		for keys := range slices.Chunk(list[i], d.o.SliceKeys) {
-			sw := command.Sweep{Table: d.t.ID, Keys: keys, Horizon: d.horizon, Dropped: d.t.Dropped}
+			sw := command.Sweep{Table: d.t.ID, Keys: keys, Horizon: d.horizon, Dropped: d.t.Dropped, Expired: d.expired}
 			wg.Go(func() {
 				if err := d.o.Propose(ctx, sw); err != nil {
 					mu.Lock()
@@ -228,7 +236,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 			break
 		}
 		if sl.seen++; sl.seen == 1 {
-			d.s.m.sweepLag.Store(max(0, d.horizon-keys.DueTime(it.Key())))
+			d.s.m.sweepLag.Store(max(0, d.until-keys.DueTime(it.Key())))
 		}
 		err = d.look(w, &sl, it.Key())
 	}
@@ -265,7 +273,8 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 			break
 		}
 		var oldest int64
-		if oldest, err = row.Oldest(value, row.NotDeleted, d.t.Dropped); err == nil && oldest < d.horizon {
+		covered := d.expired.Covering(value, row.NotDeleted)
+		if oldest, err = row.Oldest(value, covered, d.t.Dropped); err == nil && oldest < d.horizon {
 			done = d.sweep(sl.rows, i, key)
 		}
 	}

@@ -25,7 +25,8 @@ const (
 	// entryChunk is how many entries are looked at again, and removed, while writers wait.
 	entryChunk = 64
 	// entryGrace is the least age in seconds of what expired before entries that lead to it go: clocks of coordinators
-	// differ.
+	// differ. Rows with a lifetime are swept, and remembered as dead, after the same time: until then some node may not
+	// know yet that the setting of the table was changed while they lived.
 	entryGrace = 60
 )
 
@@ -155,7 +156,8 @@ func (e *entrySweep) sweep(in *Table) *sweep {
 		grace = max(in.GCGrace, grace)
 	}
 	horizon := e.now - grace
-	return e.s.newSweep(&command.Sweep{Table: in.ID, Horizon: horizon, Dropped: in.Dropped})
+	return e.s.newSweep(&command.Sweep{Table: in.ID, Horizon: horizon, Dropped: in.Dropped,
+		Expired: in.Lifetimes.At(e.now - entryGrace)})
 }
 
 // leads reports whether an entry leads to a row that a replica of this node has, with its value.

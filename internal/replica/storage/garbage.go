@@ -183,7 +183,8 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	if t == nil {
 		return Garbage{}, nil
 	}
-	f := finder{s: s, t: t, span: span, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit}
+	f := finder{s: s, t: t, span: span, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit,
+		expired: t.Lifetimes.At(now - entryGrace)}
 	lower, upper := span.Bounds()
 	if from != nil {
 		lower = from
@@ -197,6 +198,10 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	}
 	f.add(f.found, f.horizon)
 	f.add(f.records, f.dedupe)
+	if len(f.lapsed) > 0 {
+		f.add(f.lapsed, f.horizon)
+		f.g.Sweeps[len(f.g.Sweeps)-1].Expired = f.expired
+	}
 	f.g.Parts = command.Sweep{Table: t.ID, Keys: f.parts, Horizon: f.dedupe, Dropped: t.Dropped}
 	return f.g, ctx.Err()
 }
@@ -258,6 +263,9 @@ type finder struct {
 	// found are keys of rows and deletions, records those of dedupe records and of the change log; parts are those of
 	// dedupe records of what may be parts of batches.
 	found, records, parts [][]byte
+	// lapsed are keys of rows whose lifetime has ended: they are among expired.
+	lapsed  [][]byte
+	expired row.Expired
 	// log looks at the rows of the change log.
 	log *sweep
 }
@@ -331,6 +339,10 @@ func (f *finder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 				return err
 			}
 		}
+	}
+	if f.expired.Covering(value, row.NotDeleted) != row.NotDeleted {
+		f.lapsed = append(f.lapsed, bytes.Clone(key))
+		return nil
 	}
 	oldest, err := row.Oldest(value, covered, f.t.Dropped)
 	if err == nil && oldest < f.horizon {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
@@ -44,7 +45,7 @@ func (i *Image) Changed() bool {
 // Images passes to visit what a mutation, whose operands are stamped, makes of each row that it writes to, in the order
 // of their keys, as is seen at the second now; the static row comes first. Rows that it deletes by ranges or
 // with the whole partition are not among them. The caller keeps other writers of the logical partition away.
-func (s *Reader) Images(m *command.Mutation, now int64, dropped []uint32, visit func(i *Image) error) error {
+func (s *Reader) Images(m *command.Mutation, now int64, dropped []cqltype.Dropped, visit func(i *Image) error) error {
 	x := images{sweep: s.newSweep(&command.Sweep{Table: m.Table, Horizon: now, Dropped: dropped}), m: m,
 		prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer x.sweep.close()

@@ -251,7 +251,8 @@ func (s *learner) walkDead(prefix, from []byte, now int64, back bool) (run deadR
 			err = cerr
 		}
 	}()
-	w := walker{it: it, prefix: prefix, now: now, known: s.dead.find(prefix, version, now)}
+	w := walker{it: it, prefix: prefix, now: now, known: s.dead.find(prefix, version, now),
+		expired: s.table(keys.ID(prefix)).expired(now - entryGrace)}
 	if err := w.loadHeader(); err != nil {
 		return run, 0, err
 	}
@@ -285,6 +286,8 @@ type walker struct {
 	r     row.Row
 	seek  []byte
 	asOf  int64
+	// expired are the rows with a lifetime that are dead.
+	expired row.Expired
 }
 
 func (w *walker) loadHeader() error {
@@ -327,7 +330,7 @@ func (w *walker) dead(clustering []byte, back bool) (bool, error) {
 	if w.now == 0 {
 		return false, nil
 	}
-	live, err := w.r.Resolve(value, deleted, w.now, nil)
+	live, err := w.r.Resolve(value, w.expired.Covering(value, deleted), w.now, nil)
 	if !live {
 		w.asOf = w.now
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -30,7 +31,7 @@ type Pinned struct {
 // sight is what decides how a row, or a static row, is seen.
 type sight struct {
 	now     int64
-	dropped []uint32
+	dropped []cqltype.Dropped
 	statics bool
 }
 
@@ -65,7 +66,7 @@ func (p *Pinned) read(ctx context.Context, r *command.Read, v command.Visitor) (
 		p.rd = rd
 	}
 	rd.ctx, rd.r, rd.v = ctx, r, v
-	rd.visited, rd.silent = 0, 0
+	rd.visited, rd.silent, rd.expired = 0, 0, rd.t.expired(r.Now)
 	rd.laws.begin()
 	defer rd.rest()
 	if of := (sight{r.Now, r.Dropped, rd.statics()}); rd.it == nil || !p.of.is(&of) {

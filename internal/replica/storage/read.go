@@ -62,6 +62,8 @@ type reader struct {
 	found func() bool
 	// pinned, if not nil, is what the reader serves for more than one read.
 	pinned *Pinned
+	// expired are the rows with a lifetime that have expired at the second of the read.
+	expired row.Expired
 }
 
 // contextEvery is how many keys are read between two looks at the context.
@@ -88,7 +90,7 @@ func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor
 	}
 	rd := readers.Get().(*reader)
 	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.pinned = s, s.table(r.Table), ctx, r, v, p
-	rd.visited, rd.silent, rd.resume = 0, 0, false
+	rd.visited, rd.silent, rd.resume, rd.expired = 0, 0, false, rd.t.expired(r.Now)
 	rd.laws.begin()
 	ended := false
 	defer func() {
@@ -317,7 +319,7 @@ func (rd *reader) get() (done bool, err error) {
 	}
 	exists := false
 	if err == nil {
-		exists, err = rd.row.Resolve(value, row.NotDeleted, rd.r.Now, rd.r.Dropped)
+		exists, err = rd.row.Resolve(value, rd.expired.Covering(value, row.NotDeleted), rd.r.Now, rd.r.Dropped)
 		rd.look(value)
 	}
 	if err == nil && exists {

@@ -201,7 +201,7 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 			return command.Stop, err
 		}
 	}
-	exists, err := rd.row.Resolve(value, deleted, rd.r.Now, rd.r.Dropped)
+	exists, err := rd.row.Resolve(value, rd.expired.Covering(value, deleted), rd.r.Now, rd.r.Dropped)
 	rd.look(value)
 	if err != nil {
 		return command.Stop, err

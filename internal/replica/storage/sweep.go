@@ -191,6 +191,7 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 		if err := w.merger.Add(value); err != nil {
 			return fmt.Errorf("key %x: %w", key, err)
 		}
+		covered = w.sw.Expired.Covering(value, covered)
 		remains := w.merger.Sweep(covered, w.sw.Horizon, w.sw.Dropped)
 		w.swept(key, value, covered, remains)
 		return w.put(b, key, value, remains)
@@ -307,7 +308,7 @@ func (w *sweep) holds(index *Index, e *keys.Entry) (bool, error) {
 	if err != nil || value == nil {
 		return false, err
 	}
-	exists, err := w.row.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)
+	exists, err := w.row.Resolve(value, w.sw.Expired.Covering(value, covered), w.sw.Horizon, w.sw.Dropped)
 	return exists && index.Holds(&w.row, e.Value), err
 }
 

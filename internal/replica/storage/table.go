@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/vector"
@@ -27,9 +28,13 @@ type Table struct {
 	// GCGrace is how long deletions are kept, in seconds.
 	GCGrace int64
 	// Dropped are the ids of dropped columns, ascending.
-	Dropped []uint32
+	Dropped []cqltype.Dropped
 	// Indexes are the table's indexes.
 	Indexes []Index
+	// Lifetimes is the present setting by which rows with a lifetime expire.
+	Lifetimes row.Lifetimes
+	// StampsAbove is a stamp that those of conditional writes have to exceed: up to it the change log is incomplete.
+	StampsAbove int64
 }
 
 // index returns an index of the table, nil if the table has no such index.
@@ -68,6 +73,14 @@ type table struct {
 	installed atomic.Pointer[Table]
 }
 
+// expired returns which rows with a lifetime have expired at the second now, by the present setting.
+func (t *table) expired(now int64) row.Expired {
+	if in := t.installed.Load(); in != nil {
+		return in.Lifetimes.At(now)
+	}
+	return row.Expired{}
+}
+
 // The flags of tables, as they are stored under keys.FlagsID.
 const (
 	// flagDeletions says that there may be deletions of partitions or ranges.
@@ -87,6 +100,16 @@ type Tables struct {
 	mu   sync.Mutex // serializes changes
 	// next is what KnowIDs was told.
 	next atomic.Uint32
+}
+
+// StampsAbove returns Table.StampsAbove, 0 for a table that is not installed.
+func (s *Tables) StampsAbove(id uint32) int64 {
+	if t := (*s.byID.Load())[id]; t != nil {
+		if installed := t.installed.Load(); installed != nil {
+			return installed.StampsAbove
+		}
+	}
+	return 0
 }
 
 // table returns what is known about a table, adding it where needed.

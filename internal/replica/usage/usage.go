@@ -94,6 +94,15 @@ func (p *Partition) Wrote(k Kind, tok token.Token, u ru.Units, bytes int64) (wri
 	return written
 }
 
+// Evaluated adds request units for work on what a request of a kind has read from the logical partition key at tok. The
+// request itself is counted elsewhere. key may be nil if the key is stored.
+func (p *Partition) Evaluated(k Kind, tok token.Token, key []byte, u ru.Units) {
+	total := p.units[k].Add(int64(u))
+	if k != Scan {
+		p.note(tok, key, u, total)
+	}
+}
+
 // Counts returns what was counted.
 func (p *Partition) Counts() (c Counts) {
 	for k := range Kinds {

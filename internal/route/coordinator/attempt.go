@@ -44,10 +44,20 @@ func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay)
 	return err
 }
 
-// readFor is read, and has a follower on this node that could serve reads of the table borrow what they cost.
+// readFor is read. It has a follower on this node that could serve reads of the table borrow what they cost; without a
+// follower it pays what this node owes to the partition.
 func (e *errand) readFor(ctx context.Context, t *target, q *command.Read, r *relay) error {
-	if !t.remote || t.here == nil {
+	switch {
+	case !t.remote:
 		return e.read(ctx, t, q, r)
+	case t.here == nil:
+		owed := e.c.debts.take(t.id)
+		q.Owed = int64(owed)
+		err := e.read(ctx, t, q, r)
+		if err != nil && owed > 0 {
+			e.c.debts.add(t.id, owed)
+		}
+		return err
 	}
 	t.here.Borrow(q)
 	err := e.read(ctx, t, q, r)

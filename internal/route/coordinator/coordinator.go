@@ -109,6 +109,7 @@ type Coordinator struct {
 	watch   watch
 	tasks   tasks
 	queues  queues
+	debts   debts
 
 	underWay atomic.Int64
 	stats    stats

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -82,6 +83,24 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	return err
 }
 
+// Newest returns a stamp, in microseconds, that is not below any which the partitions of a table have given before the
+// call. It waits for leaders no longer than limit.
+func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Duration) (newest int64, err error) {
+	ctx, cancel := c.sched.WithTimeout(ctx, limit)
+	defer cancel()
+	stamps, err := c.everywhere(ctx, table, &tableCommand{
+		what: "Asking for the last stamps of", level: dberr.Quorum, limit: limit,
+		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
+			stamp, err := t.member.Last(ctx, partition.ExtentOf(p), share.Claimant{})
+			return uint64(stamp), err
+		},
+	})
+	for _, stamp := range stamps {
+		newest = max(newest, int64(stamp))
+	}
+	return newest, err
+}
+
 // tableCommand is something to be done at the leader of every partition of a table. A leader refuses it unless the
 // partition is what the command was planned for.
 type tableCommand struct {
@@ -91,8 +110,9 @@ type tableCommand struct {
 	// once says that the command must not be applied again when its caller has had the answer, by an attempt that was
 	// late: at each partition it has an ID.
 	once bool
-	// do returns the index of the entry that it led to, if any. It is called again when an attempt has not said how it
-	// ended. attempt has the ID of the command; it is nil without once, and below feature.TruncationIDs.
+	// do returns the index of the entry that it led to, if any, or a number that the caller of everywhere wants. It is
+	// called again when an attempt has not said how it ended. attempt has the ID of the command; it is nil without
+	// once, and below feature.TruncationIDs.
 	do func(ctx context.Context, t *target, p *topology.Partition, attempt *command.Mutation) (index uint64, err error)
 }
 

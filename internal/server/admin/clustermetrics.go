@@ -14,54 +14,54 @@ import (
 var (
 	peerDesc = prometheus.NewDesc(
 		"ilion_node_up",
-		"1 for a node of the cluster that answers this one, 0 for one that does not.",
+		"1 if this node can reach the other node, 0 otherwise.",
 		[]string{"node", "address"},
 		nil,
 	)
 	skewDesc = prometheus.NewDesc(
 		"ilion_node_clock_skew_seconds",
-		"How much later the clock of another node is than this node's.",
+		"Clock of the other node minus the clock of this node.",
 		[]string{"node"},
 		nil,
 	)
 
 	retryDesc = prometheus.NewDesc(
-		"ilion_coordinator_asked_again_total",
-		"Requests that were asked again, by what the attempt before ended with.",
+		"ilion_coordinator_retries_by_reason_total",
+		"Request retries, by the outcome of the previous attempt.",
 		[]string{"reason"},
 		nil,
 	)
 
-	// clusterFigures are those of a node that is one of many.
+	// clusterFigures are the metrics of a node in a cluster.
 	clusterFigures = []figure{
-		level("replicas_leading", "Replicas on this node that lead.", func(n *Node) float64 {
+		level("replicas_leading", "Replicas on this node that are leaders.", func(n *Node) float64 {
 			return float64(n.leading())
 		}),
-		level("replica_sets_short", "Replica sets of the cluster with fewer voters that answer than they are to have.",
+		level("under_replicated_partitions", "Physical partitions with fewer reachable replicas than configured.",
 			func(n *Node) float64 {
 				return float64(len(placement.UnderReplicated(n.Records.State(), n.Cluster.Peers.Down())))
 			}),
 		level(
-			"records_version",
-			"Version of the cluster's records that this node has.",
+			"metadata_version",
+			"Version of the cluster metadata on this node.",
 			func(n *Node) float64 { return float64(n.Records.State().Version) },
 		),
 		count(
 			"raft_log_commits_total",
-			"Writes to the log of the replica sets; many of them share one.",
+			"Writes to the Raft log. Concurrent proposals share a write.",
 			func(n *Node) float64 { return float64(n.Cluster.Log.Metrics().Commits) },
 		),
-		count("raft_log_syncs_total", "Syncs of it.", func(n *Node) float64 {
+		count("raft_log_syncs_total", "Syncs of the Raft log.", func(n *Node) float64 {
 			return float64(n.Cluster.Log.Metrics().Syncs)
 		}),
 		count(
 			"node_frames_sent_total",
-			"Messages between replicas sent to other nodes.",
+			"Raft messages sent to other nodes.",
 			func(n *Node) float64 { return float64(n.Cluster.Transport.Counters().FramesSent) },
 		),
 		count(
 			"node_frames_dropped_total",
-			"Messages between replicas that were dropped because a node did not take them.",
+			"Raft messages dropped because the receiver did not accept them.",
 			func(n *Node) float64 { return float64(n.Cluster.Transport.Counters().FramesDropped) },
 		),
 		count(
@@ -76,28 +76,28 @@ var (
 		),
 		count(
 			"node_commands_served_total",
-			"Requests of other nodes that were carried out here.",
+			"Commands executed for other nodes.",
 			func(n *Node) float64 { return float64(n.Cluster.Transport.Counters().CommandsServed) },
 		),
 		count(
 			"node_snapshots_sent_total",
-			"Snapshots of replicas sent.",
+			"Replica snapshots sent.",
 			func(n *Node) float64 { return float64(n.Cluster.Transport.Counters().SnapshotsSent) },
 		),
 		count(
 			"node_snapshots_received_total",
-			"Snapshots of replicas received.",
+			"Replica snapshots received.",
 			func(n *Node) float64 { return float64(n.Cluster.Transport.Counters().SnapshotsReceived) },
 		),
 		count(
 			"node_handshakes_refused_total",
-			"Connections of nodes that were turned away.",
+			"Connections from other nodes that were rejected.",
 			func(n *Node) float64 { return float64(n.Cluster.Transport.Counters().HandshakesRefused) },
 		),
 	}
 )
 
-// collectCluster reads the metrics of the cluster.
+// collectCluster collects the metrics of the cluster.
 func (n *Node) collectCluster(ch chan<- prometheus.Metric) {
 	c := n.Cluster
 	for _, f := range clusterFigures {

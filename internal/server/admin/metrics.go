@@ -11,13 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Collector makes the figures of a node into Prometheus metrics.
+// Collector returns a collector for the Prometheus metrics of a node.
 func Collector(n *Node) prometheus.Collector { return &collector{n} }
 
-// collector reads the node's figures.
+// collector collects the metrics of a node.
 type collector struct{ n *Node }
 
-// logins are the counts of logins, 0 where nobody has to log in.
+// logins returns the counts of logins, or 0 if no login is required.
 func (n *Node) logins() (succeeded, failed, refused uint64) {
 	if n.Logins == nil {
 		return 0, 0, 0
@@ -47,9 +47,9 @@ var (
 		[]string{"kind"},
 		nil,
 	)
-	failedDesc = prometheus.NewDesc("ilion_statements_failed_total", "Statements answered with an error, by kind.",
+	failedDesc = prometheus.NewDesc("ilion_statements_failed_total", "Statements that returned an error, by kind.",
 		[]string{"kind"}, nil)
-	requestDesc = prometheus.NewDesc("ilion_cql_requests_total", "Messages from clients, by opcode.",
+	requestDesc = prometheus.NewDesc("ilion_cql_requests_total", "Requests received from clients, by opcode.",
 		[]string{"opcode"}, nil)
 
 	figures = []figure{
@@ -63,12 +63,12 @@ var (
 		),
 		count(
 			"cql_connections_refused_total",
-			"Client connections refused at limits.connections or limits.connections_per_address.",
+			"Client connections rejected at limits.connections or limits.connections_per_address.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Refused.Load()) },
 		),
 		count(
-			"cql_connections_crowded_out_total",
-			"Client connections closed in their handshake because too many were in theirs.",
+			"cql_handshake_evictions_total",
+			"Client connections closed during the handshake to make room for other handshakes.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().CrowdedOut.Load()) },
 		),
 		count(
@@ -78,33 +78,33 @@ var (
 		),
 		count(
 			"cql_connections_slow_total",
-			"Client connections closed because their clients did not read answers, or did not send the rest of a request.",
+			"Client connections closed because the client did not read responses or did not complete a request.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Slow.Load()) },
 		),
 		level(
 			"cql_unread_bytes",
-			"Memory of answers that clients have not read; beyond limits.request_bytes pages are cut short.",
+			"Memory of responses that clients have not read. Pages are shortened above limits.request_bytes.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Backlog.Load()) },
 		),
-		count("logins_total", "Clients that logged in.", func(n *Node) float64 {
+		count("logins_total", "Successful logins.", func(n *Node) float64 {
 			in, _, _ := n.logins()
 			return float64(in)
 		}),
 		count(
 			"logins_failed_total",
-			"Logins with a wrong name or password.",
+			"Logins rejected because of a wrong user name or password.",
 			func(n *Node) float64 { _, failed, _ := n.logins(); return float64(failed) },
 		),
 		count(
 			"logins_refused_total",
-			"Logins refused unchecked because too many were being checked.",
+			"Logins rejected without a check because too many checks were in progress.",
 			func(n *Node) float64 { _, _, refused := n.logins(); return float64(refused) },
 		),
-		level("partition_changes", "Splits, merges and moves of physical partitions that are under way in the cluster.",
+		level("partition_changes", "Splits, merges, and moves of physical partitions in progress in the cluster.",
 			func(n *Node) float64 { return float64(n.underWay()) }),
-		count("partition_changes_total", "Those that have ended since the cluster was founded.",
+		count("partition_changes_total", "Splits, merges, and moves of physical partitions completed since the cluster was created.",
 			func(n *Node) float64 { return float64(n.ended()) }),
-		count("audit_dropped_total", "Entries of the audit log that were not written.", func(n *Node) float64 {
+		count("audit_dropped_total", "Audit log entries that were dropped.", func(n *Node) float64 {
 			if n.AuditDropped == nil {
 				return 0
 			}
@@ -118,22 +118,22 @@ var (
 		}),
 		count(
 			"cql_shed_total",
-			"Requests refused because requests waited longer than limits.wait.",
+			"Requests rejected because the average queue delay exceeded limits.queue_delay_target.",
 			func(n *Node) float64 { return float64(n.CQL.Gate().Refused) },
 		),
 		count(
 			"cql_shed_low_total",
-			"Requests of low priority among them.",
+			"Low-priority requests rejected because the average queue delay exceeded limits.queue_delay_target.",
 			func(n *Node) float64 { return float64(n.CQL.Gate().RefusedLow) },
 		),
 		count(
 			"cql_overloaded_total",
-			"Requests refused at a bound of the CQL server.",
+			"Requests rejected at a limit of the CQL server.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Overloaded.Load()) },
 		),
 		level(
 			"cql_requests_in_flight",
-			"Requests that wait for a worker or a sync.",
+			"Requests that are waiting for a worker or a disk sync.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().InFlight.Load()) },
 		),
 		level(
@@ -141,25 +141,27 @@ var (
 			"Memory held for requests in flight.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().InFlightBytes.Load()) },
 		),
-		level("cql_requests_queued", "Requests that wait for a worker.", func(n *Node) float64 {
+		level("cql_requests_queued", "Requests that are waiting for a worker.", func(n *Node) float64 {
 			return float64(n.CQL.Stats().Queued.Load())
 		}),
 		level(
 			"cql_requests_parked",
-			"Requests that wait until their client reads what it was answered before.",
+			"Requests that are waiting until the client reads earlier responses.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Parked.Load()) },
 		),
-		count("cql_bytes_received_total", "Bytes read from clients.", func(n *Node) float64 {
+		count("cql_bytes_received_total", "Bytes received from clients.", func(n *Node) float64 {
 			return float64(n.CQL.Stats().BytesIn.Load())
 		}),
-		count("cql_bytes_sent_total", "Bytes written to clients.", func(n *Node) float64 {
+		count("cql_bytes_sent_total", "Bytes sent to clients.", func(n *Node) float64 {
 			return float64(n.CQL.Stats().BytesOut.Load())
 		}),
-		count("cql_events_sent_total", "Events pushed to clients.", func(n *Node) float64 {
+		count("cql_events_sent_total", "Events sent to clients.", func(n *Node) float64 {
 			return float64(n.CQL.Stats().EventsSent.Load())
 		}),
-		level("memory_budget_bytes", "The memory budget.", func(n *Node) float64 { return float64(n.Budget) }),
-		level("result_bytes", "Memory of results that are being read.", func(n *Node) float64 {
+		level("memory_budget_bytes", "Memory limit of the process (memory.budget).", func(n *Node) float64 {
+			return float64(n.Budget)
+		}),
+		level("result_bytes", "Memory of results that are being built.", func(n *Node) float64 {
 			results, _, _ := n.Engine.Memory()
 			return float64(results)
 		}),
@@ -171,151 +173,158 @@ var (
 			_, _, prepared := n.Engine.Memory()
 			return float64(prepared)
 		}),
-		level("prepared_statements", "Prepared statements kept.", func(n *Node) float64 {
+		level("prepared_statements", "Prepared statements in the cache.", func(n *Node) float64 {
 			return float64(n.Engine.PreparedCount())
 		}),
 		count(
 			"prepared_statements_evicted_total",
-			"Prepared statements dropped to make room.",
+			"Prepared statements evicted from the cache.",
 			func(n *Node) float64 { return float64(n.Engine.PreparedEvicted()) },
 		),
 
-		count("coordinator_reads_total", "Read commands.", func(n *Node) float64 {
+		count("coordinator_reads_total", "Read commands executed by the coordinator.", func(n *Node) float64 {
 			return float64(n.Coordinator.Stats().Reads)
 		}),
-		count("coordinator_writes_total", "Write commands.", func(n *Node) float64 {
+		count("coordinator_writes_total", "Write commands executed by the coordinator.", func(n *Node) float64 {
 			return float64(n.Coordinator.Stats().Writes)
 		}),
 		count(
-			"coordinator_decisions_total",
-			"Conditional writes, counters and list places.",
+			"coordinator_conditional_writes_total",
+			"Conditional writes, counter updates, and list updates by index.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Decisions) },
 		),
 		count(
 			"coordinator_partitions_touched_total",
-			"Physical partitions asked by all requests together.",
+			"Physical partitions accessed, summed over all requests.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Touched) },
 		),
 		count(
 			"coordinator_retries_total",
-			"Requests repeated because the partition map had changed.",
+			"Requests retried because the topology had changed.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Retries) },
 		),
 		count(
 			"coordinator_overloaded_total",
-			"Requests refused at limits.requests.",
+			"Requests rejected at limits.requests.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Overloaded) },
 		),
 		count(
 			"coordinator_forwarded_requests_total",
-			"Requests that were sent to a replica on another node.",
+			"Requests forwarded to a replica on another node.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Forwarded) },
 		),
 		count(
-			"coordinator_astray_requests_total",
-			"Requests that came to this node although it has no replica of the partition.",
+			"coordinator_misrouted_requests_total",
+			"Requests received by this node without a local replica of the partition.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Astray) },
 		),
 		count(
-			"coordinator_repeated_reads_total",
-			"Reads that were begun again because what was read could not be confirmed.",
+			"coordinator_read_restarts_total",
+			"Reads restarted because the leader could not confirm its lease.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Repeated) },
 		),
 		count(
 			"coordinator_atomic_batches_total",
-			"Atomic batches over several physical partitions.",
+			"Atomic batches that span several physical partitions.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Batches) },
 		),
 		count(
 			"coordinator_replayed_batches_total",
-			"Those of them that were finished for a coordinator that was gone.",
+			"Atomic batches completed on behalf of a failed coordinator.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Replayed) },
 		),
 		level(
-			"coordinator_requests_under_way",
-			"Requests not yet answered.",
+			"coordinator_requests_in_flight",
+			"Requests in flight.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().UnderWay) },
 		),
 
 		count(
 			"store_syncs_total",
-			"Syncs of the store's log; writes that arrive during one share the next.",
+			"Syncs of the store's write-ahead log. Concurrent writes share a sync.",
 			func(n *Node) float64 { return float64(n.Store.Metrics().Syncs) },
 		),
-		count("store_batches_total", "Batches applied.", func(n *Node) float64 {
+		count("store_batches_total", "Write batches applied to the store.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().Batches)
 		}),
-		count("store_operands_total", "Operands merged.", func(n *Node) float64 {
+		count("store_operands_total", "Merge operands combined.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().Operands)
 		}),
-		count("store_gets_total", "Point reads.", func(n *Node) float64 { return float64(n.Store.Metrics().Gets) }),
-		count("store_iterators_total", "Iterators opened.", func(n *Node) float64 {
+		count("store_gets_total", "Point reads of the store.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().Gets)
+		}),
+		count("store_iterators_total", "Iterators opened on the store.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().Iterators)
 		}),
-		count("store_rows_visited_total", "Keys visited by reads.", func(n *Node) float64 {
+		count("store_rows_visited_total", "Keys examined by reads.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().Rows)
 		}),
-		count("store_swept_total", "Keys removed or shortened by sweeps.", func(n *Node) float64 {
+		count("store_swept_total", "Keys removed or compacted by sweeps.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().Swept)
 		}),
 		level(
 			"store_sweep_lag_seconds",
-			"How long what is being swept now has been due; it grows where sweeps do not keep up.",
+			"Age of the oldest deletion that the sweeper has not removed. It grows if sweeps do not keep up.",
 			func(n *Node) float64 { return float64(n.Store.Metrics().SweepLag) },
 		),
 		level("store_disk_bytes", "Size of the store on disk.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().DiskBytes)
 		}),
 		level(
-			"store_disk_free_percent",
-			"Free disk space; -1 if unknown.",
-			func(n *Node) float64 { return float64(n.Store.Metrics().FreePercent) },
+			"store_disk_free_ratio",
+			"Free disk space as a fraction of the disk; -1 if unknown.",
+			func(n *Node) float64 {
+				if free := n.Store.Metrics().FreePercent; free >= 0 {
+					return float64(free) / 100
+				}
+				return -1
+			},
 		),
-		level("store_writes_refused", "1 while writes are refused for lack of disk space.", func(n *Node) float64 {
+		level("store_writes_refused", "1 while writes are rejected because the disk is almost full.", func(n *Node) float64 {
 			if n.Store.Metrics().DiskFull {
 				return 1
 			}
 			return 0
 		}),
-		level("store_memtable_bytes", "Memory of the memtables.", func(n *Node) float64 {
+		level("store_memtable_bytes", "Memory used by memtables.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().MemtableBytes)
 		}),
-		level("store_cache_bytes", "Memory of the block cache.", func(n *Node) float64 {
+		level("store_cache_bytes", "Memory used by the block cache.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().CacheBytes)
 		}),
-		level("store_vector_lists_bytes", "Memory of packed lists of vectors.", func(n *Node) float64 {
+		level("store_vector_lists_bytes", "Memory used by packed vector lists.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().NearBytes)
 		}),
 		level(
 			"store_compaction_debt_bytes",
-			"What compactions have to do.",
+			"Bytes waiting for compaction.",
 			func(n *Node) float64 { return float64(n.Store.Metrics().CompactionDebt) },
 		),
 		level(
 			"store_read_amplification",
-			"How many files a read may have to look at.",
+			"Number of files that a read may need to examine.",
 			func(n *Node) float64 { return float64(n.Store.Metrics().ReadAmp) },
 		),
 		level(
-			"journal_bytes",
-			"Memory of what was written a short time ago, for an archive to fetch; 0 while none follows the cluster.",
+			"change_buffer_bytes",
+			"Memory used by recent changes for archiving; 0 if no archive is running.",
 			func(n *Node) float64 { return float64(n.Journal().Bytes) },
 		),
-		level("journal_bound_bytes", "The most that it may take (memory.journal).", func(n *Node) float64 {
+		level("change_buffer_limit_bytes", "Limit of the change buffer (memory.change_buffer).", func(n *Node) float64 {
 			return float64(n.Journal().Bound)
 		}),
 		count(
-			"journal_dropped_total",
-			"Commands that left the journal to make room, fetched or not.",
+			"change_buffer_dropped_total",
+			"Changes evicted from the change buffer, fetched or not.",
 			func(n *Node) float64 { return float64(n.Journal().Lost) },
 		),
-		level("physical_partitions", "Physical partitions on this node.", func(n *Node) float64 {
+		level("physical_partitions", "Physical partitions with a replica on this node.", func(n *Node) float64 {
 			return float64(n.Host.Len())
 		}),
 	}
 )
 
-// Describe lists the metrics.
+// Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range slices.Concat(figures, restFigures, viewFigures) {
 		ch <- f.desc
@@ -334,7 +343,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- requestDesc
 }
 
-// Collect reads them.
+// Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, f := range slices.Concat(figures, restFigures, viewFigures) {
 		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(c.n))

@@ -15,34 +15,36 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// partitionsShown bounds the partitions of a node that have metrics of their own: those that have spent most. All are
-// in the sums of the node.
+// partitionsShown is the maximum number of partitions of a node with metrics of their own: those with the highest
+// consumption. The sums of the node include all partitions.
 const partitionsShown = 200
 
 var (
 	partitionLabels = []string{"table", "partition"}
 
 	unitsDesc = prometheus.NewDesc("ilion_partition_request_units_total",
-		"Request units spent at the replicas of this node, of the 200 physical partitions that have spent most.",
+		"Request units consumed on this node by the 200 busiest partitions.",
 		partitionLabels, nil)
 	throttledDesc = prometheus.NewDesc("ilion_partition_throttled_total",
-		"Requests refused because the physical partition had spent its throughput.", partitionLabels, nil)
-	utilisationDesc = prometheus.NewDesc("ilion_partition_utilisation_ratio",
-		"Part of its throughput that a physical partition has spent in the last ten seconds.", partitionLabels, nil)
+		"Requests rejected because the physical partition had used its throughput.", partitionLabels, nil)
+	utilisationDesc = prometheus.NewDesc("ilion_partition_utilization_ratio",
+		"Fraction of the throughput of a physical partition consumed in the last 10 seconds.", partitionLabels, nil)
 	hotDesc = prometheus.NewDesc("ilion_partition_hot",
-		"1 while a physical partition uses 90 % of its throughput or refuses requests.", partitionLabels, nil)
-	allUnitsDesc = prometheus.NewDesc("ilion_request_units_total", "Request units spent at the replicas of this node.",
+		"1 while a physical partition uses 90 % of its throughput or rejects requests.", partitionLabels, nil)
+	allUnitsDesc = prometheus.NewDesc("ilion_request_units_total", "Request units consumed on this node.",
 		nil, nil)
 	allThrottledDesc = prometheus.NewDesc("ilion_throttled_total",
 		"Requests refused because a physical partition had spent its throughput.", nil, nil)
-	allHotDesc = prometheus.NewDesc("ilion_partitions_hot", "Physical partitions that are hot.", nil, nil)
-	becameDesc = prometheus.NewDesc("ilion_partitions_became_hot_total", "How often physical partitions became hot.",
+	allHotDesc = prometheus.NewDesc("ilion_partitions_hot",
+		"Physical partitions that use 90 % of their throughput or reject requests.", nil, nil)
+	becameDesc = prometheus.NewDesc("ilion_hot_partition_events_total",
+		"Number of times that a physical partition became hot.",
 		nil, nil)
 	usageDescs = []*prometheus.Desc{unitsDesc, throttledDesc, utilisationDesc, hotDesc, allUnitsDesc, allThrottledDesc,
 		allHotDesc, becameDesc}
 )
 
-// collectUsage tells what was spent.
+// collectUsage collects the metrics of consumption.
 func (n *Node) collectUsage(ch chan<- prometheus.Metric) {
 	var units ru.Units
 	var throttled uint64

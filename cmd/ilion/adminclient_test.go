@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// TestAskedOnce proves that a command which asks a node again and again goes to the socket that it was told of by the
+// first refusal: a node notes each of them.
+func TestAskedOnce(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("orders of the owner come through a Unix socket")
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Skip(err) // the name of the directory is too long for one
+	}
+	own := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.URL.Path)
+	})}
+	go func() { _ = own.Serve(l) }()
+	defer own.Close()
+	refused := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refused++
+		w.Header().Set(admin.SocketHeader, socket)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer s.Close()
+	d := &adminClient{HTTP: s.URL}
+	for _, path := range []string{"/a", "/b", "/c"} {
+		if body, err := d.request(http.MethodPost, path); err != nil || string(body) != path {
+			t.Errorf("%s: %q, %v", path, body, err)
+		}
+	}
+	if refused != 1 {
+		t.Errorf("it was asked and refused %d times", refused)
+	}
+}

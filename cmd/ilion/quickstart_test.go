@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestFirstHour proves that the commands and statements of README.md and docs/tutorial.md work. The script in
+// testdata/hour runs them, and then a cluster with certificates and roles in which a node is lost and replaced. Each
+// command that the script takes from these pages must exist there, and the script must run every command of the pages.
+func TestFirstHour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many nodes")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("needs 127.0.0.2 and on")
+	}
+	h := &hour{commands: map[string]bool{}}
+	for _, page := range []string{"../../README.md", "../../docs/tutorial.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.pages += string(text) + "\n"
+	}
+	h.read()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/hour", RequireExplicitExec: true,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"run": h.run, "node": h.node, "stands-for": h.standsFor, "all-run": h.whole,
+			"statements": h.statements,
+			"end":        h.end, "await": await, "address": address, "ports": ports, "cql": cql,
+		},
+	})
+}
+
+// hour is what the script's commands share.
+type hour struct {
+	pages    string          // README.md and docs/tutorial.md
+	commands map[string]bool // the commands of the pages; true if the script contains the command
+	mu       sync.Mutex      // guards running
+	running  map[string]*exec.Cmd
+}
+
+var readmeBlock = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```")
+
+// read finds the commands of the pages.
+func (h *hour) read() {
+	h.running = map[string]*exec.Cmd{}
+	for _, m := range readmeBlock.FindAllStringSubmatch(h.pages, -1) {
+		for line := range strings.Lines(m[2]) {
+			line = strings.TrimSpace(line)
+			prompt, isPrompt := strings.CutPrefix(line, "$ ")
+			if isPrompt {
+				line = prompt
+			}
+			line, _, _ = strings.Cut(line, "  #")
+			line = strings.TrimSpace(line)
+			if line == "" || m[1] != "sh" && !(m[1] == "console" && isPrompt) {
+				continue
+			}
+			for _, command := range strings.Split(line, " && ") {
+				h.commands[command] = false
+			}
+		}
+	}
+}
+
+// take marks a command of the pages as run, and returns its arguments without the name of the program.
+func (h *hour) take(ts *testscript.TestScript, command string) []string {
+	if _, ok := h.commands[command]; !ok {
+		ts.Fatalf("README.md and docs/tutorial.md do not contain the command %s", command)
+	}
+	h.commands[command] = true
+	for _, name := range []string{"go run ./cmd/ilion ", "./ilion ", "ilion "} {
+		if rest, ok := strings.CutPrefix(command, name); ok {
+			return strings.Fields(rest)
+		}
+	}
+	return strings.Fields(command)
+}
+
+// adapt replaces words by those of arguments like OLD=>NEW, and appends the other arguments.
+func adapt(words, args []string) []string {
+	for _, a := range args {
+		was, is, ok := strings.Cut(a, "=>")
+		if !ok {
+			words = append(words, a)
+			continue
+		}
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], was, is)
+		}
+	}
+	return words
+}
+
+// run runs a command of the pages to its end: run COMMAND ARG...
+func (h *hour) run(ts *testscript.TestScript, neg bool, args []string) {
+	if err := ts.Exec("ilion", adapt(h.take(ts, args[0]), args[1:])...); (err != nil) != neg {
+		ts.Fatalf("%s: %v", args[0], err)
+	}
+}
+
+// standsFor marks a command that the script cannot run. The lines that follow it in the script have the same effect.
+func (h *hour) standsFor(ts *testscript.TestScript, _ bool, args []string) { h.take(ts, args[0]) }
+
+// whole fails if the pages contain a command that the script does not.
+func (h *hour) whole(ts *testscript.TestScript, _ bool, _ []string) {
+	for command, done := range h.commands {
+		if !done {
+			ts.Fatalf("the script does not run a command of README.md or docs/tutorial.md: %s", command)
+		}
+	}
+}
+
+var (
+	hourReady = regexp.MustCompile(`^Ilion is ready: CQL on ([0-9.:]+)(?:, HTTP on ([0-9.:]+))?, data in `)
+	demoNode  = regexp.MustCompile(`^ +node (\d)   CQL ([0-9.:]+) +HTTP http://([0-9.:]+) +process (\d+)`)
+)
+
+// node starts a process that keeps running: a command of the pages, or this program with the arguments: node NAME
+// COMMAND ARG... It returns when the process is ready. It sets NAME_CQL, NAME_HTTP and, for a demo, NAME_PID1 to
+// NAME_PID4.
+func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
+	name, words := args[0], []string{"start"}
+	if args[1] != "start" {
+		words = h.take(ts, args[1])
+	}
+	cmd := exec.Command("ilion", adapt(words, args[2:])...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(os.Environ(), "TMPDIR="+ts.MkAbs("."), "ILION_START_REST=off")
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	stdout, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	lines := bufio.NewScanner(stdout)
+	for ready := false; !ready; {
+		if !lines.Scan() {
+			_ = cmd.Wait()
+			ts.Fatalf("%s does not start: %s", name, log.String())
+		}
+		if m := hourReady.FindStringSubmatch(lines.Text()); m != nil {
+			ts.Setenv(name+"_CQL", m[1])
+			ts.Setenv(name+"_HTTP", m[2])
+			ready = true
+		}
+		if m := demoNode.FindStringSubmatch(lines.Text()); m != nil {
+			if m[1] == "1" {
+				ts.Setenv(name+"_CQL", m[2])
+				ts.Setenv(name+"_HTTP", m[3])
+			}
+			ts.Setenv(name+"_PID"+m[1], m[4])
+		}
+		ready = ready || strings.HasPrefix(lines.Text(), "The cluster is ready.")
+	}
+	go func() {
+		for lines.Scan() { // so that it can go on talking
+		}
+	}()
+	h.mu.Lock()
+	h.running[name] = cmd
+	h.mu.Unlock()
+	ts.Defer(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+		}
+	})
+}
+
+// end ends what node started, and unless it is killed its exit code must be 0: end NAME SIGNAL. Without a signal it
+// waits for the end.
+func (h *hour) end(ts *testscript.TestScript, _ bool, args []string) {
+	h.mu.Lock()
+	cmd := h.running[args[0]]
+	h.mu.Unlock()
+	if len(args) > 1 {
+		ts.Check(cmd.Process.Signal(map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt,
+			"KILL": syscall.SIGKILL}[args[1]]))
+	}
+	err := cmd.Wait()
+	if err != nil && (len(args) < 2 || args[1] != "KILL") {
+		ts.Fatalf("%s ends with %v: %s", args[0], err, cmd.Stderr)
+	}
+}
+
+// await runs this program until it prints a text: await PATTERN ARG...
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	_, missing := poll.Try(poll.Limit, func() string {
+		if err := ts.Exec("ilion", args[1:]...); err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return ""
+		}
+		return "it does not say " + args[0]
+	})
+	if missing != "" {
+		ts.Fatalf("%s", missing)
+	}
+}
+
+// address sets a variable to an address that is free: address NAME.
+func address(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv(args[0], l.Addr().String())
+	ts.Setenv(args[0]+"_PORT", fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
+	ts.Check(l.Close())
+}
+
+// ports sets a variable to a port for a demo, all of whose other ports are free as well: ports NAME. They are below
+// those that the system gives to others meanwhile.
+func ports(ts *testscript.TestScript, _ bool, args []string) {
+	free := func(d *demo) bool {
+		for i := range 4 {
+			for _, port := range []int{d.Port, d.httpPort(), d.restPort(), d.innerPort()} {
+				l, err := net.Listen("tcp", d.addr(i, port))
+				if err != nil {
+					return false
+				}
+				ts.Check(l.Close())
+			}
+		}
+		return true
+	}
+	for range 100 {
+		d := &demo{demoCommand: demoCommand{Port: 15000 + rand.IntN(15000)}}
+		if free(d) {
+			ts.Setenv(args[0], fmt.Sprint(d.Port))
+			return
+		}
+	}
+	ts.Fatalf("no ports are free")
+}
+
+func dial(ts *testscript.TestScript, addr string) (*rawclient.Conn, error) {
+	return rawclient.Dial(context.Background(), addr, rawclient.Options{User: ts.Getenv("ILION_USER"),
+		Password: ts.Getenv("ILION_PASSWORD")})
+}
+
+// cql runs a statement as ILION_USER: cql ADDRESS STATEMENT.
+func cql(ts *testscript.TestScript, neg bool, args []string) {
+	c, err := dial(ts, args[0])
+	if err == nil {
+		defer c.Close()
+		_, err = c.Query(args[1])
+	}
+	ts.Logf("%v", err)
+	if (err != nil) != neg {
+		ts.Fatalf("%s: %v", args[1], err)
+	}
+}
+
+// statements runs the statements of the pages, and compares the rows with the tables of the pages: statements ADDRESS.
+func (h *hour) statements(ts *testscript.TestScript, _ bool, args []string) {
+	c, err := dial(ts, args[0])
+	ts.Check(err)
+	defer c.Close()
+	var rows [][]string
+	count := 0
+	for _, m := range readmeBlock.FindAllStringSubmatch(h.pages, -1) {
+		switch {
+		case m[1] == "sql":
+			for _, text := range strings.Split(strings.NewReplacer("TRACING ON\n", "", "TRACING OFF\n",
+				"").Replace(m[2]),
+				";\n") {
+				if text = strings.TrimSpace(text); text == "" {
+					continue
+				}
+				r, err := c.Query(text)
+				ts.Check(err)
+				count++
+				rows = nil
+				cells := r.Cells
+				for range r.RowCount {
+					var row []string
+					for i := range r.ColumnCount {
+						n := int32(binary.BigEndian.Uint32(cells))
+						cells = cells[4:]
+						if n < 0 {
+							row = append(row, "null")
+							continue
+						}
+						row = append(row, shown(r.Columns[i].Type, cells[:n]))
+						cells = cells[n:]
+					}
+					rows = append(rows, row)
+				}
+			}
+		case m[1] == "" && (strings.Contains(m[2], "-+-") || strings.Contains(m[2], "----\n")):
+			_, table, _ := strings.Cut(m[2], "--\n")
+			for line := range strings.Lines(table) {
+				if line == "\n" || strings.HasPrefix(line, "(") {
+					continue // the number of rows
+				}
+				if len(rows) == 0 {
+					ts.Fatalf("the page shows more rows than the statement returns: %s", line)
+				}
+				fields := strings.Split(line, "|")
+				for i := range fields {
+					fields[i] = strings.TrimSpace(fields[i])
+				}
+				if got := strings.Join(rows[0], "|"); got != strings.Join(fields, "|") {
+					ts.Fatalf("the page shows %s, the statement returns %s", line, got)
+				}
+				rows = rows[1:]
+			}
+		}
+	}
+	if count < 10 {
+		ts.Fatalf("only %d statements in the pages", count)
+	}
+}
+
+// shown is a value as cqlsh shows it.
+func shown(t *cqltype.Type, wire []byte) string {
+	if t.Kind == cqltype.Text {
+		return string(wire)
+	}
+	text := strings.Trim(t.Format(wire), "'")
+	if t.Kind == cqltype.Boolean {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	return text
+}
