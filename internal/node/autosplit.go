@@ -108,7 +108,7 @@ func (n *Node) newQuota() *quota.Quota {
 			Values: manyValues},
 		Host: n.host, Measure: n.store.MeasurePartition,
 		IsUserTable: func(table uint32) bool { return n.sizeLimitOf(table) > 0 },
-		Name: n.keyDescription, Now: func() int64 { return n.clock()().Unix() }, Log: n.log,
+		Name:        n.keyDescription, Now: func() int64 { return n.clock()().Unix() }, Log: n.log,
 	})
 }
 
