@@ -26,8 +26,8 @@ import (
 	"github.com/ilion-db/ilion/internal/control/growth"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/container"
@@ -63,7 +63,7 @@ type Node struct {
 	opts Options
 	log  *slog.Logger
 	// answers is the release of Cassandra whose answers are given.
-	answers *release.Release
+	answers *compat.Release
 
 	store *storage.Store
 	host  *partition.Host
@@ -161,7 +161,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		failed: make(chan struct{}),
 	}
 	var err error
-	if n.answers, err = release.Parse(o.Compatibility); err != nil {
+	if n.answers, err = compat.Parse(o.Compatibility); err != nil {
 		return nil, err
 	}
 	n.reserve = guard.NewReserve(n.descriptorsLow)

@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/call"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -47,7 +47,7 @@ func (n *Node) serve() error {
 	engine := script.New(script.Bounds{})
 	began := time.Now()
 	// One processor at least is left to everything that is not the evaluation of expressions.
-	slots := share.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
+	slots := fairshare.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
 	memory := meter.NewPool(4 * int64(n.opts.Limits.ResultBytes))
 	functions := function.New(engine, n.answers, n.opts.UserFunctions)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff,

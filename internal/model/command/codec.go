@@ -8,8 +8,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -32,7 +32,7 @@ const (
 
 // Every command has a list of fields (see codec) after its fixed part and before its lists. These numbers are taken in
 // a mutation: 1 for the region it comes from, 2 for its transaction, which must be understood.
-const mutationClaimant = 3
+const mutationPrincipal = 3
 
 // AppendMutation appends the encoded form of m.
 func AppendMutation(dst []byte, m *Mutation) []byte {
@@ -91,7 +91,7 @@ func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 		}
 	}
 	if sent {
-		a.claimant(mutationClaimant, m.Claimant)
+		a.principal(mutationPrincipal, m.Principal)
 	}
 	a.EndFields()
 }
@@ -139,11 +139,11 @@ func (r *reader) mutation(m *Mutation) {
 		m.Known = r.Uint()
 	}
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
-		if f.Number == mutationClaimant {
-			m.Claimant = r.claimant(f)
+		if f.Number == mutationPrincipal {
+			m.Principal = r.principal(f)
 			continue
 		}
-		r.unknown("a mutation", f, mutationClaimant)
+		r.unknown("a mutation", f, mutationPrincipal)
 	}
 	n := r.Count(3)
 	for range n {
@@ -353,7 +353,7 @@ func AppendRead(dst []byte, c *Read) []byte {
 		var v [2 * binary.MaxVarintLen64]byte
 		a.Field(readBorrows, false, binary.AppendUvarint(binary.AppendUvarint(v[:0], uint64(c.Owed)), uint64(c.Wanted)))
 	}
-	a.claimant(readClaimant, c.Claimant)
+	a.principal(readClaimant, c.Principal)
 	if c.Changes != nil {
 		a.changes(c.Changes)
 	}
@@ -363,8 +363,8 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Index != nil && len(c.Index.All) > 0 {
 		a.Field(readTerms, true, c.Index.appendTerms(nil))
 	}
-	if c.Fold != nil {
-		a.fold(c.Fold)
+	if c.Pushdown != nil {
+		a.pushdown(c.Pushdown)
 	}
 	if c.Index != nil && c.Index.Near != nil {
 		a.Field(readNear, true, c.Index.appendNear(nil))
@@ -391,7 +391,7 @@ const (
 	readChanges          = 5
 	readValues           = 6
 	readTerms            = 7
-	readFold             = 8
+	readPushdown         = 8
 	readNear             = 9
 	readNearest          = 10
 	decisionCharge       = 1
@@ -409,15 +409,15 @@ func (r *reader) number(f codec.Field) int64 {
 }
 
 // claimant appends a field that says who asks, if it is known.
-func (a *appender) claimant(number uint64, c share.Claimant) {
-	if c != (share.Claimant{}) {
-		var v [share.ClaimantSize]byte
+func (a *appender) principal(number uint64, c fairshare.Principal) {
+	if c != (fairshare.Principal{}) {
+		var v [fairshare.PrincipalSize]byte
 		a.Field(number, false, c.Append(v[:0]))
 	}
 }
 
-func (r *reader) claimant(f codec.Field) share.Claimant {
-	c, ok := share.DecodeClaimant(f.Value)
+func (r *reader) principal(f codec.Field) fairshare.Principal {
+	c, ok := fairshare.DecodePrincipal(f.Value)
 	if !ok {
 		r.Fail()
 	}
@@ -477,15 +477,15 @@ func DecodeRead(c *Read, src []byte) error {
 				r.Fail()
 			}
 		case readClaimant:
-			c.Claimant = r.claimant(f)
+			c.Principal = r.principal(f)
 		case readChanges:
 			c.Changes = r.changes(f)
 		case readValues:
 			r.values(f, c.Index)
 		case readTerms:
 			r.terms(f, c.Index)
-		case readFold:
-			c.Fold = r.fold(f)
+		case readPushdown:
+			c.Pushdown = r.pushdown(f)
 		case readNear:
 			r.near(f, c.Index)
 		case readNearest:

@@ -13,10 +13,10 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -84,7 +84,7 @@ func (p pick) typ(depth int) *cqltype.Type {
 
 func (p pick) mutation() Mutation {
 	m := Mutation{Table: p.u32(), Token: token.Token(p.i64()), Key: p.bytes(), SchemaVersion: p.u64(), Epoch: p.u64(),
-		Timestamp: p.i64(), Claimant: p.claimant()}
+		Timestamp: p.i64(), Principal: p.claimant()}
 	m.Low = p.low(m.Table)
 	if p.bool() {
 		m.Dedupe = DedupeID{Coordinator: [16]byte{1, 2, 3}, Sequence: p.u64()}
@@ -101,11 +101,11 @@ func (p pick) mutation() Mutation {
 	return m
 }
 
-func (p pick) claimant() share.Claimant {
+func (p pick) claimant() fairshare.Principal {
 	if p.bool() {
-		return share.Claimant{}
+		return fairshare.Principal{}
 	}
-	return share.Claimant{User: p.u32(), Connection: p.u32(), Low: p.bool()}
+	return fairshare.Principal{User: p.u32(), Connection: p.u32(), Low: p.bool()}
 }
 
 func (p pick) conditional() Conditional {
@@ -141,7 +141,7 @@ func (p pick) read() Read {
 		Limit: p.upTo(1 << 30),
 		Now:   p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
 		Owed: int64(p.upTo(1 << 30)), Wanted: int64(p.upTo(1 << 30)),
-		Peek: p.bool(), Claimant: p.claimant(),
+		Peek: p.bool(), Principal: p.claimant(),
 	}
 	c.Low, c.AfterLow = p.low(c.Table), p.low(c.Table)
 	c.Range.Begin = p.u64()

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -117,7 +117,7 @@ type Mutation struct {
 	Timestamp int64
 	// Claimant is who asks, where what the partition may take is bounded; the zero value is nobody in particular. It is
 	// in no log.
-	Claimant share.Claimant
+	Principal fairshare.Principal
 }
 
 // DedupeID names a command of a coordinator: (node, sequence) is used once.
@@ -166,7 +166,7 @@ type Read struct {
 	Changes *ChangesRead
 	// Fold, if not nil, asks for something to be made of the rows: the visitor is a Folder, and may be given that
 	// instead.
-	Fold *Fold
+	Pushdown *Pushdown
 	// Limit bounds how many rows the caller can use at most, 0 = not known. A hint: the visitor decides.
 	Limit int
 	// Now is the second since the epoch at which expiry is judged.
@@ -185,8 +185,8 @@ type Read struct {
 	Peek bool
 	// Claimant is who asks, as in Mutation. NoWait says that whoever asks cannot wait until the partition may take
 	// more; it is not sent to other nodes.
-	Claimant share.Claimant
-	NoWait   bool
+	Principal fairshare.Principal
+	NoWait    bool
 	// Deadline ends the read where that is earlier than the time of a read; zero: nothing else does. It is not sent to
 	// other nodes: the time that an attempt has is.
 	Deadline time.Time

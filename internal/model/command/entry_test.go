@@ -9,9 +9,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 func unstamped() []byte {
@@ -81,7 +81,7 @@ func TestEntries(t *testing.T) {
 // not say how often it was, nor who asked for it.
 func TestAddWrite(t *testing.T) {
 	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: true, Known: 250,
-		Claimant: share.Claimant{User: 1, Low: true}, Ops: []Op{{Operand: unstamped()}}}
+		Principal: fairshare.Principal{User: 1, Low: true}, Ops: []Op{{Operand: unstamped()}}}
 	before := bytes.Clone(m.Ops[0].Operand)
 	b := AddWrite(AddWrite(BeginWrite(nil, 3, 2, []byte("result")), &m, 500), &m, 501)
 	var e Entry
@@ -90,7 +90,7 @@ func TestAddWrite(t *testing.T) {
 	}
 	for i, c := range e.Mutations {
 		if want := int64(500 + i); c.Timestamp != want || row.Timestamp(c.Ops[0].Operand) != want || c.Retried ||
-			c.Dedupe != m.Dedupe || c.Claimant != (share.Claimant{}) {
+			c.Dedupe != m.Dedupe || c.Principal != (fairshare.Principal{}) {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -99,7 +99,7 @@ func TestAddWrite(t *testing.T) {
 	}
 	var sent Mutation
 	if err := DecodeMutation(&sent, AppendMutation(nil, &m)); err != nil || !sent.Retried || sent.Known != 250 ||
-		sent.Claimant != m.Claimant ||
+		sent.Principal != m.Principal ||
 		row.Timestamp(sent.Ops[0].Operand) != row.Unstamped {
 		t.Errorf("%+v %v", sent, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
 // Pool is memory that evaluations share. It is safe for concurrent use.
@@ -70,8 +70,8 @@ type Limits struct {
 	Clock    func() time.Time
 	Late     error
 	// Slots bound how many evaluations run at the same time; nil: any number. Who is the claimant.
-	Slots *share.Slots
-	Who   share.Claimant
+	Slots *fairshare.Slots
+	Who   fairshare.Principal
 	// Steps replaces StepsMax if it is not 0.
 	Steps int64
 }
@@ -137,7 +137,7 @@ func (m *Meter) Context() context.Context {
 }
 
 // Who is the claimant.
-func (m *Meter) Who() (who share.Claimant) {
+func (m *Meter) Who() (who fairshare.Principal) {
 	if m != nil {
 		who = m.limits.Who
 	}
@@ -307,7 +307,7 @@ func (m *Meter) takeTurn() error {
 		switch {
 		case m.Context().Err() != nil:
 			err = m.Context().Err()
-		case err == share.ErrWaiting:
+		case err == fairshare.ErrWaiting:
 			err = &dberr.Overloaded{Message: "Too many expressions are evaluated on this node: try again later"}
 		default:
 			m.exhausted, err = true, m.late()

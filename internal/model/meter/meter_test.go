@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
 // TestMemory proves ME1: what is asked for is the pool's until it is released, and is refused above either bound.
@@ -82,7 +82,7 @@ func TestWork(t *testing.T) {
 // TestTurns proves ME3: what has run for its turn takes a slot, gives it back before it waits and at its end, and does
 // not wait for one longer than until its deadline.
 func TestTurns(t *testing.T) {
-	slots := share.NewSlots(1, func() time.Duration { return 0 })
+	slots := fairshare.NewSlots(1, func() time.Duration { return 0 })
 	first := New(t.Context(), Limits{Slots: slots})
 	first.ran = turn
 	if err := first.Step(stride); err != nil || slots.Used() != 1 {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 )
 
 var errBadUUID = errors.New("not a UUID")
@@ -21,7 +21,7 @@ type Stamp struct {
 	// At is when the change was made, in microseconds since the epoch.
 	At int64
 	// Release is whose rules and texts hold for the statement, those of Cassandra 4.0 if nil.
-	Release *release.Release
+	Release *compat.Release
 }
 
 // Change is one DDL change, as it is applied on every node. It is one of the types of this package that are named after
@@ -35,7 +35,7 @@ type Change interface {
 
 func (st *Stamp) stamp() *Stamp { return st }
 
-func (st *Stamp) release() *release.Release { return cmp.Or(st.Release, release.Cassandra40) }
+func (st *Stamp) release() *compat.Release { return cmp.Or(st.Release, compat.Cassandra40) }
 
 // Event tells clients what changed.
 type Event struct {

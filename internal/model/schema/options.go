@@ -7,8 +7,8 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 // ttlMax is the longest time to live, 20 years in seconds; bloomMin Cassandra's least bloom filter chance.
@@ -66,7 +66,7 @@ const propertyID = "id"
 
 // applyProperties sets the options that were given over base. create is true for CREATE TABLE, where the default of the
 // bloom filter depends on the compaction strategy.
-func applyProperties(r *release.Release, base TableOptions, properties []Property, create bool) (TableOptions, error) {
+func applyProperties(r *compat.Release, base TableOptions, properties []Property, create bool) (TableOptions, error) {
 	o := base.clone()
 	bloomGiven := false
 	for i := range properties {
@@ -106,7 +106,7 @@ func knownProperty(name string) bool {
 }
 
 // set sets one known option.
-func (o *TableOptions) set(p *Property, r *release.Release) (err error) {
+func (o *TableOptions) set(p *Property, r *compat.Release) (err error) {
 	switch p.Name {
 	case propertyID:
 		return nil // read by the transition
@@ -156,7 +156,7 @@ func (o *TableOptions) set(p *Property, r *release.Release) (err error) {
 	return err
 }
 
-func (o *TableOptions) setMap(p *Property, r *release.Release) (err error) {
+func (o *TableOptions) setMap(p *Property, r *compat.Release) (err error) {
 	if !p.IsMap {
 		return dberr.Syntaxf("Invalid value for property '%s'. It should be a map.", p.Name)
 	}

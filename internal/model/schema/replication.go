@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 const (
@@ -32,7 +32,7 @@ func StrategyName(replication map[string]string) string {
 // NetworkTopologyStrategy's replication_factor spread over the data centres. Other than Cassandra it takes data centres
 // that have no node: where a replica is does not depend on what is declared, and schemas of other clusters are imported
 // as they are.
-func prepareReplication(r *release.Release, keyspace string, given, old map[string]string, datacenters []string) (
+func prepareReplication(r *compat.Release, keyspace string, given, old map[string]string, datacenters []string) (
 	map[string]string, error) {
 	class := given[replicationClass]
 	if !strings.Contains(class, ".") {

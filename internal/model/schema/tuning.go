@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 // This file reads the options that tune Cassandra's storage. They have no effect here but are checked, kept and shown,
@@ -51,7 +51,7 @@ var compactionOptions = map[string][]string{
 // scalingParameter is one of the levels of UnifiedCompactionStrategy.
 var scalingParameter = regexp.MustCompile(`^(N|L[0-9]+|T[0-9]+|[+-]?[0-9]+)$`)
 
-func compaction(given map[string]string, r *release.Release) (map[string]string, error) {
+func compaction(given map[string]string, r *compat.Release) (map[string]string, error) {
 	class, ok := given["class"]
 	if !ok {
 		return nil, dberr.Configf("Missing sub-option 'class' for the 'compaction' option.")
@@ -141,7 +141,7 @@ const zstdLevelMin, zstdLevelMax = -131072, 22
 // compressionOff is how disabled compression is kept.
 var compressionOff = map[string]string{"enabled": "false"}
 
-func compression(given map[string]string, r *release.Release) (map[string]string, error) {
+func compression(given map[string]string, r *compat.Release) (map[string]string, error) {
 	m := maps.Clone(given)
 	class, hasClass := m["class"]
 	old, hasOld := m["sstable_compression"]

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -62,7 +62,7 @@ type Options struct {
 	PageBytesMax int
 	// Memory is what evaluations share, nil for no bound. Slots bound how many run at the same time; nil: any number.
 	Memory *meter.Pool
-	Slots  *share.Slots
+	Slots  *fairshare.Slots
 	// FoldsNever has queries evaluated by the node that is asked alone, over items that the replicas pass on.
 	FoldsNever bool
 	// SortFreely allows queries to sort by several properties without a composite index of them.

@@ -210,7 +210,7 @@ func (s *scan) bounds() (none bool, err error) {
 		Table: p.table.ID, Reversed: p.reversed, NoRows: p.distinct, Now: s.options.Now, Dropped: p.dropped,
 		Level:    s.options.Level,
 		Deadline: s.deadline,
-		Statics:  p.statics, Claimant: s.options.Claimant, NoWait: s.options.NoWait,
+		Statics:  p.statics, Principal: s.options.Claimant, NoWait: s.options.NoWait,
 	}
 	s.slices = s.slices[:0]
 	if p.simple {

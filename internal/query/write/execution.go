@@ -9,9 +9,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -57,7 +57,7 @@ type Request struct {
 	// MaxCharge refuses what costs more, before anything of it is done; 0: nothing.
 	MaxCharge ru.Units
 	// Claimant is who asks, if that matters; see command.Mutation.
-	Claimant share.Claimant
+	Claimant fairshare.Principal
 	// Clear shows masked columns as they are in the rows of a refused condition; see read.Options.
 	Clear bool
 }
@@ -197,7 +197,7 @@ type Execution struct {
 	guard *guardrail.Check
 	// maxCharge is what the execution may cost, 0 if there is no bound.
 	maxCharge ru.Units
-	claimant  share.Claimant
+	claimant  fairshare.Principal
 	// clear shows masked columns as they are.
 	clear bool
 	stamp stamp // of the statement being added

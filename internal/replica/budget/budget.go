@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -142,7 +142,7 @@ func (b *Budget) Absorb(other *Budget) {
 
 // Admit lets a request in, and returns 0, or returns how long it has to wait. The term is that of the leader, which is
 // above 0: in a new one it has the balance of half a second at most.
-func (b *Budget) Admit(term uint64, who share.Claimant, now Instant) time.Duration {
+func (b *Budget) Admit(term uint64, who fairshare.Principal, now Instant) time.Duration {
 	rt := b.rate.Load()
 	if rt == nil {
 		return 0
@@ -163,7 +163,7 @@ func (b *Budget) Admit(term uint64, who share.Claimant, now Instant) time.Durati
 }
 
 // Charge takes from the balance what a claimant has had, as of the request that was let in last.
-func (b *Budget) Charge(who share.Claimant, u ru.Units) {
+func (b *Budget) Charge(who fairshare.Principal, u ru.Units) {
 	rt := b.rate.Load()
 	if rt == nil || u == 0 {
 		return

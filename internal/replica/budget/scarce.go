@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 
 // scarcity is who has had how much of a budget since there was too little of it.
 type scarcity struct {
-	shares share.Shares
+	shares fairshare.Shares
 	// mix tells claimants apart in another way in each scarcity: those that fall together in one do not in the next.
 	mix uint64
 	// until is when it is forgotten.
@@ -37,7 +37,7 @@ type scarcity struct {
 
 // waits is how long a claimant has to wait whose request would have to wait so long until the balance is positive. One
 // that has rivals may owe something, the more the less it has had; one of low priority leaves something.
-func (b *Budget) waits(rt *rate, wait int64, who share.Claimant, now Instant) int64 {
+func (b *Budget) waits(rt *rate, wait int64, who fairshare.Principal, now Instant) int64 {
 	s := b.scarce.Load()
 	if s == nil {
 		s = &scarcity{mix: uint64(now)*0x9e3779b97f4a7c15 | 1}
@@ -64,14 +64,14 @@ func (b *Budget) waits(rt *rate, wait int64, who share.Claimant, now Instant) in
 }
 
 // place mixes the hashes of a claimant.
-func (s *scarcity) place(c share.Claimant) share.Claimant {
+func (s *scarcity) place(c fairshare.Principal) fairshare.Principal {
 	c.User = uint32(uint64(c.User+1) * s.mix >> 32)
 	c.Connection = uint32(uint64(c.Connection+1) * s.mix >> 32)
 	return c
 }
 
 // took notes what a claimant has had.
-func (s *scarcity) took(who share.Claimant, u ru.Units, rt *rate) {
+func (s *scarcity) took(who fairshare.Principal, u ru.Units, rt *rate) {
 	s.shares.Took(s.place(who), int64(u))
 	price := math.Float64frombits(s.price.Load())
 	weight := min(float64(u)*rt.each/float64(time.Second), 0.5) // by its part of what is given in a second

@@ -144,7 +144,7 @@ func (r *Replica) launchAll(
 			kind = usage.Applied
 		}
 		price, bytes := ru.Write(m)
-		r.wrote(m.Claimant, kind, price, bytes, m.Token)
+		r.wrote(m.Principal, kind, price, bytes, m.Token)
 	}
 	return true, nil
 }
@@ -233,7 +233,7 @@ func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command
 	if err != nil {
 		return nil, 0, err
 	}
-	r.hasRead(c.Mutation.Claimant, false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
+	r.hasRead(c.Mutation.Principal, false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
 	whole := c.Mutation
 	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
 	return &whole, price, err

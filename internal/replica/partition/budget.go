@@ -13,14 +13,14 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // admit lets a request of a client in, or refuses it because the partition has spent what it may take. It is the
 // leader's to decide, in the term in which it evaluates; 0 refuses nothing.
-func (r *Replica) admit(term uint64, who share.Claimant) error {
+func (r *Replica) admit(term uint64, who fairshare.Principal) error {
 	if term == 0 || !r.budget.Bounded() {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (r *Replica) affords(m *command.Mutation) error {
 	if !r.Budgeted() || m.Retried || m.Timestamp != 0 {
 		return nil
 	}
-	return r.admit(r.seq.evaluating(), m.Claimant)
+	return r.admit(r.seq.evaluating(), m.Principal)
 }
 
 // affordsRead is admit for a read. With here a follower lets it in if it has something left of what its leader has lent
@@ -87,11 +87,11 @@ func (r *Replica) affordsRead(c *command.Read, here bool) (lent bool, err error)
 	term, err := r.evaluating()
 	switch {
 	case err == nil:
-		return false, r.admit(term, c.Claimant)
+		return false, r.admit(term, c.Principal)
 	case !here:
 		return false, err
 	}
-	wait, ok := r.slice.Admit(c.Claimant, r.host.budgetClock())
+	wait, ok := r.slice.Admit(c.Principal, r.host.budgetClock())
 	switch {
 	case !ok:
 		return false, err
@@ -117,7 +117,7 @@ func (r *Replica) lend(c *command.Read, v command.Visitor, lent bool) {
 
 // Affords reports whether the replica may serve a read though it does not lead, as far as its budget is concerned: it
 // has no bound, or has been lent something, or knows that the leader refuses the claimant.
-func (r *Replica) Affords(who share.Claimant) bool {
+func (r *Replica) Affords(who fairshare.Principal) bool {
 	if !r.budget.Bounded() {
 		return true
 	}
@@ -143,7 +143,7 @@ func (r *Replica) Lent(lent, price ru.Units) {
 
 // Refused notes that the leader has refused a claimant's read for some time: until then this follower refuses its reads
 // itself.
-func (r *Replica) Refused(who share.Claimant, wait time.Duration) {
+func (r *Replica) Refused(who fairshare.Principal, wait time.Duration) {
 	if r.budget.Bounded() {
 		r.slice.Refuse(who, wait, r.host.budgetClock())
 	}

@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/usage"
@@ -26,7 +26,7 @@ type Counts struct {
 }
 
 // wrote charges and counts a write, and has it sampled.
-func (r *Replica) wrote(who share.Claimant, k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
+func (r *Replica) wrote(who fairshare.Principal, k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
 	r.budget.Charge(who, u)
 	r.weighed(bytes, int64(r.usage.Wrote(k, tok, u, bytes)), tok)
 	r.sample(u, tok)
@@ -34,7 +34,7 @@ func (r *Replica) wrote(who share.Claimant, k usage.Kind, u ru.Units, bytes int6
 
 // hasRead charges and counts what a request has read; key is nil if it may have ended already, and tok nothing for a
 // usage.Scan. With lent it is a follower that spends what it was lent.
-func (r *Replica) hasRead(who share.Claimant, lent bool, k usage.Kind, u ru.Units, rows, bytes int64, tok token.Token,
+func (r *Replica) hasRead(who fairshare.Principal, lent bool, k usage.Kind, u ru.Units, rows, bytes int64, tok token.Token,
 	key []byte) {
 	if lent {
 		r.slice.Spend(u)

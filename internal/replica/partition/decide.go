@@ -105,7 +105,7 @@ func (r *Replica) judge(
 		return err
 	}
 	if applied { // done may have been told: neither d nor m is looked at again
-		r.wrote(v.whole.Claimant, usage.Applied, v.price, v.written, v.whole.Token)
+		r.wrote(v.whole.Principal, usage.Applied, v.price, v.written, v.whole.Token)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 	if len(c.Conditions) > 0 {
 		kind = usage.Condition
 	}
-	r.hasRead(m.Claimant, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
+	r.hasRead(m.Principal, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
 	if err == nil {
 		err = within(c, ru.Units(v.decision.Charge))
 	}

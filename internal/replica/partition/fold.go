@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Folds knows what the programs of folds mean; see command.Fold. It is safe for concurrent use.
+// Folds knows what the programs of folds mean; see command.Pushdown. It is safe for concurrent use.
 type Folds interface {
 	// Fold makes a fold ready for one read. It does not wait. An error, whatever it is, has the rows passed on.
 	Fold(ctx context.Context, c *command.Read) (Fold, error)
@@ -50,8 +50,8 @@ const (
 // folding is the visitor of a read that is folded. It keeps the bounds, and how far the read has come.
 type folding struct {
 	fold   Fold
-	to     command.Folder
-	answer command.Folded
+	to     command.PushdownVisitor
+	answer command.PushdownResult
 	failed bool
 	// rows and bytes are how much may still be looked at.
 	rows, bytes int64
@@ -59,10 +59,10 @@ type folding struct {
 
 // folded returns what folds the rows of a read for a visitor, nil if they are to be passed on.
 func (r *Replica) folded(ctx context.Context, c *command.Read, v command.Visitor) *folding {
-	if c.Fold == nil || c.Changes != nil || c.Index.Ordered() {
+	if c.Pushdown == nil || c.Changes != nil || c.Index.Ordered() {
 		return nil
 	}
-	to, ok := v.(command.Folder)
+	to, ok := v.(command.PushdownVisitor)
 	known := r.host.folds.Load()
 	if !ok || known == nil {
 		return nil
@@ -84,7 +84,7 @@ func (r *Replica) folded(ctx context.Context, c *command.Read, v command.Visitor
 	if r.Budgeted() {
 		f.rows, f.bytes = foldRowsBudgeted, foldBytesBudgeted
 	}
-	if n := int64(c.Fold.Rows); n > 0 {
+	if n := int64(c.Pushdown.Rows); n > 0 {
 		f.rows = min(f.rows, n)
 	}
 	return f
@@ -100,9 +100,9 @@ func (f *folding) tell(m *meter) error {
 		}
 	}
 	if f.failed {
-		f.answer = command.Folded{Failed: true}
+		f.answer = command.PushdownResult{Failed: true}
 	}
-	_, err := f.to.Folded(&f.answer)
+	_, err := f.to.PushedDown(&f.answer)
 	return err
 }
 

@@ -59,7 +59,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	err = staleIndex(err)
 	price, passed := p.Price(c), p.passed && f == nil
-	r.hasRead(c.Claimant, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
+	r.hasRead(c.Principal, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
 		err = r.seq.confirm(ctx, t, p.c)
 		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {

@@ -248,7 +248,7 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 	if t.price == 0 && len(t.ops) == 0 {
 		t.price = ru.PointRead // it had its turn at the leader all the same
 	}
-	r.hasRead(m.Claimant, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
+	r.hasRead(m.Principal, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
 	if t.failed != nil && err == nil {
 		err = t.failed
 	}

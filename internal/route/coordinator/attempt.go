@@ -54,7 +54,7 @@ func (e *errand) readFor(ctx context.Context, t *target, q *command.Read, r *rel
 	if err == nil {
 		t.here.Lent(r.lent, r.price)
 	} else if busy, ok := errors.AsType[*dberr.Overloaded](err); ok && busy.RetryAfter > 0 {
-		t.here.Refused(q.Claimant, busy.RetryAfter)
+		t.here.Refused(q.Principal, busy.RetryAfter)
 	}
 	return err
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -47,7 +47,7 @@ type Member interface {
 	Replica
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
 	Require(ctx context.Context, x partition.Extent, revision uint64) error
-	Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error)
+	Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (stamp int64, err error)
 	Change(ctx context.Context, records command.Records) (version uint64, err error)
 }
 
@@ -61,10 +61,10 @@ type Local interface {
 	// Affords reports whether it may serve a read though it does not lead, as far as the budget of its partition is
 	// concerned. Borrow has a read that is sent to the leader ask for what it may spend of that; Lent and Refused take
 	// in what the leader says to it.
-	Affords(who share.Claimant) bool
+	Affords(who fairshare.Principal) bool
 	Borrow(c *command.Read)
 	Lent(lent, price ru.Units)
-	Refused(who share.Claimant, wait time.Duration)
+	Refused(who fairshare.Principal, wait time.Duration)
 	// ReadHere is Read at any level by a replica that need not lead: above ONE it asks the leader what it must have
 	// applied.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error

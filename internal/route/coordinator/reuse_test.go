@@ -11,8 +11,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -24,12 +24,12 @@ type waiter struct {
 	changed  bool
 }
 
-func (waiter) Affords(share.Claimant) bool           { return true }
-func (waiter) Borrow(*command.Read)                  {}
-func (waiter) Lent(_, _ ru.Units)                    {}
-func (waiter) Refused(share.Claimant, time.Duration) {}
-func (waiter) Leading() bool                         { return true }
-func (w waiter) Leader() (topology.NodeID, bool)     { return w.node, true }
+func (waiter) Affords(fairshare.Principal) bool           { return true }
+func (waiter) Borrow(*command.Read)                       {}
+func (waiter) Lent(_, _ ru.Units)                         {}
+func (waiter) Refused(fairshare.Principal, time.Duration) {}
+func (waiter) Leading() bool                              { return true }
+func (w waiter) Leader() (topology.NodeID, bool)          { return w.node, true }
 
 func (w *waiter) wait(ctx context.Context, encode func() []byte) error {
 	before := encode()

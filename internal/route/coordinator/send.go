@@ -75,7 +75,7 @@ func (c *Coordinator) straight(tr *trace.Trace, m *command.Mutation, what string
 		return nil
 	}
 	here := c.cluster.here(p.ID)
-	if here != nil && c.queues.ahead(claim{p.ID, m.Claimant}) != nil {
+	if here != nil && c.queues.ahead(claim{p.ID, m.Principal}) != nil {
 		return nil
 	}
 	if here != nil {
@@ -129,7 +129,7 @@ func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.
 	m.Dedupe, m.Retried, m.Sent, m.Known = c.cluster.nextID(), false, false, 0
 	s := c.sends.Get().(*send)
 	s.errand = c.errand(level, c.opts.writeTime(timeout))
-	s.memory, s.who = c.cluster.memory(), m.Claimant
+	s.memory, s.who = c.cluster.memory(), m.Principal
 	s.answered.Store(false)
 	s.price = 0
 	s.trace, s.kind = tr, kind

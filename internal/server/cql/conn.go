@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
@@ -85,7 +85,7 @@ type conn struct {
 	lastMessage     bool           // the connection ends after the output is written
 	applicant       session.Client // the client that wants to log in
 	sess            Session
-	claimant        share.Claimant
+	claimant        fairshare.Principal
 	asker           *usage.Asker // nil during the handshake
 
 	// pending counts the requests that execute other than in place.

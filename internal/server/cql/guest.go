@@ -5,13 +5,13 @@ package cql
 import (
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 // Guest lets a request of another surface of the node in, or refuses it, as the admission control of the machine does
 // with those of this server's clients, and has it counted among them until it is done. cost is about what it will cost.
-func (s *Server) Guest(who share.Claimant, cost ru.Units) (done func(), ok bool) {
+func (s *Server) Guest(who fairshare.Principal, cost ru.Units) (done func(), ok bool) {
 	now := s.now()
 	if int64(now) >= s.pressure.due.Load() {
 		s.tellGate(now)

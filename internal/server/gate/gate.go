@@ -22,8 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -66,7 +66,7 @@ type Gate struct {
 	patience atomic.Int64
 	// asked is what was asked for while it was closed, in units.
 	asked  atomic.Int64
-	shares share.Shares
+	shares fairshare.Shares
 
 	refused, refusedLow atomic.Uint64
 
@@ -100,7 +100,7 @@ func (g *Gate) Closed() bool { return g.closed.Load() }
 
 // Admit lets in a request that will cost about so much and has waited for so long; false if it is refused. now is the
 // time since anything, as in samples.
-func (g *Gate) Admit(c share.Claimant, cost ru.Units, waited, now time.Duration) bool {
+func (g *Gate) Admit(c fairshare.Principal, cost ru.Units, waited, now time.Duration) bool {
 	cost = max(cost, least)
 	g.asked.Add(int64(cost))
 	saved := g.saved.Load()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package share
+package fairshare
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 func TestSlots(t *testing.T) {
 	var now atomic.Int64
 	s := NewSlots(1, func() time.Duration { return time.Duration(now.Load()) })
-	greedy, modest := Claimant{User: 1, Connection: 1}, Claimant{User: 2, Connection: 2}
+	greedy, modest := Principal{User: 1, Connection: 1}, Principal{User: 2, Connection: 2}
 	if s.Enter(t.Context(), greedy, 0) != nil || s.TryEnter() || s.Used() != 1 {
 		t.Fatal("one slot is not one slot")
 	}
-	order := make(chan Claimant, 10)
-	enter := func(who Claimant, waiting int) {
+	order := make(chan Principal, 10)
+	enter := func(who Principal, waiting int) {
 		go func() {
 			if s.Enter(context.Background(), who, 0) == nil {
 				order <- who

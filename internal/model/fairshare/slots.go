@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package share
+package fairshare
 
 import (
 	"context"
@@ -32,7 +32,7 @@ type Slots struct {
 }
 
 type waiter struct {
-	who     Claimant
+	who     Principal
 	granted chan struct{}
 }
 
@@ -42,7 +42,7 @@ func NewSlots(n int, now func() time.Duration) *Slots { return &Slots{now: now, 
 // Enter takes a slot. It waits for one until ctx ends, and no longer than limit if that is above 0. The error is
 // ErrWaiting, ErrLate or that of ctx. No context is derived from ctx: a timer of such a context may ask ctx after Enter
 // has returned, and the memory of a request's context is used again.
-func (s *Slots) Enter(ctx context.Context, who Claimant, limit time.Duration) error {
+func (s *Slots) Enter(ctx context.Context, who Principal, limit time.Duration) error {
 	if s.TryEnter() {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (s *Slots) TryEnter() bool {
 }
 
 // Leave gives a slot back that a claimant has held for some time.
-func (s *Slots) Leave(who Claimant, held time.Duration) {
+func (s *Slots) Leave(who Principal, held time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shares.Took(who, max(int64(held), 1))

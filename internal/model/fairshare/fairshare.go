@@ -10,7 +10,7 @@
 // How: somebody keeps a balance that time fills and admission empties, and lets a claimant in while as much of it is
 // left as Reserve asks for. That grows with what the claimant has had, so the balance stays at a height at which
 // those who have had most have to wait, and the others do not.
-package share
+package fairshare
 
 import (
 	"encoding/binary"
@@ -21,7 +21,7 @@ import (
 )
 
 // Claimant is who asks.
-type Claimant struct {
+type Principal struct {
 	// User and Connection tell users, and connections of a user, from each other.
 	User, Connection uint32
 	// Low says that everybody else goes first.
@@ -30,19 +30,19 @@ type Claimant struct {
 
 // Internal is who asks for work of the database itself on the rows of a table, such as the building of an index: of low
 // priority, but for its turn now and then.
-var Internal = Claimant{User: math.MaxUint32, Connection: math.MaxUint32, Low: true}
+var Internal = Principal{User: math.MaxUint32, Connection: math.MaxUint32, Low: true}
 
 // IsInternal reports whether a claimant is Internal, of whichever priority.
-func (c Claimant) IsInternal() bool {
+func (c Principal) IsInternal() bool {
 	c.Low = true
 	return c == Internal
 }
 
 // ClaimantSize is the length of an encoded Claimant.
-const ClaimantSize = 9
+const PrincipalSize = 9
 
 // Append appends the encoded form of c.
-func (c Claimant) Append(dst []byte) []byte {
+func (c Principal) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, c.User), c.Connection)
 	low := byte(0)
 	if c.Low {
@@ -52,11 +52,11 @@ func (c Claimant) Append(dst []byte) []byte {
 }
 
 // DecodeClaimant reads what Append wrote; false if it is none. What a later build may have added is passed over.
-func DecodeClaimant(src []byte) (c Claimant, ok bool) {
-	if len(src) < ClaimantSize || src[8] > 1 {
+func DecodePrincipal(src []byte) (c Principal, ok bool) {
+	if len(src) < PrincipalSize || src[8] > 1 {
 		return c, false
 	}
-	return Claimant{User: binary.BigEndian.Uint32(src), Connection: binary.BigEndian.Uint32(src[4:]),
+	return Principal{User: binary.BigEndian.Uint32(src), Connection: binary.BigEndian.Uint32(src[4:]),
 		Low: src[8] == 1}, true
 }
 
@@ -99,7 +99,7 @@ type user struct {
 }
 
 // Took notes that a claimant has had something.
-func (s *Shares) Took(c Claimant, amount int64) {
+func (s *Shares) Took(c Principal, amount int64) {
 	u := &s.byUser[c.User%users]
 	if u.total.Add(amount) == amount {
 		s.active.Add(1)
@@ -119,14 +119,14 @@ func (s *Shares) Took(c Claimant, amount int64) {
 }
 
 // Rivals reports whether anybody but the claimant has had something lately, or it has itself, with another priority.
-func (s *Shares) Rivals(c Claimant) bool {
+func (s *Shares) Rivals(c Principal) bool {
 	all, low := s.total.Load(), s.low.Load()
 	return s.crowded.Load() || s.byUser[c.User%users].total.Load() < all || low > 0 && (!c.Low || low < all)
 }
 
 // Reserve is how much of the largest reserve has to be left for the claimant to be let in, 0 to 1. now is a time since
 // anything, which does not go back.
-func (s *Shares) Reserve(c Claimant, now time.Duration) float64 {
+func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
 		s.age(epoch)
 	}
@@ -154,7 +154,7 @@ func (s *Shares) Reserve(c Claimant, now time.Duration) float64 {
 
 // before reports whether a claimant has had less lately than another: its user, and of the same user its connection.
 // Low priority comes last. now is as for Reserve.
-func (s *Shares) before(a, b Claimant, now time.Duration) bool {
+func (s *Shares) before(a, b Principal, now time.Duration) bool {
 	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
 		s.age(epoch)
 	}
