@@ -30,12 +30,12 @@ type backupWord struct {
 	Op string `json:"op"`
 	// Mark has a node that is to begin keep what is applied from then on, for a while.
 	Mark bool `json:"mark,omitempty"`
-	archive.Asked
+	archive.FileRequest
 }
 
 // orderBackup carries out what an operator's tool asks for a backup: what is begin, mark, page, entries or drop.
 func (n *Node) orderBackup(ctx context.Context, what string, body []byte) ([]byte, error) {
-	var asked archive.Asked
+	var asked archive.FileRequest
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &asked); err != nil {
 			return nil, fmt.Errorf("malformed order of a backup: %w", err)
@@ -47,8 +47,8 @@ func (n *Node) orderBackup(ctx context.Context, what string, body []byte) ([]byt
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(asked.Known, taken.Described) {
-			taken.Records = nil
+		if slices.Contains(asked.KnownFiles, taken.MetadataFile) {
+			taken.Metadata = nil
 		}
 		return json.Marshal(taken)
 	case "page", "entries":
@@ -56,7 +56,7 @@ func (n *Node) orderBackup(ctx context.Context, what string, body []byte) ([]byt
 		if !ok {
 			return nil, fmt.Errorf("%q is not the identity of a node", asked.Node)
 		}
-		return n.askBackup(ctx, node, &backupWord{Op: what, Asked: asked})
+		return n.askBackup(ctx, node, &backupWord{Op: what, FileRequest: asked})
 	case "drop":
 		n.dropMoment(ctx, asked.ID)
 		return []byte("{}"), nil
@@ -119,9 +119,9 @@ func (n *Node) answerBackup(ctx context.Context, question []byte) ([]byte, error
 		n.moments.Drop(w.ID)
 		return nil, nil
 	case "page":
-		return n.moments.Page(ctx, &w.Asked)
+		return n.moments.Page(ctx, &w.FileRequest)
 	case "entries":
-		return n.journaled(w.Wanted)
+		return n.journaled(w.Entries)
 	}
 	return nil, fmt.Errorf("a build that is older than the one which asks: %q", w.Op)
 }
@@ -166,34 +166,34 @@ func (n *Node) everyMember(ctx context.Context, w *backupWord,
 }
 
 func (n *Node) dropMoment(ctx context.Context, id string) {
-	_ = n.everyMember(context.WithoutCancel(ctx), &backupWord{Op: "drop", Asked: archive.Asked{ID: id}}, nil)
+	_ = n.everyMember(context.WithoutCancel(ctx), &backupWord{Op: "drop", FileRequest: archive.FileRequest{ID: id}}, nil)
 	// Who did not hear it drops the moment when nobody has asked for it for a while.
 }
 
 // takeMoment takes a moment of the whole cluster: it has all leaders keep writers waiting, keeps the state of each
 // partition, and lets the writers in. It begins anew if a leader or a partition has changed meanwhile, or the schema.
 // One that is a mark has nodes keep what they apply after it.
-func (n *Node) takeMoment(ctx context.Context, mark bool) (*archive.Taken, error) {
+func (n *Node) takeMoment(ctx context.Context, mark bool) (*archive.Snapshot, error) {
 	r := backupRetries
 	if mark {
 		r = markRetries
 	}
-	return r.take(ctx, func(ctx context.Context) (*archive.Taken, error) { return n.tryMoment(ctx, mark) })
+	return r.take(ctx, func(ctx context.Context) (*archive.Snapshot, error) { return n.tryMoment(ctx, mark) })
 }
 
-func (n *Node) tryMoment(ctx context.Context, mark bool) (*archive.Taken, error) {
+func (n *Node) tryMoment(ctx context.Context, mark bool) (*archive.Snapshot, error) {
 	before, err := n.records.Refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &archive.Taken{ID: uuid.NewString(), Software: Software()}
-	t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Node), n.run
+	t := &archive.Snapshot{ID: uuid.NewString(), Software: Software()}
+	t.Cluster, t.Incarnation = fmt.Sprintf("%x", n.store.Identity().Node), n.run
 	if n.cluster != nil {
-		t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // what is applied there stays
+		t.Cluster, t.Incarnation = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // what is applied there stays
 	}
 	var parts []archive.Partition
 	began := time.Now()
-	err = n.everyMember(ctx, &backupWord{Op: "begin", Mark: mark, Asked: archive.Asked{ID: t.ID}},
+	err = n.everyMember(ctx, &backupWord{Op: "begin", Mark: mark, FileRequest: archive.FileRequest{ID: t.ID}},
 		func(node topology.NodeID, answer []byte) error {
 			t.Nodes = append(t.Nodes, hex.EncodeToString(node[:]))
 			var own []archive.Partition
@@ -206,11 +206,11 @@ func (n *Node) tryMoment(ctx context.Context, mark bool) (*archive.Taken, error)
 			parts = append(parts, own...)
 			return nil
 		})
-	t.Moment = n.clock()().UTC()
+	t.Time = n.clock()().UTC()
 	if err == nil {
-		err = n.everyMember(ctx, &backupWord{Op: "seal", Asked: archive.Asked{ID: t.ID}}, nil)
+		err = n.everyMember(ctx, &backupWord{Op: "seal", FileRequest: archive.FileRequest{ID: t.ID}}, nil)
 	}
-	t.Still = time.Since(began)
+	t.WritePause = time.Since(began)
 	if err == nil {
 		err = n.describeMoment(ctx, t, before, parts)
 	}
@@ -222,7 +222,7 @@ func (n *Node) tryMoment(ctx context.Context, mark bool) (*archive.Taken, error)
 }
 
 // describeMoment fills in what the cluster knows of itself, and the tables, if they have not changed since before.
-func (n *Node) describeMoment(ctx context.Context, t *archive.Taken, before *meta.State,
+func (n *Node) describeMoment(ctx context.Context, t *archive.Snapshot, before *meta.State,
 	parts []archive.Partition) error {
 	after, err := n.records.Refresh(ctx)
 	if err != nil {
@@ -235,8 +235,8 @@ func (n *Node) describeMoment(ctx context.Context, t *archive.Taken, before *met
 	if err != nil {
 		return err
 	}
-	t.Records, t.Described = d.plain, d.name
-	t.Tables, err = archive.Tile(backedUp(after.Schema, n.batchTable()), parts)
+	t.Metadata, t.MetadataFile = d.plain, d.name
+	t.Tables, err = archive.AssignPartitions(backedUp(after.Schema, n.batchTable()), parts)
 	return err
 }
 
@@ -262,20 +262,20 @@ func (n *Node) recordsOf(s *meta.State) (*described, error) {
 			return nil, err
 		}
 	}
-	d := &described{state: s, plain: b.Plain(), name: archive.NameOf(b.Plain())}
+	d := &described{state: s, plain: b.Plain(), name: archive.FileName(b.Plain())}
 	n.described.Store(d)
 	return d, nil
 }
 
 // journaled answers with what the journal has of logs, encoded as archive.Entries.
-func (n *Node) journaled(wanted []archive.Wanted) ([]byte, error) {
+func (n *Node) journaled(wanted []archive.EntryRange) ([]byte, error) {
 	n.journal.Ask()
 	var out archive.Entries
 	for _, w := range wanted {
 		if out.Full() {
 			break
 		}
-		got, last := archive.Got{Upto: w.Upto}, w.After
+		got, last := archive.EntryStatus{Upto: w.Upto}, w.After
 		err := n.journal.Each(w.Partition, w.After, w.Upto, func(index uint64, command []byte) bool {
 			if out.Full() && index > last { // all of an entry, or nothing of it
 				got.Upto = last
@@ -285,8 +285,8 @@ func (n *Node) journaled(wanted []archive.Wanted) ([]byte, error) {
 			out.Add(w.Partition, index, command)
 			return true
 		})
-		got.Gone = err != nil
-		out.Got = append(out.Got, got)
+		got.Missing = err != nil
+		out.Status = append(out.Status, got)
 	}
 	return out.Append(nil)
 }

@@ -30,7 +30,7 @@ type parsed struct {
 // records of commands that were carried out, and the change log.
 func eachRow(table uint32, plain []byte, fn func(p *parsed) error) error {
 	whole := binary.BigEndian.AppendUint32(nil, table)
-	return archive.Each(plain, func(key, value []byte) error {
+	return archive.EachRecord(plain, func(key, value []byte) error {
 		whole = append(whole[:4], key...)
 		parts, ok := keys.Parse(slices.Clone(whole))
 		if !ok {
@@ -83,7 +83,7 @@ type told chan error
 func (t told) Done(err error) { t <- err }
 
 // restoreBatches finishes the atomic batches of a file.
-func (n *Node) restoreBatches(ctx context.Context, o *archive.Batches, plain []byte) error {
+func (n *Node) restoreBatches(ctx context.Context, o *archive.BatchReplay, plain []byte) error {
 	if o == nil {
 		return errors.New("nothing says which parts of the batches are to be done")
 	}
@@ -100,7 +100,7 @@ func (n *Node) restoreBatches(ctx context.Context, o *archive.Batches, plain []b
 		}
 		return n.coordinator.RestoreBatch(ctx, id, data,
 			func(was uint32) (uint32, bool) { is, ok := o.Tables[was]; return is, ok },
-			func(part uint64) bool { return slices.Contains(o.Applied, archive.PartOf(id, part)) })
+			func(part uint64) bool { return slices.Contains(o.Applied, archive.BatchPartName(id, part)) })
 	})
 }
 

@@ -60,7 +60,7 @@ func (l *Local) make(ps func(yield func(*topology.Partition) bool)) error {
 		}
 		// What has split since its birth, or was born of a split, is not born by the map: it would begin empty, at the
 		// wrong place of its log (RC4).
-		original := p.Parent == 0 && p.Epoch == keys.BirthEpoch
+		original := p.Parent == 0 && p.Epoch == keys.InitialEpoch
 		switch {
 		case m == nil || l.Host.Has(p.ID):
 		case l.Host.Holds(p.Table, p.Span):

@@ -54,7 +54,7 @@ func TestChangeStaysLocal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Each(plain, func(key, value []byte) error {
+		err = EachRecord(plain, func(key, value []byte) error {
 			if binary.BigEndian.Uint32(key) != uint32(i) || !bytes.Equal(value, values[i]) {
 				t.Fatalf("record %d is another one", i)
 			}
@@ -97,7 +97,7 @@ func TestDamage(t *testing.T) {
 	for i := range file {
 		bad := bytes.Clone(file)
 		bad[i] ^= 1
-		if plain, err := Unpack(names[0], bad); err == nil && NameOf(plain) != names[0] {
+		if plain, err := Unpack(names[0], bad); err == nil && FileName(plain) != names[0] {
 			t.Errorf("byte %d of a file was flipped, and nobody noticed", i)
 		}
 	}
@@ -120,12 +120,12 @@ func TestTile(t *testing.T) {
 	right := Partition{ID: 2, Table: 1024, Begin: []byte{5}}
 	all := Partition{ID: 3, Table: 1024}
 	for _, good := range [][]Partition{{right, left}, {all}} {
-		if _, err := Tile(tables(), good); err != nil {
+		if _, err := AssignPartitions(tables(), good); err != nil {
 			t.Errorf("%v: %v", good, err)
 		}
 	}
 	for _, bad := range [][]Partition{nil, {left}, {right}, {all, right}, {left, left, right}, {left, right, right}} {
-		if _, err := Tile(tables(), bad); err == nil {
+		if _, err := AssignPartitions(tables(), bad); err == nil {
 			t.Errorf("%v is taken for all of a table", bad)
 		}
 	}

@@ -53,8 +53,8 @@ func (m *Manifest) check() error {
 	case !printable(m.Software):
 		return wrong("the version", m.Software)
 	}
-	if m.Records.Name != "" { // a note of a partition has none
-		if err := m.Records.check(); err != nil {
+	if m.Metadata.Name != "" { // a note of a partition has none
+		if err := m.Metadata.check(); err != nil {
 			return fmt.Errorf("manifest: %w", err)
 		}
 	}
@@ -102,19 +102,19 @@ func (f *File) check() error {
 
 // check refuses a segment that this package cannot have written.
 func (s *Segment) check() error {
-	if len(s.Marks) == 0 {
+	if len(s.RestorePoints) == 0 {
 		return fmt.Errorf("segment: %w: it has no mark", ErrDamaged)
 	}
-	for _, id := range []string{s.Cluster, s.Described, s.Run} {
+	for _, id := range []string{s.Cluster, s.MetadataFile, s.Incarnation} {
 		if !printable(id) {
 			return fmt.Errorf("segment: %w: the name %.100q is not valid", ErrDamaged, id)
 		}
 	}
-	if s.Before != "" && !isHex(s.Before, 2*sha256.Size) {
-		return fmt.Errorf("segment: %w: the digest %.100q is not valid", ErrDamaged, s.Before)
+	if s.Previous != "" && !isHex(s.Previous, 2*sha256.Size) {
+		return fmt.Errorf("segment: %w: the digest %.100q is not valid", ErrDamaged, s.Previous)
 	}
-	for i := range s.Marks {
-		if err := checkTables("segment", s.Marks[i].Tables); err != nil {
+	for i := range s.RestorePoints {
+		if err := checkTables("segment", s.RestorePoints[i].Tables); err != nil {
 			return err
 		}
 	}

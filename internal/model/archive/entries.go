@@ -14,15 +14,15 @@ const EntriesMax = 8 << 20
 type Entries struct {
 	// Got says how far each of Asked.Wanted was answered, in that order; those that are missing are to be asked for
 	// again.
-	Got []Got `json:"got"`
+	Status []EntryStatus `json:"got"`
 	// data has the commands: partition, index, length (uvarints), bytes.
 	data []byte
 }
 
 // Got says that all commands up to an index are there, or that the node does not have them.
-type Got struct {
-	Upto uint64 `json:"upto,omitempty"`
-	Gone bool   `json:"gone,omitempty"`
+type EntryStatus struct {
+	Upto    uint64 `json:"upto,omitempty"`
+	Missing bool   `json:"gone,omitempty"`
 }
 
 // Add adds a command of an entry.
@@ -43,7 +43,7 @@ func (e *Entries) Append(dst []byte) ([]byte, error) { return appendHeaded(dst, 
 func DecodeEntries(b []byte) (*Entries, error) {
 	e := new(Entries)
 	var err error
-	e.data, err = headed(b, e)
+	e.data, err = splitHead(b, e)
 	return e, err
 }
 

@@ -39,7 +39,7 @@ var (
 	ErrTooLarge = errors.New("a row is too large for a backup")
 )
 
-var zstds = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
+var zstdCodecs = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
 	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2)) // fail on
 	d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(plainMax), zstd.WithDecoderConcurrency(2))      // bad options
 	return e, d
@@ -72,12 +72,12 @@ func (b *Builder) Add(key, value []byte) error {
 		b.first = bytes.Clone(key)
 	}
 	b.records++
-	b.full = Cut(len(b.plain), key, len(key)+len(value))
+	b.full = IsFileBoundary(len(b.plain), key, len(key)+len(value))
 	return nil
 }
 
 // Cut reports whether a file with so many bytes of records ends behind a record with that key and size.
-func Cut(plain int, key []byte, size int) bool {
+func IsFileBoundary(plain int, key []byte, size int) bool {
 	if plain >= FileMax {
 		return true
 	}
@@ -95,7 +95,7 @@ func (b *Builder) Plain() []byte { return b.plain }
 
 // File is what a manifest says of the file.
 func (b *Builder) File() File {
-	return File{Name: NameOf(b.plain), Records: b.records, Bytes: int64(len(b.plain)), First: b.first}
+	return File{Name: FileName(b.plain), Records: b.records, Bytes: int64(len(b.plain)), First: b.first}
 }
 
 // Data is the file.
@@ -103,12 +103,12 @@ func (b *Builder) Data() []byte { return Pack(b.plain) }
 
 // Pack makes a file of plain bytes.
 func Pack(plain []byte) []byte {
-	e, _ := zstds()
+	e, _ := zstdCodecs()
 	return e.EncodeAll(plain, append([]byte(fileMagic), fileFormat))
 }
 
 // NameOf is the name of a file: what is in it decides.
-func NameOf(plain []byte) string {
+func FileName(plain []byte) string {
 	sum := sha256.Sum256(plain)
 	return hex.EncodeToString(sum[:])
 }
@@ -122,19 +122,19 @@ func Unpack(name string, data []byte) ([]byte, error) {
 		return nil, &feature.Newer{What: "file " + name, Unit: "format", Has: uint64(v), Oldest: fileFormat,
 			Newest: fileFormat}
 	}
-	_, d := zstds()
+	_, d := zstdCodecs()
 	plain, err := d.DecodeAll(data[len(fileMagic)+1:], nil)
 	if err != nil {
 		return nil, fmt.Errorf("file %s: %w: %w", name, ErrDamaged, err)
 	}
-	if NameOf(plain) != name {
+	if FileName(plain) != name {
 		return nil, fmt.Errorf("file %s: %w: its digest is another one", name, ErrDamaged)
 	}
 	return plain, nil
 }
 
 // Each passes the records of plain bytes on, in ascending order of their keys. Arguments are valid during the call.
-func Each(plain []byte, fn func(key, value []byte) error) error {
+func EachRecord(plain []byte, fn func(key, value []byte) error) error {
 	var key []byte
 	for len(plain) > 0 {
 		var lens [3]uint64

@@ -18,22 +18,22 @@ import (
 // Format is the version of manifests. A reader refuses a newer one.
 const Format = 1
 
-const manifestWord = "ilion-backup "
+const manifestMagic = "ilion-backup "
 
 // Manifest lists what a backup has. A backup without one is not complete.
 type Manifest struct {
 	// ID is the name of the backup: the time at which it began.
 	ID string `json:"id"`
 	// Moment is the instant whose state it has, by the clock of the node that was asked; Ended is when it was complete.
-	Moment time.Time `json:"moment"`
-	Ended  time.Time `json:"ended"`
+	Time      time.Time `json:"moment"`
+	Completed time.Time `json:"ended"`
 	// Cluster is the identity of the cluster, or of the node if it stands alone; Software the build that made it.
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
 	// Followed says that the moment is a mark of the archive beside the backups, which begins or goes on there.
-	Followed bool `json:"followed,omitempty"`
+	Archived bool `json:"followed,omitempty"`
 	// Records is the file with what the cluster knows of itself: schema, map, nodes, roles, settings.
-	Records File `json:"records"`
+	Metadata File `json:"records"`
 	// Tables are in order of their names.
 	Tables []Table `json:"tables"`
 }
@@ -64,7 +64,7 @@ type Partition struct {
 }
 
 // Same reports whether nothing can have been written between two states of one partition of one cluster.
-func (p *Partition) Same(o *Partition) bool {
+func (p *Partition) Unchanged(o *Partition) bool {
 	return p.ID == o.ID && p.Epoch == o.Epoch && p.Term == o.Term && p.Applied == o.Applied &&
 		bytes.Equal(p.Begin, o.Begin) && bytes.Equal(p.End, o.End)
 }
@@ -80,7 +80,7 @@ type File struct {
 
 // Files calls fn with all files, once for each place where a file is used.
 func (m *Manifest) Files(fn func(f File)) {
-	fn(m.Records)
+	fn(m.Metadata)
 	for _, t := range m.Tables {
 		for _, p := range t.Partitions {
 			for _, f := range p.Files {
@@ -97,7 +97,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(text)
-	return append(fmt.Appendf(nil, "%s%d %s\n", manifestWord, Format, hex.EncodeToString(sum[:])), text...), nil
+	return append(fmt.Appendf(nil, "%s%d %s\n", manifestMagic, Format, hex.EncodeToString(sum[:])), text...), nil
 }
 
 // Decode reads what Encode wrote, or returns ErrDamaged or a *feature.Newer.
@@ -105,8 +105,8 @@ func Decode(data []byte) (*Manifest, error) {
 	head, text, ok := bytes.Cut(data, []byte("\n"))
 	var format uint64
 	var sum string
-	if ok = ok && strings.HasPrefix(string(head), manifestWord); ok {
-		_, err := fmt.Sscanf(string(head[len(manifestWord):]), "%d %s", &format, &sum)
+	if ok = ok && strings.HasPrefix(string(head), manifestMagic); ok {
+		_, err := fmt.Sscanf(string(head[len(manifestMagic):]), "%d %s", &format, &sum)
 		ok = err == nil
 	}
 	if !ok {
@@ -129,7 +129,7 @@ func Decode(data []byte) (*Manifest, error) {
 }
 
 // Tile puts partitions to their tables, in order, and refuses what does not cover each of them exactly once.
-func Tile(tables []Table, parts []Partition) ([]Table, error) {
+func AssignPartitions(tables []Table, parts []Partition) ([]Table, error) {
 	of := map[uint32][]Partition{}
 	for _, p := range parts {
 		of[p.Table] = append(of[p.Table], p)

@@ -22,11 +22,11 @@ import (
 const SegmentFormat = 1
 
 const (
-	segmentWord = "ilion-log "
+	segmentMagic = "ilion-log "
 	// nameTime is the form of times in names of segments: names are in the order of time.
 	nameTime = "20060102T150405.000Z"
 	// ShortSum is how much of a digest a name has.
-	ShortSum = 16
+	ShortDigestLen = 16
 )
 
 // Segment is a piece of the log of an archive: some marks, and what has changed before each of them since the one
@@ -37,16 +37,16 @@ type Segment struct {
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
 	// Run is that of the last mark; see Taken.
-	Run string `json:"run,omitempty"`
+	Incarnation string `json:"run,omitempty"`
 	// Before is the digest of the segment before this one, empty where the log begins: then the first mark has nothing
 	// but records, and a backup of its moment has the state.
-	Before string `json:"before,omitempty"`
+	Previous string `json:"before,omitempty"`
 	// Marks are ascending in time.
-	Marks []Mark `json:"marks"`
+	RestorePoints []RestorePoint `json:"marks"`
 	// Partitions are where the logs of all partitions were at the last mark.
 	Partitions []Partition `json:"partitions"`
 	// Described names the records as of the last mark.
-	Described string `json:"described"`
+	MetadataFile string `json:"described"`
 	// Files have the changes; they follow the head in this order, in so many bytes.
 	Files []SegmentFile `json:"files"`
 	// Data are the files, one behind the other.
@@ -54,7 +54,7 @@ type Segment struct {
 }
 
 // RecordsKey is the key of the records.
-const RecordsKey = "records"
+const MetadataKey = "records"
 
 // SegmentFile is a file in a segment.
 type SegmentFile struct {
@@ -64,10 +64,10 @@ type SegmentFile struct {
 }
 
 // Mark is a moment of the archive: any mark can be restored.
-type Mark struct {
-	Moment time.Time `json:"moment"`
+type RestorePoint struct {
+	Time time.Time `json:"moment"`
 	// Still is for how long writers had to wait at most.
-	Still time.Duration `json:"still"`
+	WritePause time.Duration `json:"still"`
 	// Tables are those that there were, without partitions, where they have changed since the mark before.
 	Tables []Table `json:"tables,omitempty"`
 }
@@ -77,18 +77,18 @@ type SegmentName struct {
 	// First and Last are the times of its first and last marks.
 	First, Last time.Time
 	// Before and Sum are how the digests of the segment before and of this one begin; Before is empty if there is none.
-	Before, Sum string
+	Previous, Digest string
 	// Described says that the records have changed in it.
-	Described bool
+	HasMetadata bool
 }
 
 // String is the name.
 func (n *SegmentName) String() string {
-	before, records := cmp.Or(n.Before, "begin"), "d"
-	if n.Described {
+	before, records := cmp.Or(n.Previous, "begin"), "d"
+	if n.HasMetadata {
 		records = "r"
 	}
-	return strings.Join([]string{n.First.UTC().Format(nameTime), n.Last.UTC().Format(nameTime), before, n.Sum, records},
+	return strings.Join([]string{n.First.UTC().Format(nameTime), n.Last.UTC().Format(nameTime), before, n.Digest, records},
 		"-")
 }
 
@@ -103,9 +103,9 @@ func ParseSegmentName(text string) (n SegmentName, ok bool) {
 	if p[2] == "begin" {
 		p[2] = ""
 	}
-	n = SegmentName{First: first, Last: last, Before: p[2], Sum: p[3], Described: p[4] == "r"}
-	return n, errors.Join(err1, err2) == nil && n.String() == text && isHex(n.Sum, ShortSum) &&
-		(n.Before == "" || isHex(n.Before, ShortSum))
+	n = SegmentName{First: first, Last: last, Previous: p[2], Digest: p[3], HasMetadata: p[4] == "r"}
+	return n, errors.Join(err1, err2) == nil && n.String() == text && isHex(n.Digest, ShortDigestLen) &&
+		(n.Previous == "" || isHex(n.Previous, ShortDigestLen))
 }
 
 // Add adds a file of records.
@@ -124,20 +124,20 @@ func (s *Segment) Encode(described bool) (data []byte, sum string, name SegmentN
 	body := slices.Concat(head, []byte("\n"), s.Data)
 	digest := sha256.Sum256(body)
 	sum = hex.EncodeToString(digest[:])
-	name = SegmentName{First: s.Marks[0].Moment, Last: s.Marks[len(s.Marks)-1].Moment, Sum: sum[:ShortSum],
-		Described: described}
-	if s.Before != "" {
-		name.Before = s.Before[:ShortSum]
+	name = SegmentName{First: s.RestorePoints[0].Time, Last: s.RestorePoints[len(s.RestorePoints)-1].Time, Digest: sum[:ShortDigestLen],
+		HasMetadata: described}
+	if s.Previous != "" {
+		name.Previous = s.Previous[:ShortDigestLen]
 	}
-	return append(fmt.Appendf(nil, "%s%d %s\n", segmentWord, SegmentFormat, sum), body...), sum, name, nil
+	return append(fmt.Appendf(nil, "%s%d %s\n", segmentMagic, SegmentFormat, sum), body...), sum, name, nil
 }
 
 // DecodeSegment reads what Encode wrote, or returns ErrDamaged or a *feature.Newer.
 func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	line, body, ok := bytes.Cut(data, []byte("\n"))
 	var format uint64
-	if ok = ok && strings.HasPrefix(string(line), segmentWord); ok {
-		_, err := fmt.Sscanf(string(line[len(segmentWord):]), "%d %s", &format, &sum)
+	if ok = ok && strings.HasPrefix(string(line), segmentMagic); ok {
+		_, err := fmt.Sscanf(string(line[len(segmentMagic):]), "%d %s", &format, &sum)
 		ok = err == nil
 	}
 	if !ok {
@@ -174,9 +174,9 @@ func (s *Segment) Each(fn func(mark int, table uint32, key, value []byte) error)
 			return err
 		}
 		rest = rest[f.Size:]
-		if err := Each(plain, func(key, value []byte) error {
-			mark, table, own, ok := cutKey(key)
-			if !ok || mark >= len(s.Marks) {
+		if err := EachRecord(plain, func(key, value []byte) error {
+			mark, table, own, ok := splitKey(key)
+			if !ok || mark >= len(s.RestorePoints) {
 				return fmt.Errorf("segment: %w: key %x", ErrDamaged, key)
 			}
 			return fn(mark, table, own, value)
@@ -188,16 +188,16 @@ func (s *Segment) Each(fn func(mark int, table uint32, key, value []byte) error)
 }
 
 // segmentHead is how many bytes stand before the keys of a segment.
-const segmentHead = 4 + 4
+const keyPrefixLen = 4 + 4
 
 // AppendKey appends a key of a segment; key is with the id of its table.
 func AppendKey(dst []byte, mark int, key []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(mark)), key...)
 }
 
-func cutKey(key []byte) (mark int, table uint32, own []byte, ok bool) {
-	if len(key) < segmentHead {
+func splitKey(key []byte) (mark int, table uint32, own []byte, ok bool) {
+	if len(key) < keyPrefixLen {
 		return 0, 0, nil, false
 	}
-	return int(binary.BigEndian.Uint32(key)), binary.BigEndian.Uint32(key[4:]), key[segmentHead:], true
+	return int(binary.BigEndian.Uint32(key)), binary.BigEndian.Uint32(key[4:]), key[keyPrefixLen:], true
 }

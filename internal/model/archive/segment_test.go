@@ -13,7 +13,7 @@ import (
 // TestSegment proves that a segment comes back as it was, with its name, and that no changed byte of it goes unnoticed.
 func TestSegment(t *testing.T) {
 	at := time.Date(2026, 11, 26, 1, 2, 3, 4e6, time.UTC)
-	s := &Segment{Cluster: "c", Before: NameOf(nil), Marks: []Mark{{Moment: at}, {Moment: at.Add(time.Second)}}}
+	s := &Segment{Cluster: "c", Previous: FileName(nil), RestorePoints: []RestorePoint{{Time: at}, {Time: at.Add(time.Second)}}}
 	var b Builder
 	want := ""
 	for mark := range 2 {
@@ -32,7 +32,7 @@ func TestSegment(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, again, err := DecodeSegment(data)
-	if err != nil || again != sum || len(back.Marks) != 2 || back.Before != s.Before {
+	if err != nil || again != sum || len(back.RestorePoints) != 2 || back.Previous != s.Previous {
 		t.Fatalf("%+v %v", back, err)
 	}
 	got := ""
@@ -44,7 +44,7 @@ func TestSegment(t *testing.T) {
 		t.Errorf("%v: %s", err, got)
 	}
 	parsed, ok := ParseSegmentName(name.String())
-	if !ok || parsed != name || !parsed.Last.Equal(at.Add(time.Second)) || !parsed.Described {
+	if !ok || parsed != name || !parsed.Last.Equal(at.Add(time.Second)) || !parsed.HasMetadata {
 		t.Errorf("the name %s is %+v", &name, parsed)
 	}
 	for _, bad := range []string{"", "x", name.String() + "x", "manifest", "a-b-c-d-e"} {
@@ -71,13 +71,13 @@ func TestEntries(t *testing.T) {
 	for i := range uint64(5) {
 		e.Add(7, 11+i, bytes.Repeat([]byte{byte(i)}, int(i)*100))
 	}
-	e.Got = []Got{{Upto: 15}, {Gone: true}}
+	e.Status = []EntryStatus{{Upto: 15}, {Missing: true}}
 	data, err := e.Append(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	back, err := DecodeEntries(data)
-	if err != nil || len(back.Got) != 2 || back.Got[0] != e.Got[0] || back.Got[1] != e.Got[1] {
+	if err != nil || len(back.Status) != 2 || back.Status[0] != e.Status[0] || back.Status[1] != e.Status[1] {
 		t.Fatalf("%+v %v", back, err)
 	}
 	n := uint64(0)

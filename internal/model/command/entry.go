@@ -30,9 +30,9 @@ const (
 	EntrySplit EntryKind = 7
 	// EntryFreeze has the partition take nothing any more: its left neighbour is to have all it holds. EntryThaw takes
 	// that back, and raises the epoch. EntryMerge adds a frozen right neighbour's span. They are of feature level 2.
-	EntryFreeze EntryKind = 8
-	EntryThaw   EntryKind = 9
-	EntryMerge  EntryKind = 10
+	EntryFreeze   EntryKind = 8
+	EntryUnfreeze EntryKind = 9
+	EntryMerge    EntryKind = 10
 	// entryKinds is the last of them.
 	entryKinds = EntryMerge
 )
@@ -239,7 +239,7 @@ func DecodeEntry(e *Entry, src []byte) error {
 		e.Level = feature.Level(r.Uint32())
 	case EntrySplit:
 		r.split(&e.Split)
-	case EntryFreeze, EntryThaw:
+	case EntryFreeze, EntryUnfreeze:
 	case EntryMerge:
 		e.Merge = Merge{Right: r.Uint(), Frozen: r.Uint(), RightEpoch: r.Uint()}
 	case 0:

@@ -42,7 +42,7 @@ func entries() []Entry {
 		{Kind: EntrySplit, Epoch: 1, Split: Split{Child: 300, At: []byte{8, 0}, Leader: [16]byte{3},
 			Voters:   []keys.Member{{Replica: 7, Node: [16]byte{3}}, {Replica: 8, Node: [16]byte{4}}},
 			Learners: []keys.Member{{Replica: 9, Node: [16]byte{5}}}}},
-		{Kind: EntryFreeze, Epoch: 300}, {Kind: EntryThaw, Epoch: 7},
+		{Kind: EntryFreeze, Epoch: 300}, {Kind: EntryUnfreeze, Epoch: 7},
 		{Kind: EntryMerge, Epoch: 2, Merge: Merge{Right: 300, Frozen: 1 << 40, RightEpoch: 5}},
 		{Kind: EntryTruncate, Epoch: 4, ID: DedupeID{Coordinator: [16]byte{1}, Sequence: 9}},
 	}

@@ -37,7 +37,7 @@ func (r *resolver) set(l *listState, u *Update, path, value []byte) {
 	at, there := slices.BinarySearchFunc(l.cells, path, func(c row.Cell, path []byte) int {
 		return bytes.Compare(c.Path, path)
 	})
-	hidden := there && !u.beats(&l.cells[at], value)
+	hidden := there && !u.wins(&l.cells[at], value)
 	cell := row.Cell{Column: u.Column, Path: path, Value: value, Timestamp: u.Timestamp}
 	switch {
 	case hidden:
@@ -73,7 +73,7 @@ func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
 
 // beats reports whether a value of u, nil for a deletion, would be seen instead of a cell of the list: the merge rule.
 // A stored cell has a timestamp; what the leader is to stamp will be above it.
-func (u *Update) beats(c *row.Cell, value []byte) bool {
+func (u *Update) wins(c *row.Cell, value []byte) bool {
 	switch {
 	case u.Timestamp == c.Timestamp:
 		return value == nil || bytes.Compare(value, c.Value) > 0

@@ -36,7 +36,7 @@ func (k EntryKind) Replay() Replay {
 		return ReplayNothing
 	case EntrySplit: // the other half has a log of its own
 		return ReplayNothing
-	case EntryFreeze, EntryThaw:
+	case EntryFreeze, EntryUnfreeze:
 		return ReplayNothing
 	}
 	return 0

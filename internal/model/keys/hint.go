@@ -15,22 +15,24 @@ const HintSpace uint32 = 1 << 27
 // entry, where others have the clustering key, is what AppendDueRow or AppendDueRange appends. Under HintPlace stands
 // where in the view a row may have left something: see AppendPlace.
 var (
-	HintDue   = []byte{}
-	HintPlace = []byte{1}
+	HintStale   = []byte{}
+	HintViewRow = []byte{1}
 )
 
 // What the rest of an entry under HintDue begins with.
 const (
-	dueRow   byte = 0
-	dueRange byte = 1
+	staleRow   byte = 0
+	staleRange byte = 1
 )
 
 // AppendDueRow appends the rest of the hint that a row is out of step.
-func AppendDueRow(dst, clustering []byte) []byte { return append(append(dst, dueRow), clustering...) }
+func AppendStaleRow(dst, clustering []byte) []byte {
+	return append(append(dst, staleRow), clustering...)
+}
 
 // AppendDueRange appends the rest of the hint that the rows of [start, end) are; a nil end is unbounded.
-func AppendDueRange(dst, start, end []byte) []byte {
-	dst = append(appendEscaped(append(dst, dueRange), start), 0, valueEnd)
+func AppendStaleRange(dst, start, end []byte) []byte {
+	dst = append(appendEscaped(append(dst, staleRange), start), 0, valueEnd)
 	if end == nil {
 		return append(dst, 0)
 	}
@@ -38,10 +40,10 @@ func AppendDueRange(dst, start, end []byte) []byte {
 }
 
 // DueRanges are the bounds of the rests of all hints that ranges are out of step.
-func DueRanges() (lower, upper []byte) { return []byte{dueRange}, []byte{dueRange + 1} }
+func StaleRangeBounds() (lower, upper []byte) { return []byte{staleRange}, []byte{staleRange + 1} }
 
 // Due is the rest of a hint under HintDue taken apart: a row, or the rows of [Start, End).
-type Due struct {
+type StaleHint struct {
 	Range bool
 	// Clustering is the key of a row.
 	Clustering []byte
@@ -50,18 +52,18 @@ type Due struct {
 }
 
 // ParseDue takes a rest apart; ok is false for any other bytes. Slices may point into it.
-func ParseDue(rest []byte) (d Due, ok bool) {
+func ParseStaleHint(rest []byte) (d StaleHint, ok bool) {
 	if len(rest) == 0 {
 		return d, false
 	}
-	if rest[0] == dueRow {
-		return Due{Clustering: rest[1:]}, true
+	if rest[0] == staleRow {
+		return StaleHint{Clustering: rest[1:]}, true
 	}
 	end := escapedEnd(rest, 1)
-	if rest[0] != dueRange || end == 0 || end >= len(rest) {
+	if rest[0] != staleRange || end == 0 || end >= len(rest) {
 		return d, false
 	}
-	d = Due{Range: true, Start: unescaped(rest[1 : end-2])}
+	d = StaleHint{Range: true, Start: unescaped(rest[1 : end-2])}
 	if rest[end] == 1 {
 		d.End = rest[end+1:]
 	}
@@ -70,21 +72,21 @@ func ParseDue(rest []byte) (d Due, ok bool) {
 
 // AppendPlace appends the rest of the entry that says where in the view a row may have left something: under value, of
 // the one column of the view's key that is none of the base table's; empty where there is no such column.
-func AppendPlace(dst, clustering, value []byte) []byte {
+func AppendViewRow(dst, clustering, value []byte) []byte {
 	return append(append(appendEscaped(dst, clustering), 0, valueEnd), value...)
 }
 
 // AppendPlacesFrom appends where the places of the rows begin whose key is not below clustering.
-func AppendPlacesFrom(dst, clustering []byte) []byte { return appendEscaped(dst, clustering) }
+func AppendViewRowsFrom(dst, clustering []byte) []byte { return appendEscaped(dst, clustering) }
 
 // PlacesOf are the bounds of the rests of all places of a row.
-func PlacesOf(clustering []byte) (lower, upper []byte) {
-	lower = AppendPlace(nil, clustering, nil)
+func ViewRowBounds(clustering []byte) (lower, upper []byte) {
+	lower = AppendViewRow(nil, clustering, nil)
 	return lower, After(bytes.Clone(lower))
 }
 
 // ParsePlaceOf takes the rest of a place apart; ok is false for any other bytes. Slices may point into it.
-func ParsePlaceOf(rest []byte) (clustering, value []byte, ok bool) {
+func ParseViewRow(rest []byte) (clustering, value []byte, ok bool) {
 	end := escapedEnd(rest, 0)
 	if end == 0 {
 		return nil, nil, false
@@ -101,12 +103,12 @@ func unescaped(b []byte) []byte {
 
 // AppendSettled appends the form in which a sweep names an entry of an index of hints: it goes, unless it was written
 // again with a higher stamp.
-func AppendSettled(dst, key []byte, stamp int64) []byte {
+func AppendHintRemoval(dst, key []byte, stamp int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, key...), uint64(stamp))
 }
 
 // ParseSettled takes apart what AppendSettled made; ok is false where the key is of no index of hints.
-func ParseSettled(b []byte) (key []byte, stamp int64, ok bool) {
+func ParseHintRemoval(b []byte) (key []byte, stamp int64, ok bool) {
 	if id := ID(b); id&IndexSpace == 0 || id&HintSpace == 0 || len(b) < idLen+8 {
 		return nil, 0, false
 	}

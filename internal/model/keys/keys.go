@@ -12,21 +12,21 @@ import (
 
 // The ids below FirstTable.
 const (
-	IdentityID  uint32 = 0
-	PartitionID uint32 = 1
-	RegistryID  uint32 = 2
-	MetaID      uint32 = 3
-	FlagsID     uint32 = 4
-	DeadID      uint32 = 5
-	DueID       uint32 = 6
-	ProgressID  uint32 = 7
+	IdentityID       uint32 = 0
+	PartitionID      uint32 = 1
+	RegistryID       uint32 = 2
+	MetaID           uint32 = 3
+	FlagsID          uint32 = 4
+	TombstoneCacheID uint32 = 5
+	SweepQueueID     uint32 = 6
+	ProgressID       uint32 = 7
 	// FirstTable is the first id of a table or index. Ids up to 1023 are those of tables that every schema has.
 	FirstTable uint32 = 512
 )
 
 // RecordsVersion is the key under MetaID whose value, 8 bytes, is the version of the other ones. They begin with a
 // higher byte.
-const RecordsVersion = "\x00"
+const MetadataVersionKey = "\x00"
 
 // The bits of an id that say how its keys are laid out.
 const (
@@ -324,7 +324,7 @@ func ParseIndex(key []byte) (e Entry, ok bool) {
 	if e.ValueLen == 0 {
 		return Entry{}, false
 	}
-	if ok = e.place(key[e.ValueLen:], positionLen(id)); ok {
+	if ok = e.parseRow(key[e.ValueLen:], positionLen(id)); ok {
 		e.Index, e.Value = id&^IndexSpace, valueOf(key[:e.ValueLen])
 	}
 	return e, ok
@@ -332,13 +332,13 @@ func ParseIndex(key []byte) (e Entry, ok bool) {
 
 // ParsePlace takes apart what stands behind the value in the key of an entry of an index; ok is false for any other
 // bytes. The index is not one of the wide ring.
-func ParsePlace(place []byte) (e Entry, ok bool) {
-	ok = e.place(place, positionLen(0))
+func ParseIndexRow(place []byte) (e Entry, ok bool) {
+	ok = e.parseRow(place, positionLen(0))
 	return e, ok
 }
 
 // place reads where the row of an entry is.
-func (e *Entry) place(b []byte, position int) bool {
+func (e *Entry) parseRow(b []byte, position int) bool {
 	end := sizedEnd(b, position)
 	if end == 0 {
 		return false

@@ -12,9 +12,9 @@ import (
 
 // Birth values of a partition: its first log entry has the next index, so no replica can be replayed from nothing.
 const (
-	BirthApplied uint64 = 10
-	BirthTerm    uint64 = 5
-	BirthEpoch   uint64 = 1
+	InitialApplied uint64 = 10
+	InitialTerm    uint64 = 5
+	InitialEpoch   uint64 = 1
 )
 
 // ErrCorrupt is returned for bytes that no Append function wrote. What a newer build wrote is a *feature.Newer instead.
@@ -118,7 +118,7 @@ const (
 // NewMeta returns the meta of a partition at its birth.
 func NewMeta(partition uint64, span Span) Meta {
 	return Meta{
-		Partition: partition, Applied: BirthApplied, Term: BirthTerm, Span: span, Epoch: BirthEpoch,
+		Partition: partition, Applied: InitialApplied, Term: InitialTerm, Span: span, Epoch: InitialEpoch,
 		MaxTimestamp: math.MinInt64,
 		Feature:      feature.Oldest,
 	}

@@ -118,7 +118,7 @@ func (b *Builder) Append(dst []byte) []byte {
 			case n == 0 || b.entries[n-1].compare(e) != 0:
 				b.entries[n] = *e
 				n++
-			case e.beats(&b.entries[n-1]):
+			case e.wins(&b.entries[n-1]):
 				b.entries[n-1] = *e
 			}
 		}

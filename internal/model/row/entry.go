@@ -18,7 +18,7 @@ const (
 	flagMarkerTime   = 4
 	flagRowDeletion  = 8
 	flagRanges       = 16
-	flagApart        = 32
+	flagMoreRanges   = 32
 	flagsKnown       = 63
 	headLen          = 9 // flags and base
 	rangeUnbounded   = 1
@@ -74,7 +74,7 @@ func (e *entry) compare(o *entry) int {
 }
 
 // beats is RW2 for two entries of the same place. It is a total order on content, which makes Merge commutative.
-func (e *entry) beats(o *entry) bool {
+func (e *entry) wins(o *entry) bool {
 	if e.ts != o.ts {
 		return e.ts > o.ts
 	}
@@ -110,7 +110,7 @@ func uvarintLong(b []byte, pos int) (uint64, int) {
 }
 
 // second reads a second, a non-negative int64.
-func second(b []byte, pos int) (int64, int) {
+func readSecond(b []byte, pos int) (int64, int) {
 	v, pos := uvarint(b, pos)
 	if v > math.MaxInt64 {
 		return 0, -1
@@ -119,13 +119,13 @@ func second(b []byte, pos int) (int64, int) {
 }
 
 // delta reads a zigzag varint.
-func delta(b []byte, pos int) (int64, int) {
+func readDelta(b []byte, pos int) (int64, int) {
 	v, pos := uvarint(b, pos)
 	return int64(v>>1) ^ -int64(v&1), pos
 }
 
 // chunk reads a length and that many bytes; they are never nil.
-func chunk(b []byte, pos int) ([]byte, int) {
+func readBytes(b []byte, pos int) ([]byte, int) {
 	n, pos := uvarint(b, pos)
 	if pos < 0 || n > uint64(len(b)-pos) {
 		return nil, -1
@@ -135,9 +135,9 @@ func chunk(b []byte, pos int) ([]byte, int) {
 }
 
 // lifetime reads a ttl and an expiry.
-func lifetime(b []byte, pos int) (int32, int64, int) {
+func readLifetime(b []byte, pos int) (int32, int64, int) {
 	ttl, pos := uvarint(b, pos)
-	expiry, pos := second(b, pos)
+	expiry, pos := readSecond(b, pos)
 	if ttl > math.MaxInt32 {
 		return 0, 0, -1
 	}
@@ -162,27 +162,27 @@ func (e *entry) read(b []byte, pos int, base int64) int {
 		e.ts = base - 1
 	case timeDelta:
 		var d int64
-		d, pos = delta(b, pos)
+		d, pos = readDelta(b, pos)
 		e.ts = base + d
 	default:
 		return -1
 	}
 	e.path = nil
 	if e.hasPath {
-		if e.path, pos = chunk(b, pos); e.kind == kindColDeletion {
+		if e.path, pos = readBytes(b, pos); e.kind == kindColDeletion {
 			return -1
 		}
 	}
 	e.value, e.ttl = nil, 0
 	switch e.kind {
 	case kindColDeletion, kindTombstone:
-		e.when, pos = second(b, pos)
+		e.when, pos = readSecond(b, pos)
 	case kindExpiringCell:
-		e.ttl, e.when, pos = lifetime(b, pos)
-		e.value, pos = chunk(b, pos)
+		e.ttl, e.when, pos = readLifetime(b, pos)
+		e.value, pos = readBytes(b, pos)
 	default:
 		e.when = NoExpiry
-		e.value, pos = chunk(b, pos)
+		e.value, pos = readBytes(b, pos)
 	}
 	return pos
 }
@@ -206,7 +206,7 @@ func (e *entry) append(dst []byte, base int64) []byte {
 		dst = appendDelta(dst, e.ts-base)
 	}
 	if e.hasPath {
-		dst = appendChunk(dst, e.path)
+		dst = appendBytes(dst, e.path)
 	}
 	switch e.kind {
 	case kindColDeletion, kindTombstone:
@@ -215,14 +215,14 @@ func (e *entry) append(dst []byte, base int64) []byte {
 		dst = binary.AppendUvarint(dst, uint64(max(e.ttl, 0)))
 		dst = binary.AppendUvarint(dst, uint64(max(e.when, 0)))
 	}
-	return appendChunk(dst, e.value)
+	return appendBytes(dst, e.value)
 }
 
 func appendDelta(dst []byte, d int64) []byte {
 	return binary.AppendUvarint(dst, uint64(d)<<1^uint64(d>>63))
 }
 
-func appendChunk(dst, b []byte) []byte {
+func appendBytes(dst, b []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(b)))
 	return append(dst, b...)
 }

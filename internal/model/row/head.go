@@ -11,7 +11,7 @@ import (
 type deletion struct{ ts, at int64 }
 
 // beats prefers the higher timestamp and then the later second.
-func (d deletion) beats(o deletion) bool { return d.ts > o.ts || d.ts == o.ts && d.at > o.at }
+func (d deletion) wins(o deletion) bool { return d.ts > o.ts || d.ts == o.ts && d.at > o.at }
 
 // head is what stands before the entries.
 type head struct {
@@ -24,7 +24,7 @@ type head struct {
 	// ranges is the encoded list, count included; nil if there is none.
 	ranges []byte
 	// apart is true in the deletions of a partition that has more ranges under keys of their own.
-	apart bool
+	moreRanges bool
 }
 
 // read decodes the head and returns where the entries begin, negative if it is corrupt.
@@ -34,7 +34,7 @@ func (h *head) read(b []byte) int {
 	}
 	flags, pos := b[0], headLen
 	h.base = int64(binary.BigEndian.Uint64(b[1:]))
-	h.live, h.ranges, h.apart = flags&flagMarker != 0, nil, flags&flagApart != 0
+	h.live, h.ranges, h.moreRanges = flags&flagMarker != 0, nil, flags&flagMoreRanges != 0
 	h.dead, h.deleted = flags&flagRowDeletion != 0, deletion{ts: NotDeleted}
 	if flags == 0 {
 		return pos
@@ -43,20 +43,20 @@ func (h *head) read(b []byte) int {
 		h.marker = Liveness{Timestamp: h.base, Expiry: NoExpiry}
 		if flags&flagMarkerTime != 0 {
 			var d int64
-			d, pos = delta(b, pos)
+			d, pos = readDelta(b, pos)
 			h.marker.Timestamp += d
 		}
 		if flags&flagMarkerTTL != 0 {
-			h.marker.TTL, h.marker.Expiry, pos = lifetime(b, pos)
+			h.marker.TTL, h.marker.Expiry, pos = readLifetime(b, pos)
 		}
 	} else if flags&(flagMarkerTime|flagMarkerTTL) != 0 {
 		return -1
 	}
 	if h.dead {
 		var d int64
-		d, pos = delta(b, pos)
+		d, pos = readDelta(b, pos)
 		h.deleted.ts = h.base + d
-		h.deleted.at, pos = second(b, pos)
+		h.deleted.at, pos = readSecond(b, pos)
 	}
 	if flags&flagRanges != 0 && pos >= 0 {
 		end := skipRanges(b, pos)
@@ -86,8 +86,8 @@ func (h *head) append(dst []byte, ranges []Range) []byte {
 	if len(ranges) > 0 {
 		flags |= flagRanges
 	}
-	if h.apart {
-		flags |= flagApart
+	if h.moreRanges {
+		flags |= flagMoreRanges
 	}
 	dst = append(dst, flags)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.base))
@@ -148,7 +148,7 @@ func Check(operand []byte) (sets bool, due int64, err error) {
 	sets, due = h.live, h.oldest()
 	var last, e entry
 	for first := true; pos < len(operand); first = false {
-		if pos = e.read(operand, pos, h.base); pos < 0 || !first && disordered(&last, &e) {
+		if pos = e.read(operand, pos, h.base); pos < 0 || !first && outOfOrder(&last, &e) {
 			return false, 0, fmt.Errorf("entry of operand: %w", ErrCorrupt)
 		}
 		last.col, last.kind, last.hasPath, last.path = e.col, e.kind, e.hasPath, e.path

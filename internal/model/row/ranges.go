@@ -71,9 +71,9 @@ func appendRanges(dst []byte, ranges []Range, base int64) []byte {
 		dst = append(dst, flags)
 		dst = appendDelta(dst, r.Timestamp-base)
 		dst = binary.AppendUvarint(dst, uint64(max(r.At, 0)))
-		dst = appendChunk(dst, r.Start)
+		dst = appendBytes(dst, r.Start)
 		if r.End != nil {
-			dst = appendChunk(dst, r.End)
+			dst = appendBytes(dst, r.End)
 		}
 	}
 	return dst
@@ -85,12 +85,12 @@ func readRange(b []byte, pos int, base int64, r *Range) int {
 		return -1
 	}
 	unbounded := b[pos] == rangeUnbounded
-	d, pos := delta(b, pos+1)
+	d, pos := readDelta(b, pos+1)
 	r.Timestamp = base + d
-	r.At, pos = second(b, pos)
-	r.Start, pos = chunk(b, pos)
+	r.At, pos = readSecond(b, pos)
+	r.Start, pos = readBytes(b, pos)
 	if r.End = nil; !unbounded {
-		r.End, pos = chunk(b, pos)
+		r.End, pos = readBytes(b, pos)
 	}
 	return pos
 }
@@ -141,7 +141,7 @@ type rangeScratch struct {
 type rangeHeap []Range
 
 func (h rangeHeap) Len() int           { return len(h) }
-func (h rangeHeap) Less(i, j int) bool { return h[i].strength().beats(h[j].strength()) }
+func (h rangeHeap) Less(i, j int) bool { return h[i].strength().wins(h[j].strength()) }
 func (h rangeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *rangeHeap) Push(x any)        { *h = append(*h, x.(Range)) }
 func (h *rangeHeap) Pop() any {

@@ -29,7 +29,7 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 		r.Liveness = Liveness{}
 	}
 	cells, err := r.Cells[:0], error(nil)
-	if pos, cells = plainCells(value, pos, h.base, h.base > floor && len(dropped) == 0, cells); pos < len(value) {
+	if pos, cells = resolvePlainCells(value, pos, h.base, h.base > floor && len(dropped) == 0, cells); pos < len(value) {
 		cells, err = resolveRest(value, pos, h.base, floor, now, dropped, cells)
 	}
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 
 // plainCells is the short way past the entries that most rows have and nothing else: live cells with the row's
 // timestamp, no path, ascending small column ids and values of less than 16 KiB. It stops at the first other entry.
-func plainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
+func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
 	if !live {
 		return pos, cells
 	}
@@ -83,7 +83,7 @@ func resolveRest(value []byte, pos int, base, floor, now int64, dropped []uint32
 		last.col, last.kind = cells[len(cells)-1].Column, kindCell
 	}
 	for ; pos < len(value); first = false {
-		if pos = e.read(value, pos, base); pos < 0 || !first && disordered(&last, &e) {
+		if pos = e.read(value, pos, base); pos < 0 || !first && outOfOrder(&last, &e) {
 			return cells, fmt.Errorf("entry of row: %w", ErrCorrupt)
 		}
 		last.col, last.kind, last.hasPath, last.path = e.col, e.kind, e.hasPath, e.path
@@ -108,7 +108,7 @@ func resolveRest(value []byte, pos int, base, floor, now int64, dropped []uint32
 }
 
 // disordered is the order check of entries, cheap for the common case of ascending columns.
-func disordered(last, e *entry) bool {
+func outOfOrder(last, e *entry) bool {
 	if last.col != e.col {
 		return last.col > e.col
 	}
@@ -124,13 +124,13 @@ type Header struct {
 	// Ranges are the deleted intervals, disjoint and ascending.
 	Ranges []Range
 	// Apart is true if more ranges are stored under keys of their own.
-	Apart bool
+	MoreRanges bool
 }
 
 // Clear makes h the header of a partition that has none.
 func (h *Header) Clear() {
 	h.Static.Live, h.Static.Cells, h.Deleted, h.Ranges = false, h.Static.Cells[:0], NotDeleted, h.Ranges[:0]
-	h.Apart = false
+	h.MoreRanges = false
 }
 
 // Resolve decodes the merge of header operands, or the deletions among them alone, as it is seen at the second now. An
@@ -147,7 +147,7 @@ func (h *Header) Resolve(value []byte, now int64, dropped []uint32) error {
 	}
 	h.Deleted = hd.deleted.ts
 	h.Ranges = appendDecoded(h.Ranges, hd.ranges, hd.base)
-	h.Apart = hd.apart
+	h.MoreRanges = hd.moreRanges
 	return nil
 }
 

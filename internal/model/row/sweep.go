@@ -11,7 +11,7 @@ import (
 // second horizon. It does not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be
 // stored; call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) {
-	m.collapse()
+	m.mergeAllRuns()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
 		m.dead, m.deleted = false, deletion{ts: NotDeleted}
 	}
@@ -24,7 +24,7 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) 
 // asked for each that is old enough, and only those that are clean are dropped. It reports whether anything remains to
 // be stored; call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
-	m.collapse()
+	m.mergeAllRuns()
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool {
 		return r.At < horizon && clean(r.Start, r.End, r.Timestamp)
 	})
@@ -36,7 +36,7 @@ func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts 
 
 // Ranges returns the deleted ranges that were merged, disjoint and ascending; valid until the next call.
 func (m *Merger) Ranges() []Range {
-	m.collapse()
+	m.mergeAllRuns()
 	return m.ranges
 }
 
@@ -44,15 +44,15 @@ func (m *Merger) Ranges() []Range {
 // of their own.
 func (m *Merger) SetRanges(rest []Range, apart bool) (remains bool) {
 	m.ranges = append(m.ranges[:0], rest...)
-	m.apart = apart
+	m.moreRanges = apart
 	return m.remains()
 }
 
 // Apart reports whether ranges are stored under keys of their own.
-func (m *Merger) Apart() bool { return m.apart }
+func (m *Merger) HasMoreRanges() bool { return m.moreRanges }
 
 func (m *Merger) remains() bool {
-	return m.live || m.dead || m.apart || len(m.ranges) > 0 || len(m.entries) > 0
+	return m.live || m.dead || m.moreRanges || len(m.ranges) > 0 || len(m.entries) > 0
 }
 
 func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {

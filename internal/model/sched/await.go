@@ -8,14 +8,14 @@ import (
 )
 
 // endsMax bounds the channels beside the one that is waited for.
-const endsMax = 2
+const signalsMax = 2
 
 // Await returns what comes out of ready, or the zero value if that is closed. Otherwise it returns the error of ctx,
 // context.DeadlineExceeded after most, if that is not 0, or ErrEnded once one of ends, at most two, is closed.
 func Await[T any](
 	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends ...<-chan struct{},
 ) (v T, err error) {
-	var end [endsMax]<-chan struct{}
+	var end [signalsMax]<-chan struct{}
 	if copy(end[:], ends) < len(ends) {
 		panic("sched: more ends than endsMax")
 	}
@@ -42,7 +42,7 @@ func Await[T any](
 }
 
 func awaitDriven[T any](
-	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends [endsMax]<-chan struct{},
+	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends [signalsMax]<-chan struct{},
 ) (v T, err error) {
 	ended := false
 	err = s.driver.Wait(ctx, func() bool {
@@ -66,7 +66,7 @@ func (s *Scheduler) Sleep(ctx context.Context, d time.Duration, signals ...<-cha
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var signal [endsMax]<-chan struct{}
+	var signal [signalsMax]<-chan struct{}
 	if copy(signal[:], signals) < len(signals) {
 		panic("sched: more signals than endsMax")
 	}
@@ -85,7 +85,7 @@ func (s *Scheduler) Sleep(ctx context.Context, d time.Duration, signals ...<-cha
 	return nil
 }
 
-func (s *Scheduler) sleepDriven(ctx context.Context, d time.Duration, signals [endsMax]<-chan struct{}) error {
+func (s *Scheduler) sleepDriven(ctx context.Context, d time.Duration, signals [signalsMax]<-chan struct{}) error {
 	err := s.driver.Wait(ctx, func() bool { return received(signals) }, max(d, 1))
 	if err == context.DeadlineExceeded && ctx.Err() == nil { //nolint:errorlint // Wait returns it as it is
 		err = nil
@@ -94,7 +94,7 @@ func (s *Scheduler) sleepDriven(ctx context.Context, d time.Duration, signals [e
 }
 
 // received takes what the first ready channel holds, in their order.
-func received(channels [endsMax]<-chan struct{}) bool {
+func received(channels [signalsMax]<-chan struct{}) bool {
 	for _, c := range channels {
 		select {
 		case <-c:

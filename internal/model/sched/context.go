@@ -21,7 +21,7 @@ func (s *Scheduler) WithDeadline(ctx context.Context, at time.Time) (context.Con
 		return context.WithDeadline(ctx, at)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &limited{Context: inner, s: s, parent: ctx, at: at}
+	c := &simContext{Context: inner, s: s, parent: ctx, at: at}
 	d := s.Until(at)
 	if d <= 0 {
 		cancel(context.DeadlineExceeded)
@@ -61,7 +61,7 @@ func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) 
 // limited is a context with a deadline in a simulator's time. Contexts of the standard library that are derived from it
 // are canceled with it in the same moment, without a goroutine, for its channel is that of the context inside; their
 // error is context.Canceled.
-type limited struct {
+type simContext struct {
 	context.Context
 	s      *Scheduler
 	parent context.Context
@@ -69,7 +69,7 @@ type limited struct {
 }
 
 // Deadline implements context.Context.
-func (c *limited) Deadline() (time.Time, bool) {
+func (c *simContext) Deadline() (time.Time, bool) {
 	if at, ok := c.parent.Deadline(); ok && at.Before(c.at) {
 		return at, true
 	}
@@ -77,7 +77,7 @@ func (c *limited) Deadline() (time.Time, bool) {
 }
 
 // Err implements context.Context.
-func (c *limited) Err() error {
+func (c *simContext) Err() error {
 	if c.Context.Err() == nil {
 		if c.s.Until(c.at) <= 0 {
 			return context.DeadlineExceeded // the timer is about to say so

@@ -267,7 +267,7 @@ func (w *world) places(name string) (n int) {
 	w.t.Helper()
 	ks := w.catalog.Snapshot().Keyspaces["ks"]
 	base := ks.Tables[ks.Tables[name].View.Base]
-	lower := keys.AppendIndexValue(nil, base.Hints(name).ID, keys.HintPlace)
+	lower := keys.AppendIndexValue(nil, base.Hints(name).ID, keys.HintViewRow)
 	err := w.store.Hints(lower, keys.After(slices.Clone(lower)), func([]byte, int64) bool {
 		n++
 		return true

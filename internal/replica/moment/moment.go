@@ -183,7 +183,7 @@ func (k *Keeper) Seal(ctx context.Context, id string) error {
 }
 
 // Page returns the next file of a partition, encoded as archive.Page.
-func (k *Keeper) Page(ctx context.Context, a *archive.Asked) ([]byte, error) {
+func (k *Keeper) Page(ctx context.Context, a *archive.FileRequest) ([]byte, error) {
 	m, err := k.enter(a.ID)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ var errFull = errors.New("the file is full")
 // idLen is how long the id of a table is, which all its keys begin with.
 const idLen = 4
 
-func read(ctx context.Context, part *partition.Moment, a *archive.Asked) (*archive.Page, error) {
+func read(ctx context.Context, part *partition.Moment, a *archive.FileRequest) (*archive.FileResponse, error) {
 	span := part.Meta().Span
 	var from []byte
 	if len(a.From) > 0 {
@@ -217,7 +217,7 @@ func read(ctx context.Context, part *partition.Moment, a *archive.Asked) (*archi
 		from = append(append(from, lower[:idLen]...), a.From...)
 	}
 	var b archive.Builder
-	page := new(archive.Page)
+	page := new(archive.FileResponse)
 	err := part.Each(ctx, from, func(key, value []byte) error {
 		if err := b.Add(key[idLen:], value); err != nil {
 			return err
@@ -235,7 +235,7 @@ func read(ctx context.Context, part *partition.Moment, a *archive.Asked) (*archi
 		return page, nil
 	}
 	page.File = b.File()
-	for _, known := range a.Known {
+	for _, known := range a.KnownFiles {
 		if known == page.File.Name {
 			return page, nil
 		}

@@ -66,6 +66,6 @@ func configOf(replica uint64, m *keys.Meta, fresh bool) raftgroup.GroupConfig {
 	return raftgroup.GroupConfig{
 		ID: m.Partition, Replica: replica, Applied: m.Applied, Term: m.Term, Conf: confOf(m), Where: placesOf(m),
 		Fresh: fresh,
-		Born:  m.Term == keys.BirthTerm, // what a leader has proposed is of a later one
+		Born:  m.Term == keys.InitialTerm, // what a leader has proposed is of a later one
 	}
 }

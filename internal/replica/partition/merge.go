@@ -38,7 +38,7 @@ func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 // Thaw makes an end to Freeze, and to a Freeze that is still on its way: the partition serves again, at the next epoch.
 // Only the leader can, and only at the epoch that is named.
 func (r *Replica) Thaw(ctx context.Context, epoch uint64) error {
-	_, err := r.order(ctx, &command.Entry{Kind: command.EntryThaw, Epoch: epoch})
+	_, err := r.order(ctx, &command.Entry{Kind: command.EntryUnfreeze, Epoch: epoch})
 	return err
 }
 

@@ -66,13 +66,13 @@ func (a *machine) records(r *Replica, next *progress) (result any, err error) {
 	next.version++
 	r.ahead.changes = append(r.ahead.changes, change)
 	binary.BigEndian.PutUint64(a.key[:], next.version)
-	a.batch.Set(keys.MetaID, []byte(keys.RecordsVersion), a.key[:])
+	a.batch.Set(keys.MetaID, []byte(keys.MetadataVersionKey), a.key[:])
 	return next.version, nil
 }
 
 // recordsVersion reads the stored version, 0 if nothing was changed yet.
 func recordsVersion(s Store) (uint64, error) {
-	value, err := s.Get(keys.MetaID, []byte(keys.RecordsVersion))
+	value, err := s.Get(keys.MetaID, []byte(keys.MetadataVersionKey))
 	if err != nil || value == nil {
 		return 0, err
 	}
@@ -90,7 +90,7 @@ func decodeVersion(value []byte) (uint64, error) {
 // serves what the local replica has applied. Arguments are valid during the call.
 func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err error) {
 	err = h.store.Scan(keys.MetaID, nil, func(key, value []byte) error {
-		if string(key) == keys.RecordsVersion {
+		if string(key) == keys.MetadataVersionKey {
 			var err error
 			version, err = decodeVersion(value)
 			return err

@@ -148,7 +148,7 @@ func (r *Replica) refresh(meta *keys.Meta) error {
 	r.state.Store(s)
 	now := r.host.clock.Now()
 	r.recent.reset(now)
-	if meta.Applied == keys.BirthApplied && len(meta.Parents) == 0 {
+	if meta.Applied == keys.InitialApplied && len(meta.Parents) == 0 {
 		r.recent.complete()
 	}
 	r.show(now)

@@ -172,7 +172,7 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 	if count := b.s.hot.add(d.Key); count > 0 {
 		b.hot = append(b.hot, hot{bytes.Clone(d.Key), count, len(d.Key) + len(d.Value)})
 	}
-	b.note(keys.DueRows, due, d.Key) // last: it makes d anew
+	b.note(keys.SweepRows, due, d.Key) // last: it makes d anew
 	return nil
 }
 
@@ -236,7 +236,7 @@ func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.D
 	n := len(b.arena)
 	b.arena = append(binary.BigEndian.AppendUint64(b.arena, uint64(b.stamp/1e6)), value...)
 	_ = b.b.Set(b.arena[:n], b.arena[n:], nil)
-	b.note(keys.DueDedupe, b.stamp/1e6, b.arena[:n-len(id.Coordinator)-8])
+	b.note(keys.SweepDedupe, b.stamp/1e6, b.arena[:n-len(id.Coordinator)-8])
 }
 
 // Empty reports whether nothing was added.

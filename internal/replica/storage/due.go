@@ -45,15 +45,15 @@ func (b *Batch) note(class byte, second int64, key []byte) {
 // dueAt is the second of the note of something that is to be looked at some time after a second.
 func dueAt(class byte, second int64) int64 {
 	every := int64(dueSeconds)
-	if class == keys.DueDedupe {
+	if class == keys.SweepDedupe {
 		every = dedupeDueSeconds
 	}
 	return max(second, 0)/every*every + every
 }
 
 func noteIn(b *pebble.Batch, class byte, due int64, key []byte) {
-	d := b.SetDeferred(keys.DueLen(key), 0)
-	keys.AppendDue(d.Key[:0], class, due, key)
+	d := b.SetDeferred(keys.SweepEntryLen(key), 0)
+	keys.AppendSweepEntry(d.Key[:0], class, due, key)
 	_ = d.Finish() // fails for indexed batches only
 }
 
@@ -106,7 +106,7 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 		return err
 	}
 	now := o.Now()
-	for class, horizon := range map[byte]int64{keys.DueRows: now - in.GCGrace, keys.DueDedupe: now - o.DedupeSeconds} {
+	for class, horizon := range map[byte]int64{keys.SweepRows: now - in.GCGrace, keys.SweepDedupe: now - o.DedupeSeconds} {
 		d := &dueSweep{s: s, o: o, t: in, class: class, horizon: horizon, led: led, parts: parts}
 		if err := d.run(ctx); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 
 // noted lists the tables that have notes, with one seek for each.
 func (s *Sweeper) noted() (tables []uint32, err error) {
-	prefix := keys.AppendSystem(nil, keys.DueID, nil)
+	prefix := keys.AppendSystem(nil, keys.SweepQueueID, nil)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (s *Sweeper) noted() (tables []uint32, err error) {
 
 // forgetDue removes the notes of a table that is gone.
 func (s *Sweeper) forgetDue(table uint32) error {
-	lower := keys.AppendTable(keys.AppendSystem(nil, keys.DueID, nil), table)
+	lower := keys.AppendTable(keys.AppendSystem(nil, keys.SweepQueueID, nil), table)
 	return s.db.DeleteRange(lower, keys.After(bytes.Clone(lower)), pebble.NoSync)
 }
 
@@ -163,7 +163,7 @@ type dueSlice struct {
 }
 
 func (d *dueSweep) run(ctx context.Context) error {
-	lower, upper := keys.DueBounds(d.t.ID, d.class, d.horizon)
+	lower, upper := keys.SweepBounds(d.t.ID, d.class, d.horizon)
 	pace := d.o.paced(ctx, d.o.DuePerSecond)
 	for lower != nil && ctx.Err() == nil {
 		sl, err := d.slice(lower, upper)
@@ -228,7 +228,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 			break
 		}
 		if sl.seen++; sl.seen == 1 {
-			d.s.m.sweepLag.Store(max(0, d.horizon-keys.DueTime(it.Key())))
+			d.s.m.sweepLag.Store(max(0, d.horizon-keys.SweepTime(it.Key())))
 		}
 		err = d.look(w, &sl, it.Key())
 	}
@@ -238,7 +238,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 
 // look finds out what is to be done about a note.
 func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
-	key := keys.AppendNoted(nil, note)
+	key := keys.AppendSweepTarget(nil, note)
 	p, ok := keys.Parse(key)
 	in := func(s keys.Span) bool { return s.Holds(p.Position()) }
 	if !ok || !slices.ContainsFunc(d.held, in) {

@@ -24,7 +24,7 @@ type Dead struct {
 // before a second, up to a number of notes that are looked at. What has no note is not in it: what a snapshot brought,
 // until the sweeper came by.
 func (s *Statistics) Dead(table uint32, spans []keys.Span, now int64, most int) (d Dead, err error) {
-	lower, upper := keys.DueBounds(table, keys.DueRows, now+dueSeconds+1) // notes are rounded up
+	lower, upper := keys.SweepBounds(table, keys.SweepRows, now+dueSeconds+1) // notes are rounded up
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return d, s.check(err)
@@ -35,13 +35,13 @@ func (s *Statistics) Dead(table uint32, spans []keys.Span, now int64, most int) 
 			d.Partial = true
 			break
 		}
-		key = keys.AppendNoted(key[:0], it.Key())
+		key = keys.AppendSweepTarget(key[:0], it.Key())
 		p, ok := keys.Parse(key)
 		if !ok || !slices.ContainsFunc(spans, func(s keys.Span) bool { return s.Holds(p.Position()) }) {
 			continue
 		}
 		if d.Count++; d.Count == 1 {
-			d.Oldest = max(keys.DueTime(it.Key())-dueSeconds, 1)
+			d.Oldest = max(keys.SweepTime(it.Key())-dueSeconds, 1)
 		}
 	}
 	return d, s.check(errors.Join(it.Error(), it.Close()))

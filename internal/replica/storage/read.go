@@ -361,9 +361,9 @@ func (rd *reader) load() error {
 			rd.s.piles.note(rd.prefix, len(rd.header.Ranges))
 		}
 		switch {
-		case rd.header.Apart && rd.statics():
+		case rd.header.MoreRanges && rd.statics():
 			rd.seekTo(rd.sub(keys.Static))
-		case rd.header.Apart, len(rd.r.Slices) > 0 && !rd.statics():
+		case rd.header.MoreRanges, len(rd.r.Slices) > 0 && !rd.statics():
 			return nil // a seek is to come anyway
 		default:
 			rd.it.Next()
@@ -392,7 +392,7 @@ func (rd *reader) load() error {
 // deleted returns the timestamp of the strongest deletion of the partition or of a range of it that covers a row.
 func (rd *reader) deleted(clustering []byte) (int64, error) {
 	ts := rd.header.Covering(clustering)
-	if !rd.header.Apart {
+	if !rd.header.MoreRanges {
 		return ts, nil
 	}
 	if !rd.cover.knows(clustering) {

@@ -72,7 +72,7 @@ func (c *changes) each(fn func(key, value []byte) error) error {
 // outcome is what an entry of a log asks of whoever follows the log.
 type outcome struct {
 	// merged is a partition whose span was taken, with the index of its last entry; Partition is 0 if it is none.
-	merged archive.Wanted
+	merged archive.EntryRange
 	// never says that what the entry does cannot be had from the log.
 	never bool
 }
@@ -96,7 +96,7 @@ func (c *changes) apply(encoded []byte) (out outcome, err error) {
 			c.add(c.key, e.Result)
 		}
 	case command.ReplayMerged:
-		out.merged = archive.Wanted{Partition: e.Merge.Right, Upto: e.Merge.Frozen}
+		out.merged = archive.EntryRange{Partition: e.Merge.Right, Upto: e.Merge.Frozen}
 	case command.ReplayNever:
 		out.never = true
 	case command.ReplayNothing:

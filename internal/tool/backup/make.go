@@ -64,11 +64,11 @@ const (
 
 // Make makes a backup and returns its manifest. If it fails, or the process dies, what was stored is used by the next
 // one. Where a node has forgotten the moment, because it was restarted, the backup begins anew with another.
-func (k *Maker) Make(ctx context.Context) (*archive.Manifest, *archive.Taken, error) {
+func (k *Maker) Make(ctx context.Context) (*archive.Manifest, *archive.Snapshot, error) {
 	var err error
 	for range begunMax {
 		var m *archive.Manifest
-		var taken *archive.Taken
+		var taken *archive.Snapshot
 		if m, taken, err = k.try(ctx); err == nil || ctx.Err() != nil {
 			return m, taken, err
 		}
@@ -85,7 +85,7 @@ type lostError struct{ error }
 
 func (e *lostError) Unwrap() error { return e.error }
 
-func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, error) {
+func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Snapshot, error) {
 	before, err := k.stored(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -94,7 +94,7 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, err
 	if err != nil {
 		return nil, nil, err
 	}
-	taken := new(archive.Taken)
+	taken := new(archive.Snapshot)
 	if err := json.Unmarshal(answer, taken); err != nil {
 		return nil, nil, fmt.Errorf("the node's answer cannot be read: %w", err)
 	}
@@ -103,7 +103,7 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, err
 }
 
 // Base makes a backup of a moment that was taken already, as a mark of an archive; its tables are filled in.
-func (k *Maker) Base(ctx context.Context, taken *archive.Taken) (*archive.Manifest, error) {
+func (k *Maker) Base(ctx context.Context, taken *archive.Snapshot) (*archive.Manifest, error) {
 	before, err := k.stored(ctx)
 	if err != nil {
 		drop(ctx, k.Door, taken.ID)
@@ -113,18 +113,18 @@ func (k *Maker) Base(ctx context.Context, taken *archive.Taken) (*archive.Manife
 }
 
 // read makes a backup of a moment, and lets that go.
-func (k *Maker) read(ctx context.Context, taken *archive.Taken, before []*archive.Manifest, followed bool) (
+func (k *Maker) read(ctx context.Context, taken *archive.Snapshot, before []*archive.Manifest, followed bool) (
 	*archive.Manifest, error) {
 	defer drop(ctx, k.Door, taken.ID)
 	if err := claim(ctx, k.Target, taken.Cluster); err != nil {
 		return nil, errors.Join(err, k.abandon(ctx))
 	}
-	m := &archive.Manifest{ID: k.id, Moment: taken.Moment, Cluster: taken.Cluster, Software: taken.Software,
-		Tables: taken.Tables, Followed: followed}
-	m.Records = archive.File{Name: archive.NameOf(taken.Records), Bytes: int64(len(taken.Records))}
-	err := archive.Each(taken.Records, func(_, _ []byte) error { m.Records.Records++; return nil })
+	m := &archive.Manifest{ID: k.id, Time: taken.Time, Cluster: taken.Cluster, Software: taken.Software,
+		Tables: taken.Tables, Archived: followed}
+	m.Metadata = archive.File{Name: archive.FileName(taken.Metadata), Bytes: int64(len(taken.Metadata))}
+	err := archive.EachRecord(taken.Metadata, func(_, _ []byte) error { m.Metadata.Records++; return nil })
 	if err == nil {
-		err = k.store(ctx, m.Records.Name, archive.Pack(taken.Records))
+		err = k.store(ctx, m.Metadata.Name, archive.Pack(taken.Metadata))
 	}
 	if err == nil {
 		err = k.partitions(ctx, taken, before)
@@ -135,7 +135,7 @@ func (k *Maker) read(ctx context.Context, taken *archive.Taken, before []*archiv
 	if err != nil {
 		return nil, err
 	}
-	m.Ended = k.Now().UTC()
+	m.Completed = k.Now().UTC()
 	data, err := m.Encode()
 	if err == nil {
 		err = claim(ctx, k.Target, m.Cluster)
@@ -235,7 +235,7 @@ type job struct {
 }
 
 // partitions reads all partitions, and fills in their files.
-func (k *Maker) partitions(ctx context.Context, taken *archive.Taken, before []*archive.Manifest) error {
+func (k *Maker) partitions(ctx context.Context, taken *archive.Snapshot, before []*archive.Manifest) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	jobs := make(chan job)
@@ -264,7 +264,7 @@ func (k *Maker) partitions(ctx context.Context, taken *archive.Taken, before []*
 }
 
 // partition reads one partition, unless nothing was written to it since a backup.
-func (k *Maker) partition(ctx context.Context, taken *archive.Taken, j job, before []*archive.Manifest) error {
+func (k *Maker) partition(ctx context.Context, taken *archive.Snapshot, j job, before []*archive.Manifest) error {
 	trails := make([]trail, 0, len(before))
 	for _, m := range before {
 		if m.Cluster != taken.Cluster {
@@ -282,11 +282,11 @@ func (k *Maker) partition(ctx context.Context, taken *archive.Taken, j job, befo
 		}
 		trails = append(trails, follow(m, j))
 	}
-	asked := archive.Asked{ID: taken.ID, Node: j.part.Node, Partition: j.part.ID}
+	asked := archive.FileRequest{ID: taken.ID, Node: j.part.Node, Partition: j.part.ID}
 	for {
-		asked.Known = asked.Known[:0]
+		asked.KnownFiles = asked.KnownFiles[:0]
 		for i := range trails {
-			asked.Known = trails[i].ahead(asked.Known, asked.From)
+			asked.KnownFiles = trails[i].ahead(asked.KnownFiles, asked.From)
 		}
 		page, err := k.page(ctx, &asked)
 		if err != nil {
@@ -308,7 +308,7 @@ func (k *Maker) partition(ctx context.Context, taken *archive.Taken, j job, befo
 }
 
 // take stores a file, if it is not there.
-func (k *Maker) take(ctx context.Context, asked *archive.Asked, page *archive.Page) error {
+func (k *Maker) take(ctx context.Context, asked *archive.FileRequest, page *archive.FileResponse) error {
 	if page.Data == nil {
 		has, err := k.Target.Has(ctx, fileName(page.File.Name))
 		if err != nil {
@@ -316,7 +316,7 @@ func (k *Maker) take(ctx context.Context, asked *archive.Asked, page *archive.Pa
 		}
 		if !has { // somebody has removed it
 			again := *asked
-			again.Known = nil
+			again.KnownFiles = nil
 			if page, err = k.page(ctx, &again); err != nil {
 				return err
 			}
@@ -351,7 +351,7 @@ func (k *Maker) store(ctx context.Context, name string, data []byte) error {
 }
 
 // page asks for a file, several times if the node does not answer.
-func (k *Maker) page(ctx context.Context, asked *archive.Asked) (page *archive.Page, err error) {
+func (k *Maker) page(ctx context.Context, asked *archive.FileRequest) (page *archive.FileResponse, err error) {
 	body, err := json.Marshal(asked)
 	if err != nil {
 		return nil, err
@@ -359,7 +359,7 @@ func (k *Maker) page(ctx context.Context, asked *archive.Asked) (page *archive.P
 	for range pageTries {
 		var answer []byte
 		if answer, err = k.Door.Order(ctx, "backup/page", body); err == nil {
-			return archive.DecodePage(answer)
+			return archive.DecodeFileResponse(answer)
 		}
 		if isGone(err) {
 			break
@@ -377,12 +377,12 @@ func (k *Maker) page(ctx context.Context, asked *archive.Asked) (page *archive.P
 func isGone(err error) bool { return bytes.Contains([]byte(err.Error()), []byte("moment is not kept")) }
 
 // note stores the partition among what is done: a later backup finds it if this one is not completed.
-func (k *Maker) note(ctx context.Context, taken *archive.Taken, j job) error {
+func (k *Maker) note(ctx context.Context, taken *archive.Snapshot, j job) error {
 	k.mu.Lock()
 	k.pending++
 	n := k.pending
 	k.mu.Unlock()
-	m := archive.Manifest{ID: k.id, Moment: taken.Moment, Cluster: taken.Cluster, Tables: []archive.Table{
+	m := archive.Manifest{ID: k.id, Time: taken.Time, Cluster: taken.Cluster, Tables: []archive.Table{
 		{Keyspace: j.table.Keyspace, Name: j.table.Name, ID: j.table.ID, Partitions: []archive.Partition{*j.part}},
 	}}
 	data, err := m.Encode()
