@@ -21,8 +21,8 @@ type town struct {
 	state *State
 }
 
-func (w *town) world(actor string) *World {
-	return &World{
+func (w *town) world(actor string) *Environment {
+	return &Environment{
 		Actor: actor, Datacenters: []string{"dc1"}, Configured: func(name string) bool { return name == "boss" },
 		Exists: func(r Resource) bool {
 			return r.Keyspace == "ks" && (r.Name == "" || r.Name == "t") || protected(r.Keyspace)
@@ -235,7 +235,7 @@ func TestMay(t *testing.T) {
 		t.Error("the member of a member of a superuser is none")
 	}
 	// What is dropped is not granted any more, to nobody.
-	s := w.state.Revoked(func(r Resource) bool { return r.Keyspace == "ks" })
+	s := w.state.WithoutGrantsOn(func(r Resource) bool { return r.Keyspace == "ks" })
 	if got := s.Role("group").Grants; len(got) > 0 {
 		t.Errorf("left after a keyspace was dropped: %v", got)
 	}
@@ -355,7 +355,7 @@ func TestLaws(t *testing.T) {
 			}
 			old := w.state
 			w.do("boss", c)
-			next, err := read.Follow(Changed(old, w.state))
+			next, err := read.WithRecords(Changed(old, w.state))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -371,7 +371,7 @@ func TestLaws(t *testing.T) {
 			}
 		}
 		// boss was there before.
-		whole, err := (&State{}).Follow(w.state.Records())
+		whole, err := (&State{}).WithRecords(w.state.Records())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ const (
 
 // OfKey is what the holder of an account's key is allowed; nothing for an unknown name. It does not depend on the
 // roles, has no say about them, and does not reach what only a superuser does, such as the hashes of passwords.
-func OfKey(name string) *Subject {
+func AccountKeySubject(name string) *Subject {
 	out := &Subject{Name: name, Login: true, Roles: []string{name}, grants: map[Resource]Permissions{}}
 	spaces, functions := Resource{Kind: AllKeyspaces}, Resource{Kind: AllFunctions}
 	switch name {

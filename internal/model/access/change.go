@@ -12,11 +12,11 @@ import (
 // Change is a change of roles that somebody asks for. Whether it is allowed is decided with the state that it changes,
 // so that rights that were just taken away change nothing any more.
 type Change interface {
-	apply(s *State, w *World) (next *State, warnings []string, err error)
+	apply(s *State, w *Environment) (next *State, warnings []string, err error)
 }
 
 // World is what a change has to know beside the roles.
-type World struct {
+type Environment struct {
 	// Actor is the role that asks.
 	Actor string
 	// Datacenters are those of the cluster.
@@ -28,7 +28,7 @@ type World struct {
 }
 
 // Apply makes a change. The next state is s itself if there is nothing to do. Warnings are for the client.
-func Apply(s *State, c Change, w *World) (next *State, warnings []string, err error) {
+func Apply(s *State, c Change, w *Environment) (next *State, warnings []string, err error) {
 	next, warnings, err = c.apply(s, w)
 	if err != nil {
 		return s, nil, err
@@ -36,10 +36,10 @@ func Apply(s *State, c Change, w *World) (next *State, warnings []string, err er
 	return next, warnings, nil
 }
 
-func (w *World) subject(s *State) *Subject { return s.Resolve(w.Actor, w.Configured(w.Actor)) }
+func (w *Environment) subject(s *State) *Subject { return s.Resolve(w.Actor, w.Configured(w.Actor)) }
 
 // exists reports whether there is a resource.
-func (w *World) exists(s *State, r Resource) bool {
+func (w *Environment) exists(s *State, r Resource) bool {
 	switch r.Kind {
 	case RoleKind:
 		return s.Role(r.Name) != nil
@@ -50,7 +50,7 @@ func (w *World) exists(s *State, r Resource) bool {
 }
 
 // privileged is the check of statements about roles, which has a text of its own.
-func privileged(who *Subject, p Permission, on Resource) error {
+func checkRolePermission(who *Subject, p Permission, on Resource) error {
 	if who.May(p, on) {
 		return nil
 	}
@@ -74,7 +74,7 @@ type Attributes struct {
 func (a *Attributes) empty() bool { return *a == Attributes{} }
 
 // check refuses what no role can be given.
-func (a *Attributes) check(s *State, w *World) error {
+func (a *Attributes) check(s *State, w *Environment) error {
 	if a.Options {
 		return dberr.Invalidf("org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS")
 	}
@@ -112,7 +112,7 @@ func (a *Attributes) check(s *State, w *World) error {
 }
 
 // give is a role with the attributes.
-func (a *Attributes) give(r Role) *Role {
+func (a *Attributes) applyTo(r Role) *Role {
 	if a.Login != nil {
 		r.Login = *a.Login
 	}

@@ -17,7 +17,7 @@ type Grant struct {
 	Role        string
 }
 
-func (c *Grant) apply(s *State, w *World) (*State, []string, error) {
+func (c *Grant) apply(s *State, w *Environment) (*State, []string, error) {
 	who := w.subject(s)
 	if !w.exists(s, c.On) {
 		return nil, nil, dberr.Invalidf("Resource %s doesn't exist", c.On)
@@ -62,7 +62,7 @@ type SetGroup struct {
 // GroupCIDRsMax bounds the ranges of one CIDR group.
 const GroupCIDRsMax = 10_000
 
-func (c *SetGroup) apply(s *State, w *World) (*State, []string, error) {
+func (c *SetGroup) apply(s *State, w *Environment) (*State, []string, error) {
 	if err := w.subject(s).Check(Modify, OfTable("system_auth", "cidr_groups")); err != nil {
 		return nil, nil, err
 	}

@@ -17,9 +17,9 @@ type CreateRole struct {
 	ID RoleID
 }
 
-func (c *CreateRole) apply(s *State, w *World) (*State, []string, error) {
+func (c *CreateRole) apply(s *State, w *Environment) (*State, []string, error) {
 	who := w.subject(s)
-	if err := privileged(who, Create, Resource{Kind: AllRoles}); err != nil {
+	if err := checkRolePermission(who, Create, Resource{Kind: AllRoles}); err != nil {
 		return nil, nil, err
 	}
 	if c.Attributes.Superuser != nil && *c.Attributes.Superuser && !who.Superuser {
@@ -40,7 +40,7 @@ func (c *CreateRole) apply(s *State, w *World) (*State, []string, error) {
 		}
 		return nil, nil, dberr.Invalidf("%s already exists", c.Name)
 	}
-	return s.WithRole(c.Attributes.give(Role{Name: c.Name, ID: c.ID})).Made(w.Actor, OfRole(c.Name)), nil, nil
+	return s.WithRole(c.Attributes.applyTo(Role{Name: c.Name, ID: c.ID})).WithCreator(w.Actor, OfRole(c.Name)), nil, nil
 }
 
 // NameBytesMax bounds the name of a role.
@@ -53,7 +53,7 @@ type AlterRole struct {
 	Attributes Attributes
 }
 
-func (c *AlterRole) apply(s *State, w *World) (*State, []string, error) {
+func (c *AlterRole) apply(s *State, w *Environment) (*State, []string, error) {
 	if err := c.authorize(w.subject(s)); err != nil {
 		return nil, nil, err
 	}
@@ -75,7 +75,7 @@ func (c *AlterRole) apply(s *State, w *World) (*State, []string, error) {
 		return nil, nil, dberr.Invalidf("Role %s is a user of the configuration: its password is changed there, "+
 			"and it always has LOGIN and SUPERUSER", c.Name)
 	}
-	next := a.give(*r)
+	next := a.applyTo(*r)
 	if a.Hash != nil || next.Login != r.Login {
 		next.Credentials++
 	}
@@ -94,7 +94,7 @@ func (c *AlterRole) authorize(who *Subject) error {
 	case a.Groups != nil && !who.Superuser:
 		return dberr.Unauthorizedf("Only superusers are allowed to alter access from CIDR groups.")
 	case who.Name != c.Name:
-		return privileged(who, Alter, OfRole(c.Name))
+		return checkRolePermission(who, Alter, OfRole(c.Name))
 	case who.Superuser:
 		return nil
 	case a.Login != nil:
@@ -111,9 +111,9 @@ type DropRole struct {
 	IfExists bool
 }
 
-func (c *DropRole) apply(s *State, w *World) (*State, []string, error) {
+func (c *DropRole) apply(s *State, w *Environment) (*State, []string, error) {
 	who := w.subject(s)
-	if err := privileged(who, Drop, OfRole(c.Name)); err != nil {
+	if err := checkRolePermission(who, Drop, OfRole(c.Name)); err != nil {
 		return nil, nil, err
 	}
 	if s.Superuser(c.Name) && !who.Superuser {
@@ -138,8 +138,8 @@ type GrantRole struct {
 	Role, Grantee string
 }
 
-func (c *GrantRole) apply(s *State, w *World) (*State, []string, error) {
-	if err := privileged(w.subject(s), Authorize, OfRole(c.Role)); err != nil {
+func (c *GrantRole) apply(s *State, w *Environment) (*State, []string, error) {
+	if err := checkRolePermission(w.subject(s), Authorize, OfRole(c.Role)); err != nil {
 		return nil, nil, err
 	}
 	for _, name := range []string{c.Role, c.Grantee} {
@@ -171,8 +171,8 @@ type AddIdentity struct {
 	IfNotExists    bool
 }
 
-func (c *AddIdentity) apply(s *State, w *World) (*State, []string, error) {
-	if err := privileged(w.subject(s), Create, Resource{Kind: AllRoles}); err != nil {
+func (c *AddIdentity) apply(s *State, w *Environment) (*State, []string, error) {
+	if err := checkRolePermission(w.subject(s), Create, Resource{Kind: AllRoles}); err != nil {
 		return nil, nil, err
 	}
 	switch {
@@ -198,8 +198,8 @@ type DropIdentity struct {
 	IfExists bool
 }
 
-func (c *DropIdentity) apply(s *State, w *World) (*State, []string, error) {
-	if err := privileged(w.subject(s), Drop, Resource{Kind: AllRoles}); err != nil {
+func (c *DropIdentity) apply(s *State, w *Environment) (*State, []string, error) {
+	if err := checkRolePermission(w.subject(s), Drop, Resource{Kind: AllRoles}); err != nil {
 		return nil, nil, err
 	}
 	switch {

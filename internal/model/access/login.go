@@ -30,7 +30,7 @@ func (r *Role) Version() RoleVersion {
 // Ends reports whether a session that began with a login has ended for the present subject of its name: the role was
 // dropped, and perhaps created again. If strict is true, a change of the password or of LOGIN ends a session, too.
 // Sessions of users of the configuration do not end.
-func (l *Login) Ends(present *Subject, strict bool) bool {
+func (l *Login) HasEnded(present *Subject, strict bool) bool {
 	v := present.version
 	switch {
 	case present.configured:

@@ -62,23 +62,23 @@ func Changed(old, next *State) map[string][]byte {
 			out[roleKey+name] = r.Append(nil)
 		}
 	}
-	gone(out, roleKey, old.roles, next.roles)
+	addDeleted(out, roleKey, old.roles, next.roles)
 	for name, g := range next.groups {
 		if old.groups[name] != g {
 			out[groupKey+name] = g.Append(nil)
 		}
 	}
-	gone(out, groupKey, old.groups, next.groups)
+	addDeleted(out, groupKey, old.groups, next.groups)
 	for identity, role := range next.identities {
 		if old.identities[identity] != role {
 			out[identityKey+identity] = append([]byte{roleFormat}, role...)
 		}
 	}
-	gone(out, identityKey, old.identities, next.identities)
+	addDeleted(out, identityKey, old.identities, next.identities)
 	return out
 }
 
-func gone[V any](out map[string][]byte, prefix string, old, next map[string]V) {
+func addDeleted[V any](out map[string][]byte, prefix string, old, next map[string]V) {
 	for name := range old {
 		if _, ok := next[name]; !ok {
 			out[prefix+name] = nil
@@ -88,7 +88,7 @@ func gone[V any](out map[string][]byte, prefix string, old, next map[string]V) {
 
 // Follow returns the state after records have changed: what is nil is gone. Records of kinds that this build does not
 // know are passed over. Errors are ErrMalformed or a *feature.Newer.
-func (s *State) Follow(records map[string][]byte) (*State, error) {
+func (s *State) WithRecords(records map[string][]byte) (*State, error) {
 	if len(records) == 0 {
 		return s, nil
 	}
@@ -98,11 +98,11 @@ func (s *State) Follow(records map[string][]byte) (*State, error) {
 		var err error
 		switch kind + "/" {
 		case roleKey:
-			err = put(next.roles, name, value, DecodeRole)
+			err = decodeInto(next.roles, name, value, DecodeRole)
 		case groupKey:
-			err = put(next.groups, name, value, DecodeGroup)
+			err = decodeInto(next.groups, name, value, DecodeGroup)
 		case identityKey:
-			err = put(next.identities, name, value, decodeIdentity)
+			err = decodeInto(next.identities, name, value, decodeIdentity)
 		}
 		if err != nil {
 			return nil, err
@@ -118,7 +118,7 @@ func cloned[V any](m map[string]V) map[string]V {
 	return maps.Clone(m)
 }
 
-func put[V any](m map[string]V, name string, value []byte, decode func(name string, src []byte) (V, error)) error {
+func decodeInto[V any](m map[string]V, name string, value []byte, decode func(name string, src []byte) (V, error)) error {
 	if value == nil {
 		delete(m, name)
 		return nil

@@ -70,7 +70,7 @@ func (s *State) WithoutRole(name string) *State {
 			next = *next.WithoutIdentity(identity)
 		}
 	}
-	return next.Revoked(func(r Resource) bool { return r == OfRole(name) })
+	return next.WithoutGrantsOn(func(r Resource) bool { return r == OfRole(name) })
 }
 
 // WithGroup returns a state with a CIDR group, in the place of the one of its name.
@@ -105,7 +105,7 @@ func (s *State) WithoutIdentity(identity string) *State {
 }
 
 // Revoked returns a state without the grants on the resources that gone reports; s itself if there are none.
-func (s *State) Revoked(gone func(Resource) bool) *State {
+func (s *State) WithoutGrantsOn(gone func(Resource) bool) *State {
 	next := s
 	for _, r := range s.roles {
 		if changed := r.without(gone); changed != r {
@@ -117,7 +117,7 @@ func (s *State) Revoked(gone func(Resource) bool) *State {
 
 // Made returns a state in which a role has every permission on the resources that it has made; s itself if the role has
 // no record.
-func (s *State) Made(role string, made ...Resource) *State {
+func (s *State) WithCreator(role string, made ...Resource) *State {
 	r := s.Role(role)
 	if r == nil {
 		return s

@@ -23,9 +23,9 @@ type Subject struct {
 	version     RoleVersion
 	datacenters []string
 	// bound says that the role is served from the addresses of groups only.
-	bound  bool
-	groups []*Group
-	grants map[Resource]Permissions
+	restricted bool
+	groups     []*Group
+	grants     map[Resource]Permissions
 	// everywhere is what is allowed on all keyspaces, spaces what is on those where more is.
 	everywhere Permissions
 	spaces     map[string]*space
@@ -46,7 +46,7 @@ func (s *State) Resolve(name string, configured bool) *Subject {
 	}
 	if r := s.Role(name); r != nil {
 		out.Login, out.Low = out.Login || r.Login, r.Low
-		out.datacenters, out.bound = r.Datacenters, len(r.Groups) > 0
+		out.datacenters, out.restricted = r.Datacenters, len(r.Groups) > 0
 		for _, g := range r.Groups {
 			if group := s.Group(g); group != nil {
 				out.groups = append(out.groups, group)
@@ -129,7 +129,7 @@ func (s *Subject) Admit(datacenter string, from netip.Addr) error {
 	switch {
 	case !s.Login, !s.Superuser && len(s.datacenters) > 0 && !slices.Contains(s.datacenters, datacenter):
 		return dberr.Unauthorizedf("You do not have access to this datacenter (%s)", datacenter)
-	case s.Superuser || !s.bound || !from.IsValid():
+	case s.Superuser || !s.restricted || !from.IsValid():
 		return nil
 	case slices.ContainsFunc(s.groups, func(g *Group) bool { return g.Contains(from) }):
 		return nil

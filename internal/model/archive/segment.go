@@ -18,71 +18,72 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// SegmentFormat is the version of segments. A reader refuses a newer one.
+// SegmentFormat is the version of segments. A reader rejects newer versions.
 const SegmentFormat = 1
 
 const (
 	segmentMagic = "ilion-log "
-	// nameTime is the form of times in names of segments: names are in the order of time.
+	// nameTime is the time format in segment names. Names sort by time.
 	nameTime = "20060102T150405.000Z"
-	// ShortSum is how much of a digest a name has.
+	// ShortDigestLen is the length of the digest prefixes in names.
 	ShortDigestLen = 16
 )
 
-// Segment is a piece of the log of an archive: some marks, and what has changed before each of them since the one
-// before. What a mark has is keys and values as in files of a backup, with the number of the mark in the segment and
-// the id of the table before the key, 4 bytes each. Values are to be merged into what is there. Table 0 has the
-// cluster's records, under RecordsKey, where they have changed.
+// Segment is a part of the log of an archive: restore points, and the changes before each of them since the previous
+// one. Changes are keys and values as in the files of a backup. A key is prefixed by the index of the restore point in
+// the segment and by the table ID, 4 bytes each. Values must be merged into the existing rows. Table 0 holds the
+// cluster metadata, under MetadataKey, where it has changed.
 type Segment struct {
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
-	// Run is that of the last mark; see Taken.
+	// Incarnation is that of the last restore point, see Snapshot.
 	Incarnation string `json:"run,omitempty"`
-	// Before is the digest of the segment before this one, empty where the log begins: then the first mark has nothing
-	// but records, and a backup of its moment has the state.
+	// Previous is the digest of the previous segment, or empty for the first segment of a log. The first restore point
+	// of the first segment has only metadata; a backup of the same time holds the data.
 	Previous string `json:"before,omitempty"`
-	// Marks are ascending in time.
+	// RestorePoints are ascending in time.
 	RestorePoints []RestorePoint `json:"marks"`
-	// Partitions are where the logs of all partitions were at the last mark.
+	// Partitions holds the log positions of all partitions at the last restore point.
 	Partitions []Partition `json:"partitions"`
-	// Described names the records as of the last mark.
+	// MetadataFile is the file name of the metadata at the last restore point.
 	MetadataFile string `json:"described"`
-	// Files have the changes; they follow the head in this order, in so many bytes.
+	// Files describes the files with the changes. They follow the header in this order and with these sizes.
 	Files []SegmentFile `json:"files"`
-	// Data are the files, one behind the other.
+	// Data holds the concatenated files.
 	Data []byte `json:"-"`
 }
 
-// RecordsKey is the key of the records.
+// MetadataKey is the key of the cluster metadata.
 const MetadataKey = "records"
 
 // SegmentFile is a file in a segment.
 type SegmentFile struct {
 	File
-	// Size is how long the file is, compressed.
+	// Size is the compressed size of the file.
 	Size int `json:"size"`
 }
 
-// Mark is a moment of the archive: any mark can be restored.
+// RestorePoint is a consistent state of the archive that can be restored.
 type RestorePoint struct {
 	Time time.Time `json:"moment"`
-	// Still is for how long writers had to wait at most.
+	// WritePause is the longest time for which writers were blocked.
 	WritePause time.Duration `json:"still"`
-	// Tables are those that there were, without partitions, where they have changed since the mark before.
+	// Tables lists the existing tables, without partitions, if they have changed since the previous restore point.
 	Tables []Table `json:"tables,omitempty"`
 }
 
-// SegmentName is what the name of a segment says, so that nobody has to read segments to know what can be restored.
+// SegmentName is the information in the name of a segment. It allows a restore to select segments without reading them.
 type SegmentName struct {
-	// First and Last are the times of its first and last marks.
+	// First and Last are the times of the segment's first and last restore points.
 	First, Last time.Time
-	// Before and Sum are how the digests of the segment before and of this one begin; Before is empty if there is none.
+	// Previous and Digest are prefixes of the digests of the previous segment and of this segment. Previous is empty if
+	// there is no previous segment.
 	Previous, Digest string
-	// Described says that the records have changed in it.
+	// HasMetadata reports whether the segment contains changed metadata.
 	HasMetadata bool
 }
 
-// String is the name.
+// String returns the segment's name.
 func (n *SegmentName) String() string {
 	before, records := cmp.Or(n.Previous, "begin"), "d"
 	if n.HasMetadata {
@@ -92,7 +93,7 @@ func (n *SegmentName) String() string {
 		"-")
 }
 
-// ParseSegmentName reads what String wrote.
+// ParseSegmentName parses the output of String.
 func ParseSegmentName(text string) (n SegmentName, ok bool) {
 	p := strings.Split(text, "-")
 	if len(p) != 5 {
@@ -108,14 +109,14 @@ func ParseSegmentName(text string) (n SegmentName, ok bool) {
 		(n.Previous == "" || isHex(n.Previous, ShortDigestLen))
 }
 
-// Add adds a file of records.
+// Add appends a file of records.
 func (s *Segment) Add(b *Builder) {
 	data := b.Data()
 	s.Files = append(s.Files, SegmentFile{File: b.File(), Size: len(data)})
 	s.Data = append(s.Data, data...)
 }
 
-// Encode is the segment as it is stored, its digest, and its name.
+// Encode returns the segment as stored, its digest, and its name.
 func (s *Segment) Encode(described bool) (data []byte, sum string, name SegmentName, err error) {
 	head, err := json.Marshal(s)
 	if err != nil {
@@ -132,7 +133,7 @@ func (s *Segment) Encode(described bool) (data []byte, sum string, name SegmentN
 	return append(fmt.Appendf(nil, "%s%d %s\n", segmentMagic, SegmentFormat, sum), body...), sum, name, nil
 }
 
-// DecodeSegment reads what Encode wrote, or returns ErrDamaged or a *feature.Newer.
+// DecodeSegment reads the output of Encode. It returns ErrDamaged or a *feature.Newer on failure.
 func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	line, body, ok := bytes.Cut(data, []byte("\n"))
 	var format uint64
@@ -141,14 +142,14 @@ func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 		ok = err == nil
 	}
 	if !ok {
-		return nil, "", fmt.Errorf("segment: %w: it is none of an archive", ErrDamaged)
+		return nil, "", fmt.Errorf("segment: %w: unknown header", ErrDamaged)
 	}
 	if format != SegmentFormat {
 		return nil, "", &feature.Newer{What: "the segment", Unit: "format", Has: format, Oldest: SegmentFormat,
 			Newest: SegmentFormat}
 	}
 	if is := sha256.Sum256(body); hex.EncodeToString(is[:]) != sum {
-		return nil, "", fmt.Errorf("segment: %w: its digest is another one", ErrDamaged)
+		return nil, "", fmt.Errorf("segment: %w: its digest does not match", ErrDamaged)
 	}
 	head, rest, _ := bytes.Cut(body, []byte("\n"))
 	s = new(Segment)
@@ -162,12 +163,12 @@ func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	return s, sum, nil
 }
 
-// Each passes on the changes of all marks, in order of marks, tables and keys.
+// Each calls fn for the changes of all restore points, in order of restore points, tables, and keys.
 func (s *Segment) Each(fn func(mark int, table uint32, key, value []byte) error) error {
 	rest := s.Data
 	for _, f := range s.Files {
 		if f.Size < 0 || f.Size > len(rest) {
-			return fmt.Errorf("segment: %w: it ends too soon", ErrDamaged)
+			return fmt.Errorf("segment: %w: it is truncated", ErrDamaged)
 		}
 		plain, err := Unpack(f.Name, rest[:f.Size])
 		if err != nil {
@@ -187,10 +188,10 @@ func (s *Segment) Each(fn func(mark int, table uint32, key, value []byte) error)
 	return nil
 }
 
-// segmentHead is how many bytes stand before the keys of a segment.
+// keyPrefixLen is the length of the prefix before the keys of a segment.
 const keyPrefixLen = 4 + 4
 
-// AppendKey appends a key of a segment; key is with the id of its table.
+// AppendKey appends a key of a segment. key starts with the table ID.
 func AppendKey(dst []byte, mark int, key []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(mark)), key...)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestSegment proves that a segment comes back as it was, with its name, and that no changed byte of it goes unnoticed.
+// TestSegment checks that a segment survives its encoding, including its name, and that every changed byte is detected.
 func TestSegment(t *testing.T) {
 	at := time.Date(2026, 11, 26, 1, 2, 3, 4e6, time.UTC)
 	s := &Segment{Cluster: "c", Previous: FileName(nil), RestorePoints: []RestorePoint{{Time: at}, {Time: at.Add(time.Second)}}}
@@ -49,14 +49,14 @@ func TestSegment(t *testing.T) {
 	}
 	for _, bad := range []string{"", "x", name.String() + "x", "manifest", "a-b-c-d-e"} {
 		if _, ok := ParseSegmentName(bad); ok {
-			t.Errorf("%q is taken for the name of a segment", bad)
+			t.Errorf("%q is accepted as the name of a segment", bad)
 		}
 	}
 	for i := range data {
 		worse := bytes.Clone(data)
 		worse[i] ^= 1
 		if _, _, err := DecodeSegment(worse); err == nil {
-			t.Errorf("byte %d was changed, and nobody noticed", i)
+			t.Errorf("a change of byte %d was not detected", i)
 		}
 	}
 	if _, _, err := DecodeSegment(data[:len(data)/2]); !errors.Is(err, ErrDamaged) {
@@ -64,8 +64,8 @@ func TestSegment(t *testing.T) {
 	}
 }
 
-// TestEntries proves that commands come back in order, with how far each question was answered, and that an answer that
-// was cut off is refused.
+// TestEntries checks that commands are decoded in order with the status of each range, and that a truncated response is
+// rejected.
 func TestEntries(t *testing.T) {
 	var e Entries
 	for i := range uint64(5) {
@@ -96,6 +96,6 @@ func TestEntries(t *testing.T) {
 		err = cut.Each(func(_, _ uint64, _ []byte) error { return nil })
 	}
 	if !errors.Is(err, ErrDamaged) {
-		t.Errorf("an answer that was cut off: %v", err)
+		t.Errorf("a truncated response: %v", err)
 	}
 }

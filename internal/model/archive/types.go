@@ -9,68 +9,69 @@ import (
 	"time"
 )
 
-// Taken is what a cluster answers when a moment was taken: what there is to be read.
+// Snapshot is the response of a cluster that has taken a snapshot for a backup.
 type Snapshot struct {
-	// ID names the moment.
+	// ID identifies the snapshot.
 	ID       string    `json:"id"`
 	Time     time.Time `json:"moment"`
 	Cluster  string    `json:"cluster"`
 	Software string    `json:"software"`
-	// Still is for how long writers had to wait at most.
+	// WritePause is the longest time for which writers were blocked.
 	WritePause time.Duration `json:"still"`
-	// Records are plain bytes of a file: see Manifest.Records. Described is its name; there are no bytes if the tool
-	// knows it.
+	// Metadata holds the plain records of a file, see Manifest.Metadata. MetadataFile is the file's name. Metadata is
+	// empty if the tool already has the file.
 	Metadata     []byte `json:"records,omitempty"`
 	MetadataFile string `json:"described,omitempty"`
-	// Nodes are those whose journals may have what came between this moment and an earlier one, if it is a mark. Run
-	// names the process of a node that stands alone: a later one may have other entries in the same places of its logs.
+	// Nodes lists the nodes whose change buffers may hold the changes between an earlier restore point and this one.
+	// Incarnation identifies the process of a stand-alone node: a later process may have different entries at the same
+	// log positions.
 	Nodes       []string `json:"nodes,omitempty"`
 	Incarnation string   `json:"run,omitempty"`
 	// Tables have partitions without files.
 	Tables []Table `json:"tables"`
 }
 
-// Asked is what is asked for of a partition at a moment: the next file.
+// FileRequest requests the next file of a partition in a snapshot.
 type FileRequest struct {
 	ID        string `json:"id"`
 	Node      string `json:"node"`
 	Partition uint64 `json:"partition"`
-	// From is the key where the file begins, without the table's id; empty for the first.
+	// From is the key at which the file starts, without the table ID. It is empty for the first file.
 	From []byte `json:"from,omitempty"`
-	// Known are names of files that need not be sent, KnownMax at most.
+	// KnownFiles lists at most KnownFilesMax files that need not be sent.
 	KnownFiles []string `json:"known,omitempty"`
-	// Wanted are the entries of logs that are asked for instead.
+	// Entries requests log entries instead of a file.
 	Entries []EntryRange `json:"wanted,omitempty"`
 }
 
-// Wanted are the entries of a partition's log above After, up to Upto.
+// EntryRange selects the log entries of a partition after After, up to and including Upto.
 type EntryRange struct {
 	Partition uint64 `json:"partition"`
 	After     uint64 `json:"after"`
 	Upto      uint64 `json:"upto"`
 }
 
-// KnownMax bounds the names of an Asked.
+// KnownFilesMax is the maximum length of FileRequest.KnownFiles.
 const KnownFilesMax = 4096
 
-// Page is a file that was asked for. There is no file, and File has no name, if the partition has nothing from there
-// on.
+// FileResponse is the requested file. If the partition has no records from the requested key on, there is no file and
+// File has no name.
 type FileResponse struct {
 	File File `json:"file"`
-	// Table is the id of the table whose rows it has, where it is sent to be restored.
+	// Table is the ID of the table that the rows belong to, if the file is sent to be restored.
 	Table uint32 `json:"table,omitempty"`
-	// Batches says what is to be done with a file of atomic batches.
+	// BatchReplay, if not nil, describes how to process a file of atomic batches.
 	Batches *BatchReplay `json:"batches,omitempty"`
-	// Next is where the next file begins, empty after the last one.
+	// Next is the key at which the next file starts, or empty after the last file.
 	Next []byte `json:"next,omitempty"`
-	// Data is the file, nil if it is known.
+	// Data is the content of the file, or nil if the requester already has it.
 	Data []byte `json:"-"`
 }
 
-// Append appends the page as it is sent, see appendHeaded.
+// Append appends the encoded response, see appendHeaded.
 func (p *FileResponse) Append(dst []byte) ([]byte, error) { return appendHeaded(dst, p, p.Data) }
 
-// DecodePage reads what Append wrote.
+// DecodeFileResponse reads the output of Append.
 func DecodeFileResponse(b []byte) (*FileResponse, error) {
 	p := new(FileResponse)
 	var err error
@@ -78,7 +79,7 @@ func DecodeFileResponse(b []byte) (*FileResponse, error) {
 	return p, err
 }
 
-// appendHeaded appends data with a head: length of the head u32, the head as JSON, the data.
+// appendHeaded appends a header and data: length of the header (u32), the header as JSON, the data.
 func appendHeaded(dst []byte, head any, data []byte) ([]byte, error) {
 	text, err := json.Marshal(head)
 	if err != nil {
@@ -88,14 +89,14 @@ func appendHeaded(dst []byte, head any, data []byte) ([]byte, error) {
 	return append(append(dst, text...), data...), nil
 }
 
-// headed reads a head, and returns the data, nil if there are none.
+// splitHead decodes the header and returns the data, or nil if there is none.
 func splitHead(b []byte, head any) (data []byte, err error) {
 	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {
-		return nil, fmt.Errorf("page of a backup: %w", ErrDamaged)
+		return nil, fmt.Errorf("backup file response: %w", ErrDamaged)
 	}
 	n := 4 + int(binary.BigEndian.Uint32(b))
 	if err := json.Unmarshal(b[4:n], head); err != nil {
-		return nil, fmt.Errorf("page of a backup: %w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("backup file response: %w: %w", ErrDamaged, err)
 	}
 	if n < len(b) {
 		data = b[n:]
@@ -103,18 +104,18 @@ func splitHead(b []byte, head any) (data []byte, err error) {
 	return data, nil
 }
 
-// Restore is what a cluster is told to make of a backup.
+// Restore is the request to restore a backup into a cluster.
 type Restore struct {
-	// Backup is the ID of the manifest: what was begun for it may be gone on with.
+	// Backup is the ID of the manifest. It allows an interrupted restore to be resumed.
 	Backup string `json:"backup"`
-	// Records are those of the backup, as plain bytes of a file.
+	// Metadata holds the metadata of the backup, as the plain records of a file.
 	Metadata []byte          `json:"records"`
 	Tables   []RestoredTable `json:"tables"`
-	// Roles says that roles that are not there are restored, too.
+	// Roles requests that missing roles are restored too.
 	Roles bool `json:"roles,omitempty"`
 }
 
-// RestoredTable is a table, with the names that it is to have, and in the answer the ids that it had and has.
+// RestoredTable is a table to restore, with its new name. In the response it includes the old and the new ID.
 type RestoredTable struct {
 	Keyspace    string `json:"keyspace"`
 	Name        string `json:"name"`
@@ -122,17 +123,17 @@ type RestoredTable struct {
 	NewName     string `json:"as"`
 	OldID       uint32 `json:"was,omitempty"`
 	NewID       uint32 `json:"is,omitempty"`
-	// Begun says that it was begun before.
+	// Resumed means that the restore of the table was started by an earlier request.
 	Resumed bool `json:"begun,omitempty"`
 }
 
-// Batches says what a node is to do with the atomic batches in a file: to finish what is left of them.
+// BatchReplay tells a node how to finish the atomic batches in a file.
 type BatchReplay struct {
-	// Tables are the ids of tables here, by those in the backup; others are passed over.
+	// Tables maps the table IDs of the backup to the table IDs of the cluster. Other tables are skipped.
 	Tables map[uint32]uint32 `json:"tables"`
-	// Applied are the parts that are in the rows of the backup already, as PartOf names them.
+	// Applied lists the batch parts, named by BatchPartName, that the restored rows already include.
 	Applied []string `json:"applied"`
 }
 
-// PartOf names a part of an atomic batch.
+// BatchPartName returns the name of a part of an atomic batch.
 func BatchPartName(batch [16]byte, part uint64) string { return fmt.Sprintf("%x/%d", batch, part) }

@@ -13,25 +13,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Version is the version of the encoding, the first byte of every encoded command; the kind is the second. It changes
-// only when what all commands have in common does: whatever can be a field or a kind of its own is one (RFC 0006).
+// Version is the version of the encoding. It is the first byte of every encoded command; the second byte is the kind.
+// The version changes only if the common structure of all commands changes. All other additions use a new field or a
+// new kind (RFC 0006).
 const Version = 2
 
-// kind says what an encoded command is.
+// kind is the kind of an encoded command.
 type kind uint8
 
-// The kinds of encoded commands. The numbers are stored in logs: never change one.
+// These are the kinds of encoded commands. The numbers are stored in logs, so they must never change.
 const (
 	kindMutation    kind = 1
 	kindConditional kind = 2
 	kindRead        kind = 3
-	_               kind = 4 // was a sweep outside of an entry
+	_               kind = 4 // formerly a sweep outside an entry
 	kindDecision    kind = 5
 	kindEntry       kind = 6
 )
 
-// Every command has a list of fields (see codec) after its fixed part and before its lists. These numbers are taken in
-// a mutation: 1 for the region it comes from, 2 for its transaction, which must be understood.
+// mutationPrincipal is a field of a mutation. Every command has a list of fields (see codec) between its fixed part and
+// its lists. In a mutation, field 1 is reserved for the region of origin. Field 2 is reserved for its transaction and
+// must be understood.
 const mutationPrincipal = 3
 
 // AppendMutation appends the encoded form of m.
@@ -41,7 +43,7 @@ func AppendMutation(dst []byte, m *Mutation) []byte {
 	return a.Writer
 }
 
-// DecodeMutation reads what AppendMutation wrote into m. Byte slices of m are views over src; the capacity of m.Ops is
+// DecodeMutation reads the output of AppendMutation into m. Byte slices of m point into src. The capacity of m.Ops is
 // reused.
 func DecodeMutation(m *Mutation, src []byte) error {
 	r, err := open(src, kindMutation)
@@ -52,7 +54,7 @@ func DecodeMutation(m *Mutation, src []byte) error {
 	return r.end()
 }
 
-// What an encoded mutation says of its id.
+// These values describe the dedupe ID of an encoded mutation.
 const (
 	withoutID = iota
 	withID
@@ -65,7 +67,7 @@ func (a *appender) mutation(m *Mutation) {
 	a.ops(m.Ops, row.Unstamped)
 }
 
-// heading appends what stands before the operands, in what is sent with how the attempt is.
+// heading appends the part before the operands. If sent is true, it includes the state of the attempt.
 func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 	a.Uint(uint64(m.Table))
 	a.place(m.Table, m.Token, m.Low)
@@ -96,7 +98,7 @@ func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 	a.EndFields()
 }
 
-// ops appends operands; those that are Unstamped get stamp in the copy.
+// ops appends operands. Unstamped operands get stamp in the encoded copy.
 func (a *appender) ops(ops []Op, stamp int64) {
 	a.Uint(uint64(len(ops)))
 	for i := range ops {
@@ -225,7 +227,7 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 	return a.Writer
 }
 
-// DecodeConditional reads what AppendConditional wrote. Byte slices of c are views over src.
+// DecodeConditional reads the output of AppendConditional. Byte slices of c point into src.
 func DecodeConditional(c *Conditional, src []byte) error {
 	r, err := open(src, kindConditional)
 	if err != nil {
@@ -305,7 +307,7 @@ func (r *reader) consistency() dberr.Consistency {
 	return dberr.Consistency(v)
 }
 
-// The flags of an encoded Read.
+// These are the flags of an encoded Read.
 const (
 	readAfterPartition = 1 << iota
 	readReversed
@@ -376,8 +378,8 @@ func AppendRead(dst []byte, c *Read) []byte {
 	return a.Writer
 }
 
-// The fields of a conditional, a read and a decision. A bound, and what is to be done, must be understood by whoever
-// carries the command out.
+// These are the fields of a conditional, a read, and a decision. A field that limits a command or changes its effect
+// must be understood by the receiver.
 const (
 	conditionalMaxCharge = 1
 	conditionalProgram   = 2
@@ -398,7 +400,7 @@ const (
 	decisionResult       = 2
 )
 
-// number is the value of a field that is a number of ru.Units.
+// number returns the value of a field that holds an amount in ru.Units.
 func (r *reader) number(f codec.Field) int64 {
 	v := codec.NewReader(f.Value, ErrMalformed)
 	n := int64(v.UpTo(math.MaxInt64))
@@ -408,7 +410,7 @@ func (r *reader) number(f codec.Field) int64 {
 	return n
 }
 
-// claimant appends a field that says who asks, if it is known.
+// principal appends the field of a principal if it is known.
 func (a *appender) principal(number uint64, c fairshare.Principal) {
 	if c != (fairshare.Principal{}) {
 		var v [fairshare.PrincipalSize]byte
@@ -424,7 +426,7 @@ func (r *reader) principal(f codec.Field) fairshare.Principal {
 	return c
 }
 
-// DecodeRead reads what AppendRead wrote. Byte slices of c are views over src.
+// DecodeRead reads the output of AppendRead. Byte slices of c point into src.
 func DecodeRead(c *Read, src []byte) error {
 	r, err := open(src, kindRead)
 	if err != nil {
@@ -567,7 +569,7 @@ func (a *appender) foundRow(f *row.Row) {
 	}
 }
 
-// DecodeDecision reads what AppendDecision wrote. Byte slices of d are views over src.
+// DecodeDecision reads the output of AppendDecision. Byte slices of d point into src.
 func DecodeDecision(d *Decision, src []byte) error {
 	r, err := open(src, kindDecision)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// pick draws from the source of a law.
+// pick draws random values for a property test.
 type pick struct{ *rapid.T }
 
 func (p pick) bytes() []byte { return rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(p.T, "bytes") }
@@ -41,7 +41,7 @@ func (p pick) string() string  { return rapid.StringN(0, 4, 8).Draw(p.T, "string
 func (p pick) cols() []uint32  { return rapid.SliceOfN(rapid.Uint32(), 0, 3).Draw(p.T, "columns") }
 func (p pick) nulls() [][]byte { return list(p, p.null) }
 
-// low is the second half of a place on the ring of a table.
+// low draws the second half of a ring position.
 func (p pick) low(table uint32) uint64 {
 	if table&keys.WideRing == 0 {
 		return 0
@@ -191,7 +191,7 @@ func (p pick) foundRow() *row.Row {
 	return r
 }
 
-// same compares values; where nil and empty mean the same, EquateEmpty is right, and distinct compares the rest.
+// same compares two values. EquateEmpty is right where nil and empty mean the same; distinct compares the rest.
 func same(t *rapid.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -199,8 +199,8 @@ func same(t *rapid.T, want, got any) {
 	}
 }
 
-// Every command comes back from its encoding as it was; null and the empty value stay apart; every cut of the bytes is
-// refused.
+// TestRoundTrip checks that every command survives its encoding, that null and the empty value stay distinct, and that
+// every truncated encoding is rejected.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pick{t}
@@ -272,7 +272,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Decoding a mutation into one that was used before allocates nothing.
+// TestDecodeMutationAllocations checks that decoding into a used mutation allocates nothing.
 func TestDecodeMutationAllocations(t *testing.T) {
 	m := Mutation{Table: 1024, Key: []byte("key"), Ops: []Op{{Clustering: []byte{1}, Operand: []byte("operand")},
 		{Kind: OpIndex, Index: 7, Value: []byte("v")}}}
@@ -288,7 +288,7 @@ func TestDecodeMutationAllocations(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no input makes a decoder panic, and what is accepted survives another round.
+// FuzzDecode checks that no input makes a decoder panic, and that accepted input survives a second round trip.
 func FuzzDecode(f *testing.F) {
 	m := Mutation{Table: 1024, Key: []byte("k"), Ops: []Op{{Operand: []byte("x")}, {Kind: OpIndex, Value: []byte("v")}},
 		Dedupe: DedupeID{Sequence: 1}}
@@ -351,7 +351,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkMutation encodes and decodes a 1 KB write: CPU.
+// BenchmarkMutation measures the CPU time to encode and decode a 1 KB write.
 func BenchmarkMutation(b *testing.B) {
 	m := Mutation{Table: 1024, Key: []byte("0123456789abcdef"), Ops: []Op{{Operand: make([]byte, 1024)}}}
 	var buf []byte

@@ -48,8 +48,8 @@ func entries() []Entry {
 	}
 }
 
-// TestEntries: each entry comes back as it was, also into one that held another one before, and no beginning of its
-// bytes is taken for one.
+// TestEntries checks that each entry survives its encoding, even when decoded into a used Entry, and that no prefix of
+// the encoding is accepted.
 func TestEntries(t *testing.T) {
 	var got Entry
 	for i, e := range entries() {
@@ -77,8 +77,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestAddWrite: the copy in the log has the leader's stamp, the mutation that is sent again has not, and the log does
-// not say how often it was, nor who asked for it.
+// TestAddWrite checks that the copy in the log has the leader's timestamp while the mutation that is sent again does
+// not. It also checks that the log stores neither the number of attempts nor the principal.
 func TestAddWrite(t *testing.T) {
 	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: true, Known: 250,
 		Principal: fairshare.Principal{User: 1, Low: true}, Ops: []Op{{Operand: unstamped()}}}
@@ -105,7 +105,7 @@ func TestAddWrite(t *testing.T) {
 	}
 }
 
-// FuzzEntry: no bytes make the decoder panic, and what decodes is encoded the same again.
+// FuzzEntry checks that no bytes make the decoder panic, and that decoded entries are encoded the same again.
 func FuzzEntry(f *testing.F) {
 	for _, e := range entries() {
 		f.Add(AppendEntry(nil, &e))

@@ -9,29 +9,30 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Fold asks a replica to make something of the rows that a Read finds, instead of passing them on: to filter and count
-// them, for instance. It is an offer. A replica that does not know the program, has no room, or fails at it passes the
-// rows on as ever, and so does a build that does not know of folds: whoever asks has to be ready for both.
+// Pushdown asks a replica to process the rows that a Read finds, for example to filter and count them, instead of
+// returning them. It is an offer. A replica that does not know the program, has no memory for it, or fails to run it
+// returns the rows as usual. A build without pushdown support does the same. The requester must be prepared for both.
 type Pushdown struct {
-	// Program says what to make of the rows. It is opaque here; its first byte says whose it is. At most FoldBytesMax.
+	// Program describes the processing. It is opaque in this package, and its first byte identifies its owner. It has
+	// at most PushdownBytesMax bytes.
 	Program []byte
-	// Rows is how many rows may be looked at at once, 0 for as many as the replica allows.
+	// Rows is the maximum number of rows to examine in one call, or 0 for the replica's own limit.
 	Rows int
 }
 
-// FoldBytesMax bounds the program of a Fold, in bytes.
+// PushdownBytesMax is the maximum size of a Pushdown program, in bytes.
 const PushdownBytesMax = 256 << 10
 
-// Folded is what a replica has made of the rows of one physical partition that it has looked at. Byte slices are valid
-// during the call.
+// PushdownResult is the result for the examined rows of one physical partition. Byte slices are valid during the call.
 type PushdownResult struct {
-	// Result is opaque here. Failed says that there is none, and that the rows have to be asked for without a fold.
+	// Result is opaque in this package. Failed means that there is no result, and that the rows must be requested
+	// without a pushdown.
 	Result []byte
 	Failed bool
-	// Rows and Bytes are what was looked at, as ru.Meter counts.
+	// Rows and Bytes are the amounts examined, as ru.Meter counts them.
 	Rows, Bytes int64
-	// More says that it has ended before the end of the read, behind the row (Key, Clustering), or behind all of that
-	// logical partition with AfterPartition. Key is empty if nothing was looked at; then there is not more.
+	// More means that processing stopped before the end of the read: after the row (Key, Clustering), or after that
+	// whole logical partition if AfterPartition is set. Key is empty if nothing was examined; More is then false.
 	More           bool
 	Token          token.Token
 	Key            []byte
@@ -39,16 +40,16 @@ type PushdownResult struct {
 	AfterPartition bool
 }
 
-// Folder is a Visitor that can do with what was made of rows, instead of the rows. In one read it may be given some of
-// both: physical partitions come in order, and each gives one or the other.
+// PushdownVisitor is a Visitor that can receive pushdown results instead of rows. One read may deliver both: physical
+// partitions are visited in order, and each delivers either a result or rows.
 type PushdownVisitor interface {
 	Visitor
-	// Folded is called once for a physical partition, behind everything else of it. A fold that has More ends the read,
-	// whatever the answer is.
+	// PushedDown is called once per physical partition, after everything else of that partition. A result with More set
+	// ends the read, whatever Step is returned.
 	PushedDown(f *PushdownResult) (Step, error)
 }
 
-// fold appends the field of a fold: who does not know it answers with rows.
+// pushdown appends the field of a pushdown. A build that does not know the field returns rows.
 func (a *appender) pushdown(f *Pushdown) {
 	var w codec.Writer
 	w.Uint(uint64(max(f.Rows, 0)))
@@ -66,7 +67,7 @@ func (r *reader) pushdown(f codec.Field) *Pushdown {
 	return out
 }
 
-// The flags of an encoded Folded.
+// These are the flags of an encoded PushdownResult.
 const (
 	pushdownFailed = 1 << iota
 	pushdownMore
@@ -74,7 +75,7 @@ const (
 	pushdownFlagsEnd
 )
 
-// AppendFolded appends the encoded form of f, which ends by itself.
+// AppendPushdownResult appends the encoded form of f, which is self-delimiting.
 func AppendPushdownResult(dst []byte, f *PushdownResult) []byte {
 	w := codec.Writer(dst)
 	w.Byte(codec.Bit(f.Failed)*pushdownFailed | codec.Bit(f.More)*pushdownMore |
@@ -89,7 +90,7 @@ func AppendPushdownResult(dst []byte, f *PushdownResult) []byte {
 	return w
 }
 
-// TakeFolded reads what AppendFolded wrote. Byte slices are views over what r reads.
+// TakePushdownResult reads the output of AppendPushdownResult. Byte slices point into the memory that r reads.
 func TakePushdownResult(r *codec.Reader) (f PushdownResult) {
 	flags := r.Byte()
 	f.Failed, f.More = flags&pushdownFailed != 0, flags&pushdownMore != 0

@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestFoldOfRead proves that a fold comes back as it was sent, and that a build which does not know folds passes the
-// field over: to it the read is one without.
-func TestFoldOfRead(t *testing.T) {
+// TestPushdownOfRead checks that a pushdown survives its encoding. A build that does not know the field ignores it and
+// treats the read as an ordinary read.
+func TestPushdownOfRead(t *testing.T) {
 	plain := Read{Table: 600, Key: []byte("k"), Epoch: 7}
 	folded := plain
 	folded.Pushdown = &Pushdown{Program: []byte("program"), Rows: 500}
@@ -39,9 +39,9 @@ func TestFoldOfRead(t *testing.T) {
 	}
 }
 
-// TestFolded proves that what a replica has made of rows comes back as it was sent, ends by itself, and that cut off it
-// is malformed.
-func TestFolded(t *testing.T) {
+// TestPushdownResult checks that a pushdown result survives its encoding and is self-delimiting, and that a truncated
+// encoding is malformed.
+func TestPushdownResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		some := rapid.SliceOfN(rapid.Byte(), 1, 20)
 		f := PushdownResult{Result: some.Draw(t, "result"), Failed: rapid.Bool().Draw(t, "failed"),

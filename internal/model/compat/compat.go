@@ -1,87 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release says in what the answers of Cassandra's releases differ: one field for each choice, decided here and
-// nowhere else. Whoever answers asks its field; nobody compares releases. What a later release only adds (a function, a
-// statement, a type) is no choice: it is there in all of them. See docs/rfcs/0026-two-cassandras.md.
+// Package compat defines the behavioral differences between Cassandra releases that Ilion can emulate. Each difference
+// is one field of Release. Code that depends on a difference reads the field; it never compares releases. Features that
+// a later release only adds (functions, statements, types) are available in all of them. See
+// docs/rfcs/0026-two-cassandras.md.
 package compat
 
 import "fmt"
 
-// Release is whose answers are given. It is immutable; Cassandra40 and Cassandra50 are the ones there are.
+// Release is an emulated Cassandra release. It is immutable. Cassandra40 and Cassandra50 are the supported releases.
 type Release struct {
-	// Name is what the option compatibility says, such as 4.0.
+	// Name is the value of the option compatibility, such as 4.0.
 	Name string
-	// Version and CQLVersion are what clients are told that the server is.
+	// Version and CQLVersion are the versions that the server reports to clients.
 	Version, CQLVersion string
 
-	// OldTimeFunctions: there are dateOf and unixTimestampOf.
+	// OldTimeFunctions enables dateOf and unixTimestampOf.
 	OldTimeFunctions bool
-	// CamelCasts: texts name the function behind CAST castAsInt, else cast_as_int.
+	// CamelCasts makes texts name the function of a CAST castAsInt instead of cast_as_int.
 	CamelCasts bool
-	// CastsToDisambiguate: the text about operands whose types are not known says so, else it asks for a type hint.
+	// CastsToDisambiguate makes the text about operands of unknown types ask for a cast instead of a type hint.
 	CastsToDisambiguate bool
-	// CamelCellMeta: texts name the functions writeTime and maxWriteTime, else as results do, in lower case.
+	// CamelCellMeta makes texts name the functions writeTime and maxWriteTime. Otherwise texts use lower case, as
+	// results do.
 	CamelCellMeta bool
-	// LiteralTexts: the text about a list literal for what is no list names the column, else the kinds of types.
+	// LiteralTexts makes the text about a list literal for a type other than list name the column instead of the kinds
+	// of types.
 	LiteralTexts bool
-	// RefusesIn: regular and static columns are not restricted by IN, else ALLOW FILTERING is needed for it.
-	RefusesIn bool
-	// OneCellMeta: writetime and ttl are refused for collections and null for user-defined types; else, where a column
-	// has several cells, they are lists.
-	OneCellMeta bool
-	// BlobExtremes: min and max of collections, tuples and user-defined types compare bytes and give a blob, else they
-	// compare values and give the type.
-	BlobExtremes bool
-	// SnapshotOptions: DESCRIBE shows allow_auto_snapshot, incremental_backups and memtable at their defaults, too.
+	// RejectsIn rejects IN restrictions on regular and static columns. Otherwise such a restriction requires ALLOW
+	// FILTERING.
+	RejectsIn bool
+	// SingleCellMeta makes writetime and ttl an error for collections and null for user-defined types. Otherwise they
+	// return lists for columns with several cells.
+	SingleCellMeta bool
+	// MinMaxAsBlob makes min and max of collections, tuples, and user-defined types compare bytes and return a blob.
+	// Otherwise they compare values and return the column's type.
+	MinMaxAsBlob bool
+	// SnapshotOptions makes DESCRIBE also show allow_auto_snapshot, incremental_backups, and memtable at their
+	// defaults.
 	SnapshotOptions bool
-	// OldCompression: sstable_compression names the class of compression, and crc_check_chance is an option of it.
+	// OldCompression makes sstable_compression name the compression class, and crc_check_chance a compression option.
 	OldCompression bool
-	// FactorRequired: a replication strategy without a factor is refused, else it has one replica.
+	// FactorRequired rejects a replication strategy without a replication factor. Otherwise the factor defaults to one.
 	FactorRequired bool
-	// OldOrderTexts: the texts about CLUSTERING ORDER BY what is no clustering column do not name it.
+	// OldOrderTexts makes the texts about CLUSTERING ORDER BY on a column that is not a clustering column omit the
+	// column.
 	OldOrderTexts bool
-	// VirtualTexts: texts tell virtual keyspaces from system keyspaces.
+	// VirtualTexts makes texts distinguish virtual keyspaces from system keyspaces.
 	VirtualTexts bool
-	// Misspells: the text about altering the type of a field says Alterting, and that about an unknown field names the
-	// keyspace for the type.
-	Misspells bool
-	// LooseReAdd: a dropped column may be added again with a type whose values have another length.
+	// MisspelledTexts makes the text about altering the type of a field say "Alterting", and the text about an unknown
+	// field name the keyspace instead of the type.
+	MisspelledTexts bool
+	// LooseReAdd allows a dropped column to be added again with a type whose values have a different length.
 	LooseReAdd bool
-	// OldJSON: toJson is for SELECT only, errors of fromJson say whose they are, and texts are of an older parser.
+	// OldJSON restricts toJson to SELECT, makes errors of fromJson name their function, and uses the texts of an older
+	// JSON parser.
 	OldJSON bool
-	// RefusesContains: an UPDATE by CONTAINS is refused as such, else for what column it is.
-	RefusesContains bool
-	// LaterTables: the system keyspaces have the tables and columns of 5.0, and system_schema.column_masks among them.
-	LaterTables bool
-	// FiltersVirtual: computed tables are filtered without ALLOW FILTERING.
+	// RejectsContains makes an UPDATE with CONTAINS fail because of CONTAINS. Otherwise the error depends on the
+	// column.
+	RejectsContains bool
+	// Tables50 makes the system keyspaces contain the tables and columns of 5.0, including system_schema.column_masks.
+	Tables50 bool
+	// FiltersVirtual allows filtering of virtual tables without ALLOW FILTERING.
 	FiltersVirtual bool
-	// DateTiered: there is DateTieredCompactionStrategy.
+	// DateTiered enables DateTieredCompactionStrategy.
 	DateTiered bool
-	// LocalIsConfiguration: LocalStrategy is refused as a bad configuration, else as an invalid request.
+	// LocalIsConfiguration rejects LocalStrategy as a configuration error instead of an invalid request.
 	LocalIsConfiguration bool
-	// OneDefinition: the text about a property that is given twice says Multiple definition, else definitions.
+	// OneDefinition makes the text about a duplicate property say "Multiple definition" instead of "Multiple
+	// definitions".
 	OneDefinition bool
-	// NoEntryLists: the text about restricting the element of a list says that it is no map, else that such elements
-	// are not indexed.
+	// NoEntryLists makes the text about a restriction on a list element say that the column is not a map. Otherwise it
+	// says that list elements are not indexed.
 	NoEntryLists bool
-	// WarnsOfUse: the first PREPARE of a connection after USE that names a table without its keyspace has a warning.
+	// WarnsOfUse returns a warning for a connection's first PREPARE after USE that names a table without its keyspace.
 	WarnsOfUse bool
-	// CustomByWord: an index is a custom one if CUSTOM says so, and then has to have a class; else if it has a class.
-	CustomByWord bool
-	// PlainOrderText: the text about ORDER BY beside an index does not speak of nearest vectors.
+	// CustomKeyword makes an index a custom index if CUSTOM is specified; a class is then required. Otherwise an index
+	// is a custom index if it has a class.
+	CustomKeyword bool
+	// PlainOrderText makes the text about ORDER BY combined with an index not mention nearest vectors.
 	PlainOrderText bool
-	// ExecutionOf: the text about a user-defined function that failed names it, else it is what was thrown alone.
-	ExecutionOf bool
-	// CellSizes: of the size of a batch only cells and clustering columns count.
+	// NamesFailedFunction makes the text about a failed user-defined function name the function. Otherwise the text is
+	// only the exception.
+	NamesFailedFunction bool
+	// CellSizes makes the size of a batch count only cells and clustering columns.
 	CellSizes bool
-	// FixedCompact: a table WITH COMPACT STORAGE gets no columns, and stays one unless DROP COMPACT STORAGE is enabled.
+	// FixedCompact rejects new columns in a table WITH COMPACT STORAGE, and requires DROP COMPACT STORAGE to be enabled
+	// before it can be converted.
 	FixedCompact bool
-	// FunctionsDisabled and UnknownLanguage are the texts where user-defined functions are switched off, and about a
-	// language that they cannot be written in.
+	// FunctionsDisabled is the text returned if user-defined functions are disabled. UnknownLanguage is the text for an
+	// unsupported language.
 	FunctionsDisabled, UnknownLanguage string
 }
 
-// The releases.
+// These are the supported releases.
 var (
 	Cassandra40 = &Release{
 		Name:                 "4.0",
@@ -92,19 +104,19 @@ var (
 		CastsToDisambiguate:  true,
 		CamelCellMeta:        true,
 		LiteralTexts:         true,
-		RefusesIn:            true,
-		OneCellMeta:          true,
-		BlobExtremes:         true,
+		RejectsIn:            true,
+		SingleCellMeta:       true,
+		MinMaxAsBlob:         true,
 		OldCompression:       true,
 		FactorRequired:       true,
 		LooseReAdd:           true,
 		OldOrderTexts:        true,
 		VirtualTexts:         true,
-		Misspells:            true,
+		MisspelledTexts:      true,
 		OldJSON:              true,
-		CustomByWord:         true,
+		CustomKeyword:        true,
 		PlainOrderText:       true,
-		ExecutionOf:          true,
+		NamesFailedFunction:  true,
 		DateTiered:           true,
 		LocalIsConfiguration: true,
 		OneDefinition:        true,
@@ -116,10 +128,10 @@ var (
 	}
 	Cassandra50 = &Release{
 		Name:            "5.0",
-		Version:         "5.0.0", // what cqlsh 6.2 was built against: it warns of all others
+		Version:         "5.0.0", // the version that cqlsh 6.2 was built for: it warns about all others
 		CQLVersion:      "3.4.7",
-		RefusesContains: true,
-		LaterTables:     true,
+		RejectsContains: true,
+		Tables50:        true,
 		FiltersVirtual:  true,
 		SnapshotOptions: true,
 		WarnsOfUse:      true,
@@ -131,7 +143,7 @@ var (
 	}
 )
 
-// Parse finds a release by its name; the empty name is 5.0. The error says which there are.
+// Parse returns the release with a name. The empty name selects 5.0. The error lists the supported names.
 func Parse(name string) (*Release, error) {
 	switch name {
 	case Cassandra40.Name:
@@ -139,5 +151,5 @@ func Parse(name string) (*Release, error) {
 	case "", Cassandra50.Name:
 		return Cassandra50, nil
 	}
-	return nil, fmt.Errorf(`compatibility %q is none of "4.0" and "5.0"`, name)
+	return nil, fmt.Errorf(`invalid compatibility %q: expected "4.0" or "5.0"`, name)
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package share says who has had how much of what is scarce lately, and so who is next. It reads no clock.
+// Package fairshare tracks how much of a scarce resource each principal has recently used, and decides who is served
+// next. It reads no clock.
 //
-// Guarantees: (SH1) of those who ask for more than there is each user gets an equal share, and of that each of its
-// connections, whoever asks most; what one does not ask for goes to the others. (SH2) Low priority gets what normal
-// priority leaves. (SH3) The memory is the same, whoever asks: users and connections are told apart by hashes, so two
-// of them may share what is one's.
+// Guarantees:
 //
-// How: somebody keeps a balance that time fills and admission empties, and lets a claimant in while as much of it is
-// left as Reserve asks for. That grows with what the claimant has had, so the balance stays at a height at which
-// those who have had most have to wait, and the others do not.
+//   - (SH1) If demand exceeds supply, each user gets an equal share, and each connection of a user an equal part of it,
+//     regardless of demand. Unused shares go to the others.
+//   - (SH2) Low priority gets the supply that normal priority leaves.
+//   - (SH3) Memory use does not depend on the number of principals. Users and connections are identified by hashes, so
+//     two principals can share one share.
+//
+// The caller keeps a balance that refills over time and shrinks with each admission. It admits a principal while the
+// balance exceeds the fraction that Reserve returns. The reserve grows with the principal's recent use. The balance
+// therefore settles at a level at which the heaviest users wait and the others do not.
 package fairshare
 
 import (
@@ -20,25 +24,25 @@ import (
 	"time"
 )
 
-// Claimant is who asks.
+// Principal identifies the originator of a request.
 type Principal struct {
-	// User and Connection tell users, and connections of a user, from each other.
+	// User and Connection identify a user and one of its connections.
 	User, Connection uint32
-	// Low says that everybody else goes first.
+	// Low means that all requests of normal priority take precedence.
 	Low bool
 }
 
-// Internal is who asks for work of the database itself on the rows of a table, such as the building of an index: of low
-// priority, but for its turn now and then.
+// Internal is the principal of the database's own work on table rows, such as building an index. It has low priority,
+// except when it temporarily runs at normal priority.
 var Internal = Principal{User: math.MaxUint32, Connection: math.MaxUint32, Low: true}
 
-// IsInternal reports whether a claimant is Internal, of whichever priority.
+// IsInternal reports whether c is Internal, at any priority.
 func (c Principal) IsInternal() bool {
 	c.Low = true
 	return c == Internal
 }
 
-// ClaimantSize is the length of an encoded Claimant.
+// PrincipalSize is the length of an encoded Principal.
 const PrincipalSize = 9
 
 // Append appends the encoded form of c.
@@ -51,7 +55,8 @@ func (c Principal) Append(dst []byte) []byte {
 	return append(dst, low)
 }
 
-// DecodeClaimant reads what Append wrote; false if it is none. What a later build may have added is passed over.
+// DecodePrincipal reads the output of Append. ok is false if src is not a principal. Additions of a later build are
+// ignored.
 func DecodePrincipal(src []byte) (c Principal, ok bool) {
 	if len(src) < PrincipalSize || src[8] > 1 {
 		return c, false
@@ -63,29 +68,31 @@ func DecodePrincipal(src []byte) (c Principal, ok bool) {
 const (
 	users       = 64
 	connections = 16
-	// halfLife is the time in which what somebody has had counts half as much.
+	// halfLife is the time after which recorded use counts half as much.
 	halfLife = 512 * time.Millisecond
 )
 
-// The reserves that are asked for, as parts of the largest, which is 1: that of the only user in all its connections
-// is 0 to ofConnection, that of one among others up to ofUser more. Low priority begins where normal ends.
+// These constants are fractions of the maximum reserve, which is 1. A single user's connections need reserves from 0 to
+// ofConnection. A user among others needs up to ofUser more. The range of low priority starts where that of normal
+// priority ends.
 const (
 	ofUser       = 1. / 3
 	ofConnection = 1. / 6
 	low          = ofUser + ofConnection
-	// steep is by how much more than an equal share has to be waited for: an eighth of all beyond it is the most that
-	// counts.
+	// steep is the slope of the reserve above an equal share. At an eighth of the total above the equal share, the
+	// reserve reaches its maximum.
 	steep = 8
 )
 
-// Shares is what claimants have had. The zero value is that nobody has had anything. It is safe for concurrent use.
+// Shares records the recent use of all principals. The zero value has no recorded use. It is safe for concurrent use.
 type Shares struct {
-	// epoch is the number of half lives at which the figures are.
+	// epoch is the number of half-lives up to which the figures have decayed.
 	epoch atomic.Int64
 	aging sync.Mutex
-	// low is what low priority has had of total.
+	// low is the part of total that low priority has used.
 	total, low atomic.Int64
-	// active counts the users that have had something, crowded is set when any has several connections that have.
+	// active is the number of users with recorded use. crowded is set if any user has several connections with recorded
+	// use.
 	active  atomic.Int64
 	crowded atomic.Bool
 	byUser  [users]user
@@ -93,12 +100,12 @@ type Shares struct {
 
 type user struct {
 	total atomic.Int64
-	// most is what the connection has had that has had most.
+	// most is the use of the connection with the highest use.
 	most atomic.Int64
 	had  [connections]atomic.Int64
 }
 
-// Took notes that a claimant has had something.
+// Took records that a principal has used an amount.
 func (s *Shares) Took(c Principal, amount int64) {
 	u := &s.byUser[c.User%users]
 	if u.total.Add(amount) == amount {
@@ -118,14 +125,14 @@ func (s *Shares) Took(c Principal, amount int64) {
 	}
 }
 
-// Rivals reports whether anybody but the claimant has had something lately, or it has itself, with another priority.
+// Rivals reports whether any other principal has recorded use, or c itself at another priority.
 func (s *Shares) Rivals(c Principal) bool {
 	all, low := s.total.Load(), s.low.Load()
 	return s.crowded.Load() || s.byUser[c.User%users].total.Load() < all || low > 0 && (!c.Low || low < all)
 }
 
-// Reserve is how much of the largest reserve has to be left for the claimant to be let in, 0 to 1. now is a time since
-// anything, which does not go back.
+// Reserve returns the fraction of the maximum reserve, from 0 to 1, that must remain for c to be admitted. now is the
+// time since a fixed instant and never decreases.
 func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
 		s.age(epoch)
@@ -139,11 +146,12 @@ func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	if of <= 0 || all <= 0 {
 		return need
 	}
-	// More than an equal share of all has to be waited for. What is taken off is the same for all, so it favours none.
+	// Use above an equal share of the total increases the reserve. The deduction is the same for all users and thus
+	// favors none.
 	need += ofUser * min(1, max(0, steep*(of/all-1/float64(max(1, s.active.Load())))))
 	if s.crowded.Load() {
-		// The connection that has had most pays in full, whatever the others of the user have had: users with many of
-		// them are not better off.
+		// The connection with the highest use gets the full increase, regardless of the use of the user's other
+		// connections. A user gains nothing by opening many connections.
 		need += ofConnection * min(
 			1,
 			max(0, 1+(float64(u.had[c.Connection%connections].Load())-float64(u.most.Load()))/of),
@@ -152,7 +160,7 @@ func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	return need
 }
 
-// before reports whether a claimant has had less lately than another: its user, and of the same user its connection.
+// before reports whether a has lower recent use than b: first compared by user, then by connection of the same user.
 // Low priority comes last. now is as for Reserve.
 func (s *Shares) before(a, b Principal, now time.Duration) bool {
 	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
@@ -168,10 +176,10 @@ func (s *Shares) before(a, b Principal, now time.Duration) bool {
 	return u.had[a.Connection%connections].Load() < v.had[b.Connection%connections].Load()
 }
 
-// age halves what was had for each half life that has passed.
+// age halves the recorded use for each half-life that has passed.
 func (s *Shares) age(epoch int64) {
 	if !s.aging.TryLock() {
-		return // somebody does it
+		return // another goroutine does it
 	}
 	defer s.aging.Unlock()
 	by := min(epoch-s.epoch.Load(), 62)

@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// ErrCorrupt is returned for bytes that no Builder or Merger wrote.
+// ErrCorrupt is returned for bytes that were not written by a Builder or Merger.
 var ErrCorrupt = errors.New("corrupt row")
 
 const (
@@ -36,7 +36,7 @@ const (
 	timeDelta        = 2 << entryTimeShift
 )
 
-// entry is one decoded entry. Its slices point into the bytes it was read from.
+// entry is a decoded entry. Its slices point into the encoded bytes.
 type entry struct {
 	ts int64
 	// when is the second of a deletion, or the expiry of a cell.
@@ -48,7 +48,7 @@ type entry struct {
 	hasPath     bool
 }
 
-// class orders the entries of one column: its deletion, the cell without a path, the cells with one.
+// class orders the entries of one column: its deletion, the cell without a path, the cells with a path.
 func (e *entry) class() int {
 	switch {
 	case e.kind == kindColDeletion:
@@ -59,7 +59,7 @@ func (e *entry) class() int {
 	return 2
 }
 
-// compare orders entries by place, not by content.
+// compare orders entries by column, class, and path, but not by content.
 func (e *entry) compare(o *entry) int {
 	if e.col != o.col {
 		if e.col < o.col {
@@ -73,7 +73,7 @@ func (e *entry) compare(o *entry) int {
 	return bytes.Compare(e.path, o.path)
 }
 
-// beats is RW2 for two entries of the same place. It is a total order on content, which makes Merge commutative.
+// wins implements RW2 for two entries of the same place. It is a total order on content, which makes Merge commutative.
 func (e *entry) wins(o *entry) bool {
 	if e.ts != o.ts {
 		return e.ts > o.ts
@@ -90,7 +90,7 @@ func (e *entry) wins(o *entry) bool {
 	return e.ttl > o.ttl
 }
 
-// uvarint reads at pos; the next position is negative if the bytes end or are no uvarint.
+// uvarint decodes a uvarint at pos. The returned position is negative if the bytes are truncated or invalid.
 func uvarint(b []byte, pos int) (uint64, int) {
 	if uint(pos) < uint(len(b)) && b[pos] < 0x80 {
 		return uint64(b[pos]), pos + 1
@@ -109,7 +109,7 @@ func uvarintLong(b []byte, pos int) (uint64, int) {
 	return v, pos + n
 }
 
-// second reads a second, a non-negative int64.
+// readSecond decodes a second, a non-negative int64.
 func readSecond(b []byte, pos int) (int64, int) {
 	v, pos := uvarint(b, pos)
 	if v > math.MaxInt64 {
@@ -118,13 +118,13 @@ func readSecond(b []byte, pos int) (int64, int) {
 	return int64(v), pos
 }
 
-// delta reads a zigzag varint.
+// readDelta decodes a zigzag varint.
 func readDelta(b []byte, pos int) (int64, int) {
 	v, pos := uvarint(b, pos)
 	return int64(v>>1) ^ -int64(v&1), pos
 }
 
-// chunk reads a length and that many bytes; they are never nil.
+// readBytes decodes a length and that many bytes. The result is never nil.
 func readBytes(b []byte, pos int) ([]byte, int) {
 	n, pos := uvarint(b, pos)
 	if pos < 0 || n > uint64(len(b)-pos) {
@@ -134,7 +134,7 @@ func readBytes(b []byte, pos int) ([]byte, int) {
 	return b[pos:end:end], end
 }
 
-// lifetime reads a ttl and an expiry.
+// readLifetime decodes a TTL and an expiry.
 func readLifetime(b []byte, pos int) (int32, int64, int) {
 	ttl, pos := uvarint(b, pos)
 	expiry, pos := readSecond(b, pos)
@@ -144,7 +144,7 @@ func readLifetime(b []byte, pos int) (int32, int64, int) {
 	return int32(ttl), expiry, pos
 }
 
-// read decodes the entry at pos of b; the returned position is negative if it is corrupt.
+// read decodes the entry at pos of b. The returned position is negative if the entry is corrupt.
 func (e *entry) read(b []byte, pos int, base int64) int {
 	k := b[pos]
 	if k > entryKnown {

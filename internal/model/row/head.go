@@ -10,24 +10,25 @@ import (
 // deletion is a deletion of a row or a partition.
 type deletion struct{ ts, at int64 }
 
-// beats prefers the higher timestamp and then the later second.
+// wins prefers the higher timestamp, then the later second.
 func (d deletion) wins(o deletion) bool { return d.ts > o.ts || d.ts == o.ts && d.at > o.at }
 
-// head is what stands before the entries.
+// head is the part of an encoded row before the entries.
 type head struct {
 	base   int64
 	live   bool
 	marker Liveness
-	// dead is true if there is a row deletion; deleted.ts is NotDeleted if not. (An Unstamped one has that ts too.)
+	// dead is true if there is a row deletion. Otherwise deleted.ts is NotDeleted, but an Unstamped deletion has the
+	// same timestamp.
 	dead    bool
 	deleted deletion
-	// ranges is the encoded list, count included; nil if there is none.
+	// ranges is the encoded list, including its count, or nil if there is none.
 	ranges []byte
-	// apart is true in the deletions of a partition that has more ranges under keys of their own.
+	// moreRanges is true in a partition's deletions if further ranges are stored under separate keys.
 	moreRanges bool
 }
 
-// read decodes the head and returns where the entries begin, negative if it is corrupt.
+// read decodes the head and returns the position of the entries. The position is negative if the head is corrupt.
 func (h *head) read(b []byte) int {
 	if len(b) < headLen || b[0] > flagsKnown {
 		return -1
@@ -68,7 +69,7 @@ func (h *head) read(b []byte) int {
 	return pos
 }
 
-// append encodes the head; ranges are appended by the caller's list.
+// append encodes the head, followed by ranges.
 func (h *head) append(dst []byte, ranges []Range) []byte {
 	var flags byte
 	if h.live {
@@ -105,7 +106,7 @@ func (h *head) append(dst []byte, ranges []Range) []byte {
 	return appendRanges(dst, ranges, h.base)
 }
 
-// supersedes is RW2 for markers.
+// supersedes implements RW2 for row markers.
 func (l *Liveness) supersedes(o *Liveness) bool {
 	if l.Timestamp != o.Timestamp {
 		return l.Timestamp > o.Timestamp
@@ -119,7 +120,7 @@ func (l *Liveness) supersedes(o *Liveness) bool {
 	return l.TTL > o.TTL
 }
 
-// Timestamp returns the base timestamp of an operand, Unstamped if the leader has yet to stamp it.
+// Timestamp returns the base timestamp of an operand. It is Unstamped if the leader has not assigned it yet.
 func Timestamp(operand []byte) int64 {
 	if len(operand) < headLen {
 		return Unstamped
@@ -127,7 +128,7 @@ func Timestamp(operand []byte) int64 {
 	return int64(binary.BigEndian.Uint64(operand[1:]))
 }
 
-// Stamp gives an Unstamped operand its timestamp, in place, and reports whether it was one.
+// Stamp sets the timestamp of an Unstamped operand in place, and reports whether the operand was Unstamped.
 func Stamp(operand []byte, ts int64) bool {
 	if len(operand) < headLen || Timestamp(operand) != Unstamped {
 		return false
@@ -136,9 +137,9 @@ func Stamp(operand []byte, ts int64) bool {
 	return true
 }
 
-// Check decodes a whole operand. sets reports whether it sets anything: a marker or a cell; one that only deletes makes
-// no row visible. due is the earliest second of a deletion or an expiry in it, NoExpiry for none. An error wraps
-// ErrCorrupt: such an operand must not be stored, it could never be merged.
+// Check decodes a whole operand. sets reports whether the operand sets a marker or a cell; an operand that only deletes
+// makes no row visible. due is the earliest second of a deletion or an expiry, or NoExpiry if there is none. An error
+// wraps ErrCorrupt: the operand must not be stored because it could never be merged.
 func Check(operand []byte) (sets bool, due int64, err error) {
 	var h head
 	pos := h.read(operand)
@@ -158,7 +159,7 @@ func Check(operand []byte) (sets bool, due int64, err error) {
 	return sets, due, nil
 }
 
-// oldest is the earliest second in the head.
+// oldest returns the earliest second in the head.
 func (h *head) oldest() int64 {
 	oldest := NoExpiry
 	if h.live {
@@ -175,8 +176,8 @@ func (h *head) oldest() int64 {
 	return oldest
 }
 
-// Split takes a header operand apart into what deletes (the partition or ranges of it) and the static cells; nil is
-// nothing. Both may point into operand, which Check has accepted.
+// Split divides a header operand into its deletions (of the partition and of ranges) and its static cells. A part is
+// nil if it is empty. Both parts may point into operand, which Check must have accepted.
 func Split(operand []byte) (deletions, static []byte) {
 	var h head
 	pos := h.read(operand)
@@ -191,8 +192,8 @@ func Split(operand []byte) (deletions, static []byte) {
 	return operand[:pos:pos], static
 }
 
-// Deletes calls fn with the start of each interval of rows that a header operand deletes; the empty start stands for
-// the whole partition. It returns the number of ranges.
+// Deletes calls fn with the start of each row interval that a header operand deletes. An empty start stands for the
+// whole partition. Deletes returns the number of ranges.
 func Deletes(operand []byte, fn func(start []byte)) (ranges int) {
 	var h head
 	if h.read(operand) < 0 {

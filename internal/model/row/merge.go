@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Merger merges any number of operands of one key. Add them in any order, then take the result. It may be reused; once
-// grown it allocates nothing.
+// Merger merges any number of operands of one key. Add them in any order, then call Append. A Merger may be reused, and
+// allocates nothing once its buffers have grown.
 type Merger struct {
 	base       int64
 	any        bool
@@ -19,13 +19,13 @@ type Merger struct {
 	ranges     []Range
 	moreRanges bool
 	scratch    rangeScratch
-	// entries holds sorted runs back to back; runs are their lengths. A run is merged with the one before it as soon as
-	// it is not much shorter, so a chain of k operands costs O(k log k) and a chain on one cell O(k).
+	// entries holds sorted runs back to back, and runs holds their lengths. A run is merged with the previous run as
+	// soon as it is not much shorter. A chain of k operands therefore costs O(k log k), and a chain on one cell O(k).
 	entries, spare []entry
 	runs           []int
 }
 
-// Reset forgets all operands.
+// Reset removes all operands.
 func (m *Merger) Reset() {
 	clear(m.entries)
 	clear(m.spare[:cap(m.spare)])
@@ -83,7 +83,7 @@ func (m *Merger) mergeRuns() {
 	k := len(m.runs)
 	start := len(m.entries) - m.runs[k-1] - m.runs[k-2]
 	a, b := m.entries[start:start+m.runs[k-2]], m.entries[start+m.runs[k-2]:]
-	if len(a) == 1 && len(b) == 1 && a[0].compare(&b[0]) == 0 { // a chain on one cell
+	if len(a) == 1 && len(b) == 1 && a[0].compare(&b[0]) == 0 { // a chain of operands on one cell
 		if b[0].wins(&a[0]) {
 			a[0] = b[0]
 		}
@@ -113,7 +113,7 @@ func (m *Merger) mergeRuns() {
 	m.runs = append(m.runs[:k-2], len(out))
 }
 
-// Append appends the merged row, in canonical form, to dst. With no operands it appends an empty one.
+// Append appends the merged row, in canonical form, to dst. Without operands, it appends an empty row.
 func (m *Merger) Append(dst []byte) []byte {
 	m.mergeAllRuns()
 	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted, moreRanges: m.moreRanges}
@@ -124,7 +124,7 @@ func (m *Merger) Append(dst []byte) []byte {
 	return dst
 }
 
-// collapse leaves one run of what is not hidden.
+// mergeAllRuns merges all runs into one, without hidden entries.
 func (m *Merger) mergeAllRuns() {
 	for len(m.runs) > 1 {
 		m.mergeRuns()
@@ -132,7 +132,7 @@ func (m *Merger) mergeAllRuns() {
 	m.dropHidden()
 }
 
-// shadow drops what a deletion of this row hides (RW3).
+// dropHidden removes the data that a deletion of this row hides (RW3).
 func (m *Merger) dropHidden() {
 	if len(m.ranges) > 0 {
 		if m.dead {
@@ -144,7 +144,7 @@ func (m *Merger) dropHidden() {
 		m.live = false
 	}
 	n := 0
-	var floor deletion // of the current column
+	var floor deletion // deletion timestamp of the current column
 	var col uint32
 	hasFloor := false
 	for i := range m.entries {
@@ -168,7 +168,7 @@ func (m *Merger) dropHidden() {
 	}
 }
 
-// canonicalBase depends on nothing but the content.
+// canonicalBase returns a base timestamp that depends only on the content.
 func (m *Merger) canonicalBase() int64 {
 	if m.live {
 		return m.marker.Timestamp

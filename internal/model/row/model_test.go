@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fact is one thing a test says about a row. The model of a row is the list of all facts ever stated, in no order, and
-// it answers by looking at all of them.
+// fact is one change of a row. The model of a row is the unordered list of all facts, and the model evaluates all of
+// them on each read.
 type fact struct {
 	kind       string // marker, delete, cell, tombstone, column, range
 	col        uint32
@@ -21,12 +21,12 @@ type fact struct {
 	value      string
 	ts, when   int64
 	ttl        int32
-	start, end string // end "-" for none
+	start, end string // "-" for no end
 }
 
 var paths = []string{"-", "", "a", "b"}
 
-// draw makes an operand and the facts in it.
+// draw generates an operand and the corresponding facts.
 func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 	var b Builder
 	ts := rapid.Int64Range(1, 6).Draw(t, "ts")
@@ -62,7 +62,7 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 		seen[place] = f.kind != "range"
 		switch f.kind {
 		case "marker":
-			f.value = "" // it has none that could decide
+			f.value = "" // a tombstone has no value to compare
 			b.Live(f.ttl, f.when)
 		case "delete":
 			b.DeleteRow(f.when)
@@ -102,7 +102,7 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 	return operand, facts
 }
 
-// covering is the timestamp of the strongest deletion of a clustering key.
+// covering returns the timestamp of the strongest deletion of a clustering key.
 func covering(facts []fact, key string) int64 {
 	best := NotDeleted
 	for _, f := range facts {
@@ -113,7 +113,7 @@ func covering(facts []fact, key string) int64 {
 	return best
 }
 
-// visible is what the model shows at a second.
+// visible returns the row that the model shows at a second.
 func visible(facts []fact, deleted, now int64, dropped []uint32) Row {
 	var r Row
 	floor := deleted
@@ -180,7 +180,7 @@ func expiry(f fact) int64 {
 	return f.when
 }
 
-// stronger is RW2 written out.
+// stronger implements RW2 for facts.
 func stronger(a, b fact) bool {
 	switch {
 	case a.ts != b.ts:
@@ -199,8 +199,8 @@ func stronger(a, b fact) bool {
 	return a.ttl > b.ttl
 }
 
-// TestMergeAgainstModel: whatever operands are merged, in whatever order and grouping, a reader sees what the model
-// shows.
+// TestMergeAgainstModel checks that a reader sees the row that the model shows, in whatever order and grouping operands
+// are merged.
 func TestMergeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var facts []fact
@@ -266,7 +266,7 @@ func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []ui
 	}
 }
 
-// TestMergeLaws: merging is commutative, associative and idempotent in its bytes (RW1).
+// TestMergeLaws checks that merging is commutative, associative, and idempotent in its bytes (RW1).
 func TestMergeLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		header := rapid.Bool().Draw(t, "header")
@@ -296,7 +296,7 @@ func TestMergeLaws(t *testing.T) {
 	})
 }
 
-// TestSweepHidesNothing: what a sweep removes, a reader at the horizon or later did not see.
+// TestSweepHidesNothing checks that a sweep removes only data that readers at the horizon or later do not see.
 func TestSweepHidesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, _ := draw(t, false)

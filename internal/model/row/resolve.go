@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Resolve decodes a stored row as it is seen at the second now and reports whether it exists. deleted is the timestamp
-// of the strongest deletion in the partition header that covers the row (Header.Covering), NotDeleted for none. Cells
-// of the columns in dropped (ascending) are absent. The row points into value and allocates nothing once grown. An
-// error wraps ErrCorrupt.
+// Resolve decodes a stored row as a reader sees it at the second now, and reports whether it exists. deleted is the
+// timestamp of the strongest deletion in the partition header that covers the row (Header.Covering), or NotDeleted if
+// there is none. Cells of the columns in dropped (ascending) are absent. The row points into value, and Resolve
+// allocates nothing once its buffers have grown. An error wraps ErrCorrupt.
 func (r *Row) Resolve(value []byte, deleted, now int64, dropped []uint32) (exists bool, err error) {
 	var h head
 	pos := h.read(value)
@@ -40,8 +40,8 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 	return r.Live || len(cells) > 0, nil
 }
 
-// plainCells is the short way past the entries that most rows have and nothing else: live cells with the row's
-// timestamp, no path, ascending small column ids and values of less than 16 KiB. It stops at the first other entry.
+// resolvePlainCells is the fast path for the entries that most rows consist of: live cells with the row's timestamp, no
+// path, ascending small column IDs, and values of less than 16 KiB. It stops at the first other entry.
 func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
 	if !live {
 		return pos, cells
@@ -49,7 +49,7 @@ func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (
 	for last := byte(0); pos+2 < len(b); {
 		h := b[pos : pos+3]
 		body, n := pos+3, int(h[2])
-		if n >= 0x80 && body < len(b) { // two bytes of length
+		if n >= 0x80 && body < len(b) { // two-byte length
 			n = n&0x7f | int(b[body])<<7
 			if body++; n >= 1<<14 {
 				break
@@ -73,8 +73,8 @@ func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (
 	return pos, cells
 }
 
-// resolveRest decodes the entries from pos on. Those before it were plain cells, the last of which is the last in
-// cells.
+// resolveRest decodes the entries from pos on. The entries before pos were plain cells, and the last of them is the
+// last of cells.
 func resolveRest(value []byte, pos int, base, floor, now int64, dropped []uint32, cells []Cell) ([]Cell, error) {
 	columnFloor, column := floor, uint32(0)
 	var last, e entry
@@ -107,7 +107,7 @@ func resolveRest(value []byte, pos int, base, floor, now int64, dropped []uint32
 	return cells, nil
 }
 
-// disordered is the order check of entries, cheap for the common case of ascending columns.
+// outOfOrder reports whether entries are out of order. It is cheap for the common case of ascending columns.
 func outOfOrder(last, e *entry) bool {
 	if last.col != e.col {
 		return last.col > e.col
@@ -115,25 +115,26 @@ func outOfOrder(last, e *entry) bool {
 	return last.compare(e) >= 0
 }
 
-// Header is what a reader sees of a partition beside its rows. Its slices are valid until the next Resolve.
+// Header is the part of a partition that a reader sees apart from its rows. Its slices are valid until the next
+// Resolve.
 type Header struct {
 	// Static holds the static cells.
 	Static Row
-	// Deleted is the timestamp of the partition deletion, NotDeleted if there is none.
+	// Deleted is the timestamp of the partition deletion, or NotDeleted if there is none.
 	Deleted int64
 	// Ranges are the deleted intervals, disjoint and ascending.
 	Ranges []Range
-	// Apart is true if more ranges are stored under keys of their own.
+	// MoreRanges is true if further ranges are stored under separate keys.
 	MoreRanges bool
 }
 
-// Clear makes h the header of a partition that has none.
+// Clear resets h to the header of a partition without header data.
 func (h *Header) Clear() {
 	h.Static.Live, h.Static.Cells, h.Deleted, h.Ranges = false, h.Static.Cells[:0], NotDeleted, h.Ranges[:0]
 	h.MoreRanges = false
 }
 
-// Resolve decodes the merge of header operands, or the deletions among them alone, as it is seen at the second now. An
+// Resolve decodes the merge of header operands, or of their deletions alone, as a reader sees it at the second now. An
 // error wraps ErrCorrupt.
 func (h *Header) Resolve(value []byte, now int64, dropped []uint32) error {
 	h.Clear()
@@ -151,7 +152,8 @@ func (h *Header) Resolve(value []byte, now int64, dropped []uint32) error {
 	return nil
 }
 
-// Covering returns the timestamp of the strongest deletion that covers a clustering key, NotDeleted if none does.
+// Covering returns the timestamp of the strongest deletion that covers a clustering key, or NotDeleted if there is
+// none.
 func (h *Header) Covering(clustering []byte) int64 {
 	if len(h.Ranges) == 0 {
 		return h.Deleted
@@ -163,7 +165,8 @@ func (h *Header) Covering(clustering []byte) int64 {
 	return h.Deleted
 }
 
-// After returns the index of the first range whose end lies after a clustering key: the one that may cover it.
+// After returns the index of the first range that ends after a clustering key. It is the only range that can contain
+// the key.
 func (h *Header) After(clustering []byte) int {
 	i, _ := slices.BinarySearchFunc(h.Ranges, clustering, func(r Range, key []byte) int {
 		if r.before(key) {

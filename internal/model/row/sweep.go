@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Sweep drops from the merged operands what nobody can see any more: what the deletion covered hides (a timestamp,
-// NotDeleted for none), cells of the dropped columns (ascending), and deletions and expired cells from before the
-// second horizon. It does not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be
-// stored; call Append next.
+// Sweep drops data from the merged operands that no reader can see. This is data hidden by the deletion covered (a
+// timestamp, or NotDeleted), cells of the dropped columns (ascending), and deletions and expired cells from before the
+// second horizon. It does not change deleted ranges (see SweepDeletions). It reports whether anything remains to be
+// stored. Call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) {
 	m.mergeAllRuns()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
@@ -19,10 +19,10 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) 
 	return m.remains()
 }
 
-// SweepDeletions drops deletions of a partition, and of ranges of it, from before the second horizon. clean tells
-// whether nothing is stored that the deletion with timestamp ts of [start, end) hides (both nil: the partition); it is
-// asked for each that is old enough, and only those that are clean are dropped. It reports whether anything remains to
-// be stored; call Append next.
+// SweepDeletions drops deletions of a partition, and of ranges in it, from before the second horizon. clean reports
+// whether no stored data is hidden by the deletion of [start, end) with timestamp ts; both bounds are nil for the
+// partition. It is called for each deletion that is old enough, and only clean deletions are dropped. SweepDeletions
+// reports whether anything remains to be stored. Call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
 	m.mergeAllRuns()
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool {
@@ -34,21 +34,21 @@ func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts 
 	return m.remains()
 }
 
-// Ranges returns the deleted ranges that were merged, disjoint and ascending; valid until the next call.
+// Ranges returns the merged deleted ranges, disjoint and ascending. The result is valid until the next call.
 func (m *Merger) Ranges() []Range {
 	m.mergeAllRuns()
 	return m.ranges
 }
 
-// SetRanges replaces the deleted ranges by a part of what Ranges returned; apart says whether there are more under keys
-// of their own.
+// SetRanges replaces the deleted ranges with a subset of the result of Ranges. apart means that further ranges are
+// stored under separate keys.
 func (m *Merger) SetRanges(rest []Range, apart bool) (remains bool) {
 	m.ranges = append(m.ranges[:0], rest...)
 	m.moreRanges = apart
 	return m.remains()
 }
 
-// Apart reports whether ranges are stored under keys of their own.
+// HasMoreRanges reports whether further ranges are stored under separate keys.
 func (m *Merger) HasMoreRanges() bool { return m.moreRanges }
 
 func (m *Merger) remains() bool {
@@ -60,7 +60,7 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {
 		m.live = false
 	}
 	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool {
-		if e.ts <= covered || e.when < horizon { // a cell without expiry has the greatest second
+		if e.ts <= covered || e.when < horizon { // a cell without expiry has the maximum second
 			return true
 		}
 		_, gone := slices.BinarySearch(dropped, e.col)
@@ -71,8 +71,8 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {
 	}
 }
 
-// Oldest returns the second after which Sweep could remove something from a stored row: the earliest at of a deletion
-// or expiry of a cell, NoExpiry if there is neither. covered and dropped are as for Sweep; what they hide counts as
+// Oldest returns the second after which Sweep can remove something from a stored row: the earliest second of a deletion
+// or expiry, or NoExpiry if there is neither. covered and dropped are as for Sweep. Data that they hide counts as
 // second -1.
 func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 	var h head
@@ -111,8 +111,8 @@ func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 	return oldest, nil
 }
 
-// Newest returns the highest timestamp in a stored row or in the deletions of a partition, its ranges left out: of
-// cells and their tombstones, of the marker, of deletions. It is NotDeleted if there is none.
+// Newest returns the highest timestamp in a stored row or in the deletions of a partition. It considers cells,
+// tombstones, the marker, and deletions, but not ranges. It returns NotDeleted if there is none.
 func Newest(value []byte) (int64, error) {
 	var h head
 	pos := h.read(value)
@@ -136,7 +136,7 @@ func Newest(value []byte) (int64, error) {
 	return newest, nil
 }
 
-// Hidden reports whether a stored row holds anything that a deletion with the timestamp ts hides.
+// Hidden reports whether a stored row contains data that a deletion with timestamp ts hides.
 func Hidden(value []byte, ts int64) (bool, error) {
 	var h head
 	pos := h.read(value)

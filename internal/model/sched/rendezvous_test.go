@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRendezvous: of a call and its completion exactly one is the second, whichever comes first, and it sees what the
-// other one did; the race detector would say so if it did not.
+// TestRendezvous checks that exactly one of a call and its completion is second, whichever comes first, and that it
+// sees the writes of the other. The race detector would report a violation.
 func TestRendezvous(t *testing.T) {
 	var r Rendezvous
 	for i := range 10_000 {

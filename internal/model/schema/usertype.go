@@ -226,7 +226,7 @@ func (c *AlterType) apply(s *Schema) (*Schema, []Event, error) {
 		}
 	default:
 		err = dberr.Invalidf("Altering field types is no longer supported")
-		if c.release().Misspells {
+		if c.release().MisspelledTexts {
 			err = dberr.Invalidf("Alterting field types is no longer supported")
 		}
 	}
@@ -331,7 +331,7 @@ func (c *AlterType) rename(udt *cqltype.Type) error {
 				continue
 			}
 			of := c.Keyspace + "." + c.Name
-			if c.release().Misspells {
+			if c.release().MisspelledTexts {
 				of = c.Keyspace
 			}
 			return dberr.Invalidf("Unkown field %s in user type %s", r.From, of)

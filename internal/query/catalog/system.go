@@ -394,7 +394,7 @@ func WithSystem(s *schema.Schema) *schema.Schema { return withSystem(s, systemKe
 // is kept: that of some can be altered.
 func System(r *compat.Release) func(*schema.Schema) *schema.Schema {
 	keyspaces := systemKeyspaces
-	if r.LaterTables {
+	if r.Tables50 {
 		keyspaces = systemKeyspaces50
 	}
 	return func(s *schema.Schema) *schema.Schema { return withSystem(s, keyspaces) }

@@ -100,7 +100,7 @@ func (f *Functions) failed(fn *schema.Function, err error) error {
 		return &dberr.Overloaded{Message: failure.Message}
 	}
 	message := err.Error()
-	if f.release.ExecutionOf {
+	if f.release.NamesFailedFunction {
 		message = "execution of '" + fn.Qualified() + "[" + strings.Join(fn.ArgTypes(), ", ") + "]' failed: " + message
 	}
 	return &dberr.FunctionFailure{Keyspace: fn.Keyspace, Function: fn.Name, ArgTypes: fn.ArgTypes(), Message: message}

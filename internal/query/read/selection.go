@@ -97,9 +97,9 @@ func (s *selection) CellMeta(kind parser.CellMetaKind, name parser.Ident) (int, 
 	}
 	switch {
 	case kind == parser.MaxWriteTime:
-	case s.release.OneCellMeta && c.Type.IsCollection():
+	case s.release.SingleCellMeta && c.Type.IsCollection():
 		return 0, nil, dberr.Invalidf("Cannot use selection function %s on collections", s.metaName(kind))
-	case !s.release.OneCellMeta && c.Type.MultiCell():
+	case !s.release.SingleCellMeta && c.Type.MultiCell():
 		typ = cqltype.ListOf(typ)
 		if part = cellWriteTimes; kind == parser.TTL {
 			part = cellTTLs

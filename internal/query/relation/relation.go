@@ -120,7 +120,7 @@ func (b binder) singleIn(out *Restriction, r *parser.Relation, receiver expr.Rec
 func checkColumn(r *parser.Relation, c *schema.Column, rel *compat.Release) error {
 	key := c.Kind == schema.PartitionKey || c.Kind == schema.Clustering
 	switch {
-	case r.Op == parser.In && !key && len(r.Values) != 1 && rel.RefusesIn:
+	case r.Op == parser.In && !key && len(r.Values) != 1 && rel.RejectsIn:
 		return dberr.Invalidf("IN predicates on non-primary-key columns (%s) is not yet supported", c.Name)
 	case r.Op == parser.ContainsKey && c.Type.Kind != cqltype.Map:
 		return dberr.Invalidf("Cannot use CONTAINS KEY on non-map column %s", c.Name)

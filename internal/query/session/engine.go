@@ -207,7 +207,7 @@ func (e *Engine) NewSession(c Client) *Session {
 	s := &Session{engine: e, client: c, claimant: c.Claimant()}
 	switch a := e.opts.Authority; {
 	case c.Account:
-		s.account = access.OfKey(c.User)
+		s.account = access.AccountKeySubject(c.User)
 	case a != nil && c.Record == access.RoleVersion{}:
 		s.client.Record = a.Subject(c.User).Version()
 	}
