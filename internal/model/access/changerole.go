@@ -13,7 +13,7 @@ type CreateRole struct {
 	Name        string
 	IfNotExists bool
 	Attributes  Attributes
-	// ID identifies the record. It is drawn at random by the caller.
+	// ID identifies the record. The caller generates it at random.
 	ID RoleID
 }
 
@@ -43,7 +43,7 @@ func (c *CreateRole) apply(s *State, w *Environment) (*State, []string, error) {
 	return s.WithRole(c.Attributes.applyTo(Role{Name: c.Name, ID: c.ID})).WithCreator(w.Actor, OfRole(c.Name)), nil, nil
 }
 
-// NameBytesMax bounds the name of a role.
+// NameBytesMax is the maximum length of a role's name.
 const NameBytesMax = 1024
 
 // AlterRole is ALTER ROLE and ALTER USER.
@@ -102,7 +102,7 @@ func (c *AlterRole) authorize(who *Subject) error {
 	case a.Options || a.Low != nil:
 		return dberr.Unauthorizedf("You aren't allowed to alter OPTIONS")
 	}
-	return nil // everybody may change the own password
+	return nil // every role may change its own password
 }
 
 // DropRole is DROP ROLE and DROP USER.
@@ -132,7 +132,7 @@ func (c *DropRole) apply(s *State, w *Environment) (*State, []string, error) {
 	return s.WithoutRole(c.Name), nil, nil
 }
 
-// GrantRole is GRANT role TO role, and REVOKE role FROM role if Revoke is true.
+// GrantRole is GRANT role TO role, or REVOKE role FROM role if Revoke is true.
 type GrantRole struct {
 	Revoke        bool
 	Role, Grantee string
@@ -165,7 +165,7 @@ func (c *GrantRole) apply(s *State, w *Environment) (*State, []string, error) {
 	return s.WithRole(&next), nil, nil
 }
 
-// AddIdentity is ADD IDENTITY: a certificate's identity stands for a role from now on.
+// AddIdentity is ADD IDENTITY, which maps a certificate's identity to a role.
 type AddIdentity struct {
 	Identity, Role string
 	IfNotExists    bool

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// op is a row operand of so many logical bytes, key included.
+// op returns a row operand with the given number of logical bytes, key included.
 func op(t testing.TB, key, bytes int) command.Op {
 	t.Helper()
 	var b row.Builder
@@ -101,7 +101,7 @@ func TestPricesGrowAndAddUp(t *testing.T) {
 	})
 }
 
-// TestDocumentedPrices proves that the price list of docs/request-units.md is that of this package.
+// TestDocumentedPrices checks that the price list in docs/request-units.md matches this package.
 func TestDocumentedPrices(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/request-units.md")
 	if err != nil {

@@ -11,33 +11,33 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Join is a merge of two neighbours that was ordered and is not in the map yet: Left is to take the span of Right. Both
-// have it in their records, and until it is over the members and spans of both do not change.
+// Join is a requested merge of two neighbors that has not been applied to the topology: Left is to take over the span
+// of Right. Both partitions store it, and their members and spans cannot change until it ends.
 type Join struct {
 	Left, Right PartitionID
 	Stage       JoinStage
-	// Frozen is the index in the log of Right after which it takes nothing, 0 as long as no replica has said so. Ready
-	// are the replicas of Right that have it on disk, with everything before it, on nodes whose replica of Left is as
-	// the map has it.
+	// Frozen is the index in the log of Right after which Right accepts no commands, or 0 as long as no replica has
+	// reported it. Ready lists the replicas of Right that have everything up to Frozen on disk. Their nodes must have
+	// the replica of Left that the topology requires.
 	Frozen uint64
 	Ready  []ReplicaID
-	// FrozenAt is when the first of them said so, in milliseconds since 1970; 0 if none has.
+	// FrozenAt is the time at which the first replica reported Frozen, in milliseconds since 1970, or 0.
 	FrozenAt int64
 }
 
-// JoinStage says how far a merge has come. Each change of it is a compare-and-set of the map, so a merge is carried out
-// or taken back, never both.
+// JoinStage is the progress of a merge. Each stage change is a compare-and-set of the topology, so a merge is either
+// completed or canceled, never both.
 type JoinStage uint8
 
-// The stages: while the right partition is Freezing the merge can be taken back, which makes it Thawing; when all its
-// replicas are ready it is Merging, and only DROP TABLE ends that before its end.
+// These are the stages. A merge can be canceled while the right partition is Freezing; this makes it Thawing. Once all
+// replicas are ready the merge is Merging, and only DROP TABLE can prevent its completion.
 const (
 	Freezing JoinStage = iota
 	Thawing
 	Merging
 )
 
-// String is the stage's name, lower case.
+// String returns the stage's name in lower case.
 func (s JoinStage) String() string {
 	if int(s) < len(joinStages) {
 		return joinStages[s]
@@ -47,7 +47,7 @@ func (s JoinStage) String() string {
 
 var joinStages = [...]string{"freezing", "thawing", "merging"}
 
-// changing says why the members and the span of a partition must stay as they are, nil if they need not.
+// changing returns an error if the members and the span of a partition must not change.
 func (p *Partition) changing() error {
 	switch {
 	case p.Cut != nil:
@@ -59,8 +59,8 @@ func (p *Partition) changing() error {
 	return nil
 }
 
-// BeginJoin orders a partition to take the span of its right neighbour. All members of both must be at rest, and on the
-// same nodes.
+// BeginJoin requests that a partition take over the span of its right neighbor. All members of both partitions must be
+// at rest and on the same nodes.
 func (s *Snapshot) BeginJoin(left, right PartitionID, cause Cause, now time.Time) (*Snapshot, error) {
 	l, r := s.Partition(left), s.Partition(right)
 	switch {
@@ -92,7 +92,7 @@ func adjoin(l, r *Partition) bool {
 	return l.Table == r.Table && !l.Span.Limit.IsZero() && l.Span.Limit.Compare(r.Span.Begin) == 0
 }
 
-// Beside reports whether each replica of a partition has one of another partition on its node, of the same kind.
+// Beside reports whether the replicas of two partitions are on the same nodes, with the same states.
 func Beside(l, r *Partition) bool {
 	if len(l.Sets) != len(r.Sets) {
 		return false
@@ -111,7 +111,7 @@ func Beside(l, r *Partition) bool {
 	return true
 }
 
-// withJoin gives a partition and its right neighbour a merge, or ends the one that they have.
+// withJoin sets or removes the merge of a partition and its right neighbor.
 func (s *Snapshot) withJoin(l *Partition, j *Join) *Snapshot {
 	out := s.next()
 	i := find(s.Partitions(l.Table), l.Span.Begin)
@@ -121,7 +121,7 @@ func (s *Snapshot) withJoin(l *Partition, j *Join) *Snapshot {
 	return out
 }
 
-// joined returns the two partitions of a merge that was ordered, of which one is named.
+// joined returns the two partitions of the merge of a partition.
 func (s *Snapshot) joined(id PartitionID) (l, r *Partition, err error) {
 	p := s.Partition(id)
 	if p == nil || p.Join == nil {
@@ -130,8 +130,8 @@ func (s *Snapshot) joined(id PartitionID) (l, r *Partition, err error) {
 	return s.Partition(p.Join.Left), s.Partition(p.Join.Right), nil
 }
 
-// JoinReady records that a replica of the right partition is ready, frozen at an index. With the last one the merge can
-// no longer be taken back. It returns s itself if nothing is new.
+// JoinReady records that a replica of the right partition is ready, frozen at an index. Once the last replica is ready,
+// the merge can no longer be canceled. JoinReady returns s itself if nothing changes.
 func (s *Snapshot) JoinReady(right PartitionID, replica ReplicaID, frozen uint64, now time.Time) (*Snapshot,
 	error) {
 	l, r, err := s.joined(right)
@@ -168,7 +168,7 @@ func (j *Join) allReady(r *Partition) bool {
 	return true
 }
 
-// RecallJoin takes a merge back, if that is still possible; else it returns s itself.
+// RecallJoin cancels a merge if that is still possible. Otherwise it returns s itself.
 func (s *Snapshot) RecallJoin(id PartitionID) (*Snapshot, error) {
 	l, _, err := s.joined(id)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Snapshot) RecallJoin(id PartitionID) (*Snapshot, error) {
 	return s.withJoin(l, &j), nil
 }
 
-// EndRecall ends a merge that was taken back, once the right partition's log has its next epoch.
+// EndRecall ends a canceled merge once the right partition's log has reached its next epoch.
 func (s *Snapshot) EndRecall(id PartitionID, now time.Time) (*Snapshot, error) {
 	l, r, err := s.joined(id)
 	if err != nil {
@@ -202,8 +202,8 @@ func (s *Snapshot) EndRecall(id PartitionID, now time.Time) (*Snapshot, error) {
 	return out, nil
 }
 
-// EndJoin puts a merge into the map, once the left partition's log has it: it has the span of both, at the epoch after
-// the higher one of theirs.
+// EndJoin applies a merge to the topology once the left partition's log contains it. The left partition then has the
+// span of both partitions, and an epoch above both of theirs.
 func (s *Snapshot) EndJoin(left PartitionID, now time.Time) (*Snapshot, error) {
 	l, r, err := s.joined(left)
 	if err != nil {
@@ -247,7 +247,7 @@ func (r *decoder) join() *Join {
 	return j
 }
 
-// validateJoin checks a merge that was ordered of partition i of a table: the other one has the same.
+// validateJoin validates the merge of partition i of a table: the neighbor must have the same merge.
 func (s *Snapshot) validateJoin(ps []*Partition, i int) error {
 	p := ps[i]
 	j := p.Join

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The life of a member, and what is refused on the way.
+// TestMembers checks the states of a member, and which transitions are rejected.
 func TestMemberLife(t *testing.T) {
 	s, err := New().AddTable(table, 2, places)
 	if err != nil {

@@ -12,22 +12,25 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Cut is a split of a partition that was ordered and is not in the map yet: what begins at At becomes the partition
-// Child, with a replica beside each of the old one's. Until the map has it the members of the partition do not change.
+// Cut is a requested split of a partition that has not been applied to the topology. The positions from At on become
+// the partition Child, whose replicas are on the nodes of the old partition's replicas. The members of the partition
+// cannot change until the split ends.
 type Cut struct {
 	At    Position
 	Child PartitionID
-	// First is the id of the child's first replica; the others follow, in the order of the old partition's.
+	// First is the ID of the child's first replica. The IDs of the others follow, in the order of the old partition's
+	// replicas.
 	First ReplicaID
-	// Recalled says that the order was taken back. Which comes first in the partition's log decides: the split, which
-	// then stands, or the entry that raises the epoch and so has the split refused.
+	// Recalled means that the request has been canceled. The partition's log determines the outcome: either the split
+	// is first and succeeds, or the entry that raises the epoch is first and causes the split to be rejected.
 	Recalled bool
 }
 
-// NextPartition is above the ids of all partitions that the map has or had. One that is not below it is of a newer map.
+// NextPartition returns an ID above all partition IDs that have been assigned. A partition whose ID is not below it
+// belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
-// CutOf returns the partition whose child an ordered split makes, nil if there is none.
+// CutOf returns the partition whose pending split creates child, or nil if there is none.
 func (s *Snapshot) CutOf(child PartitionID) *Partition {
 	for p := range s.InMotion() {
 		if p.Cut != nil && p.Cut.Child == child {
@@ -37,8 +40,8 @@ func (s *Snapshot) CutOf(child PartitionID) *Partition {
 	return nil
 }
 
-// BeginSplit orders a partition to be split at a position inside its span, after the beginning. All its members must be
-// at rest.
+// BeginSplit requests a split of a partition at a position inside its span, after its start. All its members must be at
+// rest.
 func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
@@ -68,7 +71,7 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 	return out, nil
 }
 
-// cuts counts the splits of a table that are under way.
+// cuts returns the number of pending splits of a table.
 func (s *Snapshot) cuts(table uint32) (n int) {
 	for p := range s.InMotion() {
 		if p.Cut != nil && p.Table == table {
@@ -78,7 +81,7 @@ func (s *Snapshot) cuts(table uint32) (n int) {
 	return n
 }
 
-// AtRest reports whether no member of the partition is on its way in or out.
+// AtRest reports whether no member of the partition is joining or leaving.
 func (p *Partition) AtRest() bool {
 	for i := range p.Sets {
 		if p.Sets[i].Count(Joining)+p.Sets[i].Count(Leaving) > 0 {
@@ -88,7 +91,7 @@ func (p *Partition) AtRest() bool {
 	return true
 }
 
-// ChildSets are the replica sets that an ordered split gives to the child.
+// ChildSets returns the replica sets of the child of a pending split.
 func (p *Partition) ChildSets() []ReplicaSet {
 	id := p.Cut.First
 	out := make([]ReplicaSet, len(p.Sets))
@@ -107,8 +110,8 @@ func (p *Partition) ChildSets() []ReplicaSet {
 	return out
 }
 
-// EndSplit puts an ordered split into the map, once the partition's log has it: the partition keeps what is before the
-// cut, its child has the rest. Both have the epoch after the old one.
+// EndSplit applies a pending split to the topology once the partition's log contains it. The partition keeps the
+// positions before the split point, and its child gets the rest. Both get the next epoch.
 func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Cut == nil {
@@ -128,8 +131,8 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	return out, nil
 }
 
-// RecallSplit takes an ordered split back, unless the partition's log has it already. It returns s itself if that was
-// asked for before.
+// RecallSplit cancels a pending split unless the partition's log already contains it. It returns s itself if the split
+// has already been canceled.
 func (s *Snapshot) RecallSplit(id PartitionID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
@@ -146,8 +149,8 @@ func (s *Snapshot) RecallSplit(id PartitionID) (*Snapshot, error) {
 	return out, nil
 }
 
-// EndSplitRecall ends a split that was taken back, once the partition's log has its next epoch and no split. The ids
-// that were meant for the child are not used again.
+// EndSplitRecall ends a canceled split once the partition's log has reached its next epoch without a split. The IDs of
+// the child are not reused.
 func (s *Snapshot) EndSplitRecall(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Cut == nil || !p.Cut.Recalled {
@@ -162,16 +165,16 @@ func (s *Snapshot) EndSplitRecall(id PartitionID, now time.Time) (*Snapshot, err
 	return out, nil
 }
 
-// The fields of a partition. The first two are of feature level 2.
+// These are the fields of a partition. The first two belong to feature level 2.
 const (
-	fieldCut    = 1 // must be understood: members must not change meanwhile
-	fieldParent = 2 // must be understood: its replicas are not born by the map
+	fieldCut    = 1 // must be understood, because the members must not change during a split
+	fieldParent = 2 // must be understood, because its replicas are not created from the topology
 	fieldSince  = 3
 	fieldReason = 4
-	fieldWish   = 5 // a build that does not know it balances the partition like others
-	fieldJoin   = 6 // as fieldCut, and of feature level 2, too
-	fieldLead   = 7 // a build that does not know it has the ring say who leads
-	// partitionFields is the last one that this build knows.
+	fieldWish   = 5 // a build that does not know it balances the partition as usual
+	fieldJoin   = 6 // must be understood like fieldCut; belongs to feature level 2
+	fieldLead   = 7 // a build that does not know it chooses the leader by the ring
+	// partitionFields is the highest field that this build knows.
 	partitionFields = fieldLead
 )
 
@@ -217,7 +220,7 @@ func (p *Partition) appendFields(w *codec.Writer) {
 	w.EndFields()
 }
 
-// partitionFields reads what appendFields wrote; fields of a later build are kept.
+// partitionFields reads the output of appendFields. Fields of a later build are preserved.
 func (r *decoder) partitionFields(p *Partition) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -253,7 +256,7 @@ func (r *decoder) partitionFields(p *Partition) {
 	p.rest = rest
 }
 
-// validateCut checks a split that was ordered: its ids are given out and used by nobody.
+// validateCut validates a pending split: its IDs must have been assigned and must be unused.
 func (s *Snapshot) validateCut(p *Partition, replicas map[ReplicaID]PartitionID) error {
 	c := p.Cut
 	switch {

@@ -20,7 +20,7 @@ var places = []Place{{Region: "here", Nodes: []NodeID{{1}, {2}, {3}}}}
 
 func genKey(t *rapid.T, label string) (token.Token, []byte) {
 	key := rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, label)
-	// Few tokens, so that several keys share one and boundaries fall between them.
+	// With few tokens, several keys share a token and boundaries are often between them.
 	return token.Token(rapid.Int64Range(-3, 3).Draw(t, label+" token") * (1 << 61)), key
 }
 
@@ -105,8 +105,8 @@ func TestPartitionsTileTheRing(t *testing.T) {
 	})
 }
 
-// TestWideRing: a table on the wide ring is split between two places that share their first half, and its map and spans
-// come back from the store as they were.
+// TestWideRing checks a split of a table on the wide ring between two positions with the same first half, and that its
+// topology and spans survive their encoding.
 func TestWideRing(t *testing.T) {
 	const wide = table | keys.WideRing
 	s, err := New().AddTable(wide, 2, places)
@@ -201,7 +201,7 @@ func TestLocateAllocations(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is decoded is a valid map, and survives another round.
+// FuzzDecode checks that every decoded topology is valid and survives a second round trip.
 func FuzzDecode(f *testing.F) {
 	s, err := New().AddTable(table, 3, places)
 	if err != nil {
@@ -226,7 +226,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkLocate finds a key among the partitions of a table: CPU.
+// BenchmarkLocate measures the CPU time to find a key among the partitions of a table.
 func BenchmarkLocate(b *testing.B) {
 	s, err := New().AddTable(table, 256, places)
 	if err != nil {
@@ -242,7 +242,7 @@ func BenchmarkLocate(b *testing.B) {
 	}
 }
 
-// split cuts a partition in two, as its log does it.
+// split splits a partition like its log does.
 func split(s *Snapshot, id PartitionID, at Position) (*Snapshot, error) {
 	s, err := s.BeginSplit(id, at, ByHand, time.UnixMilli(1e12))
 	if err != nil {

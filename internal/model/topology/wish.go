@@ -10,24 +10,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Wish says where the voters of a partition are to be, whatever balance would say, until it ends: somebody has moved
-// one there by hand, or the partition is to be merged with a neighbour.
+// Wish pins the voters of a partition to nodes until it expires, regardless of balancing. It is set if an operator has
+// moved a replica manually, or if the partition will be merged with a neighbor.
 type Wish struct {
-	// Nodes hold a voter each, in the order in which they are preferred as leaders. A replica on another node makes
-	// room for one on a node that has none; nothing is added or removed beyond that.
+	// Nodes are the nodes that must have a voter, in the order in which they are preferred as leaders. A replica on
+	// another node is replaced by a replica on a missing node. No other replicas are added or removed.
 	Nodes []NodeID
-	// Until is its end, in milliseconds since 1970.
+	// Until is the expiry time, in milliseconds since 1970.
 	Until int64
-	// With is the neighbour that the partition is to be merged with once the replicas of both are on the same nodes,
-	// 0 if there is none; Cause is why. The neighbour has such a wish, too.
+	// With is the neighbor with which the partition will be merged once the replicas of both are on the same nodes, or
+	// 0. Cause is the cause of the merge. The neighbor has a matching wish.
 	With  PartitionID
 	Cause Cause
 }
 
-// wishMax bounds the nodes of a wish.
+// wishMax is the maximum number of nodes of a wish.
 const wishMax = 16
 
-// lasting is the wish without one to merge, which ends with the attempt: nil if it is nothing else.
+// lasting returns w, or nil if w is part of a merge and so ends with the merge attempt.
 func (w *Wish) lasting() *Wish {
 	if w == nil || w.With != 0 {
 		return nil
@@ -35,10 +35,10 @@ func (w *Wish) lasting() *Wish {
 	return w
 }
 
-// Open reports whether the wish is in force; that of nil is not.
+// Open reports whether w is not nil and has not expired.
 func (w *Wish) Open(now time.Time) bool { return w != nil && now.UnixMilli() < w.Until }
 
-// WithWish records a wish for a partition in the place of the one it has; nil ends that.
+// WithWish sets the wish of a partition. nil removes it.
 func (s *Snapshot) WithWish(id PartitionID, w *Wish) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil {
@@ -57,7 +57,7 @@ func (s *Snapshot) WithWish(id PartitionID, w *Wish) (*Snapshot, error) {
 	return out, nil
 }
 
-// WithLead records which node is to lead a partition if it can; the zero one if placement alone is to say that.
+// WithLead sets the preferred leader of a partition. The zero node lets placement alone decide.
 func (s *Snapshot) WithLead(id PartitionID, node NodeID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil {
