@@ -35,7 +35,7 @@ var (
 	goesOn = command.Read{Level: dberr.One, Continued: true}
 )
 
-// The prices are those that are documented, at the points that the documentation names.
+// TestPrices checks the prices at the points that the documentation names.
 func TestPrices(t *testing.T) {
 	key := []byte("key")
 	write := func(ops ...command.Op) Units {
@@ -79,8 +79,8 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// A price never falls when there are more bytes or rows, and the price of a scan is the sum of its parts, however it
-// is cut into commands and partitions.
+// TestPricesGrowAndAddUp checks that a price never decreases with more bytes or rows. The price of a scan must be the
+// sum of its parts, regardless of its division into commands and partitions.
 func TestPricesGrowAndAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom([]*command.Read{&point, &serial, &scan, &goesOn}).Draw(t, "command")

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestReAdd proves which types a dropped column may have when it is added again: 5.0 compares the lengths of values,
-// 4.0 only whether one type can read them.
+// TestReAdd checks the types with which a dropped column can be added again: 5.0 compares the lengths of values, and
+// 4.0 only whether one type can read values of the other.
 func TestReAdd(t *testing.T) {
 	native := cqltype.Native
 	vector := func(n int) *cqltype.Type {

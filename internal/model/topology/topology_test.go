@@ -24,8 +24,9 @@ func genKey(t *rapid.T, label string) (token.Token, []byte) {
 	return token.Token(rapid.Int64Range(-3, 3).Draw(t, label+" token") * (1 << 61)), key
 }
 
-// Whatever is split and merged, the partitions of a table tile its ring, ids are used once, the map survives its
-// encoding, and Locate agrees with looking at each span; the snapshot before stays as it was.
+// TestPartitionsTileTheRing checks random splits and merges. The partitions of a table must tile its ring, IDs must be
+// used once, the topology must survive its encoding, and Locate must agree with a search of all spans. The previous
+// snapshot must not change.
 func TestPartitionsTileTheRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := New().AddTable(table, rapid.IntRange(1, 9).Draw(t, "n"), places)
@@ -137,8 +138,8 @@ func TestWideRing(t *testing.T) {
 	}
 }
 
-// A new table is cut into equal shares; a split keeps the left id and the nodes, raises both epochs and draws new
-// replica ids.
+// TestTransitions checks that a new table is divided into equal shares. A split must keep the left ID and the nodes,
+// raise both epochs, and assign new replica IDs.
 func TestTransitions(t *testing.T) {
 	s, err := New().AddTable(table, 4, places)
 	if err != nil {
@@ -184,7 +185,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Looking up allocates nothing.
+// TestLocateAllocations checks that lookups allocate nothing.
 func TestLocateAllocations(t *testing.T) {
 	s, err := New().AddTable(table, 64, places)
 	if err != nil {

@@ -12,49 +12,49 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Lists divide vectors into lists of those that are near to each other: each belongs to the list whose centre is the
-// nearest to its image. Centres that are near to each other stand together, in groups. A value of Lists is immutable.
+// Lists partition vectors into lists of similar vectors. Each vector belongs to the list whose center is nearest to the
+// vector's image. Centers are grouped with nearby centers. Lists is immutable.
 //
-// Without centres all vectors belong to one list.
+// Without centers, all vectors belong to one list.
 type Lists struct {
-	// Generation numbers the lists that an index has had. Entries of different generations are apart. Generation 0 is
-	// that of an index without lists: no vector has an entry.
+	// Generation is the number of the lists in the history of an index. Entries of different generations are stored
+	// separately. Generation 0 means that the index has no lists and its vectors have no entries.
 	Generation uint32
 	Similarity Similarity
 	Dimension  int
-	// Rows is of how many vectors the table was thought to have when the centres were found.
+	// Rows is the estimated number of vectors in the table when the centers were computed.
 	Rows int64
-	// Most is the length that no vector is longer than, nearly, where the similarity is the dot product: a vector is
-	// found by its direction and by what its length lacks.
+	// Most is the approximate maximum length of a vector for the dot product similarity. A vector is found by its
+	// direction and by the difference between its length and Most.
 	Most float32
 
-	// unit is that of the elements of all centres. centres are as codes have them, without what is before.
+	// unit is the unit of the elements of all centers. The centers have the format of codes without their heads.
 	unit   float32
 	places centres
-	// ends are those of the groups, as numbers of lists; middles are of their centres.
+	// ends holds the ends of the groups, as list numbers. middles holds the groups' centers.
 	ends    []int
 	middles centres
 	once    sync.Once
 }
 
-// centres are places: the elements of all, one behind another as codes have them, without what is before; what their
-// lengths lack, and the squares of their lengths with that.
+// centres holds centers: their concatenated elements in the format of codes without heads, the difference between their
+// lengths and Most, and the squares of their lengths including that difference.
 type centres struct {
 	codes   []byte
 	lacks   []float32
 	squares []float64
 }
 
-// NewLists are those that an index begins with: none.
+// NewLists returns the initial lists of an index, which has none.
 func NewLists(s Similarity, dimension int) *Lists { return &Lists{Similarity: s, Dimension: dimension} }
 
-// None reports whether vectors have no entries, so that a search looks at the rows themselves.
+// None reports whether vectors have no entries, so that a search must examine the rows themselves.
 func (l *Lists) None() bool { return l.Generation == 0 }
 
-// Len is the number of lists.
+// Len returns the number of lists.
 func (l *Lists) Len() int { return max(1, len(l.places.lacks)) }
 
-// lack is what the length of an image lacks to Most. It is 0 but for dot products.
+// lack returns the difference between Most and the length of an image. It is 0 except for dot products.
 func (l *Lists) lack(image []float32) float64 {
 	if l.Similarity != DotProduct {
 		return 0
@@ -63,10 +63,10 @@ func (l *Lists) lack(image []float32) float64 {
 	return math.Sqrt(max(0, float64(float64(l.Most)*float64(l.Most))-float64(n*n)))
 }
 
-// groupsLooked is in how many groups the nearest centre is looked for.
+// groupsLooked is the number of groups that are searched for the nearest center.
 const groupsLooked = 8
 
-// Assign is the list that a vector belongs to.
+// Assign returns the list of a vector.
 func (l *Lists) Assign(v []float32) int {
 	if len(l.places.lacks) == 0 {
 		return 0
@@ -75,7 +75,7 @@ func (l *Lists) Assign(v []float32) int {
 	return l.assign(image)
 }
 
-// assign is the list of an image: the nearest centre of those in the groups that are the nearest.
+// assign returns the list of an image: the nearest center in the nearest groups.
 func (l *Lists) assign(image []float32) int {
 	l.prepare()
 	w, lack := weigh(image), l.lack(image)
@@ -116,11 +116,11 @@ func (l *Lists) begin(group int) int {
 
 func (l *Lists) centre(i int) []byte { return l.places.codes[i*l.Dimension : (i+1)*l.Dimension] }
 
-// distancesAtOnce is how many distances are computed at once.
+// distancesAtOnce is the number of distances computed per call.
 const distancesAtOnce = 128
 
-// distances are those to the centres from one on, as many as there is room for below a limit: their squares, less the
-// square of the image's length.
+// distances returns the distances to consecutive centers from from on, up to limit and the capacity of room. They are
+// squares, reduced by the square of the image's length.
 func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float64, of *centres, from,
 	limit int) []float64 {
 	var dots [distancesAtOnce]int64
@@ -134,7 +134,7 @@ func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float
 	return out
 }
 
-// prepare computes what is not stored.
+// prepare computes derived data that is not stored.
 func (l *Lists) prepare() {
 	l.once.Do(func() {
 		for i := range l.places.lacks {
@@ -167,7 +167,7 @@ func (l *Lists) square(centre []byte, lack float32) float64 {
 	return float64(float64(l.unit)*float64(l.unit)*float64(sum)) + float64(float64(lack)*float64(lack))
 }
 
-// ranked is a list, or a group, and how far its centre is from what is looked for, as distances has it.
+// ranked is a list or a group, with the distance of its center from the target as computed by distances.
 type ranked struct {
 	list     int
 	distance float64
@@ -175,14 +175,14 @@ type ranked struct {
 
 func compareRanked(a, b ranked) int { return cmp.Compare(a.distance, b.distance) }
 
-// rank lists all lists: of those whose centres are nearest to what is looked for the first ones, in order, and behind
-// them the others in any order.
+// rank returns all lists. The first lists, whose centers are nearest to the target, are sorted. The others follow in
+// any order.
 func (l *Lists) rank(w *weights, first int) []ranked {
 	if len(l.places.lacks) == 0 {
 		return []ranked{{}}
 	}
 	l.prepare()
-	if l.Similarity == DotProduct && w.length > 0 { // its length makes no difference to what is the nearest
+	if l.Similarity == DotProduct && w.length > 0 { // the length of the target does not affect the order
 		longer := *w
 		longer.unit *= float64(l.Most) / w.length
 		w = &longer
@@ -198,7 +198,7 @@ func (l *Lists) rank(w *weights, first int) []ranked {
 	for i := first/2 - 1; i >= 0; i-- {
 		sinkRanked(all[:first], i)
 	}
-	for i := first; i < len(all); i++ { // the furthest of the first stands in front
+	for i := first; i < len(all); i++ { // the farthest of the first lists is at index 0
 		if all[i].distance < all[0].distance {
 			all[0], all[i] = all[i], all[0]
 			sinkRanked(all[:first], 0)
@@ -212,7 +212,7 @@ func sortRanked(list []ranked) {
 	slices.SortFunc(list, func(a, b ranked) int { return cmp.Or(compareRanked(a, b), cmp.Compare(a.list, b.list)) })
 }
 
-// sinkRanked moves a list behind those that are further: each is further than the two behind it, as in a heap.
+// sinkRanked moves a list down in a heap in which each list is farther away than its two children.
 func sinkRanked(heap []ranked, i int) {
 	for {
 		furthest := i
@@ -229,16 +229,16 @@ func sinkRanked(heap []ranked, i int) {
 	}
 }
 
-// The bounds of lists: of how many there are, and of how many bytes their centres have.
+// These are the limits of lists: their number, and the total size of their centers in bytes.
 const (
 	ListsMax     = 8192
 	CentresBytes = 1 << 20
 )
 
-// errLists says that bytes are no lists.
+// errLists reports that bytes are not encoded lists.
 var errLists = errors.New("lists of vectors do not decode")
 
-// Append appends the encoded form.
+// Append appends the encoded form of the lists.
 func (l *Lists) Append(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(uint64(l.Generation))
@@ -259,7 +259,7 @@ func (l *Lists) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeLists reads what Append wrote.
+// DecodeLists decodes the output of Append.
 func DecodeLists(b []byte) (*Lists, error) {
 	r := codec.NewReader(b, errLists)
 	l := &Lists{Generation: uint32(r.UpTo(math.MaxUint32)), Similarity: Similarity(r.Byte()),
