@@ -70,7 +70,7 @@ func OfFunction(keyspace, name string, args []string) Resource {
 	return Resource{Kind: Function, Keyspace: keyspace, Name: name, Args: strings.Join(args, ", ")}
 }
 
-// Parent returns the resource that directly contains r, or false if there is none. A permission on a resource applies
+// Parent returns the resource that directly contains r, or false if none exists. A permission on a resource applies
 // to everything that it contains.
 func (r Resource) Parent() (Resource, bool) {
 	switch r.Kind {
@@ -201,7 +201,7 @@ func (r Resource) Class() string {
 	return "DataResource"
 }
 
-// protected reports whether a keyspace is one of the server's own keyspaces, or is presented as one.
+// protected reports whether a keyspace belongs to the server, or is presented as such.
 func protected(keyspace string) bool {
 	switch keyspace {
 	case "system", "system_schema", "system_auth", "system_distributed", "system_traces":

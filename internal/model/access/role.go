@@ -50,8 +50,8 @@ func (r *Role) with(on Resource, p Permissions) *Role {
 	return &next
 }
 
-// without returns a copy of r without the grants on the resources for which gone returns true, or r itself if there are
-// none.
+// without returns a copy of r without the grants on the resources for which gone returns true, or r itself if none
+// exist.
 func (r *Role) without(gone func(Resource) bool) *Role {
 	next := r
 	for on := range r.Grants {

@@ -20,7 +20,7 @@ func (s *State) Role(name string) *Role { return s.roles[name] }
 // Group returns a CIDR group, or nil if no group has that name.
 func (s *State) Group(name string) *Group { return s.groups[name] }
 
-// Identity returns the role of a certificate's identity, or an empty string if there is none.
+// Identity returns the role of a certificate's identity, or an empty string if none exists.
 func (s *State) Identity(identity string) string { return s.identities[identity] }
 
 // Roles returns the roles, sorted by name.
@@ -104,8 +104,8 @@ func (s *State) WithoutIdentity(identity string) *State {
 	return &next
 }
 
-// WithoutGrantsOn returns a state without the grants on the resources for which gone returns true, or s itself if there
-// are none.
+// WithoutGrantsOn returns a state without the grants on the resources for which gone returns true, or s itself if none
+// exist.
 func (s *State) WithoutGrantsOn(gone func(Resource) bool) *State {
 	next := s
 	for _, r := range s.roles {
@@ -147,7 +147,7 @@ func (s *State) Memberships(name string) []string {
 	return list
 }
 
-// Superuser reports whether a role has all permissions because it, or one of its memberships, is a superuser.
+// Superuser reports whether a role has all permissions because it is a superuser or a member of a superuser.
 func (s *State) Superuser(name string) bool {
 	return slices.ContainsFunc(s.Memberships(name), func(n string) bool {
 		r := s.Role(n)

@@ -36,7 +36,7 @@ const (
 type Segment struct {
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
-	// Incarnation is that of the last restore point, see Snapshot.
+	// Incarnation is the incarnation at the last restore point, see Snapshot.
 	Incarnation string `json:"run,omitempty"`
 	// Previous is the digest of the previous segment, or empty for the first segment of a log. The first restore point
 	// of the first segment has only metadata; a backup of the same time holds the data.
@@ -76,8 +76,8 @@ type RestorePoint struct {
 type SegmentName struct {
 	// First and Last are the times of the segment's first and last restore points.
 	First, Last time.Time
-	// Previous and Digest are prefixes of the digests of the previous segment and of this segment. Previous is empty if
-	// there is no previous segment.
+	// Previous and Digest are prefixes of the digests of the previous segment and of this segment. Previous is empty
+	// for the first segment.
 	Previous, Digest string
 	// HasMetadata reports whether the segment contains changed metadata.
 	HasMetadata bool

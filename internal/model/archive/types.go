@@ -54,13 +54,13 @@ type EntryRange struct {
 // KnownFilesMax is the maximum length of FileRequest.KnownFiles.
 const KnownFilesMax = 4096
 
-// FileResponse is the requested file. If the partition has no records from the requested key on, there is no file and
-// File has no name.
+// FileResponse is the requested file. If the partition has no records from the requested key on, the response has no
+// file and File has no name.
 type FileResponse struct {
 	File File `json:"file"`
 	// Table is the ID of the table that the rows belong to, if the file is sent to be restored.
 	Table uint32 `json:"table,omitempty"`
-	// BatchReplay, if not nil, describes how to process a file of atomic batches.
+	// Batches, if not nil, describes how to process a file of atomic batches.
 	Batches *BatchReplay `json:"batches,omitempty"`
 	// Next is the key at which the next file starts, or empty after the last file.
 	Next []byte `json:"next,omitempty"`
@@ -89,7 +89,7 @@ func appendHeaded(dst []byte, head any, data []byte) ([]byte, error) {
 	return append(append(dst, text...), data...), nil
 }
 
-// splitHead decodes the header and returns the data, or nil if there is none.
+// splitHead decodes the header and returns the data, or nil if none exists.
 func splitHead(b []byte, head any) (data []byte, err error) {
 	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {
 		return nil, fmt.Errorf("backup file response: %w", ErrDamaged)

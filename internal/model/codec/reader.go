@@ -143,8 +143,8 @@ func (r *Reader) Null() []byte {
 	return r.Take(n - 1)
 }
 
-// Count consumes the number of the following items, each of at least itemMin bytes (itemMin > 0). After a malformed
-// item, a loop over the items continues, but never for more iterations than the input's length.
+// Count consumes the number of the following items. Each item has at least itemMin bytes (itemMin > 0). After a
+// malformed item, a loop over the items continues, but never for more iterations than the input's length.
 func (r *Reader) Count(itemMin int) int {
 	n := r.Uint()
 	if n > uint64(len(r.b)/itemMin) {
@@ -180,8 +180,7 @@ func (r *Reader) Field(after uint64) Field {
 }
 
 // KeepFields consumes a list of fields that the caller does not know. It returns them in the form that Writer.Raw can
-// write, or nil if there are none. refused is the number of the first field that the caller must know, or 0 if there is
-// none.
+// write, or nil if none exist. refused is the number of the first field that the caller must know, or 0 if none exists.
 func (r *Reader) KeepFields() (kept []byte, refused uint64) {
 	var w Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {

@@ -47,8 +47,8 @@ const (
 	// ChangeKept stores Op.Operand until it expires. The operand is a row that describes the change (see ChangeBefore).
 	ChangeKept
 	// ChangePointed marks a row that does not store the timestamp of its log entry. A separate key stores it. This flag
-	// requires feature level 5. The presence of entries follows ChangeLatest and the previous timestamp, whatever the
-	// row contains.
+	// requires feature level 5. The presence of entries follows ChangeLatest and the previous timestamp, and does not
+	// depend on the row.
 	ChangePointed
 	// ChangeRanges adds a deletion of row ranges, or of the whole partition, instead of a row. The entry is kept and
 	// precedes the row changes of the same mutation.
@@ -93,7 +93,7 @@ type Op struct {
 	Operand []byte
 	// Index and Value are the index ID and the indexed value in wire form of an OpIndex. In an OpChange, Index holds
 	// the flags. Value holds the timestamp, in 8 bytes, of the row's log entry that the change removes, or is empty if
-	// there is no such entry.
+	// no such entry exists.
 	Index uint32
 	Value []byte
 }
@@ -261,7 +261,7 @@ type IndexTerm struct {
 // Ordered reports whether rows are returned in the order of their values.
 func (l *IndexLookup) Ordered() bool { return l != nil && l.End != nil }
 
-// Step is a visitor's decision about what to read next.
+// Step is a visitor's decision on how the read continues.
 type Step uint8
 
 // These are the steps.
@@ -281,7 +281,7 @@ type Looker interface {
 
 // Visitor receives the results of a Read. All arguments are valid only during the call.
 type Visitor interface {
-	// Partition begins a logical partition. static is nil if the read did not request static cells or there are none.
+	// Partition begins a logical partition. static is nil if the read did not request static cells or none exist.
 	Partition(tok token.Token, key []byte, static *row.Row) (Step, error)
 	// Row receives one live row.
 	Row(clustering []byte, r *row.Row) (Step, error)

@@ -16,7 +16,7 @@ type Conditional struct {
 	Mutation Mutation
 	// Serial is the serial consistency level of a lightweight transaction, or 0 if there are no conditions.
 	Serial dberr.Consistency
-	// Rows lists the rows that Conditions and Updates refer to by index, each at most once.
+	// Rows lists the rows that Conditions and Updates refer to by index. Each row is listed at most once.
 	Rows       []RowRef
 	Conditions []Condition
 	Updates    []Update
@@ -128,7 +128,7 @@ type Update struct {
 	Type   *cqltype.Type
 	Args   [][]byte
 	// Statement is the number of the statement in a batch. An update sees the row as modified by the earlier updates of
-	// its own statement, but not the changes of other statements. Counter updates see all changes.
+	// the same statement, but not the changes of other statements. Counter updates see all changes.
 	Statement int
 	// Timestamp is the operand's timestamp, or row.Unstamped for the leader's timestamp, which counters always use. TTL
 	// and Expiry are as in row.Cell.
@@ -146,10 +146,10 @@ type FoundRow struct {
 // Decision is the outcome of a Conditional.
 type Decision struct {
 	Applied bool
-	// Found holds the rows as they were when the conditions were checked. It is parallel to Conditional.Rows and holds
-	// nil for a row that did not exist. The rows are copies that the caller may keep.
+	// Found holds the state of the rows at the time when the conditions were checked. It is parallel to
+	// Conditional.Rows and holds nil for a row that did not exist. The rows are copies that the caller may keep.
 	Found []*row.Row
-	// First is the row that Conditional.First selects, or nil if there is none or the conditions hold.
+	// First is the row that Conditional.First selects, or nil if none exists or the conditions hold.
 	First *FoundRow
 	// Timestamp is the timestamp of the mutation if it was applied.
 	Timestamp int64

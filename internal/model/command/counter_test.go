@@ -13,8 +13,8 @@ import (
 )
 
 // TestCountersOfTwoRegions lets two regions add to one counter, each based on the rows that it has seen, and exchange
-// rows occasionally. It checks that no increment is lost whatever the leaders' clocks are, and that deleting a counter
-// removes the cells of both regions.
+// rows occasionally. It checks that no increment is lost, regardless of the leaders' clocks, and that deleting a
+// counter removes the cells of both regions.
 func TestCountersOfTwoRegions(t *testing.T) {
 	const column = 3
 	counter := &cqltype.Type{Kind: cqltype.Counter}

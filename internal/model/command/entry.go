@@ -49,13 +49,13 @@ type Entry struct {
 	Span keys.Span
 	// Mutations is used by EntryWrite.
 	Mutations []Mutation
-	// Result is stored as the dedupe record of Mutations[0]. It is nil if there is no record.
+	// Result is stored as the dedupe record of Mutations[0]. It is nil if no record is stored.
 	Result []byte
 	Sweep  Sweep
 	// Indexes lists the table's indexes whose entries EntryTruncate also removes.
 	Indexes []uint32
-	// ID is the dedupe ID of an EntryTruncate, which replicas remember like the IDs of writes. The zero value is no ID.
-	// It requires feature level 7.
+	// ID is the dedupe ID of an EntryTruncate, which replicas remember like the IDs of writes. The zero value means
+	// that the entry has no ID. It requires feature level 7.
 	ID DedupeID
 	// SchemaVersion is the minimum schema revision that EntryRequire installs.
 	SchemaVersion uint64

@@ -101,7 +101,7 @@ func (l *listState) place(u *Update, ifNull string) ([]byte, error) {
 	return l.cells[i].Path, nil
 }
 
-// having lists the paths of the elements that have one of the values.
+// having lists the paths of the elements whose values are in values.
 func (l *listState) having(values [][]byte) (paths [][]byte) {
 	for i := range l.cells {
 		if slices.ContainsFunc(values, func(v []byte) bool { return bytes.Equal(v, l.cells[i].Value) }) {

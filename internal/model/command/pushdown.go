@@ -25,7 +25,7 @@ const PushdownBytesMax = 256 << 10
 
 // PushdownResult is the result for the examined rows of one physical partition. Byte slices are valid during the call.
 type PushdownResult struct {
-	// Result is opaque in this package. Failed means that there is no result, and that the rows must be requested
+	// Result is opaque in this package. Failed means that the result is missing, and that the rows must be requested
 	// without a pushdown.
 	Result []byte
 	Failed bool
@@ -45,7 +45,7 @@ type PushdownResult struct {
 type PushdownVisitor interface {
 	Visitor
 	// PushedDown is called once per physical partition, after everything else of that partition. A result with More set
-	// ends the read, whatever Step is returned.
+	// ends the read, regardless of the returned Step.
 	PushedDown(f *PushdownResult) (Step, error)
 }
 

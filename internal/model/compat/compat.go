@@ -70,8 +70,8 @@ type Release struct {
 	// OneDefinition makes the text about a duplicate property say "Multiple definition" instead of "Multiple
 	// definitions".
 	OneDefinition bool
-	// NoEntryLists makes the text about a restriction on a list element say that the column is not a map. Otherwise it
-	// says that list elements are not indexed.
+	// NoEntryLists makes the text about a restriction on a list element report that the column is not a map. Otherwise
+	// it reports that list elements are not indexed.
 	NoEntryLists bool
 	// WarnsOfUse returns a warning for a connection's first PREPARE after USE that names a table without its keyspace.
 	WarnsOfUse bool

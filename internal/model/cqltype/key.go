@@ -393,8 +393,8 @@ func (t *Type) skipKey(r *keyReader) bool {
 	return true
 }
 
-// AfterPrefix returns the smallest byte string that is greater than every string with the prefix, or nil if there is
-// none because the prefix contains only FF bytes. It modifies prefix in place and returns a part of it.
+// AfterPrefix returns the smallest byte string that is greater than every string with the prefix, or nil if none exists
+// because the prefix contains only FF bytes. It modifies prefix in place and returns a part of it.
 func AfterPrefix(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

@@ -95,7 +95,7 @@ func (t *Type) IsCollection() bool { return t.Kind >= List && t.Kind <= Map }
 // MultiCell reports whether a column of this type is stored as one cell per element or field.
 func (t *Type) MultiCell() bool { return !t.Frozen && (t.IsCollection() || t.Kind == UDT) }
 
-// Freeze returns the type as it is inside frozen<>. It returns a native type unchanged.
+// Freeze returns the type that t becomes inside frozen<>. It returns a native type unchanged.
 func (t *Type) Freeze() *Type {
 	if !t.IsCollection() && t.Kind != UDT && t.Kind != Tuple {
 		return t
@@ -156,7 +156,7 @@ func (t *Type) ContainsVector() bool {
 	return t.Kind == Vector || slices.ContainsFunc(t.Elems, (*Type).ContainsVector)
 }
 
-// FieldIndex returns the index of a field of a UDT, or -1 if there is no such field.
+// FieldIndex returns the index of a field of a UDT, or -1 if the field does not exist.
 func (t *Type) FieldIndex(name string) int { return slices.Index(t.Fields, name) }
 
 // String returns the CQL text of the type as in system_schema.columns: frozen<list<int>>, frozen<tuple<int, text>>, and

@@ -82,7 +82,7 @@ func daysIn(year, month int) int {
 // daysSinceEpoch is exact for every year that date accepts.
 func daysSinceEpoch(year, month, day int) int64 {
 	seconds := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Unix()
-	return seconds / secondsPerDay // midnight, so there is no remainder
+	return seconds / secondsPerDay // midnight, so the remainder is 0
 }
 
 // looseDate reads the date of a timestamp. As in Cassandra, each number may have up to nine digits if a time of day

@@ -50,7 +50,7 @@ func ParseConsistency(name string) (Consistency, bool) {
 	return 0, false
 }
 
-// IsSerial reports whether the level is one of the two serial levels.
+// IsSerial reports whether the level is SERIAL or LOCAL_SERIAL.
 func (c Consistency) IsSerial() bool { return c == Serial || c == LocalSerial }
 
 // OneReplica reports whether a read at the level needs only one replica, which may return slightly stale data.

@@ -118,14 +118,14 @@ func TestPatch(t *testing.T) {
 		{`[{"op":"set","path":"/_ts","value":1}]`,
 			`!For Operation(1): '/_ts' belongs to the database and cannot be patched.`},
 		{`[{"op":"set","path":"n","value":1}]`,
-			`!For Operation(1): the path 'n' has to begin with / and name a property.`},
+			`!For Operation(1): the path 'n' must start with / and name a property.`},
 		{`[{"op":"test","path":"/n","value":1}]`,
 			`!For Operation(1): 'test' is not an operation; there are add, set, replace, remove, incr and move.`},
-		{`[]`, `!A patch has to have at least one operation.`},
+		{`[]`, `!A patch must have at least one operation.`},
 		{`[0,0,0,0,0,0,0,0,0,0,0]`,
 			`!For Operation(1): '' is not an operation; there are add, set, replace, remove, incr and move.`},
-		{`{}`, `!A patch has to be an array of operations, or an object that has one as 'operations'.`},
-		{`{"condition":1,"operations":[]}`, `!The condition of a patch has to be a string.`},
+		{`{}`, `!A patch must be an array of operations, or an object that has one as 'operations'.`},
+		{`{"condition":1,"operations":[]}`, `!The condition of a patch must be a string.`},
 	} {
 		ops, _, err := ParsePatch(mustParse(t, c.patch))
 		var v Value

@@ -264,7 +264,7 @@ func (c *checker) str() (string, error) {
 				return "", err
 			}
 		case b < ' ':
-			return "", c.fail("a control character in a string has to be escaped, as in \\u%04x", b)
+			return "", c.fail("a control character in a string must be escaped, as in \\u%04x", b)
 		case b >= utf8.RuneSelf:
 			ascii = false
 		}
@@ -287,7 +287,7 @@ func (c *checker) escape() error {
 		}
 		return nil
 	}
-	return c.fail("a backslash before %s is no escape", c.here())
+	return c.fail("a backslash before %s is not a valid escape", c.here())
 }
 
 func invalidAt(b []byte) int {

@@ -42,11 +42,11 @@ func ParsePatch(v Value) (operations []Operation, condition string, err error) {
 		if c := v.Get("condition"); c.kind == String {
 			condition = c.Str()
 		} else if c.IsDefined() && c.kind != Null {
-			return nil, "", &PatchError{0, "The condition of a patch has to be a string."}
+			return nil, "", &PatchError{0, "The condition of a patch must be a string."}
 		}
 	}
 	if list.kind != Array {
-		return nil, "", &PatchError{0, "A patch has to be an array of operations, or an object that has one as 'operations'."}
+		return nil, "", &PatchError{0, "A patch must be an array of operations, or an object that has one as 'operations'."}
 	}
 	for o := range list.Elements() {
 		op := Operation{strings.ToLower(o.Get("op").Str()), o.Get("path").Str(), o.Get("from").Str(), o.Get("value")}
@@ -59,7 +59,7 @@ func ParsePatch(v Value) (operations []Operation, condition string, err error) {
 		}
 	}
 	if len(operations) == 0 {
-		return nil, "", &PatchError{0, "A patch has to have at least one operation."}
+		return nil, "", &PatchError{0, "A patch must have at least one operation."}
 	}
 	return operations, condition, nil
 }
@@ -92,7 +92,7 @@ func (o *Operation) wrong() string {
 // pointer splits a JSON pointer into names.
 func pointer(path string) (names []string, wrong string) {
 	if len(path) < 2 || path[0] != '/' {
-		return nil, fmt.Sprintf("the path '%s' has to begin with / and name a property.", path)
+		return nil, fmt.Sprintf("the path '%s' must start with / and name a property.", path)
 	}
 	names = strings.Split(path[1:], "/")
 	for i, n := range names {

@@ -51,7 +51,7 @@ func (p Path) String() string {
 	return string(b)
 }
 
-// Of returns the property at the path, or Undefined if there is none. A path does not traverse arrays.
+// Of returns the property at the path, or Undefined if none exists. A path does not traverse arrays.
 func (p Path) Of(v Value) Value {
 	for _, name := range p {
 		if v = v.Get(name); !v.IsDefined() {

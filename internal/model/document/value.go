@@ -268,7 +268,7 @@ func (v Value) Str() string {
 	}
 }
 
-// Get returns a member of an object by name. It returns Undefined if there is none or the value is not an object.
+// Get returns a member of an object by name. It returns Undefined if none exists or the value is not an object.
 func (v Value) Get(name string) Value {
 	if v.kind != Object {
 		return Value{}

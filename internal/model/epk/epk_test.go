@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestHashes compares the hashes with those of @azure/cosmos 4.9.3.
+// TestHashes compares the hashes with the hashes that @azure/cosmos 4.9.3 computes.
 func TestHashes(t *testing.T) {
 	for _, c := range []struct {
 		scheme Scheme
@@ -76,9 +76,8 @@ func drawValue(t *rapid.T) Value {
 	return Text(rapid.String().Draw(t, "text"))
 }
 
-// TestTokensAreInOrder checks that tokens are in the order of the hashes, that a key is in the range of its own prefix,
-// and that its bytes can be parsed back. It also checks that a boundary assigns a key to the same side by token and by
-// hash.
+// TestTokensAreInOrder checks that tokens are in the order of the hashes, that a key is in its prefix's range, and that
+// its bytes can be parsed back. It also checks that a boundary assigns a key to the same side by token and by hash.
 func TestTokensAreInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.SampledFrom([]Scheme{V1, V2, MultiHash}).Draw(t, "scheme")

@@ -26,7 +26,7 @@ import (
 
 // Principal identifies the originator of a request.
 type Principal struct {
-	// User and Connection identify a user and one of its connections.
+	// User and Connection identify a user and a connection of the user.
 	User, Connection uint32
 	// Low means that all requests of normal priority take precedence.
 	Low bool

@@ -56,7 +56,7 @@ var ErrNewer = errors.New("written by a newer Ilion")
 
 // Newer describes data that a later build wrote, and the range that this build understands. It matches ErrNewer.
 type Newer struct {
-	// What names what was read: "this directory", "a mutation".
+	// The name of the data, such as "this directory" or "a mutation".
 	What string
 	// Unit names the number Has: "feature level", "format", "entry kind".
 	Unit string

@@ -72,7 +72,7 @@ func ParseStaleHint(rest []byte) (d StaleHint, ok bool) {
 }
 
 // AppendViewRow appends the rest of the entry for a view row that a base row may have produced. value is the value of
-// the view's key column that is not a key column of the base table. It is empty if there is no such column.
+// the view's key column that is not a key column of the base table. It is empty if no such column exists.
 func AppendViewRow(dst, clustering, value []byte) []byte {
 	return append(append(appendEscaped(dst, clustering), 0, valueEnd), value...)
 }

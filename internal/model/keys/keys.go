@@ -176,7 +176,7 @@ func appendEscaped(dst, value []byte) []byte {
 }
 
 // escapedEnd returns the end, after the end mark, of the value of an ordered index that starts at pos. It returns 0 if
-// there is none.
+// none exists.
 func escapedEnd(key []byte, pos int) int {
 	for {
 		n := bytes.IndexByte(key[min(pos, len(key)):], 0)
@@ -224,7 +224,7 @@ func AppendIndex(dst []byte, index uint32, value []byte, tok token.Token, pk, cl
 // AppendTable appends an ID, with which all keys of a table start. For an index, IndexSpace is set.
 func AppendTable(dst []byte, id uint32) []byte { return binary.BigEndian.AppendUint32(dst, id) }
 
-// AppendSystem appends a key of one of the ids below FirstTable.
+// AppendSystem appends a key with an ID below FirstTable.
 func AppendSystem(dst []byte, id uint32, sub []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, id), sub...)
 }
@@ -354,7 +354,7 @@ func (e *Entry) parseRow(b []byte, position int) bool {
 	return true
 }
 
-// After returns the first key after all keys with the prefix, or nil if there is none. It modifies prefix in place.
+// After returns the first key after all keys with the prefix, or nil if none exists. It modifies prefix in place.
 func After(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

@@ -50,8 +50,9 @@ type Meta struct {
 	// Frozen is the index of the log entry after which the partition accepts no commands, because its left neighbor is
 	// about to take over its data. It is 0 if the partition serves.
 	Frozen uint64
-	// Absorbed lists the partitions whose spans this partition has taken over, including those that they had taken over
-	// before: at most AbsorbedMax, oldest first. Data of these partitions that a node still stores is obsolete.
+	// Absorbed lists the partitions whose spans this partition has taken over, including the partitions that they had
+	// taken over before: at most AbsorbedMax, oldest first. Data of these partitions that a node still stores is
+	// obsolete.
 	Absorbed []Absorbed
 	// Begun is the number of commands of the entry after Applied that the state already includes.
 	Begun Begun

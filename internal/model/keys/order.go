@@ -88,5 +88,5 @@ func SplitOrdered(key []byte) (value, place []byte, ok bool) {
 	return key[idLen:n:n], key[n+2:], true
 }
 
-// RingOf returns the ring position at the start of place, which has at least 8 bytes.
+// RingOf returns the ring position at the start of place. The length of place must be at least 8 bytes.
 func RingOf(place []byte) uint64 { return binary.BigEndian.Uint64(place) }

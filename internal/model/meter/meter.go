@@ -69,7 +69,7 @@ type Limits struct {
 	// Bytes is the maximum memory of the evaluation, or 0 for no limit.
 	Bytes int64
 	// Deadline ends the evaluation with the error Late. Clock returns the current time. Without a Clock or a Deadline,
-	// there is no deadline.
+	// the evaluation has no deadline.
 	Deadline time.Time
 	Clock    func() time.Time
 	Late     error

@@ -9,7 +9,7 @@ import (
 )
 
 // TestBounds checks that an expression with a large program is rejected before it is compiled, and that other
-// expressions match like those of package regexp.
+// expressions match as in package regexp.
 func TestBounds(t *testing.T) {
 	for _, text := range []string{
 		"(x?){1000}" + strings.Repeat("(y?){1000}", 30),

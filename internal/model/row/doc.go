@@ -4,8 +4,8 @@
 // defines the operands that change a row, and the rule that merges operands.
 //
 // A stored row is the merge of all operands ever written under its key. The same form represents a row, the static row,
-// the deletions of a partition (its own and those of ranges), and a deleted range under a separate key. A header
-// operand contains static cells and deletions, which Split separates when the operand is stored.
+// the deletions of a partition (of the partition itself and of ranges), and a deleted range under a separate key. A
+// header operand contains static cells and deletions, which Split separates when the operand is stored.
 //
 // Guarantees:
 //
@@ -42,6 +42,6 @@
 // deletion. "at" is the second at which a deletion was made. It determines when the deletion may be swept, and never
 // affects which data it hides.
 //
-// In canonical form, base is the marker's timestamp, or the highest timestamp if there is no marker. Data that a
+// In canonical form, base is the marker's timestamp, or the highest timestamp if the row has no marker. Data that a
 // deletion in the same row hides is removed. An INSERT of five columns therefore stores its timestamp once.
 package row

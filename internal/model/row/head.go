@@ -22,7 +22,7 @@ type head struct {
 	// same timestamp.
 	dead    bool
 	deleted deletion
-	// ranges is the encoded list, including its count, or nil if there is none.
+	// ranges is the encoded list, including its count, or nil if none exists.
 	ranges []byte
 	// moreRanges is true in a partition's deletions if further ranges are stored under separate keys.
 	moreRanges bool
@@ -138,7 +138,7 @@ func Stamp(operand []byte, ts int64) bool {
 }
 
 // Check decodes a whole operand. sets reports whether the operand sets a marker or a cell; an operand that only deletes
-// makes no row visible. due is the earliest second of a deletion or an expiry, or NoExpiry if there is none. An error
+// makes no row visible. due is the earliest second of a deletion or an expiry, or NoExpiry if none exists. An error
 // wraps ErrCorrupt: the operand must not be stored because it could never be merged.
 func Check(operand []byte) (sets bool, due int64, err error) {
 	var h head

@@ -20,7 +20,8 @@ type Merger struct {
 	moreRanges bool
 	scratch    rangeScratch
 	// entries holds sorted runs back to back, and runs holds their lengths. A run is merged with the previous run as
-	// soon as it is not much shorter. A chain of k operands therefore costs O(k log k), and a chain on one cell O(k).
+	// soon as the two have similar lengths. A chain of k operands therefore costs O(k log k), and a chain on one cell
+	// O(k).
 	entries, spare []entry
 	runs           []int
 }

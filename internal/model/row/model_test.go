@@ -199,8 +199,8 @@ func stronger(a, b fact) bool {
 	return a.ttl > b.ttl
 }
 
-// TestMergeAgainstModel checks that a reader sees the row that the model shows, in whatever order and grouping operands
-// are merged.
+// TestMergeAgainstModel checks that a reader sees the row that the model shows, regardless of the order and grouping of
+// the merged operands.
 func TestMergeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var facts []fact

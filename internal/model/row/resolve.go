@@ -9,8 +9,8 @@ import (
 
 // Resolve decodes a stored row as a reader sees it at the second now, and reports whether it exists. deleted is the
 // timestamp of the strongest deletion in the partition header that covers the row (Header.Covering), or NotDeleted if
-// there is none. Cells of the columns in dropped (ascending) are absent. The row points into value, and Resolve
-// allocates nothing once its buffers have grown. An error wraps ErrCorrupt.
+// none exists. Cells of the columns in dropped (ascending) are absent. The row points into value, and Resolve allocates
+// nothing once its buffers have grown. An error wraps ErrCorrupt.
 func (r *Row) Resolve(value []byte, deleted, now int64, dropped []uint32) (exists bool, err error) {
 	var h head
 	pos := h.read(value)
@@ -120,7 +120,7 @@ func outOfOrder(last, e *entry) bool {
 type Header struct {
 	// Static holds the static cells.
 	Static Row
-	// Deleted is the timestamp of the partition deletion, or NotDeleted if there is none.
+	// Deleted is the timestamp of the partition deletion, or NotDeleted if none exists.
 	Deleted int64
 	// Ranges are the deleted intervals, disjoint and ascending.
 	Ranges []Range
@@ -152,8 +152,7 @@ func (h *Header) Resolve(value []byte, now int64, dropped []uint32) error {
 	return nil
 }
 
-// Covering returns the timestamp of the strongest deletion that covers a clustering key, or NotDeleted if there is
-// none.
+// Covering returns the timestamp of the strongest deletion that covers a clustering key, or NotDeleted if none exists.
 func (h *Header) Covering(clustering []byte) int64 {
 	if len(h.Ranges) == 0 {
 		return h.Deleted

@@ -52,7 +52,7 @@ type Row struct {
 // Exists reports whether the row is visible: it has a marker or a live cell.
 func (r *Row) Exists() bool { return r.Live || len(r.Cells) > 0 }
 
-// Cell returns the cell of a single-cell column, or nil if there is none.
+// Cell returns the cell of a single-cell column, or nil if none exists.
 func (r *Row) Cell(column uint32) *Cell {
 	for i := range r.Cells {
 		if r.Cells[i].Column == column {

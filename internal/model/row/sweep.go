@@ -112,7 +112,7 @@ func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 }
 
 // Newest returns the highest timestamp in a stored row or in the deletions of a partition. It considers cells,
-// tombstones, the marker, and deletions, but not ranges. It returns NotDeleted if there is none.
+// tombstones, the marker, and deletions, but not ranges. It returns NotDeleted if none exists.
 func Newest(value []byte) (int64, error) {
 	var h head
 	pos := h.read(value)

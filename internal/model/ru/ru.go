@@ -125,7 +125,7 @@ type Meter struct {
 	key         int
 }
 
-// Partition records the start of a logical partition. static is nil if there is no static row for the reader.
+// Partition records the start of a logical partition. static is nil if the reader receives no static row.
 func (m *Meter) Partition(c *command.Read, key []byte, static *row.Row) {
 	m.key = len(key)
 	switch {

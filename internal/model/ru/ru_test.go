@@ -110,7 +110,7 @@ func TestDocumentedPrices(t *testing.T) {
 	listed := map[string]float64{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
-		if len(cells) != 4 || cells[0] != "" { // rows of tables, not of what a shell shows
+		if len(cells) != 4 || cells[0] != "" { // rows of tables, not output of a shell
 			continue
 		}
 		if n, err := strconv.ParseFloat(strings.TrimSpace(cells[2]), 64); err == nil {

@@ -5,8 +5,8 @@ package sched
 import "sync/atomic"
 
 // Rendezvous synchronizes a call with the completion callback that it passed on. The completion may run before the call
-// has returned, and on another goroutine. Neither may therefore release or reuse their shared state; whichever arrives
-// second does. A Rendezvous never blocks. The zero value is ready for one call.
+// has returned, and on another goroutine. Neither may therefore release or reuse their shared state; the one that
+// arrives second does. A Rendezvous never blocks. The zero value is ready for one call.
 type Rendezvous struct{ arrived atomic.Int32 }
 
 // Reset prepares for another call. The call and the completion of the previous use must both have arrived.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ErrEnded reports that the awaited event can no longer occur: one of the ends of Await was closed, or the simulated
-// process has ended.
+// ErrEnded reports that the awaited event can no longer occur: an end of Await was closed, or the simulated process has
+// ended.
 var ErrEnded = errors.New("sched: ended")
 
 // Driver is the simulator's side of one process. All methods are called by goroutines that the driver runs, one at a

@@ -66,7 +66,7 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {
 		return nil, nil, err
 	}
-	if err := notOfContainer(old, "altering it"); err != nil {
+	if err := rejectContainer(old, "altering it"); err != nil {
 		return nil, nil, err
 	}
 	if old.View != nil {

@@ -74,7 +74,7 @@ const (
 
 // Apply returns the schema after a change. The first event describes the statement, and further events its
 // consequences. A change without effect (IF NOT EXISTS for an existing object, options set to their current values)
-// returns s itself and no event. Errors are those of package dberr, with Cassandra's texts, checked in Cassandra's
+// returns s itself and no event. Errors are defined in package dberr, with Cassandra's texts, checked in Cassandra's
 // order.
 func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	next, events, err := c.apply(s)
@@ -100,8 +100,8 @@ func (s *Schema) withKeyspace(ks *Keyspace) *Schema {
 	return &next
 }
 
-// With returns a schema with additional keyspaces, which replace those of the same names. It is not a change: version
-// and revision stay the same. The catalog uses it to add computed keyspaces.
+// With returns a schema with additional keyspaces, which replace keyspaces of the same names. It is not a change:
+// version and revision stay the same. The catalog uses it to add computed keyspaces.
 func (s *Schema) With(keyspaces ...*Keyspace) *Schema {
 	next := *s
 	next.Keyspaces = maps.Clone(s.Keyspaces)

@@ -130,7 +130,7 @@ const policyOption = "policy"
 // builds have none.
 const compositesOption = "composites"
 
-// DocumentIndex returns the container's item index, or nil if there is none.
+// DocumentIndex returns the container's item index, or nil if none exists.
 func (t *Table) DocumentIndex() *Index { return t.Indexes[documentName(t.Name)] }
 
 // Policy returns the number of the policy with which the index is built, or of its newest lists. It is empty for
@@ -239,7 +239,7 @@ type Replacing struct {
 	// revision after it.
 	Table         uint32
 	Was, Revision uint64
-	// Index is the item index, or nil if there is none.
+	// Index is the item index, or nil if none exists.
 	Index   *Index
 	next    uint32
 	taken   bool
@@ -322,12 +322,12 @@ func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
 	return next, []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
 }
 
-// notOfContainer rejects a CQL operation on a container that requires the REST interface.
-func notOfContainer(t *Table, what string) error {
+// rejectContainer rejects a CQL operation on a container that requires the REST interface.
+func rejectContainer(t *Table, what string) error {
 	if t.Container == nil {
 		return nil
 	}
-	return dberr.Invalidf("%s is a container of items: CQL reads it, and DROP TABLE drops it, but %s is for the REST "+
+	return dberr.Invalidf("%s is a container of items: CQL can read or drop it, but %s requires the REST "+
 		"interface", t, what)
 }
 
@@ -336,5 +336,5 @@ func (t *Table) CheckWritable() error {
 	if t.View != nil {
 		return dberr.Invalidf("Cannot directly modify a materialized view")
 	}
-	return notOfContainer(t, "changing its items")
+	return rejectContainer(t, "changing its items")
 }

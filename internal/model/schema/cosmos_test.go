@@ -13,7 +13,7 @@ func TestCosmosOptions(t *testing.T) {
 		{"replication_factor", "1"}}}
 	for _, c := range []struct {
 		p               Property
-		table, keyspace string // what is wrong, empty if nothing is
+		table, keyspace string // the expected errors, or empty
 	}{
 		{Property{Name: "cosmosdb_provisioned_throughput", Value: "400"}, "", ""},
 		{Property{Name: "cosmosdb_provisioned_throughput", Value: "18000"}, "", ""},

@@ -39,7 +39,7 @@ type CreateAggregate struct {
 	Args                   []*TypeSpec
 	StateFunc, FinalFunc   string
 	State                  *TypeSpec
-	// Initial binds INITCOND to the state type. It is nil if there is none.
+	// Initial binds INITCOND to the state type. It is nil if none exists.
 	Initial func(ks *Keyspace, state *cqltype.Type) ([]byte, error)
 }
 

@@ -178,7 +178,7 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 				gone = append(gone, t.objectKey())
 			}
 		}
-		gone = append(gone, goneFunctions(ks, now)...)
+		gone = append(gone, droppedFunctions(ks, now)...)
 	}
 	slices.Sort(gone)
 	return put, gone, err
@@ -234,7 +234,7 @@ func (s *Schema) decodeRoot(b []byte) error {
 	case root.Format > Format:
 		return &feature.Newer{What: "the schema", Unit: "format", Has: uint64(root.Format), Newest: Format}
 	case root.Format < Format:
-		return fmt.Errorf("format %d is no longer supported", root.Format)
+		return fmt.Errorf("format %d is not supported by this build", root.Format)
 	}
 	if s.rest, err = restOf(b, root); err != nil {
 		return err

@@ -103,7 +103,7 @@ func (k *Keyspace) FunctionsNamed(name string) []*Function {
 	return out
 }
 
-// Function returns the function or aggregate with a name and argument types, frozen or not, or nil if there is none.
+// Function returns the function or aggregate with a name and argument types, frozen or not, or nil if none exists.
 func (k *Keyspace) Function(name string, args []*cqltype.Type) *Function {
 	for _, f := range k.Functions {
 		if f.Name == name && f.takes(args) {
@@ -113,7 +113,7 @@ func (k *Keyspace) Function(name string, args []*cqltype.Type) *Function {
 	return nil
 }
 
-// StateFunction returns the state function of an aggregate, or nil if there is none.
+// StateFunction returns the state function of an aggregate, or nil if none exists.
 func (k *Keyspace) StateFunction(f *Function) *Function {
 	return k.Function(f.Aggregate.StateFunc, append([]*cqltype.Type{f.Aggregate.State}, f.Args...))
 }

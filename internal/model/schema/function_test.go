@@ -100,7 +100,7 @@ func TestFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if events := Compare(s, again); len(events) != 1 || events[0].Name != "total" { // for what a later build added
+	if events := Compare(s, again); len(events) != 1 || events[0].Name != "total" { // for the member of a later build
 		t.Errorf("reading the records again changes %v", events)
 	}
 	objects, _, err := Objects(nil, again)

@@ -42,8 +42,8 @@ func FunctionsOfObject(key string) (keyspace string, ok bool) {
 	return keyspace, ok
 }
 
-// goneFunctions returns the keys of dropped functions of a keyspace. now is nil if the keyspace itself was dropped.
-func goneFunctions(old, now *Keyspace) []string {
+// droppedFunctions returns the keys of dropped functions of a keyspace. now is nil if the keyspace itself was dropped.
+func droppedFunctions(old, now *Keyspace) []string {
 	var gone []string
 	for _, f := range old.Functions {
 		has := func(g *Function) bool { return g.objectKey() == f.objectKey() }

@@ -63,7 +63,7 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 	if t == nil {
 		return nil, nil, dberr.Invalidf("Table '%s' doesn't exist", c.Table)
 	}
-	if err := notOfContainer(t, "indexing it"); err != nil {
+	if err := rejectContainer(t, "indexing it"); err != nil {
 		return nil, nil, err
 	}
 	if t.View != nil {
@@ -96,7 +96,7 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 	}
 	if c.Custom {
 		if !IsAttachedClass(c.Class) {
-			return nil, nil, c.refuseCustom()
+			return nil, nil, c.rejectCustomClass()
 		}
 		if err := c.checkAttached(t, index); err != nil {
 			return nil, nil, err
@@ -154,9 +154,9 @@ func (c *CreateIndex) options() (out []Entry) {
 	return out
 }
 
-// refuseCustom returns the error for an unsupported class. SASI is disabled, as by default in Cassandra, and other
+// rejectCustomClass returns the error for an unsupported class. SASI is disabled, as by default in Cassandra, and other
 // classes are not found.
-func (c *CreateIndex) refuseCustom() error {
+func (c *CreateIndex) rejectCustomClass() error {
 	if c.Class == "org.apache.cassandra.index.sasi.SASIIndex" {
 		return dberr.Invalidf("SASI indexes are disabled. Enable in cassandra.yaml to use.")
 	}
@@ -191,7 +191,7 @@ func (c *CreateIndex) build(ks *Keyspace, t *Table) (*Index, error) {
 		}
 	}
 	if index.Name == "" {
-		index.Name = freeIndexName(ks, c.Table, target.Column)
+		index.Name = unusedIndexName(ks, c.Table, target.Column)
 	}
 	return index, nil
 }
@@ -221,7 +221,7 @@ func (c *CreateIndex) checkTargets(t *Table, targets []TargetSpec) error {
 	case len(targets) == 1:
 		return nil
 	case !IsAttachedClass(c.Class):
-		return c.refuseCustom()
+		return c.rejectCustomClass()
 	case len(targets) == 0:
 		return dberr.Invalidf("Failed to retrieve target column for: ")
 	}
@@ -275,8 +275,8 @@ func checkTarget(t *Table, col *Column, target IndexTarget) error {
 
 var nonWord = regexp.MustCompile(`\W`)
 
-// freeIndexName returns an index name from table and column, with a number if the name is in use.
-func freeIndexName(ks *Keyspace, table, column string) string {
+// unusedIndexName returns an index name from table and column, with a number if the name is in use.
+func unusedIndexName(ks *Keyspace, table, column string) string {
 	base := nonWord.ReplaceAllString(table+"_"+column+"_idx", "")
 	name := base
 	for i := 1; ; i++ {
@@ -299,7 +299,7 @@ func (c *DropIndex) apply(s *Schema) (*Schema, []Event, error) {
 		}
 		return nil, nil, dberr.Invalidf("Index '%s.%s' doesn't exist'", c.Keyspace, c.Name)
 	}
-	if err := notOfContainer(t, "indexing it"); err != nil {
+	if err := rejectContainer(t, "indexing it"); err != nil {
 		return nil, nil, err
 	}
 	changed := t.clone()

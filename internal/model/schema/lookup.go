@@ -49,10 +49,10 @@ func (u *UUID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Keyspace returns the keyspace with a name, or nil if there is none.
+// Keyspace returns the keyspace with a name, or nil if none exists.
 func (s *Schema) Keyspace(name string) *Keyspace { return s.Keyspaces[name] }
 
-// Table returns a table by name, or nil if there is none.
+// Table returns a table by name, or nil if none exists.
 func (s *Schema) Table(keyspace, name string) *Table {
 	if ks := s.Keyspaces[keyspace]; ks != nil {
 		return ks.Tables[name]
@@ -60,7 +60,7 @@ func (s *Schema) Table(keyspace, name string) *Table {
 	return nil
 }
 
-// TableByID returns the table with an ID, or nil if there is none. It searches all tables, so callers on a hot path
+// TableByID returns the table with an ID, or nil if none exists. It searches all tables, so callers on a hot path
 // should keep the *Table.
 func (s *Schema) TableByID(id uint32) *Table {
 	for _, ks := range s.Keyspaces {
@@ -73,7 +73,7 @@ func (s *Schema) TableByID(id uint32) *Table {
 	return nil
 }
 
-// IndexByID returns the index with an ID and its table, or nil if there is none. It searches all tables, like
+// IndexByID returns the index with an ID and its table, or nil if none exists. It searches all tables, like
 // TableByID.
 func (s *Schema) IndexByID(id uint32) (*Table, *Index) {
 	for _, ks := range s.Keyspaces {
@@ -88,7 +88,7 @@ func (s *Schema) IndexByID(id uint32) (*Table, *Index) {
 	return nil, nil
 }
 
-// Type returns a user-defined type, not frozen, or nil if there is none.
+// Type returns a user-defined type, not frozen, or nil if none exists.
 func (s *Schema) Type(keyspace, name string) *cqltype.Type {
 	if ks := s.Keyspaces[keyspace]; ks != nil {
 		return ks.Types[name]
@@ -121,7 +121,7 @@ func (k *Keyspace) SortedTypes() []*cqltype.Type {
 	return types
 }
 
-// Index returns an index of any table of the keyspace and its table, or nil if there is none.
+// Index returns an index of any table of the keyspace and its table, or nil if none exists.
 func (k *Keyspace) Index(name string) (*Table, *Index) {
 	for _, t := range k.Tables {
 		if i := t.Indexes[name]; i != nil && i.Kind != ViewKind {
@@ -131,7 +131,7 @@ func (k *Keyspace) Index(name string) (*Table, *Index) {
 	return nil, nil
 }
 
-// Column returns the column with a name, or nil if there is none.
+// Column returns the column with a name, or nil if none exists.
 func (t *Table) Column(name string) *Column { return t.ByName[name] }
 
 // ColumnByID returns the column with an ID, or nil if it does not exist or has been dropped.
@@ -182,7 +182,7 @@ func (t *Table) DroppedIDs() []uint32 {
 	return ids
 }
 
-// LastDropped returns the most recent dropped column with a name, or nil if there is none.
+// LastDropped returns the most recent dropped column with a name, or nil if none exists.
 func (t *Table) LastDropped(name string) *DroppedColumn {
 	for i := len(t.Dropped) - 1; i >= 0; i-- {
 		if t.Dropped[i].Name == name {

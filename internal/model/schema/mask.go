@@ -46,7 +46,7 @@ func (m *Mask) Equal(o *Mask) bool {
 }
 
 // MaskFunction returns the user-defined function of a mask on a column of this type. It takes the value and the
-// constants, and returns the column's type. MaskFunction returns nil if there is no such function.
+// constants, and returns the column's type. MaskFunction returns nil if no such function exists.
 func (k *Keyspace) MaskFunction(m *Mask, column *cqltype.Type) *Function {
 	constants, err := bindAll(k, m.Types)
 	if err != nil || m.Keyspace != k.Name {
@@ -126,7 +126,7 @@ func (t *Table) mask(ks *Keyspace, c *Column, m *MaskSpec) error {
 	return nil
 }
 
-// remask is ALTER .. MASKED WITH, or ALTER .. DROP MASKED if there is no mask.
+// remask is ALTER .. MASKED WITH, or ALTER .. DROP MASKED if the mask is nil.
 func (c *AlterTable) remask(ks *Keyspace, t *Table) error {
 	old := t.ByName[c.Column]
 	if old == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Restored is a table that is restored from another schema, such as that of a backup.
+// Restored is a table that is restored from another schema, such as the schema of a backup.
 type Restored struct {
 	Keyspace, Name string
 	// AsKeyspace and As are its new names. ID becomes its UUID.
@@ -149,7 +149,7 @@ func (c *RestoreIndexes) apply(s *Schema) (*Schema, []Event, error) {
 			if like.Name = ix.Name; ix.Kind == UniqueKind || ix.Kind == DocumentKind {
 				like.Name = r.As + strings.TrimPrefix(ix.Name, r.Name)
 			} else if _, taken := ks.Index(ix.Name); taken != nil {
-				like.Name = freeIndexName(ks, r.As, ix.Column)
+				like.Name = unusedIndexName(ks, r.As, ix.Column)
 			}
 			like.ID, like.Lists = id|ix.ID&(keys.OrderedIndex|keys.HintSpace), nil
 			t.Indexes[like.Name] = &like

@@ -118,8 +118,8 @@ func TestAttachedIndexOptions(t *testing.T) {
 	}
 }
 
-// TestOneAttachedIndex checks that a target has at most one storage-attached index, whatever the spelling of its class,
-// in addition to a legacy index. It also checks the number of Cassandra's warnings about vector indexes.
+// TestOneAttachedIndex checks that a target has at most one storage-attached index, regardless of the spelling of its
+// class, in addition to a legacy index. It also checks the number of Cassandra's warnings about vector indexes.
 func TestOneAttachedIndex(t *testing.T) {
 	s := attachedTable(t)
 	create := func(name, column, class string) error {

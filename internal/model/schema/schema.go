@@ -83,7 +83,7 @@ type Column struct {
 	Position int
 	// Desc is true for a clustering column in descending order.
 	Desc bool
-	// Mask hides the column's values from users without the permission to see them. It is nil if there is none.
+	// Mask hides the column's values from users without the permission to see them. It is nil if none exists.
 	Mask *Mask
 
 	rest rest
@@ -119,7 +119,7 @@ type Index struct {
 	ID     uint32
 	Column string
 	Target IndexTarget
-	// Kind is COMPOSITES or CUSTOM, as in system_schema.indexes, or one of the kinds that are not shown.
+	// Kind is COMPOSITES or CUSTOM, as in system_schema.indexes, or a kind that is not shown.
 	Kind    string
 	Options map[string]string
 	// Lists holds the lists of a vector index, newest first. Without lists, its vectors have no entries.

@@ -64,7 +64,7 @@ func (o *cosmosOption) throughput(p *Property, text string) error {
 
 // Throughput is the provisioned throughput of a table or a keyspace, in request units per second.
 type Throughput struct {
-	// Units is 0 if there is no limit.
+	// Units is 0 for no limit.
 	Units int64
 	// Autoscale means that Units is the maximum, of which a tenth is reserved.
 	Autoscale bool

@@ -48,7 +48,7 @@ var compactionOptions = map[string][]string{
 	},
 }
 
-// scalingParameter matches one of the levels of UnifiedCompactionStrategy.
+// scalingParameter matches a level of UnifiedCompactionStrategy.
 var scalingParameter = regexp.MustCompile(`^(N|L[0-9]+|T[0-9]+|[+-]?[0-9]+)$`)
 
 func compaction(given map[string]string, r *compat.Release) (map[string]string, error) {

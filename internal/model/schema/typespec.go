@@ -297,7 +297,7 @@ func (p *typeParser) until(quote byte) (string, bool) {
 var composed = map[string]cqltype.Kind{"list": cqltype.List, "set": cqltype.Set, "map": cqltype.Map,
 	"tuple": cqltype.Tuple, "vector": cqltype.Vector}
 
-// parse parses a type. It returns nil if there is none.
+// parse parses a type. It returns nil if none exists.
 func (p *typeParser) parse(depth int) *TypeSpec {
 	if depth > typeDepthMax {
 		return nil

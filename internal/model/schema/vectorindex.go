@@ -24,7 +24,7 @@ func (ix *Index) Nearness() vector.Similarity {
 	return s
 }
 
-// NearIndex returns the index for vector search in a column, or nil if there is none.
+// NearIndex returns the index for vector search in a column, or nil if none exists.
 func (t *Table) NearIndex(c *Column) *Index {
 	for _, ix := range t.SortedIndexes() {
 		if ix.Column == c.Name && ix.Near(c) {

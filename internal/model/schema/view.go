@@ -79,7 +79,7 @@ func (t *Table) Guarded() string {
 	return t.Name
 }
 
-// ViewKey returns the key column of a view that is not a key column of the table, or nil if there is none.
+// ViewKey returns the key column of a view that is not a key column of the table, or nil if none exists.
 func (t *Table) ViewKey(view *Table) *Column {
 	for c := range view.Columns() {
 		if from := t.ByName[c.Name]; c.Kind.IsKey() && from != nil && from.Kind == Regular {
@@ -89,7 +89,7 @@ func (t *Table) ViewKey(view *Table) *Column {
 	return nil
 }
 
-// Hints returns the hint index of a view of the table, or nil if there is none.
+// Hints returns the hint index of a view of the table, or nil if none exists.
 func (t *Table) Hints(view string) *Index { return t.Indexes[hintsName(view)] }
 
 // hintsName returns a name that no other index can have.
@@ -180,7 +180,7 @@ func (c *CreateView) apply(s *Schema) (*Schema, []Event, error) {
 	if base == nil || base.View != nil {
 		return nil, nil, dberr.Invalidf("Base table '%s' doesn't exist", c.Base)
 	}
-	if err := notOfContainer(base, "making a materialized view of it"); err != nil {
+	if err := rejectContainer(base, "making a materialized view of it"); err != nil {
 		return nil, nil, err
 	}
 	if taken := ks.Tables[c.Name]; taken != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Join is a requested merge of two neighbors that has not been applied to the topology: Left is to take over the span
-// of Right. Both partitions store it, and their members and spans cannot change until it ends.
+// Join is a requested merge of two neighbors that has not been applied to the topology: Left will take over the span of
+// Right. Both partitions store it, and their members and spans cannot change until it ends.
 type Join struct {
 	Left, Right PartitionID
 	Stage       JoinStage
@@ -29,8 +29,8 @@ type Join struct {
 // completed or canceled, never both.
 type JoinStage uint8
 
-// These are the stages. A merge can be canceled while the right partition is Freezing; this makes it Thawing. Once all
-// replicas are ready the merge is Merging, and only DROP TABLE can prevent its completion.
+// These are the stages. A merge can be canceled while the right partition is Freezing; canceling makes it Thawing. Once
+// all replicas are ready the merge is Merging, and only DROP TABLE can prevent its completion.
 const (
 	Freezing JoinStage = iota
 	Thawing
@@ -65,9 +65,9 @@ func (s *Snapshot) BeginJoin(left, right PartitionID, cause Cause, now time.Time
 	l, r := s.Partition(left), s.Partition(right)
 	switch {
 	case l == nil:
-		return nil, fmt.Errorf("there is no partition %d", left)
+		return nil, fmt.Errorf("partition %d does not exist", left)
 	case r == nil:
-		return nil, fmt.Errorf("there is no partition %d", right)
+		return nil, fmt.Errorf("partition %d does not exist", right)
 	case !adjoin(l, r):
 		return nil, fmt.Errorf("partition %d does not end where partition %d begins", left, right)
 	}
@@ -125,7 +125,7 @@ func (s *Snapshot) withJoin(l *Partition, j *Join) *Snapshot {
 func (s *Snapshot) joined(id PartitionID) (l, r *Partition, err error) {
 	p := s.Partition(id)
 	if p == nil || p.Join == nil {
-		return nil, nil, fmt.Errorf("there is no merge of partition %d", id)
+		return nil, nil, fmt.Errorf("partition %d has no merge", id)
 	}
 	return s.Partition(p.Join.Left), s.Partition(p.Join.Right), nil
 }
@@ -203,7 +203,7 @@ func (s *Snapshot) EndRecall(id PartitionID, now time.Time) (*Snapshot, error) {
 }
 
 // EndJoin applies a merge to the topology once the left partition's log contains it. The left partition then has the
-// span of both partitions, and an epoch above both of theirs.
+// span of both partitions, and an epoch above the epochs of both.
 func (s *Snapshot) EndJoin(left PartitionID, now time.Time) (*Snapshot, error) {
 	l, r, err := s.joined(left)
 	if err != nil {
@@ -262,7 +262,7 @@ func (s *Snapshot) validateJoin(ps []*Partition, i int) error {
 	case j.Left != p.ID && j.Right != p.ID, other < 0, other >= len(ps), ps[other].Join == nil,
 		ps[other].Join.Left != j.Left, ps[other].Join.Right != j.Right, ps[other].Join.Stage != j.Stage,
 		ps[other].Join.Frozen != j.Frozen, !slices.Equal(ps[other].Join.Ready, j.Ready):
-		return fmt.Errorf("partition %d is being merged, %+v, and its neighbour is not", p.ID, *j)
+		return fmt.Errorf("partition %d is being merged, %+v, but its neighbor is not", p.ID, *j)
 	case p.Cut != nil || !p.AtRest():
 		return fmt.Errorf("partition %d is being merged, and split or its replicas changed", p.ID)
 	}
@@ -272,7 +272,7 @@ func (s *Snapshot) validateJoin(ps []*Partition, i int) error {
 	}
 	if cmp.Or(cmp.Compare(l.ID, j.Left), cmp.Compare(r.ID, j.Right)) != 0 || !Beside(l, r) ||
 		(j.Stage == Merging) != (j.Stage != Thawing && j.allReady(r) && j.Frozen != 0) {
-		return fmt.Errorf("partitions %d and %d cannot be merged so: %+v", l.ID, r.ID, *j)
+		return fmt.Errorf("partitions %d and %d cannot be merged in this way: %+v", l.ID, r.ID, *j)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (s *Snapshot) MarkLearner(id PartitionID, replica ReplicaID) (*Snapshot, er
 	return s.turn(id, replica, Learner, Joining)
 }
 
-// turn changes the state of a member that is in one of the states in from.
+// turn changes the state of a member that is in a state in from.
 func (s *Snapshot) turn(id PartitionID, replica ReplicaID, to MemberState, from ...MemberState) (*Snapshot, error) {
 	p := s.Partition(id)
 	if p != nil {
@@ -109,7 +109,7 @@ func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition,
 	error) {
 	p := s.Partition(id)
 	if p == nil {
-		return nil, fmt.Errorf("there is no partition %d", id)
+		return nil, fmt.Errorf("partition %d does not exist", id)
 	}
 	if err := p.changing(); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMembers checks the states of a member, and which transitions are rejected.
+// TestMemberLife checks the states of a member, and which transitions are rejected.
 func TestMemberLife(t *testing.T) {
 	s, err := New().AddTable(table, 2, places)
 	if err != nil {

@@ -30,7 +30,7 @@ type Cut struct {
 // belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
-// CutOf returns the partition whose pending split creates child, or nil if there is none.
+// CutOf returns the partition whose pending split creates child, or nil if none exists.
 func (s *Snapshot) CutOf(child PartitionID) *Partition {
 	for p := range s.InMotion() {
 		if p.Cut != nil && p.Cut.Child == child {
@@ -46,7 +46,7 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 	p := s.byID.get(uint64(id))
 	switch {
 	case p == nil:
-		return nil, fmt.Errorf("there is no partition %d", id)
+		return nil, fmt.Errorf("partition %d does not exist", id)
 	case p.Cut != nil:
 		return nil, fmt.Errorf("partition %d is being split already", id)
 	case p.Join != nil:
@@ -115,7 +115,7 @@ func (p *Partition) ChildSets() []ReplicaSet {
 func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Cut == nil {
-		return nil, fmt.Errorf("there is no split of partition %d", id)
+		return nil, fmt.Errorf("partition %d has no split", id)
 	}
 	out := s.next()
 	left, right := *p, *p
@@ -137,7 +137,7 @@ func (s *Snapshot) RecallSplit(id PartitionID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
 	case p == nil || p.Cut == nil:
-		return nil, fmt.Errorf("there is no split of partition %d", id)
+		return nil, fmt.Errorf("partition %d has no split", id)
 	case p.Cut.Recalled:
 		return s, nil
 	}
@@ -154,7 +154,7 @@ func (s *Snapshot) RecallSplit(id PartitionID) (*Snapshot, error) {
 func (s *Snapshot) EndSplitRecall(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Cut == nil || !p.Cut.Recalled {
-		return nil, fmt.Errorf("no split of partition %d was taken back", id)
+		return nil, fmt.Errorf("partition %d has no canceled split", id)
 	}
 	out := s.next()
 	whole := *p
@@ -272,7 +272,7 @@ func (s *Snapshot) validateCut(p *Partition, replicas map[ReplicaID]PartitionID)
 	for _, set := range p.ChildSets() {
 		for _, r := range set.Replicas {
 			if _, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
-				return fmt.Errorf("replica %d of partition %d is already one of another, or has no id", r.ID, c.Child)
+				return fmt.Errorf("replica %d of partition %d belongs to another partition already, or has no ID", r.ID, c.Child)
 			}
 			replicas[r.ID] = c.Child
 		}

@@ -98,15 +98,15 @@ func (id NodeID) Short() string { return hex.EncodeToString(id[:4]) }
 // a table's ring.
 const MetaPartition PartitionID = 1 << 62
 
-// MetaTable stands for the table of the meta partition. Its keys are not ordered like those of a table.
+// MetaTable stands for the table of the meta partition. Its keys are not ordered like the keys of a table.
 const MetaTable = keys.MetaID
 
 // MemberState is the state of a replica in its replica set.
 type MemberState uint8
 
-// These are the states of a replica. A Voter counts toward quorums. A Joining replica becomes a voter as soon as it has
+// These are the states of a replica. A Voter counts toward quorums. A Joining replica becomes a voter once it has
 // caught up. A Leaving replica remains until enough other voters exist. A Learner has all data but does not count,
-// until it is asked to join.
+// until its promotion is requested.
 const (
 	Voter MemberState = iota
 	Joining
@@ -173,13 +173,13 @@ type Partition struct {
 	// have it.
 	Wish *Wish
 	// Lead is the node that should lead the partition if it has a voter there. It takes precedence over the nodes that
-	// placement prefers, and serves to balance load. It is zero if there is none. Both halves of a split have it.
+	// placement prefers, and serves to balance load. It is zero if none exists. Both halves of a split have it.
 	Lead NodeID
 
 	rest []byte // as in ReplicaSet
 }
 
-// Set returns the replica set of a region, or nil if there is none.
+// Set returns the replica set of a region, or nil if none exists.
 func (p *Partition) Set(region string) *ReplicaSet {
 	for i := range p.Sets {
 		if p.Sets[i].Region == region {
@@ -189,7 +189,7 @@ func (p *Partition) Set(region string) *ReplicaSet {
 	return nil
 }
 
-// On returns the member on a node, or nil if there is none.
+// On returns the member on a node, or nil if none exists.
 func (s *ReplicaSet) On(node NodeID) *Replica {
 	for i := range s.Replicas {
 		if s.Replicas[i].Node == node {
@@ -199,7 +199,7 @@ func (s *ReplicaSet) On(node NodeID) *Replica {
 	return nil
 }
 
-// Member returns the member with an ID, or nil if there is none.
+// Member returns the member with an ID, or nil if none exists.
 func (s *ReplicaSet) Member(id ReplicaID) *Replica {
 	for i := range s.Replicas {
 		if s.Replicas[i].ID == id {
@@ -229,7 +229,7 @@ type Snapshot struct {
 	tables        tree[[]*Partition] // in ring order; the partitions tile the ring (TP2)
 	byID          tree[Partition]
 	moving        tree[Partition] // the partitions of InMotion
-	meta          *Partition      // nil if there is none
+	meta          *Partition      // nil if absent
 	level         feature.Level
 	rest          []byte // as in ReplicaSet
 }
@@ -296,8 +296,8 @@ func (p *Partition) inMotion() bool {
 	return p.Cut != nil || p.Join != nil || p.Wish != nil || !p.AtRest()
 }
 
-// Changes yields the partitions that differ between the two topologies, as they are in old and in s; nil if missing.
-// The cost is proportional to the number of changes.
+// Changes yields the partitions that differ between the two topologies, with their states in old and in s; nil if
+// missing. The cost is proportional to the number of changes.
 func (s *Snapshot) Changes(old *Snapshot) iter.Seq2[*Partition, *Partition] {
 	return func(yield func(was, is *Partition) bool) {
 		if s.meta != old.meta && !yield(old.meta, s.meta) {

@@ -43,7 +43,7 @@ func (n *treeNode[V]) clone(level uint) *treeNode[V] {
 	return next
 }
 
-// get returns the value of a number, or nil if there is none.
+// get returns the value of a number, or nil if none exists.
 func (t *tree[V]) get(id uint64) *V {
 	if t.root == nil || id>>(treeBits*(t.height+1)) != 0 {
 		return nil

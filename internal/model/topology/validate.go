@@ -27,7 +27,8 @@ func (s *Snapshot) Validate() error {
 	return s.validateMembers(s.meta, replicas)
 }
 
-// validateTable validates a table. replicas holds the replicas of the previous tables; those of this table are added.
+// validateTable validates a table. replicas holds the replicas of the previous tables; the replicas of this table are
+// added.
 func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionID) error {
 	ps := s.Partitions(table)
 	if len(ps) == 0 {

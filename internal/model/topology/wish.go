@@ -42,7 +42,7 @@ func (w *Wish) Open(now time.Time) bool { return w != nil && now.UnixMilli() < w
 func (s *Snapshot) WithWish(id PartitionID, w *Wish) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil {
-		return nil, fmt.Errorf("there is no partition %d", id)
+		return nil, fmt.Errorf("partition %d does not exist", id)
 	}
 	if w != nil {
 		if err := w.validate(); err != nil {
@@ -61,7 +61,7 @@ func (s *Snapshot) WithWish(id PartitionID, w *Wish) (*Snapshot, error) {
 func (s *Snapshot) WithLead(id PartitionID, node NodeID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil {
-		return nil, fmt.Errorf("there is no partition %d", id)
+		return nil, fmt.Errorf("partition %d does not exist", id)
 	}
 	out := s.next()
 	changed := *p

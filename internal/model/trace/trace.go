@@ -63,7 +63,7 @@ func With(ctx context.Context, t *Trace) context.Context {
 	return context.WithValue(ctx, contextKey{}, t)
 }
 
-// From returns the trace in ctx, or nil if there is none.
+// From returns the trace in ctx, or nil if none exists.
 func From(ctx context.Context) *Trace {
 	t, _ := ctx.Value(contextKey{}).(*Trace)
 	return t

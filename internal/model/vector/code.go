@@ -121,7 +121,7 @@ type weights struct {
 // weightMax is the maximum weight.
 const weightMax = 1<<15 - 1
 
-func weigh(image []float32) weights {
+func newWeights(image []float32) weights {
 	w := weights{n: make([]int16, len(image)), unit: float64(largest(image)) / weightMax, length: length(image)}
 	if w.unit == 0 {
 		return w
@@ -146,8 +146,7 @@ func (w *weights) dot(code []byte) int64 {
 	return sum + dotPlain(w.n[from:], code[from:]) - 128*w.sum
 }
 
-// dots sets each element of dst to the product with one of the concatenated codes, which consist only of their
-// elements.
+// dots sets each element of dst to the product with a concatenated code, which consist only of their elements.
 func (w *weights) dots(dst []int64, codes []byte) {
 	each := len(w.n)
 	for ; len(dst) >= 4; dst, codes = dst[4:], codes[4*each:] {

@@ -70,7 +70,7 @@ func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hi
 			if s.w.unit*float64(h.scale)*float64(dots[i])-half*float64(h.square) < cut {
 				continue
 			}
-			if b := s.boundBy(dots[i], h); b >= least {
+			if b := s.boundOfProduct(dots[i], h); b >= least {
 				dst = append(dst, Hit{from + i, b})
 			}
 		}
@@ -79,7 +79,7 @@ func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hi
 }
 
 // cut returns a threshold for the product with a code, reduced by half of the square of the code's length. If the
-// product is below it, the code's bound is below least. The threshold inverts boundBy, with the maximum slack of all
+// product is below it, the code's bound is below least. The threshold inverts boundOfProduct, with the maximum slack of all
 // codes.
 func (s *Search) cut(c *Codes, least float32) (cut, half float64) {
 	const rounding = 1e-6

@@ -9,8 +9,8 @@ import "golang.org/x/sys/cpu"
 //go:noescape
 func dotAVX2(w *int16, code *byte, n int) int32
 
-// dotFourAVX2 is dotPlain of n elements of each of four codes, which stand at a distance of stride from each other. n
-// is a multiple of 16, and not more than chunk.
+// dotFourAVX2 is dotPlain of n elements of each of four codes, which are stride bytes apart. n is a multiple of 16, and
+// not more than chunk.
 //
 //go:noescape
 func dotFourAVX2(w *int16, codes *byte, stride, n int, out *[4]int32)

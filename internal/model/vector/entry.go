@@ -28,7 +28,7 @@ func (l *Lists) appendHead(dst []byte, list int, ring uint64) []byte {
 func (l *Lists) AppendEntry(dst []byte, v []float32, ring uint64) []byte {
 	image := l.Similarity.image(make([]float32, 0, len(v)), v)
 	list := 0
-	if len(l.places.lacks) > 0 {
+	if len(l.centers.missing) > 0 {
 		list = l.assign(image)
 	}
 	return appendCode(l.appendHead(dst, list, ring), image)
@@ -60,7 +60,7 @@ func (l *Lists) Holds(entry []byte, v []float32) bool {
 	}
 	var head [entryHead]byte
 	list := 0
-	if len(l.places.lacks) > 0 {
+	if len(l.centers.missing) > 0 {
 		list = l.assign(image)
 	}
 	return bytes.Equal(l.appendHead(head[:0], list, 0)[:3], entry[:3])
@@ -70,9 +70,9 @@ func (l *Lists) Holds(entry []byte, v []float32) bool {
 type Search struct {
 	lists *Lists
 	w     weights
-	// order contains the lists in search order. looked is the number of lists that have been searched.
-	order  []ranked
-	looked int
+	// order contains the lists in search order. searched is the number of lists that have been searched.
+	order    []ranked
+	searched int
 	// sorted means that order is completely sorted, and not only its first lists.
 	sorted bool
 	// square is the square of the target's length.
@@ -83,77 +83,77 @@ type Search struct {
 
 // NewSearch returns a search of the lists for the vectors nearest to target.
 func (l *Lists) NewSearch(target []float32) *Search {
-	s := &Search{lists: l, w: weigh(l.Similarity.image(nil, target))}
+	s := &Search{lists: l, w: newWeights(l.Similarity.image(nil, target))}
 	s.square = s.w.length * s.w.length
 	return s
 }
 
-// These constants determine the first set of lists to search. It has at least firstLeast lists, and at most firstRoots
-// times the square root of the number of lists. A list belongs to it if its center is at most firstFar times as far
-// away as the last wanted vector of the nearest ones found so far, in squared distances. The set is small where vectors
-// form clusters, and large otherwise.
+// These constants determine the first set of lists to search. Its size is between firstLeast and firstRoots times the
+// square root of the number of lists. A list belongs to it if its center is at most firstFar times as far away as the
+// last wanted vector of the nearest ones found so far, in squared distances. The set is small where vectors form
+// clusters, and large otherwise.
 const (
 	firstLeast = 16
 	firstRoots = 6
 	firstFar   = 1.8
 )
 
-// firstMost returns the maximum size of the first set of lists.
-func (l *Lists) firstMost() int { return max(firstLeast, firstRoots*isqrt(l.Len())) }
+// firstSetMax returns the maximum size of the first set of lists.
+func (l *Lists) firstSetMax() int { return max(firstLeast, firstRoots*isqrt(l.Len())) }
 
 // Next returns the next lists to search, nearest first, or none if all lists have been searched. The first call returns
-// the first set, whose last lists Far may exclude. Each later call doubles the number of lists.
+// the first set, whose last lists TooFar may exclude. Each later call doubles the number of lists.
 func (s *Search) Next() []int {
-	n := s.lists.firstMost()
+	n := s.lists.firstSetMax()
 	if s.order == nil {
 		s.order = s.lists.rank(&s.w, n)
-	} else if n = s.looked; s.looked < len(s.order) && !s.sorted {
+	} else if n = s.searched; s.searched < len(s.order) && !s.sorted {
 		s.sorted = true
-		sortRanked(s.order[s.looked:])
+		sortRanked(s.order[s.searched:])
 	}
-	next := make([]int, min(n, len(s.order)-s.looked))
+	next := make([]int, min(n, len(s.order)-s.searched))
 	for i := range next {
-		next[i] = s.order[s.looked+i].list
+		next[i] = s.order[s.searched+i].list
 	}
 	return next
 }
 
-// Looked records that the first n lists returned by Next have been searched. n is at least one.
-func (s *Search) Looked(n int) { s.looked += n }
+// MarkSearched records that the first n lists returned by Next have been searched. n is at least one.
+func (s *Search) MarkSearched(n int) { s.searched += n }
 
-// Far reports whether list i of those returned by Next, and all lists after it, are too far away for the first set.
+// TooFar reports whether list i of those returned by Next, and all lists after it, are too far away for the first set.
 // bound is the bound of the last wanted vector of the nearest ones found so far. It is 0 or less if too few were found.
-func (s *Search) Far(i int, bound float32) bool {
-	return s.looked == 0 && i >= firstLeast && bound > 0 && s.order[i].distance+s.by() > firstFar*s.squareBy(bound)
+func (s *Search) TooFar(i int, bound float32) bool {
+	return s.searched == 0 && i >= firstLeast && bound > 0 && s.order[i].distance+s.distanceOffset() > firstFar*s.squaredDistanceAt(bound)
 }
 
-// by returns the amount by which the distances of rank are too small.
-func (s *Search) by() float64 {
+// distanceOffset returns the amount by which the distances of rank are too small.
+func (s *Search) distanceOffset() float64 {
 	if s.lists.Similarity == DotProduct {
-		return float64(s.lists.Most) * float64(s.lists.Most) // as long as it was made
+		return float64(s.lists.MaxLength) * float64(s.lists.MaxLength) // the length of its image
 	}
 	return s.square
 }
 
-// squareBy returns the squared distance at which a bound is reached, measured like distances to centers.
-func (s *Search) squareBy(bound float32) float64 {
+// squaredDistanceAt returns the squared distance at which a bound is reached, measured like distances to centers.
+func (s *Search) squaredDistanceAt(bound float32) float64 {
 	switch product := 2*float64(bound) - 1; s.lists.Similarity {
 	case Euclidean:
 		return 1/float64(bound) - 1
 	case DotProduct:
-		return 2 * (s.by() - product*float64(s.lists.Most)/s.w.length)
+		return 2 * (s.distanceOffset() - product*float64(s.lists.MaxLength)/s.w.length)
 	default:
 		return 2 * (1 - product)
 	}
 }
 
-// Stretch is the range [From, Limit) of entry values.
-type Stretch struct{ From, Limit []byte }
+// EntryRange is the range [From, Limit) of entry values.
+type EntryRange struct{ From, Limit []byte }
 
-// Stretch returns the range of the entries of a list whose rows are between two ring positions, inclusive.
-func (s *Search) Stretch(list int, begin, last uint64) Stretch {
+// EntryRange returns the range of the entries of a list whose rows are between two ring positions, inclusive.
+func (s *Search) EntryRange(list int, begin, last uint64) EntryRange {
 	// No code starts with the byte after the limit, see appendFloat.
-	return Stretch{s.lists.appendHead(nil, list, begin), append(s.lists.appendHead(nil, list, last), 0xff)}
+	return EntryRange{s.lists.appendHead(nil, list, begin), append(s.lists.appendHead(nil, list, last), 0xff)}
 }
 
 // Of reports whether entry can be the value of an entry of the searched lists.
@@ -169,11 +169,11 @@ func (s *Search) BoundOf(v []float32) float32 {
 
 func (s *Search) bound(code []byte) float32 {
 	h := readHead(code)
-	return s.boundBy(s.w.dot(code[codeHead:]), &h)
+	return s.boundOfProduct(s.w.dot(code[codeHead:]), &h)
 }
 
-// boundBy returns the bound of a code, given its product with the weights.
-func (s *Search) boundBy(product int64, h *head) float32 {
+// boundOfProduct returns the bound of a code, given its product with the weights.
+func (s *Search) boundOfProduct(product int64, h *head) float32 {
 	dot := s.w.unit * float64(h.scale) * float64(product)
 	square, lost := float64(h.square), float64(h.lost)
 	size := math.Sqrt(square)

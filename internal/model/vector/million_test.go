@@ -62,7 +62,7 @@ func TestMany(t *testing.T) {
 	for i := range codes {
 		codes[i] = codes[i].Clone()
 	}
-	hits, seen := make([]int, l.firstMost()+1), make([]int, l.firstMost()+1)
+	hits, seen := make([]int, l.firstSetMax()+1), make([]int, l.firstSetMax()+1)
 	chosenHits, chosenSeen, chosenLists := 0, 0, 0
 	order, nearest := make([][]int, searches), make([]map[int32]bool, searches)
 	exact := make([]float32, len(all))
@@ -102,7 +102,7 @@ func TestMany(t *testing.T) {
 		s := l.NewSearch(target)
 		bound, best := float32(0), []float32{}
 		for j, list := range s.Next() {
-			if s.Far(j, bound) {
+			if s.TooFar(j, bound) {
 				break
 			}
 			looked[i]++

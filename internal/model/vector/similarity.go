@@ -23,7 +23,7 @@ var similarityNames = [...]string{"cosine", "dot_product", "euclidean"}
 // String returns the name in lower case.
 func (s Similarity) String() string { return similarityNames[s] }
 
-// Parse returns the similarity with a name, in any case. ok is false if there is none.
+// Parse returns the similarity with a name, in any case. ok is false if none exists.
 func Parse(name string) (s Similarity, ok bool) {
 	for i, known := range similarityNames {
 		if strings.EqualFold(name, known) {

@@ -17,14 +17,14 @@ const (
 	SampleRows = 32
 	// rounds is the number of k-means iterations.
 	rounds = 6
-	// settleRounds is the number of iterations that move the centers of all lists to the mean of their assigned
+	// refineRounds is the number of iterations that move the centers of all lists to the mean of their assigned
 	// vectors.
-	settleRounds = 4
+	refineRounds = 4
 )
 
 // ListsFor returns the desired number of lists for a number of vectors. It is 1 if they need no lists.
 func ListsFor(rows int64, dimension int) int {
-	n := min(rows/listRows, ListsMax, int64(CentresBytes/max(1, dimension)))
+	n := min(rows/listRows, ListsMax, int64(CentersBytes/max(1, dimension)))
 	return int(max(1, n))
 }
 
@@ -40,11 +40,11 @@ func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 	for i, v := range sample {
 		lengths[i] = length(v)
 	}
-	out.Most = float32(slices.Max(lengths))
+	out.MaxLength = float32(slices.Max(lengths))
 	points := make([][]float32, len(sample))
 	for i, v := range sample {
 		points[i] = l.Similarity.image(make([]float32, 0, l.Dimension+1), v)
-		points[i] = append(points[i], float32(out.lack(points[i])))
+		points[i] = append(points[i], float32(out.missingLength(points[i])))
 	}
 	t := trainer{rnd: rand.New(rand.NewPCG(uint64(rows), uint64(out.Generation)))}
 	t.lists(out, points, n)
@@ -56,7 +56,7 @@ type trainer struct{ rnd *rand.Rand }
 
 // lists computes n centers: first a few from some of the points, then centers among the points of each.
 func (t *trainer) lists(out *Lists, points [][]float32, n int) {
-	coarse := t.centres(t.some(points, 200*isqrt(n)), isqrt(n))
+	coarse := t.computeCenters(t.sample(points, 200*isqrt(n)), isqrt(n))
 	parts := make([][][]float32, len(coarse))
 	squares := squaresOf(coarse)
 	for _, p := range points {
@@ -69,21 +69,21 @@ func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 		given += len(part)
 		k := min(n*given/len(points)-len(fine), len(part))
 		if k > 0 {
-			fine = append(fine, t.centres(t.some(part, 200*k), k)...)
+			fine = append(fine, t.computeCenters(t.sample(part, 200*k), k)...)
 		}
 		if i == len(parts)-1 || len(fine) > out.begin(len(out.ends)) {
 			out.ends = append(out.ends, len(fine))
 		}
 	}
-	out.keep(fine)
-	for range settleRounds {
-		out.settle(points, fine)
+	out.store(fine)
+	for range refineRounds {
+		out.refine(points, fine)
 	}
 }
 
-// settle moves centers to the mean of the points assigned to them, across the boundaries of the groups in which they
+// refine moves centers to the mean of the points assigned to them, across the boundaries of the groups in which they
 // were computed. Each center remains in its group.
-func (l *Lists) settle(points, fine [][]float32) {
+func (l *Lists) refine(points, fine [][]float32) {
 	sums, counts := make([][]float64, len(fine)), make([]int, len(fine))
 	for _, p := range points {
 		c := l.assign(p[:l.Dimension])
@@ -99,14 +99,14 @@ func (l *Lists) settle(points, fine [][]float32) {
 			fine[c][j] = float32(x / float64(counts[c]))
 		}
 	}
-	l.unit, l.places, l.middles, l.once = 0, centres{}, centres{}, sync.Once{}
-	l.keep(fine)
+	l.unit, l.centers, l.groupCenters, l.once = 0, centers{}, centers{}, sync.Once{}
+	l.store(fine)
 }
 
 func isqrt(n int) int { return max(1, int(math.Sqrt(float64(n)))) }
 
-// keep stores centers as codes with a common unit.
-func (l *Lists) keep(centres [][]float32) {
+// store stores centers as codes with a common unit.
+func (l *Lists) store(centres [][]float32) {
 	for _, c := range centres {
 		l.unit = max(l.unit, largest(c[:l.Dimension])/codeMax)
 	}
@@ -116,14 +116,14 @@ func (l *Lists) keep(centres [][]float32) {
 			if l.unit > 0 {
 				b = math.RoundToEven(float64(x) / float64(l.unit))
 			}
-			l.places.codes = append(l.places.codes, byte(int(max(-codeMax, min(codeMax, b)))+128))
+			l.centers.codes = append(l.centers.codes, byte(int(max(-codeMax, min(codeMax, b)))+128))
 		}
-		l.places.lacks = append(l.places.lacks, c[l.Dimension])
+		l.centers.missing = append(l.centers.missing, c[l.Dimension])
 	}
 }
 
-// some returns a random subset of points.
-func (t *trainer) some(points [][]float32, most int) [][]float32 {
+// sample returns a random subset of points.
+func (t *trainer) sample(points [][]float32, most int) [][]float32 {
 	if len(points) <= most {
 		return points
 	}
@@ -134,8 +134,8 @@ func (t *trainer) some(points [][]float32, most int) [][]float32 {
 	return out
 }
 
-// centres computes k centers of points.
-func (t *trainer) centres(points [][]float32, k int) [][]float32 {
+// computeCenters computes k centers of points.
+func (t *trainer) computeCenters(points [][]float32, k int) [][]float32 {
 	dimension := len(points[0])
 	out := make([][]float32, k)
 	for i, p := range t.rnd.Perm(len(points))[:min(k, len(points))] {

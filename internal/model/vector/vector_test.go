@@ -44,7 +44,7 @@ func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, tar
 	var hints []hint
 	var bounds []float32
 	for i, list := range s.Next() {
-		if len(bounds) >= limit && s.Far(i, bounds[limit-1]) {
+		if len(bounds) >= limit && s.TooFar(i, bounds[limit-1]) {
 			break
 		}
 		for _, row := range entries[list] {
@@ -126,7 +126,7 @@ func TestEntriesStay(t *testing.T) {
 			}
 			return v
 		}
-		l := &Lists{Generation: 7, Similarity: Similarity(similarity), Dimension: dimension, Most: 30}
+		l := &Lists{Generation: 7, Similarity: Similarity(similarity), Dimension: dimension, MaxLength: 30}
 		var centres [][]float32
 		for i := range lists {
 			centres = append(centres, draw())
@@ -134,7 +134,7 @@ func TestEntriesStay(t *testing.T) {
 				l.ends = append(l.ends, i+1)
 			}
 		}
-		l.keep(centres)
+		l.store(centres)
 		sum := crc32.NewIEEE()
 		for i := range 2000 {
 			sum.Write(l.AppendEntry(nil, draw()[:dimension], uint64(i)<<50))
