@@ -32,7 +32,7 @@ func (o *TableOptions) setStorageCap(p *Property) error {
 		return err
 	}
 	if gb != 0 && (math.IsNaN(gb) || gb*gigabyte < StorageCapMin || gb > storageCapMax) {
-		return dberr.Configf("%s must be %s to %d, or 0 to use the configuration of the nodes, but was %s", p.Name,
+		return dberr.Configf("%s must be %s to %d, or 0 to use the configuration of the nodes, not %s", p.Name,
 			FormatDouble(StorageCapMin/gigabyte), storageCapMax, p.Value)
 	}
 	o.StorageCapGB = gb

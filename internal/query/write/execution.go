@@ -33,7 +33,7 @@ type Options struct {
 	// BatchBytesMax refuses batches over several logical partitions that are larger, in bytes, and warns from a tenth
 	// of it on; 0 = no bound but that of a frame.
 	BatchBytesMax int
-	// CellSizes counts only cells and clustering columns of a batch; see release.Release.
+	// CellSizes counts only cells and clustering columns of a batch; see compat.Release.
 	CellSizes bool
 	// RowBytesMax refuses what changes more of one row at once, in bytes of keys and values; 0 = no bound.
 	RowBytesMax int

@@ -5,8 +5,8 @@
 //
 // It works by debt: a request is let in while the balance is positive, and charged when it is known what it has cost,
 // so the balance may become negative. Over time no more is given than is due. Where more is asked for than that, it is
-// divided as package share says, evenly among users and their connections, and low priority last: who has had little
-// may be let in at a negative balance, down to a bound.
+// divided as package fairshare says, evenly among users and their connections, and low priority last: who has had
+// little may be let in at a negative balance, down to a bound.
 package budget
 
 import (

@@ -24,7 +24,7 @@ type Views interface {
 // SetViews has all writes from now on followed by v.
 func (h *Host) SetViews(v Views) { h.views.Store(&v) }
 
-// hintsOf adds the keys of what a mutation leaves under keys.HintDue: nothing for nearly all writes.
+// hintsOf adds the keys of what a mutation leaves under keys.HintStale: nothing for nearly all writes.
 func (h *Host) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
 	if h.views.Load() == nil {
 		return hints

@@ -20,9 +20,9 @@ type Dead struct {
 	Oldest int64
 }
 
-// Dead counts the notes of what is to be swept (see due.go) of some spans of a table that was deleted or has expired
-// before a second, up to a number of notes that are looked at. What has no note is not in it: what a snapshot brought,
-// until the sweeper came by.
+// Dead counts the notes of what is to be swept (see due.go) of some spans of a table that was deleted or
+// has expired before a second, up to a number of notes that are looked at. What has no note is not in it: what a
+// snapshot brought, until the sweeper came by.
 func (s *Statistics) Dead(table uint32, spans []keys.Span, now int64, most int) (d Dead, err error) {
 	lower, upper := keys.SweepBounds(table, keys.SweepRows, now+dueSeconds+1) // notes are rounded up
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})

@@ -5,8 +5,8 @@
 //
 // Guarantees: (GA1) nothing is refused while requests wait less than the bound, or fewer of them than keep the machine
 // busy; (GA2) what is let in under overload is what the machine does, and waits about as long as the bound; (GA3) it is
-// shared as package share says: evenly over users and their connections, low priority last; (GA4) a refusal takes no
-// lock and allocates nothing.
+// shared as package fairshare says: evenly over users and their connections, low priority last; (GA4) a refusal takes
+// no lock and allocates nothing.
 //
 // How long requests wait is told by whoever runs them, in Samples a few dozen times a second. When all samples of a
 // while are above the bound, the gate closes: it lets in a part of what is asked for, by its price, which is made
