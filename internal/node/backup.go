@@ -166,7 +166,8 @@ func (n *Node) everyMember(ctx context.Context, w *backupWord,
 }
 
 func (n *Node) dropMoment(ctx context.Context, id string) {
-	_ = n.everyMember(context.WithoutCancel(ctx), &backupWord{Op: "drop", FileRequest: archive.FileRequest{ID: id}}, nil)
+	_ = n.everyMember(context.WithoutCancel(ctx), &backupWord{Op: "drop", FileRequest: archive.FileRequest{ID: id}},
+		nil)
 	// Who did not hear it drops the moment when nobody has asked for it for a while.
 }
 

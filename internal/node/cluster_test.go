@@ -295,7 +295,8 @@ func TestLongAbsence(t *testing.T) {
 	var nodes []*Node
 	for i := range 5 {
 		var first *Node
-		o := Options{Data: filepath.Join(dirs, strconv.Itoa(i)), usage: roomy, Cluster: ClusterOptions{RebuildDelay: heal}}
+		o := Options{Data: filepath.Join(dirs, strconv.Itoa(i)), usage: roomy,
+			Cluster: ClusterOptions{RebuildDelay: heal}}
 		if i > 0 {
 			first = nodes[0]
 		}

@@ -39,7 +39,8 @@ func (n *Node) awaitUnique(ctx context.Context, tables []archive.RestoredTable) 
 		for {
 			t := n.records.State().Schema.Table(tables[i].NewKeyspace, tables[i].NewName)
 			if t == nil {
-				return fmt.Errorf("table %s.%s was dropped while it was restored", tables[i].NewKeyspace, tables[i].NewName)
+				return fmt.Errorf("table %s.%s was dropped while it was restored", tables[i].NewKeyspace,
+					tables[i].NewName)
 			}
 			if !slices.ContainsFunc(t.SortedIndexes(), func(ix *schema.Index) bool {
 				return ix.Kind == schema.UniqueKind && n.builder.Building(ix)

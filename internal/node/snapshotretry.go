@@ -27,7 +27,8 @@ var (
 )
 
 // take tries to take a snapshot until it succeeds, ctx ends, or there are no attempts left.
-func (r retries) take(ctx context.Context, try func(context.Context) (*archive.Snapshot, error)) (*archive.Snapshot, error) {
+func (r retries) take(ctx context.Context, try func(context.Context) (*archive.Snapshot, error)) (*archive.Snapshot,
+	error) {
 	began := time.Now()
 	for attempt := 1; ; attempt++ {
 		taken, err := try(ctx)

@@ -175,8 +175,8 @@ func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 		return err
 	}
 	if t := g.Thaw; t != nil && g.Longest == a.node {
-		data := raftgroup.EncodeCommands(0, [][]byte{command.AppendEntry(nil, &command.Entry{Kind: command.EntryUnfreeze,
-			Epoch: t.Epoch})})
+		unfreeze := command.Entry{Kind: command.EntryUnfreeze, Epoch: t.Epoch}
+		data := raftgroup.EncodeCommands(0, [][]byte{command.AppendEntry(nil, &unfreeze)})
 		entry := &pb.Entry{Index: &t.Index, Term: &t.Term, Type: new(pb.EntryNormal), Data: data}
 		if err := b.Append(g.Partition, []*pb.Entry{entry}); err != nil {
 			return err

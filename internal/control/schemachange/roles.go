@@ -98,7 +98,9 @@ func granted(roles *access.State, next *schema.Schema, events []schema.Event, ro
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Dropped:
 			roles = roles.WithoutGrantsOn(func(r access.Resource) bool { return r.Keyspace == e.Keyspace })
 		case e.Target == schema.TargetTable && e.Change == schema.Dropped:
-			roles = roles.WithoutGrantsOn(func(r access.Resource) bool { return r == access.OfTable(e.Keyspace, e.Name) })
+			roles = roles.WithoutGrantsOn(func(r access.Resource) bool {
+				return r == access.OfTable(e.Keyspace, e.Name)
+			})
 		case (e.Target == schema.TargetFunction || e.Target == schema.TargetAggregate) && e.Change == schema.Created:
 			roles = roles.WithCreator(role, access.OfFunction(e.Keyspace, e.Name, e.ArgList()))
 		case (e.Target == schema.TargetFunction || e.Target == schema.TargetAggregate) && e.Change == schema.Dropped:

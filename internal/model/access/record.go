@@ -119,7 +119,8 @@ func cloned[V any](m map[string]V) map[string]V {
 	return maps.Clone(m)
 }
 
-func decodeInto[V any](m map[string]V, name string, value []byte, decode func(name string, src []byte) (V, error)) error {
+func decodeInto[V any](m map[string]V, name string, value []byte, decode func(name string, src []byte) (V,
+	error)) error {
 	if value == nil {
 		delete(m, name)
 		return nil

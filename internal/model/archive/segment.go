@@ -89,7 +89,8 @@ func (n *SegmentName) String() string {
 	if n.HasMetadata {
 		records = "r"
 	}
-	return strings.Join([]string{n.First.UTC().Format(nameTime), n.Last.UTC().Format(nameTime), before, n.Digest, records},
+	return strings.Join([]string{n.First.UTC().Format(nameTime), n.Last.UTC().Format(nameTime), before, n.Digest,
+		records},
 		"-")
 }
 
@@ -125,7 +126,8 @@ func (s *Segment) Encode(described bool) (data []byte, sum string, name SegmentN
 	body := slices.Concat(head, []byte("\n"), s.Data)
 	digest := sha256.Sum256(body)
 	sum = hex.EncodeToString(digest[:])
-	name = SegmentName{First: s.RestorePoints[0].Time, Last: s.RestorePoints[len(s.RestorePoints)-1].Time, Digest: sum[:ShortDigestLen],
+	name = SegmentName{First: s.RestorePoints[0].Time, Last: s.RestorePoints[len(s.RestorePoints)-1].Time,
+		Digest:      sum[:ShortDigestLen],
 		HasMetadata: described}
 	if s.Previous != "" {
 		name.Previous = s.Previous[:ShortDigestLen]

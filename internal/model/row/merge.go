@@ -117,7 +117,8 @@ func (m *Merger) mergeRuns() {
 // Append appends the merged row, in canonical form, to dst. Without operands, it appends an empty row.
 func (m *Merger) Append(dst []byte) []byte {
 	m.mergeAllRuns()
-	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted, moreRanges: m.moreRanges}
+	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted,
+		moreRanges: m.moreRanges}
 	dst = h.append(dst, m.ranges)
 	for i := range m.entries {
 		dst = m.entries[i].append(dst, h.base)

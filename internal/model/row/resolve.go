@@ -29,7 +29,8 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 		r.Liveness = Liveness{}
 	}
 	cells, err := r.Cells[:0], error(nil)
-	if pos, cells = resolvePlainCells(value, pos, h.base, h.base > floor && len(dropped) == 0, cells); pos < len(value) {
+	if pos, cells = resolvePlainCells(value, pos, h.base, h.base > floor && len(dropped) == 0,
+		cells); pos < len(value) {
 		cells, err = resolveRest(value, pos, h.base, floor, now, dropped, cells)
 	}
 	if err != nil {

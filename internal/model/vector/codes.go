@@ -79,8 +79,8 @@ func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hi
 }
 
 // cut returns a threshold for the product with a code, reduced by half of the square of the code's length. If the
-// product is below it, the code's bound is below least. The threshold inverts boundOfProduct, with the maximum slack of all
-// codes.
+// product is below it, the code's bound is below least. The threshold inverts boundOfProduct, with the maximum slack of
+// all codes.
 func (s *Search) cut(c *Codes, least float32) (cut, half float64) {
 	const rounding = 1e-6
 	if s.lists.Similarity != Euclidean {

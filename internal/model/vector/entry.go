@@ -124,7 +124,8 @@ func (s *Search) MarkSearched(n int) { s.searched += n }
 // TooFar reports whether list i of those returned by Next, and all lists after it, are too far away for the first set.
 // bound is the bound of the last wanted vector of the nearest ones found so far. It is 0 or less if too few were found.
 func (s *Search) TooFar(i int, bound float32) bool {
-	return s.searched == 0 && i >= firstLeast && bound > 0 && s.order[i].distance+s.distanceOffset() > firstFar*s.squaredDistanceAt(bound)
+	return s.searched == 0 && i >= firstLeast && bound > 0 &&
+		s.order[i].distance+s.distanceOffset() > firstFar*s.squaredDistanceAt(bound)
 }
 
 // distanceOffset returns the amount by which the distances of rank are too small.

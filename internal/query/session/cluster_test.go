@@ -256,7 +256,8 @@ func TestAnnounceReplication(t *testing.T) {
 
 // TestNear proves that a read that has to ask another node is not done on the goroutine of a connection.
 func TestNear(t *testing.T) {
-	w := newWorld(t, Options{Near: func(_ uint32, tok token.Token, level dberr.Consistency, _ fairshare.Principal) bool {
+	w := newWorld(t, Options{Near: func(_ uint32, tok token.Token, level dberr.Consistency,
+		_ fairshare.Principal) bool {
 		return tok == token.Hash(i32(1)) || level == dberr.LocalOne
 	}})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

@@ -34,7 +34,8 @@ func (r *Replica) wrote(who fairshare.Principal, k usage.Kind, u ru.Units, bytes
 
 // hasRead charges and counts what a request has read; key is nil if it may have ended already, and tok nothing for a
 // usage.Scan. With lent it is a follower that spends what it was lent.
-func (r *Replica) hasRead(who fairshare.Principal, lent bool, k usage.Kind, u ru.Units, rows, bytes int64, tok token.Token,
+func (r *Replica) hasRead(who fairshare.Principal, lent bool, k usage.Kind, u ru.Units, rows, bytes int64,
+	tok token.Token,
 	key []byte) {
 	if lent {
 		r.slice.Spend(u)

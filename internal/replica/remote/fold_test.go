@@ -28,7 +28,8 @@ func (f *folder) PushedDown(a *command.PushdownResult) (command.Step, error) {
 // and that an answer which nobody asked for is refused.
 func TestFoldOfAnotherNode(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		made := command.PushdownResult{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000, More: true,
+		made := command.PushdownResult{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000,
+			More:  true,
 			Token: -4, Key: []byte("key"), Clustering: []byte("c")}
 		w.rows = func(v command.Visitor) error {
 			_, err := v.(command.PushdownVisitor).PushedDown(&made)

@@ -106,7 +106,8 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 		return err
 	}
 	now := o.Now()
-	for class, horizon := range map[byte]int64{keys.SweepRows: now - in.GCGrace, keys.SweepDedupe: now - o.DedupeSeconds} {
+	for class, horizon := range map[byte]int64{keys.SweepRows: now - in.GCGrace,
+		keys.SweepDedupe: now - o.DedupeSeconds} {
 		d := &dueSweep{s: s, o: o, t: in, class: class, horizon: horizon, led: led, parts: parts}
 		if err := d.run(ctx); err != nil {
 			return err

@@ -87,7 +87,8 @@ func (b *Batch) Remove(span keys.Span, indexes []uint32) {
 	lower, upper := span.Bounds()
 	b.weakens = true
 	_ = b.b.DeleteRange(lower, upper, nil) // fails for indexed batches only
-	_ = b.b.DeleteRange(keys.AppendSystem(nil, keys.TombstoneCacheID, lower), keys.AppendSystem(nil, keys.TombstoneCacheID, upper), nil)
+	_ = b.b.DeleteRange(keys.AppendSystem(nil, keys.TombstoneCacheID, lower),
+		keys.AppendSystem(nil, keys.TombstoneCacheID, upper), nil)
 	if len(span.Begin) > 0 || len(span.End) > 0 {
 		b.s.truncated.Store(true)
 		return

@@ -222,7 +222,8 @@ func (r *relay) Passed(t token.Token, key []byte, looked int) (command.Step, err
 	return step, err
 }
 
-// PushedDown implements command.PushdownVisitor. Where there is more of a physical partition the read does not go on to the next.
+// PushedDown implements command.PushdownVisitor. Where there is more of a physical partition the read does not go on to
+// the next.
 func (r *relay) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	r.heard.Store(true)
 	r.seen, r.inPartition = true, true

@@ -71,7 +71,8 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 	switch what {
 	case "backup/mark":
 		c.now = c.now.Add(c.step)
-		t := archive.Snapshot{ID: fmt.Sprint(c.now), Time: c.now, Cluster: "c", Incarnation: c.run, Nodes: []string{"n1", "n2"},
+		t := archive.Snapshot{ID: fmt.Sprint(c.now), Time: c.now, Cluster: "c", Incarnation: c.run,
+			Nodes:        []string{"n1", "n2"},
 			MetadataFile: "d"}
 		if !slices.Contains(asked.KnownFiles, "d") {
 			t.Metadata = clusterRecords
