@@ -28,14 +28,14 @@ var storedTables = map[uint32]string{
 
 // planOptions holds the lost nodes and the file for the plan.
 type planOptions struct {
-	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"Node whose disk is lost: 4 or more digits of its ID. Repeat for each node."`
+	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"Lost node: 4 or more digits of its ID. Repeat for each node."`
 	Plan string   `name:"plan" default:"ilion-recovery.plan" placeholder:"FILE" help:"File for the plan (default ${default})"`
 }
 
 // make creates a plan, prints it, and writes it to a new file.
 func (g *planOptions) make(out io.Writer, surveys []*recovery.Survey) (*recovery.Plan, string, error) {
 	if _, err := os.Lstat(g.Plan); !errors.Is(err, os.ErrNotExist) {
-		return nil, "", fmt.Errorf("cannot write the plan: %s exists. Apply that plan with ilion recover apply, or delete it if it was never applied",
+		return nil, "", fmt.Errorf("cannot write the plan: %s exists. Apply it with ilion recover apply, or delete it",
 			g.Plan)
 	}
 	p, err := recovery.Make(surveys, g.Lost, storedTables, time.Now())

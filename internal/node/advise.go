@@ -63,7 +63,7 @@ func (n *Node) advise(ctx context.Context, t *schema.Table) (advise.Report, erro
 	if n.cluster != nil {
 		n.cluster.addParts(ctx, &in)
 	}
-	in.Traffic = trafficOf(n.usage(ctx, usage.Question{Table: t.ID, Minutes: true}))
+	in.Traffic = trafficOf(n.usage(ctx, usage.ReportOptions{Table: t.ID, Minutes: true}))
 	return advise.Advise(&in), nil
 }
 
@@ -121,7 +121,7 @@ func (c *cluster) adviseOthers(ctx context.Context, question []byte) ([]byte, er
 func (n *Node) surveyTable(ctx context.Context, table uint32) (part advise.Part, err error) {
 	n.advice.looking.Lock()
 	defer n.advice.looking.Unlock()
-	n.census.Ask(ctx, countWait)
+	n.census.Refresh(ctx, countWait)
 	var led []*partition.Replica
 	for _, p := range n.coordinator.Topology().Partitions(table) {
 		if r := n.host.Replica(p.ID); r != nil && r.Leading() {
@@ -139,10 +139,10 @@ func (n *Node) surveyTable(ctx context.Context, table uint32) (part advise.Part,
 			return part, err
 		}
 		s := advise.Sample{Partition: uint64(r.ID()), DiskBytes: e.Bytes, Logical: float64(e.Partitions)}
-		if counted := n.census.Of(r.ID()); counted != nil {
+		if counted := n.census.Latest(r.ID()); counted != nil {
 			s.Logical = float64(counted.Partitions)
 		}
-		if s.Survey, err = n.store.Survey(ctx, span.Keys(table), o); err != nil {
+		if s.Sample, err = n.store.Sample(ctx, span.Keys(table), o); err != nil {
 			return part, err
 		}
 		counts := r.Usage().Counts()

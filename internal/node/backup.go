@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/moment"
+	"github.com/ilion-db/ilion/internal/replica/snapshotset"
 )
 
 // backupSubject is what nodes ask each other about for backups.
@@ -106,7 +106,7 @@ func (n *Node) answerBackup(ctx context.Context, question []byte) ([]byte, error
 	switch w.Op {
 	case "begin":
 		if w.Mark { // before the moment: what is applied after it is to be there
-			n.journal.Ask()
+			n.journal.KeepAlive()
 		}
 		parts, err := n.moments.Begin(ctx, w.ID, n.host.Replicas())
 		if err != nil {
@@ -139,7 +139,7 @@ func (n *Node) members() []topology.NodeID {
 // has failed the others are not waited for, but to drop a moment: writers wait as long as a moment is being taken.
 func (n *Node) everyMember(ctx context.Context, w *backupWord,
 	take func(node topology.NodeID, answer []byte) error) error {
-	ctx, cancel := context.WithTimeout(ctx, moment.StillMax)
+	ctx, cancel := context.WithTimeout(ctx, snapshotset.PauseMax)
 	defer cancel()
 	var asking sync.WaitGroup
 	var mu sync.Mutex
@@ -270,7 +270,7 @@ func (n *Node) recordsOf(s *meta.State) (*described, error) {
 
 // journaled answers with what the journal has of logs, encoded as archive.Entries.
 func (n *Node) journaled(wanted []archive.EntryRange) ([]byte, error) {
-	n.journal.Ask()
+	n.journal.KeepAlive()
 	var out archive.Entries
 	for _, w := range wanted {
 		if out.Full() {

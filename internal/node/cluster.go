@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -83,12 +83,12 @@ func (n *Node) newCluster() (*cluster, error) {
 		return nil, err
 	}
 	var err error
-	starts := c.originals.Directory.Lineage.Append(nil)
-	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(starts)}
+	starts := c.originals.Directory.History.Append(nil)
+	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), History: string(starts)}
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Former: c.originals.Former, Levels: n.levels,
 		KeepAlive:   keepAlive,
-		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Pressed: n.short,
+		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.short,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.refused(p.Node) },
 			Departed:         func(p transport.Peer) { c.departed(p.Node) },
@@ -108,7 +108,7 @@ func (n *Node) newCluster() (*cluster, error) {
 		return nil, err
 	}
 	n.closers = append(n.closers, c.transport.Close, c.transport.Depart) // the host of the replicas is closed before
-	c.client = remote.New(remote.Over(c.transport), nil)
+	c.client = remote.New(remote.NewTransport(c.transport), nil)
 	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.left, Skewed: c.skewed})
 	return c, nil
 }
@@ -194,14 +194,14 @@ func (c *cluster) openLog() error {
 	if n.opts.Data == "" {
 		o.FS, dir = vfs.NewMem(), filepath.Join(memoryDir, membership.LogDir)
 	}
-	var directory *lineage.Directory
+	var directory *incarnation.Directory
 	var err error
 	if c.log, directory, err = membership.OpenLog(n.store, dir, o); err != nil {
 		return err
 	}
 	n.closers = append(n.closers, c.log.Close)
 	c.originals = &membership.Originals{
-		Dir: filepath.Dir(dir), Directory: directory, Witness: lineage.NewWitness(n.store), Records: c.records,
+		Dir: filepath.Dir(dir), Directory: directory, Witness: incarnation.NewPeerHistory(n.store), Records: c.records,
 		Log: n.log, Fail: n.fail,
 	}
 	return nil
@@ -241,14 +241,14 @@ func (f frames) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt,
 
 // listen lets other nodes in.
 func (c *cluster) listen(l net.Listener) error {
-	c.server = remote.NewServer(c.n.host, remote.Over(c.transport), nil)
+	c.server = remote.NewServer(c.n.host, remote.NewTransport(c.transport), nil)
 	return c.transport.Start(l, transport.Handlers{
 		OnFrame: c.n.host.Receive,
 		OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
 			return c.n.host.ReceiveSnapshot(from, s, s.Size)
 		},
-		Quick: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
-			return c.server.Quick(request, r)
+		ServeInline: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
+			return c.server.ServeInline(request, r)
 		},
 		OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
 			switch {
@@ -365,7 +365,7 @@ func (c *cluster) handover() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handoverTime)
 	defer cancel()
 	c.peers.Stop(ctx)
-	if err := c.n.host.Handover(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := c.n.host.TransferAll(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/replica/census"
+	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 )
 
 // estimatesWait is how long a query of size_estimates waits for partitions to be counted anew.
@@ -37,11 +37,11 @@ func (n *Node) ring() []place {
 
 // openCensus makes what counts the logical partitions of this node.
 func (n *Node) openCensus() {
-	n.largest = &census.Largest{Store: n.store.Statistics, Replicas: n.host.Replicas,
+	n.largest = &partitioncount.LargestFinder{Store: n.store.Statistics, Replicas: n.host.Replicas,
 		Now: func() int64 { return n.clock()().Unix() }}
-	n.census = census.New(census.Options{
+	n.census = partitioncount.New(partitioncount.Options{
 		Store: n.store.Statistics, Replicas: n.host.Replicas, Now: func() int64 { return n.clock()().Unix() },
-		Cuts: func() []token.Token {
+		Boundaries: func() []token.Token {
 			var out []token.Token
 			for _, p := range n.ring() {
 				out = append(out, p.token)
@@ -54,12 +54,12 @@ func (n *Node) openCensus() {
 // sizes are the pieces of all tables that this node tells of. Each piece of a table is told of by one node of the
 // cluster: the first, from the piece's end around the ring, that has a replica of it.
 func (n *Node) sizes(ctx context.Context) []catalog.SizeEstimate {
-	n.census.Ask(ctx, estimatesWait)
+	n.census.Refresh(ctx, estimatesWait)
 	ring := n.ring()
 	self := topology.NodeID(n.store.Identity().Node)
 	var out []catalog.SizeEstimate
 	for p := range n.coordinator.Topology().All() {
-		count := n.census.Of(p.ID)
+		count := n.census.Latest(p.ID)
 		if count == nil {
 			continue
 		}

@@ -67,7 +67,7 @@ func (o *MergeOptions) quiet() time.Duration {
 const (
 	storageCap    Bytes = 30e9
 	storageCapMin Bytes = schema.StorageCapMin
-	splitUnits          = budget.Most
+	splitUnits          = budget.MaxPerSecond
 )
 
 func (o SplitOptions) withDefaults() SplitOptions {
@@ -106,8 +106,9 @@ func (n *Node) newQuota() *quota.Quota {
 	return quota.New(quota.Options{
 		Limits: quota.Limits{Bytes: int64(n.opts.Limits.LogicalPartitionBytes), Large: []int64{largeBytes, hugeBytes},
 			Values: manyValues},
-		Host: n.host, Weigh: n.store.Weigh, Users: func(table uint32) bool { return n.capOf(table) > 0 },
-		Name: n.logicalName, Now: func() int64 { return n.clock()().Unix() }, Log: n.log,
+		Host: n.host, Measure: n.store.MeasurePartition,
+		IsUserTable: func(table uint32) bool { return n.capOf(table) > 0 },
+		Name:        n.logicalName, Now: func() int64 { return n.clock()().Unix() }, Log: n.log,
 	})
 }
 

@@ -30,7 +30,7 @@ func (n *Node) seeker() membership.Seeker {
 	return membership.Seeker{
 		Addresses: n.others(), Log: n.log,
 		Ask: func(ctx context.Context, address string) (transport.ClusterID, error) {
-			id, _, err := transport.Ask(ctx, transport.DialTCP, n.nodeTLS, n.secret, address)
+			id, _, err := transport.Identify(ctx, transport.DialTCP, n.nodeTLS, n.secret, address)
 			return id, err
 		},
 	}

@@ -41,7 +41,8 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	if _, err := stranger.Discover(t.Context(), at); !errors.Is(err, transport.ErrSecret) {
 		t.Errorf("a process that knows the cluster's id: %v", err)
 	}
-	if _, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, nil, at); !errors.Is(err, transport.ErrSecret) {
+	if _, _, err := transport.Identify(t.Context(), transport.DialTCP, nil, nil, at); !errors.Is(err,
+		transport.ErrSecret) {
 		t.Errorf("a process that asks: %v", err)
 	}
 

@@ -40,7 +40,7 @@ func (n *Node) lend(ctx context.Context) {
 		case <-every.C:
 		}
 		for _, r := range n.host.Replicas() {
-			if wanted := r.Short(); wanted > 0 {
+			if wanted := r.Shortfall(); wanted > 0 {
 				n.borrow(ctx, r, wanted)
 			}
 		}

@@ -26,7 +26,7 @@ func (c *cluster) describe() peers.Report {
 		Clock: time.Now(), Started: n.began, Records: n.records.State().Version, Schema: n.catalog.Snapshot().Version,
 		Software: Software(), Newest: n.levels.Newest,
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, DiskBytes: m.DiskBytes, Replicas: len(replicas),
-		Memory: n.host.Memory(),
+		Memory: n.host.DedupeEpoch(),
 	}
 	for _, h := range n.held().Replicas {
 		r.Held += h.Bytes

@@ -35,11 +35,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/query/view"
-	"github.com/ilion-db/ilion/internal/replica/census"
-	"github.com/ilion-db/ilion/internal/replica/guard"
-	"github.com/ilion-db/ilion/internal/replica/journal"
-	"github.com/ilion-db/ilion/internal/replica/moment"
+	"github.com/ilion-db/ilion/internal/replica/changebuffer"
+	"github.com/ilion-db/ilion/internal/replica/diskfs"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/partitioncount"
+	"github.com/ilion-db/ilion/internal/replica/snapshotset"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/server/audit"
@@ -69,8 +69,8 @@ type Node struct {
 	host  *partition.Host
 	// moments are what backups read, journal what archives do. run names this process where a later one may have other
 	// entries in the places of those that it has lost; described is what a backup was told last of the cluster.
-	moments   moment.Keeper
-	journal   *journal.Journal
+	moments   snapshotset.Manager
+	journal   *changebuffer.Buffer
 	run       string
 	described atomic.Pointer[described]
 
@@ -91,8 +91,8 @@ type Node struct {
 	replayer  *coordinator.Replayer
 	// cluster is nil for a node that stands alone.
 	cluster *cluster
-	census  *census.Census
-	largest *census.Largest
+	census  *partitioncount.Counter
+	largest *partitioncount.LargestFinder
 	growth  *growth.Watch
 	engine  *session.Engine
 	// containers serves what is stored as items; definitions are what it has parsed.
@@ -104,7 +104,7 @@ type Node struct {
 	cql         *cql.Server
 	// gated is cql once that is there, for what runs before.
 	gated       atomic.Pointer[cql.Server]
-	reserve     *guard.Reserve // of descriptors
+	reserve     *diskfs.Reserve // of descriptors
 	cqlListener net.Listener
 	webListener net.Listener
 	// cosmosListener is nil where nobody logs in with a key of the account.
@@ -164,7 +164,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if n.answers, err = compat.Parse(o.Compatibility); err != nil {
 		return nil, err
 	}
-	n.reserve = guard.NewReserve(n.descriptorsLow)
+	n.reserve = diskfs.NewReserve(n.descriptorsLow)
 	n.closers = append(n.closers, n.reserve.Close)
 	n.boundConnections()
 	if err := n.startUnlessFailed(ctx); err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/write"
-	"github.com/ilion-db/ilion/internal/replica/journal"
+	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -54,7 +54,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		Identity:      identity,
 		Levels:        n.levels,
 		CacheBytes:    int64(n.opts.Memory.BlockCache),
-		NearBytes:     int64(n.opts.Memory.Budget / 5),
+		ANNCacheBytes: int64(n.opts.Memory.Budget / 5),
 		MemtableBytes: int64(n.opts.Memory.Memtable),
 		LargeRowBytes: int64(n.opts.Memory.Budget / 8),
 		LargeRowWait:  n.opts.Limits.ReadTimeout,
@@ -119,10 +119,10 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // openPartitions opens the replicas, and before that what they need of a cluster.
 func (n *Node) openPartitions(ctx context.Context) error {
-	n.journal, n.run = journal.New(int64(n.opts.Memory.ChangeBuffer)), uuid.NewString()
+	n.journal, n.run = changebuffer.New(int64(n.opts.Memory.ChangeBuffer)), uuid.NewString()
 	n.closers = append(n.closers, n.journal.Close)
 	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot, Now: n.opts.now,
-		Journal: n.journal, Log: n.log}
+		ChangeBuffer: n.journal, Log: n.log}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}
@@ -303,8 +303,8 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 		o.ThrottledReadsMax = clusterWorkers / 2
 		o.Now = c.peers.Now
 		o.Cluster = &coordinator.Cluster{
-			Node: c.self, Sequence: c.originals.Directory.Lineage.FirstNumber(), Alive: c.peers.Alive,
-			Acknowledged: c.peers.Acknowledged, Memory: c.peers.Memory, NodeName: c.transport.Address,
+			Node: c.self, Sequence: c.originals.Directory.History.FirstNumber(), Alive: c.peers.Alive,
+			Acknowledged: c.peers.Acknowledged, DedupeEpoch: c.peers.Memory, NodeName: c.transport.Address,
 			Batches: batches,
 			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return c.client.Replica(node, id)

@@ -105,8 +105,8 @@ type MemoryOptions struct {
 	// can be alive at once; a read of fresh rows slows down as they grow).
 	BlockCache Bytes `yaml:"block_cache"`
 	Memtable   Bytes `yaml:"memtable"`
-	// ChangeBuffer is the memory for recent changes while an archive is running; 0 means 1/32 of the budget, but at least
-	// 4 MiB.
+	// ChangeBuffer is the memory for recent changes while an archive is running; 0 means 1/32 of the budget, but at
+	// least 4 MiB.
 	ChangeBuffer Bytes `yaml:"change_buffer"`
 }
 
@@ -115,10 +115,11 @@ type LimitOptions struct {
 	Connections        int           `yaml:"connections"`
 	AddressConnections int           `yaml:"connections_per_address"`
 	IdleTimeout        time.Duration `yaml:"idle_timeout"`
-	// QueueDelayTarget is the average queue delay above which requests are rejected; a negative value disables the check.
+	// QueueDelayTarget is the average queue delay above which requests are rejected; a negative value disables the
+	// check.
 	QueueDelayTarget time.Duration `yaml:"queue_delay_target"`
-	// ThrottleTimeout is the time for which a request waits when the throughput is used up, before it is rejected; 0 rejects
-	// it immediately.
+	// ThrottleTimeout is the time for which a request waits when the throughput is used up, before it is rejected; 0
+	// rejects it immediately.
 	ThrottleTimeout time.Duration `yaml:"throttle_timeout"`
 	// Lending has partitions lend what they do not use to busy ones that share their throughput.
 	Lending               bool          `yaml:"throughput_lending"`
@@ -185,7 +186,8 @@ type ClusterOptions struct {
 	// JoinSecretFile holds what nodes without TLS prove to each other with, join-secret in the data directory if empty;
 	// a node that founds a cluster makes it if it is missing. With TLS, both are asked for if it is given.
 	JoinSecretFile string `yaml:"join_secret_file"`
-	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes; 0 means 5 min.
+	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes; 0 means 5
+	// min.
 	RebuildDelay time.Duration `yaml:"rebuild_delay"`
 	// Capacity is the disk capacity of this node for placement; 0 means the free disk space plus the data.
 	Capacity Bytes `yaml:"capacity"`
@@ -236,8 +238,8 @@ var units = map[string]int64{
 	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 }
 
-// ParseBytes parses a size: digits and one of the units B, KiB, MiB, GiB, TiB, KB, MB, GB, TB. Without a unit the size is
-// in bytes.
+// ParseBytes parses a size: digits and one of the units B, KiB, MiB, GiB, TiB, KB, MB, GB, TB. Without a unit the size
+// is in bytes.
 func ParseBytes(s string) (Bytes, error) {
 	digits := strings.TrimRight(s, "BKMGTi ")
 	v, err := strconv.ParseInt(digits, 10, 64)

@@ -12,12 +12,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/internal/server/page"
+	"github.com/ilion-db/ilion/internal/server/webui"
 )
 
 // page is what browsers are shown.
 func (n *Node) page(shown *admin.Node) http.Handler {
-	return page.Handler(page.Options{
+	return webui.Handler(webui.Options{
 		Status: shown.Status, Usage: shown.ShowUsage, History: shown.History, Latency: n.pageLatency,
 		Explore: n.explore, Slow: n.slowQueries,
 	})
@@ -47,11 +47,11 @@ type explored chan struct{}
 func (e explored) Completed() { close(e) }
 
 // explore carries a statement out as a client of a role would. What is under way when ctx ends may still be done.
-func (n *Node) explore(ctx context.Context, role string, q page.Query) (*page.Answer, error) {
+func (n *Node) explore(ctx context.Context, role string, q webui.Query) (*webui.Answer, error) {
 	s := n.engine.NewSession(session.Client{User: role, Version: 5, DriverName: explorer})
 	defer s.Close()
 	c := &session.Call{MayBlock: true, Request: session.Request{Version: 5, Text: []byte(q.Text),
-		Keyspace: []byte(q.Keyspace), Consistency: dberr.LocalQuorum, Serial: dberr.Serial, PageSize: page.PageRows,
+		Keyspace: []byte(q.Keyspace), Consistency: dberr.LocalQuorum, Serial: dberr.Serial, PageSize: webui.PageRows,
 		PagingState: q.State}}
 	done := make(explored)
 	c.CompleteTo(done)
@@ -66,7 +66,7 @@ func (n *Node) explore(ctx context.Context, role string, q page.Query) (*page.An
 	if r.Err != nil {
 		return nil, r.Err
 	}
-	out := &page.Answer{Warnings: r.Warnings, Units: r.Charge.Float(), Keyspace: r.Keyspace, Done: "Done."}
+	out := &webui.Answer{Warnings: r.Warnings, Units: r.Charge.Float(), Keyspace: r.Keyspace, Done: "Done."}
 	switch r.Kind {
 	case session.Rows:
 		out.State = r.PagingState
@@ -80,7 +80,7 @@ func (n *Node) explore(ctx context.Context, role string, q page.Query) (*page.An
 }
 
 // fillRows turns the cells of a result into text.
-func fillRows(out *page.Answer, r *session.Result) {
+func fillRows(out *webui.Answer, r *session.Result) {
 	for i := range r.Metadata.Columns {
 		out.Columns = append(out.Columns, r.Metadata.Columns[i].Name)
 	}

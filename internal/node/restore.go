@@ -189,7 +189,11 @@ func (n *Node) restoreRows(ctx context.Context, table uint32, plain []byte) erro
 	w := restoring{n: n, places: make(chan struct{}, restoredAtOnce), failed: make(chan error, 1)}
 	var m command.Mutation
 	size := 0
+	level := n.levelOf(n.records.State())
 	err := eachRow(table, plain, func(p *parsed) error {
+		if err := writable(level, p.op.Operand); err != nil {
+			return err
+		}
 		if m.Key != nil && (!bytes.Equal(m.Key, p.Key) || m.Token != p.Token || size >= restoredBytes) {
 			if err := w.write(ctx, m); err != nil {
 				return err

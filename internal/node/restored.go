@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/query/write"
@@ -47,6 +48,15 @@ func eachRow(table uint32, plain []byte, fn func(p *parsed) error) error {
 		}
 		return fn(&p)
 	})
+}
+
+// writable refuses to restore a row in a form that nodes of a feature level need not know.
+func writable(level feature.Level, operand []byte) error {
+	if row.HasLifetime(operand) && level < feature.Lifetimes {
+		return fmt.Errorf("restore items with lifetimes: they need feature level %d, and the cluster has %d: raise the "+
+			"level with \"ilion upgrade\" and repeat the restore", feature.Lifetimes, level)
+	}
+	return nil
 }
 
 // writeAgain applies a mutation with the entries of the indexes that the table has by now: a client may create one

@@ -6,7 +6,7 @@ import (
 	"net"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 )
 
 // record is what the cluster is told of this node. Its tokens and the time at which it joined are given by the node
@@ -14,9 +14,9 @@ import (
 func (n *Node) record() *meta.Node {
 	cql, web := n.clientAddrs()
 	id := n.store.Identity()
-	var start lineage.Start // none for a node that stands alone
+	var start incarnation.Start // none for a node that stands alone
 	if n.cluster != nil {
-		start = n.cluster.originals.Directory.Lineage.Newest()
+		start = n.cluster.originals.Directory.History.Newest()
 	}
 	return &meta.Node{
 		ID: id.Node, Birth: id.Birth, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(), CQL: cql,

@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -44,11 +45,11 @@ func (n *Node) serve() error {
 	large := n.newQuota()
 	n.inBackground(large.Run)
 	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
-	engine := script.New(script.Bounds{})
+	engine := script.New(script.Bounds{MemoryBytes: n.opts.Memory.scriptBytes()})
 	began := time.Now()
 	// One processor at least is left to everything that is not the evaluation of expressions.
 	slots := fairshare.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
-	memory := meter.NewPool(4 * int64(n.opts.Limits.ResultBytes))
+	memory := meter.NewPool(n.opts.evaluationBytes())
 	functions := function.New(engine, n.answers, n.opts.UserFunctions)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff,
 		KeepsCompact: !n.dropsCompact(), Functions: functions})
@@ -89,13 +90,14 @@ func (n *Node) serve() error {
 		options.Notable = n.notable
 	}
 	if r := n.routing(); r != nil {
-		options.Routing, options.Near = r, n.coordinator.Near
+		options.Routing, options.Near = r, n.coordinator.ServesLocally
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
 		Sizes: n.containerSizes, Restoring: n.restoring,
 		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel },
+		Level:   func() feature.Level { return n.levelOf(n.records.State()) },
 		Newest:  options.Newest, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
@@ -132,6 +134,7 @@ func (n *Node) serve() error {
 		o.Tablets, o.Workers = true, clusterWorkers
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
+	n.makeREST() // before anybody may ask for sessions
 	n.gated.Store(n.cql)
 	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails before drain
 	n.inBackground(n.views.Run)
@@ -254,7 +257,7 @@ func (n *Node) sweep(ctx context.Context) {
 			all, err := n.coordinator.RecordedBatches(ctx)
 			return func(batch [16]byte) bool { return all[batch] }, err
 		},
-		Pressed: n.short,
+		Overloaded: n.short,
 		Propose: func(ctx context.Context, sw command.Sweep) error {
 			t := n.catalog.Snapshot().TableByID(sw.Table)
 			return n.host.Sweep(ctx, &sw, t != nil && t.Logged())

@@ -40,7 +40,7 @@ func (n *Node) shown() *admin.Node {
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 		Records: n.records, Census: n.census, Growth: n.growth,
-		Usage: n.usage, BecameHot: n.hots.Load, Journal: n.journal.Level, Users: n.users, Views: n.views,
+		Usage: n.usage, BecameHot: n.hots.Load, Journal: n.journal.Stats, Users: n.users, Views: n.views,
 		Logins: n.loginCounts, Slow: n.slow,
 	}
 	if n.rest != nil {
@@ -72,7 +72,7 @@ func (n *Node) replicaShown(p *topology.Partition) *catalog.Replica {
 	if e, err := n.store.Estimate(p.Span.Keys(p.Table)); err == nil {
 		out.DiskBytes, out.LogicalPartitions = e.Bytes, e.Partitions
 	}
-	if counted := n.census.Of(p.ID); counted != nil {
+	if counted := n.census.Latest(p.ID); counted != nil {
 		out.LogicalPartitions = counted.Partitions
 	}
 	c := r.Counts()

@@ -106,7 +106,7 @@ func (n *Node) splitPoint(t *schema.Table, o *split.Order, at string) (topology.
 		return topology.Position{}, fmt.Errorf("this node has no replica of partition %d and does not know its middle: "+
 			"ask one that has, or give --at TOKEN", p.ID)
 	}
-	middle, err := n.store.Middle(p.Span.Keys(p.Table))
+	middle, err := n.store.FindSplitPoint(p.Span.Keys(p.Table))
 	if err != nil {
 		return topology.Position{}, fmt.Errorf("partition %d cannot be split in the middle: %w", p.ID, err)
 	}

@@ -80,7 +80,7 @@ func (n *Node) tablesHere(ctx context.Context, question []byte) (parts []tablePa
 // lookAt samples what this node leads of a table. What cannot be read ends the node by itself.
 func (n *Node) lookAt(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
 	now := n.clock()().Unix()
-	if d, err := n.store.Dead(t.ID, led, now, deadLooked); err == nil && d.Count > 0 {
+	if d, err := n.store.PendingGarbage(t.ID, led, now, deadLooked); err == nil && d.Count > 0 {
 		p.Dead, p.More = d.Count, d.Partial
 		p.Lag = max(0, n.past()-int64(t.Options.GCGrace)-d.Oldest)
 	}
@@ -90,7 +90,7 @@ func (n *Node) lookAt(ctx context.Context, t *schema.Table, led []keys.Span, p *
 			p.Sampled = false
 			return
 		}
-		s, err := n.store.Survey(ctx, span, sampleOptions(len(led), now))
+		s, err := n.store.Sample(ctx, span, sampleOptions(len(led), now))
 		if err != nil {
 			p.Sampled = false
 			return
@@ -101,9 +101,9 @@ func (n *Node) lookAt(ctx context.Context, t *schema.Table, led []keys.Span, p *
 }
 
 // sampleOptions are those of a look at one of several physical partitions, which takes some milliseconds together.
-func sampleOptions(spans int, now int64) storage.SurveyOptions {
+func sampleOptions(spans int, now int64) storage.SampleOptions {
 	each := max(64/max(spans, 1), 4)
-	return storage.SurveyOptions{Spots: each, Run: 2, Heavy: each, RowsKept: 1, Bytes: int64(each) << 16, Now: now}
+	return storage.SampleOptions{Spots: each, Run: 2, HeavySpots: each, RowsKept: 1, Bytes: int64(each) << 16, Now: now}
 }
 
 // logicalIn is about how many logical partitions a span has.
@@ -114,7 +114,7 @@ func (n *Node) logicalIn(span keys.Span) float64 {
 
 // add adds what was seen of a physical partition with so many logical ones. Those that were drawn by chance stand for
 // all others but the ones that were found because they are large.
-func (p *tablePart) add(s *storage.Survey, logical float64) {
+func (p *tablePart) add(s *storage.Sample, logical float64) {
 	var rows, bytes, drawn, heavy float64
 	for i := range s.Partitions {
 		q := &s.Partitions[i]

@@ -30,7 +30,7 @@ const (
 
 // usage is what was spent at all replicas of the cluster, those of tables of the system left out. What a node that does
 // not answer has measured is missing.
-func (n *Node) usage(ctx context.Context, q usage.Question) []usage.Report {
+func (n *Node) usage(ctx context.Context, q usage.ReportOptions) []usage.Report {
 	lists := [][]usage.Report{n.usageHere(ctx, q)}
 	if c := n.cluster; c != nil {
 		lists = append(lists, c.usage(ctx, q)...)
@@ -39,7 +39,7 @@ func (n *Node) usage(ctx context.Context, q usage.Question) []usage.Report {
 }
 
 // usage asks the other nodes.
-func (c *cluster) usage(ctx context.Context, q usage.Question) (lists [][]usage.Report) {
+func (c *cluster) usage(ctx context.Context, q usage.ReportOptions) (lists [][]usage.Report) {
 	question, err := json.Marshal(q)
 	if err != nil {
 		return nil
@@ -59,7 +59,7 @@ func (c *cluster) answerUsage(ctx context.Context, question []byte) ([]byte, err
 	default:
 		return usage.EncodeReports(nil)
 	}
-	var q usage.Question
+	var q usage.ReportOptions
 	if err := json.Unmarshal(question, &q); err != nil {
 		return nil, fmt.Errorf("malformed question: %w", err)
 	}
@@ -70,7 +70,7 @@ func (c *cluster) answerUsage(ctx context.Context, question []byte) ([]byte, err
 // answer are missing.
 func (n *Node) containerSizes(ctx context.Context, table uint32) map[topology.PartitionID]container.Size {
 	out := map[topology.PartitionID]container.Size{}
-	for _, r := range n.usage(ctx, usage.Question{Table: table, Sizes: true}) {
+	for _, r := range n.usage(ctx, usage.ReportOptions{Table: table, Sizes: true}) {
 		out[topology.PartitionID(r.Partition)] = container.Size{DiskBytes: r.DiskBytes, Keys: r.LogicalPartitions}
 	}
 	return out
@@ -83,7 +83,7 @@ func (n *Node) users(ctx context.Context) []usage.User {
 		c.askOthers(ctx, usersSubject, nil, usageWait, func(answer []byte) {
 			var list []usage.User
 			if json.Unmarshal(answer, &list) == nil {
-				lists = append(lists, list[:min(len(list), usage.UsersMost)])
+				lists = append(lists, list[:min(len(list), usage.UsersMax)])
 			}
 		})
 	}
@@ -102,16 +102,16 @@ func (c *cluster) answerUsers(context.Context, []byte) ([]byte, error) {
 
 // usageHere is what was spent at the replicas of this node. Those of which there is nothing to tell are left
 // out.
-func (n *Node) usageHere(_ context.Context, q usage.Question) (out []usage.Report) {
+func (n *Node) usageHere(_ context.Context, q usage.ReportOptions) (out []usage.Report) {
 	for _, r := range n.host.Replicas() {
 		if r.ID() == topology.MetaPartition || q.Table != 0 && r.Table() != q.Table || !n.isUsers(r.Table()) {
 			continue
 		}
 		u := r.Report(q)
 		if q.Largest && r.Leading() {
-			for _, l := range n.largest.Of(r.ID()) {
+			for _, l := range n.largest.Latest(r.ID()) {
 				name := n.keyName(u.Table, l.Token, l.Key)
-				u.Largest = append(u.Largest, usage.Large{Token: int64(l.Token), Name: name, Bytes: l.Bytes,
+				u.Largest = append(u.Largest, usage.LargePartition{Token: int64(l.Token), Name: name, Bytes: l.Bytes,
 					Estimated: l.Estimated})
 			}
 		}
@@ -121,7 +121,7 @@ func (n *Node) usageHere(_ context.Context, q usage.Question) (out []usage.Repor
 				u.DiskBytes, u.LogicalPartitions = e.Bytes, e.Partitions
 			}
 		}
-		if u.Counts.Asked() == 0 && u.Throttled == 0 && u.PerSecond == 0 && u.Largest == nil && !q.Sizes {
+		if u.Counts.RequestCount() == 0 && u.Throttled == 0 && u.PerSecond == 0 && u.Largest == nil && !q.Sizes {
 			continue
 		}
 		n.nameKeys(u.Table, u.Top.Keys)
@@ -140,7 +140,7 @@ func (n *Node) isUsers(table uint32) bool {
 }
 
 // nameKeys puts logical partitions in words. Where no read has named the key it is looked up.
-func (n *Node) nameKeys(table uint32, heavy []usage.Heavy) {
+func (n *Node) nameKeys(table uint32, heavy []usage.HeavyPartition) {
 	for i := range heavy {
 		heavy[i].Name = n.keyName(table, heavy[i].Token, heavy[i].Key)
 	}
@@ -196,15 +196,15 @@ func (n *Node) partitionHot(r *partition.Replica, hot bool) {
 		return
 	}
 	n.hots.Add(1)
-	u := r.Report(usage.Question{Keys: 1})
+	u := r.Report(usage.ReportOptions{Keys: 1})
 	key, share := "", 0.
-	if len(u.Top.Keys) > 0 && u.Busy() > 0 {
+	if len(u.Top.Keys) > 0 && u.UnitsPerSecond() > 0 {
 		h := &u.Top.Keys[0]
 		key = cmp.Or(n.keyName(r.Table(), h.Token, h.Key), "")
-		share = min(h.PerSecond/u.Busy(), 1)
+		share = min(h.PerSecond/u.UnitsPerSecond(), 1)
 	}
 	n.log.LogAttrs(context.Background(), slog.LevelWarn, "partition is hot", table, id,
-		slog.Float64("utilisation_percent", float64(int(1000*u.Lately.Utilisation()))/10),
+		slog.Float64("utilisation_percent", float64(int(1000*u.Lately.Utilization()))/10),
 		slog.Int64("throughput", u.PerSecond), slog.Uint64("throttled", u.Lately.Throttled),
 		slog.String("hottest_key", key), slog.Int("its_share_percent", int(100*share)))
 }

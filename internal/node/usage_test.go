@@ -108,12 +108,13 @@ func TestUsageOfCluster(t *testing.T) {
 			}
 		}
 	}
-	hottest := func(h usage.Heavy) bool { return h.Name == "k = 0" }
+	hottest := func(h usage.HeavyPartition) bool { return h.Name == "k = 0" }
 	same := func(when string, named bool) {
 		t.Helper()
 		for _, n := range nodes {
-			list := n.usage(t.Context(), usage.Question{Table: id, Keys: 3})
-			if len(list) != 1 || list[0].Counts.Asked() != done || list[0].Counts.Total().Float() != float64(done/2*6) {
+			list := n.usage(t.Context(), usage.ReportOptions{Table: id, Keys: 3})
+			if len(list) != 1 || list[0].Counts.RequestCount() != done ||
+				list[0].Counts.Total().Float() != float64(done/2*6) {
 				t.Errorf("%s: %d requests, and a node shows %+v", when, done, list)
 			} else if named && !slices.ContainsFunc(list[0].Top.Keys, hottest) {
 				t.Errorf("%s: %+v", when, list[0].Top.Keys)

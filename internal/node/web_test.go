@@ -110,7 +110,7 @@ func TestHTTPByRole(t *testing.T) {
 	}
 }
 
-// TestMetrics proves that the metrics are named as Prometheus recommends, that they move, and that docs/operations.md
+// TestMetrics proves that the metrics are named as Prometheus recommends, that they move, and that docs/metrics.md
 // explains each.
 func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
@@ -139,7 +139,7 @@ func TestMetrics(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/write"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/remote"
@@ -92,7 +92,7 @@ type Bugs struct {
 // plantAnswers changes what a follower hears.
 func (w *simulation) plantAnswers(f *raftgroup.Received) {
 	for _, m := range f.Messages {
-		if m.Raft.GetType() != raftgroup.MsgTell || m.Raft.GetReject() {
+		if m.Raft.GetType() != raftgroup.MsgIndexReply || m.Raft.GetReject() {
 			continue
 		}
 		w.counts.Told++
@@ -288,12 +288,13 @@ func (n *node) plantAdmission(err error) error {
 }
 
 // plantLineage changes what becomes of a log that was refused.
-func (n *node) plantLineage(log *raftlog.Store, d *lineage.Directory, err error) (*raftlog.Store, *lineage.Directory,
+func (n *node) plantLineage(log *raftlog.Store, d *incarnation.Directory, err error) (*raftlog.Store,
+	*incarnation.Directory,
 	error) {
 	if err == nil || !n.w.plan.Bugs.AnyLog {
 		return log, d, err
 	}
-	if d, err = lineage.Open(n.store); err == nil {
+	if d, err = incarnation.Open(n.store); err == nil {
 		log, err = raftlog.Open(logDir, logOptions(n))
 	}
 	return log, d, err
@@ -366,8 +367,8 @@ type memberOther struct {
 	n *node
 }
 
-// Decide implements coordinator.Member.
-func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
+// ConditionalWrite implements coordinator.Member.
+func (m memberOther) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error {
 	if m.n.w.plan.Bugs.DoubleCounter && c.Mutation.Retried && len(c.Updates) > 0 {
 		c.Mutation.Dedupe.Sequence = m.n.w.hist.newValue()
 	}
@@ -379,7 +380,7 @@ func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done co
 			row.Stamp(c.Mutation.Ops[i].Operand, m.n.Wall().UnixMicro())
 		}
 	}
-	return m.Replica.Decide(ctx, c, done)
+	return m.Replica.ConditionalWrite(ctx, c, done)
 }
 
 // Write implements coordinator.Member.

@@ -94,8 +94,8 @@ func (n *node) connect() {
 	client := remote.New(n.carrier, s)
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Now: n.peers.Now,
 		Cluster: &coordinator.Cluster{
-			Node: n.self(), Sequence: n.originals.Directory.Lineage.FirstNumber(), Alive: n.peers.Alive,
-			Acknowledged: n.peers.Acknowledged, Memory: n.peers.Memory,
+			Node: n.self(), Sequence: n.originals.Directory.History.FirstNumber(), Alive: n.peers.Alive,
+			Acknowledged: n.peers.Acknowledged, DedupeEpoch: n.peers.Memory,
 			Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
 			Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return n.plantMember(client.Replica(to, id))
@@ -112,7 +112,7 @@ func (n *node) report(began time.Time) func() peers.Report {
 	return func() peers.Report {
 		return peers.Report{
 			Clock: n.Wall(), Started: began, Records: n.state().Version, Schema: n.cat.Snapshot().Version, DiskFree: -1,
-			Memory: n.parts.Memory(),
+			Memory: n.parts.DedupeEpoch(),
 		}
 	}
 }
@@ -139,6 +139,9 @@ func (n *node) run(*world.Task) {
 		Records: keeper, Schema: n.cat.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await,
 		Sched: s,
 		Agree: n.member.Agree,
+		Newest: func(ctx context.Context, table uint32) (int64, error) {
+			return n.coord.Newest(ctx, table, schemachange.Wait)
+		},
 	}
 	n.serveItems()
 	n.writes = write.NewExecutor(n.coord, write.Options{Find: n.coord.Find})
@@ -383,7 +386,7 @@ func (n *node) comeBack(replica topology.ReplicaID) {
 // record is the node as the records are to have it.
 func (n *node) record() *meta.Node {
 	r := n.firstRecord()
-	start := n.originals.Directory.Lineage.Newest()
+	start := n.originals.Directory.History.Newest()
 	r.Start, r.Mark, r.Birth = start.Number, start.Mark, n.store.Identity().Birth
 	return r
 }
@@ -460,7 +463,7 @@ func (n *node) answer(ctx context.Context, from topology.NodeID, request []byte,
 		r.Fail(transport.ErrBusy)
 	case request[0] >= peers.KindFirst:
 		peers.Serve(ctx, n.member, from, request, r)
-	case !n.server.Quick(request, r):
+	case !n.server.ServeInline(request, r):
 		n.server.Serve(ctx, from, request, r)
 	}
 }
@@ -572,7 +575,7 @@ func (n *node) stop() {
 		ctx, cancel := n.Scheduler().WithTimeout(context.Background(), handoverTime)
 		defer cancel()
 		n.peers.Stop(ctx)
-		if err := n.parts.Handover(ctx); !t.Dead() {
+		if err := n.parts.TransferAll(ctx); !t.Dead() {
 			n.w.Note("node %d has handed over: %v", n.ID, err)
 			n.AfterLife(1, n.depart)
 		}

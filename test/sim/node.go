@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -115,7 +115,7 @@ func (n *node) options() partition.Options {
 		Now: n.plantNow(), DedupeReach: dedupeReach,
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.raftLog, Clock: n.Machine,
-			Drive: &partition.Drive{Runner: n.runner, Scheduler: n.Scheduler()},
+			SimHooks: &partition.SimHooks{Runner: n.runner, Scheduler: n.Scheduler()},
 			RecordsChanged: func(version uint64) {
 				if n.keeper != nil {
 					n.keeper.Reload(version)
@@ -190,7 +190,7 @@ func (n *node) open() (err error) {
 	w := n.w
 	n.store, err = storage.Open(n.FS, rowsDir, storage.Options{
 		Identity:   storage.Identity{Cluster: [16]byte{1}, Node: n.self(), Birth: n.births + 1},
-		CacheBytes: 1 << 20, MemtableBytes: 512 << 10, MinFreeDisk: -1, DeadRunBytes: -1,
+		CacheBytes: 1 << 20, MemtableBytes: 512 << 10, MinFreeDisk: -1, TombstoneCacheBytes: -1,
 	})
 	if err != nil {
 		return err
@@ -228,7 +228,8 @@ func (n *node) openLog() error {
 	}
 	n.raftLog = log
 	n.originals = &membership.Originals{
-		Directory: directory, Witness: lineage.NewWitness(n.store), Log: slog.New(slog.DiscardHandler), Fail: n.fail,
+		Directory: directory, Witness: incarnation.NewPeerHistory(n.store), Log: slog.New(slog.DiscardHandler),
+		Fail: n.fail,
 		Records: func() *meta.State {
 			if n.keeper == nil {
 				return nil

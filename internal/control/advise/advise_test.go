@@ -372,7 +372,7 @@ func TestEveryFindingHasNumbers(t *testing.T) {
 		p := populationOf(in)
 		for _, o := range candidates(in.Table, p, 0, 0) {
 			for _, m := range p.members {
-				parts, _ := o.divide(m.SurveyedPartition)
+				parts, _ := o.divide(m.SampledPartition)
 				var rows float64
 				for _, x := range parts {
 					rows += x.Rows
@@ -399,7 +399,7 @@ func draw(t *rapid.T, table *schema.Table) *Input {
 	for i := range rapid.IntRange(0, in.Physical).Draw(t, "samples") {
 		s := Sample{Partition: uint64(i), Logical: rapid.Float64Range(0, 1e6).Draw(t, "logical"),
 			Writes: rapid.Uint64Range(1e5, 1e6).Draw(t, "writes"), Conditions: rapid.Uint64Range(0, 1e5).Draw(t, "if")}
-		s.Complete, s.Places = rapid.Bool().Draw(t, "complete"), 32
+		s.Complete, s.HeavySpots = rapid.Bool().Draw(t, "complete"), 32
 		for j := range rapid.IntRange(0, 20).Draw(t, "partitions") {
 			s.Partitions = append(s.Partitions, drawPartition(t, table, i*100+j))
 		}
@@ -413,7 +413,7 @@ func draw(t *rapid.T, table *schema.Table) *Input {
 	return in
 }
 
-func drawPartition(t *rapid.T, table *schema.Table, number int) (p storage.SurveyedPartition) {
+func drawPartition(t *rapid.T, table *schema.Table, number int) (p storage.SampledPartition) {
 	wire := func(c *schema.Column, n int) []byte {
 		switch at := epoch.Add(time.Duration(n) * time.Minute); c.Type.Kind {
 		case cqltype.Timestamp:
@@ -438,7 +438,7 @@ func drawPartition(t *rapid.T, table *schema.Table, number int) (p storage.Surve
 	}
 	weight, step := rapid.Float64Range(1, 1e4).Draw(t, "weight"), rapid.IntRange(1, 3000).Draw(t, "step")
 	for i := range kept {
-		r := storage.SurveyedRow{Values: 1, Weight: weight,
+		r := storage.SampledRow{Values: 1, Weight: weight,
 			Bytes: int32(len(p.Key)) + rapid.Int32Range(30, 5000).Draw(t, "bytes")}
 		for j, c := range table.Clustering {
 			r.Clustering = c.Type.AppendKey(r.Clustering, wire(c, i*step/(len(table.Clustering)-j)), c.Desc)

@@ -80,12 +80,12 @@ func (w *Watch) tellLeaders(ctx context.Context, replicas []*partition.Replica, 
 		}
 		f.units, keep[r.ID()] = units, f
 		if limit := w.limit(float64(r.Throughput())); limit <= 0 || !split.Above(f.load, limit/asideShare) {
-			r.Sample(0)
+			r.SetSampling(0)
 			continue
 		}
-		r.Sample(sampleOf(f.load))
+		r.SetSampling(sampleOf(f.load))
 		if leader, ok := r.Leader(); ok && len(lists[leader]) < asideMax {
-			places := stride(nil, r.Places(), asidePlaces)
+			places := stride(nil, r.SampledPositions(), asidePlaces)
 			lists[leader] = append(lists[leader], aside{partition: r.ID(), epoch: epoch, load: f.load, places: places})
 		}
 	}
@@ -137,7 +137,7 @@ func (s *seen) total(now time.Time) float64 {
 
 // places are samples of what all replicas of a partition were asked for, each in proportion to its load.
 func (w *Watch) places(r *partition.Replica, s *seen) []uint64 {
-	own := r.Places()
+	own := r.SampledPositions()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(s.aside) == 0 {

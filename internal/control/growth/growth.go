@@ -54,7 +54,7 @@ const (
 // Store is what partitions are weighed with: *storage.Statistics.
 type Store interface {
 	Size(span keys.Span, enough uint64) (uint64, error)
-	Middle(span keys.Span) (storage.Halves, error)
+	FindSplitPoint(span keys.Span) (storage.SplitPoint, error)
 	KeyAt(table uint32, at token.Token) ([]byte, error)
 }
 
@@ -241,7 +241,7 @@ func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s
 	given := float64(r.Throughput())
 	load := s.report.Load
 	places := w.places(r, s)
-	r.Sample(w.sampling(load, given, s.refused))
+	r.SetSampling(w.sampling(load, given, s.refused))
 	hot := s.heat.Due(now, given == 0 && split.Above(load, w.Limit))
 	s.hotspot.Note(now, split.Saturated(load, given, w.Limit, s.refused), places)
 	w.warn(ctx, now, r, p, s)
@@ -333,11 +333,11 @@ func (w *Watch) full(now time.Time, r *partition.Replica, s *seen) (full, weighe
 // halve orders a split in the middle of the bytes, or says why there is none (GR1).
 func (w *Watch) halve(ctx context.Context, p *topology.Partition, s *seen) (stuck string) {
 	most := s.report.Cap
-	h, err := w.Store.Middle(p.Span.Keys(p.Table))
+	h, err := w.Store.FindSplitPoint(p.Span.Keys(p.Table))
 	switch {
 	case errors.Is(err, storage.ErrOneToken) || err == nil && !split.Worthwhile(h.Left, h.Right, most):
 		return fmt.Sprintf("it has %d of %d bytes and cannot be split, because one logical partition has %d of them: %s",
-			s.report.Bytes, most, h.WidestBytes, w.name(p.Table, h.Widest))
+			s.report.Bytes, most, h.LargestTokenBytes, w.name(p.Table, h.LargestToken))
 	case err == nil:
 		w.order(ctx, p, h.At, topology.BySize)
 	}

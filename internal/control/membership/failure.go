@@ -24,7 +24,7 @@ var errOnlySelf = errors.New("--join names this node itself: give the internal a
 func hopeless(err error) bool {
 	var refused *transport.Refused
 	switch {
-	case errors.Is(err, transport.ErrTwin), errors.Is(err, transport.ErrBusy):
+	case errors.Is(err, transport.ErrDuplicateNode), errors.Is(err, transport.ErrBusy):
 		return false // a process that has just ended may be taken for a living one
 	case errors.As(err, &refused), errors.Is(err, transport.ErrHandshake), errors.Is(err, errOnlySelf):
 		return true

@@ -37,7 +37,7 @@ func (k *Seeker) Unfounded(ctx context.Context) (bool, error) {
 				return false, nil
 			case ctx.Err() != nil:
 				return false, ctx.Err()
-			case errors.Is(err, transport.ErrTwin), errors.Is(err, transport.ErrBusy):
+			case errors.Is(err, transport.ErrDuplicateNode), errors.Is(err, transport.ErrBusy):
 				return false, nil // it is a node of the cluster
 			case hopeless(err):
 				return false, fmt.Errorf("no cluster is founded while a node answers that may belong to one: %s",

@@ -147,7 +147,7 @@ func (j *Joining) enter(ctx context.Context) error {
 func final(err error, attempt int) bool {
 	remote, refusal := (*transport.RemoteError)(nil), (*peers.Refusal)(nil)
 	return errors.As(err, &refusal) || hopeless(err) || errors.As(err, &remote) && attempt > joinAttempts ||
-		errors.Is(err, transport.ErrTwin) && attempt > twinAttempts
+		errors.Is(err, transport.ErrDuplicateNode) && attempt > twinAttempts
 }
 
 // introduce asks one node of the cluster after the other to take this one in.

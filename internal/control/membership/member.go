@@ -88,7 +88,7 @@ func (m *Member) Stops(node topology.NodeID) { m.Peers.SetStops(node) }
 func (m *Member) Acknowledged(to map[topology.PartitionID]uint64) {
 	for id, index := range to {
 		if r := m.Host.Replica(id); r != nil {
-			r.Seen(index)
+			r.NoteAcknowledged(index)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -33,15 +33,15 @@ func Owner(id storage.Identity) []byte {
 
 // OpenLog opens the log of the replica sets in dir, a folder of the data directory, if it is the one that belongs to
 // the store, and draws a start of the data directory. It never makes a log anew where there was one (N2).
-func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Store, *lineage.Directory, error) {
-	directory, err := lineage.Open(store)
+func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Store, *incarnation.Directory, error) {
+	directory, err := incarnation.Open(store)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the lineage of the data directory: %w", err)
 	}
-	if why := directory.Refused; why != "" {
+	if why := directory.RejectReason; why != "" {
 		return nil, nil, fmt.Errorf("%s: %s", filepath.Dir(dir), why)
 	}
-	o.MustExist = directory.Logged()
+	o.MustExist = directory.HasLog()
 	log, err := raftlog.Open(dir, o)
 	switch {
 	case errors.Is(err, raftlog.ErrMissing):
@@ -63,8 +63,8 @@ func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Stor
 type Originals struct {
 	// Dir is the name of the data directory.
 	Dir       string
-	Directory *lineage.Directory
-	Witness   *lineage.Witness
+	Directory *incarnation.Directory
+	Witness   *incarnation.PeerHistory
 	// Records returns the records, nil before this node has read them.
 	Records func() *meta.State
 	Log     *slog.Logger
@@ -74,16 +74,16 @@ type Originals struct {
 
 // Admit refuses nodes that have left, and data directories that have not gone on from what is known of them.
 func (o *Originals) Admit(p transport.Peer) error {
-	var recorded lineage.Start
+	var recorded incarnation.Start
 	if s := o.Records(); s != nil {
 		if err := Refuse(s, p.Node, p.Levels); err != nil {
 			return err
 		}
 		if node := s.Node(p.Node); node != nil {
-			recorded = lineage.Start{Number: node.Start, Mark: node.Mark}
+			recorded = incarnation.Start{Number: node.Start, Mark: node.Mark}
 		}
 	}
-	l, err := lineage.Decode([]byte(p.Lineage))
+	l, err := incarnation.Decode([]byte(p.History))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (o *Originals) Admit(p transport.Peer) error {
 			"has promised there binds it. Give the new directory an identity of its own (ilion cert node), and decommission %s "+
 			"if its disk is lost", p.Node.Short(), p.Node.Short())
 	}
-	return copied("the data directory of node %s is a copy, or was put back to an earlier state: the cluster has seen it "+
+	return copied("the data directory of node %s is a copy, or was restored to an earlier state: the cluster has seen it "+
 		"started %d times, and not as this one. What the node has promised since is not in it. Keep the other one if it is "+
 		"there; if not, %s", p.Node.Short(), max(recorded.Number, l.Number), startAnew)
 }
@@ -128,9 +128,9 @@ func (o *Originals) Former(cluster transport.ClusterID, node topology.NodeID) st
 
 // Saw remembers the start of a member that was let in, before anything is heard from it.
 func (o *Originals) Saw(p transport.Peer) {
-	l, err := lineage.Decode([]byte(p.Lineage))
+	l, err := incarnation.Decode([]byte(p.History))
 	if s := o.Records(); err == nil && s != nil && s.Node(p.Node) != nil {
-		err = o.Witness.Saw(p.Node, &l)
+		err = o.Witness.Record(p.Node, &l)
 	}
 	if err != nil {
 		o.Fail(err)
@@ -140,7 +140,7 @@ func (o *Originals) Saw(p transport.Peer) {
 // NotReached ends the node when another one that refused it knows a later state of its data directory.
 func (o *Originals) NotReached(err error) {
 	if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
-		errors.Is(err, transport.ErrCopy) {
+		errors.Is(err, transport.ErrCopiedDirectory) {
 		o.Fail(errors.New(refused.Text))
 	}
 }
@@ -157,7 +157,7 @@ func (o *Originals) NotOpened(err error) error {
 // next start would vote before it found that out.
 func (o *Originals) GroupsFailed(err error) {
 	if errors.Is(err, raftgroup.ErrLostLog) {
-		if failed := o.Directory.Refuse(err.Error()); failed != nil {
+		if failed := o.Directory.Reject(err.Error()); failed != nil {
 			o.Log.LogAttrs(context.Background(), slog.LevelError, "refusal not stored",
 				slog.String("error", failed.Error()))
 		}
@@ -166,10 +166,10 @@ func (o *Originals) GroupsFailed(err error) {
 	o.Fail(err)
 }
 
-// copied is a transport.ErrCopy with a text of its own.
+// copied is a transport.ErrCopiedDirectory with a text of its own.
 func copied(format string, args ...any) error { return &copyError{fmt.Sprintf(format, args...)} }
 
 type copyError struct{ text string }
 
 func (e *copyError) Error() string { return e.text }
-func (e *copyError) Unwrap() error { return transport.ErrCopy }
+func (e *copyError) Unwrap() error { return transport.ErrCopiedDirectory }

@@ -33,8 +33,8 @@ func (m *Member) FollowDisks(ctx context.Context) {
 		maps.DeleteFunc(abstaining, func(_ topology.NodeID, wrong bool) bool { return !wrong })
 		maps.Copy(abstaining, r.cramped)
 		if is := len(abstaining) > 0; is || was {
-			m.Host.DisksFull(r.full)
-			m.Host.Cramped(r.cramped[m.Self])
+			m.Host.SetFullDisks(r.full)
+			m.Host.SetLowDisk(r.cramped[m.Self])
 			m.Host.Abstain(partition.DiskFull, r.cramped[m.Self])
 			m.Host.Abstaining(abstaining)
 			was = is

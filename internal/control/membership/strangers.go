@@ -101,7 +101,7 @@ func (w *twinWatch) refused(now time.Time) bool {
 // watchTwin ends the node when the others insist that it is somebody else.
 func (s *Strangers) watchTwin(err error) {
 	if refused := (*transport.Refused)(nil); !errors.As(err, &refused) || !refused.ByPeer ||
-		!errors.Is(err, transport.ErrTwin) {
+		!errors.Is(err, transport.ErrDuplicateNode) {
 		return
 	}
 	if s.twin.refused(time.Now()) {

@@ -76,7 +76,7 @@ func TestHopeless(t *testing.T) {
 		{&transport.Refused{Reason: transport.ErrNotAdmitted, ByPeer: true}, true},
 		{fmt.Errorf("handshake: %w", transport.ErrHandshake), true},
 		{&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, true},
-		{&transport.Refused{Reason: transport.ErrTwin, ByPeer: true}, false},
+		{&transport.Refused{Reason: transport.ErrDuplicateNode, ByPeer: true}, false},
 		{&transport.Refused{Reason: transport.ErrBusy, ByPeer: true}, false},
 		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, false},
 	} {

@@ -38,7 +38,7 @@ type Report struct {
 	DiskBytes uint64 `json:"disk_bytes"`
 	// Held is how many bytes of DiskBytes the replicas on the node take, as they were measured some seconds ago.
 	Held uint64 `json:"held,omitempty"`
-	// Memory is partition.Host.Memory.
+	// Memory is partition.Host.DedupeEpoch.
 	Memory uint64 `json:"memory,omitempty"`
 	// Left says that the node that asks has left the cluster, as far as this one knows.
 	Left bool `json:"left,omitempty"`

@@ -44,10 +44,10 @@ func (r *still) Split(_ context.Context, epoch uint64, _ *command.Split) error {
 	r.epoch = epoch + 1
 	return nil
 }
-func (r *still) Member() topology.ReplicaID           { return 1 }
-func (r *still) Frozen() uint64                       { return 0 }
-func (r *still) Freeze(context.Context, uint64) error { return nil }
-func (r *still) Thaw(context.Context, uint64) error   { return nil }
+func (r *still) Member() topology.ReplicaID             { return 1 }
+func (r *still) Frozen() uint64                         { return 0 }
+func (r *still) Freeze(context.Context, uint64) error   { return nil }
+func (r *still) Unfreeze(context.Context, uint64) error { return nil }
 func (r *still) Merge(context.Context, uint64, *command.Merge) error {
 	return nil
 }

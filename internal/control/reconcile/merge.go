@@ -49,7 +49,7 @@ type Joined interface {
 	Member() topology.ReplicaID
 	Frozen() uint64
 	Freeze(ctx context.Context, epoch uint64) error
-	Thaw(ctx context.Context, epoch uint64) error
+	Unfreeze(ctx context.Context, epoch uint64) error
 	Merge(ctx context.Context, epoch uint64, m *command.Merge) error
 }
 
@@ -104,9 +104,9 @@ func (j *Joiner) Recall(ctx context.Context, p *topology.Partition) error {
 }
 
 // Thaw ends a merge that was taken back: the right partition, which is led here, goes on.
-func (j *Joiner) Thaw(ctx context.Context, r Joined, p *topology.Partition) error {
+func (j *Joiner) Unfreeze(ctx context.Context, r Joined, p *topology.Partition) error {
 	if _, epoch := r.Span(); epoch == p.Epoch {
-		if err := r.Thaw(ctx, epoch); err != nil {
+		if err := r.Unfreeze(ctx, epoch); err != nil {
 			return fmt.Errorf("thaw partition %d: %w", p.ID, err)
 		}
 	} else if epoch < p.Epoch {
@@ -186,7 +186,7 @@ func (m *Members) join(ctx context.Context, r Replica, p *topology.Partition, s 
 		}
 		return nil
 	case stage == topology.Thawing && leads:
-		return j.Thaw(ctx, r, p)
+		return j.Unfreeze(ctx, r, p)
 	case stage != topology.Freezing:
 		return nil
 	}
@@ -280,7 +280,7 @@ func (j *Joiner) Alone(ctx context.Context, l Joined, right func() (Joined, erro
 		if err != nil {
 			return err
 		}
-		return j.Thaw(ctx, r, now)
+		return j.Unfreeze(ctx, r, now)
 	case topology.Freezing:
 		r, err := right()
 		if err == nil {

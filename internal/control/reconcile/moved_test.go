@@ -37,7 +37,7 @@ func (d *divided) Split(_ context.Context, epoch uint64, s *command.Split) error
 	return d.apply(epoch, func() { d.span.Limit = topology.Position{Ring: binary.BigEndian.Uint64(s.At)} })
 }
 
-func (d *divided) Thaw(_ context.Context, epoch uint64) error { return d.apply(epoch, func() {}) }
+func (d *divided) Unfreeze(_ context.Context, epoch uint64) error { return d.apply(epoch, func() {}) }
 
 // apply does what an entry says, unless the log was at another epoch when it came to it.
 func (d *divided) apply(epoch uint64, f func()) error {

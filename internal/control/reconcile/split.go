@@ -35,7 +35,7 @@ type Divided interface {
 	ID() topology.PartitionID
 	Span() (topology.Span, uint64)
 	Split(ctx context.Context, epoch uint64, s *command.Split) error
-	Thaw(ctx context.Context, epoch uint64) error
+	Unfreeze(ctx context.Context, epoch uint64) error
 }
 
 // Run splits a partition that is led here, by its order, or takes the order back, and tells the map.
@@ -46,7 +46,7 @@ func (s *Splitter) Run(ctx context.Context, r Divided, p *topology.Partition) er
 	case epoch < p.Epoch:
 		return fmt.Errorf("split partition %d: it is at epoch %d, the map at %d", p.ID, epoch, p.Epoch)
 	case epoch == p.Epoch && p.Cut.Recalled:
-		if err := r.Thaw(ctx, epoch); err != nil {
+		if err := r.Unfreeze(ctx, epoch); err != nil {
 			return fmt.Errorf("take the split of partition %d back: %w", p.ID, err)
 		}
 	case epoch == p.Epoch:

@@ -247,7 +247,7 @@ func splits(d *divided) error {
 	return d.Split(context.Background(), 1, &command.Split{At: binary.BigEndian.AppendUint64(nil, 1<<63)})
 }
 
-func thaws(d *divided) error { return d.Thaw(context.Background(), 1) }
+func thaws(d *divided) error { return d.Unfreeze(context.Background(), 1) }
 
 // TestSplitIsMeasuredBefore: how large a partition is, which may take a moment, is found out before its right half
 // waits for the map.

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 )
@@ -57,7 +57,7 @@ func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
 	a := applier{Plan: p, directory: d, node: ID(d.store.Identity().Node)}
 	for _, step := range []func() error{a.changeLogs, a.changeState, a.rename, func() error {
 		return a.note(digest, dir, now)
-	}, func() error { return d.line.Refuse("") }} {
+	}, func() error { return d.line.Reject("") }} {
 		if err := step(); err != nil {
 			return fmt.Errorf("%s: %w (nothing is lost: repeat the command)", dir, err)
 		}
@@ -69,7 +69,7 @@ func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
 func (p *Plan) check(d *directory, digest string) (begun bool, err error) {
 	id := d.store.Identity()
 	at := slices.IndexFunc(p.Nodes, func(s Survivor) bool { return s.Node.Node == ID(id.Node) })
-	switch refused := d.line.Refused; {
+	switch refused := d.line.RejectReason; {
 	case refused == unfinished(digest):
 		return true, nil
 	case refused != "":
@@ -102,7 +102,7 @@ func (p *Plan) begin(d *directory, digest, dir string) error {
 	if err != nil {
 		return err
 	}
-	return d.line.Refuse(unfinished(digest))
+	return d.line.Reject(unfinished(digest))
 }
 
 // applier changes one directory. All that it does may be done again.
@@ -346,7 +346,7 @@ func (a *applier) rename() error {
 	id := a.store.Identity()
 	was, is := id, id
 	was.Cluster, is.Cluster = a.Cluster, a.Next
-	if err := lineage.Rename(a.log, membership.Owner(was), membership.Owner(is)); err != nil {
+	if err := incarnation.ChangeOwner(a.log, membership.Owner(was), membership.Owner(is)); err != nil {
 		return fmt.Errorf("the log of the replica sets: %w", err)
 	}
 	return a.store.SetIdentity(a.Next, id.Node)

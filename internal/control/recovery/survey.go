@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
@@ -47,7 +47,7 @@ type Survey struct {
 	Cluster, Node ID
 	Birth         uint64
 	Level         feature.Level
-	Start         lineage.Start
+	Start         incarnation.Start
 	// Taken and Dir are for people.
 	Taken time.Time
 	Dir   string
@@ -136,7 +136,7 @@ func (s *Survey) fingerprint(forced map[uint64]bool) (string, error) {
 type directory struct {
 	store *storage.Store
 	log   *raftlog.Store
-	line  *lineage.Directory
+	line  *incarnation.Directory
 }
 
 // open opens the directory of a node that does not run. It must be a member of a cluster, and sound.
@@ -163,7 +163,7 @@ func (d *directory) openLog(dir string, readOnly bool) (err error) {
 	} else if !member {
 		return fmt.Errorf("%s is of no node of a cluster: there is nothing to recover", dir)
 	}
-	if d.line, err = lineage.Open(d.store); err != nil {
+	if d.line, err = incarnation.Open(d.store); err != nil {
 		return err
 	}
 	o := raftlog.Options{MustExist: true, ReadOnly: readOnly}
@@ -200,14 +200,14 @@ func Take(dir string, now time.Time) (*Survey, error) {
 
 // survey reads all of an open directory.
 func (d *directory) survey() (*Survey, error) {
-	if d.line.Refused != "" {
-		return nil, errors.New(d.line.Refused)
+	if d.line.RejectReason != "" {
+		return nil, errors.New(d.line.RejectReason)
 	}
 	id := d.store.Identity()
 	if err := d.line.Check(membership.Owner(id), d.log); err != nil {
 		return nil, fmt.Errorf("the log of the replica sets: %w", err)
 	}
-	s := &Survey{Cluster: id.Cluster, Node: id.Node, Birth: id.Birth, Level: id.Level, Start: d.line.Lineage.Newest()}
+	s := &Survey{Cluster: id.Cluster, Node: id.Node, Birth: id.Birth, Level: id.Level, Start: d.line.History.Newest()}
 	metas := map[uint64]keys.Meta{}
 	err := d.store.Metas(func(m keys.Meta) error {
 		metas[m.Partition] = m

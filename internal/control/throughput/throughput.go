@@ -71,7 +71,8 @@ func Divide(s *meta.State) partition.Throughputs {
 			for _, p := range s.Map.Partitions(t) {
 				out.PerSecond[p.ID] = each
 				if p.Cut != nil {
-					out.PerSecond[p.Cut.Child], out.Children[p.ID] = max(min(each, budget.Most)/2, 1), p.Cut.Child
+					out.PerSecond[p.Cut.Child], out.Children[p.ID] = max(min(each, budget.MaxPerSecond)/2, 1),
+						p.Cut.Child
 				}
 			}
 		}
@@ -116,15 +117,15 @@ func partsOf(units, size int64) int { return int((units + size - 1) / size) }
 // Need is how many physical partitions some tables are to have, all together, for the throughput that they share.
 type Need struct {
 	Tables []uint32
-	// Least is without how many the throughput cannot be spent: a physical partition takes budget.Most at most. First
-	// is how many they would be made with now.
+	// Least is without how many the throughput cannot be spent: a physical partition takes budget.MaxPerSecond at most.
+	// First is how many they would be made with now.
 	Least, First int
 }
 
 // Needs are those of all throughputs.
 func Needs(s *meta.State) (out []Need) {
 	for v := range provisions(s) {
-		out = append(out, Need{v.tables, partsOf(v.units, budget.Most), partsOf(v.units, atFirst)})
+		out = append(out, Need{v.tables, partsOf(v.units, budget.MaxPerSecond), partsOf(v.units, atFirst)})
 	}
 	return out
 }

@@ -17,6 +17,7 @@ package command
 import (
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
@@ -114,10 +115,10 @@ type Mutation struct {
 	Epoch uint64
 	// Dedupe identifies the command for exactly-once application. The zero value disables deduplication.
 	Dedupe DedupeID
-	// Retried means that an earlier attempt with this ID may have been executed. Sent means that no earlier attempt can
-	// have been executed and that the command came from another node. Such a command can arrive long after it was sent,
-	// even after later attempts. Known applies to both: it is the newest value of partition.Host.Memory that the target
-	// node had reported before the first attempt that may have been executed, or 0 if it had reported none.
+	// Retried says that an earlier attempt with this id may have been carried out. Sent says that none can have been,
+	// and that the command came from another node, so that it may be here long after it was sent, and after later
+	// attempts. Known goes with both: the newest value of partition.Host.DedupeEpoch that the node that is asked had
+	// told before the first attempt that may have been carried out, 0 if it had told none.
 	Retried, Sent bool
 	Known         uint64
 	// Timestamp is the timestamp that the leader assigned to the Unstamped operands. It is 0 before that.
@@ -181,9 +182,8 @@ type Read struct {
 	Limit int
 	// Now is the time at which expiry is evaluated, in seconds since the epoch.
 	Now int64
-	// Dropped lists the IDs of dropped columns, ascending. Their cells are treated as absent. It is nearly always
-	// empty.
-	Dropped []uint32
+	// Dropped says which cells are to be treated as absent, ascending by columns; nearly always empty.
+	Dropped []cqltype.Dropped
 	Level   dberr.Consistency
 	Epoch   uint64
 	// Continued means that the command continues another command of the same request in the same physical partition, so
@@ -310,6 +310,9 @@ type Sweep struct {
 	Table   uint32
 	Keys    [][]byte
 	Horizon int64
-	// Dropped lists the table's dropped columns, ascending. Their cells are removed regardless of age.
-	Dropped []uint32
+	// Dropped selects the cells of dropped columns that are removed regardless of their age, in ascending order of
+	// columns.
+	Dropped []cqltype.Dropped
+	// Expired selects the rows with a lifetime that are removed regardless of the horizon. It requires feature level 8.
+	Expired row.Expired
 }

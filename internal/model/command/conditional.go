@@ -34,7 +34,7 @@ type Conditional struct {
 	Log *ChangeLog
 	// Now is the second at which expiry is evaluated; a client can choose it. Dropped is as in Read.
 	Now     int64
-	Dropped []uint32
+	Dropped []cqltype.Dropped
 	// Issued is the second at which the coordinator received the request, by the clocks of a quorum. A leader that has
 	// no dedupe record of the command compares it with its own clock. It is 0 if it is unknown, as in commands of
 	// earlier builds.
@@ -143,8 +143,8 @@ type FoundRow struct {
 	Row        *row.Row
 }
 
-// Decision is the outcome of a Conditional.
-type Decision struct {
+// CASResult is the outcome of a Conditional.
+type CASResult struct {
 	Applied bool
 	// Found holds the state of the rows at the time when the conditions were checked. It is parallel to
 	// Conditional.Rows and holds nil for a row that did not exist. The rows are copies that the caller may keep.

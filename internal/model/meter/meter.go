@@ -58,8 +58,9 @@ const (
 	stride = 2048
 	// turn is the time for which an evaluation runs without a slot, and with a slot that others wait for.
 	turn = 10 * time.Millisecond
-	// StepsMax is the work that an evaluation may do beyond its allowance: a few seconds.
-	StepsMax = 100_000_000
+	// StepsMax is the work that an evaluation may do beyond its allowance: two seconds, or up to five where steps take
+	// longest.
+	StepsMax = 60_000_000
 )
 
 // Limits are the limits of an evaluation. The zero value limits only the work.

@@ -5,6 +5,7 @@ package schema
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -36,7 +38,16 @@ type Container struct {
 	// since which all changes have been kept for that time, or 0 if they have always been.
 	Keep      int64 `json:"keep,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
-	// Scripts lists the container's scripts, sorted by kind and ID.
+	// ExpiredOwn and ExpiredDefault describe the items that had expired when the time to live of the container was
+	// changed last, as row.Expired does.
+	ExpiredOwn     int64 `json:"expiredOwn,omitempty"`
+	ExpiredDefault int64 `json:"expiredDefault,omitempty"`
+	// Increment is what Database.Increment is.
+	Increment int64 `json:"autoscaleIncrement,omitempty"`
+	// KeptGeneration and KeptAbove are as in Feed.
+	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
+	KeptAbove      int64  `json:"keptAbove,omitempty"`
+	// Scripts are those that it keeps, in order of their kinds and ids.
 	Scripts []Script `json:"scripts,omitempty"`
 	// Before lists the definitions that have been in force since the item index was last complete. Until it is complete
 	// again, it contains only paths that all of these definitions include.
@@ -45,7 +56,31 @@ type Container struct {
 	rest rest
 }
 
-// procedureKind is the kind of stored procedures among scripts.
+// Lifetimes returns the setting by which items expire, which the definition has as defaultTtl.
+func (c *Container) Lifetimes() row.Lifetimes {
+	l := row.Lifetimes{Past: row.Expired{Own: c.ExpiredOwn, Default: c.ExpiredDefault}}
+	var members map[string]json.RawMessage // by their exact names
+	if err := json.Unmarshal(c.Definition, &members); err != nil {
+		return l
+	}
+	seconds, err := strconv.ParseFloat(string(members["defaultTtl"]), 64)
+	if err == nil && seconds >= -1 && seconds <= math.MaxInt32 {
+		l.Default = int32(seconds)
+	}
+	return l
+}
+
+// SetDefinition replaces the definition at a time, in seconds since the epoch. Items that have expired by then do not
+// come back, whatever the time to live is from then on.
+func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
+	before := c.Lifetimes()
+	if c.Definition = definition; c.Lifetimes().Default != before.Default {
+		past := before.At(at)
+		c.ExpiredOwn, c.ExpiredDefault = past.Own, past.Default
+	}
+}
+
+// procedureKind is the kind of scripts that are stored procedures.
 const procedureKind = 1
 
 // Procedures returns the IDs of the stored procedures that a CQL name can refer to. An unquoted name matches in any
@@ -93,6 +128,9 @@ type Database struct {
 	At     int64  `json:"at"`
 	// Revision is the Schema.Revision at which the keyspace's properties were last changed, or 0.
 	Revision uint64 `json:"revision,omitempty"`
+	// Increment is by how many percent clients want an automatic throughput raised when what is stored needs more than
+	// its maximum allows. Storage is not bound to the throughput here, so it is only shown.
+	Increment int64 `json:"autoscaleIncrement,omitempty"`
 }
 
 // These are the columns of a container other than the partition key columns, which are named after their paths.

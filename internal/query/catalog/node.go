@@ -134,7 +134,7 @@ type NodeInfo struct {
 	// Advice is what is to be said about the design of tables, those that could be looked at in a while.
 	Advice func(ctx context.Context, tables []*schema.Table) []advise.Report
 	// Usage is what was spent at the physical partitions of the cluster.
-	Usage func(ctx context.Context, q usage.Question) []usage.Report
+	Usage func(ctx context.Context, q usage.ReportOptions) []usage.Report
 	// Users are those that take most of the cluster.
 	Users func(ctx context.Context) []usage.User
 	// ViewLags are how far views are behind, by the id of their index of hints.

@@ -113,7 +113,7 @@ func fillTableFigures(b *builder) {
 	})
 	figures, m := b.info.Tables(b.ctx, tables), b.info.Records().Map
 	spent := map[uint32]*spending{}
-	b.reports(usage.Question{Sizes: true}, func(t *schema.Table, r *usage.Report) {
+	b.reports(usage.ReportOptions{Sizes: true}, func(t *schema.Table, r *usage.Report) {
 		if spent[t.ID] == nil {
 			spent[t.ID] = &spending{}
 		}
@@ -152,7 +152,7 @@ type spending struct {
 
 func (s *spending) add(r *usage.Report) {
 	s.logical, s.disk = s.logical+r.LogicalPartitions, s.disk+r.DiskBytes
-	s.perSecond, s.units = s.perSecond+r.Busy(), s.units+r.Counts.Total().Float()
-	s.requests += usage.EachSecond(r.Lately.Requests)
-	s.throttled += usage.EachSecond(r.Lately.Throttled)
+	s.perSecond, s.units = s.perSecond+r.UnitsPerSecond(), s.units+r.Counts.Total().Float()
+	s.requests += usage.PerSecond(r.Lately.Requests)
+	s.throttled += usage.PerSecond(r.Lately.Throttled)
 }

@@ -73,10 +73,10 @@ func (p *pricer) Write(ctx context.Context, ms []command.Mutation, o coordinator
 	done.Done(nil)
 }
 
-// Decide implements write.Coordinator.
-func (p *pricer) Decide(ctx context.Context, c *command.Conditional, _ coordinator.WriteOptions,
-	done command.DecisionCompletion) {
-	done.Decided(p.conditional(ctx, c))
+// ConditionalWrite implements write.Coordinator.
+func (p *pricer) ConditionalWrite(ctx context.Context, c *command.Conditional, _ coordinator.WriteOptions,
+	done command.CASCompletion) {
+	done.CASDone(p.conditional(ctx, c))
 }
 
 // Written implements write.Completion.
@@ -122,7 +122,7 @@ func (p *pricer) mutation(m *command.Mutation) ru.Units {
 }
 
 // conditional adds what a conditional costs if it holds, and if it does not, by the rows as they are.
-func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.Decision, error) {
+func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
 	m := &c.Mutation
 	p.touch(m)
 	found, cost, err := p.source.Find(ctx, c)
@@ -145,7 +145,7 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 		return nil, err
 	}
 	applied := p.mutation(&whole)
-	d := &command.Decision{Applied: holds, Found: found}
+	d := &command.CASResult{Applied: holds, Found: found}
 	if !serial {
 		if len(found) > 0 {
 			p.looked = append(p.looked, fmt.Sprintf("reads %s first", count(len(found), "row")))

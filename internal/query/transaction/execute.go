@@ -30,7 +30,7 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *write.Request, done 
 		return
 	}
 	c.MaxCharge = int64(r.MaxCharge)
-	e.coordinator.Decide(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, &execution{p, done})
+	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, &execution{p, done})
 }
 
 // Explain says what a plan would cost, and what finding that out has cost. It waits.
@@ -41,7 +41,7 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 	}
 	c.Dry = true
 	told := make(decided, 1)
-	e.coordinator.Decide(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, told)
+	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, told)
 	o := <-told
 	if o.err != nil {
 		return 0, 0, o.err
@@ -53,15 +53,15 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 	return ru.Units(n), ru.Units(o.decision.Charge), nil
 }
 
-// decided is a command.DecisionCompletion to wait for.
+// decided is a command.CASCompletion to wait for.
 type decided chan outcome
 
 type outcome struct {
-	decision *command.Decision
+	decision *command.CASResult
 	err      error
 }
 
-func (d decided) Decided(decision *command.Decision, err error) { d <- outcome{decision, err} }
+func (d decided) CASDone(decision *command.CASResult, err error) { d <- outcome{decision, err} }
 
 // execution is an Execute under way.
 type execution struct {
@@ -69,8 +69,8 @@ type execution struct {
 	done write.Completion
 }
 
-// Decided implements command.DecisionCompletion.
-func (x *execution) Decided(d *command.Decision, err error) {
+// CASDone implements command.CASCompletion.
+func (x *execution) CASDone(d *command.CASResult, err error) {
 	o := write.Outcome{Err: err}
 	if err == nil {
 		var a answer

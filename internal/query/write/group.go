@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -23,7 +24,7 @@ type group struct {
 	table   *schema.Table
 	key     []byte
 	token   token.Token
-	dropped []uint32
+	dropped []cqltype.Dropped
 	ops     []command.Op
 
 	// What the leader decides: rows are those that conditions and updates refer to; refs finds them.
@@ -37,7 +38,7 @@ type group struct {
 	static      int
 	statics     []*schema.Column
 	conditional command.Conditional
-	decision    *command.Decision
+	decision    *command.CASResult
 }
 
 // checkedRow is a row under conditions: its place among rows, and what is asked.
@@ -152,8 +153,8 @@ func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 	}
 }
 
-// Decided takes in the leader's decision. It makes group a command.DecisionCompletion.
-func (g *group) Decided(d *command.Decision, err error) {
+// CASDone takes in the leader's decision. It makes group a command.CASCompletion.
+func (g *group) CASDone(d *command.CASResult, err error) {
 	if g.decision = d; d != nil {
 		g.x.Charge(ru.Units(d.Charge))
 	}

@@ -73,7 +73,7 @@ func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions, left
 	for i := 0; left > 0; i++ {
 		if g := &x.groups[i]; g.decided() {
 			left--
-			x.executor.coordinator.Decide(ctx, &g.conditional, o, g)
+			x.executor.coordinator.ConditionalWrite(ctx, &g.conditional, o, g)
 		}
 	}
 }
