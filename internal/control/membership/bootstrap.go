@@ -64,7 +64,7 @@ func Bootstrap(store *storage.Store, self *meta.Node) error {
 			b.Set(keys.MetaID, r.Key, r.Value)
 		}
 	}
-	b.Set(keys.MetaID, []byte(keys.RecordsVersion), binary.BigEndian.AppendUint64(nil, s.Version+1))
+	b.Set(keys.MetaID, []byte(keys.MetadataVersionKey), binary.BigEndian.AppendUint64(nil, s.Version+1))
 	for p := range next.Topology.All() {
 		r := p.Sets[0].On(self.ID)
 		b.PutReplica(&keys.Replica{Partition: uint64(p.ID), Replica: uint64(r.ID), Created: time.Now().Unix()})

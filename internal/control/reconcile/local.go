@@ -62,7 +62,7 @@ func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) 
 		}
 		// A partition that was created by a split, or has been split, must not be created from the topology. Its
 		// replica would start empty at the wrong position of its log (RC4).
-		original := p.Parent == 0 && p.Epoch == keys.BirthEpoch
+		original := p.Parent == 0 && p.Epoch == keys.InitialEpoch
 		switch {
 		case m == nil || l.Host.Has(p.ID):
 		case l.Host.Holds(p.Table, p.Span):

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Compare orders any two values: by kind first (Undefined, null, booleans, numbers, strings, arrays, objects), then
-// false before true, numbers as doubles, strings by their bytes, arrays by their elements, objects by their members in
-// the order of names. It returns a number below, at or above 0, and 0 only for values that Equal.
+// Compare compares any two values: first by kind (Undefined, null, booleans, numbers, strings, arrays, objects). Then
+// false precedes true, numbers compare as doubles, strings by their bytes, arrays by their elements, and objects by
+// their members in order of their names. It returns a negative number, 0, or a positive number. It returns 0 only for
+// equal values.
 func Compare(a, b Value) int {
 	if c := cmp.Compare(a.kind, b.kind); c != 0 {
 		return c
@@ -111,7 +112,7 @@ func sortedMembers(v Value) []Member {
 	return out
 }
 
-// Equal reports whether two values are the same: of one kind, and alike in depth. The order of members means nothing.
+// Equal reports whether two values have the same kind and content. The order of members does not matter.
 func Equal(a, b Value) bool {
 	if a.kind != b.kind {
 		return false

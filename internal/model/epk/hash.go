@@ -10,7 +10,7 @@ import (
 	"unicode/utf16"
 )
 
-// The first bytes of values in what is hashed.
+// These are the first bytes of values in the hash input.
 const (
 	markNone   = 0x00
 	markNull   = 0x01
@@ -20,7 +20,7 @@ const (
 	markString = 0x08
 )
 
-// append appends what is hashed of a value; end follows a string.
+// append appends the hash input of a value. end terminates a string.
 func (v Value) append(dst []byte, end byte) []byte {
 	switch v.Kind {
 	case None:
@@ -37,11 +37,11 @@ func (v Value) append(dst []byte, end byte) []byte {
 	return append(append(append(dst, markString), v.Text...), end)
 }
 
-// hash is the effective partition key of one value by version 2.
+// hash returns the effective partition key of one value by version 2.
 func (v Value) hash() (h [hashLen]byte) {
 	var room [256]byte
 	h1, h2 := murmur128(v.append(room[:0], 0xff))
-	binary.BigEndian.PutUint64(h[:], h2) // the bytes reversed
+	binary.BigEndian.PutUint64(h[:], h2) // the bytes in reverse order
 	binary.BigEndian.PutUint64(h[8:], h1)
 	h[0] &= 1<<(8-v2Unset) - 1
 	return h
@@ -59,10 +59,11 @@ func hashV1(k Key) uint32 {
 	return murmur32(v.append(room[:0], 0))
 }
 
-// prefixV1 is what effective partition keys of a hash of version 1 begin with.
+// prefixV1 returns the prefix of effective partition keys with a version 1 hash.
 func prefixV1(h uint32) []byte { return appendNumberV1(nil, float64(h)) }
 
-// appendV1 appends the effective partition key by version 1: the hash and then the value, in a form that sorts.
+// appendV1 appends the effective partition key by version 1: the hash, followed by the value in an order-preserving
+// form.
 func appendV1(dst []byte, k Key) []byte {
 	if len(k) == 0 {
 		return dst
@@ -124,7 +125,7 @@ func appendNumberV1(dst []byte, f float64) []byte {
 	}
 }
 
-// murmur128 is MurmurHash3 x64 128 with seed 0. Unlike Cassandra's (token.Hash) it takes bytes as unsigned.
+// murmur128 is MurmurHash3 x64 128 with seed 0. Unlike Cassandra's variant (token.Hash), it treats bytes as unsigned.
 func murmur128(b []byte) (h1, h2 uint64) {
 	const c1, c2 = 0x87c37b91114253d5, 0x4cf5ad432745937f
 	size := uint64(len(b))

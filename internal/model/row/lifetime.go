@@ -97,7 +97,7 @@ func (l *Liveness) begin() int64 { return l.Written + 1 }
 // relative reads a lifetime and the second from which it counts.
 func relative(b []byte, pos int) (lifetime int32, at int64, next int) {
 	v, pos := uvarint(b, pos)
-	at, pos = second(b, pos)
+	at, pos = readSecond(b, pos)
 	switch {
 	case v > math.MaxInt32 || at > secondMax:
 		return 0, 0, -1

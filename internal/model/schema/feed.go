@@ -4,20 +4,20 @@ package schema
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// retentionProperty is Ilion's own option of tables with cdc = true: for how many seconds all their changes are kept.
+// retentionProperty is an Ilion option of tables with cdc = true: the number of seconds for which all changes are kept.
 const retentionProperty = "cdc_retention_seconds"
 
-// RetentionDefault is cdc_retention_seconds where a table does not say: 7 days, as Azure keeps all versions by default.
+// RetentionDefault is the default of cdc_retention_seconds: 7 days, like the default of Azure's continuous backup.
 const RetentionDefault = 7 * 24 * 3600
 
-// retentionNone is TableOptions.CDCRetention where cdc_retention_seconds = 0 was given.
+// retentionNone is the value of TableOptions.CDCRetention for cdc_retention_seconds = 0.
 const retentionNone = -1
 
-// Feed makes a CQL table one whose changes are entered in the change log (RFC 0024): it has cdc = true. Containers have
-// their own descriptor.
+// Feed means that the changes of a CQL table are added to the change log (RFC 0024), because it has cdc = true.
+// Containers have their own descriptor.
 type Feed struct {
-	// Since is the second in which the log was begun, 0 with the table; KeptSince is the one in which keeping changes
-	// with their images began, for as long as the options say.
+	// Since is the second at which the log was started, or 0 if it was started with the table. KeptSince is the second
+	// since which changes and their images have been kept for the time that the options specify.
 	Since     int64 `json:"since,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
 	// Generation is the Schema.Revision of the change that began the log, KeptGeneration that of the change since which
@@ -29,7 +29,7 @@ type Feed struct {
 	KeptAbove int64 `json:"keptAbove,omitempty"`
 }
 
-// setRetention reads cdc_retention_seconds.
+// setRetention parses cdc_retention_seconds.
 func (o *TableOptions) setRetention(p *Property) error {
 	n, err := p.int32()
 	if err != nil {
@@ -49,8 +49,8 @@ func (o *TableOptions) setRetention(p *Property) error {
 	return nil
 }
 
-// Retention is for how many seconds all changes of a table with cdc = true are kept with their images, 0 if they are
-// not.
+// Retention returns the number of seconds for which all changes of a table with cdc = true are kept with their images,
+// or 0 if they are not kept.
 func (o *TableOptions) Retention() int64 {
 	switch o.CDCRetention {
 	case 0:
@@ -91,7 +91,7 @@ func (t *Table) setFeed(was *Table, at int64, revision uint64, can bool) {
 	t.Feed = &next
 }
 
-// Logged reports whether changes of the table's rows are entered in its change log by whoever writes them.
+// Logged reports whether writers of the table's rows add the changes to its change log.
 func (t *Table) Logged() bool { return t.Feed != nil }
 
 // FeedGeneration tells apart the times for which the table's change feed is complete: whenever the feed is turned on

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -147,7 +147,7 @@ func (b *Budget) Absorb(other *Budget) {
 
 // Admit returns 0 if a request is admitted, or the time to wait. term is the leader's term, which is above 0. In a new
 // term, the balance is worth at most half a second.
-func (b *Budget) Admit(term uint64, who share.Claimant, now Instant) time.Duration {
+func (b *Budget) Admit(term uint64, who fairshare.Principal, now Instant) time.Duration {
 	rt := b.rate.Load()
 	if rt == nil {
 		return 0
@@ -168,7 +168,7 @@ func (b *Budget) Admit(term uint64, who share.Claimant, now Instant) time.Durati
 }
 
 // Charge deducts the units that a claimant has used, as of the last admitted request.
-func (b *Budget) Charge(who share.Claimant, u ru.Units) {
+func (b *Budget) Charge(who fairshare.Principal, u ru.Units) {
 	rt := b.rate.Load()
 	if rt == nil || u == 0 {
 		return

@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 // one is who asks where it does not matter who does.
-var one = share.Claimant{User: 1, Connection: 1}
+var one = fairshare.Principal{User: 1, Connection: 1}
 
 // demand is a claimant that asks for so many requests of a price a second, and does not wait for anything.
 type demand struct {
-	share.Claimant
+	fairshare.Principal
 	perSecond float64
 	price     ru.Units
 }
@@ -43,10 +43,10 @@ func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 		rng.Shuffle(len(asks), func(i, k int) { asks[i], asks[k] = asks[k], asks[i] })
 		for _, i := range asks {
 			d := &demands[i]
-			if b.Admit(1, d.Claimant, c.now) > 0 {
+			if b.Admit(1, d.Principal, c.now) > 0 {
 				continue
 			}
-			b.Charge(d.Claimant, d.price)
+			b.Charge(d.Principal, d.price)
 			if c.now >= begin+Instant(5*time.Second) {
 				got[i] += d.price.Float() / 15
 				sum += d.price.Float() / 15
@@ -61,7 +61,7 @@ func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 // others; that low priority gets what is left; and that all of them together get what is due, no more and no less.
 func TestScarce(t *testing.T) {
 	user := func(n uint32, perSecond float64, price ru.Units) demand {
-		return demand{share.Claimant{User: n, Connection: n}, perSecond, price}
+		return demand{fairshare.Principal{User: n, Connection: n}, perSecond, price}
 	}
 	low := func(d demand) demand {
 		d.Low = true
@@ -69,11 +69,11 @@ func TestScarce(t *testing.T) {
 	}
 	many := []demand{user(1, 8000, ru.Unit)}
 	for i := range uint32(10) {
-		many = append(many, demand{share.Claimant{User: 2, Connection: 100 + i}, 4000, ru.Unit})
+		many = append(many, demand{fairshare.Principal{User: 2, Connection: 100 + i}, 4000, ru.Unit})
 	}
-	loud := []demand{{share.Claimant{User: 3, Connection: 1}, 50_000, ru.Unit}}
+	loud := []demand{{fairshare.Principal{User: 3, Connection: 1}, 50_000, ru.Unit}}
 	for i := range uint32(4) {
-		loud = append(loud, demand{share.Claimant{User: 3, Connection: 2 + i}, 500, ru.Unit})
+		loud = append(loud, demand{fairshare.Principal{User: 3, Connection: 2 + i}, 500, ru.Unit})
 	}
 	for name, c := range map[string]struct {
 		rate    int64

@@ -106,7 +106,7 @@ func (r *Replica) evaluateLatched(
 		return err
 	}
 	if applied { // done may have been called: d and m must not be used any longer
-		r.recordWrite(v.whole.Claimant, usage.Applied, v.price, v.written, v.whole.Token)
+		r.recordWrite(v.whole.Principal, usage.Applied, v.price, v.written, v.whole.Token)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 	if len(c.Conditions) > 0 {
 		kind = usage.Condition
 	}
-	r.recordRead(m.Claimant, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
+	r.recordRead(m.Principal, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
 	if err == nil {
 		err = checkMaxCharge(c, ru.Units(v.cas.Charge))
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -213,7 +213,7 @@ func TestWriteAll(t *testing.T) {
 	if a, _ := w.read(p.ID, "a"); a != 2 {
 		t.Error("half of it was applied")
 	}
-	if last, err := r.Last(t.Context(), r.Extent(), share.Claimant{}); err != nil || last < at {
+	if last, err := r.Last(t.Context(), r.Extent(), fairshare.Principal{}); err != nil || last < at {
 		t.Errorf("last stamp %d, %v", last, err)
 	}
 	w.same(p.ID, 0, 1, 2)
@@ -241,7 +241,7 @@ func TestWholeExtent(t *testing.T) {
 			if err := r.Require(t.Context(), x, 1<<40); !errors.As(err, &moved) {
 				t.Errorf("%s: require %+v: %v", name, x, err)
 			}
-			if _, err := r.Last(t.Context(), x, share.Claimant{}); !errors.As(err, &moved) {
+			if _, err := r.Last(t.Context(), x, fairshare.Principal{}); !errors.As(err, &moved) {
 				t.Errorf("%s: last %+v: %v", name, x, err)
 			}
 		}
@@ -258,7 +258,7 @@ func TestWholeExtent(t *testing.T) {
 		if err := write(t.Context(), r, m); err != nil {
 			t.Errorf("%s: after requirements that were refused: %v", name, err)
 		}
-		if _, err := r.Last(t.Context(), now, share.Claimant{}); err != nil {
+		if _, err := r.Last(t.Context(), now, fairshare.Principal{}); err != nil {
 			t.Error(err)
 		}
 		if v, _ := read(t, r, "k"); v != 7 {

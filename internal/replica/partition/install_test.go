@@ -159,7 +159,7 @@ func TestSnapshotOverOthers(t *testing.T) {
 
 	// What has split: the first partition is on the other node as it was before.
 	half := []byte{0x20, 0, 0, 0, 0, 0, 0, 0}
-	if err := r.Split(t.Context(), keys.BirthEpoch, splitAt(half, childID, 0)); err != nil {
+	if err := r.Split(t.Context(), keys.InitialEpoch, splitAt(half, childID, 0)); err != nil {
 		t.Fatal(err)
 	}
 	about, data, err := receive(childID)
@@ -186,7 +186,7 @@ func TestSnapshotOverOthers(t *testing.T) {
 		if err := other.Freeze(t.Context(), epoch); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Merge(t.Context(), keys.BirthEpoch+1+uint64(n), &command.Merge{Right: uint64(right),
+		if err := r.Merge(t.Context(), keys.InitialEpoch+1+uint64(n), &command.Merge{Right: uint64(right),
 			Frozen: other.Frozen(), RightEpoch: epoch}); err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ type laterWriter struct {
 
 func (l laterWriter) propose(term uint64, entry []byte, w raftgroup.Waiter) error {
 	if l.r.Level() >= laterLevels.Newest {
-		head := len(command.AppendEntry(nil, &command.Entry{Kind: command.EntryRequire, Epoch: keys.BirthEpoch})) - 2
+		head := len(command.AppendEntry(nil, &command.Entry{Kind: command.EntryRequire, Epoch: keys.InitialEpoch})) - 2
 		field := codec.Writer(append([]byte{}, entry[:head]...))
 		field.Field(99, false, []byte("later"))
 		entry = append(field, entry[head:]...)

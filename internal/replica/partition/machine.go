@@ -195,7 +195,7 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 		return a.records(r, next)
 	case command.EntryFreeze:
 		return a.freeze(r, next, index)
-	case command.EntryThaw:
+	case command.EntryUnfreeze:
 		return a.unfreeze(r, next, index)
 	case command.EntryMerge:
 		return a.merge(r, next, index)

@@ -177,7 +177,7 @@ func TestApply(t *testing.T) {
 	results = b.entry(
 		lower,
 		12,
-		&command.Entry{Kind: command.EntryRequire, Epoch: keys.BirthEpoch, SchemaVersion: 7},
+		&command.Entry{Kind: command.EntryRequire, Epoch: keys.InitialEpoch, SchemaVersion: 7},
 		stamped(in[1], 1, 110, 6),
 		stamped(in[0], 2, 120, 7),
 	)
@@ -235,7 +235,7 @@ func TestMembers(t *testing.T) {
 func TestCommitInEntry(t *testing.T) {
 	b := newBench(t)
 	in := half(false, 3)
-	entry := []*command.Entry{stamped(in[0], 1, 100, 0), {Kind: command.EntryTruncate, Epoch: keys.BirthEpoch},
+	entry := []*command.Entry{stamped(in[0], 1, 100, 0), {Kind: command.EntryTruncate, Epoch: keys.InitialEpoch},
 		stamped(in[1], 1, 101, 0)}
 	other := half(true, 1)
 	b.entry(upper, 11, stamped(other[0], 1, 100, 0))

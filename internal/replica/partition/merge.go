@@ -38,7 +38,7 @@ func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 // Unfreeze ends a Freeze, including a Freeze that has not been applied yet: the partition serves again, at the next
 // epoch. Only the leader can unfreeze, and only at the given epoch.
 func (r *Replica) Unfreeze(ctx context.Context, epoch uint64) error {
-	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryThaw, Epoch: epoch})
+	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryUnfreeze, Epoch: epoch})
 	return err
 }
 

@@ -594,7 +594,7 @@ func TestSpans(t *testing.T) {
 		t.Errorf("creating again what is there: %v", err)
 	}
 	for _, meta := range s.metas() {
-		if meta.Applied > keys.BirthApplied+1 || meta.Term != keys.BirthTerm || meta.Epoch != 1 ||
+		if meta.Applied > keys.InitialApplied+1 || meta.Term != keys.InitialTerm || meta.Epoch != 1 ||
 			len(meta.Voters) != 1 {
 			t.Errorf("birth record %+v", meta)
 		}

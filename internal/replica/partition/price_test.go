@@ -14,10 +14,10 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -213,7 +213,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		return asks.lent == 23*ru.Unit
 	})
 	w.until("a fresh follower answers with what it was lent", func() bool {
-		if !f.AllowsLocalRead(share.Claimant{}) {
+		if !f.AllowsLocalRead(fairshare.Principal{}) {
 			f.Lent(ru.Unit, 0)
 		}
 		v, _, err := get(t.Context(), f, "k", dberr.One)
@@ -222,7 +222,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*NotLeader)) {
 		t.Errorf("ONE at a follower that has spent it: %v", err)
 	}
-	f.Refused(share.Claimant{}, time.Hour)
+	f.Refused(fairshare.Principal{}, time.Hour)
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*dberr.Overloaded)) {
 		t.Errorf("ONE at a follower that was refused: %v", err)
 	}
@@ -245,7 +245,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		})
 	}
 	halves("while the map does not have it", 4_000)
-	r.budget.Charge(share.Claimant{}, 1e6*ru.Unit)
+	r.budget.Charge(fairshare.Principal{}, 1e6*ru.Unit)
 	key := "k"
 	for i := 0; !r.state.Load().serves(put(key, 1).Position()); i++ {
 		key = fmt.Sprint("k", i)
@@ -259,7 +259,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		},
 		"a read": func() error { _, _, err := get(t.Context(), r, key, dberr.Quorum); return err },
 		"the stamp of a batch": func() error {
-			_, err := r.Last(t.Context(), r.Extent(), share.Claimant{})
+			_, err := r.Last(t.Context(), r.Extent(), fairshare.Principal{})
 			return err
 		},
 	} {

@@ -150,7 +150,7 @@ func (r *Replica) refresh(meta *keys.Meta) error {
 	r.state.Store(s)
 	now := r.host.clock.Now()
 	r.dedupe.reset(now)
-	if meta.Applied == keys.BirthApplied && len(meta.Parents) == 0 {
+	if meta.Applied == keys.InitialApplied && len(meta.Parents) == 0 {
 		r.dedupe.markComplete()
 	}
 	r.show(now)

@@ -39,10 +39,10 @@ func (w *world) split(id topology.PartitionID, s *command.Split) {
 	w.until("the split", func() bool {
 		r := w.replica(w.leader(id), id)
 		_, epoch := r.Span()
-		if epoch > keys.BirthEpoch {
+		if epoch > keys.InitialEpoch {
 			return true
 		}
-		err := r.Split(context.Background(), keys.BirthEpoch, s)
+		err := r.Split(context.Background(), keys.InitialEpoch, s)
 		var moved *NotLeader
 		var wrong *WrongRange
 		if err != nil && !errors.As(err, &moved) && !errors.As(err, &wrong) && !errors.Is(err, ErrUncertain) &&
@@ -178,7 +178,7 @@ func TestSnapshotsOfParentAndChild(t *testing.T) {
 func TestSplitOrThaw(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
-	ctx, id, epoch, limit := context.Background(), p.ID, uint64(keys.BirthEpoch), p.Span.Limit
+	ctx, id, epoch, limit := context.Background(), p.ID, uint64(keys.InitialEpoch), p.Span.Limit
 	order := func(n int) *command.Split {
 		return splitAt([]byte{0x80 >> n, 0, 0, 0, 0, 0, 0, 0}, childID+topology.PartitionID(n), 0, 1, 2)
 	}

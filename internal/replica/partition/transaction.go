@@ -252,7 +252,7 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 	if t.price == 0 && len(t.ops) == 0 {
 		t.price = ru.PointRead // it still had its turn at the leader
 	}
-	r.recordRead(m.Claimant, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
+	r.recordRead(m.Principal, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
 	if t.failed != nil && err == nil {
 		err = t.failed
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -156,7 +156,7 @@ func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint
 }
 
 // Last returns a timestamp that is at least the highest one assigned by the partition; see partition.Replica.Last.
-func (r *Replica) Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error) {
+func (r *Replica) Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (stamp int64, err error) {
 	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return appendClaimant(appendExtent(b, x), who) })
 	return int64(n), err
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -124,7 +124,7 @@ func (f *fake) Require(ctx context.Context, x partition.Extent, revision uint64)
 // heardOf is what a fake has heard of a command for the whole of a partition.
 func heardOf(x partition.Extent, v any) string { return fmt.Sprintf("%d %s %v", x.Epoch, x.Span, v) }
 
-func (f *fake) Last(ctx context.Context, x partition.Extent, who share.Claimant) (int64, error) {
+func (f *fake) Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (int64, error) {
 	return -42, f.heard(ctx, heardOf(x, who))
 }
 
@@ -161,8 +161,8 @@ func (c *counting) Passed(tok token.Token, key []byte, looked int) (command.Step
 	return command.Passed(c.Visitor, tok, key, looked)
 }
 
-func (c *counting) Folded(f *command.Folded) (command.Step, error) {
-	return c.Visitor.(command.Folder).Folded(f)
+func (c *counting) PushedDown(f *command.PushdownResult) (command.Step, error) {
+	return c.Visitor.(command.PushdownVisitor).PushedDown(f)
 }
 
 func (c *counting) Lent(u ru.Units) { c.Visitor.(partition.Borrower).Lent(u) }
@@ -306,7 +306,7 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 	},
 	"require": func(ctx context.Context, r *Replica) (any, error) { return nil, r.Require(ctx, extent, 11) },
 	"last": func(ctx context.Context, r *Replica) (any, error) {
-		return r.Last(ctx, extent, share.Claimant{User: 1})
+		return r.Last(ctx, extent, fairshare.Principal{User: 1})
 	},
 	"change": func(ctx context.Context, r *Replica) (any, error) {
 		return r.Change(ctx,

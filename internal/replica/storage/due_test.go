@@ -42,7 +42,7 @@ func openOwned(t testing.TB, gcGrace int64) *Store {
 // notes counts the notes of what is due.
 func notes(t testing.TB, s *Store) (n int) {
 	t.Helper()
-	if err := s.Scan(keys.DueID, nil, func(_, _ []byte) error { n++; return nil }); err != nil {
+	if err := s.Scan(keys.SweepQueueID, nil, func(_, _ []byte) error { n++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return n

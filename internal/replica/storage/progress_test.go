@@ -52,7 +52,8 @@ func TestProgress(t *testing.T) {
 			if err != nil || !ok || one.Applied != m.Applied || one.SchemaVersion != m.SchemaVersion {
 				t.Errorf("%+v, among all %+v: %v", one, m, err)
 			}
-			if at := m.Applied; at > keys.BirthApplied && (m.MaxTimestamp != int64(at)*10 || m.SchemaVersion != at*2) {
+			if at := m.Applied; at > keys.InitialApplied && (m.MaxTimestamp != int64(at)*10 ||
+				m.SchemaVersion != at*2) {
 				t.Errorf("%+v", m)
 			}
 			at, _, err := s.HashPartition(m.Partition)

@@ -84,7 +84,7 @@ func TestReplicasAgree(t *testing.T) {
 		}
 		catchUp := func(i int) {
 			m := meta(i)
-			for n := m.Applied - keys.BirthApplied; n < uint64(len(log)); n++ {
+			for n := m.Applied - keys.InitialApplied; n < uint64(len(log)); n++ {
 				if err := applyEntry(stores[i], &m, &log[n]); err != nil {
 					t.Fatal(err)
 				}

@@ -118,11 +118,11 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 		other, rows := hashOf(t, c, quarters[1]), hashOf(t, c, quarters[2])
 		rest := hashOf(t, c, keys.Span{Table: testTable, Begin: quarters[3].Begin})
 		switch {
-		case other != unsynced && (other != synced || m.Applied == keys.BirthApplied+50):
+		case other != unsynced && (other != synced || m.Applied == keys.InitialApplied+50):
 			t.Errorf("round %d, disk %d of %d: the other partition has changed", round, i, len(d.list))
-		case m.Applied == keys.BirthApplied+50 && rows == want && rest == 0:
+		case m.Applied == keys.InitialApplied+50 && rows == want && rest == 0:
 			seen["new"]++
-		case m.Applied < keys.BirthApplied+50 && i < len(d.list)-1 && hashOf(t, c, own) == old &&
+		case m.Applied < keys.InitialApplied+50 && i < len(d.list)-1 && hashOf(t, c, own) == old &&
 			m.Span.String() == own.String():
 			seen["old"]++
 		default:
@@ -161,8 +161,8 @@ func TestFailingInstall(t *testing.T) {
 		left.Store(1 << 40)
 		m, _, merr := b.Meta(2)
 		h := hashOf(t, b, quarters[2])
-		isOld, isNew := h == old && m.Applied == keys.BirthApplied+30, h == hashOf(t, a, quarters[2]) &&
-			m.Applied == keys.BirthApplied+50
+		isOld, isNew := h == old && m.Applied == keys.InitialApplied+30, h == hashOf(t, a, quarters[2]) &&
+			m.Applied == keys.InitialApplied+50
 		if merr != nil || !isOld && !isNew || isOld != (err != nil) && !isNew {
 			t.Errorf("failure %d: %v, old %v, new %v", n, err, isOld, isNew)
 		}
@@ -232,7 +232,7 @@ func TestSnapshotIsOneState(t *testing.T) {
 		if err := readSpan(c, &v); err != nil {
 			t.Fatal(err)
 		}
-		if at := p.Meta().Applied; uint64(v.rows) != at-keys.BirthApplied || at < last {
+		if at := p.Meta().Applied; uint64(v.rows) != at-keys.InitialApplied || at < last {
 			t.Errorf("%d rows at %d, before that %d", v.rows, at, last)
 		} else {
 			last = at
@@ -244,7 +244,7 @@ func TestSnapshotIsOneState(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	if last == keys.BirthApplied {
+	if last == keys.InitialApplied {
 		t.Error("nothing was written meanwhile")
 	}
 }

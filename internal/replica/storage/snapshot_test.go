@@ -173,7 +173,7 @@ func everything(t testing.TB, s *Store) []string {
 	var out []string
 	for it.First(); it.Valid(); it.Next() {
 		id, nobody := keys.ID(it.Key()), bytes.Equal(it.Value(), keys.BeginProgress(nil))
-		if id != keys.DeadID && (id != keys.ProgressID || !nobody) {
+		if id != keys.TombstoneCacheID && (id != keys.ProgressID || !nobody) {
 			out = append(out, fmt.Sprintf("%x=%x", it.Key(), it.Value()))
 		}
 	}
@@ -321,8 +321,8 @@ func overlap(lower, upper []byte, span keys.Span) bool {
 func inOthers(kv string, own keys.Span) bool {
 	var key []byte
 	_, _ = fmt.Sscanf(kv[:strings.IndexByte(kv, '=')], "%x", &key)
-	if keys.ID(key) == keys.DueID {
-		key = keys.AppendNoted(nil, key)
+	if keys.ID(key) == keys.SweepQueueID {
+		key = keys.AppendSweepTarget(nil, key)
 	}
 	for _, span := range []keys.Span{quarters[2], own} {
 		if l, u := span.Bounds(); span.Table != 0 && bytes.Compare(l, key) <= 0 && bytes.Compare(key, u) < 0 {
@@ -449,7 +449,7 @@ func TestBadSnapshot(t *testing.T) {
 		t.Errorf("left behind: %v", rest)
 	}
 	p, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(good))
-	if err != nil || p.Size() != int64(len(good)) || p.Meta().Applied != keys.BirthApplied+40 {
+	if err != nil || p.Size() != int64(len(good)) || p.Meta().Applied != keys.InitialApplied+40 {
 		t.Fatalf("%+v %v", p, err)
 	}
 	if err := b.InstallSnapshot(context.Background(), quarters[2], stream(p), nil); err != nil ||

@@ -225,7 +225,7 @@ func TestSystemKeys(t *testing.T) {
 	if v, err := s.Get(keys.MetaID, []byte("none")); v != nil || err != nil {
 		t.Errorf("%q %v", v, err)
 	}
-	if m, ok, err := s.Meta(7); !ok || err != nil || m.Applied != keys.BirthApplied {
+	if m, ok, err := s.Meta(7); !ok || err != nil || m.Applied != keys.InitialApplied {
 		t.Errorf("%+v %v %v", m, ok, err)
 	}
 	if _, ok, err := s.Meta(8); ok || err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -18,13 +18,13 @@ import (
 // instant is a replica, here or elsewhere, that succeeds at once and does nothing.
 type instant struct{ *fake }
 
-func (instant) AllowsLocalRead(share.Claimant) bool   { return true }
-func (instant) Borrow(*command.Read)                  {}
-func (instant) Lent(_, _ ru.Units)                    {}
-func (instant) Refused(share.Claimant, time.Duration) {}
-func (instant) Leading() bool                         { return true }
-func (i instant) Leader() (topology.NodeID, bool)     { return i.node, true }
-func (instant) NoteAcknowledged(uint64)               {}
+func (instant) AllowsLocalRead(fairshare.Principal) bool   { return true }
+func (instant) Borrow(*command.Read)                       {}
+func (instant) Lent(_, _ ru.Units)                         {}
+func (instant) Refused(fairshare.Principal, time.Duration) {}
+func (instant) Leading() bool                              { return true }
+func (i instant) Leader() (topology.NodeID, bool)          { return i.node, true }
+func (instant) NoteAcknowledged(uint64)                    {}
 
 func (instant) Write(_ context.Context, _ *command.Mutation, done command.Completion) error {
 	done.Done(nil)

@@ -14,10 +14,10 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -304,7 +304,7 @@ func (r *fake) whole(x partition.Extent) *verdict {
 	return nil
 }
 
-func (r *fake) Last(_ context.Context, x partition.Extent, _ share.Claimant) (int64, error) {
+func (r *fake) Last(_ context.Context, x partition.Extent, _ fairshare.Principal) (int64, error) {
 	if v := cmp.Or(r.ask("last", nil), r.whole(x)); v != nil {
 		return 0, v.err
 	}
@@ -397,13 +397,13 @@ func (r *fake) Leader() (topology.NodeID, bool) {
 }
 
 // AllowsLocalRead and the others implement Local.
-func (r *fake) AllowsLocalRead(share.Claimant) bool       { return true }
-func (r *fake) Borrow(*command.Read)                      {}
-func (r *fake) Lent(_, _ ru.Units)                        {}
-func (r *fake) Refused(_ share.Claimant, _ time.Duration) {}
+func (r *fake) AllowsLocalRead(fairshare.Principal) bool       { return true }
+func (r *fake) Borrow(*command.Read)                           {}
+func (r *fake) Lent(_, _ ru.Units)                             {}
+func (r *fake) Refused(_ fairshare.Principal, _ time.Duration) {}
 
 // Spend notes what was charged.
-func (r *fake) Spend(_ share.Claimant, _ token.Token, _ []byte, u ru.Units) {
+func (r *fake) Spend(_ fairshare.Principal, _ token.Token, _ []byte, u ru.Units) {
 	r.f.change(func() { r.f.log = append(r.f.log, fmt.Sprintf("spend %d of %d here", u, r.id)) })
 }
 

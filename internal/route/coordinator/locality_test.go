@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -31,7 +31,7 @@ func TestNear(t *testing.T) {
 				if level.OneReplica() {
 					want = test.one
 				}
-				near := c.ServesLocally(table, token.Hash([]byte("k")), level, share.Claimant{})
+				near := c.ServesLocally(table, token.Hash([]byte("k")), level, fairshare.Principal{})
 				if near != want {
 					t.Errorf("%s at %s: %v", test.name, level, near)
 				}
@@ -50,7 +50,7 @@ func TestNear(t *testing.T) {
 				}
 			}
 		}
-		if !c.ServesLocally(table+50, 1, dberr.Quorum, share.Claimant{}) {
+		if !c.ServesLocally(table+50, 1, dberr.Quorum, fairshare.Principal{}) {
 			t.Error("a table that is not there is looked for elsewhere")
 		}
 	})

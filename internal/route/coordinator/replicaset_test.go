@@ -17,8 +17,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -286,7 +286,7 @@ func TestGoesRoundACutLink(t *testing.T) {
 			t.Errorf("round %d: a batch: %v", i, err)
 		}
 		if err := c.AtLeader(ctx, p, time.Second, func(ctx context.Context, m Member) error {
-			_, err := m.Last(ctx, partition.ExtentOf(p), share.Claimant{})
+			_, err := m.Last(ctx, partition.ExtentOf(p), fairshare.Principal{})
 			return err
 		}); err != nil {
 			t.Errorf("round %d: a question to the leader: %v", i, err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
 // spent has the leaders of a fleet refuse everything until a time, and say so.
@@ -80,7 +80,7 @@ func TestThrottledInOrder(t *testing.T) {
 		taken := 0
 		var order []uint32
 		f.script = func(a *asked) *verdict {
-			who := a.m.Claimant.User
+			who := a.m.Principal.User
 			if who == 7 {
 				return nil
 			}
@@ -94,12 +94,12 @@ func TestThrottledInOrder(t *testing.T) {
 		done := make(chan error, 20)
 		for i := range uint32(10) {
 			m := put("k", fmt.Sprint(i), int64(i))
-			m.SchemaVersion, m.Claimant = uint64(i), share.Claimant{User: 1}
+			m.SchemaVersion, m.Principal = uint64(i), fairshare.Principal{User: 1}
 			c.Write(t.Context(), []command.Mutation{m}, WriteOptions{}, result(done))
 			synctest.Wait()
 		}
 		other := put("k", "other", 1)
-		other.Claimant.User = 7
+		other.Principal.User = 7
 		if err := writeNow(c, WriteOptions{}, other); err != nil || time.Since(began) > 0 {
 			t.Errorf("another claimant: %v after %v", err, time.Since(began))
 		}

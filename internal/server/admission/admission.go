@@ -22,8 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -67,7 +67,7 @@ type Gate struct {
 	patience atomic.Int64
 	// asked is the load that was requested while the gate was closed, in units.
 	asked  atomic.Int64
-	shares share.Shares
+	shares fairshare.Shares
 
 	refused, refusedLow atomic.Uint64
 
@@ -101,7 +101,7 @@ func (g *Gate) Closed() bool { return g.closed.Load() }
 
 // Admit reports whether to admit a request with an estimated cost that has already waited. now is the time since a
 // fixed instant, as in samples.
-func (g *Gate) Admit(c share.Claimant, cost ru.Units, waited, now time.Duration) bool {
+func (g *Gate) Admit(c fairshare.Principal, cost ru.Units, waited, now time.Duration) bool {
 	cost = max(cost, least)
 	g.asked.Add(int64(cost))
 	saved := g.saved.Load()
