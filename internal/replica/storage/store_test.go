@@ -410,13 +410,14 @@ func TestOpenRefusals(t *testing.T) {
 	}{
 		{"foreign", func(_ *testing.T, dir string) {
 			write(dir, "notes.txt", "x")
-		}, Options{}, `it is not empty and not a data directory (it holds "notes.txt")`},
+		}, Options{}, `it contains "notes.txt" and is not a data directory`},
 		{"newer", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "ilion store\nformat 3\n")
 		}, Options{}, "this directory was written by a newer Ilion (format 3); this build understands 2"},
 		{"older", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "ilion store\nformat 1\n")
-		}, Options{}, "it was written by an older Ilion (format 1), from which there is no way to this one (format 2)"},
+		}, Options{}, "it was written by an older version of Ilion (format 1) " +
+			"that cannot be upgraded to this version (format 2)"},
 		{"damaged identity", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "???")
 		}, Options{}, "the identity file is damaged"},
