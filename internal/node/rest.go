@@ -45,10 +45,10 @@ func (n *Node) RESTAddr() net.Addr {
 	return n.restListener.Addr()
 }
 
-// serveREST starts the REST surface, if there is one.
-func (n *Node) serveREST() error {
+// makeREST makes the REST surface, if there is to be one.
+func (n *Node) makeREST() {
 	if n.restListener == nil {
-		return nil
+		return
 	}
 	o := rest.Options{
 		Keys: n.restKeys, Now: n.clock(), TLS: n.dynamicTLS(),
@@ -62,6 +62,13 @@ func (n *Node) serveREST() error {
 		o.Audit = n.auditREST
 	}
 	n.rest = rest.New(n.containers, n.scripts, o)
+}
+
+// serveREST starts the REST surface, if there is one.
+func (n *Node) serveREST() error {
+	if n.rest == nil {
+		return nil
+	}
 	n.closers = append(n.closers, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()

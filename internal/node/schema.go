@@ -40,6 +40,9 @@ func (n *Node) newSchema() {
 		Built:       n.builder.Await,
 		Level:       n.levelOf,
 		Datacenters: n.datacenters, Configured: n.configured,
+		Newest: func(ctx context.Context, table uint32) (int64, error) {
+			return n.coordinator.Newest(ctx, table, schemachange.Wait)
+		},
 	}
 	n.installer = &schemachange.Installer{
 		Store: n.store, Replicas: n.local, Whole: catalog.System(n.answers), Values: n.definitions.IndexValues,

@@ -45,11 +45,11 @@ func (n *Node) serve() error {
 	large := n.newQuota()
 	n.inBackground(large.Run)
 	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
-	engine := script.New(script.Bounds{})
+	engine := script.New(script.Bounds{MemoryBytes: n.opts.Memory.scriptBytes()})
 	began := time.Now()
 	// One processor at least is left to everything that is not the evaluation of expressions.
 	slots := share.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
-	memory := meter.NewPool(4 * int64(n.opts.Limits.ResultBytes))
+	memory := meter.NewPool(n.opts.evaluationBytes())
 	functions := function.New(engine, n.answers, n.opts.UserFunctions)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff,
 		KeepsCompact: !n.dropsCompact(), Functions: functions})
@@ -134,6 +134,7 @@ func (n *Node) serve() error {
 		o.Tablets, o.Workers = true, clusterWorkers
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
+	n.makeREST() // before anybody may ask for sessions
 	n.gated.Store(n.cql)
 	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails before drain
 	n.inBackground(n.views.Run)

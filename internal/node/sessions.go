@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/slow"
 	"github.com/ilion-db/ilion/internal/server/cql"
+	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 const (
@@ -33,24 +34,59 @@ const (
 	nameMax = 128
 )
 
-// sessionsHere are the sessions of this node that have most to do; the question is how many.
+// sessionsHere are the sessions of this node that have most to do, over CQL and over REST; the question is how many.
 func (n *Node) sessionsHere(_ context.Context, question []byte) (out catalog.Sessions, err error) {
 	var most int
 	if err := json.Unmarshal(question, &most); err != nil {
 		return out, fmt.Errorf("malformed question: %w", err)
 	}
-	list, all := n.cql.Sessions(min(most, sessionsLimit))
+	most = min(most, sessionsLimit)
+	list, all := n.cql.Sessions(most)
 	out.Connections = all
 	now := time.Now()
 	for i := range list {
 		out.Sessions = append(out.Sessions, n.sessionShown(&list[i], now))
 	}
+	if n.rest == nil {
+		return out, nil
+	}
+	overREST, all := n.rest.Sessions(most)
+	out.Connections += all
+	for i := range overREST {
+		out.Sessions = append(out.Sessions, n.restSessionShown(&overREST[i], now))
+	}
+	mostFirst(out.Sessions)
+	out.Sessions = out.Sessions[:min(len(out.Sessions), max(most, 0))]
 	return out, nil
+}
+
+// restSessionShown describes a connection over REST, which has no protocol version and no keyspace.
+func (n *Node) restSessionShown(i *rest.SessionInfo, now time.Time) catalog.Session {
+	id := topology.NodeID(n.store.Identity().Node)
+	s := catalog.Session{ID: sessionID(id.Short(), restSession, i.Number), Node: hex.EncodeToString(id[:]),
+		Address: i.Remote.String(), State: "connecting", User: i.Key, Driver: cutName(i.Agent), TLS: i.Encrypted,
+		Requests: i.Requests, Since: i.Since, Statement: i.Request}
+	if i.Key != "" {
+		s.State = "ready"
+	}
+	if !i.Began.IsZero() {
+		s.UnderWay = 1
+		s.Millis = float64(max(now.Sub(i.Began), 0).Microseconds()) / 1000
+	}
+	return s
+}
+
+// mostFirst sorts sessions: the one with the oldest request comes first.
+func mostFirst(list []catalog.Session) {
+	slices.SortStableFunc(list, func(a, b catalog.Session) int {
+		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.UnderWay, a.UnderWay),
+			cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 func (n *Node) sessionShown(i *cql.SessionInfo, now time.Time) catalog.Session {
 	id := topology.NodeID(n.store.Identity().Node)
-	s := catalog.Session{ID: sessionID(id.Short(), i.Number), Node: hex.EncodeToString(id[:]),
+	s := catalog.Session{ID: sessionID(id.Short(), "", i.Number), Node: hex.EncodeToString(id[:]),
 		Address: i.Remote.String(), State: "connecting", User: i.User, Driver: cutName(i.DriverName),
 		DriverVersion: cutName(i.DriverVersion), Protocol: int(i.Version), Keyspace: i.Keyspace, TLS: i.Encrypted,
 		UnderWay: i.UnderWay, Requests: i.Requests, Since: i.Since, Statement: i.Statement}
@@ -81,16 +117,18 @@ func (n *Node) sessions(ctx context.Context, most int) catalog.Sessions {
 		out.Connections += answers[i].Connections
 		out.Sessions = append(out.Sessions, answers[i].Sessions...)
 	}
-	slices.SortStableFunc(out.Sessions, func(a, b catalog.Session) int {
-		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.UnderWay, a.UnderWay),
-			cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.ID, b.ID))
-	})
+	mostFirst(out.Sessions)
 	out.Sessions = out.Sessions[:min(len(out.Sessions), most)]
 	return out
 }
 
-// sessionID names a connection in the whole cluster: its node, and its number there.
-func sessionID(node string, number uint64) string { return node + "-" + strconv.FormatUint(number, 36) }
+// restSession is the surface in the id of a connection over REST. That of a connection over CQL has none.
+const restSession = "rest-"
+
+// sessionID names a connection in the whole cluster: its node, its surface, and its number there.
+func sessionID(node, surface string, number uint64) string {
+	return node + "-" + surface + strconv.FormatUint(number, 36)
+}
 
 // cancelled says what became of an order to cancel a session: it was found, or not.
 type cancelled struct {
@@ -103,6 +141,7 @@ type cancelled struct {
 // cancelHere ends a session of this node; the question is its id. An id of another node is not found.
 func (n *Node) cancelHere(ctx context.Context, question []byte) (out cancelled, err error) {
 	node, number, ok := strings.Cut(string(question), "-")
+	number, overREST := strings.CutPrefix(number, restSession)
 	at, err := strconv.ParseUint(number, 36, 64)
 	if !ok || err != nil || len(question) > nameMax {
 		return out, errors.New("that is not the id of a session: see ilion sessions")
@@ -110,14 +149,27 @@ func (n *Node) cancelHere(ctx context.Context, question []byte) (out cancelled, 
 	if node != topology.NodeID(n.store.Identity().Node).Short() {
 		return out, nil
 	}
-	i, found := n.cql.Cancel(at)
-	if !found {
-		return out, nil
+	statement := ""
+	switch {
+	case overREST && n.rest != nil:
+		var i rest.SessionInfo
+		i, out.Found = n.rest.Cancel(at)
+		out.Address, out.User, statement = i.Remote.String(), i.Key, i.Request
+		if !i.Began.IsZero() {
+			out.Left = 1
+		}
+	case !overREST:
+		var i cql.SessionInfo
+		i, out.Found = n.cql.Cancel(at)
+		out.Address, out.User, out.Left, statement = i.Remote.String(), i.User, i.UnderWay, i.Statement
+	}
+	if !out.Found {
+		return cancelled{}, nil
 	}
 	n.log.LogAttrs(ctx, slog.LevelWarn, "a client's connection was cancelled by an order",
-		slog.String("session", string(question)), slog.String("client", i.Remote.String()), slog.String("role", i.User),
-		slog.Int("requests_under_way", i.UnderWay), slog.String("statement", i.Statement))
-	return cancelled{Found: true, Address: i.Remote.String(), User: i.User, Left: i.UnderWay}, nil
+		slog.String("session", string(question)), slog.String("client", out.Address), slog.String("role", out.User),
+		slog.Int("requests_under_way", out.Left), slog.String("statement", statement))
+	return out, nil
 }
 
 // cancelSession ends a session, wherever it is, and says so.

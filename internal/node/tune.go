@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 )
 
@@ -15,6 +16,19 @@ import (
 // as much again is for prepared statements: a sixteenth of the budget each, in bytes.
 func (o *MemoryOptions) statementBytes() int64 {
 	return int64(min(max(o.Budget/16, 16<<20), 256<<20))
+}
+
+// evaluationBytes is the memory for the evaluation of expressions and for results that are being read: that of four of
+// the largest results, but no more than a quarter of the budget unless a single result may take more.
+func (o *Options) evaluationBytes() int64 {
+	result := int64(o.Limits.ResultBytes)
+	return max(result, min(4*result, int64(o.Memory.Budget)/4))
+}
+
+// scriptBytes is how much the heap may grow while a JavaScript function or procedure runs: an eighth of the budget,
+// within the bounds that scripts have.
+func (o *MemoryOptions) scriptBytes() uint64 {
+	return min(max(uint64(o.Budget)/8, script.MemoryBytesMin), script.MemoryBytesMax)
 }
 
 // TuneRuntime fits the process to the memory budget: it sets the memory limit, the garbage collector's target and the

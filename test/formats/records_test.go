@@ -92,7 +92,7 @@ func records() []record {
 	for _, e := range []command.Entry{
 		{Kind: command.EntryWrite, Epoch: 2, Mutations: []command.Mutation{logged, wide}, Result: []byte("result")},
 		{Kind: command.EntrySweep, Epoch: 2, Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("k")},
-			Horizon: 1 << 31, Dropped: []uint32{3}}},
+			Horizon: 1 << 31, Dropped: []cqltype.Dropped{{Column: 3, Upto: cqltype.AllDropped}}}},
 		{Kind: command.EntryTruncate, Epoch: 2, Span: keys.Span{Table: 1024, Begin: []byte{1}}, Indexes: []uint32{7}},
 		{Kind: command.EntryRequire, Epoch: 2, SchemaVersion: 12},
 		{Kind: command.EntryRecords, Epoch: 1,
@@ -179,6 +179,11 @@ func records() []record {
 		record{"entry", command.AppendEntry(nil, &command.Entry{Kind: command.EntryTruncate, Epoch: 2,
 			ID: command.DedupeID{Coordinator: [16]byte{1}, Sequence: 9}})},
 		record{"conditional", command.AppendConditional(nil, &command.Conditional{Mutation: m, Now: 9, Issued: 300})},
+		record{"entry", command.AppendEntry(nil, &command.Entry{Kind: command.EntrySweep, Epoch: 2,
+			Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("k")}, Horizon: 1 << 31,
+				Dropped: []cqltype.Dropped{{Column: 3, Upto: 1_700_000_000_000_000},
+					{Column: 5, Upto: cqltype.AllDropped}},
+				Expired: row.Expired{Own: 1 << 31, Default: 1 << 30}}})},
 	)
 }
 

@@ -17,9 +17,11 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -74,7 +76,8 @@ func entries() (out [][]byte) {
 	for _, e := range []command.Entry{
 		{Kind: command.EntryWrite, Mutations: []command.Mutation{m, m}, Result: []byte("result")},
 		{Kind: command.EntrySweep, Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("swept"), []byte("kept")},
-			Horizon: 1_700_000_000, Dropped: []uint32{3, 9}}},
+			Horizon: 1_700_000_000, Expired: row.Expired{Own: 5, Default: 6},
+			Dropped: []cqltype.Dropped{{Column: 3, Upto: 77}, {Column: 9, Upto: cqltype.AllDropped}}}},
 		{Kind: command.EntryTruncate, Indexes: []uint32{7, 8}},
 		{Kind: command.EntryRequire, SchemaVersion: 12},
 		{Kind: command.EntryRecords,

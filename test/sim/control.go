@@ -139,6 +139,9 @@ func (n *node) run(*world.Task) {
 		Records: keeper, Schema: n.cat.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await,
 		Sched: s,
 		Agree: n.member.Agree,
+		Newest: func(ctx context.Context, table uint32) (int64, error) {
+			return n.coord.Newest(ctx, table, schemachange.Wait)
+		},
 	}
 	n.serveItems()
 	n.writes = write.NewExecutor(n.coord, write.Options{Find: n.coord.Find})

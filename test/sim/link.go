@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -141,9 +142,30 @@ func (l *link) serve(a transport.RequestFrame) {
 	}
 	r.cancel = cancel
 	l.served[a.ID] = r
+	if n.w.plan.With.Stragglers && n.w.OneIn(stragglerIn) {
+		l.straggle(r, a.Request)
+		return
+	}
 	n.AfterLife(n.w.Between(0, 300*time.Microsecond), func() {
 		n.AfterPause(func() {
 			n.Spawn(func(*world.Task) { n.answer(ctx, from, a.Request, r) })
+		})
+	})
+}
+
+// stragglerIn says how rare stragglers are among requests.
+const stragglerIn = 25
+
+// straggle carries out a request long after its connection was lost: its goroutine got no processor in time. The caller
+// has repeated it by then, and the record of the repetition has been swept.
+func (l *link) straggle(r *responder, request []byte) {
+	n, from := l.to, l.c.n.self()
+	l.end(soon(n.w), transport.ErrLost)
+	request = bytes.Clone(request)
+	n.AfterLife(n.w.Between(dedupeKept*time.Second, (dedupeKept+6)*time.Second), func() {
+		n.AfterPause(func() {
+			n.w.counts.Stragglers++
+			n.Spawn(func(*world.Task) { n.answer(context.Background(), from, request, r) })
 		})
 	})
 }

@@ -394,7 +394,7 @@ func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 		switch o.kind {
 		case opRead, opFind:
 			a = answer{viewer: viewer{st: c.t, found: map[string]cell{}, column: t.Column("v").ID}}
-			r := &command.Read{Table: t.ID, Level: dberr.Quorum, Now: now, Dropped: t.DroppedIDs()}
+			r := &command.Read{Table: t.ID, Level: dberr.Quorum, Now: now, Dropped: t.Hidden()}
 			if o.kind == opRead {
 				r.Key = []byte(nameOfKey(o.key))
 				r.Token = token.Hash(r.Key)

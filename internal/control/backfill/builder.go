@@ -286,7 +286,7 @@ func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int,
 		}
 		v.begin(&read)
 		read.Table, read.Now = v.table.ID, b.Past()
-		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.DroppedIDs()
+		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.Hidden()
 		if err := b.giveWay(ctx); err != nil {
 			return rows, err
 		}

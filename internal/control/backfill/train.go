@@ -164,7 +164,7 @@ func (b *Builder) draw(ctx context.Context, t *schema.Table, v *sampler, begin u
 		return err
 	}
 	q := command.Read{Table: t.ID, Range: token.Range{Begin: begin}, Level: dberr.One, Now: b.Past(),
-		Dropped: t.DroppedIDs(), Claimant: share.Internal}
+		Dropped: t.Hidden(), Claimant: share.Internal}
 	q.Claimant.Low = true
 	return b.Table.Read(ctx, &q, v)
 }

@@ -34,6 +34,8 @@ type Changer struct {
 	// Require makes all partitions of a table refuse mutations that were planned for an older revision of it; nil where
 	// the Installer sees to that.
 	Require func(ctx context.Context, table uint32, revision uint64) error
+	// Newest returns a stamp that is not below any which the partitions of a table have given before.
+	Newest func(ctx context.Context, table uint32) (stamp int64, err error)
 	// Built waits a moment for indexes to be complete.
 	Built func(ctx context.Context, indexes []*schema.Index)
 	// Datacenters lists those of the cluster. Configured reports whether a name is a user of this node's configuration.
@@ -59,7 +61,8 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	if _, err := c.Records.Refresh(ctx); err != nil {
 		return nil, nil, changeError("schema was", err)
 	}
-	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	above := newest{}
+	update := func(s *meta.State) (*meta.State, error) {
 		old := c.Whole(s.Schema)
 		if err := c.allowed(s, change); err != nil {
 			return s, err
@@ -73,11 +76,20 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 			return s, err
 		}
 		tables := tableChanges(old, next)
+		if err := c.beginFeeds(s, tables, above); err != nil {
+			return s, err
+		}
 		fresh, logged = newIndexes(tables), newlyLogged(tables)
 		_, restores := change.(*schema.Restore)
 		return c.next(withoutRestores(s.WithRoles(granted(s.Roles, next, happened, role)), tables, restores), next,
 			tables, fresh)
-	})
+	}
+	state, err := c.Records.Update(ctx, update)
+	for unknown := (*unknownNewest)(nil); errors.As(err, &unknown); {
+		if err = c.askNewest(ctx, unknown.table, above); err == nil {
+			state, err = c.Records.Update(ctx, update)
+		}
+	}
 	if err != nil {
 		return nil, nil, changeError("schema was", err)
 	}
@@ -117,6 +129,7 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		table.NoFeeds = without
 	case *schema.AlterTable:
 		table.NoFeeds = without
+		table.NoDropTimes = c.Level != nil && c.Level(s) < feature.DropTimes
 	case *schema.CreateView:
 		if c.Level != nil && c.Level(s) < viewsLevel {
 			return dberr.Invalidf("Materialized views need feature level %d: when all nodes run a build that has them, "+
@@ -237,33 +250,4 @@ func changeError(what string, err error) error {
 			"Data can be read and written meanwhile.", what)
 	}
 	return err
-}
-
-// newlyLogged lists the tables whose changes are to be logged from now on.
-func newlyLogged(tables []tableChange) (out []*schema.Table) {
-	for _, t := range tables {
-		if t.was != nil && t.is != nil && !t.was.Logged() && t.is.Logged() {
-			out = append(out, t.is)
-		}
-	}
-	return out
-}
-
-// requireLogged returns when no write of the tables is under way any more that was planned before their changes were
-// logged.
-func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
-	if c.Require == nil {
-		return nil
-	}
-	for _, t := range tables {
-		now := c.Schema().TableByID(t.ID)
-		if now == nil {
-			continue
-		}
-		if err := c.Require(ctx, t.ID, now.Revision); err != nil {
-			return dberr.Serverf("The changes of %s are logged from now on, but a write that is under way may be missing: not "+
-				"all of its physical partitions have confirmed it (%v). Set cdc = false and then true again", t, err)
-		}
-	}
-	return nil
 }

@@ -114,7 +114,7 @@ func (i *Installer) installTables(s *schema.Schema, tables []tableChange) {
 // storedTable is what the store has to know of a table.
 func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table {
 	st := storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace),
-		Dropped: t.DroppedIDs()}
+		Dropped: t.Removed(), StampsAbove: max(t.FeedAbove(false), t.FeedAbove(true))}
 	if c := t.Container; c != nil {
 		st.Lifetimes = c.Lifetimes()
 	}

@@ -25,6 +25,11 @@ func TestContainersNeedTheirLevel(t *testing.T) {
 		if err := c.allowed(meta.Empty(), &table); err != nil || table.NoFeeds != (level < 5) {
 			t.Errorf("a table at level %d: %v, without feeds: %v", level, err, table.NoFeeds)
 		}
+		alter := schema.AlterTable{}
+		if err := c.allowed(meta.Empty(), &alter); err != nil || alter.NoFeeds != (level < 5) ||
+			alter.NoDropTimes != (level < 8) {
+			t.Errorf("a change of a table at level %d: %v, %+v", level, err, alter)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package command
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,13 +33,25 @@ func (p pick) null() []byte {
 	return append([]byte{}, p.bytes()...)
 }
 
-func (p pick) bool() bool      { return rapid.Bool().Draw(p.T, "bool") }
-func (p pick) u32() uint32     { return rapid.Uint32().Draw(p.T, "u32") }
-func (p pick) u64() uint64     { return rapid.Uint64().Draw(p.T, "u64") }
-func (p pick) i64() int64      { return rapid.Int64().Draw(p.T, "i64") }
-func (p pick) upTo(n int) int  { return rapid.IntRange(0, n).Draw(p.T, "n") }
-func (p pick) string() string  { return rapid.StringN(0, 4, 8).Draw(p.T, "string") }
-func (p pick) cols() []uint32  { return rapid.SliceOfN(rapid.Uint32(), 0, 3).Draw(p.T, "columns") }
+func (p pick) bool() bool     { return rapid.Bool().Draw(p.T, "bool") }
+func (p pick) u32() uint32    { return rapid.Uint32().Draw(p.T, "u32") }
+func (p pick) u64() uint64    { return rapid.Uint64().Draw(p.T, "u64") }
+func (p pick) i64() int64     { return rapid.Int64().Draw(p.T, "i64") }
+func (p pick) upTo(n int) int { return rapid.IntRange(0, n).Draw(p.T, "n") }
+func (p pick) string() string { return rapid.StringN(0, 4, 8).Draw(p.T, "string") }
+func (p pick) cols() []uint32 { return rapid.SliceOfN(rapid.Uint32(), 0, 3).Draw(p.T, "columns") }
+
+// dropped lists columns that were dropped, some by a time.
+func (p pick) dropped() (out []cqltype.Dropped) {
+	for _, c := range slices.Compact(slices.Sorted(slices.Values(p.cols()))) {
+		d := cqltype.Dropped{Column: c, Upto: cqltype.AllDropped}
+		if p.bool() {
+			d.Upto = p.i64()
+		}
+		out = append(out, d)
+	}
+	return out
+}
 func (p pick) nulls() [][]byte { return list(p, p.null) }
 
 // low is the second half of a place on the ring of a table.
@@ -110,7 +123,7 @@ func (p pick) claimant() share.Claimant {
 
 func (p pick) conditional() Conditional {
 	c := Conditional{Mutation: p.mutation(), Serial: dberr.Consistency(p.upTo(10)), First: First(p.upTo(2)),
-		MaxCharge: max(p.i64(), 0), Now: p.i64(), Dropped: p.cols(), Program: p.null(), Dry: p.bool()}
+		MaxCharge: max(p.i64(), 0), Now: p.i64(), Dropped: p.dropped(), Program: p.null(), Dry: p.bool()}
 	if p.bool() {
 		c.Log = &ChangeLog{Keep: max(p.i64(), 0)}
 	}
@@ -139,7 +152,7 @@ func (p pick) read() Read {
 		AfterToken:      token.Token(p.i64()),
 		AfterClustering: p.null(), AfterPartition: p.bool(), Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(),
 		Limit: p.upTo(1 << 30),
-		Now:   p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
+		Now:   p.i64(), Dropped: p.dropped(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
 		Owed: int64(p.upTo(1 << 30)), Wanted: int64(p.upTo(1 << 30)),
 		Peek: p.bool(), Claimant: p.claimant(),
 	}

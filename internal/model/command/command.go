@@ -12,6 +12,7 @@ package command
 import (
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -171,8 +172,8 @@ type Read struct {
 	Limit int
 	// Now is the second since the epoch at which expiry is judged.
 	Now int64
-	// Dropped lists column ids whose cells are to be treated as absent, ascending; nearly always empty.
-	Dropped []uint32
+	// Dropped says which cells are to be treated as absent, ascending by columns; nearly always empty.
+	Dropped []cqltype.Dropped
 	Level   dberr.Consistency
 	Epoch   uint64
 	// Continued says that the command goes on with what another one of the same request has begun, in the same physical
@@ -297,8 +298,9 @@ type Sweep struct {
 	Table   uint32
 	Keys    [][]byte
 	Horizon int64
-	// Dropped are the columns of the table, ascending, whose cells go whatever their age.
-	Dropped []uint32
-	// Expired are the rows with a lifetime that go whatever the horizon. It is of feature level 8.
+	// Dropped selects the cells of dropped columns that are removed regardless of their age, in ascending order of
+	// columns.
+	Dropped []cqltype.Dropped
+	// Expired selects the rows with a lifetime that are removed regardless of the horizon. It requires feature level 8.
 	Expired row.Expired
 }

@@ -130,8 +130,10 @@ const (
 	entryID   = 2
 	// entryExpired is Sweep.Expired.
 	entryExpired = 3
-	// entryFields is the last one that this build knows.
-	entryFields = entryExpired
+	// entryDropped is Sweep.Dropped. It requires feature level 8.
+	entryDropped = 4
+	// entryFields is the last field that this build supports.
+	entryFields = entryDropped
 )
 
 // entryHead appends what all entries begin with.
@@ -147,6 +149,7 @@ func entryHead(dst []byte, e *Entry) appender {
 	if x := e.Sweep.Expired; x != (row.Expired{}) {
 		a.Field(entryExpired, true, binary.AppendVarint(binary.AppendVarint(nil, x.Own), x.Default))
 	}
+	a.droppedUpto(entryDropped, e.Sweep.Dropped)
 	a.EndFields()
 	return a
 }
@@ -167,6 +170,9 @@ func (r *reader) entryHead(e *Entry) {
 		case entryExpired:
 			e.Sweep.Expired, ok = expiredOf(f.Value)
 			ok = ok && e.Kind == EntrySweep
+		case entryDropped:
+			ok = e.Kind == EntrySweep
+			e.Sweep.Dropped = r.droppedUpto(f, e.Sweep.Dropped)
 		default:
 			r.unknown("a log entry", f, entryFields)
 		}

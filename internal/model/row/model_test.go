@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
 // fact is one thing a test says about a row. The model of a row is the list of all facts ever stated, in no order, and
@@ -125,7 +127,7 @@ func drawExpired(t *rapid.T) Expired {
 }
 
 // visible is what the model shows at a second.
-func visible(facts []fact, gone Expired, deleted, now int64, dropped []uint32) Row {
+func visible(facts []fact, gone Expired, deleted, now int64, dropped []cqltype.Dropped) Row {
 	var r Row
 	floor := deleted
 	column := map[uint32]int64{}
@@ -167,7 +169,7 @@ func visible(facts []fact, gone Expired, deleted, now int64, dropped []uint32) R
 	for _, f := range best {
 		del, ok := column[f.col]
 		if f.kind == "tombstone" || f.ts <= floor || ok && f.ts <= del || f.ttl != 0 && f.when <= now ||
-			slices.Contains(dropped, f.col) {
+			cqltype.Hides(dropped, f.col, f.ts) {
 			continue
 		}
 		c := Cell{Column: f.col, Value: []byte(f.value), Timestamp: f.ts, TTL: f.ttl, Expiry: expiry(f)}
@@ -247,8 +249,12 @@ func TestMergeAgainstModel(t *testing.T) {
 		}
 		all := m.Append(nil)
 		now := rapid.Int64Range(0, 4).Draw(t, "now")
-		dropped := slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(rapid.Uint32Range(1, 3), 0, 2).Draw(t,
-			"dropped"))))
+		var dropped []cqltype.Dropped
+		columns := rapid.SliceOfN(rapid.Uint32Range(1, 3), 0, 2).Draw(t, "dropped")
+		for _, c := range slices.Compact(slices.Sorted(slices.Values(columns))) {
+			upto := rapid.SampledFrom([]int64{cqltype.AllDropped, 1, 3}).Draw(t, "upto")
+			dropped = append(dropped, cqltype.Dropped{Column: c, Upto: upto})
+		}
 		for _, value := range [][]byte{merged, all} {
 			if header {
 				checkHeader(t, value, facts, now, dropped)
@@ -274,7 +280,7 @@ func sameRow(a, b Row) bool {
 	})
 }
 
-func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []uint32) {
+func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []cqltype.Dropped) {
 	var h Header
 	if err := h.Resolve(value, now, dropped); err != nil {
 		t.Fatal(err)
@@ -326,6 +332,8 @@ func TestSweepHidesNothing(t *testing.T) {
 		b, _ := draw(t, false)
 		covered := rapid.SampledFrom([]int64{NotDeleted, 2, 4}).Draw(t, "covered")
 		horizon := rapid.Int64Range(0, 5).Draw(t, "horizon")
+		upto := rapid.SampledFrom([]int64{cqltype.AllDropped, 2}).Draw(t, "upto")
+		dropped := []cqltype.Dropped{{Column: 2, Upto: upto}}
 		var m Merger
 		m.Reset()
 		if err := errors2(m.Add(a), m.Add(b)); err != nil {
@@ -334,19 +342,19 @@ func TestSweepHidesNothing(t *testing.T) {
 		before := m.Append(nil)
 		gone := drawExpired(t)
 		covered = gone.Covering(before, covered)
-		oldest, err := Oldest(before, covered, []uint32{2})
+		oldest, err := Oldest(before, covered, dropped)
 		if err != nil {
 			t.Fatal(err)
 		}
-		remains := m.Sweep(covered, horizon, []uint32{2})
+		remains := m.Sweep(covered, horizon, dropped)
 		after := m.Append(nil)
 		if len(before) != len(after) && oldest >= horizon {
 			t.Fatalf("something was swept before %d though the oldest is of %d", horizon, oldest)
 		}
 		for now := horizon; now < 6; now++ {
 			var x, y Row
-			existed, err1 := x.Resolve(before, covered, now, []uint32{2})
-			exists, err2 := y.Resolve(after, gone.Covering(after, covered), now, []uint32{2})
+			existed, err1 := x.Resolve(before, covered, now, dropped)
+			exists, err2 := y.Resolve(after, gone.Covering(after, covered), now, dropped)
 			if err1 != nil || err2 != nil || existed != exists || !sameRow(x, y) || exists && !remains {
 				t.Fatalf("at %d: %+v became %+v (remains %v)", now, x, y, remains)
 			}

@@ -43,6 +43,9 @@ type Container struct {
 	ExpiredDefault int64 `json:"expiredDefault,omitempty"`
 	// Increment is what Database.Increment is.
 	Increment int64 `json:"autoscaleIncrement,omitempty"`
+	// KeptGeneration and KeptAbove are as in Feed.
+	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
+	KeptAbove      int64  `json:"keptAbove,omitempty"`
 	// Scripts are those that it keeps, in order of their kinds and ids.
 	Scripts []Script `json:"scripts,omitempty"`
 	// Before are the definitions that were in force since the index of its items was complete last: until it is again,

@@ -7,7 +7,7 @@ import "time"
 // What operators ask a cluster, as keyspace ilion, HTTP and the tools tell it. Node and ID are in hex; Silent are the
 // nodes that did not answer in time, so that what they would have told is missing.
 
-// Session is the connection of a CQL client.
+// Session is the connection of a client, over CQL or over REST.
 type Session struct {
 	// ID names it in the whole cluster, for cancelling it.
 	ID      string `json:"id"`
@@ -18,14 +18,16 @@ type Session struct {
 	User          string `json:"user"`
 	Driver        string `json:"driver"`
 	DriverVersion string `json:"driver_version"`
-	Protocol      int    `json:"protocol"`
-	Keyspace      string `json:"keyspace"`
-	TLS           bool   `json:"tls"`
+	// Protocol is the version of the CQL binary protocol, or 0 over REST.
+	Protocol int    `json:"protocol"`
+	Keyspace string `json:"keyspace"`
+	TLS      bool   `json:"tls"`
 	// UnderWay is how many requests are, Requests how many came so far.
 	UnderWay int       `json:"requests_under_way"`
 	Requests int64     `json:"requests"`
 	Since    time.Time `json:"since"`
 	// Statement is the one that is under way longest, for Millis now, without its constants; empty if there is none.
+	// Over REST it is the operation, and the database and the container.
 	Statement string  `json:"statement"`
 	Millis    float64 `json:"statement_ms"`
 }

@@ -142,6 +142,9 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 		return nil, Errorf(400, 0, "The unique keys of a container cannot be changed.")
 	}
 	err := e.change(ctx, c, ifMatch, nil, func(t *schema.Container, in *schema.Replacing) error {
+		if t.Keep == 0 && def.Keep > 0 {
+			t.KeptGeneration = in.Revision
+		}
 		t.KeptSince = keptSince(t, def.Keep, e.opts.Now().Unix())
 		t.Keep = def.Keep
 		e.reindex(t, in, def)

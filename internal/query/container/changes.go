@@ -118,6 +118,10 @@ func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, ba
 		case at.Kept != r.AllVersions:
 			return at, Errorf(400, 0, "The continuation is that of the other mode of the change feed: the latest versions "+
 				"and all versions have continuations of their own.")
+		case at.Generation != c.table.FeedGeneration(at.Kept):
+			return at, Errorf(400, 0, "The change feed policy of the container %s was removed and set again after this "+
+				"continuation was returned: changes made in between are not kept. Begin with a time not before %s, or with now.",
+				c.ID, time.Unix(c.table.Container.KeptSince, 0).UTC().Format(time.RFC3339))
 		}
 	case r.Now:
 		at = feed.Now(c.table.ID, r.AllVersions, now)
@@ -128,6 +132,10 @@ func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, ba
 			"now, or from a time since when they are kept: name one with If-Modified-Since.")
 	default:
 		at = feed.Beginning(c.table.ID, false)
+	}
+	if r.Continuation == "" {
+		at.Generation = c.table.FeedGeneration(at.Kept)
+		at.Above(c.table.FeedAbove(at.Kept))
 	}
 	if oldest := max(now-c.Definition.Keep, c.table.Container.KeptSince); r.AllVersions && at.AsOf < oldest {
 		return at, Errorf(400, 0, "The change feed of all versions is to begin at %s, and what was changed before %s is not "+

@@ -11,9 +11,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -25,6 +27,7 @@ type Coordinator interface {
 	ConditionalWrite(ctx context.Context, cond *command.Conditional, o coordinator.WriteOptions,
 		done command.CASCompletion)
 	Topology() *topology.Snapshot
+	Spend(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
 }
 
 // Store makes changes of the schema durable and known; *schemachange.Changer is one. See ddl.Store.

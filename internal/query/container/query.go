@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
@@ -194,6 +195,11 @@ const queryTimes = 12
 func (e *Engine) Query(ctx context.Context, c *Container, request *QueryRequest) (*Page, error) {
 	asked := *request
 	r := &asked
+	release, err := e.Compiling(r.Text)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	q, bad := r.compile()
 	if bad != nil {
 		return nil, bad
@@ -292,6 +298,8 @@ type pageScan struct {
 	// meter counts what the evaluation takes; until is when a page of what streams ends.
 	meter *meter.Meter
 	until time.Time
+	// spent is the part of the price of the evaluation that was taken from the balances of partitions.
+	spent ru.Units
 }
 
 // source yields the items.
@@ -344,6 +352,7 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 			return pause()
 		}
 		x.meter.Pause()
+		x.spend()
 		if err := x.last.piece(ctx, x.read, until); err != nil {
 			if x.streams && x.read && isSpent(err) {
 				return pause()
@@ -400,6 +409,7 @@ func (x *pageScan) where() Where {
 			return x.before
 		}
 	}
+	x.spend()
 	w := x.e.whereOf(x.c, &x.request.Scope, x.last)
 	w.Charge = max(w.Charge+x.before.Charge+evaluated(x.meter), 1)
 	return w

@@ -28,6 +28,11 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 	if request.Text == "" {
 		request.Text = everything
 	}
+	release, err := t.engine.Compiling(request.Text)
+	if err != nil {
+		return nil, refused(err)
+	}
+	defer release()
 	q, bad := request.compile()
 	if bad != nil {
 		return nil, bad

@@ -81,13 +81,6 @@ type Executor struct {
 	catalog *catalog.Catalog
 	store   Store
 	opts    Options
-	// hasRows is that of SetHasRows.
-	hasRows func(ctx context.Context, ks *schema.Keyspace, t *schema.Table) (bool, error)
-}
-
-// SetHasRows sets what reports whether a table has rows, before the executor is used; without it none has.
-func (e *Executor) SetHasRows(has func(ctx context.Context, ks *schema.Keyspace, t *schema.Table) (bool, error)) {
-	e.hasRows = has
 }
 
 // New makes an executor.
@@ -149,9 +142,6 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 		return Result{}, errors.New("not a DDL statement")
 	}
 	if err := actor.may(change, e.catalog.Snapshot()); err != nil {
-		return Result{}, err
-	}
-	if err := e.checkDropTime(ctx, change); err != nil {
 		return Result{}, err
 	}
 	if err := e.mask(stmt, change, e.catalog.Snapshot()); err != nil {

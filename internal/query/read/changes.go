@@ -297,6 +297,7 @@ func (s *scan) changesFrom() (at feed.Token, err error) {
 	if since.UnixMicro() > 0 {
 		at = feed.Since(table, kept, since)
 	}
+	s.generation(&at)
 	return at, s.stillKept(&at)
 }
 
@@ -306,6 +307,8 @@ func (s *scan) stillKept(at *feed.Token) error {
 	switch c := s.plan.table.Container; {
 	case c == nil:
 		return s.tableKept(at)
+	case at.Kept && at.Generation != c.KeptGeneration:
+		return s.wasOff(c.KeptSince)
 	case at.Kept:
 		oldest = max(s.options.Now-c.Keep, c.KeptSince)
 	}

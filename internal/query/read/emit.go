@@ -89,10 +89,20 @@ func (s *scan) emitCells() error {
 				return err
 			}
 		}
-		cells = appendCell(cells, v)
+		cells = appendCell(grown(cells, 4+len(v), s.rowBegin+s.options.ResultBytesMax), v)
 	}
 	s.page.Cells = cells
 	return nil
+}
+
+// grown returns a buffer with room for n more bytes, at most of a size if that is enough. append makes a large buffer
+// larger by a quarter each time, and leaves several times as much garbage as the result has bytes.
+func grown(b []byte, n, most int) []byte {
+	need := len(b) + n
+	if need <= cap(b) || need < largeRow {
+		return b
+	}
+	return append(make([]byte, 0, max(need, min(2*need, most))), b...)
 }
 
 // compute evaluates an output that is more than a column.
@@ -134,6 +144,7 @@ func (s *scan) emitJSON() error {
 				return err
 			}
 			mark = s.bind.Meter.Mark()
+			out = grown(out, size, s.options.ResultBytesMax)
 			out = slices.Grow(out, size)
 		}
 		if i > 0 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
@@ -24,7 +25,7 @@ type origin struct {
 	view, base *schema.Table
 	// columns are those of the base by those of the view.
 	columns map[uint32]uint32
-	dropped []uint32
+	dropped []cqltype.Dropped
 }
 
 // bindOrigin notes the base table, if times of a view's columns are selected.
@@ -37,7 +38,7 @@ func (p *Plan) bindOrigin() {
 	if base == nil {
 		return
 	}
-	p.origin = &origin{view: p.table, base: base, columns: map[uint32]uint32{}, dropped: base.DroppedIDs()}
+	p.origin = &origin{view: p.table, base: base, columns: map[uint32]uint32{}, dropped: base.Hidden()}
 	for _, c := range p.table.Regulars {
 		if from := base.ByName[c.Name]; from != nil {
 			p.origin.columns[c.ID] = from.ID

@@ -48,7 +48,7 @@ type Plan struct {
 	// limitText and partitionLimitText are the limits as written, for Explain.
 	limitText, partitionLimitText string
 	// dropped are the ids of dropped columns, ascending.
-	dropped []uint32
+	dropped []cqltype.Dropped
 
 	// filterSlots are the slots of the columns that rows are checked by.
 	filterSlots map[*schema.Column]int
@@ -78,7 +78,7 @@ func Prepare(rel *release.Release, stmt *parser.Select, ks *schema.Keyspace, tab
 // Bind binds a SELECT in an environment that other statements of a transaction may share.
 func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	table := env.Table
-	p := &Plan{keyspace: env.Keyspace, table: table, distinct: stmt.Distinct, dropped: table.DroppedIDs()}
+	p := &Plan{keyspace: env.Keyspace, table: table, distinct: stmt.Distinct, dropped: table.Hidden()}
 	if err := p.bindSelection(stmt, env); err != nil {
 		return nil, err
 	}

@@ -34,24 +34,43 @@ func (s *scan) tableFrom(since time.Time) (at feed.Token, err error) {
 		since = time.Unix(oldest, 0)
 	}
 	at = feed.Since(t.ID, kept, since)
-	at.AsOf = max(at.AsOf, t.Feed.Since+1, t.Feed.KeptSince+1) // see tableKept
+	s.generation(&at)
+	if at.Generation == 0 {
+		at.AsOf = max(at.AsOf, t.Feed.Since+1, t.Feed.KeptSince+1) // see tableKept
+	}
 	return at, nil
 }
 
-// tableKept refuses to go on where changes were not logged, or may have expired, that were not read. What has read
-// everything up to the second in which the log was begun may have missed what came before in that second.
+// generation makes a new token one of the present generation of the feed, which begins above all earlier changes.
+func (s *scan) generation(at *feed.Token) {
+	at.Generation = s.plan.table.FeedGeneration(at.Kept)
+	at.Above(s.plan.table.FeedAbove(at.Kept))
+}
+
+// tableKept refuses to go on where changes that were not read were not logged, or may have expired. A feed that an
+// older build has turned on has no generation: then a token that has read everything up to the second in which the log
+// was begun may have missed what came before in that second.
 func (s *scan) tableKept(at *feed.Token) error {
 	f := s.plan.table.Feed
-	if at.AsOf <= f.Since {
-		began := time.Unix(f.Since, 0).UTC().Format(time.RFC3339)
-		return dberr.Invalidf("The change feed of %s was off, or is new, since this paging state was given: what was "+
-			"changed before %s may be missing. Begin without it", s.plan.table, began)
+	first := at.Generation == 0
+	switch {
+	case at.Generation != s.plan.table.FeedGeneration(at.Kept) && at.Kept:
+		return s.wasOff(max(f.Since, f.KeptSince))
+	case at.Generation != s.plan.table.FeedGeneration(at.Kept), first && at.AsOf <= f.Since:
+		return s.wasOff(f.Since)
 	}
 	oldest := s.options.Now - s.plan.table.Options.Retention() - command.ChangeGrace
-	if at.Kept && (at.AsOf <= f.KeptSince || at.AsOf < oldest) {
+	if at.Kept && (first && at.AsOf <= f.KeptSince || at.AsOf < max(oldest, f.KeptSince)) {
 		return tooOld(at.AsOf, max(oldest, f.KeptSince))
 	}
 	return nil
+}
+
+// wasOff is the refusal of a token that was given before the feed was turned on at a second.
+func (s *scan) wasOff(began int64) error {
+	at := time.Unix(began, 0).UTC().Format(time.RFC3339)
+	return dberr.Invalidf("The change feed of %s was off, or is new, since this paging state was given: what was "+
+		"changed before %s may be missing. Begin without it", s.plan.table, at)
 }
 
 // isStatic reports whether an entry with a clustering key is of the static row.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
@@ -44,6 +45,8 @@ type Options struct {
 	// Find reads the rows that a conditional refers to, for Request.MaxCharge where several must not cost more
 	// together; it waits. nil: each may cost so much.
 	Find func(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
+	// Spend takes the price of evaluating what is written from the balance of its partition; nil does not.
+	Spend func(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
 }
 
 // Request is what an execution of a plan is given by the client. Its views need to be valid only until Execute returns.
@@ -130,7 +133,18 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Comple
 		return
 	}
 	x.columns, x.columnsFound = p.result, p.resultFound
+	x.spend(r.Meter)
 	x.send(ctx, o, r.Serial)
+}
+
+// spend takes the price of the evaluation from the balance of the first partition that is written. The session adds it
+// to the charge.
+func (x *Execution) spend(m *meter.Meter) {
+	price := ru.Evaluation(m.Excess())
+	if price > 0 && x.used > 0 && x.executor.opts.Spend != nil {
+		g := &x.groups[0]
+		x.executor.opts.Spend(g.table.ID, g.token, g.key, x.claimant, price)
+	}
 }
 
 // check refuses wrong numbers of values and consistency levels.

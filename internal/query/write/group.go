@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
@@ -23,7 +24,7 @@ type group struct {
 	table   *schema.Table
 	key     []byte
 	token   token.Token
-	dropped []uint32
+	dropped []cqltype.Dropped
 	ops     []command.Op
 
 	// What the leader decides: rows are those that conditions and updates refer to; refs finds them.

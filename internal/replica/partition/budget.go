@@ -15,7 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // admit admits a client's request, or rejects it because the partition has exceeded its throughput. The leader decides,
@@ -147,6 +149,24 @@ func (r *Replica) Lent(lent, price ru.Units) {
 func (r *Replica) Refused(who share.Claimant, wait time.Duration) {
 	if r.budget.Bounded() {
 		r.slice.Refuse(who, wait, r.host.budgetClock())
+	}
+}
+
+// Spend charges a principal for evaluating the rows of a read, in addition to the price of the read. A follower owes
+// this amount to its leader: it serves nothing until its next read at the leader has paid. key is nil if the request
+// has read a range.
+func (r *Replica) Spend(who share.Claimant, tok token.Token, key []byte, u ru.Units) {
+	kind := usage.Slice
+	if key == nil {
+		kind = usage.Scan
+	}
+	r.usage.Evaluated(kind, tok, key, u)
+	switch {
+	case !r.budget.Bounded():
+	case r.seq.evaluating() != 0:
+		r.budget.Charge(who, u)
+	default:
+		r.slice.Spend(u)
 	}
 }
 

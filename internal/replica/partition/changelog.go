@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -39,6 +40,7 @@ func (r *Replica) addChangeLogAll(parts []Part, ms []*command.Mutation) (err err
 	now := r.host.micros()
 	for _, m := range ms {
 		now = max(now, m.Timestamp)
+		r.stamps.observe(r.host.store.StampsAbove(m.Table))
 	}
 	stamp := r.stamps.next(now)
 	for i, m := range ms {
@@ -73,8 +75,7 @@ func stampedOps(ops []command.Op, stamp int64) []command.Op {
 // changeLogEntries appends change log entries to the operands of a mutation, which have timestamps. It adds one entry
 // for the deletion of ranges or of the partition, and one for each row, or the static row, that visibly changes.
 func (r *Replica) changeLogEntries(m *command.Mutation, log *command.ChangeLog, now int64,
-	dropped []uint32) ([]command.Op,
-	error) {
+	dropped []cqltype.Dropped) ([]command.Op, error) {
 	x := changeWriter{log: log, ops: m.Ops, now: now}
 	if log.Keep > 0 {
 		if err := x.deletions(m.Ops); err != nil {

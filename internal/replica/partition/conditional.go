@@ -95,6 +95,7 @@ func (r *Replica) evaluateLatched(
 		}))
 	}
 	latch.keepKey()
+	r.stamps.observe(r.host.store.StampsAbove(m.Table))
 	if v.log != nil {
 		if err := r.addChangeLog(&v, c); err != nil {
 			return err

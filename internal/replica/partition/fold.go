@@ -8,6 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -25,6 +26,8 @@ type Fold interface {
 	command.Visitor
 	// Result returns the aggregate. It is called once, at the end.
 	Result() ([]byte, error)
+	// Charge returns the price of the work so far beyond the price of reading the rows.
+	Charge() ru.Units
 	// Close releases the resources of the fold. It is called once, last.
 	Close()
 }

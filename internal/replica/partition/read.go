@@ -59,6 +59,9 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	err = staleIndex(err)
 	price, passed := p.Price(c), p.passed && f == nil
+	if f != nil && !f.failed { // the work of a failed fold is repeated and charged where the rows are sent
+		price += f.fold.Charge()
+	}
 	r.recordRead(c.Claimant, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
 		err = r.seq.confirmRead(ctx, t, p.c)

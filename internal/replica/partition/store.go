@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -31,10 +32,11 @@ type rowStore interface {
 	Admit(m *command.Mutation, crowded bool) error
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Pin(table uint32, tok token.Token, key []byte) *storage.Pinned
-	Images(m *command.Mutation, now int64, dropped []uint32, visit func(i *storage.Image) error) error
+	Images(m *command.Mutation, now int64, dropped []cqltype.Dropped, visit func(i *storage.Image) error) error
 	HintAt(key []byte) (stamp int64, ok bool, err error)
 	Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error
 	HasDeletions(table uint32) bool
+	StampsAbove(table uint32) int64
 	RemoveStale(q *command.Read, clusterings [][]byte) error
 }
 

@@ -139,7 +139,9 @@ func (c *partitionWalker) Partition(tok token.Token, key []byte, static *row.Row
 	if static != nil {
 		c.bytes += int64(static.Size())
 	}
-	c.p.After, c.p.Token = append(c.p.After[:0], key...), tok
+	if c.p.After, c.p.Token = append(c.p.After[:0], key...), tok; c.p.After == nil {
+		c.p.After = []byte{} // the key of a view may be empty; nil is the beginning
+	}
 	if !c.p.Sizes {
 		return command.NextPartition, nil
 	}

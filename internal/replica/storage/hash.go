@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
@@ -66,7 +67,7 @@ func (s *Statistics) hash(from pebble.Reader, lower, upper []byte) (uint64, erro
 // hasher hashes keys and values.
 type hasher struct {
 	sum     hash.Hash64
-	dropped []uint32
+	dropped []cqltype.Dropped
 	m       row.Merger
 	buf     []byte
 }

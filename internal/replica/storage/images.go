@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
@@ -44,7 +45,7 @@ func (i *Image) Changed() bool {
 // Images passes the effect of a mutation, whose operands have timestamps, on each row that it writes to visit, as seen
 // at the second now. The static row comes first, and then the rows in key order. Rows deleted by ranges or with the
 // whole partition are not included. The caller must exclude other writers of the logical partition.
-func (s *Reader) Images(m *command.Mutation, now int64, dropped []uint32, visit func(i *Image) error) error {
+func (s *Reader) Images(m *command.Mutation, now int64, dropped []cqltype.Dropped, visit func(i *Image) error) error {
 	x := images{sweep: s.newSweep(&command.Sweep{Table: m.Table, Horizon: now, Dropped: dropped}), m: m,
 		prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer x.sweep.close()

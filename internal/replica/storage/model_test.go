@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -281,7 +282,8 @@ func drawRead(t *rapid.T) command.Read {
 		last = string(s.End)
 	}
 	if rapid.IntRange(0, 3).Draw(t, "drop") == 0 {
-		r.Dropped = []uint32{2}
+		upto := rapid.SampledFrom([]int64{cqltype.AllDropped, 3}).Draw(t, "upto")
+		r.Dropped = []cqltype.Dropped{{Column: 2, Upto: upto}}
 	}
 	return r
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -32,7 +33,7 @@ type Pinned struct {
 // viewParams are the parameters that determine how a row, or a static row, is seen.
 type viewParams struct {
 	now     int64
-	dropped []uint32
+	dropped []cqltype.Dropped
 	statics bool
 }
 

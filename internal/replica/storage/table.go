@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/vector"
@@ -26,12 +27,14 @@ type Table struct {
 	Clustering int
 	// GCGrace is how long deletions are kept, in seconds.
 	GCGrace int64
-	// Dropped contains the IDs of dropped columns in ascending order.
-	Dropped []uint32
+	// Dropped contains the dropped columns in ascending order.
+	Dropped []cqltype.Dropped
 	// Indexes contains the table's indexes.
 	Indexes []Index
 	// Lifetimes is the present setting by which rows with a lifetime expire.
 	Lifetimes row.Lifetimes
+	// StampsAbove is a stamp that those of conditional writes have to exceed: up to it the change log is incomplete.
+	StampsAbove int64
 }
 
 // index returns an index of the table, or nil if the table has no such index.
@@ -98,6 +101,16 @@ type Tables struct {
 	mu   sync.Mutex // serializes changes
 	// next is the argument of KnowIDs.
 	next atomic.Uint32
+}
+
+// StampsAbove returns Table.StampsAbove, or 0 for a table that is not installed.
+func (s *Tables) StampsAbove(id uint32) int64 {
+	if t := (*s.byID.Load())[id]; t != nil {
+		if installed := t.installed.Load(); installed != nil {
+			return installed.StampsAbove
+		}
+	}
+	return 0
 }
 
 // table returns the entry of a table and adds it if necessary.

@@ -96,6 +96,15 @@ func (p *Partition) RecordWrite(k Kind, tok token.Token, u ru.Units, bytes int64
 	return written
 }
 
+// Evaluated adds request units for processing the result of a request that has read the logical partition key at tok.
+// The request itself is counted elsewhere. key may be nil if the key is stored.
+func (p *Partition) Evaluated(k Kind, tok token.Token, key []byte, u ru.Units) {
+	total := p.units[k].Add(int64(u))
+	if k != Scan {
+		p.note(tok, key, u, total)
+	}
+}
+
 // Counts returns the totals.
 func (p *Partition) Counts() (c Counts) {
 	for k := range Kinds {

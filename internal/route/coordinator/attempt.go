@@ -46,10 +46,19 @@ func (e *routedRequest) read(ctx context.Context, t *target, q *command.Read, r 
 }
 
 // readFor calls read. If the read goes to the leader and a follower on this node could serve reads of the table, it
-// also requests the follower's share of the budget.
+// also requests the follower's share of the budget. Without a follower, it pays the debt of this node to the partition.
 func (e *routedRequest) readFor(ctx context.Context, t *target, q *command.Read, r *readRelay) error {
-	if !t.remote || t.local == nil {
+	switch {
+	case !t.remote:
 		return e.read(ctx, t, q, r)
+	case t.local == nil:
+		owed := e.c.debts.take(t.id)
+		q.Owed = int64(owed)
+		err := e.read(ctx, t, q, r)
+		if err != nil && owed > 0 {
+			e.c.debts.add(t.id, owed)
+		}
+		return err
 	}
 	t.local.Borrow(q)
 	err := e.read(ctx, t, q, r)

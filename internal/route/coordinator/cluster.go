@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -66,6 +67,8 @@ type Local interface {
 	Borrow(c *command.Read)
 	Lent(lent, price ru.Units)
 	Refused(who share.Claimant, wait time.Duration)
+	// Spend charges a principal for evaluating what was read.
+	Spend(who share.Claimant, t token.Token, key []byte, u ru.Units)
 	// ReadHere reads at any consistency level from a replica that need not lead. Above ONE, the replica asks the leader
 	// for the index that it must have applied.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error

@@ -112,6 +112,7 @@ type Coordinator struct {
 	deadlines     deadlineList
 	tasks         tasks
 	queues        queues
+	debts         debts
 
 	inFlight atomic.Int64
 	stats    stats

@@ -316,7 +316,11 @@ func (r *fake) Last(_ context.Context, x partition.Extent, _ share.Claimant) (in
 // Read passes the rows of the partition on in ring order; a verdict comes behind them if applied is set, else
 // in their place.
 func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
-	return r.pass(ctx, c, v, r.ask(fmt.Sprintf("read(%s)", c.Level), nil))
+	what := fmt.Sprintf("read(%s)", c.Level)
+	if c.Owed > 0 {
+		what += fmt.Sprintf(", which pays %d,", c.Owed)
+	}
+	return r.pass(ctx, c, v, r.ask(what, nil))
 }
 
 // ReadHere does not lead and has asked the leader, or refuses.
@@ -397,6 +401,11 @@ func (r *fake) AllowsLocalRead(share.Claimant) bool       { return true }
 func (r *fake) Borrow(*command.Read)                      {}
 func (r *fake) Lent(_, _ ru.Units)                        {}
 func (r *fake) Refused(_ share.Claimant, _ time.Duration) {}
+
+// Spend notes what was charged.
+func (r *fake) Spend(_ share.Claimant, _ token.Token, _ []byte, u ru.Units) {
+	r.f.change(func() { r.f.log = append(r.f.log, fmt.Sprintf("spend %d of %d here", u, r.id)) })
+}
 
 func (r *fake) Leading() bool {
 	l, _ := r.Leader()

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -82,6 +83,24 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	return err
 }
 
+// Newest returns a timestamp, in microseconds, that is at least as high as all timestamps that the partitions of a
+// table assigned before the call. It waits for leaders no longer than limit.
+func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Duration) (newest int64, err error) {
+	ctx, cancel := c.sched.WithTimeout(ctx, limit)
+	defer cancel()
+	stamps, err := c.onAllPartitions(ctx, table, &tableCommand{
+		what: "Asking for the last stamps of", level: dberr.Quorum, limit: limit,
+		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
+			stamp, err := t.member.Last(ctx, partition.ExtentOf(p), share.Claimant{})
+			return uint64(stamp), err
+		},
+	})
+	for _, stamp := range stamps {
+		newest = max(newest, int64(stamp))
+	}
+	return newest, err
+}
+
 // tableCommand is a command for the leader of every partition of a table. A leader rejects it unless the partition is
 // unchanged since the command was planned.
 type tableCommand struct {
@@ -91,8 +110,9 @@ type tableCommand struct {
 	// once prevents a delayed attempt from being applied after the caller has received the response. The command then
 	// has an ID at each partition.
 	once bool
-	// do returns the index of the resulting entry, if any. It is called again if the outcome of an attempt is unknown.
-	// attempt contains the ID of the command. It is nil if once is not set, and below feature.TruncationIDs.
+	// do returns the index of the resulting entry, if any, or another number for the caller of onAllPartitions. It is
+	// called again if the outcome of an attempt is unknown. attempt contains the ID of the command. It is nil if once
+	// is not set, and below feature.TruncationIDs.
 	do func(ctx context.Context, t *target, p *topology.Partition, attempt *command.Mutation) (index uint64, err error)
 }
 
@@ -106,8 +126,7 @@ const partitionsAtOnce = 8
 // of one topology cover the table without gaps, and each partition rejects the command if it differs from the topology.
 // In that case the command starts over with a newer topology. No row is missed (O1), and clients do not notice (O2).
 func (c *Coordinator) onAllPartitions(ctx context.Context, table uint32,
-	tc *tableCommand) (map[topology.PartitionID]uint64,
-	error) {
+	tc *tableCommand) (map[topology.PartitionID]uint64, error) {
 	again := c.newRequest(tc.level, tc.limit)
 	for {
 		v := c.view.Load()

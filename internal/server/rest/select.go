@@ -40,11 +40,18 @@ func ofQuery(err error) error {
 // continuation of the next page, "" if there is none.
 func (x *exchange) selectFrom(ctx context.Context, q *container.QueryRequest, all []listed) (out [][]byte, next string,
 	err error) {
+	release, err := x.server.engine.Compiling(q.Text)
+	if err != nil {
+		return nil, "", err
+	}
+	defer release()
 	compiled, err := compile(q)
 	if err != nil {
 		return nil, "", err
 	}
-	run := sql.Run{Page: q.MaxItems, Now: x.server.opts.Now()}
+	m := x.server.engine.Evaluation(ctx, x.claimant())
+	defer m.Close()
+	run := sql.Run{Page: q.MaxItems, Now: x.server.opts.Now(), Meter: m}
 	if q.Continuation != "" {
 		if run.After, err = sql.ParseContinuation(q.Continuation); err != nil {
 			return nil, "", ofQuery(err)
@@ -59,6 +66,9 @@ func (x *exchange) selectFrom(ctx context.Context, q *container.QueryRequest, al
 		}
 	}
 	more, err := compiled.Run(ctx, source, run, func(v document.Value) error {
+		if err := m.Keep(v.TextSize()); err != nil {
+			return err
+		}
 		out = append(out, v.Append(nil))
 		return nil
 	})

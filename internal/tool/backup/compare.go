@@ -96,11 +96,7 @@ func (c *Comparer) table(ctx context.Context, t *archive.Table) error {
 		return errors.New("it is in the backup and was not restored")
 	}
 	c.derived(of)
-	var dropped []uint32
-	for _, d := range of.Dropped {
-		dropped = append(dropped, d.ID)
-	}
-	slices.Sort(dropped)
+	dropped := of.Hidden()
 	want := sight{table: t.ID, now: c.Now, dropped: dropped}
 	have := sight{table: c.taken.Tables[at].ID, now: c.Now, dropped: dropped}
 	return c.rows(ctx, of, want.pull(c.files(ctx, t)), have.pull(c.pages(ctx, &c.taken.Tables[at])))

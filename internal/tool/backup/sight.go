@@ -10,6 +10,7 @@ import (
 	"iter"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
@@ -21,7 +22,7 @@ type records func(fn func(key, value []byte) error) error
 type sight struct {
 	table   uint32
 	now     int64
-	dropped []uint32
+	dropped []cqltype.Dropped
 
 	// partition is the key prefix of the logical partition, and header its deletions.
 	partition []byte
@@ -38,7 +39,7 @@ type seen struct {
 	// cells contains the live cells and the row marker in a canonical form.
 	cells   []byte
 	now     int64
-	dropped []uint32
+	dropped []cqltype.Dropped
 }
 
 // errEnough ends an iteration early.
@@ -110,7 +111,7 @@ func (s *sight) see(key, value []byte) (*seen, error) {
 }
 
 // resolve computes the content that a reader sees.
-func (r *seen) resolve(now int64, dropped []uint32) (err error) {
+func (r *seen) resolve(now int64, dropped []cqltype.Dropped) (err error) {
 	var v row.Row
 	if r.exists, err = v.Resolve(r.raw, r.deleted, now, dropped); err != nil || !r.exists {
 		return err
