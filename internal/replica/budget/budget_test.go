@@ -36,7 +36,7 @@ func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (go
 	return got
 }
 
-// TestBudget proves how much a partition gives under overload: 10,000 RU/s and 6,000 RU/s within 1 % over 30 s, also if
+// TestBudget checks how much a partition gives under overload: 10,000 RU/s and 6,000 RU/s within 1 % over 30 s, also if
 // it was idle before and if single requests cost more than a second gives; never more than Most.
 func TestBudget(t *testing.T) {
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBurst proves that a partition of less than 3,000 RU/s may take what it has not used in 300 s at up to 3,000 RU/s,
+// TestBurst checks that a partition of less than 3,000 RU/s may take what it has not used in 300 s at up to 3,000 RU/s,
 // and no more than its own rate after that.
 func TestBurst(t *testing.T) {
 	b, c := newBudget(400)
@@ -76,7 +76,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestChangesHands proves that a new leader begins with half a second of the budget at most, and that what came of a
+// TestChangesHands checks that a new leader begins with half a second of the budget at most, and that what came of a
 // split, or of a merge, has the balance that was there, debts included.
 func TestChangesHands(t *testing.T) {
 	b, c := newBudget(400)

@@ -56,7 +56,7 @@ func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 	return got, sum
 }
 
-// TestScarce proves that a budget that is asked for more than it gives is divided evenly among users, whoever asks
+// TestScarce checks that a budget that is asked for more than it gives is divided evenly among users, whoever asks
 // most, whatever a request costs and however many connections a user has; that what one does not ask for goes to the
 // others; that low priority gets what is left; and that all of them together get what is due, no more and no less.
 func TestScarce(t *testing.T) {
@@ -119,7 +119,7 @@ func TestScarce(t *testing.T) {
 	}
 }
 
-// TestEnough proves that nothing is remembered of who has had what where there is enough, nor long after there was not.
+// TestEnough checks that nothing is remembered of who has had what where there is enough, nor long after there was not.
 func TestEnough(t *testing.T) {
 	b, c := newBudget(6000)
 	for range 10_000 {

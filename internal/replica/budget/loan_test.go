@@ -58,9 +58,9 @@ func (s *siblings) lend() {
 	}
 }
 
-// TestLoan: a partition that is asked for more than its share takes up to 10,000 RU/s while its siblings are idle, and
-// no more than its share while they are not; together they never take more than all shares, besides what they have
-// saved; and a sibling that was idle has its own share as soon as it wants it.
+// TestLoan checks that a partition that is asked for more than its share takes up to 10,000 RU/s while its siblings are
+// idle, and no more than its share while they are not; together they never take more than all shares, besides what they
+// have saved; and a sibling that was idle has its own share as soon as it wants it.
 func TestLoan(t *testing.T) {
 	for name, c := range map[string]struct {
 		each  int64

@@ -71,7 +71,7 @@ func (g *group) run(c *clock, perSecond [3]int, price ru.Units, d time.Duration)
 	}
 }
 
-// TestSlices proves that what is given by a leader and by followers together is what is due, within 1 % of 30 s, if
+// TestSlices checks that what is given by a leader and by followers together is what is due, within 1 % of 30 s, if
 // clients ask for more by way of any of them, whatever their requests cost; within 3 % if the leader changes meanwhile;
 // and that followers serve nearly all themselves of what the budget can bear.
 func TestSlices(t *testing.T) {
@@ -115,7 +115,7 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// TestSliceLapses proves that what a follower was lent and has not used is gone after a second, and that it asks for
+// TestSliceLapses checks that what a follower was lent and has not used is gone after a second, and that it asks for
 // nothing while hardly anybody asks it: so it costs a table nothing.
 func TestSliceLapses(t *testing.T) {
 	b, c := newBudget(10_000)

@@ -23,7 +23,7 @@ func read(t *testing.T, j *Buffer, partition, after, upto uint64) (out []string,
 	return out, err
 }
 
-// TestIntervals proves that what was added comes back for every interval that is kept, in order, and that everything
+// TestIntervals checks that what was added comes back for every interval that is kept, in order, and that everything
 // else is refused: what is too old, not here yet, behind a hole, or of before the beginning.
 func TestIntervals(t *testing.T) {
 	j := New(1 << 20)
@@ -76,7 +76,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestBound proves that a journal stays within its bound whatever comes, that the oldest goes first, and that what is
+// TestBound checks that a journal stays within its bound whatever comes, that the oldest goes first, and that what is
 // told as kept is right as it was added, while somebody reads.
 func TestBound(t *testing.T) {
 	const bound = 64 << 10
@@ -137,7 +137,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestIdle proves that a journal that nobody asks for is off and keeps nothing after a minute, that it stays on while
+// TestIdle checks that a journal that nobody asks for is off and keeps nothing after a minute, that it stays on while
 // somebody asks, and that what comes after a pause is not taken for all there was.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -77,7 +77,7 @@ func noise(t *testing.T, n int) []byte {
 	return b
 }
 
-// TestFlushWaits proves that a flush that finds no space is repeated now and then, not again and again, that it
+// TestFlushWaits checks that a flush that finds no space is repeated now and then, not again and again, that it
 // succeeds when there is space, and that a store whose disk is full can be closed and loses nothing (F2).
 func TestFlushWaits(t *testing.T) {
 	s := newSmall()
@@ -122,7 +122,7 @@ func TestFlushWaits(t *testing.T) {
 	}
 }
 
-// TestCompactionLeavesRoom proves that a compaction is put off while it would take the space that is to be kept, for a
+// TestCompactionLeavesRoom checks that a compaction is put off while it would take the space that is to be kept, for a
 // while each time, that flushes are made meanwhile, and the compaction when there is room (F2, F3).
 func TestCompactionLeavesRoom(t *testing.T) {
 	s := newSmall()
@@ -145,7 +145,7 @@ func TestCompactionLeavesRoom(t *testing.T) {
 	poll.Until(t, "a compaction", func() bool { return db.Metrics().Levels[0].TablesCount <= 1 })
 }
 
-// TestLogBreaks proves that a log that cannot be written breaks the store once it is open, and is an error before (F1).
+// TestLogBreaks checks that a log that cannot be written breaks the store once it is open, and is an error before (F1).
 func TestLogBreaks(t *testing.T) {
 	var full atomic.Bool
 	mem := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -170,7 +170,7 @@ func TestLogBreaks(t *testing.T) {
 	}
 }
 
-// TestRoom proves that a store is not opened if its disk has no room for what its log holds, and that the refusal says
+// TestRoom checks that a store is not opened if its disk has no room for what its log holds, and that the refusal says
 // how much is missing.
 func TestRoom(t *testing.T) {
 	s := newSmall()
@@ -192,7 +192,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwn proves that a checkpoint which fails on another disk, wherever it fails, is an error and nothing more:
+// TestOnlyItsOwn checks that a checkpoint which fails on another disk, wherever it fails, is an error and nothing more:
 // the store goes on, and no directory is left that looks whole (F4).
 func TestOnlyItsOwn(t *testing.T) {
 	var at atomic.Int64 // which operation on the other disk fails, and all after it

@@ -29,7 +29,7 @@ func (p *process) open() (io.Closer, error) {
 // Close sets it free.
 func (p *process) Close() error { p.free.Add(1); return nil }
 
-// TestReserve proves that a store goes on while clients hold all descriptors for as long as they like, that nobody is
+// TestReserve checks that a store goes on while clients hold all descriptors for as long as they like, that nobody is
 // let in meanwhile, and that everybody is when they are gone (F5).
 func TestReserve(t *testing.T) {
 	var p process

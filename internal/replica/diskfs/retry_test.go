@@ -22,7 +22,7 @@ func (d disk) ReuseForWrite(before, name string, c vfs.DiskWriteCategory) (vfs.F
 	return d.OpenReadWrite(name, c)
 }
 
-// TestDescriptorsRunOut proves that a store waits for descriptors, of the process or of the machine, wherever it opens
+// TestDescriptorsRunOut checks that a store waits for descriptors, of the process or of the machine, wherever it opens
 // a file, and that neither its log nor its tables notice.
 func TestDescriptorsRunOut(t *testing.T) {
 	for _, out := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE} {

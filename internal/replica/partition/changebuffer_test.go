@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 )
 
-// TestJournal proves that the journal is told exactly what has changed rows: not what the log refused, which never took
-// effect, not what no restore needs, nothing while nobody asks, and that an entry of which a crash has left a part in
-// the store is a hole.
-func TestJournal(t *testing.T) {
+// TestChangeBuffer checks that the journal is told exactly what has changed rows: not what the log refused, which never
+// took effect, not what no restore needs, nothing while nobody asks, and that an entry of which a crash has left a part
+// in the store is a hole.
+func TestChangeBuffer(t *testing.T) {
 	b := newBench(t)
 	j := changebuffer.New(1 << 20)
 	defer j.Close()

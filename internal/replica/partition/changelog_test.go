@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestImagesAreBounded proves that the images of one mutation are kept as long as they have no more than imagesMax
+// TestImagesAreBounded checks that the images of one mutation are kept as long as they have no more than imagesMax
 // bytes, and that what is above is a change without images.
 func TestImagesAreBounded(t *testing.T) {
 	image := storage.Image{Clustering: []byte("c"), After: row.Row{Cells: []row.Cell{{Column: 1,
@@ -37,9 +37,9 @@ func TestImagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestSweepAlone proves that a sweep of a table with a change log waits for who has looked at rows and has not written,
-// and that others wait for it: what it removes may be what hides a write.
-func TestSweepAlone(t *testing.T) {
+// TestSweepLatched checks that a sweep of a table with a change log waits for who has looked at rows and has not
+// written, and that others wait for it: what it removes may be what hides a write.
+func TestSweepLatched(t *testing.T) {
 	w := newWorld(t, 1)
 	p := w.newTable(0)
 	if err := w.write(p.ID, "k", 1); err != nil {
@@ -78,7 +78,7 @@ func TestSweepAlone(t *testing.T) {
 	}
 }
 
-// TestStampsAbove proves that conditionals, and logged parts of batches, are stamped above Table.StampsAbove, though
+// TestStampsAbove checks that conditionals, and logged parts of batches, are stamped above Table.StampsAbove, though
 // the leader's clock is behind it: the entries of a change feed that was turned on again have higher stamps than those
 // of before.
 func TestStampsAbove(t *testing.T) {

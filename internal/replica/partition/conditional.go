@@ -154,8 +154,8 @@ func (r *Replica) completeConditional(done command.CASCompletion, d *command.CAS
 type evaluation struct {
 	cas   *command.CASResult
 	whole *command.Mutation
-	// result is the dedupe record to store with the mutation, in which brief replaces the result of the program. fromRecord
-	// reports whether the outcome comes from such a record.
+	// result is the dedupe record to store with the mutation, in which brief replaces the result of the program.
+	// fromRecord reports whether the outcome comes from such a record.
 	result     []byte
 	brief      []byte
 	fromRecord bool

@@ -32,11 +32,11 @@ func newRecent(now raftgroup.Instant) *dedupeWindow {
 	return r
 }
 
-// TestRecentNeverForgetsTooEarly: whatever is applied when, and however often the memory begins anew, a write that was
-// applied is never let through again, however long an attempt was on its way, if its sender tells what it had heard of
-// the memory before the first one. What it let through or knows is told if nothing was forgotten since. Memory stays
-// bounded.
-func TestRecentNeverForgetsTooEarly(t *testing.T) {
+// TestDedupeWindowNeverForgetsTooEarly checks that whatever is applied when, and however often the memory begins anew,
+// a write that was applied is never let through again, however long an attempt was on its way, if its sender tells what
+// it had heard of the memory before the first one. What it let through or knows is told if nothing was forgotten since.
+// Memory stays bounded.
+func TestDedupeWindowNeverForgetsTooEarly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := raftgroup.Instant(time.Hour)
 		r := newRecent(now)
@@ -101,9 +101,9 @@ func TestSuspendedSender(t *testing.T) {
 	}
 }
 
-// TestLateFirstAttempt: a first attempt that another node has sent is let through by a memory that had begun when its
-// sender heard of it, and refused, as not done, by one that began later: a later attempt may have been applied before.
-// The refusal tells what lets it through.
+// TestLateFirstAttempt checks that a first attempt that another node has sent is let through by a memory that had begun
+// when its sender heard of it, and refused, as not done, by one that began later: a later attempt may have been applied
+// before. The refusal tells what lets it through.
 func TestLateFirstAttempt(t *testing.T) {
 	r := newRecent(0)
 	r.markComplete()
@@ -127,9 +127,9 @@ func TestLateFirstAttempt(t *testing.T) {
 	}
 }
 
-// TestYoungMemory proves that a memory that has just begun answers those who had heard of it before their first
+// TestYoungDedupeWindow checks that a memory that has just begun answers those who had heard of it before their first
 // attempts, and nobody else: who knew it as it was before, or another process, or nothing.
-func TestYoungMemory(t *testing.T) {
+func TestYoungDedupeWindow(t *testing.T) {
 	r := newRecent(0)
 	before := r.epoch.Load()
 	r.reset(0)
@@ -146,9 +146,9 @@ func TestYoungMemory(t *testing.T) {
 	}
 }
 
-// TestRecentBounds: under way, then applied; at most rememberMax are kept, and what had to be forgotten early is not
-// known; nothing is kept when nothing happens.
-func TestRecentBounds(t *testing.T) {
+// TestDedupeWindowBounds checks that under way, then applied; at most rememberMax are kept, and what had to be
+// forgotten early is not known; nothing is kept when nothing happens.
+func TestDedupeWindowBounds(t *testing.T) {
 	now := raftgroup.Instant(time.Hour)
 	r := newRecent(now)
 	r.markComplete()
@@ -181,8 +181,8 @@ func TestRecentBounds(t *testing.T) {
 	}
 }
 
-// TestRememberedIsASet: what was added is there and nothing else, in whatever order and with whatever gaps the numbers
-// of several coordinators come.
+// TestRememberedIsASet checks that what was added is there and nothing else, in whatever order and with whatever gaps
+// the numbers of several coordinators come.
 func TestRememberedIsASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := dedupeSet{room: rapid.IntRange(0, 100).Draw(t, "room")}

@@ -29,9 +29,9 @@ func metaPartition(on ...int) *topology.Partition {
 		Sets: []topology.ReplicaSet{set}}
 }
 
-// TestRecords: concurrent proposers on all nodes, while leaders change, make one history: each version is given once,
-// and each change is based on the one before. Any replica that answers which version is the newest has at least the
-// newest that was given before it was asked. Everybody is told, and a node that joins later gets it all.
+// TestRecords checks that concurrent proposers on all nodes, while leaders change, make one history: each version is
+// given once, and each change is based on the one before. Any replica that answers which version is the newest has at
+// least the newest that was given before it was asked. Everybody is told, and a node that joins later gets it all.
 func TestRecords(t *testing.T) {
 	const meta = topology.MetaPartition
 	w := newWorld(t, 4)
@@ -173,8 +173,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestWriteAll: several mutations are one entry with one stamp; with updates it is applied once however often it is
-// sent; if one cannot be applied nothing is.
+// TestWriteAll checks that several mutations are one entry with one stamp; with updates it is applied once however
+// often it is sent; if one cannot be applied nothing is.
 func TestWriteAll(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -219,8 +219,8 @@ func TestWriteAll(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestWholeExtent: a command for the whole of a partition is refused, and does nothing, unless the replica is what its
-// sender believes: at its leader, and by the log should the partition change after that.
+// TestWholeExtent checks that a command for the whole of a partition is refused, and does nothing, unless the replica
+// is what its sender believes: at its leader, and by the log should the partition change after that.
 func TestWholeExtent(t *testing.T) {
 	for name, o := range map[string]Options{"synced": {Durability: Synced}, "periodic": {}} {
 		h := open(t, newStore(t), 1, o)
@@ -333,8 +333,8 @@ func TestTruncateRequireSweep(t *testing.T) {
 	}
 }
 
-// TestConditionSeesWritesUnderWay: a conditional that comes right behind blind writes of its key sees them all,
-// whatever other keys of the stripe do.
+// TestConditionSeesWritesUnderWay checks that a conditional that comes right behind blind writes of its key sees them
+// all, whatever other keys of the stripe do.
 func TestConditionSeesWritesUnderWay(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)

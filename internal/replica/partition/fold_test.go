@@ -78,7 +78,7 @@ func (a *asker) Folded(f *command.Folded) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestFolds proves that a replica makes of rows what it is offered to, for the price of the rows, that it ends at its
+// TestFolds checks that a replica makes of rows what it is offered to, for the price of the rows, that it ends at its
 // bounds and at the reader's, from where the next read goes on, and that it passes rows on where it does not know the
 // program, nobody can do with an answer, or there are too many folds; and that one which fails says so.
 func TestFolds(t *testing.T) {

@@ -20,7 +20,7 @@ func (c *told) Done(err error) { c.done <- err }
 
 func (c *told) CASDone(_ *command.CASResult, err error) { c.done <- err }
 
-// TestRepeatHasAnIndex proves that a write which is sent again after it was applied is told an index at which it is
+// TestRepeatHasAnIndex checks that a write which is sent again after it was applied is told an index at which it is
 // there, a conditional as well: a read at ONE on the node that acknowledges it waits for that.
 func TestRepeatHasAnIndex(t *testing.T) {
 	w := newWorld(t, 3)

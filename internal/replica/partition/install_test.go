@@ -45,9 +45,9 @@ func (s *hookedStore) InstallSnapshot(ctx context.Context, own keys.Span, r io.R
 	return err
 }
 
-// TestInstallationSpoilsReads: a snapshot that is past a split takes the rows of the right half away before the replica
-// has its narrower span. A follower's read that began before the installation, and one that begins amid it, are refused
-// then: they would find nothing where a value was acknowledged.
+// TestInstallationSpoilsReads checks that a snapshot that is past a split takes the rows of the right half away before
+// the replica has its narrower span. A follower's read that began before the installation, and one that begins amid it,
+// are refused then: they would find nothing where a value was acknowledged.
 func TestInstallationSpoilsReads(t *testing.T) {
 	w := newWorld(t, 3)
 	const away = 2
@@ -110,8 +110,8 @@ func TestInstallationSpoilsReads(t *testing.T) {
 	w.same(p.ID, 0, 1, away)
 }
 
-// TestSnapshotOverOthers: a snapshot that would take rows of another partition away, or lacks some that its own is to
-// have, is not let in, and if one was let in before it became so, it is not installed.
+// TestSnapshotOverOthers checks that a snapshot that would take rows of another partition away, or lacks some that its
+// own is to have, is not let in, and if one was let in before it became so, it is not installed.
 func TestSnapshotOverOthers(t *testing.T) {
 	w := newWorld(t, 2)
 	ps := w.table(3, 0).Partitions(testTable)

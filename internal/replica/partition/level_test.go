@@ -59,9 +59,9 @@ func (w *world) lead(id topology.PartitionID, i int) {
 	})
 }
 
-// TestTwoFeatureLevels: nodes of two builds hold the same rows, whoever of them leads, and the later one writes nothing
-// of its level until the partition's log has raised it, once all understand it. From then on the older build is refused
-// its directory.
+// TestTwoFeatureLevels checks that nodes of two builds hold the same rows, whoever of them leads, and the later one
+// writes nothing of its level until the partition's log has raised it, once all understand it. From then on the older
+// build is refused its directory.
 func TestTwoFeatureLevels(t *testing.T) {
 	w := newWorld(t, 3)
 	for _, i := range []int{1, 2} {
@@ -134,8 +134,8 @@ func TestTwoFeatureLevels(t *testing.T) {
 	}
 }
 
-// TestLevelNotUnderstood: a build that does not understand a level stops at the entry that installs it, says so, and
-// leaves its directory as it was: a later build goes on from there.
+// TestLevelNotUnderstood checks that a build that does not understand a level stops at the entry that installs it, says
+// so, and leaves its directory as it was: a later build goes on from there.
 func TestLevelNotUnderstood(t *testing.T) {
 	w := newWorld(t, 3)
 	for _, i := range []int{1, 2} {
@@ -168,8 +168,8 @@ func TestLevelNotUnderstood(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestEntryOfLaterBuild: an entry of a kind that this build has not got stops it by name, again after a restart, and is
-// not taken for damage: no replica passes over what others have applied.
+// TestEntryOfLaterBuild checks that an entry of a kind that this build has not got stops it by name, again after a
+// restart, and is not taken for damage: no replica passes over what others have applied.
 func TestEntryOfLaterBuild(t *testing.T) {
 	w := newWorld(t, 1)
 	p := w.newTable(0)

@@ -331,7 +331,7 @@ func TestLatchHoldsBackBlindWrites(t *testing.T) {
 	})
 }
 
-// TestAdmittedUnderMutex proves that a write is judged under the mutex of its stripe, in which it is proposed then,
+// TestAdmittedUnderMutex checks that a write is judged under the mutex of its stripe, in which it is proposed then,
 // also one that had to wait for a latch. A split, a merge and a requirement of a schema change what is admitted and
 // wait until all have left the mutexes (latches.pass). They rely on nothing being proposed after that which was
 // admitted before.
@@ -601,8 +601,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestRepeatAfterTruncate proves that an increment whose answer was lost, and which is sent again after a
-// TRUNCATE, gets the answer of the first time and changes nothing.
+// TestRepeatAfterTruncate checks that an increment whose answer was lost, and which is sent again after a TRUNCATE,
+// gets the answer of the first time and changes nothing.
 func TestRepeatAfterTruncate(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 1, Options{})

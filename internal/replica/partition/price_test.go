@@ -98,7 +98,7 @@ func (w *world) prices(node int, ids ...topology.PartitionID) map[string]string 
 	return out
 }
 
-// TestPriceIsTheSameEverywhere proves R1: what a read costs is the same to the last digit at the leader and at
+// TestPriceIsTheSameEverywhere checks R1: what a read costs is the same to the last digit at the leader and at
 // followers, before and after a flush, a compaction, a sweep of what was deleted, and a split, over rows of which many
 // were overwritten, deleted or have expired.
 func TestPriceIsTheSameEverywhere(t *testing.T) {
@@ -178,7 +178,7 @@ type borrower struct {
 
 func (b *borrower) Lent(u ru.Units) { b.lent = u }
 
-// TestThroughputInReplicaSet proves that a follower of a partition with a throughput answers with what it was lent, and
+// TestThroughputInReplicaSet checks that a follower of a partition with a throughput answers with what it was lent, and
 // that its leader lends it what it asks for; that a leader refuses blind writes, conditions, batches, reads and the
 // stamp of a recorded batch alike once its budget is spent, but no repetition, and that the halves of its split share
 // its throughput from their birth.

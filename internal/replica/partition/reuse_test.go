@@ -30,8 +30,8 @@ func (u *reuser) Done(err error) {
 
 func (u *reuser) CASDone(_ *command.CASResult, err error) { u.Done(err) }
 
-// TestNothingAfterDone: when a completion is told, nobody looks at the command any more. What is counted afterwards
-// would be another command's, torn in the middle.
+// TestNothingAfterDone checks that when a completion is told, nobody looks at the command any more. What is counted
+// afterwards would be another command's, torn in the middle.
 func TestNothingAfterDone(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestSamples proves that samples are a fair picture of what is spent, also where clients take turns with their keys;
+// TestSamples checks that samples are a fair picture of what is spent, also where clients take turns with their keys;
 // that the old ones make room, that nothing is kept where nobody asked, and nothing told that the replica has given
 // away.
 func TestSamples(t *testing.T) {
@@ -55,8 +55,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestSamplesWeigh: whatever requests cost, and however far apart samples are, a place has a part of them that is its
-// part of what was spent, give or take one in ten.
+// TestSamplesWeigh checks that whatever requests cost, and however far apart samples are, a place has a part of them
+// that is its part of what was spent, give or take one in ten.
 func TestSamplesWeigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Replica{host: &Host{}}

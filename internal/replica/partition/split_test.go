@@ -87,8 +87,8 @@ func (w *world) adopt(child topology.PartitionID, on ...int) {
 	}
 }
 
-// TestSplit: while a partition splits under blind writes and counters, and leaders change, are cut off and crash, every
-// acknowledged write is there once, in the one partition that holds its key, and replicas agree.
+// TestSplit checks that while a partition splits under blind writes and counters, and leaders change, are cut off and
+// crash, every acknowledged write is there once, in the one partition that holds its key, and replicas agree.
 func TestSplit(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -122,8 +122,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfParentAndChild: of a partition as it was before a split and of the child of that split a node lets one
-// snapshot come at a time, for the one that is installed second would end the node.
+// TestSnapshotsOfParentAndChild checks that of a partition as it was before a split and of the child of that split a
+// node lets one snapshot come at a time, for the one that is installed second would end the node.
 func TestSnapshotsOfParentAndChild(t *testing.T) {
 	w := newWorld(t, 2)
 	p := w.newTable(0)
@@ -172,10 +172,10 @@ func TestSnapshotsOfParentAndChild(t *testing.T) {
 	}
 }
 
-// TestSplitOrThaw: of a split and of the entry that takes it back, proposed at one epoch, a partition takes the one
-// that its log has first, on all replicas: also where a leader without a quorum has proposed the split before, and
-// where it has both when its quorum comes back.
-func TestSplitOrThaw(t *testing.T) {
+// TestSplitOrUnfreeze checks that of a split and of the entry that takes it back, proposed at one epoch, a partition
+// takes the one that its log has first, on all replicas: also where a leader without a quorum has proposed the split
+// before, and where it has both when its quorum comes back.
+func TestSplitOrUnfreeze(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
 	ctx, id, epoch, limit := context.Background(), p.ID, uint64(keys.BirthEpoch), p.Span.Limit

@@ -60,7 +60,7 @@ func write(t *testing.T, fs vfs.FS, name string, text []byte) {
 	}
 }
 
-// TestFlippedBits proves that no flipped bit of a list passes: each is refused by the name of the file.
+// TestFlippedBits checks that no flipped bit of a list passes: each is refused by the name of the file.
 func TestFlippedBits(t *testing.T) {
 	fs, name := store(t)
 	text, err := read(fs, name)
@@ -90,8 +90,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestTornTails proves that what a crash leaves is not taken for damage: a list that ends in the middle of a record,
-// at any byte, or whose last sectors were never written.
+// TestTornTails checks that what a crash leaves is not taken for damage: a list that ends in the middle of a record, at
+// any byte, or whose last sectors were never written.
 func TestTornTails(t *testing.T) {
 	fs, name := store(t)
 	text, err := read(fs, name)
@@ -112,7 +112,7 @@ func TestTornTails(t *testing.T) {
 	}
 }
 
-// TestMarkers proves that tables without a list are refused, and that a place without a store is none.
+// TestMarkers checks that tables without a list are refused, and that a place without a store is none.
 func TestMarkers(t *testing.T) {
 	if err := Check(vfs.NewMem(), "nowhere"); err != nil {
 		t.Error(err)
@@ -152,7 +152,7 @@ func (s *steps) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return f, err
 }
 
-// TestCutOffInMaking proves that what a crash leaves of a store that was being made, after whichever file, is not taken
+// TestCutOffInMaking checks that what a crash leaves of a store that was being made, after whichever file, is not taken
 // for damage, and that a store can be made of it.
 func TestCutOffInMaking(t *testing.T) {
 	fs := &steps{FS: vfs.NewMem(), t: t}
@@ -179,7 +179,7 @@ func TestCutOffInMaking(t *testing.T) {
 	}
 }
 
-// TestDamagedLogs proves that a flipped bit in a log is found, anywhere but in what its last three syncs wrote; and
+// TestDamagedLogs checks that a flipped bit in a log is found, anywhere but in what its last three syncs wrote; and
 // that logs which a crash has cut off, at any byte, or which have the remains of an older log after their end, are not
 // taken for damaged.
 func TestDamagedLogs(t *testing.T) {

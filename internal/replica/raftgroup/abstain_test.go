@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAbstainersLead proves that a group has a leader whichever of its voters abstain and whichever one is down, and
+// TestAbstainersLead checks that a group has a leader whichever of its voters abstain and whichever one is down, and
 // that a voter that does not abstain leads as soon as there is one; also if the nodes have not heard who abstains.
 func TestAbstainersLead(t *testing.T) {
 	for _, known := range []bool{true, false} {
@@ -50,9 +50,9 @@ func TestAbstainersLead(t *testing.T) {
 	}
 }
 
-// TestHandoverPastAbstainer proves that a node that stops hands its leadership over at once, whichever of the others
+// TestTransferAllPastAbstainer checks that a node that stops hands its leadership over at once, whichever of the others
 // abstain, and also where its first choice declines; and to one that abstains if it is known that all others do.
-func TestHandoverPastAbstainer(t *testing.T) {
+func TestTransferAllPastAbstainer(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		for _, abstain := range [][]int{nil, {1}, {2}, {3}, {1, 2}, {1, 2, 3}} {
 			if len(abstain) == 3 && !known {
@@ -76,7 +76,7 @@ func TestHandoverPastAbstainer(t *testing.T) {
 	}
 }
 
-// TestOffersPause proves that a leader whose offers are neither taken nor declined takes proposals between them.
+// TestOffersPause checks that a leader whose offers are neither taken nor declined takes proposals between them.
 func TestOffersPause(t *testing.T) {
 	l := newLockstep(t, 4)
 	l.lead(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// TestProposalsGatherOverGroups proves that while many entries of a node are unapplied, proposals of all groups gather
+// TestProposalsGatherOverGroups checks that while many entries of a node are unapplied, proposals of all groups gather
 // for one entry each; and that entries which take long hold up nobody.
 func TestProposalsGatherOverGroups(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{UnappliedNode: 4, AlwaysTick: true})
@@ -69,7 +69,7 @@ func TestProposalsGatherOverGroups(t *testing.T) {
 	}
 }
 
-// TestCommitIsNotWritten proves that a commit index alone costs no write, and that what depends on earlier writes is
+// TestCommitIsNotWritten checks that a commit index alone costs no write, and that what depends on earlier writes is
 // answered all the same.
 func TestCommitIsNotWritten(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
@@ -89,7 +89,7 @@ func TestCommitIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestNoProbesOfBusyFollowers proves that a follower which was just sent entries gets no empty message after it has
+// TestNoProbesOfBusyFollowers checks that a follower which was just sent entries gets no empty message after it has
 // answered a heartbeat, and that one which is sent nothing and lacks something does.
 func TestNoProbesOfBusyFollowers(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})

@@ -38,10 +38,10 @@ func (b *bench) told(kind pb.MessageType) (out []*pb.Message) {
 	return out
 }
 
-// TestAskedLeader proves (RG10) at the leader: without a lease a question waits for a quorum, under one it is answered
-// at once with the commit index; not by an instant that may be from before the question, not when the lease is over,
-// and not for one who is no member.
-func TestAskedLeader(t *testing.T) {
+// TestLeaderIndexQuery checks (RG10) at the leader: without a lease a question waits for a quorum, under one it is
+// answered at once with the commit index; not by an instant that may be from before the question, not when the lease is
+// over, and not for one who is no member.
+func TestLeaderIndexQuery(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	ask := func(number uint64) []*pb.Message {
 		b.take()
@@ -106,9 +106,9 @@ func TestAskedLeader(t *testing.T) {
 	}
 }
 
-// TestAsk proves (RG10) at a follower: reads wait for the answer to a question that was sent after they began, and
-// until its index is applied; a leader that refuses, is silent or is replaced fails them.
-func TestAsk(t *testing.T) {
+// TestIndexQuery checks (RG10) at a follower: reads wait for the answer to a question that was sent after they began,
+// and until its index is applied; a leader that refuses, is silent or is replaced fails them.
+func TestIndexQuery(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
 	if _, err := g.NewRead(&outcome{}); !errors.Is(err, raftgroup.ErrNotLeader) {
 		t.Fatalf("without a leader: %v", err)
@@ -170,7 +170,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestCommitIsToldWhenApplied proves the last law of (RG10): a follower does not hear of a commit before its leader has
+// TestCommitIsToldWhenApplied checks the last law of (RG10): a follower does not hear of a commit before its leader has
 // applied it, and hears of it then.
 func TestCommitIsToldWhenApplied(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})

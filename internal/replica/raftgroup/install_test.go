@@ -22,7 +22,7 @@ type noData struct{ SnapshotData }
 
 func (noData) Close() error { return nil }
 
-// TestInstallEndsWithHost proves that an installation which was given up because its host is being closed is no failure
+// TestInstallEndsWithHost checks that an installation which was given up because its host is being closed is no failure
 // of the host, and that any other error is.
 func TestInstallEndsWithHost(t *testing.T) {
 	broken := errors.New("broken")

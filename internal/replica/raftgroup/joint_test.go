@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestJointIsLeft proves that a group leaves a joint configuration with no write of a client, on a node that is to lead
+// TestJointIsLeft checks that a group leaves a joint configuration with no write of a client, on a node that is to lead
 // nothing and whose offers come to nothing, too: the library drops its own proposal to leave while an offer is open,
 // and makes it again only when something is applied. So the leadership is not offered while members change.
 func TestJointIsLeft(t *testing.T) {

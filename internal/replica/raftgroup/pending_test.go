@@ -51,9 +51,9 @@ func (b *bench) replicate(term, index, logTerm, commit uint64, entries ...*pb.En
 		Entries: entries})
 }
 
-// TestFates proves what the proposers of entries 12 and 13 hear when replica 10 loses its leadership, one case for each
-// way in which their entries may end.
-func TestFates(t *testing.T) {
+// TestOutcomes checks what the proposers of entries 12 and 13 hear when replica 10 loses its leadership, one case for
+// each way in which their entries may end.
+func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		then func(b *bench, term uint64)
@@ -179,7 +179,7 @@ func (b *bench) snapshot(term, index, snapTerm uint64) {
 	}
 }
 
-// TestSnapshotBehindChange proves that a snapshot does not overtake a change of members that waits to be applied: the
+// TestSnapshotBehindChange checks that a snapshot does not overtake a change of members that waits to be applied: the
 // library takes over the snapshot's members at once, and the change would be made to those. One that comes meanwhile is
 // thrown away, and the next one is taken.
 func TestSnapshotBehindChange(t *testing.T) {
@@ -236,7 +236,7 @@ func change(t *testing.T, cc *pb.ConfChangeV2) []byte {
 	return b
 }
 
-// TestFreshness proves when a leader vouches for itself and what its followers may know: only what a quorum has just
+// TestFreshness checks when a leader vouches for itself and what its followers may know: only what a quorum has just
 // confirmed.
 func TestFreshness(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestYoungerReplica proves that messages for a replica that is to come are heard of, and do nothing else; those for
+// TestYoungerReplica checks that messages for a replica that is to come are heard of, and do nothing else; those for
 // one that was here before are not.
 func TestYoungerReplica(t *testing.T) {
 	var heard [][2]uint64

@@ -16,10 +16,10 @@ import (
 
 const flippedEntries = 30
 
-// TestFlippedBits proves that a flipped bit in any file of a raft log is refused, in one line, when the log opens or
-// is read; or that it changes nothing of the label, the groups and their entries, and deletes no table. Exempt is the
-// tail of the newest write-ahead log, which its last sync wrote: there a flipped bit cannot be told from a write that
-// a crash has torn, and the last batch may be missing.
+// TestFlippedBits checks that a flipped bit in any file of a raft log is refused, in one line, when the log opens or is
+// read; or that it changes nothing of the label, the groups and their entries, and deletes no table. Exempt is the tail
+// of the newest write-ahead log, which its last sync wrote: there a flipped bit cannot be told from a write that a
+// crash has torn, and the last batch may be missing.
 func TestFlippedBits(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})

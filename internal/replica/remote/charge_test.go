@@ -36,7 +36,7 @@ func (p *payer) Row(clustering []byte, r *row.Row) (command.Step, error) {
 
 func (p *payer) Charge(u ru.Units) { p.charged = append(p.charged, u) }
 
-// TestChargeOfRead proves that a read by another node costs what it costs beside the replica, to the last digit: what
+// TestChargeOfRead checks that a read by another node costs what it costs beside the replica, to the last digit: what
 // its visitor took counts, not what the other node had sent ahead.
 func TestChargeOfRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -71,7 +71,7 @@ type debtor struct {
 
 func (d *debtor) Lent(u ru.Units) { d.lent += u }
 
-// TestLentWithRead proves that what a leader lends comes with its last page to the visitor on the follower's node.
+// TestLentWithRead checks that what a leader lends comes with its last page to the visitor on the follower's node.
 func TestLentWithRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		rows := replay([]item{{Token: 3, Key: []byte("key")}})
@@ -97,7 +97,7 @@ type bill struct {
 
 func (b *bill) Charge(u ru.Units) { b.charged = u }
 
-// TestChargeOfWrite proves that the price of a write comes back with its answer.
+// TestChargeOfWrite checks that the price of a write comes back with its answer.
 func TestChargeOfWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.charge = 5*ru.Unit + 1

@@ -23,7 +23,7 @@ func (f *folder) Folded(a *command.Folded) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestFoldOfAnotherNode proves that what another node has made of rows comes to whoever offered the fold, with the
+// TestFoldOfAnotherNode checks that what another node has made of rows comes to whoever offered the fold, with the
 // price of the rows that were looked at, however large it is; that rows come where the other node made nothing of them;
 // and that an answer which nobody asked for is refused.
 func TestFoldOfAnotherNode(t *testing.T) {

@@ -79,7 +79,7 @@ func readLog(t testing.TB, s *Store, q command.Read, c command.ChangesRead) []st
 	return l.found
 }
 
-// TestChangeLog proves that the log has one entry for each row that lives, in the order of stamps, within the bounds
+// TestChangeLog checks that the log has one entry for each row that lives, in the order of stamps, within the bounds
 // that are asked for, from memory and from disk alike, that an entry that was taken out stays out when the tables on
 // disk are read by their stamps alone, that reads resume behind any entry, and that kept changes come until they
 // expire.

@@ -24,9 +24,9 @@ import (
 // crashes is how many crashed disks TestCrash opens, a tenth of it under the race detector.
 const crashes = 1000
 
-// TestCrash: a writer applies numbered batches of two rows and a system key, syncing now and then; the disk is cloned
-// at random moments, losing any part of what was not synced. Every clone opens, holds a prefix of the batches, whole
-// batches only, and at least all that were synced before the moment (ST1).
+// TestCrash checks that a writer applies numbered batches of two rows and a system key, syncing now and then; the disk
+// is cloned at random moments, losing any part of what was not synced. Every clone opens, holds a prefix of the
+// batches, whole batches only, and at least all that were synced before the moment (ST1).
 func TestCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := crashes
@@ -148,9 +148,9 @@ func checkPrefix(t *testing.T, s *Store, synced, written uint64) {
 	}
 }
 
-// TestDamagedLog: a byte flipped in the middle of the synced log is reported when the store opens; the torn end that a
-// crash leaves behind is not. (Damage in what the last syncs covered cannot be told from a torn end: a later block
-// vouches only for what was synced before it was written.)
+// TestDamagedLog checks that a byte flipped in the middle of the synced log is reported when the store opens; the torn
+// end that a crash leaves behind is not. (Damage in what the last syncs covered cannot be told from a torn end: a later
+// block vouches only for what was synced before it was written.)
 func TestDamagedLog(t *testing.T) {
 	const logMin, batchesMax = 512 << 10, 5000
 	fs := vfs.NewCrashableMem()
@@ -219,7 +219,8 @@ func newestLog(t *testing.T, fs vfs.FS) (name string, size int64) {
 	return name, info.Size()
 }
 
-// TestDamagedTable: flipped bytes in an sstable are never served: the read fails, naming the file, and the store stops.
+// TestDamagedTable checks that flipped bytes in an sstable are never served: the read fails, naming the file, and the
+// store stops.
 func TestDamagedTable(t *testing.T) {
 	fs := vfs.NewMem()
 	var events []error

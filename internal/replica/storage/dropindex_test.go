@@ -33,7 +33,7 @@ func (d *disturbed) Row([]byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestReadByDroppedIndex proves that a read by an index that is dropped before or during the read fails, whatever the
+// TestReadByDroppedIndex checks that a read by an index that is dropped before or during the read fails, whatever the
 // form of the lookup, and that a read by an index which the store has not been told of yet finds the entries.
 func TestReadByDroppedIndex(t *testing.T) {
 	const plain, ordered = testIndex, testIndex | keys.OrderedIndex
@@ -104,7 +104,7 @@ func TestReadByDroppedIndex(t *testing.T) {
 	}
 }
 
-// TestEntriesOfDroppedIndexAreSwept proves that entries which writes leave after their index was dropped are removed by
+// TestEntriesOfDroppedIndexAreSwept checks that entries which writes leave after their index was dropped are removed by
 // the next walk over entries, and those of installed and of newer indexes are kept.
 func TestEntriesOfDroppedIndexAreSwept(t *testing.T) {
 	const dropped, kept, newer = testIndex, testIndex + 1 | keys.OrderedIndex, testIndex + 2

@@ -62,7 +62,7 @@ func flagged(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-// TestDroppedTablesCostNothing proves that after thousands of tables were created and dropped a round of background
+// TestDroppedTablesCostNothing checks that after thousands of tables were created and dropped a round of background
 // work looks at the live tables alone, and that nothing is left of the dropped ones in memory or among the records,
 // also after a restart.
 func TestDroppedTablesCostNothing(t *testing.T) {
@@ -135,7 +135,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 	}
 }
 
-// TestHeldFollows proves that the cached spans of replicas follow every change of a meta.
+// TestHeldFollows checks that the cached spans of replicas follow every change of a meta.
 func TestHeldFollows(t *testing.T) {
 	s := openMem(t, Options{})
 	check := func(want int) {
@@ -173,7 +173,7 @@ func TestHeldFollows(t *testing.T) {
 	}
 }
 
-// TestProgressIsCompacted proves that the operands of the record of progress are replaced when there are many, that
+// TestProgressIsCompacted checks that the operands of the record of progress are replaced when there are many, that
 // nothing is lost then, also in a crash, and that a large record is not replaced for few operands.
 func TestProgressIsCompacted(t *testing.T) {
 	fs := vfs.NewCrashableMem()

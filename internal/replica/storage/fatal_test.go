@@ -105,7 +105,7 @@ func breakDisk(dir string, kind errorfs.OpKind) {
 	os.Exit(3)
 }
 
-// TestGivenUpCompactions proves that a compaction that gives way to an installation is no failure, and that what is one
+// TestGivenUpCompactions checks that a compaction that gives way to an installation is no failure, and that what is one
 // is told of once.
 func TestGivenUpCompactions(t *testing.T) {
 	var told []error

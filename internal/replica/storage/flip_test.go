@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestFlippedBits proves that a flipped bit in any file of a store of rows is refused, in one line that names the
+// TestFlippedBits checks that a flipped bit in any file of a store of rows is refused, in one line that names the
 // directory, when the store opens or its rows are read; or that it changes nothing: no row is missing or another one,
 // the identity is the same, and no table is deleted. Exempt is the newest log's tail, which its last sync wrote: there
 // a flipped bit cannot be told from a write that a crash has torn, and the last batch may be missing.

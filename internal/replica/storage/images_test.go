@@ -48,7 +48,7 @@ func tableWrite(t *testing.T, s *Store, stamp int64, ops ...command.Op) (images 
 	return images
 }
 
-// TestImages proves what the leader of a table with cdc is told: rows before and after, deletions of the same mutation
+// TestImages checks what the leader of a table with cdc is told: rows before and after, deletions of the same mutation
 // before both, nothing of what an older timestamp hides; and that the entries that pointers lead to are one for each
 // row that lives, go with a row that is deleted, and are swept, with their pointers, where rows went by ranges.
 func TestImages(t *testing.T) {

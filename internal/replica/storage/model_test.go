@@ -310,9 +310,9 @@ func spreadAll(s *Store, table uint32) error {
 	return s.ApplySweep(&sw)
 }
 
-// TestStoreAgainstModel: random mutations with random timestamps, deletions and expiries, with flushes, compactions,
-// spread ranges and reopening between them, read in every way a Read can ask for, whole and page by page, and many
-// times by one Pinned.
+// TestStoreAgainstModel checks that random mutations with random timestamps, deletions and expiries, with flushes,
+// compactions, spread ranges and reopening between them, read in every way a Read can ask for, whole and page by page,
+// and many times by one Pinned.
 func TestStoreAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs := vfs.NewMem()

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestWeigh proves that a logical partition is weighed by what is in it and in no other, and that one of which only the
-// beginning is read is taken for about what it is.
-func TestWeigh(t *testing.T) {
+// TestMeasurePartition checks that a logical partition is weighed by what is in it and in no other, and that one of
+// which only the beginning is read is taken for about what it is.
+func TestMeasurePartition(t *testing.T) {
 	s := openMem(t, Options{})
 	const table, rows, size = 600, 2000, 1000
 	at := token.Hash([]byte("k"))

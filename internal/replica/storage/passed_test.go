@@ -27,7 +27,7 @@ func (w *halting) Passed(tok token.Token, key []byte, looked int) (command.Step,
 	return command.Stop, nil
 }
 
-// TestPassed proves that a read of a range over thousands of partitions that are deleted, whole or row by row, can be
+// TestPassed checks that a read of a range over thousands of partitions that are deleted, whole or row by row, can be
 // stopped now and then and goes on behind the place where it was, until it has found all that lives; and that a reader
 // who does not want that finds the same. So it is for one through an index whose entries lead nowhere.
 func TestPassed(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestPinnedRow proves that whoever has read the one row of a logical partition, of a table without clustering columns,
+// TestPinnedRow checks that whoever has read the one row of a logical partition, of a table without clustering columns,
 // is told the same newest timestamp as who has not, whatever was written and deleted, of rows that live and that do
 // not, and before the table has its first deletion of a partition as well as after.
 func TestPinnedRow(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// TestProgress proves that a meta is as far as the last batch that had progress of its partition, wherever that is:
-// in the memtable, in the log of a store that crashed, flushed or compacted; that a meta which is further counts more;
-// and that a partition that left and came back does not inherit what was known of it.
+// TestProgress checks that a meta is as far as the last batch that had progress of its partition, wherever that is: in
+// the memtable, in the log of a store that crashed, flushed or compacted; that a meta which is further counts more; and
+// that a partition that left and came back does not inherit what was known of it.
 func TestProgress(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s, err := Open(fs, "rows", Options{})

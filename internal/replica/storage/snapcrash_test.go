@@ -52,10 +52,10 @@ func (d *disks) record(on bool) {
 	d.mu.Unlock()
 }
 
-// TestCrashDuringInstall: the disk is cloned before the writes, links and syncs of an install, and once after it,
-// losing any part of what was not synced. Every clone opens with the old or the new state of the partition, meta and
-// rows together; after the install it is the new one, and what was applied to another partition before is there with
-// it.
+// TestCrashDuringInstall checks that the disk is cloned before the writes, links and syncs of an install, and once
+// after it, losing any part of what was not synced. Every clone opens with the old or the new state of the partition,
+// meta and rows together; after the install it is the new one, and what was applied to another partition before is
+// there with it.
 func TestCrashDuringInstall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	seen := map[string]int{}
@@ -135,7 +135,7 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 	}
 }
 
-// TestFailingInstall: an error of the disk, wherever it comes, leaves the old state or the new one.
+// TestFailingInstall checks that an error of the disk, wherever it comes, leaves the old state or the new one.
 func TestFailingInstall(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -177,8 +177,8 @@ func isSnapshotFile(path string) bool {
 	return bytes.Contains([]byte(path), []byte("/"+snapshotDir+"/"))
 }
 
-// TestSnapshotIsOneState: while a partition is written to, and snapshots are installed over its neighbour, every
-// snapshot of it has as many rows as its meta has entries.
+// TestSnapshotIsOneState checks that while a partition is written to, and snapshots are installed over its neighbour,
+// every snapshot of it has as many rows as its meta has entries.
 func TestSnapshotIsOneState(t *testing.T) {
 	const rounds = 15
 	s := openParts(t, vfs.NewMem(), Options{})
@@ -261,8 +261,8 @@ func writeRow(t *testing.T, s *Store, m *keys.Meta, i int) {
 	}
 }
 
-// TestInstalledRowsAreSeen: runs of dead rows that were known, in memory and stored, or are being learned while a
-// snapshot is installed, hide nothing that it brings.
+// TestInstalledRowsAreSeen checks that runs of dead rows that were known, in memory and stored, or are being learned
+// while a snapshot is installed, hide nothing that it brings.
 func TestInstalledRowsAreSeen(t *testing.T) {
 	const rows = 200
 	span := keys.Span{Table: testTable}
@@ -300,8 +300,8 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 	}
 }
 
-// TestHold: a lesson under way when its partition is held comes to nothing, and none begins before release; others go
-// on.
+// TestHold checks that a lesson under way when its partition is held comes to nothing, and none begins before release;
+// others go on.
 func TestHold(t *testing.T) {
 	var d tombstoneCache
 	d.init(1 << 20)

@@ -208,9 +208,9 @@ func place(t testing.TB, s *Store, how int) {
 	}
 }
 
-// TestSnapshotCarriesPartition: whatever the receiver had of the partition, and wherever either store keeps its keys,
-// it ends with the sender's rows, headers, dedupe records, index entries, flag and meta; what its other partitions have
-// stays as it was.
+// TestSnapshotCarriesPartition checks that whatever the receiver had of the partition, and wherever either store keeps
+// its keys, it ends with the sender's rows, headers, dedupe records, index entries, flag and meta; what its other
+// partitions have stays as it was.
 func TestSnapshotCarriesPartition(t *testing.T) {
 	owns := map[string]keys.Span{
 		"nothing": {}, "the same": quarters[2], "more": joined(quarters[2], quarters[3]),
@@ -332,7 +332,7 @@ func inOthers(kv string, own keys.Span) bool {
 	return true
 }
 
-// TestSnapshotOfMeta: the meta partition is all of keys.MetaID and nothing else.
+// TestSnapshotOfMeta checks that the meta partition is all of keys.MetaID and nothing else.
 func TestSnapshotOfMeta(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -366,8 +366,8 @@ func TestSnapshotOfMeta(t *testing.T) {
 	}
 }
 
-// TestInstalledHeaders: a store that never had a header of the table finds those that a snapshot brought, also after a
-// crash.
+// TestInstalledHeaders checks that a store that never had a header of the table finds those that a snapshot brought,
+// also after a crash.
 func TestInstalledHeaders(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -392,8 +392,8 @@ func TestInstalledHeaders(t *testing.T) {
 	}
 }
 
-// TestBadSnapshot: a stream that is cut off anywhere or has any byte wrong is refused, one that nobody wants as well,
-// and nothing changes.
+// TestBadSnapshot checks that a stream that is cut off anywhere or has any byte wrong is refused, one that nobody wants
+// as well, and nothing changes.
 func TestBadSnapshot(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -461,8 +461,8 @@ func TestBadSnapshot(t *testing.T) {
 	}
 }
 
-// TestForeignSnapshot: a stream whose checksums are right is refused if it brings what its partition cannot have, in an
-// order it cannot have, or what this version does not know. That does no harm to the store.
+// TestForeignSnapshot checks that a stream whose checksums are right is refused if it brings what its partition cannot
+// have, in an order it cannot have, or what this version does not know. That does no harm to the store.
 func TestForeignSnapshot(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
@@ -552,7 +552,7 @@ func removePartition(t *testing.T, s *Store, id uint64, span keys.Span) {
 	}
 }
 
-// TestSnapshotOverlaps: neither the snapshot nor what the replica says it had may be another partition's.
+// TestSnapshotOverlaps checks that neither the snapshot nor what the replica says it had may be another partition's.
 func TestSnapshotOverlaps(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -577,7 +577,7 @@ func TestSnapshotOverlaps(t *testing.T) {
 	}
 }
 
-// TestSnapshotNeedsRoom: neither side begins, or goes on, when the disk would become too full.
+// TestSnapshotNeedsRoom checks that neither side begins, or goes on, when the disk would become too full.
 func TestSnapshotNeedsRoom(t *testing.T) {
 	free := uint64(1 << 30)
 	usage := func(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{AvailBytes: free, TotalBytes: 1 << 30}, nil }
@@ -618,7 +618,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestOpenEmptiesSnapshots: what an earlier process was writing is gone.
+// TestOpenEmptiesSnapshots checks that what an earlier process was writing is gone.
 func TestOpenEmptiesSnapshots(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})
@@ -635,7 +635,7 @@ func TestOpenEmptiesSnapshots(t *testing.T) {
 	}
 }
 
-// TestSnapshotKnowsIndexes proves that no snapshot is made while the store has entries of an index that it was not told
+// TestSnapshotKnowsIndexes checks that no snapshot is made while the store has entries of an index that it was not told
 // of, which the snapshot would leave out: a node may apply what was written by a newer schema than its own. Entries of
 // an index that was dropped hold up nothing.
 func TestSnapshotKnowsIndexes(t *testing.T) {

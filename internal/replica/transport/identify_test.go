@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestAsk proves that somebody without a cluster learns who is at an address, that this makes nobody a peer, and who is
-// refused.
-func TestAsk(t *testing.T) {
+// TestIdentify checks that somebody without a cluster learns who is at an address, that this makes nobody a peer, and
+// who is refused.
+func TestIdentify(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		accepted := 0
 		one := start(t, n, 1, Handlers{}, Options{
@@ -48,9 +48,9 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// TestAskRefusals proves what an asker hears of those who do not answer, an older version that does not know the
+// TestIdentifyRejections checks what an asker hears of those who do not answer, an older version that does not know the
 // question among them.
-func TestAskRefusals(t *testing.T) {
+func TestIdentifyRejections(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer hello
@@ -88,8 +88,8 @@ func TestAskRefusals(t *testing.T) {
 	}
 }
 
-// TestAskTLS proves that with TLS strangers neither ask nor answer.
-func TestAskTLS(t *testing.T) {
+// TestIdentifyTLS checks that with TLS strangers neither ask nor answer.
+func TestIdentifyTLS(t *testing.T) {
 	a := authority(t)
 	for _, c := range []struct {
 		name          string

@@ -140,7 +140,7 @@ type heard chan raftgroup.Outcome
 
 func (c heard) Done(o raftgroup.Outcome) { c <- o }
 
-// TestLargeProposals proves that proposals of 16 MiB reach all replicas, of several groups at once and beside small
+// TestLargeProposals checks that proposals of 16 MiB reach all replicas, of several groups at once and beside small
 // ones: no bound of raft, of the host or of the transport keeps one out for ever.
 func TestLargeProposals(t *testing.T) {
 	if raceEnabled {
@@ -177,7 +177,7 @@ func TestLargeProposals(t *testing.T) {
 	}
 }
 
-// TestStreamedSnapshot proves that a replica which begins empty gets a snapshot of many chunks through the transport,
+// TestStreamedSnapshot checks that a replica which begins empty gets a snapshot of many chunks through the transport,
 // and that nothing of it is kept afterwards.
 func TestStreamedSnapshot(t *testing.T) {
 	nodes := startRaft(t, 4, 3, 1, raftgroup.Options{TruncateEntries: 8, TruncateKeep: 1})

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestQuickFailureDetection proves that with short intervals a process that stops answering, and whose machine goes on,
+// TestQuickFailureDetection checks that with short intervals a process that stops answering, and whose machine goes on,
 // is noticed within IdleTimeout by those who wait for an answer, and that soon behind it calls end at once.
 func TestQuickFailureDetection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -54,7 +54,7 @@ func TestQuickFailureDetection(t *testing.T) {
 	})
 }
 
-// TestLargeFramesPass proves that a frame above QueueBytes gets through although small ones never leave the queue
+// TestLargeFramesPass checks that a frame above QueueBytes gets through although small ones never leave the queue
 // empty, and that what waits stays bounded.
 func TestLargeFramesPass(t *testing.T) {
 	o := newOutbox(1000<<10, 6000<<10)

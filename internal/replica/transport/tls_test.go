@@ -104,7 +104,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWaitForPeers proves that Close returns with TLS, under load, while the peer does not read: it begins
+// TestCloseDoesNotWaitForPeers checks that Close returns with TLS, under load, while the peer does not read: it begins
 // to only when the test is over.
 func TestCloseDoesNotWaitForPeers(t *testing.T) {
 	a := authority(t)
@@ -125,7 +125,7 @@ func TestCloseDoesNotWaitForPeers(t *testing.T) {
 	two.Close()
 }
 
-// TestAuthorityPEM proves that an authority survives its encoding, and that a node's certificate is none.
+// TestAuthorityPEM checks that an authority survives its encoding, and that a node's certificate is none.
 func TestAuthorityPEM(t *testing.T) {
 	a := authority(t)
 	certificate, key, err := a.PEM()
@@ -148,7 +148,7 @@ func TestAuthorityPEM(t *testing.T) {
 	}
 }
 
-// TestUselessTLS proves that a configuration which would trust everybody, or nobody, is refused at the start.
+// TestUselessTLS checks that a configuration which would trust everybody, or nobody, is refused at the start.
 func TestUselessTLS(t *testing.T) {
 	for name, c := range map[string]*tls.Config{"empty": {},
 		"no certificate": {RootCAs: configOf(t, authority(t), id(1), Validity{}).RootCAs}} {
@@ -158,7 +158,7 @@ func TestUselessTLS(t *testing.T) {
 	}
 }
 
-// TestSetTLS proves that connections after SetTLS are made with the new certificates, that those from before it go on,
+// TestSetTLS checks that connections after SetTLS are made with the new certificates, that those from before it go on,
 // and that a configuration which would not do changes nothing.
 func TestSetTLS(t *testing.T) {
 	before, after := authority(t), authority(t)

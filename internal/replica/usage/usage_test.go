@@ -54,7 +54,7 @@ func (z *zipf) draw() int {
 // tokenOf is the place of the i-th key.
 func tokenOf(i int) token.Token { return token.Token(mix64(uint64(i + 1))) }
 
-// TestTopTen proves that the ten hottest of a million logical partitions, asked for as zipf 0.99 has it, are named in
+// TestTopTen checks that the ten hottest of a million logical partitions, asked for as zipf 0.99 has it, are named in
 // order after a minute: where every request is noted, where they are sampled, and where prices differ. What is said of
 // the error holds.
 func TestTopTen(t *testing.T) {
@@ -108,7 +108,7 @@ func TestTopTen(t *testing.T) {
 	}
 }
 
-// TestBounds proves (UF2) for any stream: a figure is never too low, and too high by what it says at most; what is not
+// TestBounds checks (UF2) for any stream: a figure is never too low, and too high by what it says at most; what is not
 // told of has the floor at most. It holds across minutes.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -141,7 +141,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestSampledTurns proves that samples are fair where clients take turns, and that what is dear is always noted.
+// TestSampledTurns checks that samples are fair where clients take turns, and that what is dear is always noted.
 func TestSampledTurns(t *testing.T) {
 	p, of := new(Partition), map[token.Token]ru.Units{}
 	for s := range int64(5) {
@@ -165,7 +165,7 @@ func TestSampledTurns(t *testing.T) {
 	}
 }
 
-// TestKeys proves that the key of a heavy read is kept, also of one that finds nothing, and forgotten with its counter.
+// TestKeys checks that the key of a heavy read is kept, also of one that finds nothing, and forgotten with its counter.
 func TestKeys(t *testing.T) {
 	p := new(Partition)
 	for i := range 1000 {
@@ -191,7 +191,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestAllocations proves that noting a request allocates nothing (UF3).
+// TestAllocations checks that noting a request allocates nothing (UF3).
 func TestAllocations(t *testing.T) {
 	p, i := new(Partition), 0
 	p.RecordRead(Point, 1, nil, ru.Unit, 1, 1)

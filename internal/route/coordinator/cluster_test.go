@@ -49,7 +49,7 @@ func inFleetWith(t *testing.T, partitions int, o Options, f func(t *testing.T, f
 
 // Whom a request is sent to: the leader, as the replica here knows it, or as the last answers said, or the first
 // replica of the map; a read at ONE goes to the replica here, and to the leader when that one refuses or there is none.
-func TestWhomToAsk(t *testing.T) {
+func TestForwardTargets(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		ok := func(err error) {
 			t.Helper()
@@ -94,7 +94,7 @@ func TestWhomToAsk(t *testing.T) {
 	})
 }
 
-// TestOneIsServedHereOrByTheLeader proves that a read at ONE which the replica here refuses is answered by nobody but a
+// TestOneIsServedHereOrByTheLeader checks that a read at ONE which the replica here refuses is answered by nobody but a
 // leader: another follower does not know what this node has seen acknowledged.
 func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -113,7 +113,7 @@ func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	})
 }
 
-// TestLeaderThatHasMoved proves that a node which is remembered as the leader and has no replica any more, because it
+// TestLeaderThatHasMoved checks that a node which is remembered as the leader and has no replica any more, because it
 // was moved away, is not asked for ever: others are, and name the one that leads.
 func TestLeaderThatHasMoved(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -621,8 +621,8 @@ func TestTruncateInCluster(t *testing.T) {
 	})
 }
 
-// TestWholeOfPartitions: TRUNCATE and Require reach every row of a table whose partitions are split while they are on
-// their way. What was planned by the map from before is refused, and planned anew.
+// TestWholeOfPartitions checks that TRUNCATE and Require reach every row of a table whose partitions are split while
+// they are on their way. What was planned by the map from before is refused, and planned anew.
 func TestWholeOfPartitions(t *testing.T) {
 	inFleet(t, 2, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {

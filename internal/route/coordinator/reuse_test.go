@@ -62,9 +62,9 @@ func (s *spoiler) Done(err error) {
 
 func (s *spoiler) CASDone(_ *command.CASResult, err error) { s.Done(err) }
 
-// TestTimeoutWhileAsking: a write whose time is over while a replica here still waits with it is told so only when the
-// replica does not look at it any more: until then its memory must not be used for another. The replica is told by when
-// it has to be through.
+// TestTimeoutWhileAsking checks that a write whose time is over while a replica here still waits with it is told so
+// only when the replica does not look at it any more: until then its memory must not be used for another. The replica
+// is told by when it has to be through.
 func TestTimeoutWhileAsking(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		w := &signalWaiter{fake: &fake{f, node(1), 1}}
@@ -101,7 +101,7 @@ func TestTimeoutWhileAsking(t *testing.T) {
 	})
 }
 
-// TestTimeoutOfTheClient proves that a request ends at the timeout that its client has set, which may be shorter than
+// TestTimeoutOfTheClient checks that a request ends at the timeout that its client has set, which may be shorter than
 // the coordinator's bound but not longer, and that one with less time does not wait behind others that came before it.
 func TestTimeoutOfTheClient(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
