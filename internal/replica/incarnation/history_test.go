@@ -71,8 +71,8 @@ func saw(t *testing.T, w *PeerHistory, l *History) {
 	}
 }
 
-// TestRestarts checks that a directory is accepted after any number of starts up to Kept that nobody has seen, and the
-// same start again and again.
+// TestRestarts checks that peers accept a directory after up to StartsMax starts that no peer has recorded, and accept
+// the same start repeatedly.
 func TestRestarts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var d directory
@@ -101,9 +101,9 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestCopyIsRejected checks that of a directory and its copy only the one goes on that was seen first, however often
-// the other one is started, and that an earlier state is refused for good, also by those who have only a record of what
-// was seen.
+// TestCopyIsRejected checks that of a directory and its copy only the one that peers recorded first is accepted,
+// however often the other one starts. An earlier state is rejected permanently, also by peers that have only a stored
+// record.
 func TestCopyIsRejected(t *testing.T) {
 	for _, ahead := range []int{1, 2, 10} {
 		var original directory
@@ -168,8 +168,8 @@ func TestPartsGoTogether(t *testing.T) {
 	}
 }
 
-// TestChangeOwner checks that a directory is another owner's after Rename, which may be repeated, goes on with its
-// starts, and is the old one's no more; and that Check says so without a start.
+// TestChangeOwner checks that ChangeOwner gives a directory to another owner, is idempotent, and keeps the starts; and
+// that Check rejects the old owner without a start.
 func TestChangeOwner(t *testing.T) {
 	var d directory
 	d.start(t)
@@ -229,8 +229,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestNumbersGoUp checks that no start of a directory gives a number which is not above all that an earlier one gave,
-// if that was not under way for years.
+// TestNumbersGoUp checks that every start of a directory returns a number above all numbers of earlier starts that
+// ended less than years ago.
 func TestNumbersGoUp(t *testing.T) {
 	d := &directory{}
 	const given = 1 << 43

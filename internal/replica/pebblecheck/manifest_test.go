@@ -152,8 +152,8 @@ func (s *steps) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return f, err
 }
 
-// TestCutOffInMaking checks that what a crash leaves of a store that was being made, after whichever file, is not taken
-// for damage, and that a store can be made of it.
+// TestCutOffInMaking checks that the files of a store whose creation was interrupted by a crash, after any file, are
+// not reported as damage, and that the store can be created from them.
 func TestCutOffInMaking(t *testing.T) {
 	fs := &steps{FS: vfs.NewMem(), t: t}
 	open := func(fs vfs.FS) {
@@ -179,9 +179,8 @@ func TestCutOffInMaking(t *testing.T) {
 	}
 }
 
-// TestDamagedLogs checks that a flipped bit in a log is found, anywhere but in what its last three syncs wrote; and
-// that logs which a crash has cut off, at any byte, or which have the remains of an older log after their end, are not
-// taken for damaged.
+// TestDamagedLogs checks that a flipped bit in a log is found, except in the bytes of its last three syncs. A log that
+// a crash cut off at any byte, or that has the remains of an older log after its end, is not reported as damaged.
 func TestDamagedLogs(t *testing.T) {
 	fs := vfs.NewMem()
 	db, err := pebble.Open("data", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation,
@@ -254,7 +253,7 @@ func TestDamagedLogs(t *testing.T) {
 	}
 }
 
-// padding reports whether a byte is one of those that fill a block, which nobody reads.
+// padding reports whether a byte is padding at the end of a block, which no reader reads.
 func padding(text []byte, at int) bool {
 	end := at/blockSize*blockSize + blockSize
 	return end <= len(text) && end-at < logHeaderSize

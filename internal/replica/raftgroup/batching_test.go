@@ -13,7 +13,7 @@ import (
 )
 
 // TestProposalsGatherOverGroups checks that while many entries of a node are unapplied, proposals of all groups gather
-// for one entry each; and that entries which take long hold up nobody.
+// for one entry each; and that slow entries do not delay other groups.
 func TestProposalsGatherOverGroups(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{UnappliedNode: 4, AlwaysTick: true})
 	for id := uint64(1); id <= 6; id++ {

@@ -46,9 +46,9 @@ func TestEarlyVotes(t *testing.T) {
 	}
 }
 
-// TestReplicaWithoutSnapshotVotes checks that a replica which waits for its first snapshot, and has heard of a leader,
-// votes for another one when that leader is gone: with two of four voters left beside it, nobody leads without its
-// vote.
+// TestReplicaWithoutSnapshotVotes checks that a replica that waits for its first snapshot, and has heard of a leader,
+// votes for another one when that leader is gone: with only two of four other voters left, no replica can lead without
+// its vote.
 func TestReplicaWithoutSnapshotVotes(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{})
 	if _, err := b.host.Open(raftgroup.GroupConfig{ID: 1, Replica: 10}); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// bench is one node whose steps a test takes one by one. What the node sends is kept.
+// bench is one node whose steps a test runs one by one. It records the messages that the node sends.
 type bench struct {
 	t       *testing.T
 	log     *raftlog.Store
@@ -282,7 +282,8 @@ func TestStaleTerm(t *testing.T) {
 	}
 }
 
-// TestBounds checks (RG7) for what clients bring: each bound refuses with its name, and room is made when requests end.
+// TestBounds checks (RG7) for requests of clients: each limit rejects with its name, and requests that end free their
+// share.
 func TestBounds(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{ProposalsPerGroup: 3, ProposalBytes: 200,
 		ProposalsNodeBytes: 250, ReadsPerGroup: 1})
@@ -321,7 +322,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestEntriesGather checks that while UnappliedEntries are under way proposals gather, and then leave as one entry.
+// TestEntriesGather checks that proposals gather while UnappliedEntries are unapplied, and are then proposed as one
+// entry.
 func TestEntriesGather(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{UnappliedEntries: 2})
 	b.run()
@@ -370,8 +372,8 @@ func TestVoteLease(t *testing.T) {
 	}
 }
 
-// TestFavours checks that a newborn of a split votes for nobody before an election timeout has passed, for the leader
-// of the parent may still serve reads of what is the newborn's now, but for the member on that leader's node.
+// TestFavours checks that a child of a split votes for no replica before an election timeout has passed, except for the
+// member on the node of the parent's leader: that leader may still serve reads of the child's rows.
 func TestFavours(t *testing.T) {
 	for favoured, want := range map[int]string{1: "MsgVoteResp to 11", 2: ""} {
 		b := reopen(t, vfs.NewMem(), raftgroup.Options{})
@@ -403,9 +405,9 @@ func TestFavours(t *testing.T) {
 	}
 }
 
-// TestRefusedIsNotDeath checks that an address that refuses connections takes nothing from the promise that was given
-// to the leader there: no vote, neither for others nor for this replica itself, before an election timeout has passed
-// since it was heard. A leader that says that it has served its last read is followed at once.
+// TestRefusedIsNotDeath checks that a refused connection does not end the vote lease of the leader at that address: no
+// vote, neither for others nor for this replica itself, before an election timeout has passed since the last message. A
+// leader that reports that it has served its last read is replaced immediately.
 func TestRefusedIsNotDeath(t *testing.T) {
 	for _, departs := range []bool{false, true} {
 		b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
@@ -458,9 +460,9 @@ func TestRefusedWakesQuietGroup(t *testing.T) {
 	}
 }
 
-// TestQuietMembersAreActive checks that the members of a quiet group count as active, in whatever tick it fell quiet:
-// the library takes them for inactive at each election timeout until they are heard, and nobody is heard then. A
-// learner that was to vote would have learned for ever.
+// TestQuietMembersAreActive checks that the members of a quiet group count as active, for every tick at which it became
+// quiet: the raft library treats silent members as inactive at each election timeout, and quiet members are silent.
+// Without this, a learner that should become a voter would stay a learner indefinitely.
 func TestQuietMembersAreActive(t *testing.T) {
 	for offset := range 25 {
 		b, g, term := ledOf(t, 2, raftgroup.Options{})
@@ -521,8 +523,8 @@ func TestAbstains(t *testing.T) {
 	}
 }
 
-// TestSuccession checks that the first voter behind a leader whose node has been silent for an election timeout asks
-// for votes at once, not after a time drawn by lot, which two may draw alike.
+// TestSuccession checks that the first voter after a leader whose node has been silent for an election timeout requests
+// votes immediately, not after a random delay, which can be the same for two voters.
 func TestSuccession(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
 	b.run()
@@ -610,8 +612,8 @@ func TestStateBehindLog(t *testing.T) {
 	}
 }
 
-// TestLostLog checks that a replica to which entries were applied is refused without its log, or with one that ends
-// before them, and stays so: what it has promised and acknowledged was in there.
+// TestLostLog checks that a replica with applied entries is rejected without its log, or with a log that ends before
+// these entries, and stays rejected: its votes and acknowledgments were in that log.
 func TestLostLog(t *testing.T) {
 	for _, lose := range []func(fs *vfs.MemFS, b *bench) error{
 		func(fs *vfs.MemFS, _ *bench) error { return fs.RemoveAll("log") },
@@ -696,9 +698,9 @@ func TestCrashedInstallation(t *testing.T) {
 	}
 }
 
-// TestCrashedInstallationOverTail checks that a replica follows its leader again whose process ended between the
-// installation of a snapshot and the reset of the log, where that log had a tail of an older term that reaches past the
-// snapshot; and that such a tail is refused where no snapshot explains it.
+// TestCrashedInstallationOverTail checks that a replica follows its leader again after its process ended between the
+// installation of a snapshot and the reset of the log, where the log had a tail of an older term that reaches past the
+// snapshot. Without a snapshot that explains it, such a tail is rejected.
 func TestCrashedInstallationOverTail(t *testing.T) {
 	conf := &pb.ConfState{Voters: []uint64{10, 11, 12}}
 	for _, installing := range []uint64{15, 0} {

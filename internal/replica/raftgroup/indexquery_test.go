@@ -27,7 +27,7 @@ func (b *bench) read(g *raftgroup.Group) *outcome {
 	return o
 }
 
-// told returns the messages of a kind that were sent since the last take, and forgets all.
+// told returns the messages of a kind that were sent since the last take, and discards all.
 func (b *bench) told(kind pb.MessageType) (out []*pb.Message) {
 	for _, m := range b.sent {
 		if m.GetType() == kind {
@@ -38,9 +38,9 @@ func (b *bench) told(kind pb.MessageType) (out []*pb.Message) {
 	return out
 }
 
-// TestLeaderIndexQuery checks (RG10) at the leader: without a lease a question waits for a quorum, under one it is
-// answered at once with the commit index; not by an instant that may be from before the question, not when the lease is
-// over, and not for one who is no member.
+// TestLeaderIndexQuery checks (RG10) at the leader: without a lease an index query waits for a quorum, with a lease the
+// leader replies immediately with the commit index. It does not reply by a clock reading from before the query, after
+// the lease has ended, or to a node outside the group.
 func TestLeaderIndexQuery(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	ask := func(number uint64) []*pb.Message {
@@ -99,7 +99,7 @@ func TestLeaderIndexQuery(t *testing.T) {
 	if got := b.told(raftgroup.MsgIndexReply); len(got) != 1 || !got[0].GetReject() || got[0].GetTo() != 99 {
 		t.Fatalf("a stranger hears %v", got)
 	}
-	// It leads no more: what waits for a quorum is refused.
+	// It is no longer the leader: queries that wait for a quorum are rejected.
 	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(term + 1), Commit: new(uint64(11))})
 	if got := b.told(raftgroup.MsgIndexReply); len(got) != 2 || !got[0].GetReject() || !got[1].GetReject() {
 		t.Fatalf("deposed: %v", got)

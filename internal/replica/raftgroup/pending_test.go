@@ -127,8 +127,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// snapshotOf is a snapshot that replica 11 sends in a term, as it is announced, and its data. The members are those of
-// replica 10's state.
+// snapshotOf returns a snapshot that replica 11 sends in a term, its announcement, and its data. The members are the
+// members in replica 10's state.
 func (b *bench) snapshotOf(term, index, snapTerm uint64) (raftgroup.Received, raftgroup.SnapshotData) {
 	b.t.Helper()
 	other, err := ledger.Open("rows", vfs.NewMem(), 1<<20)
@@ -179,9 +179,9 @@ func (b *bench) snapshot(term, index, snapTerm uint64) {
 	}
 }
 
-// TestSnapshotBehindChange checks that a snapshot does not overtake a change of members that waits to be applied: the
-// library takes over the snapshot's members at once, and the change would be made to those. One that comes meanwhile is
-// thrown away, and the next one is taken.
+// TestSnapshotBehindChange checks that a snapshot does not overtake a membership change that waits to be applied: the
+// raft library switches to the members of the snapshot immediately, and the change would be applied to them. A snapshot
+// that arrives in the meantime is discarded, and the next one is installed.
 func TestSnapshotBehindChange(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	b.run()
@@ -246,7 +246,7 @@ func TestFreshness(t *testing.T) {
 	stamp := b.now
 	b.echo = stamp // as an earlier process would have said it
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
-	b.echo = b.host.Stamp(stamp + 1) // what was not said yet
+	b.echo = b.host.Stamp(stamp + 1) // not sent yet
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
 	b.tick(2)
 	if g.FreshAt() != 0 {

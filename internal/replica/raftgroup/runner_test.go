@@ -227,8 +227,8 @@ func TestTransferAllIsFinal(t *testing.T) {
 	c.close()
 }
 
-// TestInconsistent checks that a node whose log is not what it told the others ends with a reason, and that the others
-// go on.
+// TestInconsistent checks that a node whose log differs from the log it reported ends with a reason, and that the
+// others continue.
 func TestInconsistent(t *testing.T) {
 	failed := make(chan error, 4)
 	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{Events: raftgroup.Events{Failed: func(err error) {

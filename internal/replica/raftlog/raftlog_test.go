@@ -126,8 +126,7 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestDirectorySurvivesCrash checks that a new directory and its format are there after a crash that follows Open at
-// once.
+// TestDirectorySurvivesCrash checks that a new directory and its format survive a crash immediately after Open.
 func TestDirectorySurvivesCrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})
@@ -234,8 +233,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTruncationBehindReset checks that a truncation which was asked for before a reset, and comes after it in the same
-// batch, does not bring the log back.
+// TestTruncationBehindReset checks that a truncation that was requested before a reset, and follows it in the same
+// batch, does not restore the log.
 func TestTruncationBehindReset(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()
@@ -262,8 +261,8 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// TestNewerDirectory checks that the directory of a later build is refused as newer, with both numbers, and left as it
-// is.
+// TestNewerDirectory checks that the directory of a later build is rejected as newer, with both numbers, and left
+// unchanged.
 func TestNewerDirectory(t *testing.T) {
 	fs := vfs.NewMem()
 	must(t, open(t, fs, Options{}).Close())
@@ -280,7 +279,7 @@ func TestNewerDirectory(t *testing.T) {
 	}
 }
 
-// TestCacheBounds checks both bounds of the entry cache, and that what is no longer in memory is read from the store.
+// TestCacheBounds checks both limits of the entry cache, and that entries outside the cache are read from the store.
 func TestCacheBounds(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{GroupCacheBytes: 10_000, NodeCacheBytes: 25_000})
 	defer func() { must(t, s.Close()) }()
@@ -319,8 +318,8 @@ func TestCacheBounds(t *testing.T) {
 	}
 }
 
-// TestAgainstMemoryStorage proves, over random histories of two groups with tiny caches and reopened stores, that a
-// Group says what the library's own MemoryStorage says.
+// TestAgainstMemoryStorage checks, over random histories of two groups with tiny caches and reopened stores, that a
+// Group returns the same results as the raft library's MemoryStorage.
 func TestAgainstMemoryStorage(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs := vfs.NewMem()

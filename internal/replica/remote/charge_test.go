@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// payer is a visitor that takes so many rows, and counts what it was given as a replica beside it would.
+// payer is a visitor that takes a number of rows, and counts the rows that a local replica would charge for.
 type payer struct {
 	ru.Meter
 	c       *command.Read
@@ -36,8 +36,8 @@ func (p *payer) Row(clustering []byte, r *row.Row) (command.Step, error) {
 
 func (p *payer) Charge(u ru.Units) { p.charged = append(p.charged, u) }
 
-// TestChargeOfRead checks that a read by another node costs what it costs beside the replica, to the last digit: what
-// its visitor took counts, not what the other node had sent ahead.
+// TestChargeOfRead checks that a read at another node costs exactly as much as at a local replica: rows that the
+// visitor took count, rows that the other node sent ahead do not.
 func TestChargeOfRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		items := []item{{Token: 3, Key: []byte("key")}}

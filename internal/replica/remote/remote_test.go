@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func node(i int) topology.NodeID { return topology.NodeID{byte(i)} }
 
-// fake is the replica of partition 5 at the other node. It answers as it is told to.
+// fake is the replica of partition 5 at the other node. Tests set its responses.
 type fake struct {
 	mu     sync.Mutex
 	err    error
@@ -222,7 +222,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// told is a completion that somebody waits for; it wants to know the index.
+// told is a completion that a test waits for, and that requests the index.
 type told struct {
 	index uint64
 	err   error
@@ -317,7 +317,7 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 // extent is what commands for the whole of a partition are planned for.
 var extent = partition.Extent{Epoch: 7, Span: keys.Span{Table: 600, Begin: []byte{1}, End: []byte{2}}}
 
-// Every request arrives as it was made, and its answer, error and trace come back.
+// TestRequests checks that every request arrives unchanged, and that its response, error and trace come back.
 func TestRequests(t *testing.T) {
 	u := conditional()
 	for name, want := range map[string]struct{ got, out any }{
@@ -370,7 +370,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// What is not known is said to be uncertain; what did not arrive is not.
+// TestLostConnections checks that an unknown outcome is reported as uncertain, and a request that did not arrive is
+// not.
 func TestLostConnections(t *testing.T) {
 	for name := range requests {
 		t.Run(name, func(t *testing.T) {
@@ -425,7 +426,8 @@ var all = []error{
 	&Failure{Text: "anything"}, &partition.DedupeUnknown{Epoch: 300},
 }
 
-// Errors survive the way as values; what has no type keeps its text; nothing that is no error is taken for one.
+// TestErrors checks that errors with a type arrive as values, that other errors keep their text, and that only errors
+// arrive as errors.
 func TestErrors(t *testing.T) {
 	for _, err := range all {
 		encoded := AppendError(nil, err)
@@ -518,7 +520,7 @@ type item struct {
 	Key   []byte
 	Row   *row.Row // static, for a partition
 	Of    bool     // it is a row
-	// Looked, if not 0, says that it is a place that the read has passed.
+	// Looked, if not 0, is the number of keys read up to a position that the read has passed.
 	Looked int
 }
 
@@ -610,8 +612,8 @@ func drawRow(t *rapid.T) *row.Row {
 	return r
 }
 
-// A read at another node passes on what one here does, whatever the rows are and wherever the visitor stops or goes on
-// to the next partition.
+// TestReadIsAsHere checks that a read at another node delivers the same as a local read, for all rows and for every
+// place where the visitor stops or continues with the next partition.
 func TestReadIsAsHere(t *testing.T) {
 	w := newWorld(t)
 	w.server.page = 512
@@ -656,8 +658,8 @@ func TestReadIsAsHere(t *testing.T) {
 	})
 }
 
-// What could not be confirmed is said so, also to a visitor that has stopped long before; and whoever stops makes the
-// other node stop.
+// TestStopIsConfirmed checks that a read that could not be confirmed reports this, also to a visitor that stopped long
+// before; and that a visitor that stops makes the other node stop.
 func TestStopIsConfirmed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const rows = 100000
@@ -702,7 +704,7 @@ func TestStopIsConfirmed(t *testing.T) {
 	})
 }
 
-// A read ends with its context and with its connection; it may be asked again.
+// TestReadsEnd checks that a read ends with its context and with its connection, and can be repeated.
 func TestReadsEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.hang = true

@@ -26,7 +26,7 @@ func pair(t *testing.T, n *memnet.Network, h func(context.Context, NodeID, []byt
 	return one, two
 }
 
-// TestCalls checks that many calls at once get their own answers, in whatever order these are given.
+// TestCalls checks that many concurrent calls get their own responses, in any order of responses.
 func TestCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		_, two := pair(t, n, func(_ context.Context, from NodeID, b []byte, r *Responder) {
@@ -173,7 +173,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// TestCommandBounds checks that what is too much is refused at once, by either side, and that this does no harm.
+// TestCommandBounds checks that either side rejects a request above a limit immediately, without other effects.
 func TestCommandBounds(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -223,8 +223,8 @@ func TestCommandBounds(t *testing.T) {
 	}
 }
 
-// TestCommandLost checks what a caller hears when the connection breaks, when nobody is there, and when the transport
-// is closed.
+// TestCommandLost checks the errors of a caller when the connection breaks, when no process listens, and when the
+// transport is closed.
 func TestCommandLost(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan struct{}, 1)

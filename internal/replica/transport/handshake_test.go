@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestHandshakeMatrix checks who is let in and who is not, on both sides: node 1 is dialled by, and dials, a peer that
-// says what the case says.
+// TestHandshakeMatrix checks which peers are accepted, on both sides: node 1 is dialed by, and dials, a peer that sends
+// the hello of the case.
 func TestHandshakeMatrix(t *testing.T) {
 	good := hello{
 		class:       Raft,
@@ -34,8 +34,8 @@ func TestHandshakeMatrix(t *testing.T) {
 	cases := []struct {
 		name     string
 		peer     hello
-		accepted error // what node 1 says when it is dialled
-		dialled  error // what node 1 finds when it dials
+		accepted error // the error of node 1 as the acceptor
+		dialled  error // the error of node 1 as the dialer
 	}{
 		{"as it should be", good, nil, nil},
 		{"newer, but speaks ours too", with(func(h *hello) { h.most = 9 }), nil, nil},
@@ -125,7 +125,7 @@ func TestHandshakeMatrix(t *testing.T) {
 	}
 }
 
-// answerHello accepts one connection and answers whatever comes with h.
+// answerHello accepts one connection and answers the first message with h.
 func answerHello(l net.Listener, h hello) {
 	go func() {
 		conn, err := l.Accept()
@@ -225,8 +225,8 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-// TestDuplicateNodes checks that a node is one process at a time: a second one with its id is told so as long as the
-// first is connected, and comes in when that has ended.
+// TestDuplicateNodes checks that a node is one process at a time: a second process with its id is rejected as long as
+// the first one is connected, and accepted afterward.
 func TestDuplicateNodes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{})

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestIdentify checks that somebody without a cluster learns who is at an address, that this makes nobody a peer, and
-// who is refused.
+// TestIdentify checks that a process without a cluster gets the identity of the node at an address, that this does not
+// create a peer, and which processes are rejected.
 func TestIdentify(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		accepted := 0
@@ -48,8 +48,8 @@ func TestIdentify(t *testing.T) {
 	})
 }
 
-// TestIdentifyRejections checks what an asker hears of those who do not answer, an older version that does not know the
-// question among them.
+// TestIdentifyRejections checks the errors of Identify for nodes that do not answer, including an older version without
+// this request.
 func TestIdentifyRejections(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -88,7 +88,7 @@ func TestIdentifyRejections(t *testing.T) {
 	}
 }
 
-// TestIdentifyTLS checks that with TLS strangers neither ask nor answer.
+// TestIdentifyTLS checks that with TLS, unknown peers can neither identify nor be identified.
 func TestIdentifyTLS(t *testing.T) {
 	a := authority(t)
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestQuickFailureDetection checks that with short intervals a process that stops answering, and whose machine goes on,
-// is noticed within IdleTimeout by those who wait for an answer, and that soon behind it calls end at once.
+// TestQuickFailureDetection checks that with short intervals a process that stops answering, while its machine runs, is
+// detected within IdleTimeout by callers that wait for a response, and that later calls fail immediately.
 func TestQuickFailureDetection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		o := Options{KeepAlive: 300 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}
@@ -30,13 +30,13 @@ func TestQuickFailureDetection(t *testing.T) {
 			done <- err
 		}()
 		<-begun
-		time.Sleep(10 * time.Second) // virtual: the connection is kept alive meanwhile
+		time.Sleep(10 * time.Second) // virtual: keep-alives are sent during that time
 		select {
 		case err := <-done:
 			t.Fatalf("a live node: %v", err)
 		default:
 		}
-		n.Cut(host(2), host(1), true) // it sends nothing any more
+		n.Cut(host(2), host(1), true) // it no longer sends anything
 		stopped := time.Now()
 		if err := <-done; !errors.Is(err, ErrLost) || time.Since(stopped) > 1500*time.Millisecond {
 			t.Fatalf("%v after %v", err, time.Since(stopped))
@@ -66,7 +66,7 @@ func TestLargeFramesPass(t *testing.T) {
 		}
 		o.written(b)
 	}
-	fill := func() (n int) { // each frame is a write of its own
+	fill := func() (n int) { // each frame is a separate write
 		for o.put(kindRaft, small, nil) {
 			n++
 		}

@@ -39,8 +39,8 @@ func TestFramesInOrder(t *testing.T) {
 	})
 }
 
-// TestSlowPeer checks that a peer that takes nothing fills its own queue, after which Send says false at once, and
-// holds up nobody else.
+// TestSlowPeer checks that a peer that reads nothing fills its own queue, after which Send returns false immediately,
+// and does not delay other peers.
 func TestSlowPeer(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		release := make(chan struct{})
@@ -77,7 +77,8 @@ func TestSlowPeer(t *testing.T) {
 	})
 }
 
-// TestLargeFrame checks that one frame above the queue passes, small ones beside it, and one above FrameBytes never.
+// TestLargeFrame checks that one frame above the queue limit passes, together with small ones, and that a frame above
+// FrameBytes never does.
 func TestLargeFrame(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got ledger
@@ -99,8 +100,8 @@ func TestLargeFrame(t *testing.T) {
 	})
 }
 
-// TestRefusedIsNotSilence checks that a process that is gone is told from one that is silent, and that nothing is
-// queued meanwhile.
+// TestRefusedIsNotSilence checks that a process that is gone is distinguishable from a silent one, and that nothing is
+// queued for it in the meantime.
 func TestRefusedIsNotSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var gone, refused, silent atomic.Int32
@@ -201,7 +202,7 @@ func TestDeparture(t *testing.T) {
 	})
 }
 
-// TestDepartureUnheard checks that a process does not wait for peers that do not hear it any more.
+// TestDepartureUnheard checks that a process does not wait for peers that no longer answer.
 func TestDepartureUnheard(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 2, Handlers{OnFrame: func(NodeID, []byte) error { return nil }}, Options{})
@@ -250,8 +251,8 @@ func TestRestartElsewhere(t *testing.T) {
 	})
 }
 
-// TestSilentDeathElsewhere checks that a connection to a process that was replaced is given up at once, though it looks
-// alive.
+// TestSilentDeathElsewhere checks that a connection to a process that was replaced is closed immediately, although it
+// looks alive.
 func TestSilentDeathElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var old, fresh ledger
@@ -321,7 +322,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestForget checks that a forgotten node is not dialled any more.
+// TestForget checks that a forgotten node is no longer dialed.
 func TestForget(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		two := start(t, n, 2, Handlers{}, Options{})

@@ -22,8 +22,8 @@ var (
 	otherSecret = []byte(strings.Repeat("other ", 8))
 )
 
-// TestSecret checks that without TLS only those talk to each other who have the same secret, whoever dials, with each
-// class of connection and when asking.
+// TestSecret checks that without TLS only nodes with the same secret connect, for either dialer, each class of
+// connection, and Identify.
 func TestSecret(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -105,8 +105,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.Conn.Write(b)
 }
 
-// TestSecretIsNotReplayed checks that whoever has recorded all that a node said, cannot say it again in its place, and
-// that a node cannot be made to prove by its own proofs.
+// TestSecretIsNotReplayed checks that a peer that has recorded all messages of a node cannot impersonate it by sending
+// them again, and that a node's own proofs cannot be used against it.
 func TestSecretIsNotReplayed(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{Secret: ourSecret})

@@ -75,8 +75,8 @@ func TestSnapshotBesideFrames(t *testing.T) {
 	})
 }
 
-// TestSnapshotResumes checks that a snapshot whose connection breaks again and again goes on where it was, in the same
-// reader; and that bytes are not sent twice but for those that were under way.
+// TestSnapshotResumes checks that a snapshot whose connection breaks repeatedly resumes at its position, in the same
+// reader; and that bytes are not sent twice, except bytes that were in flight.
 func TestSnapshotResumes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
@@ -227,8 +227,8 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 }
 
-// TestManySnapshots checks that small snapshots one after the other are all taken: those that have ended do not keep
-// others out, and are not all remembered.
+// TestManySnapshots checks that many small snapshots one after the other are all accepted: completed ones do not
+// exclude others, and not all of them are remembered.
 func TestManySnapshots(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotsInbound: 2})
@@ -291,8 +291,7 @@ func TestSnapshotEmpty(t *testing.T) {
 	})
 }
 
-// TestSnapshotsGiveWay checks that snapshots take a quarter of their rate while the machine is asked for more than it
-// does.
+// TestSnapshotsGiveWay checks that snapshots take a quarter of their rate while the machine is overloaded.
 func TestSnapshotsGiveWay(t *testing.T) {
 	pressed := true
 	b := rateLimiter{rate: 1 << 20, overloaded: func() bool { return pressed }}

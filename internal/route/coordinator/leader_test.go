@@ -11,8 +11,7 @@ import (
 )
 
 // TestIndexQueriesOfLeaders checks that a required revision reaches the leader of every partition of the table, that a
-// change of records reaches that of the partition it is for, and that both find a leader that the coordinator did not
-// know.
+// change of records reaches the leader of its partition, and that both find a leader that the coordinator did not know.
 func TestIndexQueriesOfLeaders(t *testing.T) {
 	f := newFleet()
 	s := mapOf(t, 3)

@@ -26,8 +26,8 @@ func (f *fleet) spent(until time.Time) {
 	}
 }
 
-// TestThrottledWaits checks that whatever is refused because its partition has spent what it may take is sent again
-// when it may, if that is soon enough, and is refused as before if it is not, or where nobody waits: never as late.
+// TestThrottledWaits checks that a throttled request is sent again when its partition has units again, if that is soon
+// enough, and is rejected otherwise, or if the caller does not wait. No request is completed too late.
 func TestThrottledWaits(t *testing.T) {
 	asks := map[string]func(c *Coordinator) error{
 		"write": func(c *Coordinator) error { return writeNow(c, WriteOptions{}, put("k", "c", 1)) },
