@@ -59,7 +59,7 @@ func (s *siblings) lend() {
 }
 
 // TestLoan checks that a partition with more requests than its share takes up to 10,000 RU/s while its siblings are
-// idle, and at most its share while they are busy. Together they never take more than all shares plus their savings. A
+// idle, and only its share while they are busy. Together they never take more than all shares plus their savings. A
 // sibling that was idle has its share as soon as it requests it.
 func TestLoan(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -24,7 +24,7 @@ func read(t *testing.T, j *Buffer, partition, after, upto uint64) (out []string,
 }
 
 // TestIntervals checks that the buffer returns its entries for every interval that it holds, in order, and rejects all
-// other intervals: those that are too old, not yet complete, behind a gap, or before the first entry.
+// other intervals: too old, not yet complete, behind a gap, or before the first entry.
 func TestIntervals(t *testing.T) {
 	j := New(1 << 20)
 	defer j.Close()

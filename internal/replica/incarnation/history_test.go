@@ -101,9 +101,9 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestCopyIsRejected checks that of a directory and its copy only the one that peers recorded first is accepted,
-// however often the other one starts. An earlier state is rejected permanently, also by peers that have only a stored
-// record.
+// TestCopyIsRejected checks that if a directory and its copy both start, only the one that peers recorded first is
+// accepted, however often the other one starts. An earlier state is rejected permanently, also by peers that have only
+// a stored record.
 func TestCopyIsRejected(t *testing.T) {
 	for _, ahead := range []int{1, 2, 10} {
 		var original directory

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// expensive is a context with a deadline that must not be asked for more.
+// expensive is a context of which only the deadline may be used.
 type expensive struct {
 	context.Context
 	t  *testing.T

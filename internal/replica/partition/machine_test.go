@@ -64,7 +64,7 @@ func (b *bench) open() {
 	b.machine = h.machine
 }
 
-// load makes members of what is stored.
+// load reads the stored members.
 func (b *bench) load() {
 	b.t.Helper()
 	var metas []keys.Meta
@@ -161,8 +161,8 @@ func half(second bool, n int) (out []string) {
 	return out
 }
 
-// TestApply checks that rows and progress are in one batch; what does not belong here, or was planned for an old
-// schema, is refused with a result and changes nothing; an entry that does not follow stops the machine.
+// TestApply checks that rows and progress are in one batch. A command for another partition, or planned for an old
+// schema, is rejected with a result and changes nothing; an entry that does not follow the last one stops the machine.
 func TestApply(t *testing.T) {
 	b := newBench(t)
 	in, out := half(false, 2), half(true, 1)
@@ -240,7 +240,7 @@ func TestCommitInEntry(t *testing.T) {
 	other := half(true, 1)
 	b.entry(upper, 11, stamped(other[0], 1, 100, 0))
 	b.entry(lower, 11, entry...)
-	if err := b.Sync(); err != nil { // of what was committed in the entry
+	if err := b.Sync(); err != nil { // everything that the entry committed
 		t.Fatal(err)
 	}
 	b.crash()
@@ -301,8 +301,8 @@ func TestMetaSaysWhatWasSwept(t *testing.T) {
 	}
 }
 
-// TestRecordsInOneBatch checks that several changes of records in one batch see each other; what expected another
-// version changes nothing; other partitions have no records.
+// TestRecordsInOneBatch checks that several changes of records in one batch see each other; a change that expects
+// another version has no effect; other partitions have no records.
 func TestRecordsInOneBatch(t *testing.T) {
 	b := newBench(t)
 	change := func(expect uint64, key, value string) *command.Entry {

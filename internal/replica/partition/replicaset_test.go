@@ -165,9 +165,9 @@ func TestStaleTerm(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestRetries checks that an id that was applied is answered, also by another leader and after that; one that may be
-// older than what is remembered is nobody's to know, and one that is younger for certain is written. The first attempt
-// that comes late is not applied either.
+// TestRetries checks that an id that was applied is answered, also by another leader, and later. For an id that may be
+// older than the dedupe window the outcome is unknown, and an id that is certainly younger is written. A first attempt
+// that arrives late is not applied either.
 func TestRetries(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -222,8 +222,8 @@ func TestRetries(t *testing.T) {
 }
 
 // TestFollowerReads checks that a follower serves ONE as long as it hears from its leader, and no older state than this
-// node has seen; anything else is for the leader, and so is what another node asks: it may have seen more, and has
-// asked here because its own replica has not applied that yet.
+// node has seen. Other reads go to the leader, also reads of another node: that node may have seen more, and sends the
+// read because its own replica has not applied it yet.
 func TestFollowerReads(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -265,7 +265,7 @@ func TestFollowerReads(t *testing.T) {
 func TestMove(t *testing.T) {
 	w := newWorld(t, 4)
 	p := w.newTable(0, 1, 2)
-	for i := range 300 { // the log is cut meanwhile
+	for i := range 300 { // the log is truncated in the meantime
 		if err := w.write(p.ID, fmt.Sprint(i), int64(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestTransferAll checks that a node that hands over leads nothing afterwards, and no request fails.
+// TestTransferAll checks that a node after TransferAll leads nothing, and that no request fails.
 func TestTransferAll(t *testing.T) {
 	w := newWorld(t, 3)
 	ps := w.table(8, 0, 1, 2).Partitions(testTable)

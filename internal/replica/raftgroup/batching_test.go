@@ -97,7 +97,7 @@ func TestNoProbesOfBusyFollowers(t *testing.T) {
 		for range 3 { // the first may be left out as the news of an index
 			b.take()
 			b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
-			for _, m := range b.told(pb.MsgApp) {
+			for _, m := range b.sentOf(pb.MsgApp) {
 				if m.GetTo() == 11 && len(m.GetEntries()) == 0 {
 					n++
 				}

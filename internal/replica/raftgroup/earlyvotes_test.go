@@ -47,7 +47,7 @@ func TestEarlyVotes(t *testing.T) {
 }
 
 // TestReplicaWithoutSnapshotVotes checks that a replica that waits for its first snapshot, and has heard of a leader,
-// votes for another one when that leader is gone: with only two of four other voters left, no replica can lead without
+// votes for another one when that leader is gone. With only two of four other voters left, no replica can lead without
 // its vote.
 func TestReplicaWithoutSnapshotVotes(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{})

@@ -91,7 +91,7 @@ func TestLentWithRead(t *testing.T) {
 
 // bill is a completion that wants to know what its write has cost.
 type bill struct {
-	*told
+	*awaited
 	charged ru.Units
 }
 
@@ -101,14 +101,14 @@ func (b *bill) Charge(u ru.Units) { b.charged = u }
 func TestChargeOfWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.charge = 5*ru.Unit + 1
-		b := &bill{told: newTold()}
+		b := &bill{awaited: newAwaited()}
 		if err := w.replica.Write(t.Context(), mutation(), b); err != nil {
 			t.Fatal(err)
 		}
 		if b.wait(); b.err != nil || b.charged != w.charge {
 			t.Errorf("%v, %d, want %d", b.err, b.charged, w.charge)
 		}
-		d := newTold()
+		d := newAwaited()
 		if err := w.replica.ConditionalWrite(t.Context(), conditional(), d); err != nil {
 			t.Fatal(err)
 		}

@@ -222,24 +222,24 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// told is a completion that a test waits for, and that requests the index.
-type told struct {
+// awaited is a completion that a test waits for, and that requests the index.
+type awaited struct {
 	index uint64
 	err   error
 	d     *command.CASResult
 	done  chan struct{}
 }
 
-func newTold() *told { return &told{done: make(chan struct{})} }
+func newAwaited() *awaited { return &awaited{done: make(chan struct{})} }
 
-func (d *told) At(index uint64) { d.index = index }
-func (d *told) Done(err error)  { d.CASDone(nil, err) }
-func (d *told) CASDone(out *command.CASResult, err error) {
+func (d *awaited) At(index uint64) { d.index = index }
+func (d *awaited) Done(err error)  { d.CASDone(nil, err) }
+func (d *awaited) CASDone(out *command.CASResult, err error) {
 	d.d, d.err = out, err
 	close(d.done)
 }
 
-func (d *told) wait() *told {
+func (d *awaited) wait() *awaited {
 	<-d.done
 	return d
 }
@@ -264,14 +264,14 @@ func conditional() *command.Conditional {
 // requests makes every kind of request, but reads, and returns how it ended.
 var requests = map[string]func(ctx context.Context, r *Replica) (out any, err error){
 	"write": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		if err := r.Write(ctx, mutation(), d); err != nil {
 			return nil, err
 		}
 		return d.wait().index, d.err
 	},
 	"decide": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		if err := r.ConditionalWrite(ctx, conditional(), d); err != nil {
 			return nil, err
 		}
@@ -281,7 +281,7 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 		return fmt.Sprint(d.index, d.d.Applied, d.d.Timestamp, len(d.d.Found), len(d.d.Found[1].Cells[0].Value)), d.err
 	},
 	"write all": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		u := conditional()
 		if err := r.WriteAll(ctx, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}},
 			d); err != nil {
@@ -290,14 +290,14 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 		return d.wait().index, d.err
 	},
 	"truncate": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		if err := r.Truncate(ctx, extent, partition.Truncation{Indexes: []uint32{3, 1 << 20}}, d); err != nil {
 			return nil, err
 		}
 		return d.wait().index, d.err
 	},
 	"truncate once": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		a := &command.Mutation{Dedupe: mutation().Dedupe, Retried: true, Known: 70}
 		if err := r.Truncate(ctx, extent, partition.Truncation{Indexes: []uint32{3}, Attempt: a}, d); err != nil {
 			return nil, err

@@ -140,9 +140,9 @@ func TestPackedListsLackNothing(t *testing.T) {
 	}
 }
 
-// TestPackedListsFindTheSame checks that searches of the whole ring and of parts of it come to each row once that has a
-// vector, and to no other, after random changes, deletions and sweeps: with packed lists, with so little memory that
-// none is kept, and without any.
+// TestPackedListsFindTheSame checks that searches of the whole ring and of parts of it find each row with a vector
+// once, and no other row, after random changes, deletions and sweeps. It covers packed lists, too little memory to keep
+// any, and no packed lists.
 func TestPackedListsFindTheSame(t *testing.T) {
 	for _, most := range []int64{1 << 20, 100, -1} {
 		s := openMem(t, Options{ANNCacheBytes: most})
@@ -186,8 +186,8 @@ func TestPackedListsFindTheSame(t *testing.T) {
 	}
 }
 
-// TestNearComesToAll checks that a search which is not ended comes to each row once, however many there are more than
-// are held at once, and many of which are equally near: with packed lists and without.
+// TestNearComesToAll checks that a search without an end finds each row once, for more rows than are held at a time,
+// many of them equally near: with packed lists and without.
 func TestNearComesToAll(t *testing.T) {
 	for _, most := range []int64{1 << 20, -1} {
 		s := openMem(t, Options{ANNCacheBytes: most})

@@ -39,7 +39,7 @@ func openOwned(t testing.TB, gcGrace int64) *Store {
 	return s
 }
 
-// notes counts the notes of what is due.
+// notes counts the notes of due keys.
 func notes(t testing.TB, s *Store) (n int) {
 	t.Helper()
 	if err := s.Scan(keys.DueID, nil, func(_, _ []byte) error { n++; return nil }); err != nil {
@@ -110,8 +110,8 @@ func TestDueDeletions(t *testing.T) {
 	}
 }
 
-// TestDueOfFollower checks that whoever does not lead keeps its notes until the sweep of the one who leads has been
-// applied, and sweeps nothing itself.
+// TestDueOfFollower checks that a follower keeps its notes until the sweep of the leader has been applied, and sweeps
+// nothing itself.
 func TestDueOfFollower(t *testing.T) {
 	s := openOwned(t, 0)
 	apply(t, s, remove("k", "a", 5, 100), remove("k", "b", 5, 100), insert("k", "b", 6))
@@ -155,7 +155,7 @@ func TestDueOfOthers(t *testing.T) {
 }
 
 // TestDedupeRecordsAreBounded checks that 10,000 increments of 100 counters leave one note for each counter and minute,
-// and no record once nobody can repeat them any more.
+// and no record when no client can repeat them.
 func TestDedupeRecordsAreBounded(t *testing.T) {
 	s := openOwned(t, 864_000)
 	const start = 1_000_000

@@ -52,9 +52,9 @@ func (v *foundKeys) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestLifetimesOfRows checks that rows expire by the setting that the table has when they are read, that what has
-// expired is swept a minute later and not before, whether it was noted when it was written or the setting has changed
-// since, and that nothing else is.
+// TestLifetimesOfRows checks that rows expire by the setting of the table at the time of the read. Expired rows are
+// swept a minute later and not before, whether the expiry was noted at the write or the setting has changed since. No
+// other rows are swept.
 func TestLifetimesOfRows(t *testing.T) {
 	for _, due := range []bool{true, false} {
 		s := openOwned(t, 864_000)

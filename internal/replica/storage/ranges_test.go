@@ -46,8 +46,8 @@ func spreadDue(t testing.TB, s *Store) {
 	}
 }
 
-// TestManyDeletedRanges checks that beside 20,000 deleted ranges a read of one row looks at two more keys than without,
-// whether the row is deleted or between two ranges; a scan in either direction sees what is left.
+// TestManyDeletedRanges checks that next to 20,000 deleted ranges a read of one row reads two more keys than without,
+// whether the row is deleted or between two ranges; and that a scan in either direction finds the live rows.
 func TestManyDeletedRanges(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(864_000))

@@ -149,7 +149,7 @@ func TestReplicasAgree(t *testing.T) {
 	})
 }
 
-// moveSnapshot installs what one store has of partition 1 in another, as far as it has anything.
+// moveSnapshot installs one store's data of partition 1 in another, if it has any.
 func moveSnapshot(t *rapid.T, from, to *Store, span keys.Span) {
 	p, err := from.CaptureSnapshot(context.Background(), 1)
 	if errors.Is(err, ErrNoPartition) {
@@ -163,8 +163,8 @@ func moveSnapshot(t *rapid.T, from, to *Store, span keys.Span) {
 	}
 }
 
-// TestHashSees checks that the hash of a span changes with any key or value in it, with nothing outside of it, and not
-// with cells of dropped columns.
+// TestHashSees checks that the hash of a span changes with any key or value in it; data outside of it and cells of
+// dropped columns have no effect on it.
 func TestHashSees(t *testing.T) {
 	s := openMem(t, Options{})
 	half := keys.TokenSpan(testTable, token.Range{Limit: 1 << 63})
@@ -300,8 +300,8 @@ func TestEachEntry(t *testing.T) {
 	})
 }
 
-// TestRegistry checks that replicas are listed in order and outlive a restart; what the record of one says is gone with
-// it.
+// TestRegistry checks that replicas are listed in order and survive a restart, and that the state in a replica's record
+// is removed with it.
 func TestRegistry(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})

@@ -50,7 +50,8 @@ func surveyed100(t testing.TB, s *Store, o SampleOptions) Sample {
 	return got
 }
 
-// TestSampleOfAll checks that a small table is read as a whole: each of its logical partitions once, with what it has.
+// TestSampleOfAll checks that a small table is read completely: each of its logical partitions once, with its exact
+// size.
 func TestSampleOfAll(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 50 {
@@ -81,9 +82,9 @@ func TestSampleOfAll(t *testing.T) {
 	}
 }
 
-// TestSampleFindsTheLargest checks that among many logical partitions those are found that take most space, with sizes
-// that are about right though only parts of them are read, and with rows from all over them; and that no more is read
-// than what was asked for.
+// TestSampleFindsTheLargest checks that the largest of many logical partitions are found, with sizes that are about
+// right though only parts of them are read, and with rows from all over them; and that no more data is read than
+// requested.
 func TestSampleFindsTheLargest(t *testing.T) {
 	s := openMem(t, Options{})
 	const large, rows = 3, 40_000

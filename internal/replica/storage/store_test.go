@@ -239,7 +239,7 @@ func TestSystemKeys(t *testing.T) {
 	}
 }
 
-// TestTruncate checks that a span is emptied whatever its timestamps, with its index entries and no others.
+// TestTruncate checks that a span is emptied for all timestamps, with its index entries and no others.
 func TestTruncate(t *testing.T) {
 	s := openMem(t, Options{})
 	at := func(tok token.Token, ts int64) command.Mutation {
@@ -257,7 +257,7 @@ func TestTruncate(t *testing.T) {
 	if got := readAll(t, s, look); len(got) != 2 || !strings.Contains(got[0], "partition 10") {
 		t.Errorf("%v", got)
 	}
-	apply(t, s, at(-10, 1)) // an older timestamp than that of what was truncated
+	apply(t, s, at(-10, 1)) // older than the timestamp of the truncated data
 	if got := readAll(t, s, command.Read{}); len(got) != 4 {
 		t.Errorf("%v", got)
 	}
@@ -269,9 +269,9 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// TestTruncateKeepsDedupeRecords checks that what was decided is known after a truncation of the table, or of a part of
-// it, also at a replica that was installed from a snapshot; that it is swept as ever; and that it goes with the
-// replica.
+// TestTruncateKeepsDedupeRecords checks that results of conditional writes are known after a truncation of the table,
+// or of a part of it, also at a replica that was installed from a snapshot. They are swept as usual, and removed with
+// the replica.
 func TestTruncateKeepsDedupeRecords(t *testing.T) {
 	s := openOwned(t, 1<<40)
 	const start = 1_000_000
@@ -524,7 +524,7 @@ func TestUnstamped(t *testing.T) {
 	}
 }
 
-// TestRefusedOperands checks that an operand that could never be merged is kept out, and the store goes on.
+// TestRefusedOperands checks that an operand that can never be merged is rejected, and that the store continues.
 func TestRefusedOperands(t *testing.T) {
 	s := openMem(t, Options{})
 	bad := insert("k", "", 1)
@@ -542,12 +542,12 @@ func TestRefusedOperands(t *testing.T) {
 	}
 }
 
-// failing is a visitor that fails with what would be damage if the store said it.
+// failing is a visitor that fails with an error that would mean damage if it came from the store.
 type failing struct{ silent }
 
 func (failing) Row([]byte, *row.Row) (command.Step, error) { return command.More, row.ErrCorrupt }
 
-// TestVisitorError checks that an error of the visitor comes back as it is and does not stop the store.
+// TestVisitorError checks that an error of the visitor is returned unchanged and does not stop the store.
 func TestVisitorError(t *testing.T) {
 	s := openMem(t, Options{})
 	apply(t, s, insert("k", "", 1))
@@ -675,9 +675,9 @@ func writeBytes(t testing.TB, fs vfs.FS, name string, b []byte) {
 	}
 }
 
-// TestFirstHeaderIsNotTorn checks that a batch that deletes a range and inserts a row, the first deletion of its table,
-// is seen whole or not at all by those that read meanwhile. Each round has a fresh table, with clustering columns or,
-// where a Get finds the only row, without.
+// TestFirstHeaderIsNotTorn checks that concurrent readers see a batch that deletes a range and inserts a row, the first
+// deletion of its table, completely or not at all. Each round has a fresh table, with clustering columns or, where a
+// Get finds the only row, without.
 func TestFirstHeaderIsNotTorn(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range uint32(3_000) {

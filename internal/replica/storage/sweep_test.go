@@ -36,7 +36,7 @@ func installed(gcGrace int64) Table {
 	return Table{ID: testTable, Clustering: 1, GCGrace: gcGrace, Indexes: []Index{{ID: testIndex, Holds: holds}}}
 }
 
-// own makes the whole test table that of a replica.
+// own makes one replica the owner of the whole test table.
 func own(s *Store) error {
 	b := s.NewBatch()
 	defer b.Close()
@@ -91,8 +91,8 @@ func count(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// TestSweepAgainstModel checks that whatever was written, sweeps to the end at some second change nothing that a reader
-// of that second or later sees, and leave nothing that could be swept.
+// TestSweepAgainstModel checks that for all writes, sweeps to the end at some second change nothing that a reader at
+// that second or later sees, and leave nothing that could be swept.
 func TestSweepAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Open(vfs.NewMem(), "db", Options{})
@@ -282,8 +282,8 @@ func TestSweptSpaceComesBack(t *testing.T) {
 	poll.Until(t, "the space is free", func() bool { return size() < 1e6 })
 }
 
-// TestSweeperGivesWay checks that a sweeper looks at a tenth of the keys while the machine is asked for more than it
-// does, and at as many as before afterwards.
+// TestSweeperGivesWay checks that a sweeper reads a tenth of the keys while the machine is overloaded, and the full
+// number afterward.
 func TestSweeperGivesWay(t *testing.T) {
 	pressed := false
 	o := SweeperOptions{Overloaded: func() bool { return pressed }}

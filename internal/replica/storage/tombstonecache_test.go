@@ -73,8 +73,8 @@ func peek(t testing.TB, s *Store, reversed bool) (string, uint64, time.Duration)
 	return string(c.ck), s.Metrics().Rows - before, took
 }
 
-// TestQueue checks that reading the first live row behind 10^5 deleted ones, none of them compacted, does not walk over
-// them, however they were deleted; and what is written among them afterwards is seen.
+// TestQueue checks that reading the first live row after 10^5 deleted ones, none of them compacted, does not iterate
+// over them, for all kinds of deletions; and that rows inserted among them later are found.
 func TestQueue(t *testing.T) {
 	n := queueLen
 	if raced {
@@ -252,8 +252,8 @@ func TestRunFinder(t *testing.T) {
 	}
 }
 
-// TestQueueRace checks that readers beside writers that insert among dead rows never miss a row that was written before
-// they began.
+// TestQueueRace checks that readers concurrent with writers that insert among deleted rows never miss a row that was
+// written before they began.
 func TestQueueRace(t *testing.T) {
 	s := openMem(t, Options{})
 	eager(s)
@@ -267,7 +267,7 @@ func TestQueueRace(t *testing.T) {
 	for i := range 400 {
 		key := queueKey(i * 7 % rows)
 		if i%3 == 0 {
-			_, _, _ = peek(t, s, i%2 == 0) // asks for lessons that run beside what follows
+			_, _, _ = peek(t, s, i%2 == 0) // starts searches that run concurrently with the following code
 		}
 		apply(t, s, insert("queue", key, ts))
 		if ck, _, _ := peek(t, s, i%2 == 0); ck != key {

@@ -576,10 +576,10 @@ func (blind) Partition(token.Token, []byte, *row.Row) (command.Step, error) { re
 
 func (blind) Row([]byte, *row.Row) (command.Step, error) { return command.More, nil }
 
-// told is a completion that a test waits for.
-type told chan error
+// doneChan is a completion that a test waits for.
+type doneChan chan error
 
-func (d told) Done(err error) { d <- err }
+func (d doneChan) Done(err error) { d <- err }
 
 // TestAllocations checks that the coordinator and the replica do not allocate for a write or a read of one key; the
 // remaining allocations are in the store.
@@ -596,7 +596,7 @@ func TestAllocations(t *testing.T) {
 	if err := w.write([]command.Mutation{put("other", "c", 1)}, WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	done := make(told, 1)
+	done := make(doneChan, 1)
 	if n := testing.AllocsPerRun(1000, func() { w.Write(ctx, ms, WriteOptions{}, done); <-done }); n > 0 {
 		t.Errorf("a write allocates %v times", n)
 	}

@@ -168,10 +168,10 @@ func (r *fake) ask(what string, m *command.Mutation) *verdict {
 }
 
 // Change implements Member.
-func (r *fake) Change(context.Context, command.Records) (uint64, error) { return 7, r.told("change") }
+func (r *fake) Change(context.Context, command.Records) (uint64, error) { return 7, r.noted("change") }
 
-// told records an attempt that does nothing.
-func (r *fake) told(what string) error {
+// noted records an attempt that does nothing.
+func (r *fake) noted(what string) error {
 	if v := r.ask(what, nil); v != nil {
 		return v.err
 	}
