@@ -134,7 +134,7 @@ const (
 	entryExpired = 3
 	// entryDropped is Sweep.Dropped. It requires feature level 8.
 	entryDropped = 4
-	// entryFields is the last field that this build supports.
+	// entryFields is the highest field that this build knows.
 	entryFields = entryDropped
 )
 
@@ -185,7 +185,7 @@ func (r *reader) entryHead(e *Entry) {
 	}
 }
 
-// expiredOf reads a Sweep.Expired.
+// expiredOf decodes a Sweep.Expired.
 func expiredOf(b []byte) (x row.Expired, ok bool) {
 	own, n := binary.Varint(b)
 	if n <= 0 {

@@ -36,8 +36,8 @@ func (b *Builder) Live(ttl int32, expiry int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, TTL: ttl, Expiry: expiry}
 }
 
-// LiveFor sets the row marker of a row with a lifetime (see Lifetimes): so many seconds, or DefaultLifetime, from the
-// second at on, at which the row is written.
+// LiveFor sets the row marker of a row with a lifetime (see Lifetimes). lifetime is in seconds, or DefaultLifetime. It
+// starts at the second at, at which the row is written.
 func (b *Builder) LiveFor(lifetime int32, at int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, Expiry: NoExpiry, Lifetime: lifetime, Written: at}
 }

@@ -121,7 +121,7 @@ func covering(facts []fact, key string) int64 {
 	return best
 }
 
-// drawExpired draws which rows have expired.
+// drawExpired draws a set of expired rows.
 func drawExpired(t *rapid.T) Expired {
 	return Expired{Own: rapid.Int64Range(0, 9).Draw(t, "own"), Default: rapid.Int64Range(0, 6).Draw(t, "default")}
 }
