@@ -138,7 +138,7 @@ const (
 	entryFields = entryDropped
 )
 
-// entryHead appends what all entries begin with.
+// entryHead appends the start that all entries share.
 func entryHead(dst []byte, e *Entry) appender {
 	a := appender{append(dst, Version, byte(kindEntry), byte(e.Kind))}
 	a.Uint(e.Epoch)
@@ -195,8 +195,8 @@ func expiredOf(b []byte) (x row.Expired, ok bool) {
 	return row.Expired{Own: own, Default: def}, m > 0 && n+m == len(b)
 }
 
-// BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one. epoch is the
-// partition's.
+// BeginWrite appends the start of an EntryWrite of n mutations. AddWrite then adds the mutations one by one. epoch is
+// the partition's epoch.
 func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 	a := appender{append(dst, Version, byte(kindEntry), byte(EntryWrite))}
 	a.Uint(epoch)

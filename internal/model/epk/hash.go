@@ -105,8 +105,8 @@ func firstUnits(text string, most int) string {
 	return text
 }
 
-// appendNumberV1 appends a number so that numbers sort as their bytes do: 8 bits, then 7 at a time, each followed by a
-// bit that says whether there are more.
+// appendNumberV1 appends a number in an order-preserving form: 8 bits, then 7 bits at a time, each followed by a bit
+// that indicates whether more follow.
 func appendNumberV1(dst []byte, f float64) []byte {
 	dst = append(dst, markNumber)
 	b := math.Float64bits(f)

@@ -46,7 +46,7 @@ const (
 	DropTimes       Level = 8
 )
 
-// Range is the levels that a build understands, both ends included.
+// Range is the range of levels that a build understands, inclusive.
 type Range struct{ Oldest, Newest Level }
 
 // Known is the range of this build.

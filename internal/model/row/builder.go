@@ -42,8 +42,8 @@ func (b *Builder) LiveFor(lifetime int32, at int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, Expiry: NoExpiry, Lifetime: lifetime, Written: at}
 }
 
-// DeleteRow deletes the row, or in a header the whole partition, with the operand's timestamp. at is the second it is
-// made.
+// DeleteRow deletes the row, or the whole partition in a header operand, at the operand's timestamp. at is the second
+// of the deletion.
 func (b *Builder) DeleteRow(at int64) { b.DeleteRowBefore(0, at) }
 
 // DeleteRowBefore is DeleteRow with the operand's timestamp plus delta, 0 or -1.

@@ -76,8 +76,8 @@ func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (
 	return pos, cells
 }
 
-// resolveRest decodes the entries from pos on. Those before it were plain cells, the last of which is the last in
-// cells.
+// resolveRest decodes the entries from pos on. The entries before pos were plain cells, and the last of them is the
+// last of cells.
 func resolveRest(value []byte, pos int, base, floor, now int64, dropped []cqltype.Dropped, cells []Cell) ([]Cell,
 	error) {
 	columnFloor, column := floor, uint32(0)

@@ -64,7 +64,7 @@ const evaluationSteps = 10_000
 // Evaluation returns the price of work beyond the work that the reads of a request pay for, in steps of package meter.
 func Evaluation(steps int64) Units { return Units(steps/evaluationSteps) * Unit }
 
-// Float is the amount in request units, as clients are told.
+// Float returns the amount in request units, as reported to clients.
 func (u Units) Float() float64 { return float64(u) / float64(Unit) }
 
 // Of converts an amount of request units to Units, rounded down but at least 1.

@@ -54,7 +54,7 @@ type AlterTable struct {
 	FixedCompact, KeepsCompact bool
 	// NoDropTimes rejects DroppedAt, because some node may not support columns that were dropped up to a timestamp.
 	NoDropTimes bool
-	// NoFeeds says that some node may not know the change log of CQL tables: cdc = true has no effect then.
+	// NoFeeds means that some node may not support the change log of CQL tables. cdc = true then has no effect.
 	NoFeeds bool
 }
 

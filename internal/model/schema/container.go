@@ -47,7 +47,7 @@ type Container struct {
 	// KeptGeneration and KeptAbove are as in Feed.
 	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
 	KeptAbove      int64  `json:"keptAbove,omitempty"`
-	// Scripts are those that it keeps, in order of their kinds and ids.
+	// Scripts lists the container's scripts, sorted by kind and ID.
 	Scripts []Script `json:"scripts,omitempty"`
 	// Before lists the definitions that have been in force since the item index was last complete. Until it is complete
 	// again, it contains only paths that all of these definitions include.
@@ -80,7 +80,7 @@ func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
 	}
 }
 
-// procedureKind is the kind of scripts that are stored procedures.
+// procedureKind is the kind of stored procedures among scripts.
 const procedureKind = 1
 
 // Procedures returns the IDs of the stored procedures that a CQL name can refer to. An unquoted name matches in any

@@ -63,7 +63,7 @@ type AlterKeyspace struct {
 	Datacenters []string
 	// Change, if not nil, modifies a copy of the descriptor of a database.
 	Change func(d *Database)
-	// Check is as of DropKeyspace.
+	// Check is as in DropKeyspace.
 	Check func(s *Schema) error
 }
 

@@ -194,7 +194,7 @@ func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Drop
 			return cmp.Compare(d.Column, c)
 		})
 		if again {
-			out[at] = d // the newest record of a column counts
+			out[at] = d // the most recent record of a column is used
 		} else {
 			out = slices.Insert(out, at, d)
 		}
@@ -221,7 +221,7 @@ func (t *Table) hasColumn(id uint32) bool {
 	return false
 }
 
-// LastDropped finds the newest record of a dropped column of this name, nil if there is none.
+// LastDropped returns the most recent dropped column with a name, or nil if none exists.
 func (t *Table) LastDropped(name string) *DroppedColumn {
 	for i := len(t.Dropped) - 1; i >= 0; i-- {
 		if t.Dropped[i].Name == name {
