@@ -77,7 +77,7 @@ var sameWing = map[string]string{
 	"internal/control/advise":    "",
 	"internal/control/placement": "internal/control/meta",
 	"internal/control/split":     "internal/control/meta",
-	"internal/control/growth": "internal/control/meta internal/control/merge internal/control/split " +
+	"internal/control/autosplit": "internal/control/meta internal/control/merge internal/control/split " +
 		"internal/control/throughput",
 	"internal/control/throughput": "internal/control/meta internal/control/split",
 	"internal/control/merge": "internal/control/meta internal/control/placement internal/control/split " +
@@ -85,7 +85,9 @@ var sameWing = map[string]string{
 	"internal/control/meta":           "",
 	"internal/control/backfill":       "internal/control/meta",
 	"internal/control/schemachange":   "internal/control/meta",
-	"internal/control/membership":     "internal/control/meta internal/control/peers internal/control/placement",
+	"internal/control/lending":        "internal/control/meta internal/control/throughput",
+	"internal/control/lograte":        "",
+	"internal/control/membership":     "internal/control/lograte internal/control/meta internal/control/peers internal/control/placement",
 	"internal/control/recovery":       "internal/control/meta internal/control/membership internal/control/placement",
 	"internal/replica/budget":         "",
 	"internal/replica/incarnation":    "",

@@ -40,7 +40,7 @@ type node struct {
 	control
 	// originals judges the directories of others, met holds which of their lives were let in; harm is what is done to
 	// the node's own.
-	originals *membership.Originals
+	originals *membership.DirectoryGuard
 	met       map[livesAt]bool
 	harm      *harm
 	// disputed says that another directory of the node was let in somewhere than the one that is put back.
@@ -123,7 +123,7 @@ func (n *node) options() partition.Options {
 			},
 			RecordsPut: func(version uint64, put []command.Record) {
 				if n.keeper != nil {
-					n.keeper.Hear(version, put)
+					n.keeper.NoteChange(version, put)
 				}
 			},
 			Replaced: n.comeBack,
@@ -135,10 +135,10 @@ func (n *node) options() partition.Options {
 					n.coord.LeaderChanged(id, leader)
 				}
 				if here && n.loops != nil {
-					n.loops.Look(id)
+					n.loops.Enqueue(id)
 				}
 				if id == topology.MetaPartition && n.builder != nil {
-					n.builder.Look()
+					n.builder.Wake()
 				}
 				if here {
 					w.counts.Leaders++
@@ -227,10 +227,10 @@ func (n *node) openLog() error {
 		return err
 	}
 	n.raftLog = log
-	n.originals = &membership.Originals{
+	n.originals = &membership.DirectoryGuard{
 		Directory: directory, Witness: incarnation.NewPeerHistory(n.store), Log: slog.New(slog.DiscardHandler),
 		Fail: n.fail,
-		Records: func() *meta.State {
+		Metadata: func() *meta.State {
 			if n.keeper == nil {
 				return nil
 			}

@@ -17,7 +17,7 @@ const (
 	// UnknownCause is the cause of a change that a build without causes recorded.
 	UnknownCause Cause = iota
 	// ByHand means that an operator requested the change.
-	ByHand
+	ByOperator
 	// BySize means that the partition is too large, or that two neighbors are small enough to be merged.
 	BySize
 	// ByLoad means that the partition's load is too high, or that the load of two neighbors is low.

@@ -72,7 +72,7 @@ func (s *Snapshot) turn(id PartitionID, replica ReplicaID, to MemberState, from 
 // do not vote are removed. voters are the voters of the Raft configuration of a confirmed leader that has applied the
 // log up to its own term. RecordVoters returns s itself if nothing changes.
 func (s *Snapshot) RecordVoters(id PartitionID, region string, voters []ReplicaID) (*Snapshot, error) {
-	if p := s.Partition(id); p != nil && p.changing() != nil {
+	if p := s.Partition(id); p != nil && p.pendingChange() != nil {
 		return s, nil // all of its members vote or learn, and they cannot change
 	}
 	changed := false
@@ -111,7 +111,7 @@ func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition,
 	if p == nil {
 		return nil, fmt.Errorf("partition %d does not exist", id)
 	}
-	if err := p.changing(); err != nil {
+	if err := p.pendingChange(); err != nil {
 		return nil, err
 	}
 	changed := *p

@@ -156,10 +156,10 @@ type Partition struct {
 	Moves uint64
 	// Sets holds one replica set per region. There is currently one region.
 	Sets []ReplicaSet
-	// Cut is a pending split, or nil.
-	Cut *Cut
-	// Join is a pending merge with a neighbor, or nil.
-	Join *Join
+	// Split is a pending split, or nil.
+	Split *PendingSplit
+	// Merge is a pending merge with a neighbor, or nil.
+	Merge *PendingMerge
 	// Parent is the partition from which this partition was split off, or 0 if it was created with its table. The
 	// replicas of a split-off partition are not created from the topology. An entry of the parent's log or a snapshot
 	// creates them.
@@ -169,9 +169,9 @@ type Partition struct {
 	// Reason is the reason for a pending split or change of members. It is nil if the partition is at rest or no reason
 	// was recorded.
 	Reason *Reason
-	// Wish is a temporary placement of the replicas, or nil if only balancing determines it. Both halves of a split
+	// Pin is a temporary placement of the replicas, or nil if only balancing determines it. Both halves of a split
 	// have it.
-	Wish *Wish
+	Pin *PlacementPin
 	// Lead is the node that should lead the partition if it has a voter there. It takes precedence over the nodes that
 	// placement prefers, and serves to balance load. It is zero if none exists. Both halves of a split have it.
 	Lead NodeID
@@ -293,7 +293,7 @@ func (s *Snapshot) InMotion() iter.Seq[*Partition] {
 }
 
 func (p *Partition) inMotion() bool {
-	return p.Cut != nil || p.Join != nil || p.Wish != nil || !p.AtRest()
+	return p.Split != nil || p.Merge != nil || p.Pin != nil || !p.AtRest()
 }
 
 // Changes yields the partitions that differ between the two topologies, with their states in old and in s; nil if

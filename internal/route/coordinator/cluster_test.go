@@ -656,16 +656,16 @@ func TestWholeOfPartitions(t *testing.T) {
 			t.Errorf("truncated: %v, %d rows are left", err, len(f.rows))
 		}
 		// And back, for the other command.
-		merged, err := halves.BeginJoin(first.ID, right.ID, topology.ByHand, time.Now())
+		merged, err := halves.BeginMerge(first.ID, right.ID, topology.ByOperator, time.Now())
 		if err == nil {
 			for _, m := range right.Sets[0].Replicas {
-				if merged, err = merged.JoinReady(right.ID, m.ID, 12, time.Now()); err != nil {
+				if merged, err = merged.MergeReady(right.ID, m.ID, 12, time.Now()); err != nil {
 					break
 				}
 			}
 		}
 		if err == nil {
-			merged, err = merged.EndJoin(first.ID, time.Now())
+			merged, err = merged.EndMerge(first.ID, time.Now())
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -637,7 +637,7 @@ func BenchmarkRead(b *testing.B) {
 
 // split cuts a partition in two, as its log does it.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
-	s, err := s.BeginSplit(id, at, topology.ByHand, time.UnixMilli(1e12))
+	s, err := s.BeginSplit(id, at, topology.ByOperator, time.UnixMilli(1e12))
 	if err != nil {
 		return nil, err
 	}
