@@ -522,7 +522,7 @@ func (a *appender) sweep(s *Sweep) {
 }
 
 func (r *reader) sweep(s *Sweep) {
-	// The head of the entry may have contained the dropped columns and the expired rows.
+	// The head of the entry may already have set the dropped columns and the expired rows.
 	*s = Sweep{Keys: s.Keys[:0], Dropped: s.Dropped, Expired: s.Expired}
 	s.Table = r.Uint32()
 	s.Horizon = r.Int()
@@ -579,7 +579,7 @@ func (a *appender) foundRow(f *row.Row) {
 	}
 }
 
-// DecodeCASResult reads what AppendCASResult wrote. Byte slices of d are views over src.
+// DecodeCASResult decodes the output of AppendCASResult. Byte slices of d point into src.
 func DecodeCASResult(d *CASResult, src []byte) error {
 	r, err := open(src, kindDecision)
 	if err != nil {

@@ -115,10 +115,10 @@ type Mutation struct {
 	Epoch uint64
 	// Dedupe identifies the command for exactly-once application. The zero value disables deduplication.
 	Dedupe DedupeID
-	// Retried says that an earlier attempt with this id may have been carried out. Sent says that none can have been,
-	// and that the command came from another node, so that it may be here long after it was sent, and after later
-	// attempts. Known goes with both: the newest value of partition.Host.DedupeEpoch that the node that is asked had
-	// told before the first attempt that may have been carried out, 0 if it had told none.
+	// Retried means that an earlier attempt with this ID may have been executed. Sent means that no earlier attempt can
+	// have been executed and that the command came from another node. Such a command can arrive long after it was sent,
+	// even after later attempts. Known applies to both: it is the newest value of partition.Host.DedupeEpoch that the
+	// target node had reported before the first attempt that may have been executed, or 0 if it had reported none.
 	Retried, Sent bool
 	Known         uint64
 	// Timestamp is the timestamp that the leader assigned to the Unstamped operands. It is 0 before that.
@@ -182,7 +182,7 @@ type Read struct {
 	Limit int
 	// Now is the time at which expiry is evaluated, in seconds since the epoch.
 	Now int64
-	// Dropped says which cells are to be treated as absent, ascending by columns; nearly always empty.
+	// Dropped lists the cells that are treated as absent, in ascending order of columns. It is nearly always empty.
 	Dropped []cqltype.Dropped
 	Level   dberr.Consistency
 	Epoch   uint64

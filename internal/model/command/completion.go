@@ -10,6 +10,6 @@ package command
 // other's Done. err is nil if the write has reached the requested durability.
 type Completion interface{ Done(err error) }
 
-// CASCompletion is told once how a Conditional ended. The rules of Completion hold. The Decision belongs to the
-// receiver; it is nil if err is not.
+// CASCompletion is notified once of the outcome of a Conditional. The rules of Completion apply. The CASResult belongs
+// to the receiver. It is nil if err is not nil.
 type CASCompletion interface{ CASDone(d *CASResult, err error) }

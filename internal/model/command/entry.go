@@ -134,11 +134,11 @@ const (
 	entryExpired = 3
 	// entryDropped is Sweep.Dropped. It requires feature level 8.
 	entryDropped = 4
-	// entryFields is the last field that this build supports.
+	// entryFields is the highest field that this build knows.
 	entryFields = entryDropped
 )
 
-// entryHead appends what all entries begin with.
+// entryHead appends the start that all entries share.
 func entryHead(dst []byte, e *Entry) appender {
 	a := appender{append(dst, Version, byte(kindEntry), byte(e.Kind))}
 	a.Uint(e.Epoch)
@@ -185,7 +185,7 @@ func (r *reader) entryHead(e *Entry) {
 	}
 }
 
-// expiredOf reads a Sweep.Expired.
+// expiredOf decodes a Sweep.Expired.
 func expiredOf(b []byte) (x row.Expired, ok bool) {
 	own, n := binary.Varint(b)
 	if n <= 0 {
@@ -195,8 +195,8 @@ func expiredOf(b []byte) (x row.Expired, ok bool) {
 	return row.Expired{Own: own, Default: def}, m > 0 && n+m == len(b)
 }
 
-// BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one. epoch is the
-// partition's.
+// BeginWrite appends the start of an EntryWrite of n mutations. AddWrite then adds the mutations one by one. epoch is
+// the partition's epoch.
 func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 	a := appender{append(dst, Version, byte(kindEntry), byte(EntryWrite))}
 	a.Uint(epoch)

@@ -29,7 +29,7 @@ func (a *appender) columns(v []uint32) {
 	}
 }
 
-// dropped appends the columns of which no cell is left; droppedUpto appends the others.
+// dropped appends the columns of which all cells have been dropped. Function droppedUpto appends the others.
 func (a *appender) dropped(list []cqltype.Dropped) {
 	n := 0
 	for _, d := range list {
@@ -43,7 +43,7 @@ func (a *appender) dropped(list []cqltype.Dropped) {
 	}
 }
 
-// droppedUpto appends a field with the columns that were dropped by a time, if there are any.
+// droppedUpto appends a field with the columns that were dropped up to a timestamp. It appends nothing if none exist.
 func (a *appender) droppedUpto(number uint64, list []cqltype.Dropped) {
 	var v codec.Writer
 	for _, d := range list {
@@ -125,7 +125,7 @@ func (r *reader) dropped(dst []cqltype.Dropped) []cqltype.Dropped {
 	return dst
 }
 
-// droppedUpto adds the columns of a field that droppedUpto wrote to a list.
+// droppedUpto adds the columns in the output of appender.droppedUpto to a list.
 func (r *reader) droppedUpto(f codec.Field, dst []cqltype.Dropped) []cqltype.Dropped {
 	v := codec.NewReader(f.Value, ErrMalformed)
 	for len(v.Rest()) > 0 {

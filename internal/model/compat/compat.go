@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release says in what the answers of Cassandra's releases differ: one field for each choice, decided here and
-// nowhere else. Whoever answers asks its field; nobody compares releases. What a later release only adds (a function, a
-// statement, a type) is no choice: it is there in all of them. See docs/rfcs/0026-cassandra-releases.md.
+// Package compat defines the behavioral differences between Cassandra releases that Ilion can emulate. Each difference
+// is one field of Release. Code that depends on a difference reads the field; it never compares releases. Features that
+// a later release only adds (functions, statements, types) are available in all of them. See
+// docs/rfcs/0026-cassandra-releases.md.
 package compat
 
 import "fmt"

@@ -45,7 +45,8 @@ func compareAll[T any](a, b []T, compare func(T, T) int) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// compareElements compares two arrays element by element. It does not collect them: each may be as large as an item.
+// compareElements compares two arrays element by element. It does not collect the elements, because each may be as
+// large as an item.
 func compareElements(a, b Value) int {
 	x, y := elementsOf(a), elementsOf(b)
 	for {
@@ -66,7 +67,7 @@ func compareElements(a, b Value) int {
 	}
 }
 
-// elements walks over the elements of an array.
+// elements iterates over the elements of an array.
 type elements struct {
 	v  Value
 	at int // in the text, or among the elements of a computed array
@@ -96,7 +97,7 @@ func (e *elements) next() (Value, bool) {
 	return v, v.IsDefined()
 }
 
-// fewMembers is the size of the text of an object, in bytes, up to which its members are not counted beforehand.
+// fewMembers is the size of the text of an object, in bytes, up to which its members are not counted first.
 const fewMembers = 1 << 10
 
 func sortedMembers(v Value) []Member {

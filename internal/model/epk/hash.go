@@ -47,11 +47,11 @@ func (v Value) hash() (h [hashLen]byte) {
 	return h
 }
 
-// stringMaxV1 is how much of a string version 1 looks at.
+// stringMaxV1 is the number of bytes or characters of a string that version 1 uses.
 const stringMaxV1 = 100
 
-// hashV1 is the hash of version 1 of the first value. It takes the first bytes of a string, where SDKs take as many
-// characters. It cannot change: items are stored by it.
+// hashV1 returns the version 1 hash of the first value. It uses the first bytes of a string, but SDKs use the same
+// number of characters. The hash cannot be changed, because it determines where items are stored.
 func hashV1(k Key) uint32 {
 	v := k[0]
 	v.Text = v.Text[:min(len(v.Text), stringMaxV1)]
@@ -90,8 +90,8 @@ func appendV1(dst []byte, k Key) []byte {
 	}
 }
 
-// firstUnits returns the beginning of a text: most of the units of UTF-16 by which SDKs count characters, or one less
-// where the last one would be half of a character.
+// firstUnits returns a prefix of a text with at most the given number of UTF-16 units, in which SDKs count characters.
+// It has one unit less if the last unit would be half of a character.
 func firstUnits(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -105,8 +105,8 @@ func firstUnits(text string, most int) string {
 	return text
 }
 
-// appendNumberV1 appends a number so that numbers sort as their bytes do: 8 bits, then 7 at a time, each followed by a
-// bit that says whether there are more.
+// appendNumberV1 appends a number in an order-preserving form: 8 bits, then 7 bits at a time, each followed by a bit
+// that indicates whether more follow.
 func appendNumberV1(dst []byte, f float64) []byte {
 	dst = append(dst, markNumber)
 	b := math.Float64bits(f)

@@ -16,13 +16,18 @@ import (
 // Level is a version of the formats. 0 is invalid.
 type Level uint32
 
-// The levels that this build understands. Level 1 is that of the formats of version 2 (RFC 0006), from level 2 on
-// partitions split (RFC 0012), from level 3 on there are containers (RFC 0021), from level 4 on change logs (RFC
-// 0024), indexes of items (RFC 0025) and vectors (RFC 0026), and from level 5 on masks of columns (RFC 0027), change
-// logs of CQL tables (RFC 0024), user-defined functions (RFC 0029), materialized views (RFC 0030) and storage-attached
-// indexes (RFC 0031). From level 6 on indexes of vectors have lists (RFC 0033), and from level 7 on truncations have
-// IDs (RFC 0005). From level 8 on items have lifetimes (RFC 0038), change feeds have generations (RFC 0024), and
-// columns are dropped up to a timestamp.
+// These are the levels that this build understands:
+//
+//   - Level 1 is the base: the formats of version 2 (RFC 0006).
+//   - Level 2 adds partition splits (RFC 0012).
+//   - Level 3 adds containers (RFC 0021).
+//   - Level 4 adds change logs (RFC 0024), item indexes (RFC 0025), and vectors (RFC 0026).
+//   - Level 5 adds column masks (RFC 0027), change logs of CQL tables (RFC 0024), user-defined functions (RFC 0029),
+//     materialized views (RFC 0030), and storage-attached indexes (RFC 0031).
+//   - Level 6 adds lists in vector indexes (RFC 0033).
+//   - Level 7 adds IDs of truncations (RFC 0005).
+//   - Level 8 adds lifetimes of items (RFC 0038), generations of change feeds (RFC 0024), and columns dropped up to a
+//     timestamp.
 const (
 	Oldest Level = 1
 	Newest Level = 8
@@ -31,8 +36,9 @@ const (
 // TruncationIDs is the level that introduces IDs of truncations.
 const TruncationIDs Level = 7
 
-// The features of level 8: items are stored with their lifetimes instead of their deadlines, continuations of queries
-// contain the ID of their container, change feeds have generations, and columns are dropped up to a timestamp.
+// These features belong to level 8: items are stored with their lifetimes instead of their deadlines, query
+// continuations contain the ID of their container, change feeds have generations, and columns are dropped up to a
+// timestamp.
 const (
 	Lifetimes       Level = 8
 	ContinuationIDs Level = 8
@@ -40,7 +46,7 @@ const (
 	DropTimes       Level = 8
 )
 
-// Range is the levels that a build understands, both ends included.
+// Range is the range of levels that a build understands, inclusive.
 type Range struct{ Oldest, Newest Level }
 
 // Known is the range of this build.

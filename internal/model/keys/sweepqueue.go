@@ -8,8 +8,8 @@ import "encoding/binary"
 const (
 	SweepRows   byte = 0
 	SweepDedupe byte = 1
-	// DueItems are rows with a lifetime.
-	DueItems byte = 2
+	// SweepItems is the class of rows with a lifetime.
+	SweepItems byte = 2
 )
 
 // sweepEntryHead is the length of a sweep queue entry before the rest of the queued key, whose table ID it includes.

@@ -58,8 +58,8 @@ const (
 	stride = 2048
 	// turn is the time for which an evaluation runs without a slot, and with a slot that others wait for.
 	turn = 10 * time.Millisecond
-	// StepsMax is the work that an evaluation may do beyond its allowance: two seconds, or up to five where steps take
-	// longest.
+	// StepsMax is the work that an evaluation may do beyond its allowance. It corresponds to two seconds, or up to five
+	// for the slowest steps.
 	StepsMax = 60_000_000
 )
 

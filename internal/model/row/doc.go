@@ -23,9 +23,9 @@
 //
 // The format is part of the store format version (storage.Identity). An operand and a merged row have the same format:
 //
-//	flags u8       1 marker, 2 marker expires, 4 marker has its own timestamp, 8 row deletion, 16 deleted ranges,
-//	               32 more ranges under keys of their own, 64 marker has a lifetime
-//	base i64 BE    the timestamp that all others refer to; Stamp patches it in place
+//	flags u8       1 marker, 2 marker expires, 4 marker has a separate timestamp, 8 row deletion, 16 deleted ranges,
+//	               32 more ranges under separate keys, 64 marker has a lifetime
+//	base i64 BE    the timestamp to which all others are relative; Stamp sets it in place
 //	marker         [delta]  [ttl uvarint, expiry uvarint]  [lifetime uvarint, written uvarint]
 //	row deletion   delta, at uvarint
 //	ranges         count uvarint, then each: flags u8 (1 = no end), delta, at uvarint, start bytes, end bytes
@@ -37,11 +37,12 @@
 //	  deletions    at uvarint
 //	  cells        [ttl uvarint, expiry uvarint], value bytes
 //
-// lifetime is in seconds, 0 for the default of the table, and counts from the second written on (Lifetimes).
+// A lifetime is in seconds, or 0 for the default of the table, and starts at the second written (see Lifetimes).
 //
-// delta is a zigzag varint, bytes are a uvarint length and that many bytes. Ranges are disjoint and ascending, [start,
-// end) of clustering keys; among deletions the row deletion is the deletion of the partition. "at" is the second at
-// which a deletion was made: it decides when it may be swept, never what it hides.
+// A delta is a zigzag varint. Bytes are a uvarint length followed by that many bytes. Ranges are disjoint and ascending
+// intervals [start, end) of clustering keys. In the deletions of a partition, the row deletion is the partition
+// deletion. "at" is the second at which a deletion was made. It determines when the deletion may be swept, and never
+// affects which data it hides.
 //
 // In canonical form, base is the marker's timestamp, or the highest timestamp if the row has no marker. Data that a
 // deletion in the same row hides is removed. An INSERT of five columns therefore stores its timestamp once.

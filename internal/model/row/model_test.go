@@ -24,7 +24,7 @@ type fact struct {
 	ts, when   int64
 	ttl        int32
 	lifetime   int32
-	start, end string // end "-" for none
+	start, end string // "-" for no end
 }
 
 var paths = []string{"-", "", "a", "b"}
@@ -65,7 +65,7 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 		seen[place] = f.kind != "range"
 		switch f.kind {
 		case "marker":
-			f.value = "" // it has none that could decide
+			f.value = "" // a row marker has no value to compare
 			if f.lifetime = rapid.Int32Range(-1, 3).Draw(t, "lifetime"); f.lifetime != 0 {
 				f.ttl = 0
 				b.LiveFor(f.lifetime, f.when)
@@ -121,12 +121,12 @@ func covering(facts []fact, key string) int64 {
 	return best
 }
 
-// drawExpired draws which rows have expired.
+// drawExpired draws a set of expired rows.
 func drawExpired(t *rapid.T) Expired {
 	return Expired{Own: rapid.Int64Range(0, 9).Draw(t, "own"), Default: rapid.Int64Range(0, 6).Draw(t, "default")}
 }
 
-// visible is what the model shows at a second.
+// visible returns the row that the model shows at a second.
 func visible(facts []fact, gone Expired, deleted, now int64, dropped []cqltype.Dropped) Row {
 	var r Row
 	floor := deleted

@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Resolve decodes a stored row as it is seen at the second now and reports whether it exists. deleted is the timestamp
-// of the strongest deletion in the partition header that covers the row (Header.Covering), NotDeleted for none. Cells
-// that dropped (ascending by columns) hides are absent. The row points into value and allocates nothing once grown. An
-// error wraps ErrCorrupt.
+// Resolve decodes a stored row as a reader sees it at the second now, and reports whether it exists. deleted is the
+// timestamp of the strongest deletion in the partition header that covers the row (Header.Covering), or NotDeleted if
+// none exists. Cells in dropped (ascending by columns) are absent. The row points into value, and Resolve allocates
+// nothing once its buffers have grown. An error wraps ErrCorrupt.
 func (r *Row) Resolve(value []byte, deleted, now int64, dropped []cqltype.Dropped) (exists bool, err error) {
 	var h head
 	pos := h.read(value)
@@ -76,8 +76,8 @@ func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (
 	return pos, cells
 }
 
-// resolveRest decodes the entries from pos on. Those before it were plain cells, the last of which is the last in
-// cells.
+// resolveRest decodes the entries from pos on. The entries before pos were plain cells, and the last of them is the
+// last of cells.
 func resolveRest(value []byte, pos int, base, floor, now int64, dropped []cqltype.Dropped, cells []Cell) ([]Cell,
 	error) {
 	columnFloor, column := floor, uint32(0)

@@ -37,8 +37,9 @@ type Liveness struct {
 	Timestamp int64
 	TTL       int32
 	Expiry    int64
-	// Lifetime is for how many seconds the row lives in a table with Lifetimes, DefaultLifetime for the table's
-	// default, 0 if the row has none. Written is the second, since the epoch, from which it counts.
+	// Lifetime is the number of seconds for which the row lives in a table with Lifetimes, DefaultLifetime for the
+	// table's default, or 0 if the row has no lifetime. Written is the second, since the epoch, at which the lifetime
+	// starts.
 	Lifetime int32
 	Written  int64
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Sweep drops from the merged operands what nobody can see any more: what the deletion covered hides (a timestamp,
-// NotDeleted for none), cells that dropped (ascending by columns) hides, and deletions and expired cells from before
-// the second horizon. It does not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be
-// stored; call Append next.
+// Sweep drops data from the merged operands that no reader can see. This is data hidden by the deletion covered (a
+// timestamp, or NotDeleted), cells in dropped (ascending by columns), and deletions and expired cells from before the
+// second horizon. It does not change deleted ranges (see SweepDeletions). It reports whether anything remains to be
+// stored. Call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remains bool) {
 	m.mergeAllRuns()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {

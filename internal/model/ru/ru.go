@@ -58,13 +58,13 @@ const (
 	writeByte = 5 * Unit / (11 * kb)
 )
 
-// evaluationSteps is how much work on what was read costs a request unit, in steps of package meter.
+// evaluationSteps is the number of steps of package meter that cost one request unit.
 const evaluationSteps = 10_000
 
-// Evaluation is the price of work beyond what the reads of a request pay for, in steps of package meter.
+// Evaluation returns the price of work beyond the work that the reads of a request pay for, in steps of package meter.
 func Evaluation(steps int64) Units { return Units(steps/evaluationSteps) * Unit }
 
-// Float is the amount in request units, as clients are told.
+// Float returns the amount in request units, as reported to clients.
 func (u Units) Float() float64 { return float64(u) / float64(Unit) }
 
 // Of converts an amount of request units to Units, rounded down but at least 1.

@@ -52,9 +52,9 @@ type AlterTable struct {
 	Mask   *MaskSpec
 	// FixedCompact rejects new columns in a table WITH COMPACT STORAGE. KeepsCompact rejects DROP COMPACT STORAGE.
 	FixedCompact, KeepsCompact bool
-	// NoDropTimes refuses DroppedAt: some node may not know of columns that were dropped by a time.
+	// NoDropTimes rejects DroppedAt, because some node may not support columns that were dropped up to a timestamp.
 	NoDropTimes bool
-	// NoFeeds says that some node may not know the change log of CQL tables: cdc = true has no effect then.
+	// NoFeeds means that some node may not support the change log of CQL tables. cdc = true then has no effect.
 	NoFeeds bool
 }
 

@@ -38,16 +38,16 @@ type Container struct {
 	// since which all changes have been kept for that time, or 0 if they have always been.
 	Keep      int64 `json:"keep,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
-	// ExpiredOwn and ExpiredDefault describe the items that had expired when the time to live of the container was
-	// changed last, as row.Expired does.
+	// ExpiredOwn and ExpiredDefault describe the items that had expired when the container's time to live was last
+	// changed, see row.Expired.
 	ExpiredOwn     int64 `json:"expiredOwn,omitempty"`
 	ExpiredDefault int64 `json:"expiredDefault,omitempty"`
-	// Increment is what Database.Increment is.
+	// Increment is as in Database.
 	Increment int64 `json:"autoscaleIncrement,omitempty"`
 	// KeptGeneration and KeptAbove are as in Feed.
 	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
 	KeptAbove      int64  `json:"keptAbove,omitempty"`
-	// Scripts are those that it keeps, in order of their kinds and ids.
+	// Scripts lists the container's scripts, sorted by kind and ID.
 	Scripts []Script `json:"scripts,omitempty"`
 	// Before lists the definitions that have been in force since the item index was last complete. Until it is complete
 	// again, it contains only paths that all of these definitions include.
@@ -56,7 +56,7 @@ type Container struct {
 	rest rest
 }
 
-// Lifetimes returns the setting by which items expire, which the definition has as defaultTtl.
+// Lifetimes returns the setting that determines when items expire. It corresponds to defaultTtl in the definition.
 func (c *Container) Lifetimes() row.Lifetimes {
 	l := row.Lifetimes{Past: row.Expired{Own: c.ExpiredOwn, Default: c.ExpiredDefault}}
 	var members map[string]json.RawMessage // by their exact names
@@ -71,7 +71,7 @@ func (c *Container) Lifetimes() row.Lifetimes {
 }
 
 // SetDefinition replaces the definition at a time, in seconds since the epoch. Items that have expired by then do not
-// come back, whatever the time to live is from then on.
+// reappear, regardless of the new time to live.
 func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
 	before := c.Lifetimes()
 	if c.Definition = definition; c.Lifetimes().Default != before.Default {
@@ -80,7 +80,7 @@ func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
 	}
 }
 
-// procedureKind is the kind of scripts that are stored procedures.
+// procedureKind is the kind of stored procedures among scripts.
 const procedureKind = 1
 
 // Procedures returns the IDs of the stored procedures that a CQL name can refer to. An unquoted name matches in any
@@ -128,8 +128,8 @@ type Database struct {
 	At     int64  `json:"at"`
 	// Revision is the Schema.Revision at which the keyspace's properties were last changed, or 0.
 	Revision uint64 `json:"revision,omitempty"`
-	// Increment is by how many percent clients want an automatic throughput raised when what is stored needs more than
-	// its maximum allows. Storage is not bound to the throughput here, so it is only shown.
+	// Increment is the percentage by which clients want an autoscale throughput to be raised if the stored data
+	// requires more than the maximum allows. Ilion does not limit storage by throughput, so the value is only shown.
 	Increment int64 `json:"autoscaleIncrement,omitempty"`
 }
 

@@ -61,9 +61,9 @@ type AlterKeyspace struct {
 	IfExists    bool
 	Properties  []Property
 	Datacenters []string
-	// Change, if not nil, changes a copy of the descriptor of a database.
+	// Change, if not nil, modifies a copy of the descriptor of a database.
 	Change func(d *Database)
-	// Check is as of DropKeyspace.
+	// Check is as in DropKeyspace.
 	Check func(s *Schema) error
 }
 

@@ -170,19 +170,20 @@ func (t *Table) IndexesOn(column string) []*Index {
 	return slices.DeleteFunc(t.SortedIndexes(), func(i *Index) bool { return i.Column != column })
 }
 
-// Hidden says which cells of dropped columns readers do not see, ascending by columns; nil for most tables. A column
-// that was dropped by a time, and added again, has its later cells.
+// Hidden returns the cells of dropped columns that readers do not see, ascending by columns. It is nil for most tables.
+// A column that was dropped up to a timestamp, and added again, has its later cells.
 func (t *Table) Hidden() []cqltype.Dropped {
 	return t.droppedCells(func(d *DroppedColumn) bool { return t.hasColumn(d.ID) })
 }
 
-// Removed says which cells of dropped columns sweeps remove, ascending by columns. Those of a column that was dropped
-// by a time come back when it is added again, unless they are older.
+// Removed returns the cells of dropped columns that sweeps remove, ascending by columns. The later cells of a column
+// that was dropped up to a timestamp are kept, because the column can be added again.
 func (t *Table) Removed() []cqltype.Dropped {
 	return t.droppedCells(func(*DroppedColumn) bool { return true })
 }
 
-// droppedCells lists the dropped columns, with their time where they were dropped by one and by says so.
+// droppedCells returns the dropped columns. Columns for which by returns true have the timestamp up to which they were
+// dropped, if there is one.
 func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Dropped) {
 	for i := range t.Dropped {
 		d := cqltype.Dropped{Column: t.Dropped[i].ID, Upto: cqltype.AllDropped}
@@ -193,7 +194,7 @@ func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Drop
 			return cmp.Compare(d.Column, c)
 		})
 		if again {
-			out[at] = d // the newest record of a column counts
+			out[at] = d // the most recent record of a column is used
 		} else {
 			out = slices.Insert(out, at, d)
 		}
@@ -201,7 +202,7 @@ func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Drop
 	return out
 }
 
-// DroppedForever lists the ids of dropped columns that no column will have again, ascending.
+// DroppedForever returns the IDs of dropped columns that no column can have again, ascending.
 func (t *Table) DroppedForever() (ids []uint32) {
 	for _, d := range t.Removed() {
 		if d.Upto == cqltype.AllDropped {
@@ -220,7 +221,7 @@ func (t *Table) hasColumn(id uint32) bool {
 	return false
 }
 
-// LastDropped finds the newest record of a dropped column of this name, nil if there is none.
+// LastDropped returns the most recent dropped column with a name, or nil if none exists.
 func (t *Table) LastDropped(name string) *DroppedColumn {
 	for i := len(t.Dropped) - 1; i >= 0; i-- {
 		if t.Dropped[i].Name == name {

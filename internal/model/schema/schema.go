@@ -3,11 +3,15 @@
 // Package schema defines the immutable descriptors of keyspaces, tables, types, and indexes. DDL transitions are pure
 // functions: a Schema and a change produce a new Schema or a dberr.
 //
-// Guarantees: (SM1) a descriptor reachable from a Schema never changes; (SM2) a table id, index id or column id is
-// never used twice, so data of a dropped column can never surface under a new one, except that a column that was
-// dropped by a time, and is added again, has its later cells; (SM3) a transition reads no clock
-// and draws no random number: UUIDs and times come with the change, ids from counters in the Schema. Start at Schema,
-// then Change and Apply.
+// Guarantees:
+//
+//   - (SM1) A descriptor that is reachable from a Schema never changes.
+//   - (SM2) A table ID, index ID, or column ID is never reused, so data of a dropped column cannot reappear in a new
+//     one. The exception is a column that was dropped up to a timestamp and is added again: it has its later cells.
+//   - (SM3) A transition reads no clock and generates no random numbers. UUIDs and times are part of the change, and
+//     IDs come from counters in the Schema.
+//
+// Start reading at Schema, then Change and Apply.
 package schema
 
 import (
@@ -93,8 +97,8 @@ type DroppedColumn struct {
 	Kind ColumnKind
 	// DroppedAt is in microseconds since the epoch.
 	DroppedAt int64
-	// ByTime says that DroppedAt was given: cells with later timestamps are kept, for the column to be added again with
-	// its ID.
+	// ByTime means that DroppedAt was specified: cells with later timestamps are kept, so that the column can be added
+	// again with its ID.
 	ByTime bool
 
 	rest rest

@@ -5,8 +5,8 @@
 //
 // A budget works with debt: it admits a request while its balance is positive, and charges the request once its cost is
 // known, so the balance can become negative. Over time, a partition never spends more than its throughput. If the
-// demand exceeds the throughput, package share divides it evenly among users and their connections, low priority last.
-// A user that has spent little may be admitted at a negative balance, down to a limit.
+// demand exceeds the throughput, package fairshare divides it evenly among users and their connections, low priority
+// last. A user that has spent little may be admitted at a negative balance, down to a limit.
 package budget
 
 import (

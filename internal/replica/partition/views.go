@@ -24,7 +24,7 @@ type Views interface {
 // SetViews sets the receiver of hints for all writes from now on.
 func (h *Host) SetViews(v Views) { h.views.Store(&v) }
 
-// hintsOf appends the keys that a mutation writes under keys.HintDue. Nearly all writes have none.
+// hintsOf appends the keys that a mutation writes under keys.HintStale. Nearly all writes have none.
 func (h *Host) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
 	if h.views.Load() == nil {
 		return hints

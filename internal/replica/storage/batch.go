@@ -175,7 +175,7 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 	class := keys.SweepRows
 	if row.HasLifetime(operand) {
 		if in := b.s.table(m.Table).installed.Load(); in != nil {
-			class, due = keys.DueItems, min(due, in.Lifetimes.Deadline(operand))
+			class, due = keys.SweepItems, min(due, in.Lifetimes.Deadline(operand))
 		}
 	}
 	b.note(class, due, d.Key) // last, because it invalidates d

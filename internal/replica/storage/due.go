@@ -111,7 +111,7 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 	for _, d := range []*dueSweep{
 		{class: keys.SweepRows, horizon: rows, until: rows},
 		{class: keys.SweepDedupe, horizon: now - o.DedupeSeconds, until: now - o.DedupeSeconds},
-		{class: keys.DueItems, horizon: rows, until: now - entryGrace, expired: in.Lifetimes.At(now - entryGrace)},
+		{class: keys.SweepItems, horizon: rows, until: now - entryGrace, expired: in.Lifetimes.At(now - entryGrace)},
 	} {
 		d.s, d.o, d.t, d.led, d.parts = s, o, in, led, parts
 		if err := d.run(ctx); err != nil {

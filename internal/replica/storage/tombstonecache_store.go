@@ -49,7 +49,8 @@ func (s *runFinder) saveRuns(prefix []byte) error {
 	d.saved[string(prefix)] = savedMirrored
 	d.count()
 	d.mu.Unlock()
-	if err := s.db.Set(keys.AppendSystem(nil, keys.TombstoneCacheID, prefix), appendRuns(nil, runs), pebble.NoSync); err != nil {
+	if err := s.db.Set(keys.AppendSystem(nil, keys.TombstoneCacheID, prefix), appendRuns(nil, runs),
+		pebble.NoSync); err != nil {
 		return fmt.Errorf("store dead runs: %w", err)
 	}
 	return nil
@@ -98,7 +99,8 @@ func (s *runFinder) holdRuns(lower, upper []byte) error {
 		return nil
 	}
 	s.tombstones.hold(lower, upper)
-	if err := s.db.DeleteRange(keys.AppendSystem(nil, keys.TombstoneCacheID, lower), keys.AppendSystem(nil, keys.TombstoneCacheID, upper),
+	if err := s.db.DeleteRange(keys.AppendSystem(nil, keys.TombstoneCacheID, lower),
+		keys.AppendSystem(nil, keys.TombstoneCacheID, upper),
 		pebble.NoSync); err != nil {
 		return fmt.Errorf("delete dead runs: %w", err)
 	}

@@ -5,7 +5,7 @@
 //
 // Guarantees: (GA1) No request is rejected while the queue delay is below the limit, or while fewer requests wait than
 // are needed to keep the processors busy. (GA2) Under overload, the admitted load is about the capacity of the node,
-// and the queue delay is about the limit. (GA3) Capacity is shared as package share defines: evenly among users and
+// and the queue delay is about the limit. (GA3) Capacity is shared as package fairshare defines: evenly among users and
 // their connections, low priority last. (GA4) A rejection takes no lock and does not allocate.
 //
 // The caller reports the queue delay in Samples, a few dozen times per second. When all samples of an interval exceed
