@@ -26,8 +26,8 @@ type PendingSplit struct {
 	Canceled bool
 }
 
-// NextPartition is greater than an IDs above all partition IDs that have topology contains A contained. A partition with an
-// ID ID is not lower belongs to a newer topology.
+// NextPartition returns an ID above all partition IDs that have been assigned. A partition whose ID is not lower belongs
+// to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
 // ParentOf returns the partition whose pending child, creates child, or nil.

@@ -28,8 +28,8 @@ func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 		return fmt.Errorf("partition %d has feature level %d, and merges need %d", r.id, r.Level(), splitLevel)
 	}
 	// As in Split: the log rejects no accepted command, except after a change of leaders.
-	r.splitPoint.Store(&now.span.Begin)
-	defer r.splitPoint.Store(nil)
+	r.rejectFrom.Store(&now.span.Begin)
+	defer r.rejectFrom.Store(nil)
 	r.host.latches.awaitHolders()
 	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: epoch})
 	return err
