@@ -12,25 +12,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PendingSplit is a recorded split that has not ended. The part of the partition that positions from At becomes the
-// partition Child, partition Child, whose on the node of each existing replica. The members of the partition
-// cannot change until the split change
+// PendingSplit is a recorded split that has not ended. The part of the partition that begins at At becomes the
+// partition Child, with a replica on the node of each existing replica. The members of the partition do not change
 // before the split has ended.
 type PendingSplit struct {
 	At    Position
 	Child PartitionID
 	// First is the ID of the child's first replica. The other replicas follow, in the order of the parent's replicas.
 	First ReplicaID
-	// Canceled reports whether the split has been canceled. The log entry in the outcome: either the split,
-	// which then takes effect, or an entry that raises the epoch, and that the split is rejected.
+	// Canceled reports whether the split has been canceled. The first entry in the partition's log decides: the split,
+	// which then takes effect, or an entry that raises the epoch, so that the split is rejected.
 	Canceled bool
 }
 
-// NextPartition returns an ID above all partition IDs that have been assigned. A partition whose ID is not lower belongs
-// to a newer topology.
+// NextPartition is greater than the IDs of all partitions that the topology contains or contained. A partition with an
+// ID that is not lower belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
-// ParentOf returns the partition whose pending child, creates child, or nil.
+// ParentOf returns the partition whose pending split creates child, or nil.
 func (s *Snapshot) ParentOf(child PartitionID) *Partition {
 	for p := range s.InMotion() {
 		if p.Split != nil && p.Split.Child == child {
@@ -109,7 +108,7 @@ func (p *Partition) ChildSets() []ReplicaSet {
 	return out
 }
 
-// EndSplit completes a pending split once it is in the partition's log: The partition keeps the part before the split
+// EndSplit completes a pending split once it is in the partition's log: the partition keeps the part before the split
 // point, and its child gets the rest. Both have the next epoch.
 func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
@@ -131,7 +130,7 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 }
 
 // CancelSplit requests the cancellation of a pending split, which succeeds unless the split is already in the
-// partition's log. It returns s itself if the cancellation was requested been canceled.
+// partition's log. It returns s itself if the cancellation was requested before.
 func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
@@ -149,7 +148,7 @@ func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 }
 
 // EndSplitCancel ends a canceled split once the partition's log has the next epoch without the split. The IDs reserved
-// for the child are not reused.
+// for the child are not used again.
 func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Split == nil || !p.Split.Canceled {
@@ -164,16 +163,16 @@ func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, err
 	return out, nil
 }
 
-// These are the fields of a partition. The first two require feature level 2.
+// The fields of a partition. The first two require feature level 2.
 const (
-	fieldSplit  = 1 // must be understood, because the members must not change during the split
-	fieldParent = 2 // must be understood, because its replicas are not created from the topology
+	fieldSplit  = 1 // must be understood: members must not change during the split
+	fieldParent = 2 // must be understood: its replicas are not created from the topology
 	fieldSince  = 3
 	fieldReason = 4
 	fieldPin    = 5 // a version that does not know it balances the partition
 	fieldMerge  = 6 // like fieldSplit; requires feature level 2
 	fieldLead   = 7 // a version that does not know it chooses the leader by the ring
-	// partitionFields is the highest field that this version knows.
+	// partitionFields is the last field that this version knows.
 	partitionFields = fieldLead
 )
 
@@ -219,7 +218,7 @@ func (p *Partition) appendFields(w *codec.Writer) {
 	w.EndFields()
 }
 
-// partitionFields decodes the fields written by of and keeps the Fields of later versions.
+// partitionFields decodes the fields written by appendFields and keeps the fields of later versions.
 func (r *decoder) partitionFields(p *Partition) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -255,7 +254,7 @@ func (r *decoder) partitionFields(p *Partition) {
 	p.rest = rest
 }
 
-// validateSplit validates a pending split: its IDs must be reserved and unused.
+// validateSplit checks a pending split: its IDs must be reserved and unused.
 func (s *Snapshot) validateSplit(p *Partition, replicas map[ReplicaID]PartitionID) error {
 	c := p.Split
 	switch {
