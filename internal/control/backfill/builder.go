@@ -347,7 +347,9 @@ func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) err
 
 // retryThrottled retries a request while it is throttled. It uses low priority. After yieldMax without progress it uses
 // the priority of clients, so that they cannot starve a build.
-func (b *Builder) retryThrottled(ctx context.Context, do func(who fairshare.Principal) (progress bool, err error)) error {
+func (b *Builder) retryThrottled(
+	ctx context.Context, do func(who fairshare.Principal) (progress bool, err error),
+) error {
 	for since := b.Sched.Now(); ; {
 		who := fairshare.Internal
 		who.Low = b.Sched.Since(since) < yieldMax
