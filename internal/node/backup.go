@@ -105,7 +105,7 @@ func (n *Node) serveBackup(ctx context.Context, question []byte) ([]byte, error)
 	}
 	switch w.Op {
 	case "begin":
-		if w.Mark { // before the snapshot, so that no later change is missed
+		if w.Mark { // before the snapshot, to include every later change
 			n.journal.KeepAlive()
 		}
 		parts, err := n.moments.Begin(ctx, w.ID, n.host.Replicas())

@@ -262,7 +262,7 @@ func (n *Node) start(ctx context.Context) error {
 
 // loadSecrets loads the credentials for clients and the node's own identity.
 func (n *Node) loadSecrets() (err error) {
-	n.certificates.changed(n.certificateFiles()) // before they are read, so that no change is missed
+	n.certificates.changed(n.certificateFiles()) // before they are read, to detect changes during the read
 	clients, err := n.clientTLS()
 	if err != nil {
 		return err

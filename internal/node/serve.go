@@ -291,7 +291,7 @@ func (n *Node) watch(ctx context.Context) {
 	}
 }
 
-// sweepable returns the spans that this node sweeps: those of leading replicas.
+// sweepable returns the spans that this node sweeps: the spans of leading replicas.
 func (n *Node) sweepable() []keys.Span {
 	var out []keys.Span
 	for _, r := range n.host.Replicas() {

@@ -28,7 +28,7 @@ type LocalReconciler struct {
 		IDs() []topology.PartitionID
 		TableOf(id topology.PartitionID) uint32
 		// Absorber returns the partition of a local replica that may still take over the span of a frozen one, and its
-		// epoch. It returns 0 if there is none.
+		// epoch. It returns 0 if no such partition exists.
 		Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64)
 		// Holds reports whether a local replica holds a part of a table's span.
 		Holds(table uint32, span topology.Span) bool

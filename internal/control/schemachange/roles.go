@@ -92,7 +92,8 @@ func granted(roles *access.State, next *schema.Schema, events []schema.Event, ro
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Created:
 			roles = roles.WithCreator(role, access.OfKeyspace(e.Keyspace), access.OfFunctions(e.Keyspace))
 		case e.Target == schema.TargetTable && e.Change == schema.Created:
-			if t := next.Table(e.Keyspace, e.Name); t == nil || t.View == nil { // views use those of their base
+			if t := next.Table(e.Keyspace, e.Name); t == nil ||
+				t.View == nil { // views use the permissions on their base
 				roles = roles.WithCreator(role, access.OfTable(e.Keyspace, e.Name))
 			}
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Dropped:

@@ -28,7 +28,7 @@ func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 	b, c := newBudget(perSecond)
 	rng := rand.New(rand.NewPCG(1, 2))
 	got = make([]float64, len(demands))
-	take(b, c, 1, ru.Unit, 310*time.Second*time.Duration(min(1, burstMax/perSecond))) // what was saved is spent
+	take(b, c, 1, ru.Unit, 310*time.Second*time.Duration(min(1, burstMax/perSecond))) // the savings are spent
 	for begin := c.now; c.now < begin+Instant(20*time.Second); c.pass(time.Millisecond) {
 		var asks []int
 		for i := range demands {
@@ -56,9 +56,9 @@ func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 	return got, sum
 }
 
-// TestScarce proves that a budget that is asked for more than it gives is divided evenly among users, whoever asks
-// most, whatever a request costs and however many connections a user has; that what one does not ask for goes to the
-// others; that low priority gets what is left; and that all of them together get what is due, no more and no less.
+// TestScarce checks that an overloaded budget is divided evenly among users, independent of the number of their
+// requests and connections and of the price of a request. A share that one user does not request goes to the others,
+// and low priority gets the remainder. All users together get exactly the budget.
 func TestScarce(t *testing.T) {
 	user := func(n uint32, perSecond float64, price ru.Units) demand {
 		return demand{fairshare.Principal{User: n, Connection: n}, perSecond, price}
@@ -79,7 +79,7 @@ func TestScarce(t *testing.T) {
 		rate    int64
 		demands []demand
 		want    []float64 // RU/s of the first ones
-		slack   float64   // as a part of what is wanted
+		slack   float64   // relative to the wanted value
 	}{
 		"one alone": {6000, []demand{user(1, 20_000, ru.Unit)}, []float64{6000}, 0.01},
 		"twenty times as much": {10_000, []demand{user(1, 120_000, ru.Unit), user(2, 6_000, ru.Unit)},
@@ -119,7 +119,7 @@ func TestScarce(t *testing.T) {
 	}
 }
 
-// TestEnough proves that nothing is remembered of who has had what where there is enough, nor long after there was not.
+// TestEnough checks that nothing is remembered of who has had what where there is enough, nor long after there was not.
 func TestEnough(t *testing.T) {
 	b, c := newBudget(6000)
 	for range 10_000 {

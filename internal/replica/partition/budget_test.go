@@ -27,7 +27,7 @@ func meteredReplica(perSecond int64) *Replica {
 	return r
 }
 
-// TestRefusalOfBudget proves that the official retry policies of Cosmos DB find in the refusal what they look for: they
+// TestRefusalOfBudget checks that the official retry policies of Cosmos DB find in the refusal what they look for: they
 // split the text at commas and then at equals signs, and want an integer behind the key RetryAfterMs.
 func TestRefusalOfBudget(t *testing.T) {
 	r := meteredReplica(400)
@@ -53,7 +53,7 @@ func TestRefusalOfBudget(t *testing.T) {
 	}
 }
 
-// TestSpend proves that what evaluating rows has cost is taken from the balance: the leader refuses the next request, a
+// TestSpend checks that what evaluating rows has cost is taken from the balance: the leader refuses the next request, a
 // follower asks the leader before it serves one, and pays then.
 func TestSpend(t *testing.T) {
 	r := meteredReplica(400)

@@ -78,9 +78,9 @@ func (a *asker) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestFolds proves that a replica makes of rows what it is offered to, for the price of the rows, that it ends at its
-// bounds and at the reader's, from where the next read goes on, and that it passes rows on where it does not know the
-// program, nobody can do with an answer, or there are too many folds; and that one which fails says so.
+// TestFolds checks that a replica folds rows as requested, for the price of the rows, and that it stops at its own
+// limits and at the reader's, where the next read resumes. It delivers rows if it does not know the program, if the
+// caller cannot use a partial result, or if there are too many folds. A fold that fails returns an error.
 func TestFolds(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)

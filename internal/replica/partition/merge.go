@@ -47,7 +47,7 @@ func (r *Replica) Unfreeze(ctx context.Context, epoch uint64) error {
 // copied. Only the leader can merge, and only at the given epoch. The errors are the same as for Split.
 func (r *Replica) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
 	if right := r.host.Replica(topology.PartitionID(m.Right)); right != nil {
-		// Timestamps below the last one of the neighbor precede the entry in the log (P12).
+		// Timestamps below the last timestamp of the neighbor precede the entry in the log (P12).
 		r.stamping.Lock()
 		r.stamps.observe(right.stamps.last.Load())
 		r.stamping.Unlock()

@@ -88,9 +88,9 @@ func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 	return index
 }
 
-// TestMerge: while two partitions are merged, after a merge that was taken back, under blind writes and counters, while
-// leaders change, are cut off and crash, every acknowledged write is there once, whoever held its key, no read misses
-// one, and replicas agree.
+// TestMerge checks a merge of two partitions, after a merge that was rolled back, with concurrent blind writes and
+// counters, while leaders change, are cut off and crash. Every acknowledged write is visible once, no read misses one,
+// and replicas agree.
 func TestMerge(t *testing.T) {
 	w := newWorld(t, 3)
 	left, right := w.pair(0, 1, 2)
@@ -124,9 +124,10 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestThaw: a frozen partition refuses writes and reads at all levels as not done, a thaw ends that at the next epoch,
-// also one that comes before the freeze, which is refused then; and a partition that was frozen stays so after a crash.
-func TestThaw(t *testing.T) {
+// TestUnfreeze checks that a frozen partition rejects writes and reads at all levels as not done, and that an unfreeze
+// ends this at the next epoch. A freeze that arrives after its unfreeze is rejected. A partition that was frozen stays
+// frozen after a crash.
+func TestUnfreeze(t *testing.T) {
 	w := newWorld(t, 3)
 	_, right := w.pair(0, 1, 2)
 	ctx, key := context.Background(), "counter 1"
@@ -181,8 +182,8 @@ func TestThaw(t *testing.T) {
 	}
 }
 
-// TestMergeBySnapshot: a node that was away while two partitions were merged, and is sent a snapshot of the whole, has
-// all rows of both and nothing of the other partition any more, also when it crashes.
+// TestMergeBySnapshot checks that a node that was away while two partitions were merged, and gets a snapshot of the
+// result, has all rows of both and no longer the other partition, also after a crash.
 func TestMergeBySnapshot(t *testing.T) {
 	w := newWorld(t, 3)
 	left, right := w.pair(0, 1, 2)

@@ -28,7 +28,7 @@ type recordsChange struct {
 func (r *Replica) showRecords() {
 	p := &r.ahead
 	changes := p.changes
-	p.told, p.changes = p.version, nil
+	p.notifiedVersion, p.changes = p.version, nil
 	o := r.host.opts.Cluster
 	if o == nil {
 		return

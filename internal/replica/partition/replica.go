@@ -120,7 +120,7 @@ func newReplica(h *Host, n *replicaInit) (*Replica, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.ahead.told = version // the caller that opens the host reads the records then
+		r.ahead.notifiedVersion = version // the caller that opens the host reads the records then
 	}
 	return r, r.refresh(meta)
 }

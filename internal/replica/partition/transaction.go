@@ -178,7 +178,7 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 	}
 	most := t.replica.host.opts.Transactions.Changes
 	if n, entries := changes(t.ops); n > most || entries > entriesPerChange*most {
-		return dberr.Invalidf("The transaction changes more than %d rows or %d index entries at once. Nothing was done",
+		return dberr.Invalidf("The transaction changes more than %d rows or %d index entries. Nothing was done",
 			most, entriesPerChange*most)
 	}
 	return t.checkReadLimit(0, 0)

@@ -74,7 +74,7 @@ func (r *Replica) writeUnder(g heldLatch, m *command.Mutation, done command.Comp
 func (r *Replica) stampAndPropose(m *command.Mutation, held heldLatch, price ru.Units, done command.Completion) (
 	applied bool, err error) {
 	defer r.host.latches.leave(held)
-	if held.latch != nil { // what admits checks must not change before the write is proposed; see latches.awaitHolders
+	if held.latch != nil { // the state that admits checks must not change before the proposal; see latches.awaitHolders
 		held.stripe.mu.Lock()
 		defer held.stripe.mu.Unlock()
 	}

@@ -99,7 +99,7 @@ func (r *Replica) Node() topology.NodeID { return r.node }
 type Indexed interface{ At(index uint64) }
 
 // Write sends a mutation and returns. It copies the mutation. The completion receives all errors, as from
-// partition.Replica.Write. The operands are not modified; the leader sets the timestamps of its own copy. The context
+// partition.Replica.Write. The operands are not modified; the leader sets the timestamps of its copy. The context
 // provides the deadline and the trace. Its cancellation does not end the request.
 func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
 	w := r.begin(ctx, kindWrite)

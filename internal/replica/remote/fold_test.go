@@ -23,9 +23,9 @@ func (f *folder) PushedDown(a *command.PushdownResult) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestFoldOfAnotherNode proves that what another node has made of rows comes to whoever offered the fold, with the
-// price of the rows that were looked at, however large it is; that rows come where the other node made nothing of them;
-// and that an answer which nobody asked for is refused.
+// TestFoldOfAnotherNode checks that the partial result of another node reaches the caller that offered the fold, with
+// the price of all rows that were read. Rows arrive if the other node could not fold them. A response without a request
+// is rejected.
 func TestFoldOfAnotherNode(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		made := command.PushdownResult{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000,

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// instant is a replica, here or elsewhere, that succeeds at once and does nothing.
+// instant is a local or remote replica that succeeds immediately and does nothing.
 type instant struct{ *fake }
 
 func (instant) AllowsLocalRead(fairshare.Principal) bool   { return true }
@@ -35,9 +35,9 @@ func (instant) Read(context.Context, *command.Read, command.Visitor) error { ret
 
 func (instant) ReadHere(context.Context, *command.Read, command.Visitor) error { return nil }
 
-// In a cluster a write costs the coordinator no allocation either, whether it is led here or elsewhere. A read costs
-// those of its deadline, and where it is forwarded those of the bound of its first answer: contexts and timers, all of
-// fixed size.
+// TestClusterAllocations checks that in a cluster, too, a write costs the coordinator no allocation, whether the leader
+// is local or not. A read allocates its deadline, and a forwarded read also the deadline of its first response:
+// contexts and timers of fixed size.
 func TestClusterAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")

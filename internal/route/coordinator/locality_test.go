@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestNear proves which reads a node answers by itself: those of one replica where it has one, all where it leads; and
-// that it is the replica here that reads then.
-func TestNear(t *testing.T) {
+// TestLocalReads checks which reads a node serves itself: reads of one replica if it has one, all reads if it leads;
+// and that the local replica serves them.
+func TestLocalReads(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		levels := []dberr.Consistency{dberr.One, dberr.LocalOne, dberr.Quorum, dberr.LocalQuorum, dberr.Serial,
 			dberr.All}

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestSpend proves that the price of an evaluation goes to the replica on this node if there is one, and otherwise is
+// TestSpend checks that the price of an evaluation goes to the replica on this node if there is one, and otherwise is
 // paid once, with the next read of the partition that succeeds.
 func TestSpend(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {

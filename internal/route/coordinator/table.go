@@ -83,7 +83,7 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	return err
 }
 
-// Newest returns a timestamp, in microseconds, that is at least as high as all timestamps that the partitions of a
+// Newest returns a timestamp, in microseconds, that is not lower than any timestamp that the partitions of a
 // table assigned before the call. It waits for leaders no longer than limit.
 func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Duration) (newest int64, err error) {
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)

@@ -26,8 +26,8 @@ func (f *fleet) spent(until time.Time) {
 	}
 }
 
-// TestThrottledWaits proves that whatever is refused because its partition has spent what it may take is sent again
-// when it may, if that is soon enough, and is refused as before if it is not, or where nobody waits: never as late.
+// TestThrottledWaits checks that a throttled request is sent again when its partition has units again, if that is soon
+// enough, and is rejected otherwise, or if the caller does not wait. No request is completed too late.
 func TestThrottledWaits(t *testing.T) {
 	asks := map[string]func(c *Coordinator) error{
 		"write": func(c *Coordinator) error { return writeNow(c, WriteOptions{}, put("k", "c", 1)) },
@@ -72,7 +72,7 @@ func TestThrottledWaits(t *testing.T) {
 	}
 }
 
-// TestThrottledInOrder proves that what waits is sent in the order in which it came, one at a time, that what comes
+// TestThrottledInOrder checks that what waits is sent in the order in which it came, one at a time, that what comes
 // later waits, too, and that another claimant does not wait for it.
 func TestThrottledInOrder(t *testing.T) {
 	inFleetWith(t, 1, Options{ThrottledWait: time.Second}, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -117,7 +117,7 @@ func TestThrottledInOrder(t *testing.T) {
 	})
 }
 
-// TestThrottledBound proves that no more requests wait than may, reads least of all, and that what waits gives up its
+// TestThrottledBound checks that no more requests wait than may, reads least of all, and that what waits gives up its
 // place when it is refused for another reason.
 func TestThrottledBound(t *testing.T) {
 	o := Options{ThrottledWait: time.Second, ThrottledMax: 3, ThrottledReadsMax: 1}
