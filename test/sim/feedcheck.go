@@ -9,14 +9,17 @@ import (
 	"strings"
 )
 
-// What is checked of the feeds of tables. Of all changes: that whoever knows nothing else knows the table: each change
-// begins where the one before it has ended, and in the end the copy that a follower has made of them is the table; that
-// what was acknowledged came once, and before a page that says there is no more; that nothing came that was refused;
-// and that those of a key come in the order of their commits. Of latest versions: that each came among all changes, and
-// once, and that the last ones are the table.
+// The checks of table feeds.
+//
+// For all changes: a reader that knows only the feed knows the table. Each change begins at the end state of the
+// previous change, and the copy that a follower builds from the changes finally equals the table. Every acknowledged
+// change occurs once, before the first page that reports the end of the feed. Rejected changes do not occur. The
+// changes of a key occur in commit order.
+//
+// For latest versions: each version also occurs among all changes, and only once. The last versions equal the table.
 
-// rowImage is a row as a feed shows it: the values of two columns with their write times. The one column of a static
-// row stands for the first. fading says of each that it expires.
+// rowImage is a row as a feed shows it: the values of two columns with their write times. The single column of a
+// static row takes the first position. fading reports for each value whether it expires.
 type rowImage struct {
 	values [4]string
 	fading [2]bool
@@ -46,7 +49,7 @@ func imageOf(l feedLine, static, previous bool) (r rowImage) {
 	return r
 }
 
-// becomes reports whether a row may have become another one by the end of its cells' times to live.
+// becomes reports whether a row may have changed into next only because cells have expired.
 func (r rowImage) becomes(next rowImage) bool {
 	for i := range 2 {
 		if r.fading[i] && next.values[i] == "-" && next.values[2+i] == "-" {
@@ -61,20 +64,20 @@ func (r rowImage) lasts() bool {
 	return r.values[2] != "-" && !r.fading[0] || r.values[3] != "-" && !r.fading[1]
 }
 
-// full reports whether a row has all cells. It never comes to be the same again: no value, and no write time is used
+// full reports whether a row has all cells. A full row never repeats, because no value and no write time is used
 // twice.
 func (r rowImage) full() bool { return r.values[2] != "-" && r.values[3] != "-" }
 
-// rowOf is the row that a line of a feed is about, and whether it is the static one.
+// rowOf returns the row that a line of a feed describes, and reports whether it is the static row.
 func rowOf(l feedLine) (id loggedRow, static bool) {
 	id = loggedRow{keyOfLine(l), l["c"]}
 	return id, id.c == "-"
 }
 
-// tableCopy is a table as a follower of all changes keeps it.
+// tableCopy is the copy of a table that a follower of all changes maintains.
 type tableCopy map[loggedRow]rowImage
 
-// take takes a change in, and says what is wrong with it.
+// take applies a change. It returns an error if the change is inconsistent.
 func (m tableCopy) take(l feedLine) error {
 	id, static := rowOf(l)
 	op := strings.Trim(l["operation"], "'")
@@ -97,7 +100,7 @@ func (m tableCopy) take(l feedLine) error {
 	return nil
 }
 
-// erase deletes what is not newer than the deletion of a range, or of a key.
+// erase deletes all rows that are not newer than a range deletion or a partition deletion.
 func (m tableCopy) erase(l feedLine, k string) error {
 	from, to, whole := "", "z", l["deleted_range"] == "-"
 	if !whole {
@@ -129,7 +132,7 @@ func (m tableCopy) erase(l feedLine, k string) error {
 				r.values[i], r.values[2+i] = "-", "-"
 			}
 		}
-		// Markers are given by the server, whose times are far above those that statements give.
+		// The server assigns the timestamps of markers. They are far above the timestamps that statements specify.
 		if m[id] = r; r.values[2] == "-" && r.values[3] == "-" && (!marker || at > 1000) {
 			delete(m, id)
 		}
@@ -137,16 +140,16 @@ func (m tableCopy) erase(l feedLine, k string) error {
 	return nil
 }
 
-// feedValue is what a statement is known by: a row, and the value that it has left there.
+// feedValue identifies a statement by a row and the value that the statement wrote to it.
 type feedValue struct {
 	loggedRow
 	value uint64
 }
 
-// cameIn is where in a feed something came first, by the number of its page, and how often it came.
+// cameIn records the page of a feed in which a write first occurred, and the number of its occurrences.
 type cameIn struct{ page, times int }
 
-// checkFeeds checks what followers have read.
+// checkFeeds checks the pages that followers have read.
 func (w *simulation) checkFeeds() {
 	if !w.plan.With.Feeds {
 		return
@@ -175,7 +178,7 @@ func (w *simulation) checkFeeds() {
 	}
 }
 
-// checkChanges checks a feed of all changes, and notes which versions it has.
+// checkChanges checks a feed of all changes and records the versions that it contains.
 func (w *simulation) checkChanges(f *rowFollower, versions map[string]bool) {
 	copied, came := tableCopy{}, map[feedValue]cameIn{}
 	committed := map[string]string{}
@@ -236,10 +239,10 @@ func (w *simulation) checkChanges(f *rowFollower, versions map[string]bool) {
 	}
 }
 
-// versionOf names a version of a row.
+// versionOf returns the name of a row version.
 func versionOf(id loggedRow, r rowImage) string { return fmt.Sprint(id, r.values) }
 
-// checkCame checks how often a write came.
+// checkCame checks how often a write occurred in a feed.
 func (w *simulation) checkCame(f *rowFollower, done *feedWrite, c cameIn) {
 	switch {
 	case c.times > 1:
@@ -306,8 +309,8 @@ func (w *simulation) checkLatest(f *rowFollower, versions map[string]bool) {
 	}
 }
 
-// checkAdding checks a feed of all changes of counters: each adds one to the one before, and those that were
-// acknowledged are among them.
+// checkAdding checks a feed of all changes of counters: each change adds one to the previous value, and every
+// acknowledged addition occurs.
 func (w *simulation) checkAdding(f *rowFollower) {
 	counts := map[string]int{}
 	for _, p := range f.pages {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// seams are the types of the simulator that stand where the product has something else, and why.
+// seams maps the types of the simulator that replace a type of the product to the reason for the replacement.
 var seams = map[string]string{
 	"carrier":        "carries requests over the world's network, as remote.NewTransport does over connections",
 	"exchange":       "one request of a carrier",
@@ -40,7 +40,7 @@ var seams = map[string]string{
 	"tableWithoutRequire": "planted", "machineWithoutSync": "planted",
 }
 
-// namesOf are the exported types, functions and methods of packages.
+// namesOf returns the exported types, functions, and methods of packages.
 func namesOf(t *testing.T, patterns ...string) (types, funcs map[string]string) {
 	t.Helper()
 	types, funcs = map[string]string{}, map[string]string{}
@@ -77,8 +77,9 @@ func namesOf(t *testing.T, patterns ...string) (types, funcs map[string]string) 
 	return types, funcs
 }
 
-// imitations lists what a file defines that the product has: a type by the name of one of its types, and a function by
-// the name of one of its functions that does not come down to a call of that, unless it belongs to a seam.
+// imitations returns the definitions in a file that duplicate the product. These are types that have the name of a
+// product type, and functions that have the name of a product function and do not call it. Definitions that belong to
+// a seam are omitted.
 func imitations(f *ast.File, types, funcs map[string]string) (out []string) {
 	for _, d := range f.Decls {
 		switch d := d.(type) {
@@ -100,7 +101,7 @@ func imitations(f *ast.File, types, funcs map[string]string) (out []string) {
 	return out
 }
 
-// receiver is the name of a method's type.
+// receiver returns the type name of a method's receiver.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -113,7 +114,7 @@ func receiver(d *ast.FuncDecl) string {
 	return name.String()
 }
 
-// calls reports whether a function calls another one of its name.
+// calls reports whether a function calls another function with its own name.
 func calls(d *ast.FuncDecl) (found bool) {
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -127,8 +128,9 @@ func calls(d *ast.FuncDecl) (found bool) {
 	return found
 }
 
-// TestNothingIsImitated proves that the simulator runs the product: what package node composes is imported, and nothing
-// that control, replica or route have is defined here a second time. What bugs.go plants wraps the product's.
+// TestNothingIsImitated checks that the simulator runs the product: it imports the packages that package node
+// assembles, and it does not define control, replica, or route code a second time. The code that bugs.go plants wraps
+// the product's code.
 func TestNothingIsImitated(t *testing.T) {
 	wings := []string{"../../internal/control/*/*.go", "../../internal/replica/*/*.go", "../../internal/route/*/*.go"}
 	types, funcs := namesOf(t, wings...)
@@ -168,7 +170,7 @@ func TestNothingIsImitated(t *testing.T) {
 	}
 }
 
-// TestImitationsAreNoticed proves that the test before this one can fail.
+// TestImitationsAreNoticed checks that TestNothingIsImitated can fail.
 func TestImitationsAreNoticed(t *testing.T) {
 	types, funcs := namesOf(t, "../../internal/control/*/*.go", "../../internal/route/*/*.go")
 	f, err := parser.ParseFile(token.NewFileSet(), "imitation.go", `package sim

@@ -11,17 +11,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// What is checked of followers: that each change is in the log, and comes once, those of a key in the order of
-// their stamps; of all versions, that they are the log; of latest versions, that the last one came; and that a page
-// which said that there were no more changes had them all. Of searches: that what they give was there while the
-// page was read, and that what was there all the time comes once.
+// The checks of followers and searches. Each change that a follower reads is in the log and occurs once; the changes
+// of a key are in timestamp order. A feed of all versions equals the log. A feed of latest versions contains the last
+// version. A page that reports the end of the feed contains all changes up to it. A search returns only items that
+// existed while a page was read, and it returns an item that existed the whole time exactly once.
 
-// never is later than everything.
+// never is later than all other times.
 const never = time.Duration(math.MaxInt64)
 
-// checkReads checks what followers and searches have read.
+// checkReads checks the pages that followers and searches have read.
 func (w *simulation) checkReads() {
-	settled := map[itemVersion]time.Duration{} // when it was acknowledged
+	settled := map[itemVersion]time.Duration{} // the time of the acknowledgement
 	for _, r := range w.items.requests {
 		if !r.done || r.status != 0 {
 			continue
@@ -38,7 +38,7 @@ func (w *simulation) checkReads() {
 	}
 }
 
-// comes is a change in a feed: in which page it came, first and last.
+// comes holds the first and the last page in which a change occurs in a feed.
 type comes struct {
 	seenItem
 	page int
@@ -87,13 +87,14 @@ func (w *simulation) checkFollower(f *follower, settled map[itemVersion]time.Dur
 	}
 }
 
-// checkComplete checks that what was to come of an item has come: versions are those of its log, list what came.
+// checkComplete checks that the expected changes of an item occurred. versions is the item's log; list holds the
+// occurrences.
 func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions []loggedItem, list []comes,
 	settled map[itemVersion]time.Duration) {
 	all := f.request.AllVersions
 	next := 0
 	for i, v := range versions {
-		over := never // when it may have been overwritten
+		over := never // the time after which it may have been overwritten
 		if i+1 < len(versions) {
 			over = versions[i+1].born
 		}
@@ -127,7 +128,7 @@ func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions
 	}
 }
 
-// checkImages checks what a feed of all versions says of the last of some versions.
+// checkImages checks what a feed of all versions reports about the last of versions.
 func (w *simulation) checkImages(at itemAt, versions []loggedItem, s seenItem) {
 	v, before := versions[len(versions)-1], uint64(0)
 	if len(versions) > 1 {

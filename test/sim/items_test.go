@@ -7,15 +7,18 @@ import (
 	"time"
 )
 
-// itemHardships are those in which items are checked: everything that moves leaders and partitions.
+// itemHardships are the faults under which items are checked: everything that moves leaders and partitions.
 var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, Strikes: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
-// TestItemsAreSerializable proves that requests for items of a logical partition - operations, with triggers or
-// without, batches, stored procedures, queries, by the index or of all, and the deletion of all - are one sequence,
-// each whole and once, in the order of calls and answers, with the statuses that they were answered, while nodes
-// fail, partitions are split, merged and moved, and the procedure changes. The change feed has every change once,
-// in order, in both modes, whatever node is asked for a page; pages of queries by the index give what is there, and
+// TestItemsAreSerializable checks that the item requests of a logical partition form one sequence while nodes fail,
+// partitions split, merge, and move, and the procedure changes. Each request is atomic, executes once, and fits the
+// order of calls and responses and the statuses of the responses. The requests are operations with or without
+// triggers, batches, stored procedures, queries with and without the index, and deletions of all items.
+//
+// The change feed must contain every change once, in order, in both modes, no matter which node serves a page. Pages
+// of index queries must contain the existing items and finally equal a scan. Items with a time to live must exist as
+// long as they should.
 // in the end what a scan does; and items with a time to live are there as long as they should.
 func TestItemsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 6, 2, itemHardships)
@@ -36,8 +39,7 @@ func TestItemsAreSerializable(t *testing.T) {
 	}
 }
 
-// TestItemsExpire proves that items with a time to live are there for that long, and no longer, where no clock is
-// wrong.
+// TestItemsExpire checks that items with a time to live exist exactly that long if no clock is wrong.
 func TestItemsExpire(t *testing.T) {
 	n, sum, _ := eachSeed(t, 3, 1, Hardships{Containers: true, Splits: true, Merges: true, Strikes: true, Lost: true,
 		Refusals: true, Rough: true})
@@ -47,7 +49,8 @@ func TestItemsExpire(t *testing.T) {
 	}
 }
 
-// TestItemsSameTrace proves that a seed with items is one history: identifiers and scripts are of it, too.
+// TestItemsSameTrace checks that a seed with items always produces the same history, including identifiers and
+// scripts.
 func TestItemsSameTrace(t *testing.T) {
 	p := Scenario{Seed: 7, Length: 5 * time.Second, With: itemHardships}
 	if one, again := run(t, p), run(t, p); one.Trace != again.Trace || one.Counts.Procedures == 0 {

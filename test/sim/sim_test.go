@@ -27,7 +27,7 @@ var (
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
-// run simulates a plan. The library draws election timeouts from crypto/rand, so that is seeded, too.
+// run simulates a scenario. The Raft library draws election timeouts from crypto/rand, so run also seeds that.
 func run(t *testing.T, p Scenario) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
@@ -41,8 +41,8 @@ func run(t *testing.T, p Scenario) *Report {
 	return r
 }
 
-// count is how many seeds a test runs: those of -sim.seeds, or many in a build with the laws, which continuous
-// integration has one of, or few.
+// count returns the number of seeds that a test runs: -sim.seeds if set, many in a build with invariant checks (one
+// job of continuous integration), and few otherwise.
 func count(many, few int) int {
 	switch {
 	case *seeds > 0:
@@ -53,8 +53,8 @@ func count(many, few int) int {
 	return few
 }
 
-// eachSeed simulates as many seeds as count says, and fails the test for each in which something is violated. It
-// returns how many they were and what they had in all.
+// eachSeed simulates count seeds and fails the test for each seed with a violation. It returns the number of seeds,
+// the sum of their counts, and the number of unchecked keys.
 func eachSeed(t *testing.T, many, few int, with Hardships) (n int, sum Counts, unchecked int) {
 	t.Helper()
 	n = count(many, few)
@@ -69,7 +69,7 @@ func eachSeed(t *testing.T, many, few int, with Hardships) (n int, sum Counts, u
 	return n, sum, unchecked
 }
 
-// hardships are the usual ones and those of -sim.with, or those of -sim.only.
+// hardships returns the faults of -sim.only, or the usual faults plus the faults of -sim.with.
 func hardships(t *testing.T) Hardships {
 	h, names := Usual, *with
 	if *only != "" {
@@ -85,11 +85,11 @@ func hardships(t *testing.T) Hardships {
 	return h
 }
 
-// faultsLeast is how many faults a seed has on average, frames that are dropped or delayed not counted.
+// faultsLeast is the minimum average number of faults per seed, without dropped and delayed frames.
 const faultsLeast = 25
 
-// TestSeeds proves that no seed finds a violation: histories are linearizable, replicas are equal, nothing acknowledged
-// is lost. Run thousands with -sim.seeds=5000 -timeout=0.
+// TestSeeds checks that no seed finds a violation: histories are linearizable, replicas are equal, and no acknowledged
+// write is lost. Run thousands of seeds with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
 	n := count(64, 8)
 	var sum Counts
@@ -179,7 +179,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameTrace proves that a seed is one history, also in another process.
+// TestSameSeedSameTrace checks that a seed always produces the same history, also in another process.
 func TestSameSeedSameTrace(t *testing.T) {
 	if os.Getenv("SIM_TRACE_OF") != "" {
 		fmt.Printf("trace %016x\n", run(t, Scenario{Seed: 7, Length: 8 * time.Second, With: Usual}).Trace)
