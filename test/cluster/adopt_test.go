@@ -23,8 +23,8 @@ var (
 	killings = flag.Int("killings", 4, "how often TestAdopt kills in each of its two parts")
 )
 
-// TestAdopt proves that the rows of a node that stood alone are all there when it has become the first of four, with
-// kills at random moments of its adoption and of the growth.
+// TestAdopt checks that all rows of a standalone node still exist after it has become the first node of four, with
+// kills at random times during the adoption and the growth.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
@@ -112,7 +112,7 @@ func fillRows(t *testing.T, m *member, n int) {
 	wg.Wait()
 }
 
-// allRows proves that a node shows all rows, each once.
+// allRows checks that a node returns all rows, each once.
 func allRows(t *testing.T, m *member, n int) {
 	t.Helper()
 	c := m.dial()

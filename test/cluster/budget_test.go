@@ -25,10 +25,10 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// budgetFor makes the tests of throughputs measure.
+// budgetFor enables the tests that measure throughput.
 var budgetFor = flag.Duration("budget", 0, "how long TestServedThroughput, TestLentThroughput and TestNeighbour measure")
 
-// portion is what a request has cost that was answered.
+// portion is the cost of a completed request.
 type portion struct {
 	at    time.Duration
 	took  time.Duration
@@ -36,7 +36,7 @@ type portion struct {
 	units float64
 }
 
-// thirst are clients that ask for as much as they are given, and wait for as long as they are told.
+// thirst runs clients that request as much as possible and honor the retry-after times of rejections.
 type thirst struct {
 	t     *testing.T
 	table string
@@ -56,8 +56,8 @@ func newThirst(t *testing.T, table string) *thirst {
 
 var retryAfter = regexp.MustCompile(`RetryAfterMs=(\d+),`)
 
-// ask reads one key after the other until the end, as soon as it may; where there is a pause, each at its turn and
-// whatever it was told.
+// ask reads one key after the other until the end, as soon as it is allowed. If pause is not 0, it sends the reads at
+// fixed intervals and ignores retry-after times.
 func (l *thirst) ask(m *member, level dberr.Consistency, keys []int32, pause time.Duration) {
 	l.wg.Go(func() {
 		c := m.dial()
@@ -115,7 +115,7 @@ func (l *thirst) note(c *rawclient.Conn, k int32, began time.Time) {
 	l.done = append(l.done, s)
 }
 
-// rate is what was served in a window, a second, at places that are in.
+// rate returns the units served per second in a window, for the tokens for which in returns true.
 func (l *thirst) rate(from, to time.Duration, in func(place uint64) bool) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *thirst) end() {
 	}
 }
 
-// fill makes a table with a throughput, and n rows of some bytes.
+// fill creates a table with a throughput, and n rows of the given size.
 func (f *fleet) fill(table string, throughput, n, bytes int) (keys []int32) {
 	f.nodes[0].do("CREATE KEYSPACE IF NOT EXISTS rus WITH replication = " +
 		"{'class': 'SimpleStrategy', 'replication_factor': 3}")
@@ -168,10 +168,10 @@ func (l *thirst) within(what string, got, want, slack float64) {
 	l.t.Log(text)
 }
 
-// TestServedThroughput measures what clients are given that ask for more than a table may take, at ONE and QUORUM, by
-// way of leaders and followers: of a single key at 10,000 RU/s; of three partitions at 18,000; of a table whose leader
-// is killed, at ONE by way of followers alone; and of one whose leader goes and which splits meanwhile. Rows are large,
-// so that few requests take much.
+// TestServedThroughput measures the throughput of clients that request more than the limit of a table, at ONE and
+// QUORUM, through leaders and followers. The cases are a single key at 10,000 RU/s, three partitions at 18,000 RU/s, a
+// table whose leader is killed, read at ONE through followers only, and a table that changes its leader and splits.
+// Rows are large, so that few requests use a lot of throughput.
 func TestServedThroughput(t *testing.T) {
 	if *budgetFor == 0 {
 		t.Skip("measures: give -budget 30s")
@@ -253,8 +253,8 @@ func TestServedThroughput(t *testing.T) {
 	})
 }
 
-// TestLentThroughput measures what a partition gives whose siblings are idle and lend, and what each gives where all
-// are asked for more than there is.
+// TestLentThroughput measures the throughput of a partition that borrows from its idle siblings, and the throughput of
+// each partition when all of them are overloaded.
 func TestLentThroughput(t *testing.T) {
 	if *budgetFor == 0 {
 		t.Skip("measures: give -budget 30s")
@@ -288,8 +288,8 @@ func TestLentThroughput(t *testing.T) {
 	}
 }
 
-// TestNeighbour measures the latency of a table that is within its throughput while another one is asked for ten times
-// what it may take, and while that is asked for what it may take, in five pairs.
+// TestNeighbour measures the latency of a table within its throughput while another table receives ten times its
+// limit, and while that table receives its limit, in five pairs of runs.
 func TestNeighbour(t *testing.T) {
 	if *budgetFor == 0 {
 		t.Skip("measures: give -budget 30s")
@@ -300,7 +300,7 @@ func TestNeighbour(t *testing.T) {
 	measure := func(times float64) (p50, p99 time.Duration) {
 		l, over := newThirst(t, "rus.good"), newThirst(t, "rus.bad")
 		for i := range 8 {
-			l.ask(f.nodes[i%4], dberr.Quorum, good, 20*time.Millisecond) // 400 a second
+			l.ask(f.nodes[i%4], dberr.Quorum, good, 20*time.Millisecond) // 400 per second
 		}
 		each := time.Duration(float64(time.Second) * clients * price / throughput / times)
 		for i := range clients {

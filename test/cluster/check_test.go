@@ -19,7 +19,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// finish ends the load and proves that what it knows is there, on every node. It returns when everything was compared.
+// finish ends the load and checks on every node that all data that it knows exists. It returns when everything has
+// been compared.
 func (l *load) finish() {
 	l.t.Helper()
 	l.end()
@@ -38,7 +39,7 @@ func (l *load) finish() {
 	l.f.equal("load", loadTables...)
 }
 
-// rows reads a whole table, by its first column, which is a bigint. Rows of one key are joined in their order.
+// rows reads a whole table by its first column, which is a bigint. Rows of one key are joined in their order.
 func rows(l *load, c *rawclient.Conn, level dberr.Consistency, table string) map[int64][]byte {
 	l.t.Helper()
 	out := map[int64][]byte{}
@@ -126,14 +127,14 @@ func (l *load) checkBatches(c *rawclient.Conn) {
 		table string
 		row   []byte
 	}{{"batch_a", bigint(1)}, {"batch_b", bigint(2)}, {"batch_c", append(pair(1, 3), pair(2, 4)...)}}
-	// A batch whose coordinator died is written by others after a while.
+	// Other nodes complete a batch whose coordinator has died after a while.
 	_, missing := poll.Try(40*time.Second, func() string { return l.torn(c, want) })
 	if missing != "" {
 		l.t.Error(missing)
 	}
 }
 
-// torn finds a batch that is there in part, or not although it was acknowledged.
+// torn finds a batch that exists in part, or that is missing although it was acknowledged.
 func (l *load) torn(c *rawclient.Conn, want []struct {
 	table string
 	row   []byte
@@ -186,7 +187,7 @@ func (l *load) checkLists(c *rawclient.Conn) {
 	}
 }
 
-// listCell is a list<bigint> as a result has it; no list at all if it is empty.
+// listCell returns a list<bigint> in the encoding of a result. An empty list is null.
 func listCell(values []int64) []byte {
 	if len(values) == 0 {
 		return nil
@@ -198,7 +199,7 @@ func listCell(values []int64) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// equal proves that all nodes show the same rows, each from what it has itself if it has a replica.
+// equal checks that all nodes return the same rows. A node reads from its own replica if it has one.
 func (f *fleet) equal(keyspace string, tables ...string) {
 	f.t.Helper()
 	f.until("all nodes have the same rows", 30*time.Second, func() string {

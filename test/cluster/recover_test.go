@@ -22,16 +22,16 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// halfway is how often TestRecoverHalfway loses two nodes.
+// halfway is the number of times that TestRecoverHalfway loses two nodes.
 var halfway = flag.Int("halfway", 3, "how often nodes are lost in the middle of splits and merges")
 
-// ilion runs the binary under test with a command, and returns what it says.
+// ilion runs a command of the binary under test and returns its output.
 func (f *fleet) ilion(args ...string) (string, error) {
 	b, err := process.Command(f.t, args...).CombinedOutput()
 	return string(b), err
 }
 
-// must is ilion for a command that has to succeed.
+// must calls ilion for a command that must succeed.
 func (f *fleet) must(args ...string) string {
 	f.t.Helper()
 	text, err := f.ilion(args...)
@@ -41,7 +41,7 @@ func (f *fleet) must(args ...string) string {
 	return text
 }
 
-// refuses proves that a command fails and says why.
+// refuses checks that a command fails with an error that contains a text.
 func (f *fleet) refuses(text string, args ...string) {
 	f.t.Helper()
 	said, err := f.ilion(args...)
@@ -50,7 +50,7 @@ func (f *fleet) refuses(text string, args ...string) {
 	}
 }
 
-// survey surveys a node that does not run, and returns the name of the file.
+// survey inspects a stopped node and returns the name of the result file.
 func (m *member) survey() string {
 	m.f.t.Helper()
 	name := filepath.Join(m.f.dir, fmt.Sprintf("node%d.survey", m.index+1))
@@ -58,7 +58,7 @@ func (m *member) survey() string {
 	return name
 }
 
-// applyKilled carries a plan out in a directory, and is killed again and again while it does.
+// applyKilled applies a plan to a directory and is killed repeatedly while it does.
 func (m *member) applyKilled(plan string) {
 	m.f.t.Helper()
 	for wait := 5 * time.Millisecond; ; wait += wait / 2 {
@@ -80,7 +80,7 @@ func (m *member) applyKilled(plan string) {
 	}
 }
 
-// comesBack starts a node that was given up on its old directory: it must end, and say why.
+// comesBack starts a node that was declared lost on its old directory. The node must end with an explanation.
 func (m *member) comesBack(text string) {
 	m.f.t.Helper()
 	ready := m.launch("--internal", m.inner())
@@ -95,9 +95,9 @@ func (m *member) comesBack(text string) {
 	}
 }
 
-// TestRecoverTwoOfFour proves that nothing that was acknowledged is lost when two of four nodes are, with their disks,
-// while tables are written to and split: the survivors are recovered, by commands that are killed, and a lost node that
-// comes back is refused. It proves, too, what the commands refuse.
+// TestRecoverTwoOfFour checks that no acknowledged write is lost when two of four nodes and their disks are lost while
+// tables are written and split. The recovery commands of the survivors are killed repeatedly. A lost node that returns
+// must be rejected. The test also checks the errors of the commands.
 func TestRecoverTwoOfFour(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -136,7 +136,7 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	f.refuses("is not in the plan", "recover", "apply", "--yes", "--plan", plan, "--data", old)
 	a.applyKilled(plan)
 	a.start()
-	b.comesBack("carry the plan out there") // which was forgotten
+	b.comesBack("carry the plan out there") // this step was omitted
 	a.kill()
 	b.applyKilled(plan)
 	f.must("recover", "apply", "--yes", "--plan", plan, "--data", a.dir)
@@ -168,7 +168,7 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	l.finish()
 }
 
-// short is the name of a node that does not run, by the directory.
+// short returns the name of a stopped node, derived from its directory.
 func (f *fleet) short(m *member) string {
 	f.t.Helper()
 	b, err := os.ReadFile(filepath.Join(m.dir, "ilion.id"))
@@ -179,7 +179,7 @@ func (f *fleet) short(m *member) string {
 	return id[:8]
 }
 
-// recoverHere recovers the nodes that are given, whose processes have ended, and returns what is said.
+// recoverHere recovers the given nodes, whose processes have ended, and returns the output.
 func (f *fleet) recoverHere(lost []string, left ...*member) string {
 	f.t.Helper()
 	args := []string{"recover", "--yes", "--plan", filepath.Join(f.dir, "plan")}
@@ -192,9 +192,9 @@ func (f *fleet) recoverHere(lost []string, left ...*member) string {
 	return f.must(args...)
 }
 
-// TestRecoverOneOfFour proves that with three of four nodes lost the one that is left serves what it had applied or
-// logged: of what was acknowledged nothing is missing but what came after the last write it has, by the plan's word;
-// and that the cluster grows to four again.
+// TestRecoverOneOfFour checks that after the loss of three of four nodes the last node serves all data that it had
+// applied or logged. Of the acknowledged writes, only those after the last write that the plan names may be missing.
+// The cluster must be able to grow to four nodes again.
 func TestRecoverOneOfFour(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -220,7 +220,7 @@ func TestRecoverOneOfFour(t *testing.T) {
 	for _, m := range f.nodes[:3] {
 		lost = append(lost, m.id())
 	}
-	last.kill() // and what is written now it does not have
+	last.kill() // it lacks the following writes
 	write(400, 500)
 	a.do("CREATE TABLE ks.later (k bigint PRIMARY KEY)", "INSERT INTO ks.later (k) VALUES (1)")
 	for _, m := range f.nodes[:3] {
@@ -259,8 +259,8 @@ func TestRecoverOneOfFour(t *testing.T) {
 	}
 }
 
-// TestRecoverThreeOfSeven proves that of seven nodes those four may be lost that have a partition: its rows are gone,
-// and no others but those that the plan names; the cluster serves all tables afterwards, and grows again.
+// TestRecoverThreeOfSeven checks the loss of the four nodes of seven that have a partition. Only the rows of that
+// partition, which the plan names, may be missing. The cluster must serve all tables afterward and grow again.
 func TestRecoverThreeOfSeven(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 7, "")
@@ -274,7 +274,7 @@ func TestRecoverThreeOfSeven(t *testing.T) {
 		process.Do(t, c, fmt.Sprintf("INSERT INTO ks.t (k) VALUES (%d)", k),
 			fmt.Sprintf("INSERT INTO ks.u (k) VALUES (%d)", k))
 	}
-	f.equal("ks", "t", "u") // so that each replica has all
+	f.equal("ks", "t", "u") // so that each replica has all rows
 	s, err := a.status()
 	if err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestRecoverThreeOfSeven(t *testing.T) {
 	left[0].do("INSERT INTO ks.t (k) VALUES (1000)", "ALTER TABLE ks.u ADD v int")
 }
 
-// goneSpans are the tokens of a table that a plan gives up.
+// goneSpans returns the token ranges of a table that a plan gives up.
 func goneSpans(t *testing.T, plan, table string) (out [][2]int64) {
 	t.Helper()
 	_, list, _ := strings.Cut(plan, "GONE")
@@ -352,8 +352,8 @@ func goneSpans(t *testing.T, plan, table string) (out [][2]int64) {
 	return out
 }
 
-// TestRecoverHalfway proves that nothing is lost where nodes end in the middle of splits and merges, again and again:
-// each time two of four are lost, and two new ones take their places.
+// TestRecoverHalfway checks that no data is lost when nodes end repeatedly in the middle of splits and merges. Each
+// time two of four nodes are lost, and two new nodes replace them.
 func TestRecoverHalfway(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -379,7 +379,7 @@ func TestRecoverHalfway(t *testing.T) {
 		for i := range tables {
 			name := fmt.Sprintf("ks.t%d", i)
 			ps := alive[0].partitionsOf(name)
-			go func() { // any of the two, at about the same time: some are refused
+			go func() { // any of the two, at about the same time: some are rejected
 				if len(ps) > 1 {
 					_ = process.TryOrder(alive[0].dir,
 						fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true",
@@ -389,7 +389,7 @@ func TestRecoverHalfway(t *testing.T) {
 				_ = alive[0].trySplit(name, ps[0].ID)
 			}()
 		}
-		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // the moment does not matter, but it has to differ
+		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // the time of the loss must vary
 		for _, m := range []*member{alive[2], alive[3], alive[0], alive[1]} {
 			m.kill()
 		}

@@ -17,8 +17,8 @@ import (
 
 var tablesFlag = flag.Int("tables", 40, "tables that TestSchemaFromAll creates")
 
-// TestSchemaFromAll proves that changes of the schema from all nodes at once end in one schema that has them all, and
-// measures them.
+// TestSchemaFromAll checks that concurrent schema changes from all nodes result in one schema that contains all of
+// them, and measures the changes.
 func TestSchemaFromAll(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")

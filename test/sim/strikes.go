@@ -176,7 +176,7 @@ func (w *simulation) watchSteps() {
 	}
 }
 
-// crashes is the number of the kinds of strikes that crash a node.
+// crashes is a draw that makes strike crash the node: a value that no other fault has.
 const crashes = 8
 
 // strike injects a fault into a node that has a replica of a partition, or changes its table, now or soon.

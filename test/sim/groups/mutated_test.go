@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
-// TestMutationsAreFound proves that mistakes within the product, which cannot be planted around it, are found within
-// 200 seeds: the simulator is built with changed source files, once. It takes a compilation, so it is for runs with the
-// laws.
+// TestMutationsAreFound checks that mutations of the product that cannot be planted around it are found within 200
+// seeds. The simulator is built once from changed source files. The test needs a compilation, so it runs only in
+// builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles")

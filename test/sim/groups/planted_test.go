@@ -15,8 +15,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
-// TestPlantedBugsAreFound proves that the simulator sees what it is there to see: each planted bug fails within 200
-// seeds.
+// TestPlantedBugsAreFound checks that the simulator finds each planted bug within 200 seeds.
 func TestPlantedBugsAreFound(t *testing.T) {
 	if !invariant.Enabled {
 		t.Skip("it takes minutes, and runs with the laws: -tags invariants")
@@ -56,8 +55,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// TestNothingIsImitated proves that the simulator runs the product: its code, tests aside, writes no log, applies no
-// entry and splits nothing by itself. What bugs.go plants wraps the product's.
+// TestNothingIsImitated checks that the simulator runs the product: except for tests, its code does not write logs,
+// apply entries, or split groups itself. The code that bugs.go plants wraps the product's code.
 func TestNothingIsImitated(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 5 {

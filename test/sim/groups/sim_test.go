@@ -23,7 +23,7 @@ var (
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
-// run simulates a plan. The library draws election timeouts from crypto/rand, so that is seeded, too.
+// run simulates a plan. The Raft library draws election timeouts from crypto/rand, so run also seeds that.
 func run(t *testing.T, p Plan) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
@@ -37,8 +37,8 @@ func run(t *testing.T, p Plan) *Report {
 	return r
 }
 
-// TestSeeds proves that no seed finds a violation: histories are linearizable, replicas are equal, nothing acknowledged
-// is lost. Run thousands with -sim.seeds=5000 -timeout=0.
+// TestSeeds checks that no seed finds a violation: histories are linearizable, replicas are equal, and no acknowledged
+// write is lost. Run thousands of seeds with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
@@ -98,8 +98,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestChangesCrash proves the same of voters that crash while members change, and that some of them start with a change
-// in their log that follows one they have not applied.
+// TestChangesCrash checks the same while voters crash during membership changes. Some voters must start with a
+// membership change in their log that follows an unapplied change.
 func TestChangesCrash(t *testing.T) {
 	pairs := 0
 	for seed := uint64(1); seed <= 8; seed++ {
@@ -114,7 +114,7 @@ func TestChangesCrash(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameTrace proves that a seed is one history, also in another process.
+// TestSameSeedSameTrace checks that a seed always produces the same history, also in another process.
 func TestSameSeedSameTrace(t *testing.T) {
 	if os.Getenv("SIM_TRACE_OF") != "" {
 		fmt.Printf("trace %016x\n", run(t, Plan{Seed: 7, Length: 8 * time.Second}).Trace)
