@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/s3"
 )
 
-// say runs a command of the tool that asks no node, and returns what it says.
+// say runs a command of the tool that needs no node, and returns its output.
 func (c *cluster) say(args ...string) string {
 	c.t.Helper()
 	out, err := c.tool(c.t.Context(), args...)
@@ -25,7 +25,7 @@ func (c *cluster) say(args ...string) string {
 	return out
 }
 
-// fill makes a table of rows that compress badly, so that it has several files.
+// fill creates a table of rows that compress badly, so that it has several files.
 func (c *cluster) fill(rows int) {
 	c.t.Helper()
 	c.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -40,8 +40,8 @@ func (c *cluster) fill(rows int) {
 	}
 }
 
-// keepIn makes backups in an encrypted place, the second of what one row has changed, lists, verifies and restores
-// them, and proves that the key is needed.
+// keepIn makes two backups in an encrypted repository, the second after a change of one row. It lists, verifies, and
+// restores them, and checks that the key is required.
 func (c *cluster) keepIn(place string, rows int) {
 	c.t.Helper()
 	key := filepath.Join(c.base, "key")
@@ -71,9 +71,9 @@ func (c *cluster) keepIn(place string, rows int) {
 	}
 }
 
-// TestBucket makes backups in an encrypted place in a bucket whose server has its troubles, kills one in the middle,
-// and proves that the next takes what it had stored, that what is restored is what was there, and that bits that were
-// flipped do not go unnoticed.
+// TestBucket makes backups in an encrypted repository in a bucket whose server fails in various ways, and kills one
+// backup in the middle. It checks that the next backup reuses the stored files, that the restored data is the original
+// data, and that flipped bits are detected.
 func TestBucket(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -143,7 +143,7 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestRealServer does the same with a real server, by the environment (test/s3/run.sh).
+// TestRealServer does the same with a real server, which the environment names (test/s3/run.sh).
 func TestRealServer(t *testing.T) {
 	name := os.Getenv("ILION_TEST_BUCKET")
 	if name == "" {

@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// stored counts the files of a backup's place that are below a directory.
+// stored counts the files of a repository below a directory.
 func stored(dir, below string) (n int) {
 	_ = filepath.WalkDir(filepath.Join(dir, below), func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && e.Name() != "cluster" { // which names the cluster of the place
+		if err == nil && !e.IsDir() && e.Name() != "cluster" { // it names the cluster of the repository
 			n++
 		}
 		return nil
@@ -26,8 +26,8 @@ func stored(dir, below string) (n int) {
 	return n
 }
 
-// killed runs a command of the tool and kills it once a condition holds. It returns false if the command was done
-// before.
+// killed runs a command of the tool and kills it once a condition holds. It returns false if the command finished
+// first.
 func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 	c.t.Helper()
 	ctx, kill := context.WithCancel(c.t.Context())
@@ -42,8 +42,8 @@ func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 	return <-ended != nil
 }
 
-// TestKilled kills a backup in the middle, a node while it is read, and a restore in the middle. The same commands make
-// all of it good, and of what had been stored nothing is stored again.
+// TestKilled kills a backup in the middle, a node that is being read, and a restore in the middle. The same commands
+// must complete all of them, and must not store the stored data again.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, 8)

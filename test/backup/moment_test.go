@@ -14,8 +14,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// writers write batches over the partitions of two tables. Each row says how many batches of every writer had been
-// acknowledged when its batch began: these are before it, whatever partitions they are in.
+// writers write batches across the partitions of two tables. Each row records, for every writer, how many of its
+// batches had been acknowledged when the row's batch started. These batches precede it, regardless of their
+// partitions.
 type writers struct {
 	acked []atomic.Int64
 	stop  chan struct{}
@@ -69,7 +70,7 @@ func (w *writers) end(t *testing.T) {
 	}
 }
 
-// schema are the tables of writers.
+// schema holds the tables of the writers.
 var schema = []string{
 	"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 	"CREATE TABLE ks.a (w int, k int, before list<int>, PRIMARY KEY ((w, k)))",
@@ -77,7 +78,7 @@ var schema = []string{
 	"CREATE TABLE ks.last (w int PRIMARY KEY, k int)",
 }
 
-// at is one row of a table: the batch of a writer.
+// at identifies a row of a table: the batch of a writer.
 type at struct{ w, k int }
 
 func (c *cluster) rows(table string) map[at][]int {
@@ -96,7 +97,8 @@ func (c *cluster) rows(table string) map[at][]int {
 	return out
 }
 
-// judge checks that what was restored is the work of writers up to one instant, and returns how many batches it has.
+// judge checks that the restored data is the state of the writers at one instant, and returns the number of its
+// batches.
 func (c *cluster) judge(keyspace string) int {
 	c.t.Helper()
 	a, b := c.rows(keyspace+".a"), c.rows(keyspace+".b")
@@ -132,9 +134,9 @@ func (c *cluster) judge(keyspace string) int {
 	return len(a)
 }
 
-// TestMoment makes backups of three nodes whose tables have four partitions each, while writers send batches over
-// these. What is restored to one node, and beside the tables of the cluster itself, must be the state of one instant:
-// each batch whole or not at all, and with each batch all that had been acknowledged before it began.
+// TestMoment makes backups of three nodes whose tables have four partitions each, while writers send batches across
+// them. The data restored to one node, and next to the tables of the cluster itself, must be the state of one instant:
+// each batch complete or not at all, and with each batch everything acknowledged before it started.
 func TestMoment(t *testing.T) {
 	c := start(t, 3, 4)
 	c.do(schema...)

@@ -12,8 +12,8 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// TestVerifyByRestoring fills tables with all that rows can be of, makes a backup while batches are written, and proves
-// that it is restored into a scratch node, compared, and that nothing is left of that node.
+// TestVerifyByRestoring fills tables with every kind of data and makes a backup while batches are written. It checks
+// that the backup is restored to a scratch node and compared, and that the scratch node leaves nothing behind.
 func TestVerifyByRestoring(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, 3)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat holds what shows that tools made for Cassandra work: run.sh runs applications of drivers, object
-// mappers, frameworks and cqlsh, which it installs; the tests here need Go alone.
+// Package compat checks that tools for Cassandra work. run.sh installs and runs applications of drivers, object
+// mappers, frameworks, and cqlsh; the tests here need only Go.
 package compat
 
 import (
@@ -25,7 +25,8 @@ var (
 	isGauge = regexp.MustCompile(`^(?:ilion|go)_[a-z_]+$`)
 )
 
-// nodetoolRows reads docs/nodetool.md: the names of the first column in order, and what is in code in the second.
+// nodetoolRows reads docs/nodetool.md. It returns the names in the first column in order, and the code in the second
+// column.
 func nodetoolRows(t *testing.T) (names, answers []string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "nodetool.md"))
@@ -48,9 +49,9 @@ func nodetoolRows(t *testing.T) (names, answers []string) {
 	return names, slices.Compact(answers)
 }
 
-// TestNodetoolPage proves that docs/nodetool.md has every command of the nodetool of Cassandra 5.0.5 once, as testdata
-// lists them, and that what it names is there: commands of the binary have help, tables are read from a node that
-// answers as 5.0, and metrics are on its page, or in docs/metrics.md if only nodes of a cluster have them.
+// TestNodetoolPage checks that docs/nodetool.md has every command of the nodetool of Cassandra 5.0.5 once, as testdata
+// lists them, and that everything it names exists. Commands of the binary must have help, tables must be readable from
+// a node with release 5.0, and metrics must be exported or described in docs/metrics.md.
 func TestNodetoolPage(t *testing.T) {
 	names, answers := nodetoolRows(t)
 	list, err := os.ReadFile(filepath.Join("testdata", "nodetool.txt"))
@@ -114,7 +115,7 @@ func TestNodetoolPage(t *testing.T) {
 	}
 }
 
-// page is what a node answers to a GET.
+// page returns a node's response to a GET.
 func page(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.Get(url)

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/nodes"
 )
 
-// connectTo connects to one node alone.
+// connectTo connects to one node only.
 func connectTo(t *testing.T, addr string) *gocql.Session {
 	t.Helper()
 	host, _, err := net.SplitHostPort(addr)
@@ -35,9 +35,9 @@ func connectTo(t *testing.T, addr string) *gocql.Session {
 	return s
 }
 
-// TestPricesOnCluster proves that on each of four nodes, of which one leads and the others ask it, EXPLAIN names the
-// price that the statement then has, a ceiling below it refuses the statement with nothing done, and one that is equal
-// does not.
+// TestPricesOnCluster checks on each of four nodes, one of which is the leader, that EXPLAIN reports the cost that the
+// statement then has. A charge limit below that cost must reject the statement without an effect, and a charge limit
+// equal to it must not.
 func TestPricesOnCluster(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -25,12 +25,12 @@ var (
 	java       = flag.String("java", "", "a class path with java-driver-core, for the tests with drivers")
 )
 
-// targetTables is how many tables there are. On six nodes each begins with six partitions.
+// targetTables is the number of tables. On six nodes, each starts with six partitions.
 const targetTables = 10
 
-// TestDriversStayOnTarget proves that of the requests of drivers that are aware of tokens, nine in ten come to a node
-// that has a replica: on six nodes, while about 64 partitions of ten tables split, merge and move all the time. Which
-// nodes those are the drivers compute from system.peers.
+// TestDriversStayOnTarget checks that nine in ten requests of token-aware drivers reach a node with a replica, on six
+// nodes, while about 64 partitions of ten tables continuously split, merge, and move. The drivers compute the replicas
+// from system.peers.
 func TestDriversStayOnTarget(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -44,7 +44,7 @@ func TestDriversStayOnTarget(t *testing.T) {
 	}
 	c.Settle()
 	stirrer := stir.New(t, 1, c.Webs()...)
-	// A partition that crosses a token of the ring is in part where drivers do not expect it.
+	// Drivers expect a part of a partition that crosses a token of the ring on other nodes.
 	stirrer.Siblings = !*crossing
 	var stirring sync.WaitGroup
 	stop := make(chan struct{})
@@ -96,8 +96,8 @@ func TestDriversStayOnTarget(t *testing.T) {
 	other("java", *java, "java", "-cp", *java, "../compat/java/OnTarget.java")
 }
 
-// onTarget has a driver work, and wants nine in ten of the partitions that were asked to have a replica where the
-// request came to.
+// onTarget runs a driver. It requires that nine in ten of the requested partitions have a replica on the node that
+// received the request.
 func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
 	t.Helper()
 	touched, astray := asked(t, c)
@@ -111,7 +111,7 @@ func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
 	}
 }
 
-// asked sums counters over the nodes.
+// asked returns the sums of counters over the nodes.
 func asked(t *testing.T, c *nodes.Cluster) (touched, astray float64) {
 	t.Helper()
 	for _, web := range c.Webs() {

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestKilledLoad proves that a load which is killed, several times, goes on by the same command: in the end each row of
-// the file is there, and each line that is no row is in the error file once.
+// TestKilledLoad checks that a load that was killed several times resumes with the same command. At the end, each row
+// of the file exists, and each invalid line is in the error file once.
 func TestKilledLoad(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -5,7 +5,7 @@
 // minutes for many bugs. The seeds are therefore stored in the simulator's file testdata/found.txt. The following
 // command replaces the seeds that no longer find their bug:
 //
-// go test -tags invariants -timeout 0 ./test/sim ./test/sim/groups -run Found -rewrite
+//	go test -tags invariants -timeout 0 ./test/sim ./test/sim/groups -run Found -rewrite
 package planted
 
 import (
