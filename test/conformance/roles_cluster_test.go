@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/test/nodes"
 )
 
-// TestRolesInACluster proves that changes of roles hold on every node as soon as their statement has returned: each
+// TestRolesInACluster checks that changes of roles are effective on every node when their statement has returned. Each
 // statement goes to the next node.
 func TestRolesInACluster(t *testing.T) {
 	t.Parallel()

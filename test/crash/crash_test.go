@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crash kills a real process in the middle of its work, again and again on the same data, and looks for what
-// was lost.
+// Package crash kills a real process in the middle of its work, repeatedly on the same data, and checks for lost data.
 package crash
 
 import (
@@ -28,7 +27,7 @@ var rounds = flag.Int("rounds", 3, "how often the process is killed")
 
 const writers = 8
 
-// server is the binary under test, running.
+// server is a running process of the binary under test.
 type server struct {
 	cmd  *exec.Cmd
 	addr string
@@ -64,7 +63,7 @@ func (s *server) kill(t *testing.T) {
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.cmd.Wait() // it was killed: the error says so
+	_ = s.cmd.Wait() // it was killed: the error reports that
 }
 
 func (s *server) dial(t *testing.T) *rawclient.Conn {
@@ -76,16 +75,15 @@ func (s *server) dial(t *testing.T) *rawclient.Conn {
 	return c
 }
 
-// acknowledged is what clients were told: for each writer the last row and the number of counter increments that were
-// confirmed.
+// acknowledged holds the acknowledged changes of each writer: the last row and the number of counter increments.
 type acknowledged struct {
 	row     [writers]atomic.Int64
 	counter [writers]atomic.Int64
 	tried   [writers]atomic.Int64
 }
 
-// TestKill proves that no acknowledged write is lost by kill -9, that rows are whole, and that a counter is neither
-// short of a confirmed increment nor counts one twice.
+// TestKill checks that a SIGKILL loses no acknowledged write, that rows are complete, and that a counter contains
+// every acknowledged increment exactly once.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -112,7 +110,7 @@ func TestKill(t *testing.T) {
 			conn := s.dial(t)
 			wg.Go(func() { write(conn, w, &acked) })
 		}
-		time.Sleep(time.Duration(100+rng.IntN(500)) * time.Millisecond) // how far the writers get is what varies
+		time.Sleep(time.Duration(100+rng.IntN(500)) * time.Millisecond) // varies the progress of the writers
 		s.kill(t)
 		wg.Wait()
 		s = start(t, bin, dir)
@@ -132,7 +130,7 @@ func TestKill(t *testing.T) {
 	s.kill(t)
 }
 
-// write inserts rows and counts until the connection breaks.
+// write inserts rows and increments counters until the connection breaks.
 func write(c *rawclient.Conn, w int, acked *acknowledged) {
 	defer c.Close()
 	for i := acked.row[w].Load() + 1; ; i++ {
@@ -178,7 +176,7 @@ func verify(t *testing.T, s *server, acked *acknowledged) {
 		if int64(r.RowCount) < want {
 			t.Errorf("writer %d: %d rows, %d were acknowledged", w, r.RowCount, want)
 		}
-		// At most one unacknowledged row a round can be there; it counts from now on.
+		// At most one unacknowledged row per round can exist. From now on it counts as acknowledged.
 		acked.row[w].Store(int64(r.RowCount))
 		verifyCounter(t, c, w, acked)
 	}

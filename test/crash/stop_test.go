@@ -16,9 +16,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestStop proves that a process which is told to stop while clients write ends by itself and with success, that no
-// write it acknowledged is lost, and that no client is told a lie meanwhile: it gets its answer, or its connection
-// ends.
+// TestStop checks that a process that is stopped while clients write ends by itself with success and loses no
+// acknowledged write. Each client must get a correct response, or its connection must end.
 func TestStop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and stops processes")
@@ -52,7 +51,7 @@ func TestStop(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(300 * time.Millisecond) // so that all write
+	time.Sleep(300 * time.Millisecond) // so that all clients write
 	_, code := s.Stop(t)
 	wg.Wait()
 	if code != 0 || s.Stderr() != "" {

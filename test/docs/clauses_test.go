@@ -16,11 +16,11 @@ import (
 
 const clausesPage = root + "/docs/dev/clauses.md"
 
-// clauseTypes are the types of the syntax tree that hold clauses beside those that are statements.
+// clauseTypes lists the types of the syntax tree that hold clauses, in addition to the statements.
 var clauseTypes = []string{"Using", "RoleOptions", "TableOptions", "ColumnDef", "Ordering", "Selector", "IndexTarget",
 	"Let", "Step"}
 
-// operands are the fields, of all types or of one, that say what a statement is about, or only how it was written.
+// operands lists the fields, of all types or of one type, that hold the subject of a statement or only its notation.
 var operands = []string{"Added", "AlterRole.Options", "Args", "Body", "Column", "Columns", "Container",
 	"CreateRole.Options", "CreateTable.Options", "CreateView.Options", "Dropped", "Field", "Fields", "Grantee",
 	"HasArgs", "HasClass", "Identity", "Keyspace", "Name", "Procedure", "Resource", "Role", "Statements",
@@ -31,8 +31,8 @@ var (
 	clauseWord = regexp.MustCompile(`[A-Z]{2,}`)
 )
 
-// TestClauses proves that docs/dev/clauses.md names a test for each clause of CQL that the parser accepts, that the
-// tests exist, and that the files of statements have the clause.
+// TestClauses checks that docs/dev/clauses.md names a test for each clause of CQL that the parser accepts, that the
+// tests exist, and that the files of statements contain the clause.
 func TestClauses(t *testing.T) {
 	text, err := os.ReadFile(clausesPage)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestClauses(t *testing.T) {
 	}
 }
 
-// checkTests checks that the tests of a row exist: each is a file, or a function of a folder.
+// checkTests checks that the tests of a row exist: each is a file or a function of a folder.
 func checkTests(t *testing.T, clauses, tests string) {
 	t.Helper()
 	refs := quotedText.FindAllStringSubmatch(tests, -1)

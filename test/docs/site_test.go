@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestSite proves that the documents make a site, with no link that leads nowhere, and that what a reader searches in
-// is part of it. `make site` installs what it takes.
+// TestSite checks that the documentation builds into a site without broken links and with a search index. `make site`
+// installs the tools.
 func TestSite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")

@@ -31,7 +31,7 @@ type record struct {
 	bytes []byte
 }
 
-// records are one of each that this build writes, with all its parts.
+// records returns one record of each kind that this build writes, with all its parts.
 func records() []record {
 	m := command.Mutation{
 		Table: 1024, Token: -5, Key: []byte("key"), SchemaVersion: 3, Epoch: 2, Timestamp: 77, Retried: true, Known: 20,
@@ -140,7 +140,7 @@ func records() []record {
 	if err == nil {
 		s, err = split(s, 2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
 	}
-	if err == nil { // and one that is under way
+	if err == nil { // and one that is in progress
 		s, err = s.BeginSplit(1, topology.Position{Ring: 7}, topology.ByHand, time.UnixMilli(1e12))
 	}
 	if err != nil {
@@ -264,8 +264,8 @@ func recordsText() string {
 	return out.String()
 }
 
-// TestRecords: this build reads the records of all formats, and writes those of the present one as they were written
-// before.
+// TestRecords checks that this build reads the records of all formats, and writes records of the present format
+// unchanged.
 func TestRecords(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "records.txt"))
 	if err != nil || len(files) == 0 {
@@ -294,7 +294,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// split cuts a partition in two, as its log does it.
+// split splits a partition in two, as its log does.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
 	s, err := s.BeginSplit(id, at, topology.ByHand, time.UnixMilli(1e12))
 	if err != nil {

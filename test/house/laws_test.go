@@ -10,11 +10,10 @@ import (
 	"testing"
 )
 
-// law is a numbered invariant where a package comment states it, such as (RG6).
+// law matches a numbered invariant in a package comment, such as (RG6).
 var law = regexp.MustCompile(`\(([A-Z]{1,2})[0-9]{1,2}\)`)
 
-// TestLawsAreNumberedOnce proves that the number of a law names one law: no two packages number theirs with the same
-// letters.
+// TestLawsAreNumberedOnce checks that the number of an invariant is unique: no two packages use the same letters.
 func TestLawsAreNumberedOnce(t *testing.T) {
 	packages := map[string]string{"I": "ARCHITECTURE.md"}
 	eachFile(t, func(path string, source []byte) {

@@ -29,7 +29,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/remote"
 )
 
-// nodeTargets are the decoders of what nodes tell each other, and of what a cluster keeps on its disks.
+// nodeTargets returns the decoders of the nodes' messages and of the cluster data on disk.
 func nodeTargets() []target {
 	return []target{
 		{"log entries", entries(), decodeEntries},
@@ -185,7 +185,7 @@ func peerRequests() (out [][]byte) {
 		append([]byte{peers.KindFirst + 9}, "subject\x00question"...))
 }
 
-// node answers requests of others, and nothing is ever wrong.
+// node answers requests of other nodes and always succeeds.
 type node struct{ peers.Host }
 
 func (node) Describe(topology.NodeID) peers.Report { return peers.Report{Started: time.Unix(5, 0)} }
@@ -204,7 +204,7 @@ func (node) Admit(context.Context, peers.Newcomer) (peers.Welcome, error) {
 	return peers.Welcome{Replica: 1}, nil
 }
 
-// reply counts answers.
+// reply counts responses.
 type reply struct{ n, bytes int }
 
 func (r *reply) End(b []byte) error { r.n++; r.bytes += len(b); return nil }
@@ -213,7 +213,7 @@ func (r *reply) Fail(err error)     { r.n++; r.bytes += len(err.Error()) }
 func servePeers() func([]byte) string {
 	return func(b []byte) string {
 		if len(b) == 0 || b[0] < peers.KindFirst {
-			return "" // others serve these
+			return "" // other handlers serve these
 		}
 		var r reply
 		peers.Serve(context.Background(), node{}, topology.NodeID{1}, b, &r)
@@ -259,7 +259,7 @@ func decodeNodes() func([]byte) string {
 	}
 }
 
-// aMap has two tables and the meta partition.
+// aMap returns a map with two tables and the meta partition.
 func aMap() *topology.Snapshot {
 	place := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}, {4}}}}
 	m := topology.New()
@@ -287,7 +287,7 @@ func decodeMap() func([]byte) string {
 	m := aMap()
 	header := m.AppendHeader(nil)
 	return func(b []byte) string {
-		// Of a part only the part is checked: the rest is a map already.
+		// Only the part is checked; the rest is a valid map.
 		_, _ = topology.Assemble(m, b, nil)
 		for _, id := range []topology.PartitionID{1, 99, topology.MetaPartition} {
 			_, _ = topology.Assemble(m, header, map[topology.PartitionID][]byte{id: b})
@@ -306,7 +306,7 @@ func decodeMap() func([]byte) string {
 	}
 }
 
-// clusterRecords is all records of a cluster in one piece: key and value, each with its length before it.
+// clusterRecords returns all records of a cluster in one piece: keys and values, each with its length before it.
 func clusterRecords() (out []byte) {
 	s := meta.Empty()
 	for i := range 4 {

@@ -13,9 +13,10 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestTwoReleases proves what docs/operations.md says of a rolling upgrade over the change of the default from 4.0 to
-// 5.0: while there are nodes of both settings each answers by its own and says so, of itself and of its peers, they
-// agree on the schema whichever of them changed it, and conditions and batches of each are seen by the others.
+// TestTwoReleases checks the statements of docs/operations.md about a rolling upgrade from the default release 4.0 to
+// 5.0. While nodes have different settings, each node uses its own release and reports it for itself and for its
+// peers. The nodes agree on the schema whichever node changes it, and conditional writes and batches of each node are
+// visible on the others.
 func TestTwoReleases(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestPartitionsByThroughput proves that a table of a cluster is cut for its throughput and not where the ring of nodes
-// is, and that a throughput which is raised has its partitions split, though the table has not a row.
+// TestPartitionsByThroughput checks that a table of a cluster is divided according to its throughput and not according
+// to the ring of nodes, and that raising the throughput splits its partitions although the table is empty.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
