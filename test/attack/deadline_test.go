@@ -122,7 +122,7 @@ func (v *victim) answers(name, text string) {
 		v.t.Logf("%s: %s, %s", name, took, said)
 	}
 	if took > answerMax {
-		v.t.Errorf("%s: an answer after %s", name, took)
+		v.t.Errorf("%s: response after %s", name, took)
 	}
 }
 

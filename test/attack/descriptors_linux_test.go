@@ -47,7 +47,7 @@ func TestNoDescriptors(t *testing.T) {
 		for _, nc := range held {
 			nc.Close()
 		}
-		v.until("others are let in", func() bool { return v.lets() })
+		v.until("new clients can connect", func() bool { return v.lets() })
 	}
 	stop()
 	v.do("CREATE TABLE ks.after (k int PRIMARY KEY)")

@@ -48,14 +48,14 @@ func TestCheckpoints(t *testing.T) {
 			case code != http.StatusOK && !strings.Contains(text, "a checkpoint is being made"):
 				t.Errorf("%d: %s", code, text)
 			case code == http.StatusOK && made[text]:
-				t.Errorf("%s was handed out twice", text)
+				t.Errorf("checkpoint directory %s was returned twice", text)
 			case code == http.StatusOK:
 				made[text] = true
 			}
 		})
 	}
 	orders.Wait()
-	t.Logf("%d checkpoints were made", len(made))
+	t.Logf("created %d checkpoints", len(made))
 	wrote := v.acknowledged()
 	_, last, err := post(owner, "http://localhost/checkpoint", "")
 	if err != nil {
@@ -117,7 +117,7 @@ func TestOrdersOfStrangers(t *testing.T) {
 			}
 			if r, err := http.Get("http://" + v.HTTP + "/status"); err != nil || configuration != nil &&
 				r.StatusCode != http.StatusUnauthorized {
-				t.Errorf("the status for anybody: %v, %v", r, err)
+				t.Errorf("unauthenticated status request: %v, %v", r, err)
 			} else {
 				r.Body.Close()
 			}
@@ -170,10 +170,10 @@ func TestWrongPasswords(t *testing.T) {
 	}
 	cancel()
 	guessing.Wait()
-	t.Logf("a right login took %s at most, %.0f failed, %.0f were refused", longest, v.metric("logins_failed_total"),
+	t.Logf("slowest valid login: %s; failed logins: %.0f, rejected: %.0f", longest, v.metric("logins_failed_total"),
 		v.metric("logins_refused_total"))
 	if longest > answerMax {
-		t.Errorf("a right login took %s", longest)
+		t.Errorf("a valid login took %s", longest)
 	}
 	v.endure()
 }
@@ -198,7 +198,7 @@ func (v *victim) guess(ctx context.Context) {
 	heard, _ := io.ReadAll(io.LimitReader(nc, 4096)) // the server closes the connection after the rejection
 	for len(heard) >= 9 {
 		if cqlwire.Opcode(heard[4]) == cqlwire.OpAuthSuccess {
-			v.t.Error("a wrong password is right")
+			v.t.Error("a wrong password was accepted")
 		}
 		heard = heard[min(len(heard), 9+int(binary.BigEndian.Uint32(heard[5:]))):]
 	}
@@ -223,7 +223,7 @@ func TestUninvited(t *testing.T) {
 		for name, secret := range map[string][]byte{"none": nil, "another": bytes.Repeat([]byte("x"), 40)} {
 			if got, _, err := transport.Identify(t.Context(), transport.DialTCP, nil, secret, internal); err == nil ||
 				got == cluster {
-				t.Errorf("secret %s: it was told the cluster: %v", name, err)
+				t.Errorf("secret %s: cluster information was disclosed: %v", name, err)
 			}
 			thief, err := transport.New(transport.Self{Cluster: cluster, Node: transport.NodeID{1, 2}},
 				transport.DialTCP, transport.Options{Secret: secret})
@@ -239,7 +239,7 @@ func TestUninvited(t *testing.T) {
 	if _, again, err := transport.Identify(t.Context(), transport.DialTCP, nil, process.Secret(),
 		internal); err != nil ||
 		again.Node != self.Node {
-		t.Errorf("who has the secret: %v", err)
+		t.Errorf("peer with the right secret: %v", err)
 	}
 	v.endure()
 }

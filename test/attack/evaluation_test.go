@@ -238,10 +238,10 @@ func TestEvaluation(t *testing.T) {
 		peak, cpu := e.measure(func() { status = e.send(a) })
 		e.note(a.name, peak, cpu, status)
 		if peak > oneMax {
-			t.Errorf("%s: the resident memory rose by %d MiB, %d are allowed", a.name, peak>>20, oneMax>>20)
+			t.Errorf("%s: resident memory increased by %d MiB, limit %d MiB", a.name, peak>>20, oneMax>>20)
 		}
 		if cpu > cpuMax {
-			t.Errorf("%s: took %s of a processor, %s are allowed", a.name, cpu, cpuMax)
+			t.Errorf("%s: used %s of CPU time, limit %s", a.name, cpu, cpuMax)
 		}
 		peaks[a] = peak
 		if !e.Running() {
@@ -259,7 +259,7 @@ func TestEvaluation(t *testing.T) {
 		})
 		e.note(fmt.Sprintf("%d times %s", atOnce, a.name), peak, cpu, "")
 		if peak > allMax {
-			t.Errorf("%d times %s at once: the resident memory rose by %d MiB, %d are allowed", atOnce, a.name, peak>>20,
+			t.Errorf("%d concurrent requests %s: resident memory increased by %d MiB, limit %d MiB", atOnce, a.name, peak>>20,
 				allMax>>20)
 		}
 	}

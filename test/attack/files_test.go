@@ -40,13 +40,13 @@ func TestFlippedManifest(t *testing.T) {
 		if err == nil {
 			v.Server = s
 			v.lostNothing()
-			t.Fatalf("bit %d of byte %d of %s makes no difference", i%8, i*len(bad)/flips, name)
+			t.Fatalf("flipping bit %d of byte %d of %s had no effect", i%8, i*len(bad)/flips, name)
 		}
 		if refused++; !strings.Contains(s.Stderr(), filepath.Base(name)) {
-			t.Errorf("the refusal does not name %s: %s", filepath.Base(name), s.Stderr())
+			t.Errorf("the error does not name %s: %s", filepath.Base(name), s.Stderr())
 		}
 		if now := names(t, v.data); !slices.Equal(now, was) {
-			t.Fatalf("files have changed: %v, before %v", now, was)
+			t.Fatalf("files changed: got %v, want %v", now, was)
 		}
 	}
 	if err := os.WriteFile(name, good, 0o600); err != nil {
@@ -54,7 +54,7 @@ func TestFlippedManifest(t *testing.T) {
 	}
 	v.Server = process.Start(t, v.data)
 	v.lostNothing()
-	t.Logf("%d starts were refused, %d rows are there", refused, v.answered()/2)
+	t.Logf("%d starts were rejected, %d rows exist", refused, v.answered()/2)
 }
 
 // theOne returns the only file that matches a pattern.
@@ -130,15 +130,15 @@ func TestCertificates(t *testing.T) {
 			return strings.Count(v.Stderr(), "certificates not read") > i
 		})
 		if now := v.serial(); now != before {
-			t.Errorf("certificate %s is shown, and the file is damaged", now)
+			t.Errorf("got certificate %s although its file is damaged", now)
 		}
 		renew()
 		v.hangUp()
-		v.until("the new certificate is shown", func() bool { return v.serial() != before })
+		v.until("the new certificate is used", func() bool { return v.serial() != before })
 	}
 	v.endure()
 	if others := open(t, v.data); len(others) > 0 {
-		t.Errorf("not the owner's alone: %v", others)
+		t.Errorf("accessible to other users: %v", others)
 	}
 }
 

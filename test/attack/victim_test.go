@@ -244,7 +244,7 @@ func (v *victim) live(me int) {
 			return
 		}
 		if r != nil && cell(r) != want {
-			v.t.Errorf("neighbour %d: row %d is %q in %d rows", me, n, cell(r), r.RowCount)
+			v.t.Errorf("neighbor %d: row %d is %q in %d rows", me, n, cell(r), r.RowCount)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) (*cqlwire.Re
 		v.t.Logf("neighbour %d after %s: %v", me, took, err)
 	}
 	if e := (*cqlwire.Error)(nil); !errors.As(err, &e) {
-		return nil, fmt.Errorf("neighbour %d lost its connection: %w", me, err)
+		return nil, fmt.Errorf("neighbor %d lost its connection: %w", me, err)
 	}
 	return nil, nil
 }
@@ -289,16 +289,16 @@ func (v *victim) endure() {
 	slices.Sort(v.times)
 	n := len(v.times)
 	if n == 0 {
-		v.t.Fatal("the neighbours got no answer")
+		v.t.Fatal("the neighbors got no response")
 	}
 	p99 := v.times[n*99/100]
-	v.t.Logf("%d MiB at most; %d answers to neighbours, %d refusals, 50th percentile %s, 99th %s, longest %s", peak>>20,
+	v.t.Logf("peak memory %d MiB; neighbors: %d responses, %d rejections, p50 %s, p99 %s, max %s", peak>>20,
 		n, v.refused, v.times[n/2], p99, v.times[n-1])
 	if peak > memoryMax {
-		v.t.Errorf("the process used %d MiB, %d are allowed", peak>>20, int64(memoryMax)>>20)
+		v.t.Errorf("the process used %d MiB, limit %d MiB", peak>>20, int64(memoryMax)>>20)
 	}
 	if p99 > patience {
-		v.t.Logf("neighbours waited for longer than %s at the 99th percentile: is the machine quiet?", patience)
+		v.t.Logf("the neighbors' p99 latency exceeds %s: is the machine idle?", patience)
 	}
 	v.lostNothing()
 	for _, bad := range []string{"panic", "goroutine ", "fatal error"} {
@@ -324,7 +324,7 @@ func (v *victim) lostNothing() {
 		}
 		for _, n := range v.wrote[me] {
 			if !have[n] {
-				v.t.Errorf("neighbour %d: row %d was acknowledged and is lost", me, n)
+				v.t.Errorf("neighbor %d: acknowledged row %d is lost", me, n)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func (c *cluster) keepIn(place string, rows int) {
 		c.t.Error("a changed row was not stored")
 	}
 	if out = c.say("backup", "list", place, "--key-file", key); strings.Count(out, "\n") < 2 {
-		c.t.Errorf("two backups were made, and these are listed: %s", out)
+		c.t.Errorf("made two backups, got the list: %s", out)
 	}
 	c.say("backup", "verify", place, "--key-file", key)
 	for _, args := range [][]string{{"list", place}, {"verify", place}} {
@@ -67,7 +67,7 @@ func (c *cluster) keepIn(place string, rows int) {
 	other := start(c.t, 1, 2)
 	other.must(0, "restore", "--from", place, "--key-file", key, "--rate", "0")
 	if n := other.count("ks.t"); n != rows+1 {
-		c.t.Errorf("%d rows were restored of %d", n, rows+1)
+		c.t.Errorf("restored %d rows, want %d", n, rows+1)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestBucket(t *testing.T) {
 	c.say("backup", "key", key)
 	if c.killed(0, func() bool { return len(stored("pending/")) >= 2 }, "backup", "--to", place, "--key-file", key,
 		"--rate", "1", "--parallel", "1") && len(stored("backups/")) > 0 {
-		t.Error("a backup that was killed is complete")
+		t.Error("a killed backup is listed as complete")
 	}
 	had := map[string]bool{}
 	for _, name := range stored("files/") {
@@ -124,7 +124,7 @@ func TestBucket(t *testing.T) {
 	c.keepIn(place, rows)
 	s.Bad(nil)
 	if left := stored("pending/"); len(left) > 0 {
-		t.Errorf("%q are left of what was not complete", left)
+		t.Errorf("files of an incomplete backup remain: %q", left)
 	}
 	for _, below := range []string{"files/", "backups/"} {
 		flip := func(objects map[string][]byte) {
@@ -137,7 +137,7 @@ func TestBucket(t *testing.T) {
 		s.Change(flip)
 		out, err := c.tool(t.Context(), "backup", "verify", place, "--key-file", key)
 		if err == nil || !strings.Contains(out, "not what was encrypted") {
-			t.Errorf("a bit in each of %s was flipped: %v\n%s", below, err, out)
+			t.Errorf("flipped a bit in each of %s: %v\n%s", below, err, out)
 		}
 		s.Change(flip)
 	}
@@ -147,7 +147,7 @@ func TestBucket(t *testing.T) {
 func TestRealServer(t *testing.T) {
 	name := os.Getenv("ILION_TEST_BUCKET")
 	if name == "" {
-		t.Skip("ILION_TEST_BUCKET names no bucket: make s3 runs this with real servers")
+		t.Skip("ILION_TEST_BUCKET is not set: make s3 runs this test with real servers")
 	}
 	c := start(t, 1, 4)
 	const rows = 2000

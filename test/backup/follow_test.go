@@ -58,11 +58,11 @@ func (f *follower) stop() {
 // hears waits until the process has printed a text the given number of times.
 func (f *follower) hears(text string, times int) {
 	f.c.t.Helper()
-	poll.UntilNone(f.c.t, "the follower to say "+text, poll.Limit, func() string {
+	poll.UntilNone(f.c.t, "output of the archiver: "+text, poll.Limit, func() string {
 		if strings.Count(f.out.String(), text) >= times {
 			return ""
 		}
-		return "nothing of that in: " + f.out.String()
+		return "not in the output: " + f.out.String()
 	})
 }
 
@@ -153,13 +153,13 @@ func (d *diary) check(c *cluster, keyspace string, mark time.Time) {
 	defer d.mu.Unlock()
 	for row, acked := range d.acked {
 		if _, ok := rows[row]; !ok && acked.Before(mark.Add(-clockSlack)) {
-			c.t.Errorf("%s: batch %v was acknowledged %s before the mark, and is missing", keyspace, row,
+			c.t.Errorf("%s: batch %v, acknowledged %s before the marker, is missing", keyspace, row,
 				mark.Sub(acked))
 		}
 	}
 	for row := range rows {
 		if began := d.began[row]; began.After(mark.Add(clockSlack)) {
-			c.t.Errorf("%s: batch %v began %s after the mark, and is there", keyspace, row, began.Sub(mark))
+			c.t.Errorf("%s: batch %v, started %s after the marker, exists", keyspace, row, began.Sub(mark))
 		}
 	}
 	c.t.Logf("%s: %d batches", keyspace, len(rows))
@@ -234,7 +234,7 @@ func TestFollow(t *testing.T) {
 		d.more(30)
 		times = append(times, time.Now())
 		d.more(20)
-		t.Logf("phase %d has ended at %s", len(times), time.Now().UTC().Format(time.TimeOnly))
+		t.Logf("phase %d ended at %s", len(times), time.Now().UTC().Format(time.TimeOnly))
 	}
 	phase()
 	for _, table := range []string{"ks.a", "ks.b"} {
@@ -257,14 +257,14 @@ func TestFollow(t *testing.T) {
 	phase()
 	d.end()
 	end := time.Now()
-	poll.Until(t, "the archive to have it all", func() bool {
+	poll.Until(t, "complete archive", func() bool {
 		r := c.ranges(to)
 		return len(r) > 0 && r[len(r)-1][1].After(end)
 	})
 	f.stop()
 	t.Log(f.out.String())
 	if n := stored(to, "backups") - stored(to, "backups/log"); n != 2 { // a manifest and the archiver's record
-		t.Errorf("there are %d files beside the log: it had a hole, and a base for it", n)
+		t.Errorf("%d files in addition to the log: the log had a gap that required a new base backup", n)
 	}
 	one := start(t, 1, 3)
 	ranges := one.ranges(to)
@@ -278,13 +278,13 @@ func TestFollow(t *testing.T) {
 		name := "at" + strconv.Itoa(i)
 		mark := one.restored(0, to, name, at.UTC().Format(time.RFC3339Nano))
 		if behind := at.Sub(mark); behind < 0 || behind > 5*time.Second || mark.Before(first.Add(-5*time.Second)) {
-			t.Errorf("%s was asked for, and %s restored", at, mark)
+			t.Errorf("requested %s, restored %s", at, mark)
 		}
 		d.check(one, name, mark)
 	}
 	d.check(one, "newest", one.restored(0, to, "newest", "newest"))
 	if n, all := len(one.rows("newest.a")), d.total.Load(); int64(n) < all {
-		t.Errorf("%d batches are in the newest mark, %d were acknowledged", n, all)
+		t.Errorf("%d batches before the newest marker, %d acknowledged", n, all)
 	}
 	if out, err := c.tool(t.Context(), "backup", "verify", to); err != nil {
 		t.Errorf("%v: %s", err, out)

@@ -104,18 +104,18 @@ func (c *cluster) judge(keyspace string) int {
 	a, b := c.rows(keyspace+".a"), c.rows(keyspace+".b")
 	for row := range a {
 		if _, ok := b[row]; !ok {
-			c.t.Errorf("batch %v is in a and not in b", row)
+			c.t.Errorf("batch %v is in a but not in b", row)
 		}
 	}
 	most := map[int]int{}
 	for row, before := range b {
 		if _, ok := a[row]; !ok {
-			c.t.Errorf("batch %v is in b and not in a", row)
+			c.t.Errorf("batch %v is in b but not in a", row)
 		}
 		for w, last := range before {
 			for k := 1; k <= last; k++ {
 				if _, ok := a[at{w, k}]; !ok {
-					c.t.Errorf("batch %v was acknowledged before %v began, and is missing", at{w, k}, row)
+					c.t.Errorf("batch %v, acknowledged before %v started, is missing", at{w, k}, row)
 				}
 			}
 		}
@@ -125,7 +125,7 @@ func (c *cluster) judge(keyspace string) int {
 	var w, k int
 	for iter.Scan(&w, &k) {
 		if most[w] != k {
-			c.t.Errorf("writer %d has written %d batches by one table and %d by another", w, k, most[w])
+			c.t.Errorf("writer %d has %d batches in one table and %d in the other", w, k, most[w])
 		}
 	}
 	if err := iter.Close(); err != nil {
@@ -156,7 +156,7 @@ func TestMoment(t *testing.T) {
 	one := start(t, 1, 3)
 	one.must(0, "restore", "--from", to, "--rate", "0")
 	if n := one.judge("ks"); int64(n) < least[2] {
-		t.Errorf("%d batches were restored, %d had been acknowledged when the backup began", n, least[2])
+		t.Errorf("restored %d batches, %d were acknowledged at the start of the backup", n, least[2])
 	}
 	c.must(2, "restore", "ks", "--as", "copy", "--from", to, "--rate", "0")
 	c.judge("copy")

@@ -50,7 +50,7 @@ func open(t *testing.T, page string, flags ...string) (dom, complaints string) {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("there is no chromium: make browser installs it")
+		t.Skip("chromium is not installed: run make browser")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -87,10 +87,10 @@ func TestPageIsLive(t *testing.T) {
 			{"--window-size=420,800", "--blink-settings=preferredColorScheme=0"}} {
 			dom, complaints := open(t, base+view, flags...)
 			if !strings.Contains(dom, want) || complaints != "" || strings.Contains(dom, "<i>Beef") {
-				t.Errorf("%s: no %q, or complaints: %s\n%s", view, want, complaints, dom)
+				t.Errorf("%s: %q is missing, or the browser complains: %s\n%s", view, want, complaints, dom)
 			}
 			if live := !strings.HasPrefix(view, "/ui/explore"); strings.Contains(dom, ">Live, ") != live {
-				t.Errorf("%s: asked for again: %t\n%s", view, !live, dom)
+				t.Errorf("%s: requested again: %t\n%s", view, !live, dom)
 			}
 		}
 	}

@@ -238,6 +238,6 @@ func (a *app) check(t testing.TB) {
 		u.increment()
 	}
 	if n := a.l.failures() - failed; n > 0 {
-		t.Errorf("%d rows are not as they were left", n)
+		t.Errorf("%d rows differ from their last write", n)
 	}
 }

@@ -159,11 +159,11 @@ func TestFilledByRoom(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, told.String())
 	}
-	t.Logf("the operator was told:\n%s", told.String())
+	t.Logf("output of the decommission:\n%s", told.String())
 	if !stillHas.MatchString(told.String()) {
-		t.Error("nothing was said of the replicas that it still had")
+		t.Error("the number of remaining replicas was not reported")
 	}
-	f.until("the node has nothing", settleTime, func() string { return f.rid(id) })
+	f.until("the node has no replicas", settleTime, func() string { return f.rid(id) })
 	even("after one has left")
 }
 
@@ -216,13 +216,13 @@ func (m *member) collected() float64 {
 	return bytes
 }
 
-var idle = flag.Int("idle", 0, "partitions of which TestIdlePartitions measures the cost")
+var idle = flag.Int("idle", 0, "number of partitions whose cost TestIdlePartitions measures")
 
 // TestIdlePartitions measures the cost of idle partitions, on one node and on each of four nodes. It needs the flag
 // -idle.
 func TestIdlePartitions(t *testing.T) {
 	if *idle == 0 {
-		t.Skip("a measurement: give -idle")
+		t.Skip("measurement: needs -idle")
 	}
 	for _, nodes := range []int{1, 4} {
 		f := startFleet(t, nodes, fmt.Sprintf("initial_partitions: %d\n", *idle))
@@ -305,7 +305,7 @@ func TestLeadersFollowLoad(t *testing.T) {
 	for node, names := range tables {
 		for _, name := range names {
 			if leader := a.partitionsOf(name)[0].Leader; node != hot && leader != node {
-				t.Errorf("%s, to which nothing was written, is led by %s and not by %s", name, leader[:8], node[:8])
+				t.Errorf("idle table %s is led by %s, want %s", name, leader[:8], node[:8])
 			}
 		}
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 // budgetFor enables the tests that measure throughput.
-var budgetFor = flag.Duration("budget", 0, "how long TestServedThroughput, TestLentThroughput and TestNeighbour measure")
+var budgetFor = flag.Duration("budget", 0, "duration of the measurements of TestServedThroughput, TestLentThroughput, and TestNeighbour")
 
 // portion is the cost of a completed request.
 type portion struct {
@@ -174,7 +174,7 @@ func (l *thirst) within(what string, got, want, slack float64) {
 // Rows are large, so that few requests use a lot of throughput.
 func TestServedThroughput(t *testing.T) {
 	if *budgetFor == 0 {
-		t.Skip("measures: give -budget 30s")
+		t.Skip("measurement: needs -budget, such as -budget 30s")
 	}
 	const warm = 2 * time.Second
 	f := startFleet(t, 4, "")
@@ -257,7 +257,7 @@ func TestServedThroughput(t *testing.T) {
 // each partition when all of them are overloaded.
 func TestLentThroughput(t *testing.T) {
 	if *budgetFor == 0 {
-		t.Skip("measures: give -budget 30s")
+		t.Skip("measurement: needs -budget, such as -budget 30s")
 	}
 	const warm = 2 * time.Second
 	f := startFleet(t, 4, "limits:\n  throughput_lending: true\n")
@@ -292,7 +292,7 @@ func TestLentThroughput(t *testing.T) {
 // limit, and while that table receives its limit, in five pairs of runs.
 func TestNeighbour(t *testing.T) {
 	if *budgetFor == 0 {
-		t.Skip("measures: give -budget 30s")
+		t.Skip("measurement: needs -budget, such as -budget 30s")
 	}
 	const clients, throughput, price = 32, 3_000, 6.73
 	f := startFleet(t, 4, "")
@@ -314,7 +314,7 @@ func TestNeighbour(t *testing.T) {
 			took = append(took, s.took)
 		}
 		slices.Sort(took)
-		t.Logf("beside %5.0f RU/s and %5.0f refusals a second: p50 %v, p99 %v", over.rate(0, *budgetFor/5, nil),
+		t.Logf("next to %5.0f RU/s and %5.0f rejections per second: p50 %v, p99 %v", over.rate(0, *budgetFor/5, nil),
 			float64(over.refused)/(*budgetFor/5).Seconds(), took[len(took)/2], took[len(took)*99/100])
 		return took[len(took)/2], took[len(took)*99/100]
 	}
@@ -327,7 +327,7 @@ func TestNeighbour(t *testing.T) {
 	}
 	slices.Sort(half)
 	slices.Sort(tail)
-	text := fmt.Sprintf("p50 is %.2f and p99 %.2f of that beside one that keeps to its throughput", half[2], tail[2])
+	text := fmt.Sprintf("relative to a neighbor within its throughput: p50 %.2f, p99 %.2f", half[2], tail[2])
 	if half[2] > 1.1 || tail[2] > 1.5 {
 		t.Error(text)
 		return

@@ -15,7 +15,7 @@ import (
 
 var (
 	faults    = flag.Int("faults", 6, "faults of TestChaos")
-	chaosSeed = flag.Uint64("seed", 0, "seed of the faults of TestChaos; 0 takes one by chance")
+	chaosSeed = flag.Uint64("seed", 0, "seed of the faults of TestChaos; 0 chooses a random seed")
 )
 
 // TestChaos checks that clients never receive a wrong result while nodes are killed, stopped, and paused, one, two, or

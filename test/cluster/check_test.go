@@ -27,7 +27,7 @@ func (l *load) finish() {
 	l.report()
 	l.mu.Lock()
 	if l.failed > 0 {
-		l.t.Errorf("%d requests failed or were answered wrongly:\n%s", l.failed, strings.Join(l.errs, "\n"))
+		l.t.Errorf("%d requests failed or had wrong results:\n%s", l.failed, strings.Join(l.errs, "\n"))
 	}
 	l.mu.Unlock()
 	l.history.check(l.t)
@@ -98,7 +98,7 @@ func (l *load) checkCells(c *rawclient.Conn) {
 				v = int64(binary.BigEndian.Uint64(row[4:]))
 			}
 			if v != acked {
-				l.t.Errorf("%s %d: %d is there, %d was acknowledged", x.table, x.key, v, acked)
+				l.t.Errorf("%s %d: got %d, acknowledged %d", x.table, x.key, v, acked)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func (l *load) checkCounters(c *rawclient.Conn) {
 			v = int64(binary.BigEndian.Uint64(row[4:]))
 		}
 		if least := n.acked.Load(); v < least || v > least+n.unknown.Load() {
-			l.t.Errorf("counter %d is %d: %d increments were acknowledged, %d had no answer", k, v, least,
+			l.t.Errorf("counter %d is %d: %d increments were acknowledged, %d have an unknown outcome", k, v, least,
 				n.unknown.Load())
 		}
 	}
@@ -151,14 +151,14 @@ func (l *load) torn(c *rawclient.Conn, want []struct {
 	}
 	for k, n := range parts {
 		if n != len(want) {
-			return fmt.Sprintf("batch %d is there in part: %d tables of %d", k, n, len(want))
+			return fmt.Sprintf("batch %d was applied in part: %d of %d tables", k, n, len(want))
 		}
 	}
 	known := 0
 	for _, client := range l.clients {
 		for k, acked := range client.batches {
 			if acked && parts[k] == 0 {
-				return fmt.Sprintf("batch %d was acknowledged and is not there", k)
+				return fmt.Sprintf("acknowledged batch %d is missing", k)
 			}
 			if parts[k] > 0 {
 				known++
@@ -166,7 +166,7 @@ func (l *load) torn(c *rawclient.Conn, want []struct {
 		}
 	}
 	if known != len(parts) {
-		return fmt.Sprintf("%d batches are there that were refused", len(parts)-known)
+		return fmt.Sprintf("%d rejected batches exist", len(parts)-known)
 	}
 	return ""
 }
@@ -181,7 +181,7 @@ func (l *load) checkLists(c *rawclient.Conn) {
 				string(row) == string(listCell(append(slices.Clone(s.acked), s.maybe))) {
 				continue
 			}
-			l.t.Errorf("list %d is not what was appended:\n got %x\nwant %x (perhaps %d)", s.key, row,
+			l.t.Errorf("list %d differs from the appended values:\n got %x\nwant %x (perhaps %d)", s.key, row,
 				listCell(s.acked), s.maybe)
 		}
 	}

@@ -25,7 +25,7 @@ import (
 
 // wrongClocks enables TestWrongClock, which recompiles the standard library.
 var wrongClocks = flag.Bool("wrong-clocks", false,
-	"run the tests with wrong clocks, whose program takes minutes to build")
+	"run the tests with wrong clocks; building their binary takes minutes")
 
 const (
 	// clockTables and clockRows are the numbers of tables and rows of each kind in TestWrongClock.
@@ -168,7 +168,7 @@ func (s *skewed) run(jumps []time.Duration) {
 		s.write()
 		s.sweep()
 		if n := s.leads(); watch && n > 0 {
-			s.t.Errorf("with a wrong clock it leads %d partitions", n)
+			s.t.Errorf("the node leads %d partitions with a wrong clock", n)
 		}
 	}
 	s.killInBatches()
@@ -291,17 +291,17 @@ func (s *skewed) check(began time.Time) {
 			left := int32((lifetime - time.Since(began) - clockSlack) / time.Second)
 			for ; len(cells) > 0 && !s.t.Failed(); cells = cells[32:] {
 				if len(cells) < 32 || binary.BigEndian.Uint32(cells[12:]) != 8 {
-					s.t.Errorf("%s: table %d: a cell with a lifetime is gone", m.name(), table)
+					s.t.Errorf("%s: table %d: a cell with a lifetime expired early", m.name(), table)
 					break
 				}
 				v, w := int64(binary.BigEndian.Uint64(cells[4:])), int64(binary.BigEndian.Uint64(cells[16:]))
 				if min(v, w) < earliest || max(v, w) > latest {
-					s.t.Errorf("%s: table %d: stamps %s and %s, now it is %s", m.name(), table,
+					s.t.Errorf("%s: table %d: timestamps %s and %s, current time %s", m.name(), table,
 						time.UnixMicro(v).UTC(), time.UnixMicro(w).UTC(), time.Now().UTC())
 				}
 				if ttl := int32(binary.BigEndian.Uint32(cells[28:])); ttl < left ||
 					ttl > int32((lifetime+clockSlack)/time.Second) {
-					s.t.Errorf("%s: table %d: %d s of %s are left", m.name(), table, ttl, lifetime)
+					s.t.Errorf("%s: table %d: remaining lifetime %d s of %s", m.name(), table, ttl, lifetime)
 				}
 			}
 		}
@@ -311,7 +311,7 @@ func (s *skewed) check(began time.Time) {
 			s.query(conn, fmt.Sprintf("UPDATE ks.t%d USING TIMESTAMP %d SET v = %d WHERE k = 0", table, at, 100+i))
 			if _, cells := s.query(conn, fmt.Sprintf("SELECT v FROM ks.t%d WHERE k = 0", table)); len(cells) != 8 ||
 				binary.BigEndian.Uint32(cells[4:]) != uint32(100+i) {
-				s.t.Errorf("%s: table %d: what a driver wrote is hidden: %v", m.name(), table, cells)
+				s.t.Errorf("%s: table %d: a driver's write is hidden: %v", m.name(), table, cells)
 			}
 		}
 	}

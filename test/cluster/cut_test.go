@@ -38,7 +38,7 @@ func newWiredFleet(t testing.TB, config string) *fleet {
 	pid := os.Getpid()
 	w := &wires{t: t, prefix: fmt.Sprintf("il%d", pid%100000), net: fmt.Sprintf("10.%d.%d.", 128+pid%100, pid/100%250)}
 	if out, err := exec.Command("ip", "link", "add", w.prefix, "type", "bridge").CombinedOutput(); err != nil {
-		t.Skipf("no bridge can be made: %v: %s", err, out)
+		t.Skipf("cannot create a bridge: %v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", w.prefix).Run() })
 	w.ip("addr add %s254/24 dev %s", w.net, w.prefix)
@@ -171,7 +171,7 @@ func (w *witness) start() {
 			}
 			w.right++
 			if got := number(r, "v", 0); got < least {
-				w.stale = fmt.Sprintf("%d was read at QUORUM after %d had been acknowledged", got, least)
+				w.stale = fmt.Sprintf("read %d at QUORUM after %d was acknowledged", got, least)
 			}
 		}
 	})
@@ -184,7 +184,7 @@ func (w *witness) finish() {
 	if w.stale != "" {
 		w.f.t.Error(w.stale)
 	}
-	w.f.t.Logf("reads at the node that was cut off: %d right, %d refused", w.right, w.refused)
+	w.f.t.Logf("reads on the isolated node: %d correct, %d rejected", w.right, w.refused)
 }
 
 // TestCutPair shows the behavior for clients while two nodes cannot reach each other and all other links work. No

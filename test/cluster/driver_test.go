@@ -68,7 +68,7 @@ func TestDriverThroughFaults(t *testing.T) {
 				}
 				var got int64
 				if err := s.Query("SELECT v FROM ks.t WHERE k = ?", k).Scan(&got); err != nil || got != v {
-					t.Errorf("%d was written, %d is read: %v", v, got, err)
+					t.Errorf("wrote %d, read %d: %v", v, got, err)
 					return
 				}
 				done.Add(2)
@@ -174,9 +174,9 @@ func TestDriverFindsReplicas(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d requests went to a replica; the table has %d pieces", right, n, pieces)
+	t.Logf("%d of %d requests reached a replica; the table has %d partitions", right, n, pieces)
 	if right < n*95/100 {
-		t.Errorf("%d of %d requests went to a node with a replica, fewer than 95 %%", right, n)
+		t.Errorf("%d of %d requests reached a node with a replica, want at least 95 %%", right, n)
 	}
 }
 

@@ -62,7 +62,7 @@ func (l *listener) read() {
 			return
 		}
 		if h.Opcode != cqlwire.OpEvent || h.Stream != cqlwire.EventStream {
-			l.f.t.Errorf("%s: a frame that is no event: %v on stream %d", l.m.name(), h.Opcode, h.Stream)
+			l.f.t.Errorf("%s: the frame is not an event: %v on stream %d", l.m.name(), h.Opcode, h.Stream)
 			return
 		}
 		event := l.decode(body)
@@ -175,7 +175,7 @@ func hear(t *testing.T, f *fleet, listeners []*listener, m *member, began time.T
 			return ""
 		})
 	}
-	t.Logf("%s of %s was told by all after %s", want[len(want)-1], m.name(), latest.Sub(began).Round(time.Millisecond))
+	t.Logf("all nodes announced %s of %s after %s", want[len(want)-1], m.name(), latest.Sub(began).Round(time.Millisecond))
 }
 
 // agreed waits until every node reports the same schema version for all nodes, and returns the time that took.
@@ -276,7 +276,7 @@ func TestEvents(t *testing.T) {
 		}
 		l.mu.Unlock()
 		if !slices.Equal(schema[:min(len(schema), len(want))], want) {
-			t.Errorf("%s tells of the changes\n%q, which are\n%q", l.m.name(), schema, want)
+			t.Errorf("%s announced the changes\n%q, want\n%q", l.m.name(), schema, want)
 		}
 		for _, e := range schema[min(len(schema), len(want)):] {
 			t.Logf("%s tells further: %s", l.m.name(), e)
@@ -286,11 +286,11 @@ func TestEvents(t *testing.T) {
 		got = slices.DeleteFunc(got, func(e string) bool { return e == "DOWN "+fifth.ip })
 		got = slices.Compact(got) // on a busy machine it may have been considered dead, and then announced to be up again
 		if !slices.Equal(got, []string{"NEW_NODE " + fifth.ip, "UP " + fifth.ip, "REMOVED_NODE " + fifth.ip}) {
-			t.Errorf("%s tells of the fifth node: %q", l.m.name(), got)
+			t.Errorf("%s announced of the fifth node: %q", l.m.name(), got)
 		}
 		got, _ = l.about(" " + dead.ip)
 		if !slices.Equal(lastOutage(got), []string{"DOWN " + dead.ip, "UP " + dead.ip}) {
-			t.Errorf("%s tells of the node that died: %q", l.m.name(), got)
+			t.Errorf("%s announced of the dead node: %q", l.m.name(), got)
 		}
 	}
 }

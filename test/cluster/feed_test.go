@@ -23,8 +23,8 @@ import (
 )
 
 var (
-	feedChanges = flag.Int64("feed-changes", 0, "changes of items that TestChangesOverKills makes; 0 skips it")
-	feedKills   = flag.Int("feed-kills", 10, "kills of nodes while TestChangesOverKills makes its changes")
+	feedChanges = flag.Int64("feed-changes", 0, "number of item changes in TestChangesOverKills; 0 skips the test")
+	feedKills   = flag.Int("feed-kills", 10, "number of node kills in TestChangesOverKills")
 )
 
 // The items of TestChangesOverKills, their logical partitions, and the number of clients.
@@ -131,7 +131,7 @@ func (l *feedLoad) fill() {
 				Body: &counted{ID: fmt.Sprint("i", id), Key: ownerKey(k), S: "s0"}}
 			status, _, err := c.Ask(l.f.t.Context(), q, &got)
 			if status != 201 {
-				l.f.t.Fatalf("an item is made: %d %v %s", status, err, got)
+				l.f.t.Fatalf("creation of an item: %d %v %s", status, err, got)
 			}
 			l.acked.Add(1)
 		}
@@ -214,7 +214,7 @@ func (w *writer) batch() (int64, bool) {
 	}
 	status, answered := w.ask(http.MethodPost, "/docs", ownerKey(w.dice.IntN(feedKeys)), isBatch, ops, nil)
 	if answered && status != 200 {
-		w.f.t.Errorf("a batch ended with %d", status)
+		w.f.t.Errorf("batch returned status %d", status)
 	}
 	return feedAtOnce, answered
 }
@@ -227,7 +227,7 @@ func (w *writer) single() (n int64, answered bool) {
 		id := fmt.Sprint("i", w.dice.IntN(feedIDs))
 		status, answered = w.ask(http.MethodPatch, "/docs/"+id, key, nil, w.bumped(), nil)
 		if answered && status != 200 {
-			w.f.t.Errorf("a patch ended with %d", status)
+			w.f.t.Errorf("patch returned status %d", status)
 		}
 		return 1, answered
 	}
@@ -244,7 +244,7 @@ func (w *writer) single() (n int64, answered bool) {
 		return 0, true
 	}
 	if answered {
-		w.f.t.Errorf("an item was made or deleted with %d", status)
+		w.f.t.Errorf("creation or deletion of an item returned status %d", status)
 	}
 	return 1, answered
 }
@@ -268,7 +268,7 @@ func (w *writer) call() (int64, bool) {
 	case err == nil && !fail:
 		return feedAtOnce, true
 	case err == nil:
-		w.f.t.Error("a call that throws has succeeded")
+		w.f.t.Error("a call that throws succeeded")
 		return 0, true
 	case errors.As(err, &e) && e.Code == cqlwire.CodeFunctionFailure:
 		if w.thrown.Add(1); !fail && !strings.Contains(err.Error(), "not accepted") &&

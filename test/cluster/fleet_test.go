@@ -28,19 +28,19 @@ import (
 )
 
 // long enables the tests that together take more than a minute.
-var long = flag.Bool("cluster.long", false, "run all tests of clusters")
+var long = flag.Bool("cluster.long", false, "run all cluster tests")
 
 // onlyLong skips a test without -cluster.long.
 func onlyLong(t *testing.T) {
 	t.Helper()
 	if !*long {
-		t.Skip("one of the long ones: give -cluster.long")
+		t.Skip("long test: needs -cluster.long")
 	}
 }
 
 // keepDir is a directory for the logs of the nodes, with level logLevel.
 var (
-	keepDir  = flag.String("logs", "", "directory in which the logs of the nodes are kept")
+	keepDir  = flag.String("logs", "", "directory for the logs of the nodes")
 	logLevel = flag.String("log-level", "info", "level of the logs of the nodes")
 )
 
@@ -454,7 +454,7 @@ func strangers(alive []*member) string {
 	for node, of := range seen {
 		for other, memory := range told {
 			if of[other] != memory {
-				return fmt.Sprintf("node %s does not know the memory of node %s", node, other)
+				return fmt.Sprintf("node %s does not know since when node %s remembers writes", node, other)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func (m *member) smallDisk(megabytes, taken int) (ballast string) {
 	out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs",
 		disk).CombinedOutput()
 	if err != nil {
-		t.Skipf("no right to mount a file system: %v %s", err, out)
+		t.Skipf("no permission to mount a file system: %v %s", err, out)
 	}
 	t.Cleanup(func() {
 		m.kill()
@@ -76,7 +76,7 @@ func (m *member) endsWith(limit time.Duration, text string) {
 	}
 	if code := m.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(m.lastWords(), "ilion: ") ||
 		!strings.Contains(m.lastWords(), text) || strings.Contains(string(b), "goroutine ") {
-		t.Errorf("%s ended with code %d and said %s", m.name(), code, m.lastWords())
+		t.Errorf("%s ended with code %d and output %s", m.name(), code, m.lastWords())
 	}
 }
 
@@ -127,10 +127,10 @@ func (w *filler) check() {
 	}
 	for _, k := range w.acked {
 		if !there[int64(k)] {
-			t.Fatalf("row %d was acknowledged and is not there", k)
+			t.Fatalf("acknowledged row %d is missing", k)
 		}
 	}
-	t.Logf("%d rows were acknowledged, %d are there", len(w.acked), len(there))
+	t.Logf("%d rows were acknowledged, %d exist", len(w.acked), len(there))
 }
 
 // TestOneFullDisk checks that a full disk costs the cluster one node and causes no client errors. The node transfers
@@ -164,17 +164,17 @@ func TestOneFullDisk(t *testing.T) {
 			reads++
 		}
 	}
-	t.Logf("%d writes, %d reads at the node before it ended", w.next, reads)
+	t.Logf("%d writes and %d reads on the node before it ended", w.next, reads)
 	small.endsWith(10*time.Second, "disk")
 	for i := range 50 {
 		if err := w.write(f.nodes[i%3]); err != nil {
-			t.Errorf("write without the node: %v", err)
+			t.Errorf("write after the node ended: %v", err)
 		}
 	}
 	rest := small.takeAll() // takes the space that the node freed when it ended
 	for range 3 {
 		if err := small.tryStart(); err == nil {
-			t.Fatal("it started on a full disk")
+			t.Fatal("the node started on a full disk")
 		}
 		small.endsWith(10*time.Second, "are free")
 	}
@@ -184,7 +184,7 @@ func TestOneFullDisk(t *testing.T) {
 	small.start()
 	f.settle()
 	if err := w.write(small); err != nil {
-		t.Errorf("write when there is space again: %v", err)
+		t.Errorf("write after space was freed: %v", err)
 	}
 	w.check()
 }
@@ -194,7 +194,7 @@ func TestOneFullDisk(t *testing.T) {
 // immediately on disks this small.
 func TestAllDisksFull(t *testing.T) {
 	if !*allDisks {
-		t.Skip("a burst can run past the floor of disks as small as these, which ends a node in order: run it with -all-disks")
+		t.Skip("a burst can fill disks this small completely, which ends a node: needs -all-disks")
 	}
 	f := newFleet(t, "")
 	var ballasts []string

@@ -22,8 +22,8 @@ import (
 
 // gapRounds enables TestSplitGap, which measures.
 var (
-	gapRounds = flag.Int("gap", 0, "rounds of TestSplitGap, in each of which a table splits in sixteen")
-	gapRate   = flag.Int("gap-rate", 0, "writes a second of TestSplitGap; 0 for as many as are answered")
+	gapRounds = flag.Int("gap", 0, "number of rounds of TestSplitGap; in each round a table splits into sixteen partitions")
+	gapRate   = flag.Int("gap-rate", 0, "writes per second of TestSplitGap; 0 for no limit")
 )
 
 // gapWriters is the number of concurrent writers while a table splits.
@@ -104,7 +104,7 @@ func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap
 // written as fast as possible, or at -gap-rate. The test fails if a write fails.
 func TestSplitGap(t *testing.T) {
 	if *gapRounds == 0 {
-		t.Skip("measures: give -gap ROUNDS")
+		t.Skip("measurement: needs -gap ROUNDS")
 	}
 	f := startFleet(t, 4, "")
 	f.settle()
@@ -194,7 +194,7 @@ func inSpan(t *testing.T, text string) func(place uint64) bool {
 		to = int64(token.Max)
 	}
 	if !ok || err != nil {
-		t.Fatalf("%q is no span", text)
+		t.Fatalf("%q is not a token range", text)
 	}
 	return func(place uint64) bool {
 		at := int64(token.AtPosition(place))

@@ -218,5 +218,5 @@ func (g *grower) check(t testing.TB) {
 	if lost > 0 {
 		t.Errorf("%d rows are lost", lost)
 	}
-	t.Logf("%d rows were written, %d are there, %d changes had no answer", g.rows, len(found), len(g.busy))
+	t.Logf("%d rows were written, %d exist, %d changes have an unknown outcome", g.rows, len(found), len(g.busy))
 }

@@ -22,9 +22,9 @@ import (
 )
 
 var (
-	growTo   = flag.Int("cluster.grow", 16, "how many partitions the table of TestGrowth grows to")
-	growAsks = flag.Int64("cluster.total", 0, "how many requests TestGrowth goes on for at least")
-	growKill = flag.Bool("cluster.kill", false, "have TestGrowth kill nodes while partitions split, merge and move")
+	growTo   = flag.Int("cluster.grow", 16, "number of partitions to which the table of TestGrowth grows")
+	growAsks = flag.Int64("cluster.total", 0, "minimum number of requests of TestGrowth")
+	growKill = flag.Bool("cluster.kill", false, "kill nodes in TestGrowth while partitions split, merge, and move")
 )
 
 // grownTable is the table that grows and shrinks.
@@ -132,7 +132,7 @@ func startSoak(l *load) *soak {
 		"{'class': 'NetworkTopologyStrategy', 'datacenter1': 4}")
 	f.settle()
 	if n := len(f.nodes[0].partitionsOf(grownTable)); n != 1 {
-		l.t.Fatalf("the table begins with %d partitions", n)
+		l.t.Fatalf("the table starts with %d partitions", n)
 	}
 	s := &soak{l: l, t: l.t, outcome: map[string]int{}, moved: map[uint64]admin.ChangeStatus{}}
 	s.killer = killer{l: l, rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 3)), met: map[string]int{}}
@@ -193,7 +193,7 @@ func (s *soak) phase(name string, requests int64, limit time.Duration, kinds []s
 		}
 		if time.Since(told) > tellEvery {
 			told = time.Now()
-			s.t.Logf("%s: %s; %d partitions, %d requests by programs and %d by clients, %d errors were tolerated", name,
+			s.t.Logf("%s: %s; %d partitions, %d requests of programs and %d of clients, %d tolerated errors", name,
 				text, len(s.l.f.nodes[0].partitionsOf(grownTable)), s.total(), s.l.done.Load(), s.l.tolerated.Load())
 		}
 	}
@@ -270,10 +270,10 @@ func (s *soak) report(changes []admin.ChangeStatus) {
 	}
 	of := func(what string) int { return s.outcome[grownTable+": "+what+" done"] }
 	if of("split by size") == 0 || of("split by load") == 0 || of("merge by size")+of("merge by load") == 0 {
-		s.t.Error("the table has not split by size and by load, and merged")
+		s.t.Error("the table has not split by size, split by load, and merged")
 	}
 	if back, all := s.outcome[balancedBack], s.outcome[balanced]; back > 5+all/10 {
-		s.t.Errorf("balance does not rest: %d of %d moves took the one before back", back, all)
+		s.t.Errorf("balancing does not come to rest: %d of %d moves undo the previous move", back, all)
 	}
 	if *growPlot != "" {
 		s.l.plot(*growPlot, changes, "Latency while partitions split, merge and move")
@@ -294,7 +294,7 @@ func checkRing(t *testing.T, ps []admin.PartitionStatus) {
 		}
 	}
 	if n := len(ps); n == 0 || !strings.HasSuffix(ps[n-1].Span, ", end)") {
-		t.Error("the ring has no end")
+		t.Error("the last partition does not end at the end of the ring")
 	}
 }
 

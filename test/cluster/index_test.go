@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var batchKills = flag.Int("batch-kills", 1, "coordinators that TestIndexAfterKilledBatches kills")
+var batchKills = flag.Int("batch-kills", 1, "number of coordinators that TestIndexAfterKilledBatches kills")
 
 // batchers are clients of one node that write LOGGED batches to three tables until the node dies. Each key must be in
 // all tables or in none.
@@ -162,9 +162,9 @@ func TestIndexAfterKilledBatches(t *testing.T) {
 		m.start()
 	}
 	if finished == 0 {
-		t.Error("no batch was left to others: the test proves nothing")
+		t.Error("no batch was completed by another node: the test checks nothing")
 	}
-	t.Logf("%d batches acknowledged, %d finished by others", len(b.acked), finished)
+	t.Logf("%d batches acknowledged, %d completed by other nodes", len(b.acked), finished)
 }
 
 // check compares the results of a node's indexes with scans of the tables, the tables with each other, and the tables
@@ -187,7 +187,7 @@ func (b *batchers) check(t *testing.T, m *member) {
 	}
 	for _, table := range []string{"ks.a", "ks.b", "ks.c"} {
 		if rows := query("SELECT k, v FROM " + table); !maps.Equal(rows, all) {
-			t.Errorf("%s: %s has %d rows, ks.a %d: a batch is there in part", m.name(), table, len(rows), len(all))
+			t.Errorf("%s: %s has %d rows, ks.a has %d: a batch was applied in part", m.name(), table, len(rows), len(all))
 		}
 		found := map[int64]int64{}
 		for v := range 5 {

@@ -368,7 +368,7 @@ func (l *itemLoad) finish() {
 			done++
 		}
 	}
-	t.Logf("%d requests answered, %d moves among them, %d procedures threw, %d batches repelled; %d requests unanswered",
+	t.Logf("%d requests completed, including %d moves; %d procedures threw, %d batches were rejected; %d requests without response",
 		l.acked.Load(), done, l.thrown.Load(), l.repelled.Load(), l.unknown.Load())
 }
 
@@ -422,7 +422,7 @@ func (l *itemLoad) check(key string) {
 	}
 	for id, balance := range want {
 		if accounts[id].Balance != balance {
-			t.Errorf("%s: the account %s has %d, by its receipts it is %d", key, id, accounts[id].Balance, balance)
+			t.Errorf("%s: account %s has %d, its receipts add up to %d", key, id, accounts[id].Balance, balance)
 		}
 	}
 	txns := []graph.Txn{{Name: "the beginning", End: 0}}
@@ -437,9 +437,9 @@ func (l *itemLoad) check(key string) {
 		r, there := receipts[m.ID]
 		switch moved := m.ended == moveDone && m.Amount > 0; {
 		case moved && !there:
-			t.Errorf("%s: %s was told to be done, and is not there", key, m.ID)
+			t.Errorf("%s: acknowledged move %s is missing", key, m.ID)
 		case there && !moved && m.ended != moveUnknown:
-			t.Errorf("%s: %s was told not to be done, and is there", key, m.ID)
+			t.Errorf("%s: rejected move %s exists", key, m.ID)
 		}
 		txn := graph.Txn{Name: m.ID, Begin: m.begin, End: m.end}
 		if there {

@@ -156,7 +156,7 @@ func (l *load) tolerate(yes bool) {
 	if !yes {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.t.Logf("%d errors that are no lies, the first:\n%s", l.tolerated.Swap(0), strings.Join(l.excused, "\n"))
+		l.t.Logf("%d tolerated errors, starting with:\n%s", l.tolerated.Swap(0), strings.Join(l.excused, "\n"))
 		l.excused = nil
 	}
 }
@@ -176,7 +176,7 @@ func (l *load) only(nodes ...*member) {
 	l.f.until("clients move", 30*time.Second, func() string {
 		for _, c := range l.clients {
 			if c.moved.Load() != p && !l.ended() {
-				return fmt.Sprintf("client %d still waits for an answer", c.id)
+				return fmt.Sprintf("client %d still waits for a response", c.id)
 			}
 		}
 		return ""

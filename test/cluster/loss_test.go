@@ -54,7 +54,7 @@ func TestTwoOfFour(t *testing.T) {
 		probes.Go(func() {
 			err := unavailable(probe, fmt.Sprintf(requests["write"], 0))
 			took := time.Since(asked).Round(time.Millisecond)
-			t.Logf("a write that began %s after the loss was answered in %s: %v", at, took,
+			t.Logf("a write started %s after the loss completed in %s: %v", at, took,
 				map[bool]any{true: "as it should be", false: err}[err == nil])
 		})
 	}
@@ -62,14 +62,14 @@ func TestTwoOfFour(t *testing.T) {
 		for what, text := range requests {
 			asked := time.Now()
 			if err := unavailable(c, fmt.Sprintf(text, i)); err != nil || time.Since(asked) > prompt {
-				t.Errorf("table %d: a %s that began %s after the loss was answered in %s: %v", i, what,
+				t.Errorf("table %d: a %s started %s after the loss completed in %s: %v", i, what,
 					asked.Sub(began), time.Since(asked), err)
 			}
 		}
 	}
 	asked := time.Now()
 	_, err := process.Query(c, dberr.One, "SELECT v FROM ks.t0 WHERE k = 1")
-	t.Logf("a read at ONE without a quorum is answered in %s: %v", time.Since(asked).Round(time.Millisecond), err)
+	t.Logf("a read at ONE without a quorum completed in %s: %v", time.Since(asked).Round(time.Millisecond), err)
 
 	f.nodes[3].start()
 	began = time.Now()
@@ -147,7 +147,7 @@ func TestMetaLost(t *testing.T) {
 	lost := []*member{f.nodes[0], f.nodes[1]}
 	served := servedWithout(f, s, lost)
 	if len(served) == 0 {
-		t.Fatal("every table would lose its quorum, too: the test proves nothing")
+		t.Fatal("every table would also lose its quorum: the test checks nothing")
 	}
 	t.Logf("lost: %s and %s; replicas: %v", lost[0].name(), lost[1].name(), whereabouts(f, s))
 	c := f.nodes[5].dial()

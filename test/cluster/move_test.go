@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var streamMB = flag.Int("stream-mb", 0, "MB that TestMoveStream writes before it moves them")
+var streamMB = flag.Int("stream-mb", 0, "amount of data in MB that TestMoveStream writes and moves")
 
 // move orders the move of a replica.
 func (m *member) move(table string, id uint64, from, to, more string) {
@@ -109,7 +109,7 @@ func TestMoveByHand(t *testing.T) {
 // the memory and disk usage. It needs the flag -stream-mb.
 func TestMoveStream(t *testing.T) {
 	if *streamMB == 0 {
-		t.Skip("a measurement: give -stream-mb")
+		t.Skip("measurement: needs -stream-mb")
 	}
 	f := startFleet(t, 5, "initial_partitions: 2\ncluster: {snapshot_rate: 10GB}\n")
 	a := f.nodes[0]

@@ -22,7 +22,7 @@ import (
 )
 
 // olderBin is a binary of an earlier build, whose nodes must work together with nodes of this build.
-var olderBin = flag.String("cluster.older", "", "a program of an earlier build")
+var olderBin = flag.String("cluster.older", "", "binary of an earlier build")
 
 // sessionAt returns a client that connects to one node only.
 func (m *member) sessionAt() *gocql.Session {
@@ -123,18 +123,18 @@ func explainedBeside(t *testing.T, m *member) {
 				t.Errorf("%s costs %v, EXPLAIN says %v; %v", short, ru, row, err)
 			}
 			if _, err = charged(text, ru/2); err == nil {
-				t.Errorf("%s is done in spite of its ceiling", short)
+				t.Errorf("%s was executed although it exceeds its charge limit", short)
 			}
 			switch _, err = charged(text, ru*1.01); {
 			case err == nil:
 			case strings.Contains(err.Error(), "written by a newer Ilion") && strings.HasPrefix(text, "UPDATE"):
 				refused++
 			default:
-				t.Errorf("%s, with a ceiling that is enough: %v", short, err)
+				t.Errorf("%s, with a sufficient charge limit: %v", short, err)
 			}
 		}
 	}
-	t.Logf("%s: %d ceilings that were enough were refused by older leaders", m.name(), refused)
+	t.Logf("%s: older leaders rejected %d sufficient charge limits", m.name(), refused)
 }
 
 // TestOlderBuildRefusesTransactions checks that a transaction whose leader runs an older build is rejected with a
@@ -164,12 +164,12 @@ func TestOlderBuildRefusesTransactions(t *testing.T) {
 			case err != nil && rows == 0 && strings.Contains(err.Error(), "written by a newer Ilion"):
 				refused++
 			default:
-				t.Errorf("a transaction on key %d of t%d: %v, and %d rows", k, i, err, rows)
+				t.Errorf("transaction on key %d of t%d: %v, %d rows", k, i, err, rows)
 			}
 		}
 	}
-	t.Logf("%d were done, %d refused by older leaders", done, refused)
+	t.Logf("%d succeeded, %d were rejected by older leaders", done, refused)
 	if done == 0 || refused == 0 {
-		t.Error("all partitions are led by nodes of one build: nothing is proved")
+		t.Error("all partitions are led by nodes of one build: the test checks nothing")
 	}
 }

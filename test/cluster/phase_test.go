@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	phaseKills = flag.Int("phase-kills", 20, "kills that TestKillInEveryPhase makes with -cluster.long")
+	phaseKills = flag.Int("phase-kills", 20, "number of kills of TestKillInEveryPhase with -cluster.long")
 	phaseSeed  = flag.Uint64("phase-seed", 0, "seed of TestKillInEveryPhase; 0: a random one")
 )
 

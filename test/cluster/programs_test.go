@@ -24,8 +24,8 @@ import (
 )
 
 var (
-	growPython = flag.String("cluster.python", "", "a Python with cassandra-driver, which TestGrowth runs app.py with")
-	benchDepth = flag.Int("cluster.bench", 4, "requests under way on each connection of ilion bench in TestGrowth")
+	growPython = flag.String("cluster.python", "", "Python interpreter with cassandra-driver for app.py in TestGrowth")
+	benchDepth = flag.Int("cluster.bench", 4, "requests in flight per connection of ilion bench in TestGrowth")
 )
 
 // benchTime is the duration of a run of ilion bench after its start. benchMax is the timeout of a run.

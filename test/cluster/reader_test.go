@@ -285,7 +285,7 @@ func (r *feedReader) finish(final map[string]counted) {
 			}
 		}
 	}
-	r.l.f.t.Logf("%s: %d changes of %d items in %d pages, went back %d times", r.name, r.changes, there, r.pages, r.again)
+	r.l.f.t.Logf("%s: %d changes of %d items in %d pages, %d returns to a checkpoint", r.name, r.changes, there, r.pages, r.again)
 }
 
 // ask reads all pages of a list or a query.
@@ -332,12 +332,12 @@ func (l *feedLoad) checkIndex(final map[string]counted) {
 			Headers: queryHeaders(300), Body: map[string]any{"query": "SELECT * FROM c WHERE " + where,
 				"parameters": []any{}}}) {
 			if stored := final[d.place()]; !matches(&d) || stored.N != d.N || got[d.place()] {
-				l.f.t.Errorf("%s gives %+v, stored is %+v", where, d, stored)
+				l.f.t.Errorf("%s returned %+v, stored is %+v", where, d, stored)
 			}
 			got[d.place()] = true
 		}
 		if len(got) != want {
-			l.f.t.Errorf("%s finds %d items by the index, a scan %d", where, len(got), want)
+			l.f.t.Errorf("%s finds %d items through the index, a scan finds %d", where, len(got), want)
 		}
 	}
 	for g := range 7 {

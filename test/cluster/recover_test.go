@@ -23,7 +23,7 @@ import (
 )
 
 // halfway is the number of times that TestRecoverHalfway loses two nodes.
-var halfway = flag.Int("halfway", 3, "how often nodes are lost in the middle of splits and merges")
+var halfway = flag.Int("halfway", 3, "number of node losses in the middle of splits and merges")
 
 // ilion runs a command of the binary under test and returns its output.
 func (f *fleet) ilion(args ...string) (string, error) {
@@ -72,7 +72,7 @@ func (m *member) applyKilled(plan string) {
 		err := cmd.Wait()
 		switch {
 		case err == nil:
-			m.f.t.Logf("%s is recovered by a process that was given %s: %s", m.name(), wait, said.String())
+			m.f.t.Logf("%s was recovered by a process with the time limit %s: %s", m.name(), wait, said.String())
 			return
 		case killed.Stop():
 			m.f.t.Fatalf("%s: %v\n%s", m.name(), err, said.String())
@@ -87,11 +87,11 @@ func (m *member) comesBack(text string) {
 	select {
 	case <-m.ended:
 	case <-time.After(startTime):
-		m.f.t.Fatalf("%s runs although it was given up: %s", m.name(), m.lastWords())
+		m.f.t.Fatalf("%s runs although it was declared lost: %s", m.name(), m.lastWords())
 	}
 	<-ready
 	if words := m.lastWords(); !strings.Contains(words, text) {
-		m.f.t.Errorf("%q is not in the last words of %s: %s", text, m.name(), words)
+		m.f.t.Errorf("%q is not in the last line of %s: %s", text, m.name(), words)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	said := f.must("recover", "plan", "--plan", plan, "--lost", lost[0], "--lost", lost[1], first, second)
 	t.Log(said)
 	if !strings.Contains(said, "Nothing that was acknowledged is lost.") {
-		t.Error("the plan does not say that nothing is lost")
+		t.Error("the plan does not state that no data is lost")
 	}
 	f.refuses("is not in the plan", "recover", "apply", "--yes", "--plan", plan, "--data", old)
 	a.applyKilled(plan)
@@ -233,16 +233,16 @@ func TestRecoverOneOfFour(t *testing.T) {
 	t.Log(said)
 	for _, text := range []string{"BEHIND", "DATA MAY BE LOST", "1 of 4", "the records of the cluster"} {
 		if !strings.Contains(said, text) {
-			t.Errorf("%q is not in what is said", text)
+			t.Errorf("%q is not in the output", text)
 		}
 	}
 	last.start()
 	c = last.dial()
 	r, err := process.Query(c, dberr.Quorum, "SELECT k FROM ks.t")
 	if err != nil || r.RowCount < 400 || r.RowCount > 500 {
-		t.Fatalf("%d rows (%v), and 400 were acknowledged before the node that is left was killed", r.RowCount, err)
+		t.Fatalf("got %d rows (%v), want the 400 rows acknowledged before the remaining node was killed", r.RowCount, err)
 	}
-	t.Logf("%d rows of 500 are left", r.RowCount)
+	t.Logf("%d of 500 rows remain", r.RowCount)
 	process.Do(t, c, "INSERT INTO ks.t (k) VALUES (1000)", "ALTER TABLE ks.t ADD v int",
 		"UPDATE ks.t SET v = 1 WHERE k = 7",
 		"CREATE TABLE ks.later (k bigint PRIMARY KEY)", "INSERT INTO ks.later (k) VALUES (2)")
@@ -255,7 +255,7 @@ func TestRecoverOneOfFour(t *testing.T) {
 	f.settle()
 	f.equal("ks", "t", "later")
 	if r, err := process.Query(c, dberr.Quorum, "SELECT k FROM ks.later"); err != nil || r.RowCount != 1 {
-		t.Errorf("%d rows of a table that was made again (%v)", r.RowCount, err)
+		t.Errorf("got %d rows of a table that was created again (%v)", r.RowCount, err)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestRecoverThreeOfSeven(t *testing.T) {
 	said := f.recoverHere(lost, left...)
 	t.Log(said)
 	if !strings.Contains(said, "GONE") {
-		t.Error("the plan does not say that a partition is gone")
+		t.Error("the plan does not state that a partition is lost")
 	}
 	for _, m := range left {
 		m.start()
@@ -321,10 +321,10 @@ func TestRecoverThreeOfSeven(t *testing.T) {
 			at := int64(token.Hash(bigint(k)[4:]))
 			given := slices.ContainsFunc(gone, func(s [2]int64) bool { return s[0] <= at && at < s[1] })
 			if _, ok := present[k]; ok == given {
-				t.Errorf("row %d of %s at %d: it is there: %t; gone are %v", k, table, at, ok, gone)
+				t.Errorf("row %d of %s at %d: exists: %t; lost ranges: %v", k, table, at, ok, gone)
 			}
 		}
-		t.Logf("%d rows of %d are left of %s", len(present), keys, table)
+		t.Logf("%d of %d rows of %s remain", len(present), keys, table)
 	}
 	f.equal("ks", "t", "u")
 	left[0].do("INSERT INTO ks.t (k) VALUES (1000)", "ALTER TABLE ks.u ADD v int")
@@ -342,12 +342,12 @@ func goneSpans(t *testing.T, plan, table string) (out [][2]int64) {
 		s := [2]int64{0, math.MaxInt64}
 		span := line[strings.Index(line, "["):]
 		if n, _ := fmt.Sscanf(span, "[%d, %d)", &s[0], &s[1]); n == 0 {
-			t.Fatalf("no span in %q", line)
+			t.Fatalf("no token range in %q", line)
 		}
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		t.Fatalf("nothing of %s is gone: %s", table, plan)
+		t.Fatalf("no range of %s is lost: %s", table, plan)
 	}
 	return out
 }

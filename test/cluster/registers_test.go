@@ -148,7 +148,7 @@ func (h *history) check(t testing.TB) {
 	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, checkTime); result {
 	case porcupine.Illegal:
 		path := filepath.Join(t.ArtifactDir(), "history.html")
-		t.Errorf("no order explains the answers of %d operations on registers: see %s (%v)", len(h.ops), path,
+		t.Errorf("no order explains the results of %d operations on registers: see %s (%v)", len(h.ops), path,
 			porcupine.VisualizePath(model, info, path))
 	case porcupine.Unknown:
 		t.Errorf("no order of %d operations found in %s", len(h.ops), checkTime)

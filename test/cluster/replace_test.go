@@ -49,7 +49,7 @@ func (f *fleet) rid(id string) string {
 			voters := 0
 			for _, r := range p.Replicas {
 				if r.Node == id {
-					return fmt.Sprintf("%s has a replica there, %s", table.Name, r.State)
+					return fmt.Sprintf("%s has a replica on it, %s", table.Name, r.State)
 				}
 				if r.State == "voter" {
 					voters++
@@ -81,14 +81,14 @@ func TestDecommission(t *testing.T) {
 		}
 		return f.rid(id)
 	})
-	t.Logf("all replicas were elsewhere after %s", time.Since(began).Round(time.Millisecond))
+	t.Logf("all replicas were on other nodes after %s", time.Since(began).Round(time.Millisecond))
 	select {
 	case <-m.ended:
 		if code := m.cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("the process ended by itself with code %d: %s", code, m.lastWords())
 		}
 	case <-time.After(settleTime):
-		t.Fatalf("the process still runs %s after its last replica had gone", settleTime)
+		t.Fatalf("the process still runs %s after its last replica was removed", settleTime)
 	}
 	l.mark("four nodes")
 	f.settle()

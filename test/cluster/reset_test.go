@@ -123,7 +123,7 @@ func TestRefusedIsNotDeath(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		})
 		gates[m.index].open()
-		t.Logf("round %d: reads at %s, whose address refused connections: %d right, %d refused", round, m.name(),
+		t.Logf("round %d: reads on %s, whose address refused connections: %d correct, %d rejected", round, m.name(),
 			rightReads, refused)
 		f.settle()
 	}
@@ -154,7 +154,7 @@ func watchOver(f *fleet, reads, writes *member, next *atomic.Int64, happens func
 			case err != nil:
 				refused++
 			case least > 0 && number(r, "v", 0) < least:
-				f.t.Errorf("%d was read at QUORUM after %d had been acknowledged", number(r, "v", 0), least)
+				f.t.Errorf("read %d at QUORUM after %d was acknowledged", number(r, "v", 0), least)
 				return
 			default:
 				right++

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	requests = flag.Int64("requests", 3000, "requests of a test under load")
-	clients  = flag.Int("clients", 24, "clients of a test under load")
+	requests = flag.Int64("requests", 3000, "number of requests of a test under load")
+	clients  = flag.Int("clients", 24, "number of clients of a test under load")
 )
 
 // TestRestartEach checks that clients of the other nodes see no errors while nodes are restarted in turn; with
@@ -37,7 +37,7 @@ func TestRestartEach(t *testing.T) {
 		m.start()
 		l.more(*requests / 16)
 		back := f.settle()
-		t.Logf("%s: stopped in %s; all replica sets were whole %s after its start", m.name(),
+		t.Logf("%s: stopped in %s; all replica sets were complete %s after its start", m.name(),
 			took.Round(time.Millisecond), back.Round(time.Millisecond))
 		l.only(f.alive()...)
 		l.more(*requests / 16)

@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var schemaKills = flag.Int("schema-kills", 6, "kills that TestSchemaThroughKills makes")
+var schemaKills = flag.Int("schema-kills", 6, "number of kills of TestSchemaThroughKills")
 
 // designer changes a separate set of objects through any node, one statement after the other, and knows the expected
 // schema. It repeats a failed statement on another node until it succeeds; an abandoned attempt must not take effect
@@ -188,12 +188,12 @@ func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want m
 	}
 	for k := range want {
 		if !got[k] {
-			d.f.t.Errorf("%s: %s%s: row %d is missing, one of %d", where, name, condition, k, len(want))
+			d.f.t.Errorf("%s: %s%s: row %d of %d is missing", where, name, condition, k, len(want))
 		}
 		delete(got, k)
 	}
 	if len(got) > 0 {
-		d.f.t.Errorf("%s: %s%s: %d rows are there that should not be", where, name, condition, len(got))
+		d.f.t.Errorf("%s: %s%s: %d unexpected rows", where, name, condition, len(got))
 	}
 }
 
@@ -274,7 +274,7 @@ func TestSchemaThroughKills(t *testing.T) {
 			}
 			for _, n := range s.Nodes {
 				if n.ID == s.Node && n.Replicas != here {
-					return fmt.Sprintf("%s has %d replicas, the map gives it %d of %d partitions", m.name(), n.Replicas,
+					return fmt.Sprintf("%s has %d replicas, the map assigns it %d of %d partitions", m.name(), n.Replicas,
 						here, partitions)
 				}
 			}
@@ -301,7 +301,7 @@ func TestSchemaThroughKills(t *testing.T) {
 	t.Logf("%d changes", total)
 	if t.Failed() {
 		for _, d := range designers {
-			t.Logf("the last of designer %d:\n%s", d.lane, strings.Join(d.log[max(0, len(d.log)-60):], "\n"))
+			t.Logf("last statements of designer %d:\n%s", d.lane, strings.Join(d.log[max(0, len(d.log)-60):], "\n"))
 		}
 	}
 }
@@ -328,7 +328,7 @@ func TestSchemaAfterAbsence(t *testing.T) {
 		away.do(fmt.Sprintf("DROP TABLE IF EXISTS ks.t%d_8", round))
 		if _, err := process.Query(f.nodes[1].dial(), dberr.Quorum,
 			fmt.Sprintf("SELECT * FROM ks.t%d_8", round)); err == nil {
-			t.Errorf("round %d: the dropped table is there", round)
+			t.Errorf("round %d: the dropped table exists", round)
 		}
 	}
 }

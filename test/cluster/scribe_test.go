@@ -19,7 +19,7 @@ import (
 )
 
 var transcripts = flag.String("cluster.transcripts", "",
-	"directory for what ilion status and ilion partition list print in TestGrowth while partitions split, merge and move")
+	"directory for the output of ilion status and ilion partition list in TestGrowth while partitions split, merge, and move")
 
 // scribe saves the operator's screen output while the table changes, once for each kind of change.
 type scribe struct {

@@ -60,7 +60,7 @@ func TestShrink(t *testing.T) {
 	}
 	t.Log(ended)
 	if ended["split by size done"] == 0 || ended["merge by size done"]+ended["merge by load done"] == 0 {
-		t.Errorf("the history has %v", ended)
+		t.Errorf("the history contains %v", ended)
 	}
 	l.finish()
 }

@@ -26,7 +26,7 @@ func (m *member) partitionsOf(table string) []admin.PartitionStatus {
 			return t.Partitions
 		}
 	}
-	m.f.t.Fatalf("%s knows no table %s", m.name(), table)
+	m.f.t.Fatalf("%s does not know table %s", m.name(), table)
 	return nil
 }
 

@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	tableWrites = flag.Int64("table-writes", 1200, "statements of TestTableChangesOverKills that are to be acknowledged")
-	tableKills  = flag.Int("table-kills", 1, "kills of nodes while TestTableChangesOverKills writes")
+	tableWrites = flag.Int64("table-writes", 1200, "number of acknowledged statements of TestTableChangesOverKills")
+	tableKills  = flag.Int("table-kills", 1, "number of node kills in TestTableChangesOverKills")
 )
 
 // The logical partitions and rows of TestTableChangesOverKills.
@@ -220,7 +220,7 @@ func (r *tableReader) finish() {
 	case <-time.After(20 * time.Minute):
 		r.l.f.t.Fatalf("%s has not ended after 20 minutes", r.text)
 	}
-	r.l.f.t.Logf("%s: %d changes, %d rows in the end, %d pages, went back %d times", r.text, r.changes, len(r.rows),
+	r.l.f.t.Logf("%s: %d changes, %d final rows, %d pages, %d returns to a checkpoint", r.text, r.changes, len(r.rows),
 		r.pages, r.again)
 }
 
@@ -281,7 +281,7 @@ func TestTableChangesOverKills(t *testing.T) {
 	is, view := l.contents(), map[rowAt]int32{}
 	for at, v := range is {
 		if latest, there := readers[0].rows[at]; !there || latest != v {
-			t.Errorf("in the end %+v is %d, and the latest version is %d (%v)", at, v, latest, there)
+			t.Errorf("final value of %+v is %d, the latest version in the feed is %d (%v)", at, v, latest, there)
 		}
 		if at.c >= 0 && v >= 0 {
 			view[at] = v
@@ -293,7 +293,7 @@ func TestTableChangesOverKills(t *testing.T) {
 		}
 		for v, at := range l.wrote {
 			if n := r.came[v]; n != 1 {
-				t.Errorf("%s: %d was written to %+v, and comes %d times", r.text, v, at, n)
+				t.Errorf("%s: value %d written to %+v occurs %d times", r.text, v, at, n)
 			}
 		}
 	}

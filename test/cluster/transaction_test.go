@@ -127,7 +127,7 @@ func TestTransactionsOverKills(t *testing.T) {
 			}
 			return ""
 		}); missed != "" {
-			t.Fatalf("after a minute there are %s, want %d", missed, want)
+			t.Fatalf("got %s after a minute, want %d", missed, want)
 		}
 	}
 	for i := range txnKills {
@@ -158,15 +158,15 @@ func TestTransactionsOverKills(t *testing.T) {
 			}
 		}
 		if total != txnAccounts*txnOpened || counted != receipts {
-			t.Errorf("owner %d has %d of %d, %d transfers were counted, and %d receipts are there", o, total,
+			t.Errorf("owner %d has %d of %d; %d transfers were counted, %d receipts exist", o, total,
 				txnAccounts*txnOpened, counted, receipts)
 		}
 		made.Range(func(key, _ any) bool {
 			if k := key.(string); k[0] == byte('0'+o) && !found[k] {
-				t.Errorf("a transfer was told, and its receipt %s is not there", k)
+				t.Errorf("receipt %s of an acknowledged transfer is missing", k)
 			}
 			return true
 		})
 	}
-	t.Logf("%d transfers answered, %d with an unknown outcome, over %d kills", acked.Load(), unknown.Load(), txnKills)
+	t.Logf("%d transfers completed, %d have an unknown outcome, %d kills", acked.Load(), unknown.Load(), txnKills)
 }

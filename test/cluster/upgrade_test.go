@@ -80,14 +80,14 @@ func TestUpgrade(t *testing.T) {
 	restart(f.nodes[1], newer, "the next build again")
 	said := f.nodes[0].upgrade()
 	if want := fmt.Sprintf("level %d", feature.Newest); !strings.Contains(said, want) {
-		t.Errorf("with one node of the build before, upgrade says %q, not %q", said, want)
+		t.Errorf("with one node of the previous build, upgrade printed %q, want %q", said, want)
 	}
 	f.levels(feature.Newest)
 	restart(f.nodes[3], newer, "the next build")
 	f.levels(feature.Newest)
 	said = f.nodes[0].upgrade()
 	if want := fmt.Sprintf("level %d", feature.Newest+1); !strings.Contains(said, want) {
-		t.Errorf("upgrade says %q, not %q", said, want)
+		t.Errorf("upgrade printed %q, want %q", said, want)
 	}
 	f.levels(feature.Newest + 1)
 	l.mark("the next level")
@@ -101,12 +101,12 @@ func TestUpgrade(t *testing.T) {
 	old.bin = ""
 	if err := old.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
 		"(feature level %d); this build understands %v", feature.Newest+1, feature.Known)) {
-		t.Errorf("the build before, on its directory: %v", err)
+		t.Errorf("previous build on its directory: %v", err)
 	}
 	stranger := f.add()
 	if err := stranger.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
 		"the cluster works at feature level %d, the build of", feature.Newest+1)) {
-		t.Errorf("the build before, on an empty directory: %v", err)
+		t.Errorf("previous build on an empty directory: %v", err)
 	}
 	f.nodes = f.nodes[:4]
 	old.bin = newer

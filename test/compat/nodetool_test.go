@@ -62,7 +62,7 @@ func TestNodetoolPage(t *testing.T) {
 	if want := strings.Fields(string(list)); !slices.Equal(names, want) {
 		for _, n := range names {
 			if !slices.Contains(want, n) {
-				t.Errorf("nodetool has no %s", n)
+				t.Errorf("nodetool has no command %s", n)
 			}
 		}
 		for _, n := range want {
@@ -70,7 +70,7 @@ func TestNodetoolPage(t *testing.T) {
 				t.Errorf("the page lacks nodetool %s", n)
 			}
 		}
-		t.Errorf("%d commands in the page, nodetool has %d", len(names), len(want))
+		t.Errorf("the page has %d commands, nodetool has %d", len(names), len(want))
 	}
 
 	dir := t.TempDir()
@@ -106,12 +106,12 @@ func TestNodetoolPage(t *testing.T) {
 		case isGauge.MatchString(a):
 			gauges++
 			if !strings.Contains(metrics, "\n# TYPE "+a+" ") && !strings.Contains(documented, "`"+a+"`") {
-				t.Errorf("%s is not among the metrics", a)
+				t.Errorf("%s is not a known metric", a)
 			}
 		}
 	}
 	if commands < 10 || tables < 10 || gauges < 5 {
-		t.Errorf("the page names %d commands, %d tables and %d metrics: are they read right?", commands, tables, gauges)
+		t.Errorf("the page names %d commands, %d tables, and %d metrics: check the parsing of the page", commands, tables, gauges)
 	}
 }
 

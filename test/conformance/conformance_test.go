@@ -40,14 +40,14 @@ type target struct {
 
 var (
 	against = flag.String("against", "",
-		"host:port of a server to replay against, or of several nodes, separated by commas, instead of a fresh node in this process")
+		"host:port of a server, or of several nodes, separated by commas, instead of a new node in this process")
 	cluster = flag.Int("nodes", 1,
-		"how many nodes the fresh cluster has; with more than one, each statement of a session goes to the next node")
-	pieces  = flag.Int("partitions", 1, "physical partitions that the fresh node cuts every table into")
+		"number of nodes of the new cluster; with more than one, each statement of a session goes to the next node")
+	pieces  = flag.Int("partitions", 1, "number of physical partitions of every table on the new node")
 	only    = flag.String("only", "", "replay only tests whose name or file contains this text")
-	rewrite = flag.Bool("rewrite", false, "rewrite differences.txt: known reasons are kept, new steps get ?")
-	stirBy  = flag.Uint64("stir", 0, "seed by which physical partitions split, merge and move between the steps; 0: they do not")
-	verbose = flag.Bool("differences", false, "print every difference, the explained ones too")
+	rewrite = flag.Bool("rewrite", false, "rewrite differences.txt: keep known reasons, mark new steps with ?")
+	stirBy  = flag.Uint64("stir", 0, "seed for splits, merges, and moves of physical partitions between the steps; 0 disables them")
+	verbose = flag.Bool("differences", false, "print every difference, including explained differences")
 )
 
 // outside matches statements outside the language of this version (docs/compatibility.md lists them). They are sent
@@ -188,7 +188,7 @@ func TestReasons(t *testing.T) {
 	}
 	for reason, used := range explained {
 		if !used {
-			t.Errorf("docs/compatibility.md explains %q, which no step needs", reason)
+			t.Errorf("docs/compatibility.md explains %q, but no step has this difference", reason)
 		}
 	}
 }
@@ -339,9 +339,9 @@ func report(t *testing.T, results map[string]*result, known map[string]string, l
 		if r.counted == 0 {
 			continue
 		}
-		t.Logf("%-82s %5d of %5d steps agree, %4d left out", n, r.agreed, r.counted, r.left)
+		t.Logf("%-82s %5d of %5d steps match, %4d skipped", n, r.agreed, r.counted, r.left)
 		if *only == "" && r.agreed*100 < r.counted*least.file {
-			t.Errorf("%s: %d of %d steps agree, fewer than %d %%", n, r.agreed, r.counted, least.file)
+			t.Errorf("%s: %d of %d steps match, want at least %d %%", n, r.agreed, r.counted, least.file)
 		}
 		for _, d := range r.differ {
 			seen[d.where] = true
@@ -357,18 +357,18 @@ func report(t *testing.T, results map[string]*result, known map[string]string, l
 			}
 		}
 	}
-	t.Logf("%d of %d steps agree (%.2f %%), %d left out", total.agreed, total.counted,
+	t.Logf("%d of %d steps match (%.2f %%), %d skipped", total.agreed, total.counted,
 		100*float64(total.agreed)/float64(max(total.counted, 1)), total.left)
 	if *only != "" {
 		return
 	}
 	if total.agreed*100 < total.counted*least.all {
-		t.Errorf("%d of %d steps agree, fewer than %d %%", total.agreed, total.counted, least.all)
+		t.Errorf("%d of %d steps match, want at least %d %%", total.agreed, total.counted, least.all)
 	}
 	for where := range known {
 		file, _, _ := strings.Cut(where, ":")
 		if results[file] != nil && !seen[where] && *against == "" {
-			t.Errorf("differences.txt explains %s, which agrees: remove the line", where)
+			t.Errorf("differences.txt explains %s, which has no difference: remove the line", where)
 		}
 	}
 }

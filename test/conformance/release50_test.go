@@ -67,7 +67,7 @@ func report50(t *testing.T, results map[string]*result, known map[string]string,
 			continue
 		}
 		total.add(r)
-		t.Logf("%-24s %5d of %5d steps agree (%.1f %%)", name, r.agreed, r.counted,
+		t.Logf("%-24s %5d of %5d steps match (%.1f %%)", name, r.agreed, r.counted,
 			100*float64(r.agreed)/float64(r.counted))
 		for _, d := range r.differ {
 			text := fmt.Sprintf("%s: %s\n    %s", d.where, shorten(d.cql), strings.Join(d.lines, "\n    "))
@@ -83,10 +83,10 @@ func report50(t *testing.T, results map[string]*result, known map[string]string,
 		t.Errorf("%d steps differ without a reason in differences_50.txt:\n%s", len(unexplained),
 			strings.Join(unexplained, "\n"))
 	}
-	t.Logf("%d of %d steps agree (%.2f %%), %d left out", total.agreed, total.counted,
+	t.Logf("%d of %d steps match (%.2f %%), %d skipped", total.agreed, total.counted,
 		100*float64(total.agreed)/float64(max(total.counted, 1)), total.left)
 	if all && total.agreed*100 < total.counted*agree50 && *only == "" {
-		t.Errorf("%d of %d steps agree, fewer than %d %%", total.agreed, total.counted, agree50)
+		t.Errorf("%d of %d steps match, want at least %d %%", total.agreed, total.counted, agree50)
 	}
 }
 

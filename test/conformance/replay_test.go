@@ -240,7 +240,7 @@ func (r *replay) everywhere(at place, st *step, id []byte) error {
 			return err
 		}
 		if a.Kind != "prepared" || !bytes.Equal(a.id, id) {
-			return fmt.Errorf("prepared as %x at node %d, at node %d: %s %x", id, at.node, n, brief(a), a.id)
+			return fmt.Errorf("prepared with ID %x on node %d, on node %d: %s %x", id, at.node, n, brief(a), a.id)
 		}
 	}
 	return nil

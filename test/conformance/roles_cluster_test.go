@@ -72,7 +72,7 @@ func TestRolesInACluster(t *testing.T) {
 	must(1, "DROP ROLE app") // ends the connections of the role
 	for i := range apps {
 		if a, err := apps[i].query("SELECT * FROM ks.t"); err == nil && a.Kind != "error" {
-			t.Errorf("node %d serves a role that was dropped", i)
+			t.Errorf("node %d serves a dropped role", i)
 		}
 	}
 }

@@ -38,8 +38,8 @@ import (
 )
 
 var (
-	against  = flag.String("against", "", "host:port of a server to run against, instead of nodes in this process")
-	stirLong = flag.Bool("stir", false, "change physical partitions between statements in clusters, too")
+	against  = flag.String("against", "", "host:port of a server to use instead of nodes in this process")
+	stirLong = flag.Bool("stir", false, "also change physical partitions between statements in clusters")
 	stirSeed = flag.Uint64("stir.seed", 1, "seed of the changes of physical partitions")
 )
 
@@ -75,7 +75,7 @@ func TestStatementsWhilePartitionsChange(t *testing.T) {
 	for _, n := range []int{4, 6} {
 		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
 			if !*stirLong {
-				t.Skip("takes minutes: give -stir")
+				t.Skip("takes minutes: needs -stir")
 			}
 			c := nodes.Start(t, nodes.Options{Nodes: n})
 			runFiles(t, c.Addrs(), stir.New(t, *stirSeed, c.Webs()...))

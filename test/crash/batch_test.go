@@ -109,7 +109,7 @@ func TestKillBatch(t *testing.T) {
 		total += acked[w].Load()
 	}
 	if total == 0 {
-		t.Error("no batch was acknowledged: the test proves nothing")
+		t.Error("no batch was acknowledged: the test checks nothing")
 	}
 	t.Logf("%d batches acknowledged", total)
 }
@@ -139,7 +139,7 @@ func verifyBatch(t *testing.T, c *rawclient.Conn, w, acked, tried int) {
 	}
 	for v, n := range seen {
 		if len(seen) != 1 || n != batchKeys+1 || v < acked || v > tried {
-			t.Errorf("client %d: batches by partitions that show them: %v; %d was acknowledged, %d tried", w, seen,
+			t.Errorf("client %d: number of partitions by batch: %v; batch %d was acknowledged, %d attempted", w, seen,
 				acked, tried)
 			return
 		}

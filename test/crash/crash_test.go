@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var rounds = flag.Int("rounds", 3, "how often the process is killed")
+var rounds = flag.Int("rounds", 3, "number of kills of the process")
 
 const writers = 8
 
@@ -53,7 +53,7 @@ func start(t *testing.T, bin, dir string) *server {
 	m := readyLine.FindStringSubmatch(line)
 	if err != nil || m == nil {
 		_ = cmd.Process.Kill()
-		t.Fatalf("no ready line but %q (%v)", line, err)
+		t.Fatalf("no ready line, got %q (%v)", line, err)
 	}
 	return &server{cmd, m[1]}
 }
@@ -124,7 +124,7 @@ func TestKill(t *testing.T) {
 		rows += acked.row[w].Load()
 	}
 	if rows == 0 {
-		t.Error("nothing was written: the test proves nothing")
+		t.Error("nothing was written: the test checks nothing")
 	}
 	t.Logf("%d rounds, %d rows acknowledged, none lost", *rounds, rows)
 	s.kill(t)
@@ -174,7 +174,7 @@ func verify(t *testing.T, s *server, acked *acknowledged) {
 			}
 		}
 		if int64(r.RowCount) < want {
-			t.Errorf("writer %d: %d rows, %d were acknowledged", w, r.RowCount, want)
+			t.Errorf("writer %d: got %d rows, %d were acknowledged", w, r.RowCount, want)
 		}
 		// At most one unacknowledged row per round can exist. From now on it counts as acknowledged.
 		acked.row[w].Store(int64(r.RowCount))
@@ -193,6 +193,6 @@ func verifyCounter(t *testing.T, c *rawclient.Conn, w int, acked *acknowledged) 
 		n = int64(binary.BigEndian.Uint64(r.Cells[4:]))
 	}
 	if low, high := acked.counter[w].Load(), acked.tried[w].Load(); n < low || n > high {
-		t.Errorf("writer %d: the counter is %d, %d increments were acknowledged of %d tried", w, n, low, high)
+		t.Errorf("writer %d: the counter is %d; %d of %d attempted increments were acknowledged", w, n, low, high)
 	}
 }

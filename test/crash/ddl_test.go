@@ -111,7 +111,7 @@ func (d *ddlClient) resolve(t *testing.T, c *rawclient.Conn) bool {
 	}
 	whole := found == missing || found == created && (d.sure == created || d.next == created) || len(rows) == ddlRows
 	if !whole || found != d.sure && found != d.next {
-		t.Errorf("%s: stage %d was acknowledged and %d asked for, it is in %d with rows %v (%v, %v, %v)", d.table(),
+		t.Errorf("%s: acknowledged stage %d, requested stage %d, actual stage %d with rows %v (%v, %v, %v)", d.table(),
 			d.sure, d.next, found, rows, err, wide, index)
 	}
 	if found == indexed {
@@ -201,7 +201,7 @@ func TestKillSchema(t *testing.T) {
 		total += clients[i].done
 	}
 	if total < 10 {
-		t.Errorf("only %d stages: the test proves nothing", total)
+		t.Errorf("only %d stages: the test checks nothing", total)
 	}
 	t.Logf("%d stages acknowledged", total)
 }

@@ -27,7 +27,7 @@ func smallDisk(t *testing.T, megabytes int) string {
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs",
 		dir).CombinedOutput(); err != nil {
-		t.Skipf("no right to mount a file system: %v %s", err, out)
+		t.Skipf("no permission to mount a file system: %v %s", err, out)
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
@@ -158,7 +158,7 @@ func TestBrokenDisk(t *testing.T) {
 	if code := s.Cmd.ProcessState.ExitCode(); code != 1 ||
 		!strings.HasPrefix(last, "ilion: the store has stopped: ") ||
 		!strings.HasSuffix(last, "no space left on device") || strings.Contains(s.Stderr(), "goroutine") {
-		t.Errorf("it ended with code %d and said %s", code, s.Stderr())
+		t.Errorf("the process ended with code %d and output %s", code, s.Stderr())
 	}
 	refused(t, filepath.Join(disk, "data"), "are needed to start")
 	if err := os.Remove(ballast); err != nil {
@@ -168,7 +168,7 @@ func TestBrokenDisk(t *testing.T) {
 	c = s.Dial(t)
 	defer c.Close()
 	if r, err := c.Query("SELECT k FROM crash.o"); err != nil || r.RowCount != 1 {
-		t.Errorf("what was acknowledged: %v (%v)", r, err)
+		t.Errorf("acknowledged rows: %v (%v)", r, err)
 	}
 }
 
@@ -188,7 +188,7 @@ func refused(t *testing.T, dir, text string) {
 	t.Helper()
 	s, err := process.TryStart(t, dir)
 	if err == nil {
-		t.Errorf("it started, though %s", text)
+		t.Errorf("the process started although it should report %s", text)
 		s.Kill()
 		return
 	}

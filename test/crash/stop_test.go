@@ -42,7 +42,7 @@ func TestStop(t *testing.T) {
 				}
 				_, err := conn.Query(fmt.Sprintf("INSERT INTO crash.s (w, i) VALUES (%d, %d)%s", w, i, condition))
 				if told := (*cqlwire.Error)(nil); errors.As(err, &told) {
-					t.Errorf("a client was told %v", told)
+					t.Errorf("a client got the error %v", told)
 				}
 				if err != nil {
 					return
@@ -55,7 +55,7 @@ func TestStop(t *testing.T) {
 	_, code := s.Stop(t)
 	wg.Wait()
 	if code != 0 || s.Stderr() != "" {
-		t.Errorf("it ended with code %d and said %q", code, s.Stderr())
+		t.Errorf("the process ended with code %d and output %q", code, s.Stderr())
 	}
 	s = process.Start(t, dir)
 	c = s.Dial(t)
@@ -67,12 +67,12 @@ func TestStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := acked[w].Load(); int64(r.RowCount) < n {
-			t.Errorf("client %d: %d rows of %d that were acknowledged", w, r.RowCount, n)
+			t.Errorf("client %d: got %d of %d acknowledged rows", w, r.RowCount, n)
 		}
 		total += acked[w].Load()
 	}
 	if total < 100 {
-		t.Errorf("only %d writes: the test proves nothing", total)
+		t.Errorf("only %d writes: the test checks nothing", total)
 	}
 	t.Logf("%d writes", total)
 }

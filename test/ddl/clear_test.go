@@ -102,7 +102,7 @@ func acknowledged(t *testing.T, conn *rawclient.Conn, table string, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); count(t, conn, "SELECT count(*) FROM "+table) < n; {
 		if t.Failed() || time.Now().After(deadline) {
-			t.Fatalf("no %d rows came into %s", n, table)
+			t.Fatalf("fewer than %d rows were written to %s", n, table)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over
 			}
 		}
 	}
-	t.Logf("%d rows are to be gone, %d to be there", len(gone), len(there))
+	t.Logf("%d rows must be gone, %d must exist", len(gone), len(there))
 	if len(gone) == 0 || len(there) == 0 {
 		t.Error("nothing was proved")
 	}
@@ -136,13 +136,13 @@ func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over
 			found := ints(r)
 			for k := range gone {
 				if found[k] {
-					t.Fatalf("node %d at %v: row %d is there, which was written before the table was cleared", i, level,
+					t.Fatalf("node %d at %v: row %d, written before the table was cleared, exists", i, level,
 						k)
 				}
 			}
 			for k := range there { // a read at ONE may miss the last half second
 				if !found[k] && level != dberr.One {
-					t.Fatalf("node %d at %v: row %d is missing, which was written after the table was cleared", i,
+					t.Fatalf("node %d at %v: row %d, written after the table was cleared, is missing", i,
 						level, k)
 				}
 			}
@@ -157,7 +157,7 @@ func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over
 		for k := range gone {
 			r, err := process.Query(conn, dberr.Quorum, fmt.Sprintf("SELECT k FROM %s WHERE v = %d", table, k))
 			if err != nil || len(ints(r)) > 0 {
-				t.Fatalf("node %d: the index finds row %d, which is gone: %v", i, k, err)
+				t.Fatalf("node %d: the index finds deleted row %d: %v", i, k, err)
 			}
 			break
 		}
@@ -227,7 +227,7 @@ func TestTruncatedEverywhere(t *testing.T) {
 		process.Do(t, at, b+"APPLY BATCH")
 		for _, conn := range conns { // all replicas are active and fresh
 			if n := count(t, conn, "SELECT count(*) FROM ks.t"); n != 50 {
-				t.Fatalf("%d rows of 50 are there", n)
+				t.Fatalf("got %d rows, want 50", n)
 			}
 		}
 		process.Do(t, at, "TRUNCATE ks.t")

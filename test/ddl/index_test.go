@@ -173,6 +173,6 @@ func compare(t *testing.T, where string, want, got map[int]bool) {
 		}
 	}
 	if missing+extra > 0 {
-		t.Errorf("%s: of %d rows %d are missing, and %d are there that should not be", where, len(want), missing, extra)
+		t.Errorf("%s: of %d rows, %d are missing; %d rows are unexpected", where, len(want), missing, extra)
 	}
 }

@@ -51,7 +51,7 @@ func TestIndexThroughLoss(t *testing.T) {
 	c.Do(0, keyspace, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	fill(t, c, rows, values)
 	leader := -1
-	poll.Until(t, "somebody leads the meta partition", func() bool {
+	poll.Until(t, "the meta partition has a leader", func() bool {
 		leader = metaLeader(c)
 		return leader >= 0
 	})
@@ -94,7 +94,7 @@ func TestIndexThroughLoss(t *testing.T) {
 		}
 	}
 	_, err := process.Query(probe, dberr.Quorum, "SELECT count(*) FROM ks.t WHERE v = 3")
-	t.Logf("when the leader is stopped the index answers %v", err)
+	t.Logf("the index returns %v while the leader is stopped", err)
 	c.Stop(leader)
 	if err := <-made; err != nil {
 		t.Errorf("CREATE INDEX: %v", err)
@@ -116,10 +116,10 @@ func TestIndexThroughLoss(t *testing.T) {
 			found += count(t, conn, fmt.Sprintf("SELECT count(*) FROM ks.t WHERE v = %d", v))
 		}
 		if found != total {
-			t.Errorf("node %d finds %d of %d rows by the index", i, found, total)
+			t.Errorf("node %d finds %d of %d rows through the index", i, found, total)
 		}
 	}
-	t.Logf("%d rows were written meanwhile", total-rows)
+	t.Logf("%d rows were written in the meantime", total-rows)
 }
 
 // usable waits until the index is usable.

@@ -81,7 +81,7 @@ func (l *lane) do(text string) *op {
 		var err error
 		if l.conn, err = rawclient.Dial(l.t.Context(), l.addrs[l.at], rawclient.Options{}); err != nil {
 			if l.at = (l.at + 1) % len(l.addrs); tries > 2*len(l.addrs) {
-				l.t.Errorf("no node can be reached: %v", err)
+				l.t.Errorf("no node is reachable: %v", err)
 				return nil
 			}
 		}
@@ -179,7 +179,7 @@ func report(t *testing.T, ops []*op) {
 			changed++
 		}
 	}
-	t.Logf("%d statements: %d changed something, %d nothing, of %d it is not known, the others are errors", len(ops),
+	t.Logf("%d statements: %d made a change, %d made no change, %d have an unknown outcome, the rest failed", len(ops),
 		changed, nothing, open)
 }
 
@@ -226,7 +226,7 @@ func alike(t *testing.T, c *nodes.Cluster) string {
 // agreed checks that a node soon reports a schema version for all other nodes.
 func agreed(t *testing.T, conn *rawclient.Conn, version string) {
 	t.Helper()
-	poll.Until(t, "the node says that all others have the schema", func() bool {
+	poll.Until(t, "the node reports the schema for all other nodes", func() bool {
 		r, err := process.Query(conn, dberr.One, "SELECT schema_version FROM system.peers_v2")
 		if err != nil {
 			t.Fatal(err)

@@ -83,7 +83,7 @@ func TestOptions(t *testing.T) {
 	look := func(text string) {
 		if m := option.FindStringSubmatch(text); m != nil {
 			if seen++; !strings.Contains(known, "--"+m[1]) {
-				t.Errorf("%q is no option of ilion start", m[0])
+				t.Errorf("%q is not an option of ilion start", m[0])
 			}
 		}
 		if variable.MatchString(text) {
@@ -112,7 +112,7 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	if seen < 20 {
-		t.Errorf("%d options seen: the test looks at the wrong places", seen)
+		t.Errorf("found only %d options: the test searches the wrong files", seen)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestProbes(t *testing.T) {
 		}
 		return
 	}
-	t.Error("there is no StatefulSet")
+	t.Error("found no StatefulSet")
 }
 
 // ofCertificates is a metric that only nodes with certificates have.
@@ -195,7 +195,7 @@ func TestMetrics(t *testing.T) {
 	look := func(text string) {
 		for _, m := range name.FindAllString(text, -1) {
 			if seen[m] = true; m != ofCertificates && !bytes.Contains(metrics, []byte("\n"+m)) {
-				t.Errorf("%s is no metric of a node", m)
+				t.Errorf("%s is not a metric of a node", m)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func TestMetrics(t *testing.T) {
 		texts(d, look)
 	}
 	if len(seen) < 20 {
-		t.Errorf("%d metrics seen: the test looks at the wrong places", len(seen))
+		t.Errorf("found only %d metrics: the test searches the wrong files", len(seen))
 	}
 }
 
@@ -213,7 +213,7 @@ func TestCompletion(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("there is no bash")
+		t.Skip("bash is not installed")
 	}
 	script, err := process.Command(t, "completion", "bash").Output()
 	if err != nil {

@@ -56,12 +56,12 @@ func TestClauses(t *testing.T) {
 	fields := clauseFields(t)
 	for _, f := range fields {
 		if !named[f] {
-			t.Errorf("%s is in no row of %s: name the test that shows the effect of the clause", f, clausesPage)
+			t.Errorf("%s is not in %s: add a row that names a test of the clause", f, clausesPage)
 		}
 	}
 	for f := range named {
 		if !slices.Contains(fields, f) {
-			t.Errorf("%s of %s is no clause of the parser", f, clausesPage)
+			t.Errorf("%s of %s is not a clause of the parser", f, clausesPage)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func checkTests(t *testing.T, clauses, tests string) {
 			i++
 			found = found || hasTest(t, refs[i][1], ref)
 			if !hasTest(t, refs[i][1], ref) {
-				t.Errorf("%s: there is no %s in %s", clauses, ref, refs[i][1])
+				t.Errorf("%s: %s does not exist in %s", clauses, ref, refs[i][1])
 			}
 		case strings.Contains(ref, "/"):
 			found = true
@@ -86,7 +86,7 @@ func checkTests(t *testing.T, clauses, tests string) {
 			if err != nil {
 				t.Errorf("%s: %v", clauses, err)
 			} else if !hasClause(strings.ToUpper(string(text)), clauses) {
-				t.Errorf("%s has none of %s", ref, clauses)
+				t.Errorf("%s contains none of the clauses %s", ref, clauses)
 			}
 		}
 	}

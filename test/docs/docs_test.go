@@ -180,7 +180,7 @@ func documents(t *testing.T) []string {
 		out = append(out, found...)
 	}
 	if len(out) < 5 {
-		t.Fatalf("found only %v: the test looks at the wrong folder", out)
+		t.Fatalf("found only %v: the test searches the wrong folder", out)
 	}
 	return out
 }
@@ -207,7 +207,7 @@ func TestNamesExist(t *testing.T) {
 	for _, wrong := range []string{"storage.Nothing", "storage.Store.Nothing", "Store.Nothing", "nothing.go",
 		"model/nothing", "test/nothing/x.txt"} {
 		if all.missing(wrong) == "" {
-			t.Errorf("the test would not miss %s", wrong)
+			t.Errorf("the test does not detect that %s is missing", wrong)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestDecisionsAreNumbered(t *testing.T) {
 	for i, file := range files {
 		number := fmt.Sprintf("%04d", i+1)
 		if !strings.HasPrefix(filepath.Base(file), number+"-") {
-			t.Errorf("%s: %s is expected here", filepath.Base(file), number)
+			t.Errorf("%s: expected %s here", filepath.Base(file), number)
 		}
 		if first, _, _ := strings.Cut(read(t, file), "\n"); !strings.Contains(first, number) {
 			t.Errorf("%s: its heading is %q", filepath.Base(file), first)
@@ -296,12 +296,12 @@ func TestLayersAreDocumented(t *testing.T) {
 	}
 	for _, l := range layers {
 		if !slices.Contains(drawn, l) {
-			t.Errorf("the layer %s is not in the picture", l)
+			t.Errorf("the layer %s is not in the diagram", l)
 		}
 	}
 	for _, name := range drawn {
 		if !slices.Contains(layers, name) && !all.paths[name] {
-			t.Errorf("the picture shows %s, which does not exist", name)
+			t.Errorf("the diagram shows %s, which does not exist", name)
 		}
 	}
 	for _, p := range packages {
@@ -311,7 +311,7 @@ func TestLayersAreDocumented(t *testing.T) {
 	}
 	for _, p := range listed {
 		if !slices.Contains(packages, p) {
-			t.Errorf("a table lists %s, but there is no such package", p)
+			t.Errorf("a table lists %s, which does not exist", p)
 		}
 	}
 }
@@ -332,7 +332,7 @@ func TestPromisesHaveTests(t *testing.T) {
 func (a *tree) havePromisesTests(t *testing.T, page, head string, least int) {
 	_, table, found := strings.Cut(read(t, filepath.Join(root, page)), head)
 	if !found {
-		t.Fatal("there is no table of promises in", page)
+		t.Fatal("found no table of guarantees in", page)
 	}
 	rows := promise.FindAllStringSubmatch(table, -1)
 	if len(rows) < least {
@@ -346,9 +346,9 @@ func (a *tree) havePromisesTests(t *testing.T, page, head string, least int) {
 				folder = m[1]
 				continue
 			case m[2] != "" && !a.symbols[folder+" "+m[2]] && !a.symbols["internal/"+folder+" "+m[2]]:
-				t.Errorf("%s: there is no %s in %s", row[0], m[2], folder)
+				t.Errorf("%s: %s does not exist in %s", row[0], m[2], folder)
 			case m[3] != "" && !a.bases[m[3]]:
-				t.Errorf("%s: there is no %s", row[0], m[3])
+				t.Errorf("%s: %s does not exist", row[0], m[3])
 			}
 			tests++
 		}

@@ -18,7 +18,7 @@ func TestSite(t *testing.T) {
 	}
 	folder := filepath.Join(root, "deploy/site")
 	if _, err := os.Stat(filepath.Join(folder, "node_modules/vitepress")); err != nil {
-		t.Skip("the generator is not there: make site installs it")
+		t.Skip("the site generator is not installed: run make site")
 	}
 	out := filepath.Join(t.TempDir(), "site")
 	cmd := exec.CommandContext(t.Context(), "node", "build.mjs", out)
@@ -35,6 +35,6 @@ func TestSite(t *testing.T) {
 	}
 	index, err := filepath.Glob(filepath.Join(out, "assets/chunks/@localSearchIndexroot.*.js"))
 	if err != nil || len(index) != 1 {
-		t.Errorf("%d indexes for the search, %v", len(index), err)
+		t.Errorf("found %d search indexes, want 1: %v", len(index), err)
 	}
 }

@@ -112,10 +112,10 @@ func TestTroubleshooting(t *testing.T) {
 		t.Errorf("only %d texts are explained", explained)
 	}
 	if texts.says("another process uses ... nothing") || texts.says("an error that there is not") {
-		t.Error("the test would not miss a text that is gone")
+		t.Error("the test does not detect that a text is missing")
 	}
 	if len(texts.refusals) < 10 {
-		t.Errorf("found only %d refusals", len(texts.refusals))
+		t.Errorf("found only %d rejection texts", len(texts.refusals))
 	}
 	for _, text := range texts.refusals {
 		if !strings.Contains(page, "`"+strings.TrimSpace(text)) {

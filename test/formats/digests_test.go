@@ -31,11 +31,11 @@ func TestFixturesStay(t *testing.T) {
 		}
 		data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
 		if err != nil || len(data) < size {
-			t.Errorf("%s has %d bytes, %d were written once: %v", name, len(data), size, err)
+			t.Errorf("%s has %d bytes, its digest covers %d: %v", name, len(data), size, err)
 			continue
 		}
 		if is := sha256.Sum256(data[:size]); hex.EncodeToString(is[:]) != sum {
-			t.Errorf("%s is not what was written once: restore it, and add a fixture beside it", name)
+			t.Errorf("%s has changed: restore it and add a new fixture", name)
 		}
 		whole[name] = max(whole[name], size)
 	}

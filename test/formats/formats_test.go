@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the fixture of the present format anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the fixture of the present format")
 
 // present is the folder of the format that this build writes.
 var present = filepath.Join("testdata", fmt.Sprintf("v%d", storage.FormatVersion))

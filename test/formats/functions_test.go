@@ -76,7 +76,7 @@ func TestFunctions(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			if _, err := c.Query("DROP FUNCTION fn.half"); err == nil {
-				t.Error("a function that an aggregate needs was dropped")
+				t.Error("a function that an aggregate uses was dropped")
 			}
 		})
 	}

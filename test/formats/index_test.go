@@ -81,6 +81,6 @@ func TestIndexForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(want) != got {
-		t.Errorf("the entries of the index have another form now:\n%s\nwant\n%s", got, want)
+		t.Errorf("the format of index entries has changed:\n%s\nwant\n%s", got, want)
 	}
 }

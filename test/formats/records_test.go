@@ -253,7 +253,7 @@ func (r record) again() ([]byte, error) {
 		}
 		return v.Append(nil), nil
 	}
-	return nil, fmt.Errorf("no record is a %q", r.kind)
+	return nil, fmt.Errorf("no record is of kind %q", r.kind)
 }
 
 func recordsText() string {
@@ -278,7 +278,7 @@ func TestRecords(t *testing.T) {
 		}
 		isPresent := filepath.Dir(file) == present
 		if isPresent && string(text) != recordsText() {
-			t.Errorf("%s: records are written in another way now:\n%s", file, recordsText())
+			t.Errorf("%s: the format of records has changed:\n%s", file, recordsText())
 		}
 		for line := range strings.Lines(string(text)) {
 			kind, digits, _ := strings.Cut(strings.TrimSpace(line), " ")

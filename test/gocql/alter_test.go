@@ -89,7 +89,7 @@ func TestAlterWhileWriting(t *testing.T) {
 			for lane, end := range last {
 				for k := lane; k <= end && end > 0; k += lanes {
 					if !rows[k] {
-						t.Errorf("row %d was acknowledged and is not there", k)
+						t.Errorf("acknowledged row %d is missing", k)
 					}
 				}
 			}
@@ -116,7 +116,7 @@ func readBack(s *gocql.Session, table string, k int) error {
 		return err
 	}
 	if row["k"] != k || row["m"] != fmt.Sprint("m", k) || row["z"] != -k {
-		return fmt.Errorf("it is read as %v", row)
+		return fmt.Errorf("read %v", row)
 	}
 	for _, column := range []string{"a", "n"} {
 		if v, ok := row[column]; ok && v != 0 && v != "" {

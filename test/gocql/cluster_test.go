@@ -22,7 +22,7 @@ import (
 // metadata.
 func apart(t *testing.T) func(i int, o *node.Options) {
 	if runtime.GOOS != "linux" {
-		t.Skip("needs 127.0.0.2 and on")
+		t.Skip("needs addresses from 127.0.0.2 on")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,7 +78,7 @@ func everybody(t *testing.T, s *gocql.Session, n int) {
 		seen[id] = true
 	}
 	if len(seen) != n {
-		t.Errorf("the driver asked %d of %d nodes", len(seen), n)
+		t.Errorf("the driver used %d of %d nodes", len(seen), n)
 	}
 }
 
@@ -95,7 +95,7 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 				break
 			}
 			if got != page {
-				return next, fmt.Errorf("row %d came where %d was to come", got, page)
+				return next, fmt.Errorf("got row %d, want row %d", got, page)
 			}
 			page = got + 1
 		}
@@ -152,7 +152,7 @@ func TestPagingThroughRestarts(t *testing.T) {
 		n := 0
 		for ; !done.Load(); n++ {
 			if next, err := scanPages(s, done.Load); err != nil || next != rows && !done.Load() {
-				t.Errorf("%d rows of %d came: %v", next, rows, err)
+				t.Errorf("got %d rows, want %d: %v", next, rows, err)
 				break
 			}
 		}

@@ -87,15 +87,15 @@ func TestPricesOnCluster(t *testing.T) {
 			}
 			var refused gocql.RequestError
 			if _, err := within(want - 0.001); !errors.As(err, &refused) || refused.Code() != gocql.ErrCodeInvalid {
-				t.Errorf("node %d: %s for less than %v: %v", i, stmt, want, err)
+				t.Errorf("node %d: %s with a charge limit below %v: %v", i, stmt, want, err)
 			}
 			if ru, err := within(want); err != nil || math.Abs(ru-want) > 1e-9 {
-				t.Errorf("node %d: %s costs %v, %v was expected: %v", i, stmt, ru, want, err)
+				t.Errorf("node %d: %s costs %v, EXPLAIN reports %v: %v", i, stmt, ru, want, err)
 			}
 		}
 	}
 	var n int
 	if err := first.Query("SELECT n FROM prices.counters WHERE k = 3").Scan(&n); err != nil || n != 5 {
-		t.Errorf("the counter was refused four times and added to four times, and is %d: %v", n, err)
+		t.Errorf("the counter was rejected four times and incremented four times, but is %d: %v", n, err)
 	}
 }

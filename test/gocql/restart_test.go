@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-var restarts = flag.Int("gocql.restarts", 3, "how often TestRestartsUnderLoad restarts a node")
+var restarts = flag.Int("gocql.restarts", 3, "number of restarts of TestRestartsUnderLoad")
 
 // TestRestartsUnderLoad checks that nodes can be stopped in order and restarted under a load of reads, writes,
 // conditions, and counters from a driver with its default policies, which never retries.
@@ -61,10 +61,10 @@ func TestRestartsUnderLoad(t *testing.T) {
 	}
 	l.done.Store(true)
 	l.wg.Wait()
-	t.Logf("%d restarts in %v, %d requests, %d lost with their connections", *restarts,
+	t.Logf("%d restarts in %v, %d requests, %d failed with their connections", *restarts,
 		time.Since(began).Round(time.Second), l.requests.Load(), l.lost.Load())
 	if l.lost.Load() > int64(restartWorkers**restarts) {
-		t.Errorf("%d requests were lost in %d restarts", l.lost.Load(), *restarts)
+		t.Errorf("%d requests failed in %d restarts", l.lost.Load(), *restarts)
 	}
 }
 

@@ -19,10 +19,10 @@ import (
 )
 
 var (
-	crossing   = flag.Bool("crossing", false, "have TestDriversStayOnTarget merge partitions across tokens of the ring, too")
-	targetTime = flag.Duration("target", 3*time.Second, "how long each driver of TestDriversStayOnTarget works")
-	python     = flag.String("python", "", "a Python with cassandra-driver, for the tests with drivers")
-	java       = flag.String("java", "", "a class path with java-driver-core, for the tests with drivers")
+	crossing   = flag.Bool("crossing", false, "also merge partitions across tokens of the ring in TestDriversStayOnTarget")
+	targetTime = flag.Duration("target", 3*time.Second, "duration of each driver's work in TestDriversStayOnTarget")
+	python     = flag.String("python", "", "Python interpreter with cassandra-driver for the driver tests")
+	java       = flag.String("java", "", "class path with java-driver-core for the driver tests")
 )
 
 // targetTables is the number of tables. On six nodes, each starts with six partitions.
@@ -107,7 +107,7 @@ func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
 	t.Logf("%.0f partitions were asked, %.0f of them from a node without a replica: %.2f %% on target, "+
 		"%.0f a second", touched, astray, 100*(1-astray/touched), touched/targetTime.Seconds())
 	if astray > touched/10 {
-		t.Error("fewer than nine in ten were on target")
+		t.Error("fewer than nine in ten requests reached a replica")
 	}
 }
 

@@ -114,7 +114,7 @@ func TestDriversAreThrottled(t *testing.T) {
 			policy.waited)
 		// The table starts with the units of one second, and the last write leaves a debt.
 		if len(policy.waited) == 0 || len(policy.failed) > 0 || took < time.Second {
-			t.Errorf("texts that are not understood: %q", policy.failed)
+			t.Errorf("error texts that the policy cannot parse: %q", policy.failed)
 		}
 	})
 	host, port, err := net.SplitHostPort(db.CQLAddr().String())
@@ -179,7 +179,7 @@ func TestQueryPrice(t *testing.T) {
 	const list = "SELECT at, items FROM shop.orders WHERE customer = ? ORDER BY at DESC LIMIT 50"
 	ru, err := priceOf(s, list, 7)
 	if err != nil || !(ru > 0 && ru <= 12) {
-		t.Errorf("the list of orders costs %.2f RU, 12 are allowed; %v", ru, err)
+		t.Errorf("the list of orders costs %.2f RU, limit 12 RU; %v", ru, err)
 	}
 
 	// EXPLAIN reports the same cost without reading, and a charge limit applies.
@@ -201,6 +201,6 @@ func TestQueryPrice(t *testing.T) {
 	}
 	var refused gocql.RequestError
 	if err := allow(ru - 0.01); !errors.As(err, &refused) || refused.Code() != gocql.ErrCodeInvalid {
-		t.Errorf("a ceiling below the price: %v", err)
+		t.Errorf("charge limit below the cost: %v", err)
 	}
 }

@@ -71,7 +71,7 @@ func TestTransactions(t *testing.T) {
 		readers.Go(func() {
 			for o := 0; ; o = (o + 1) % owners {
 				if total, _ := sum(s, o); total != accounts*opened {
-					t.Errorf("owner %d has %d, opened with %d", o, total, accounts*opened)
+					t.Errorf("owner %d has %d, want %d", o, total, accounts*opened)
 				}
 				select {
 				case <-stop:
@@ -108,11 +108,11 @@ func TestTransactions(t *testing.T) {
 	readers.Wait()
 	for o := range owners {
 		if total, count := sum(admin, o); total != accounts*opened || count != done[o].Load() {
-			t.Errorf("owner %d has %d and counts %d transfers, clients %d", o, total, count, done[o].Load())
+			t.Errorf("owner %d has %d and counts %d transfers, clients count %d", o, total, count, done[o].Load())
 		}
 	}
 	err := admin.Query(transfer, 0, "a0", int64(1), int64(1), int64(1), 0, "a0", int64(1), 0, "a1", 1).Exec()
 	if err == nil || !strings.Contains(err.Error(), "both owner = 0 and owner = 1") {
-		t.Errorf("a transaction that leaves its owner: %v", err)
+		t.Errorf("transaction across owners: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func TestUsersAreShown(t *testing.T) {
 		write()
 	}
 	host, _, _ := strings.Cut(addr, ":")
-	poll.Until(t, "the user is shown", func() bool {
+	poll.Until(t, "the user is listed", func() bool {
 		write() // the rate per second is an average over the last ten seconds
 		var user string
 		var units, perSecond float64

@@ -59,7 +59,7 @@ func TestCapacity(t *testing.T) {
 		}
 	}
 	if rows != 12 {
-		t.Errorf("%d rows were computed", rows)
+		t.Errorf("checked only %d rows", rows)
 	}
 }
 
@@ -68,7 +68,7 @@ func figure(t *testing.T, page, pattern string) float64 {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(page)
 	if m == nil {
-		t.Fatalf("no figure for %s", pattern)
+		t.Fatalf("found no figure for %s", pattern)
 	}
 	v, err := strconv.ParseFloat(m[1], 64)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/shell"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write into the guides what the shell writes")
+var rewrite = flag.Bool("rewrite", false, "write the output of the shell to the guides")
 
 // guides maps the pages to their minimum number of blocks.
 var guides = map[string]int{
@@ -46,7 +46,7 @@ func TestGuides(t *testing.T) {
 			defer db.Close()
 			blocks := example.FindAllStringSubmatchIndex(string(text), -1)
 			if len(blocks) < least {
-				t.Fatalf("%d blocks, at least %d are expected", len(blocks), least)
+				t.Fatalf("found %d blocks, want at least %d", len(blocks), least)
 			}
 			var out strings.Builder
 			s, err := shell.New(t.Context(), shell.Options{Addr: db.CQLAddr().String(), Consistency: dberr.One,

@@ -24,7 +24,7 @@ func TestCommentsFit(t *testing.T) {
 				continue
 			}
 			if n := width(line); n > columns {
-				t.Errorf("%s:%d: the comment is %d columns wide, at most %d are", path, i+1, n, columns)
+				t.Errorf("%s:%d: the comment is %d columns wide, the limit is %d", path, i+1, n, columns)
 			}
 		}
 	})

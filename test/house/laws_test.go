@@ -24,12 +24,12 @@ func TestLawsAreNumberedOnce(t *testing.T) {
 		for _, m := range law.FindAllStringSubmatch(file.Doc.Text(), -1) {
 			here := filepath.Dir(path)
 			if there, ok := packages[m[1]]; ok && there != here {
-				t.Errorf("%s and %s both number their laws %s", there, here, m[1])
+				t.Errorf("%s and %s both number their invariants %s", there, here, m[1])
 			}
 			packages[m[1]] = here
 		}
 	})
 	if len(packages) < 20 {
-		t.Errorf("only %d packages state laws: the pattern finds too few", len(packages))
+		t.Errorf("found only %d packages with invariants: check the pattern", len(packages))
 	}
 }

@@ -31,7 +31,7 @@ func TestCodeFits(t *testing.T) {
 				limit = literalColumns
 			}
 			if n := width(line); n > limit {
-				t.Errorf("%s:%d: the line is %d columns wide, at most %d are", path, i+1, n, limit)
+				t.Errorf("%s:%d: the line is %d columns wide, the limit is %d", path, i+1, n, limit)
 			}
 		}
 	})

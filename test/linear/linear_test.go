@@ -27,9 +27,9 @@ import (
 )
 
 var (
-	rounds  = flag.Int("rounds", 3, "how often the process is killed")
-	seconds = flag.Float64("seconds", 0.5, "how long the clients work in a round")
-	clients = flag.Int("clients", 32, "how many clients there are")
+	rounds  = flag.Int("rounds", 3, "number of kills of the process")
+	seconds = flag.Float64("seconds", 0.5, "duration of a round")
+	clients = flag.Int("clients", 32, "number of clients")
 	levels  = []dberr.Consistency{dberr.Quorum, dberr.Serial, dberr.One}
 )
 
@@ -286,13 +286,13 @@ func (h *history) check(t *testing.T) {
 	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, checkTime); result {
 	case porcupine.Illegal:
 		path := filepath.Join(t.ArtifactDir(), "history.html")
-		t.Errorf("no order explains the %d answers: see %s (%v)", len(h.ops), path,
+		t.Errorf("no order explains the %d results: see %s (%v)", len(h.ops), path,
 			porcupine.VisualizePath(model, info, path))
 	case porcupine.Unknown:
 		t.Errorf("no order found in %s", checkTime)
 	}
 	if len(h.ops) < 100 {
-		t.Errorf("only %d operations: the test proves nothing", len(h.ops))
+		t.Errorf("only %d operations: the test checks nothing", len(h.ops))
 	}
 	t.Logf("%d operations, checked in %s", len(h.ops), time.Since(began))
 }

@@ -33,7 +33,7 @@ import (
 var (
 	source = flag.String("source", "", "HOST:PORT of an Apache Cassandra to import from; its keyspaces uprofile and "+
 		"live are dropped (default: a node of Ilion)")
-	rows = flag.Int("rows", 800, "rows of the largest table")
+	rows = flag.Int("rows", 800, "number of rows of the largest table")
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -185,7 +185,7 @@ func (i *importer) kill(ranges int, after time.Duration, args ...string) {
 	case <-ended:
 	case <-time.After(after):
 	}
-	poll.UntilNone(i.t, "it is under way", 10*time.Minute, func() string {
+	poll.UntilNone(i.t, "the import is in progress", 10*time.Minute, func() string {
 		if ranges == 0 || i.done() >= ranges || cmd.ProcessState != nil {
 			return ""
 		}
@@ -193,7 +193,7 @@ func (i *importer) kill(ranges int, after time.Duration, args ...string) {
 	})
 	_ = cmd.Process.Kill() // it may have ended
 	<-ended
-	i.t.Logf("%v: killed with %d ranges done", args, i.done())
+	i.t.Logf("%v: killed after %d completed ranges", args, i.done())
 }
 
 // done returns the number of ranges that the current pass has completed according to the checkpoint.
@@ -278,16 +278,16 @@ func TestLive(t *testing.T) {
 	imp.kill(16, 0, "--follow", "--pause", "100ms")
 	stop()
 	writers.Wait()
-	t.Logf("%v statements were carried out meanwhile", written)
+	t.Logf("%v statements were executed in the meantime", written)
 	imp.run("--follow", "--until-equal", "--pause", "1s")
 	imp.kill(16, 0, "verify")
 	imp.run("verify")
 	for table, columns := range tables {
 		// Cells expire on both sides, but not at the same instant.
-		poll.UntilNone(t, "both sides are the same", 2*time.Minute, func() string {
+		poll.UntilNone(t, "both sides are equal", 2*time.Minute, func() string {
 			want, n := sum(t, from, table, columns)
 			if got, m := sum(t, to, table, columns); got != want || n != m {
-				return fmt.Sprintf("table %s: %d rows in the source, %d here, and they differ", table, n, m)
+				return fmt.Sprintf("table %s: %d rows in the source, %d in the target, with differences", table, n, m)
 			}
 			t.Logf("%s: %d rows", table, n)
 			return ""

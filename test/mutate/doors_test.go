@@ -148,7 +148,7 @@ func executeRoles() func([]byte) string {
 		for key := range access.Changed(start, low.state) {
 			r := low.state.Role("low")
 			if key != "role/low" || r == nil || r.Superuser || len(r.Grants)+len(r.MemberOf) > 0 {
-				return "a role without rights changed " + key
+				return "a role without permissions changed " + key
 			}
 		}
 		return kept(boss.state, start)
@@ -171,10 +171,10 @@ func kept(s, from *access.State) string {
 	changed, records := access.Changed(from, s), s.Records()
 	followed, err := from.Follow(changed)
 	if err != nil {
-		return "its changes cannot be followed: " + err.Error()
+		return "its changes cannot be applied: " + err.Error()
 	}
 	if !reflect.DeepEqual(followed.Records(), records) {
-		return "whoever follow the changes has another state"
+		return "applying the changes results in another state"
 	}
 	return ""
 }
@@ -238,9 +238,9 @@ func serveHTTP() func([]byte) string {
 		case done != "" && (name != "boss" || password != "right" || r.Method != http.MethodPost):
 			return fmt.Sprintf("%q by %s of %q", done, r.Method, name)
 		case done != "" && (site == "cross-site" || site == "same-site"):
-			return done + " because of another site's page"
+			return done + " because of a page of another site"
 		case seen != "" && (password != "right" || name != "boss" && name != "low"):
-			return fmt.Sprintf("%q is shown to %q", seen, name)
+			return fmt.Sprintf("%q is disclosed to %q", seen, name)
 		case w.Code >= 500 && w.Code != http.StatusNotImplemented:
 			return fmt.Sprintf("answered with %d", w.Code)
 		}

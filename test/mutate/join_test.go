@@ -186,10 +186,10 @@ func shakeHands() func([]byte) string {
 		in <- c
 		<-c.done
 		if !honest && accepted != before {
-			return "somebody was accepted without the secret"
+			return "a peer without the secret was accepted"
 		}
 		if !honest && bytes.Contains(c.heard.Bytes(), joinCluster[:]) {
-			return "a stranger was told the cluster"
+			return "cluster information was disclosed to a stranger"
 		}
 		return askStranger(intro, rest, honest)
 	}
@@ -209,9 +209,9 @@ func askStranger(intro, rest []byte, honest bool) string {
 	}, nil, joinSecret, "stranger:1")
 	switch {
 	case err == nil && !honest:
-		return "a node without the secret was believed"
+		return "a node without the secret was trusted"
 	case err == nil && (cluster == transport.ClusterID{} || string(peer.Node[:]) != string(intro[7:23])):
-		return "another node was believed than proved the secret"
+		return "a different node than the one that proved the secret was trusted"
 	}
 	return ""
 }

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	executions = flag.Int("executions", 20_000, "mutated inputs for each decoder")
+	executions = flag.Int("executions", 20_000, "number of mutated inputs for each decoder")
 	seed       = flag.Uint64("seed", 1, "seed of the mutations")
 )
 
@@ -209,7 +209,7 @@ func targets() []target {
 					return "a decoded mutation does not encode: " + err.Error()
 				}
 				if b2 = command.AppendMutation(b2[:0], &m2); !bytes.Equal(b1, b2) {
-					return "a mutation changes from round to round"
+					return "a mutation changes in a round trip"
 				}
 				return ""
 			}
@@ -314,7 +314,7 @@ func TestMemory(t *testing.T) {
 					t.Fatalf("%s\ninput %x", why, b)
 				}
 				if took := allocated() - before; took > memoryBase+memoryFactor*uint64(len(b)) {
-					t.Fatalf("%d bytes were allocated for %d\ninput %x", took, len(b), b)
+					t.Fatalf("%d bytes were allocated for an input of %d bytes\ninput %x", took, len(b), b)
 				}
 			}
 		})

@@ -39,7 +39,7 @@ func nodeTargets() []target {
 				r := bytes.NewReader(b)
 				if _, err := raftgroup.ReadHead(raftgroup.NodeID{1}, r); err == nil &&
 					len(b)-r.Len() != 4+int(binary.LittleEndian.Uint32(b)) {
-					return "a head takes more or less than it says"
+					return "a header's size differs from its length field"
 				}
 				_, rest, err := raftgroup.DecodeMembers(b)
 				if err == nil && len(rest) > len(b) {
@@ -103,7 +103,7 @@ func decodeEntries() func([]byte) string {
 			return "a decoded entry does not encode: " + err.Error()
 		}
 		if b2 = command.AppendEntry(b2[:0], &again); !bytes.Equal(b1, b2) {
-			return "an entry changes from round to round"
+			return "an entry changes in a round trip"
 		}
 		return ""
 	}
@@ -218,7 +218,7 @@ func servePeers() func([]byte) string {
 		var r reply
 		peers.Serve(context.Background(), node{}, topology.NodeID{1}, b, &r)
 		if r.n != 1 || r.bytes > 4096+8*len(b) {
-			return fmt.Sprintf("%d answers of %d bytes", r.n, r.bytes)
+			return fmt.Sprintf("%d responses with %d bytes", r.n, r.bytes)
 		}
 		return ""
 	}
@@ -253,7 +253,7 @@ func decodeNodes() func([]byte) string {
 		}
 		again, err := meta.DecodeNode(topology.NodeID{1}, n.Append(nil))
 		if err != nil || !bytes.Equal(n.Append(nil), again.Append(nil)) {
-			return fmt.Sprintf("a node changes from round to round (%v)", err)
+			return fmt.Sprintf("a node changes in a round trip (%v)", err)
 		}
 		return ""
 	}
@@ -297,10 +297,10 @@ func decodeMap() func([]byte) string {
 			return ""
 		}
 		if err := s.Validate(); err != nil {
-			return "an invalid map was read: " + err.Error()
+			return "an invalid map was decoded: " + err.Error()
 		}
 		if again, err := topology.Decode(s.Append(nil)); err != nil || !bytes.Equal(again.Append(nil), s.Append(nil)) {
-			return fmt.Sprintf("a map changes from round to round (%v)", err)
+			return fmt.Sprintf("a map changes in a round trip (%v)", err)
 		}
 		return ""
 	}
@@ -378,7 +378,7 @@ func decodeReplicas() func([]byte) string {
 			return ""
 		}
 		if again, err := keys.DecodeMeta(m.Append(nil)); err != nil || !bytes.Equal(again.Append(nil), m.Append(nil)) {
-			return fmt.Sprintf("a meta changes from round to round (%v)", err)
+			return fmt.Sprintf("a meta changes in a round trip (%v)", err)
 		}
 		return ""
 	}

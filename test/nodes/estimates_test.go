@@ -67,16 +67,16 @@ func untold(all []piece, partitions int64) string {
 	for i, p := range all {
 		switch {
 		case p.start != at:
-			return fmt.Sprintf("a piece begins at %s, the one before ends at %s", p.start, at)
+			return fmt.Sprintf("a range begins at %s, the previous range ends at %s", p.start, at)
 		case p.end == token.Min && i < len(all)-1:
-			return fmt.Sprintf("the piece that begins at %s is not the last and ends with the ring", p.start)
+			return fmt.Sprintf("the range that begins at %s ends with the ring, but is not the last", p.start)
 		case p.count > 0 && (p.mean < 100 || p.mean > 300):
-			return fmt.Sprintf("partitions of 120 bytes are said to have %d", p.mean)
+			return fmt.Sprintf("partitions of 120 bytes are estimated at %d bytes", p.mean)
 		}
 		at, sum = p.end, sum+p.count
 	}
 	if len(all) == 0 || at != token.Min || sum != partitions {
-		return fmt.Sprintf("%d pieces end at %s and have %d partitions, want %d", len(all), at, sum, partitions)
+		return fmt.Sprintf("%d ranges end at %s and have %d partitions, want %d", len(all), at, sum, partitions)
 	}
 	return ""
 }

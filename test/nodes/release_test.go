@@ -47,7 +47,7 @@ func TestTwoReleases(t *testing.T) {
 			local := first(i, "SELECT schema_version FROM system.local")
 			if other := first(i, "SELECT schema_version FROM system.peers_v2"); other != local ||
 				local != first(0, "SELECT schema_version FROM system.local") {
-				return fmt.Sprintf("node %d has version %x, and of a peer %x", i, local, other)
+				return fmt.Sprintf("node %d has version %x, and version %x for a peer", i, local, other)
 			}
 		}
 		return ""
@@ -55,7 +55,7 @@ func TestTwoReleases(t *testing.T) {
 	for i, want := range []string{"4.0.11", "5.0.0", "4.0.11"} {
 		for _, table := range []string{"local", "peers_v2"} {
 			if got := first(i, "SELECT release_version FROM system."+table); got != want {
-				t.Errorf("node %d says %s in system.%s, want %s", i, got, table, want)
+				t.Errorf("node %d has %s in system.%s, want %s", i, got, table, want)
 			}
 		}
 		_, err := conns[i].Query("SELECT dateOf(now()) FROM system.local")

@@ -30,7 +30,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 		return nil
 	}
 	if n := len(partitions()); n != 2 {
-		t.Errorf("made with %d partitions, want 2", n)
+		t.Errorf("created with %d partitions, want 2", n)
 	}
 	c.Do(1, "ALTER TABLE ks.t WITH cosmosdb_provisioned_throughput = 50000")
 	poll.UntilNone(t, "five partitions", poll.Limit, func() string {

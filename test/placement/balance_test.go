@@ -33,7 +33,7 @@ func TestBalance(t *testing.T) {
 		t.Helper()
 		p := w.phase
 		if !p.rested {
-			t.Errorf("%s: no rest after %v", p.name, p.took)
+			t.Errorf("%s: balancing does not come to rest after %v", p.name, p.took)
 		}
 		// In the short form, a partition is a tenth of a node's share or more.
 		if most := 1 + placement.Tolerance + 0.05; p.bytesOver > most && *long || p.bytesOver > most+0.2 {
@@ -43,10 +43,10 @@ func TestBalance(t *testing.T) {
 			t.Errorf("%s: a node has %.2f of its share", p.name, p.bytesLow)
 		}
 		if p.bytes > factor*p.least+float64(p.moves)*0.1*gib+1 && p.bytes > factor*p.least+0.02*w.total() {
-			t.Errorf("%s: %.2f TB were moved, %.2f have to be", p.name, p.bytes/1e12, p.least/1e12)
+			t.Errorf("%s: moved %.2f TB, the minimum is %.2f TB", p.name, p.bytes/1e12, p.least/1e12)
 		}
 		if p.returned > 1+p.moves/10 {
-			t.Errorf("%s: %d of %d moves lead back", p.name, p.returned, p.moves)
+			t.Errorf("%s: %d of %d moves are reversals", p.name, p.returned, p.moves)
 		}
 	}
 	const days = 20 * 24 * time.Hour
@@ -70,7 +70,7 @@ func TestBalance(t *testing.T) {
 		})
 	})
 	if p := w.phase; p.returned > p.moves/10+1 {
-		t.Errorf("%s: %d of %d moves lead back", p.name, p.returned, p.moves)
+		t.Errorf("%s: %d of %d moves are reversals", p.name, p.returned, p.moves)
 	}
 	w.view.Sizes = grown
 	w.run("the day is over", days, nil)
@@ -91,7 +91,7 @@ func TestBalance(t *testing.T) {
 	check(3)
 	for i := range nodes / 50 {
 		if n := w.state.Nodes[7*i].ID; placement.Holds(w.state, n) > 0 {
-			t.Errorf("node %x has left and is not empty", n[:2])
+			t.Errorf("node %x was decommissioned but is not empty", n[:2])
 		}
 		w.turn(w.state.Nodes[7*i].ID, meta.Left)
 	}

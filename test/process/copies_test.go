@@ -117,7 +117,7 @@ func (c *three) again(dir string) *process.Server {
 				return strings.TrimPrefix(n.State, "up")
 			}
 		}
-		return "it is not there"
+		return "the node is down"
 	})
 	return s
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var everyByte = flag.Bool("every-byte", false, "TestFlippedBits flips each byte of small files, not a few of each file")
+var everyByte = flag.Bool("every-byte", false, "flip a bit in each byte of small files in TestFlippedBits, instead of a few per file")
 
 // member is the data directory of the only node of a cluster at two times, with its content at each time.
 type member struct {
@@ -56,7 +56,7 @@ func (m *member) ready(s *process.Server) (at string) {
 		if found := readyAt.FindStringSubmatch(s.Stderr()); found != nil {
 			at = found[1]
 		} else if s.Running() {
-			return "it has neither begun nor ended"
+			return "the node has neither started nor ended"
 		}
 		return ""
 	})
@@ -316,6 +316,6 @@ func TestUnknownFilesStay(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(left); err == nil {
-		t.Error("what a snapshot left is still there")
+		t.Error("the remains of a snapshot still exist")
 	}
 }

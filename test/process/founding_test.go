@@ -56,7 +56,7 @@ func TestSameCommandForAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(again.Stderr(), "looking for the cluster") {
-		t.Errorf("a member that starts again looks for the cluster:\n%s", again.Stderr())
+		t.Errorf("a restarted member searches for the cluster:\n%s", again.Stderr())
 	}
 	c.nodes[0] = again
 	whole(t, c.nodes)

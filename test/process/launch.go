@@ -44,7 +44,7 @@ func (s *Server) Says(t testing.TB, text string) {
 		case strings.Contains(s.Stderr(), text):
 			return ""
 		case !running:
-			t.Fatalf("it has ended and does not say %q; stderr: %s", text, s.Stderr())
+			t.Fatalf("the process ended without the output %q; stderr: %s", text, s.Stderr())
 		}
 		return "so far: " + s.Stderr()
 	})

@@ -54,7 +54,7 @@ func TestKilledLoad(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		poll.Until(t, "the load to come further", func() bool {
+		poll.Until(t, "progress of the load", func() bool {
 			now, _ := os.ReadFile(checkpoint)
 			return string(now) != string(before)
 		})
@@ -70,10 +70,10 @@ func TestKilledLoad(t *testing.T) {
 	}
 	reasons, err := os.ReadFile(rejected)
 	if n := strings.Count(string(reasons), "\n"); err != nil || n != bad {
-		t.Errorf("%d lines are rejected, %d were no rows: %v", n, bad, err)
+		t.Errorf("%d lines were rejected, %d were invalid: %v", n, bad, err)
 	}
 	r, err := client.Query("SELECT k, v FROM ks.t")
 	if err != nil || r.RowCount != rows-bad {
-		t.Fatalf("%d rows are there, %d were in the file: %v", r.RowCount, rows-bad, err)
+		t.Fatalf("got %d rows, the file has %d: %v", r.RowCount, rows-bad, err)
 	}
 }

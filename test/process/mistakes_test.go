@@ -72,7 +72,7 @@ func TestMistakes(t *testing.T) {
 				"off", "--log-level", "warn"}, c.args...)...)
 			s.Refuses(t, 1, c.texts...)
 			if _, err := os.Stat(dir("new")); err == nil {
-				t.Error("it has left a directory behind")
+				t.Error("the process left a directory behind")
 			}
 		})
 	}

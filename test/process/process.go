@@ -82,7 +82,7 @@ func build() (path string, err error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("build: the Go command does not keep %s", path)
+	return "", fmt.Errorf("build: the Go command did not cache %s", path)
 }
 
 // secretFile returns the file with the join secret of all clusters that tests start. Each process gets it.
@@ -183,7 +183,7 @@ func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	if m == nil {
 		<-s.ended
 		//nolint:errorlint // readErr may be nil
-		return s, fmt.Errorf("no ready line but %q (%v); exit code %d; stderr: %s", line, readErr,
+		return s, fmt.Errorf("no ready line, got %q (%v); exit code %d; stderr: %s", line, readErr,
 			s.Cmd.ProcessState.ExitCode(), s.Stderr())
 	}
 	s.CQL, s.HTTP = m[1], m[2]

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var strangers = flag.Int("strangers", 1500, "connections to the internal address that are no nodes")
+var strangers = flag.Int("strangers", 1500, "number of connections to the internal address from outside the cluster")
 
 // Limits for the cost of unauthenticated connections.
 const (
@@ -90,7 +90,7 @@ func TestStrangers(t *testing.T) {
 	for _, conn := range open { // silent connections are closed
 		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal("a connection that says nothing is kept")
+			t.Fatal("a silent connection was not closed")
 		}
 	}
 	t.Run("another cluster", func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("%d MiB, were %d", rss>>20, before>>20)
 	}
 	if n := strings.Count(node.Stderr(), "\n"); n > strangersLines {
-		t.Errorf("%d lines of log: %s", n, node.Stderr())
+		t.Errorf("%d log lines: %s", n, node.Stderr())
 	}
-	t.Logf("%d MiB, were %d; %d lines of log", node.RSS(t)>>20, before>>20, strings.Count(node.Stderr(), "\n"))
+	t.Logf("%d MiB, before %d MiB; %d log lines", node.RSS(t)>>20, before>>20, strings.Count(node.Stderr(), "\n"))
 }

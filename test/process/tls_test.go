@@ -102,7 +102,7 @@ func TestMutualTLS(t *testing.T) {
 	defer conn.Close()
 	process.Do(t, conn, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY)")
-	poll.UntilNone(t, "a row is written while the cluster grows", poll.Limit, func() string {
+	poll.UntilNone(t, "write while the cluster grows", poll.Limit, func() string {
 		if _, err := process.Query(conn, dberr.Quorum, "INSERT INTO ks.t (k) VALUES (1)"); err != nil {
 			return err.Error()
 		}
@@ -125,7 +125,7 @@ func TestMutualTLS(t *testing.T) {
 				r.says...)
 			nodes[0].Says(t, r.node)
 			if _, err := os.Stat(c.path(r.name)); err == nil {
-				t.Error("it has left a directory behind")
+				t.Error("the process left a directory behind")
 			}
 		})
 	}

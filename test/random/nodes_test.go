@@ -89,7 +89,7 @@ func (c *nodes) whole() {
 		return
 	}
 	if took, why := poll.Try(2*time.Minute, c.missing); why != "" {
-		c.t.Errorf("the nodes are not whole after %s: %s", took, why)
+		c.t.Errorf("the nodes are not complete after %s: %s", took, why)
 	}
 }
 

@@ -24,18 +24,18 @@ import (
 var (
 	against    = flag.String("against", "", "host:port of an Apache Cassandra")
 	seed       = flag.Uint64("seed", 1, "seed of the statements")
-	rounds     = flag.Int("rounds", 25, "rounds of writes and selects")
-	partitions = flag.Int("partitions", 16, "physical partitions that the node cuts the table into")
+	rounds     = flag.Int("rounds", 25, "number of rounds of writes and selects")
+	partitions = flag.Int("partitions", 16, "number of physical partitions of the table")
 	processes  = flag.Int("nodes", 0,
-		"processes that are killed while they are asked, 1 or 4; 0: one node in this process")
-	alone = flag.Bool("alone", false, "compare two nodes of Ilion over the kept seeds")
-	kills = flag.Float64("kills", 0.05, "chance of a kill before a statement")
+		"number of processes that are killed while they serve requests, 1 or 4; 0: one node in this process")
+	alone = flag.Bool("alone", false, "compare two nodes of Ilion with the stored seeds")
+	kills = flag.Float64("kills", 0.05, "probability of a kill before a statement")
 )
 
 // TestAgainstCassandra checks that the same random statements have the same results on a new node and on a Cassandra.
 func TestAgainstCassandra(t *testing.T) {
 	if *against == "" {
-		t.Skip("no -against: there is no Cassandra to compare with")
+		t.Skip("needs a Cassandra: -against")
 	}
 	d := draw{rand.New(rand.NewPCG(*seed, 0))}
 	p := &pair{T: t, d: d}

@@ -19,7 +19,7 @@ import (
 // same results on a new node and on a Cassandra.
 func TestTablesAgainstCassandra(t *testing.T) {
 	if *against == "" {
-		t.Skip("no -against: there is no Cassandra to compare with")
+		t.Skip("needs a Cassandra: -against")
 	}
 	compareTables(t, *seed, *rounds, dial(t, startNode(t, *partitions)), dial(t, *against), false, (*table).schema)
 }
@@ -28,7 +28,7 @@ func TestTablesAgainstCassandra(t *testing.T) {
 // last clustering columns.
 func TestCompactTablesAgainstCassandra(t *testing.T) {
 	if *against == "" {
-		t.Skip("no -against: there is no Cassandra to compare with")
+		t.Skip("needs a Cassandra: -against")
 	}
 	compareTables(t, *seed, *rounds, dial(t, startNode(t, *partitions)), dial(t, *against), false,
 		(*table).compactSchema)
@@ -42,7 +42,7 @@ var keptSeeds = []uint64{1, 2, 3}
 // the same order.
 func TestTablesWithoutCassandra(t *testing.T) {
 	if !*alone {
-		t.Skip("no -alone: a difference in one of some runs is not explained")
+		t.Skip("needs -alone: a difference in one of several runs is not explained")
 	}
 	for _, seed := range keptSeeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

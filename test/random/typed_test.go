@@ -33,7 +33,7 @@ func (t *typed) all() []column {
 // functions of all kinds, have the same results on a new node and on a Cassandra.
 func TestTypesAgainstCassandra(t *testing.T) {
 	if *against == "" {
-		t.Skip("no -against: there is no Cassandra to compare with")
+		t.Skip("needs a Cassandra: -against")
 	}
 	db, err := node.Start(t.Context(), node.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: *partitions,
 		Compatibility: "5.0"})

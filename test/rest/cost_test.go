@@ -29,10 +29,10 @@ import (
 )
 
 var (
-	costTime    = flag.Duration("cost", 0, "how long each measurement of TestCost is; 0: there are none")
-	costRounds  = flag.Int("cost.rounds", 5, "how often each is made")
-	costClients = flag.Int("cost.clients", 16, "connections, each with one request under way")
-	costProfile = flag.String("cost.profile", "", "folder for CPU profiles of the server, one for each kind of request")
+	costTime    = flag.Duration("cost", 0, "duration of each measurement of TestCost; 0 disables them")
+	costRounds  = flag.Int("cost.rounds", 5, "number of repetitions of each measurement")
+	costClients = flag.Int("cost.clients", 16, "number of connections, each with one request in flight")
+	costProfile = flag.String("cost.profile", "", "folder for CPU profiles of the server, one per kind of request")
 )
 
 const (
@@ -282,7 +282,7 @@ func (c *costServer) measure(l load, round int) float64 {
 	cpu := func() int64 {
 		micros, ok, err := c.admin.ServerCPU()
 		if c.must(err); !ok {
-			c.t.Fatal("the server does not tell its processor time")
+			c.t.Fatal("the server does not export its CPU time")
 		}
 		return micros
 	}

@@ -55,7 +55,7 @@ func endpoint(n *node.Node) string { return "http://" + n.RESTAddr().String() }
 func install(t *testing.T, dir, name string, args ...string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("fetches an SDK from its registry")
+		t.Skip("installs an SDK from its registry")
 	}
 	if _, err := exec.LookPath(name); err != nil {
 		t.Skipf("%s is not installed", name)
@@ -178,7 +178,7 @@ func TestWalkThrough(t *testing.T) {
 		}
 		return ""
 	}); missing != "" {
-		t.Errorf("the largest logical partitions are\n%s\nnot\n%s", got, block("text", 3))
+		t.Errorf("the largest logical partitions are\n%s\nwant\n%s", got, block("text", 3))
 	}
 }
 

@@ -71,7 +71,7 @@ func (w *simulation) checkAge(n *node, key string, value uint64, at, allowed tim
 	list := w.hist.floors[key]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at >= at-allowed })
 	if i > 0 && list[i-1].value > value {
-		w.Fail("node %d: read %s here: %d; it was %d at %v", n.ID, key, value, list[i-1].value, list[i-1].at)
+		w.Fail("node %d: local read of %s returned %d; it was already %d at %v", n.ID, key, value, list[i-1].value, list[i-1].at)
 	}
 }
 
@@ -82,7 +82,7 @@ const stampAhead = 2500 * time.Millisecond
 // checkStamp checks that no wrong clock has left its timestamp on a row, which would hide all later writes.
 func (c *client) checkStamp(o *op) {
 	if ahead := time.UnixMicro(o.stamp).Sub(c.w.Time()); o.stamp != 0 && ahead > stampAhead {
-		c.w.Fail("key %s: its row is stamped %v ahead of the time", o.key, ahead)
+		c.w.Fail("key %s: its row has a timestamp %v ahead of the time", o.key, ahead)
 	}
 }
 
@@ -95,11 +95,11 @@ func (w *simulation) checkRecords(n *node, old, s *meta.State) {
 	if !ok {
 		w.hist.settings[s.Version] = s.Settings[setting]
 	} else if was != s.Settings[setting] {
-		w.Fail("node %d: at version %d the setting is %q; it was %q elsewhere", n.ID, s.Version, s.Settings[setting],
+		w.Fail("node %d: at version %d the setting is %q; another node has %q", n.ID, s.Version, s.Settings[setting],
 			was)
 	}
 	if s.Version < old.Version {
-		w.Fail("node %d: the records go back from version %d to %d", n.ID, old.Version, s.Version)
+		w.Fail("node %d: the metadata went back from version %d to %d", n.ID, old.Version, s.Version)
 	}
 	if s.Map != old.Map {
 		w.checkMap(n, s)
@@ -112,7 +112,7 @@ func (w *simulation) counted(n *node, number int) {
 		w.hist.counted = map[int]int{}
 	}
 	if first, ok := w.hist.counted[number]; ok {
-		w.Fail("nodes %d and %d have both counted up to %d: a change of the records is lost", first, n.ID, number)
+		w.Fail("nodes %d and %d have both counted up to %d: a metadata change is lost", first, n.ID, number)
 	}
 	w.hist.counted[number] = n.ID
 	w.Note("node %d counts %d", n.ID, number)
@@ -242,7 +242,7 @@ func (w *simulation) checkHistories() (unchecked int) {
 	}
 	for _, o := range w.hist.last {
 		if !o.done {
-			w.Fail("no last read of %s", o.key)
+			w.Fail("the final read of %s failed", o.key)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byKey)) {
@@ -401,7 +401,7 @@ func (w *simulation) checkConverged() {
 	for _, id := range partitions(w.newest().Map) {
 		leader := w.leaderOf(id)
 		if leader == nil {
-			w.Fail("partition %d has no leader in the end", id)
+			w.Fail("partition %d has no leader at the end", id)
 			continue
 		}
 		s, _ := leader.Host.Status(uint64(id))
@@ -431,7 +431,7 @@ func (w *simulation) checkConverged() {
 			w.Fail("partition %d: %d of %d members found: %v", id, found, len(members), s.Members)
 		}
 		if len(s.Members.GetVoters()) < voterCount {
-			w.Fail("partition %d has %d voters in the end", id, len(s.Members.GetVoters()))
+			w.Fail("partition %d has %d voters at the end", id, len(s.Members.GetVoters()))
 		}
 		w.Note("partition %d converged at %d: %016x", id, s.Applied, want)
 	}
@@ -457,6 +457,6 @@ func (w *simulation) checkCount() {
 		most = max(most, number)
 	}
 	if n < most || n < len(w.hist.counted) {
-		w.Fail("the setting is %d in the end; %d were counted, the highest is %d", n, len(w.hist.counted), most)
+		w.Fail("the final setting is %d; %d increments were acknowledged, the highest is %d", n, len(w.hist.counted), most)
 	}
 }

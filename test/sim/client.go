@@ -312,7 +312,7 @@ func (c *client) ask(o *op) (a answer) {
 	if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
 		a.err = err
 		if !c.t.Dead() {
-			c.w.Fail("client %d: %v of %s has no answer: %v", c.id, o.kind, o.key, err)
+			c.w.Fail("client %d: %v of %s has no response: %v", c.id, o.kind, o.key, err)
 		}
 	}
 	return a
@@ -504,7 +504,7 @@ func (n *node) readHere(t *world.Task) {
 			w.counts.FollowerReads++
 		}
 		if v.found[key].value < want {
-			w.Fail("node %d: read %s here: %d; this node has seen %d", n.ID, key, v.found[key].value, want)
+			w.Fail("node %d: local read of %s returned %d; this node has already seen %d", n.ID, key, v.found[key].value, want)
 		}
 		w.checkAge(n, key, v.found[key].value, at, stale+stale/20+time.Millisecond) // clocks drift
 	}

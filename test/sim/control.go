@@ -123,7 +123,7 @@ func (n *node) run(*world.Task) {
 	n.connect()
 	keeper, err := meta.New(n.parts.Records, n.change, meta.Options{
 		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Line: n.member.Turn, Newest: n.member.Newest,
-		LoadFailed: func(err error) { w.Fail("node %d: records not loaded: %v", n.ID, err) },
+		LoadFailed: func(err error) { w.Fail("node %d: cannot load metadata: %v", n.ID, err) },
 	})
 	if err != nil {
 		w.Fail("node %d: %v", n.ID, err)
@@ -188,7 +188,7 @@ func (n *node) run(*world.Task) {
 	if err := n.firstBoot(); n.Life != life {
 		return // the process has ended
 	} else if err != nil {
-		w.Fail("node %d: first replicas: %v", n.ID, err)
+		w.Fail("node %d: creating the first replicas: %v", n.ID, err)
 	}
 	for _, r := range n.parts.Replicas() {
 		n.loops.Look(r.ID())

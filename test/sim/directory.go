@@ -163,7 +163,7 @@ func (n *node) notStarted(err error) {
 	}
 	if local := n.harm.damage == noLog || n.harm.damage == noRows || n.harm.damage == oldLog; local &&
 		!strings.Contains(err.Error(), "the log of the replica sets") {
-		w.Fail("node %d, %v: refused for another reason: %v", n.ID, n.harm.damage, err)
+		w.Fail("node %d, %v: rejected for an unexpected reason: %v", n.ID, n.harm.damage, err)
 		return
 	}
 	w.Note("node %d, %v: %v", n.ID, n.harm.damage, err)
@@ -203,7 +203,7 @@ func (n *node) newDisk() {
 func (w *simulation) checkDamage() {
 	for _, n := range w.nodes {
 		if n.damaged() && n.Up {
-			w.Fail("node %d runs, its directory is %v", n.ID, n.harm.damage)
+			w.Fail("node %d runs on a bad directory: %v", n.ID, n.harm.damage)
 		}
 	}
 }

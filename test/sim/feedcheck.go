@@ -88,11 +88,11 @@ func (m tableCopy) take(l feedLine) error {
 	before, now := imageOf(l, static, true), imageOf(l, static, false)
 	switch {
 	case op == "create" && there && (id.k != fleeting || was.lasts()):
-		return fmt.Errorf("%v is made, and is there as %v", id, was)
+		return fmt.Errorf("%v is created, but already exists as %v", id, was)
 	case op != "create" && !there:
-		return fmt.Errorf("%s of %v, which is not there", op, id)
+		return fmt.Errorf("%s of %v, which does not exist", op, id)
 	case op != "create" && !was.becomes(before):
-		return fmt.Errorf("%s of %v has %v before, and %v was the last", op, id, before, was)
+		return fmt.Errorf("%s of %v has the previous image %v, want %v", op, id, before, was)
 	}
 	if m[id] = now; op == "delete" {
 		delete(m, id)
@@ -155,13 +155,13 @@ func (w *simulation) checkFeeds() {
 		return
 	}
 	if len(w.feeds.last) < len(w.feeds.tables) {
-		w.Fail("the tables with feeds were not read in the end")
+		w.Fail("the final read of the tables with feeds failed")
 		return
 	}
 	versions := map[string]bool{}
 	for _, f := range w.feeds.followers {
 		if n := len(f.pages); n == 0 || !f.pages[n-1].last {
-			w.Fail("%v was not read to its end", f)
+			w.Fail("%v was not read to the end", f)
 			return
 		}
 		switch {
@@ -193,7 +193,7 @@ func (w *simulation) checkChanges(f *rowFollower, versions map[string]bool) {
 				return
 			}
 			if l["committed"] < committed[id.k] {
-				w.Fail("%v: %v comes after what was committed at %s", f, l, committed[id.k])
+				w.Fail("%v: %v follows a change committed at %s", f, l, committed[id.k])
 			}
 			committed[id.k] = l["committed"]
 			before, now := imageOf(l, static, true), imageOf(l, static, false)
@@ -229,12 +229,12 @@ func (w *simulation) checkChanges(f *rowFollower, versions map[string]bool) {
 	}
 	for id, r := range copied {
 		if now, there := is[id]; !there || !r.becomes(now) {
-			w.Fail("%v: in the end %v is %v (%v), and the feed says %v", f, id, now, there, r)
+			w.Fail("%v: final row %v is %v (%v), the feed has %v", f, id, now, there, r)
 		}
 	}
 	for id, r := range is {
 		if _, there := copied[id]; !there {
-			w.Fail("%v: in the end %v is %v, and the feed has none", f, id, r)
+			w.Fail("%v: final row %v is %v, the feed has no such row", f, id, r)
 		}
 	}
 }
@@ -246,18 +246,18 @@ func versionOf(id loggedRow, r rowImage) string { return fmt.Sprint(id, r.values
 func (w *simulation) checkCame(f *rowFollower, done *feedWrite, c cameIn) {
 	switch {
 	case c.times > 1:
-		w.Fail("%v: what %v has written comes %d times", f, done, c.times)
+		w.Fail("%v: the write of %v occurs %d times", f, done, c.times)
 	case done.done && !done.applied && c.times > 0:
-		w.Fail("%v: %v comes, which was not applied", f, done)
+		w.Fail("%v: %v occurs although it was not applied", f, done)
 	case done.done && done.applied && c.times == 0:
-		w.Fail("%v: %v does not come", f, done)
+		w.Fail("%v: %v is missing", f, done)
 	}
 	if !done.done || !done.applied {
 		return
 	}
 	for i := range f.pages {
 		if p := &f.pages[i]; p.last && p.called > done.ended && c.page > i {
-			w.Fail("%v: %v was acknowledged, and the page of %v to %v says that there is no more without it", f, done, p.called,
+			w.Fail("%v: %v was acknowledged, but the page of %v to %v reports the end of the feed without it", f, done, p.called,
 				p.ended)
 			return
 		}
@@ -273,16 +273,16 @@ func (w *simulation) checkLatest(f *rowFollower, versions map[string]bool) {
 				w.Fail("%v has %v", f, l)
 			} else if f.table == "n" {
 				if counters[id.k] == l["n"] {
-					w.Fail("%v: %v comes twice", f, l)
+					w.Fail("%v: %v occurs twice", f, l)
 				}
 				counters[id.k] = l["n"]
 			} else {
 				r := imageOf(l, static, false)
 				if was, there := last[id]; there && was.values == r.values && id.k != fleeting && was.full() {
-					w.Fail("%v: %v comes twice", f, l)
+					w.Fail("%v: %v occurs twice", f, l)
 				}
 				if last[id] = r; !versions[versionOf(id, r)] && id.k != fleeting {
-					w.Fail("%v: %v is not among all changes", f, l)
+					w.Fail("%v: %v is not in the feed of all changes", f, l)
 				}
 			}
 		}
@@ -293,17 +293,17 @@ func (w *simulation) checkLatest(f *rowFollower, versions map[string]bool) {
 		case !f.holds(id.k):
 		case f.table == "n":
 			if counters[id.k] != l["n"] {
-				w.Fail("%v: in the end %s is %s, and %s was the last", f, id.k, l["n"], counters[id.k])
+				w.Fail("%v: final value of %s is %s, the last version in the feed is %s", f, id.k, l["n"], counters[id.k])
 			}
 		default:
 			if s := l["s"]; s != "-" && last[loggedRow{id.k, "-"}].values[0] != s {
-				w.Fail("%v: in the end the static row of %s has %s, and %v was the last", f, id.k, s, last[loggedRow{id.k, "-"}])
+				w.Fail("%v: the final static row of %s has %s, the last version in the feed is %v", f, id.k, s, last[loggedRow{id.k, "-"}])
 			}
 			if static {
 				continue
 			}
 			if is, was := imageOf(l, false, false), last[id]; !was.becomes(is) {
-				w.Fail("%v: in the end %v is %v, and %v was the last", f, id, is, was)
+				w.Fail("%v: final row %v is %v, the last version in the feed is %v", f, id, is, was)
 			}
 		}
 	}
@@ -335,7 +335,7 @@ func (w *simulation) checkAdding(f *rowFollower) {
 	}
 	for _, k := range loggedKeys {
 		if n := counts[k]; n < acked[k] || n > asked[k] {
-			w.Fail("%v: %s has %d changes, %d of %d were acknowledged", f, k, n, acked[k], asked[k])
+			w.Fail("%v: %s has %d changes; %d of %d writes were acknowledged", f, k, n, acked[k], asked[k])
 		}
 	}
 }

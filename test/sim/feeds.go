@@ -351,7 +351,7 @@ func (n *node) modifyOnce(t *world.Task, text string) (*statementEnd, error) {
 	}
 	if err := t.Wait(func() bool { return end.told }, patience); err != nil && !end.told {
 		if !t.Dead() {
-			n.w.Fail("%s has no answer: %v", text, err)
+			n.w.Fail("%s has no response: %v", text, err)
 		}
 		return nil, err
 	}

@@ -23,6 +23,6 @@ func TestFeedsAreTheTables(t *testing.T) {
 		sum.FeedDivisions, sum.FeedSweeps, sum.Sum(), sum.Divided, sum.Merged)
 	if sum.FeedWrites == 0 || n >= 6 && (sum.FeedRereads == 0 || sum.FeedDivisions == 0 || sum.FeedSweeps == 0 ||
 		sum.Divided == 0 || sum.Merged == 0) {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests feeds")
 	}
 }

@@ -226,7 +226,7 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 		}
 	}
 	if splits > split.AtOnce || merges > 2*merge.AtOnce {
-		w.Fail("%d splits and %d merges are under way at version %d", splits, merges/2, s.Version)
+		w.Fail("%d splits and %d merges are in progress at version %d", splits, merges/2, s.Version)
 	}
 }
 
@@ -259,6 +259,6 @@ func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	changed, has := w.grow.changed[at]
 	wrong := w.LastWrong()
 	if has && w.Now-changed < rest-seenLate && (wrong == 0 || wrong+seenLate < changed) {
-		w.Fail("partition %d is to change by itself after %v: %+v", p.ID, w.Now-changed, *p.Reason)
+		w.Fail("partition %d changes automatically after only %v: %+v", p.ID, w.Now-changed, *p.Reason)
 	}
 }

@@ -15,24 +15,24 @@ import (
 
 // seams maps the types of the simulator that replace a type of the product to the reason for the replacement.
 var seams = map[string]string{
-	"carrier":        "carries requests over the world's network, as remote.NewTransport does over connections",
+	"carrier":        "transports requests over the simulated network, as remote.NewTransport does over connections",
 	"exchange":       "one request of a carrier",
-	"responder":      "one answer of a carrier",
-	"driver":         "has the world draw when the steps of raftgroup run, as Runner does with goroutines",
+	"responder":      "one response of a carrier",
+	"driver":         "schedules the steps of raftgroup in the world, as Runner does with goroutines",
 	"node":           "a machine and the process on it",
 	"client":         "a client",
-	"answer":         "a coordinator's answer to a client",
+	"answer":         "a coordinator's response to a client",
 	"ending":         "a client's completion",
 	"viewer":         "a client's visitor",
-	"txn":            "what a client asks for in a transaction, and sees",
+	"txn":            "the requests and results of a client's transaction",
 	"stateViewer":    "a client's visitor",
-	"transactionRun": "what the transactions of clients do",
-	"spender":        "a client's visitor and completion that hears prices",
+	"transactionRun": "the programs of the clients' transactions",
+	"spender":        "a client's visitor and completion that receives costs",
 	"rowsViewer":     "a client's visitor",
 	"answered":       "a client's completion",
-	"baseNames":      "finds the table of statements in the schema that a client has",
-	"change":         "a change of the schema that a client asks for",
-	"notes":          "enters what is logged into the trace",
+	"baseNames":      "looks up tables of statements in a client's schema",
+	"change":         "a schema change that a client requests",
+	"notes":          "writes log messages to the trace",
 	"replicas":       "the host as package reconcile sees it, as package node has it",
 	"Report":         "a run's",
 	"Counts":         "a run's",
@@ -151,7 +151,7 @@ func TestNothingIsImitated(t *testing.T) {
 			imports[strings.Trim(i.Path.Value, `"`)] = true
 		}
 		for _, what := range imitations(f, types, funcs) {
-			t.Errorf("%s defines %s: the simulator runs the product's", name, what)
+			t.Errorf("%s defines %s: use the product's code instead", name, what)
 		}
 	}
 	const internal = "github.com/ilion-db/ilion/internal/"
@@ -165,7 +165,7 @@ func TestNothingIsImitated(t *testing.T) {
 	for got := range imports {
 		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") ||
 			got == "github.com/cockroachdb/pebble/v2" {
-			t.Errorf("the simulator imports %s: consensus and storage are the product's business", got)
+			t.Errorf("the simulator must not import %s: consensus and storage belong to the product", got)
 		}
 	}
 }
@@ -191,6 +191,6 @@ func (c *carrier) Forget() {}
 		got = append(got, strings.Split(what, ",")[0])
 	}
 	if want := []string{"the type keeper", "the type replayer", "Update", "Admit", "Decide"}; !slices.Equal(got, want) {
-		t.Errorf("noticed %q, want %q", got, want)
+		t.Errorf("found %q, want %q", got, want)
 	}
 }

@@ -83,7 +83,7 @@ func (w *simulation) checkItems() (unchecked int) {
 	byKey := map[string][]*itemRequest{}
 	for _, r := range w.items.requests {
 		if r.ended == 0 && !r.client.t.Dead() {
-			w.Fail("%v has no answer", r)
+			w.Fail("%v has no response", r)
 		}
 		if w.checkLogged(r) {
 			byKey[r.key] = append(byKey[r.key], r)
@@ -137,9 +137,9 @@ func (w *simulation) checkLogged(r *itemRequest) bool {
 	unchanged := refused || r.done && r.mix != nil && !r.mix.writesOn(r.seen)
 	switch {
 	case there > 0 && missing > 0, len(stamps) > 1:
-		w.Fail("%v is in the log in part: %d of its items, %d not, %d stamps", r, there, missing, len(stamps))
+		w.Fail("%v is in the log in part: %d items present, %d missing, %d timestamps", r, there, missing, len(stamps))
 	case unchanged && there > 0:
-		w.Fail("%v is in the log", r)
+		w.Fail("%v is in the log although it was rejected", r)
 	case r.done && !unchanged && missing > 0:
 		w.Fail("%v is not in the log", r)
 	}

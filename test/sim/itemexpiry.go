@@ -65,7 +65,7 @@ func (w *simulation) writeExpiring(n *node, t *world.Task, c *container.Containe
 	case err != nil:
 		w.itemsNotRead("an item that expires", n, err)
 	case r.Failed >= 0:
-		w.Fail("an item that expires is written with status %d", r.Of[0].Status)
+		w.Fail("the write of an expiring item returned status %d", r.Of[0].Status)
 	default:
 		e.ended = w.Now
 	}
@@ -94,14 +94,14 @@ func (w *simulation) readExpiring(n *node, t *world.Task, c *container.Container
 		switch {
 		case e.itemAt != at:
 		case e.value == value && e.ended != 0 && called > e.ended+e.ttl+clockError:
-			w.Fail("%v with the value %d lived for %v, and is seen at %v: %+v", at, value, e.ttl, called, e)
+			w.Fail("%v with value %d and lifetime %v still exists at %v: %+v", at, value, e.ttl, called, e)
 		case e.ended != 0 && e.ended < called && (first == nil || e.ended > first.ended):
 			first = e
 		}
 	}
 	switch {
 	case value == 0 && first != nil && w.Now < first.called+first.ttl-clockError:
-		w.Fail("%v is gone at %v: %+v", at, called, first)
+		w.Fail("%v is missing at %v: %+v", at, called, first)
 	case value == 0 && first != nil:
 		w.counts.Expired++
 	}

@@ -52,13 +52,13 @@ func (w *simulation) checkFollower(f *follower, settled map[itemVersion]time.Dur
 		mode = "all versions"
 	}
 	if n := len(f.pages); n == 0 || !f.pages[n-1].last {
-		w.Fail("a feed of %s was not read to its end", mode)
+		w.Fail("a feed of %s was not read to the end", mode)
 		return
 	}
 	for i, p := range f.pages {
 		for _, s := range p.items {
 			if s.stamp < stamps[s.key] {
-				w.Fail("%s: %v comes after the stamp %d of its key", mode, s, stamps[s.key])
+				w.Fail("%s: %v follows timestamp %d of its key", mode, s, stamps[s.key])
 			}
 			stamps[s.key] = s.stamp
 			came[s.itemAt] = append(came[s.itemAt], comes{s, i})
@@ -67,7 +67,7 @@ func (w *simulation) checkFollower(f *follower, settled map[itemVersion]time.Dur
 	for at, list := range came {
 		for i := 1; i < len(list); i++ {
 			if list[i-1].stamp >= list[i].stamp {
-				w.Fail("%s: %v comes after %v", mode, list[i].seenItem, list[i-1].seenItem)
+				w.Fail("%s: %v follows %v", mode, list[i].seenItem, list[i-1].seenItem)
 			}
 		}
 		for _, c := range list {
@@ -82,7 +82,7 @@ func (w *simulation) checkFollower(f *follower, settled map[itemVersion]time.Dur
 		if f.holds(at.key) {
 			w.checkComplete(f, mode, at, versions, came[at], settled)
 		} else if f.request.Key != nil && len(came[at]) > 0 {
-			w.Fail("%s of the key %v has %v", mode, f.request.Key, at)
+			w.Fail("%s of key %v contains %v", mode, f.request.Key, at)
 		}
 	}
 }
@@ -105,11 +105,11 @@ func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions
 		expected := all || over == never && v.value != 0 && at.key != expiringKey
 		switch {
 		case expected && !came:
-			w.Fail("%s, %s to %s (%s): %v with the value %d of the stamp %d did not come", mode, f.request.MinEPK,
+			w.Fail("%s, %s to %s (%s): %v with value %d and timestamp %d is missing", mode, f.request.MinEPK,
 				f.request.MaxEPK, hexOf(at.key), at, v.value, v.stamp)
 			return
 		case !all && came && v.value == 0:
-			w.Fail("%s: the deletion of %v came", mode, at)
+			w.Fail("%s: the deletion of %v occurs", mode, at)
 		case all && at.key != expiringKey:
 			w.checkImages(at, versions[:i+1], list[next].seenItem)
 		}
@@ -120,7 +120,7 @@ func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions
 		for j := range f.pages {
 			p := &f.pages[j]
 			if p.last && p.called > when && (all || p.ended < over) && !(came && list[next].page <= j) {
-				w.Fail("%s: %v with the value %d was acknowledged at %v, and a page of %v to %v says that there is no more "+
+				w.Fail("%s: %v with value %d was acknowledged at %v, but a page of %v to %v reports the end of the feed "+
 					"without it", mode, at, v.value, when, p.called, p.ended)
 				return
 			}
@@ -142,7 +142,7 @@ func (w *simulation) checkImages(at itemAt, versions []loggedItem, s seenItem) {
 		kind = command.Created
 	}
 	if s.before != before || s.value != v.value || s.kind != kind.String() {
-		w.Fail("all versions: %+v comes of %v: it was to be %v of %d to %d", s, at, kind, before, v.value)
+		w.Fail("all versions: got %+v for %v, want %v of %d to %d", s, at, kind, before, v.value)
 	}
 }
 
@@ -156,21 +156,21 @@ func (w *simulation) checkSearch(s *search, settled map[itemVersion]time.Duratio
 	for _, p := range s.pages {
 		for _, i := range p.items {
 			if times[itemVersion{i.itemAt, i.value}]++; places[i.itemAt] && s.before == nil {
-				w.Fail("%s gives %v twice", s.text, i.itemAt)
+				w.Fail("%s returned %v twice", s.text, i.itemAt)
 			}
 			if places[i.itemAt] = true; s.before != nil && last != 0 && s.before(i.value, last) {
-				w.Fail("%s gives %d after %d", s.text, i.value, last)
+				w.Fail("%s returned %d after %d", s.text, i.value, last)
 			}
 			last = i.value
 			versions := w.items.versions[i.itemAt]
 			at := slices.IndexFunc(versions, func(v loggedItem) bool { return v.value == i.value })
 			if at < 0 || versions[at].born > p.ended {
-				w.Fail("%s gives %v, which was not there at %v", s.text, i, p.ended)
+				w.Fail("%s returned %v, which did not exist at %v", s.text, i, p.ended)
 			} else if at+1 < len(versions) {
 				over := versions[at+1]
 				when, acked := settled[itemVersion{i.itemAt, over.value}]
 				if acked && over.value != 0 && when < p.called {
-					w.Fail("%s gives %v at %v, which was overwritten at %v", s.text, i, p.called, when)
+					w.Fail("%s returned %v at %v, which was overwritten at %v", s.text, i, p.called, when)
 				}
 			}
 		}
@@ -192,7 +192,7 @@ func (w *simulation) checkSearch(s *search, settled map[itemVersion]time.Duratio
 					continue
 				}
 				if n := times[itemVersion{at, v.value}]; n != 1 {
-					w.Fail("%s gives %v with the value %d %d times, which was there from %v to %v: pages from %v to %v", s.text, at,
+					w.Fail("%s returned %v with value %d %d times; it existed from %v to %v: pages from %v to %v", s.text, at,
 						v.value, n, when, cmp.Or(over, never), begin, end)
 				}
 			}

@@ -235,7 +235,7 @@ func (w *simulation) searchPage(n *node, t *world.Task, s *search, size int) boo
 		v := document.View(d)
 		i := seenItem{itemAt: itemAt{v.Get("k").Str(), v.Get("id").Str()}, value: numberOf(v.Get("v"))}
 		if numberOf(v.Get("c")) != i.value%colours || !s.matches(i.value) {
-			w.Fail("node %d: %s gives %s", n.ID, s.text, d)
+			w.Fail("node %d: %s returned %s", n.ID, s.text, d)
 		}
 		p.items = append(p.items, i)
 	}
@@ -317,7 +317,7 @@ func (w *simulation) lastPages() {
 func (w *simulation) compareSearch(n *node, t *world.Task, s *search) {
 	for len(s.pages) == 0 || s.at != "" {
 		if !w.searchPage(n, t, s, 2) {
-			w.Fail("no last page of %s", s.text)
+			w.Fail("the final page of %s failed", s.text)
 			return
 		}
 	}
@@ -325,14 +325,14 @@ func (w *simulation) compareSearch(n *node, t *world.Task, s *search) {
 	for _, p := range s.pages {
 		for _, i := range p.items {
 			if found[i.itemAt] != 0 {
-				w.Fail("in the end %s gives %v twice", s.text, i)
+				w.Fail("the final read of %s returned %v twice", s.text, i)
 			}
 			found[i.itemAt] = i.value
 		}
 	}
 	page, err := n.stock.Feed(context.Background(), n.stocked(), container.Scope{}, "", 100, container.RequestOptions{})
 	if err != nil || page.Continuation != "" {
-		w.Fail("no last scan: %v", err)
+		w.Fail("the final scan failed: %v", err)
 		return
 	}
 	matching := 0
@@ -340,16 +340,16 @@ func (w *simulation) compareSearch(n *node, t *world.Task, s *search) {
 		v := document.View(d)
 		at, value := itemAt{v.Get("k").Str(), v.Get("id").Str()}, numberOf(v.Get("v"))
 		if at.key == expiringKey {
-			w.Fail("%s has expired, and is there", d)
+			w.Fail("%s has expired but exists", d)
 		}
 		if s.matches(value) {
 			if matching++; found[at] != value {
-				w.Fail("in the end a scan has %v with %d, and %s finds %d", at, value, s.text, found[at])
+				w.Fail("the final scan has %v with %d, %s finds %d", at, value, s.text, found[at])
 			}
 		}
 	}
 	if matching != len(found) {
-		w.Fail("in the end %s finds %d items, and a scan %d", s.text, len(found), matching)
+		w.Fail("the final %s finds %d items, the scan %d", s.text, len(found), matching)
 	}
 	w.items.found = append(w.items.found, s)
 }

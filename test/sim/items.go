@@ -410,7 +410,7 @@ func (c *itemClient) look(ctx context.Context, at *container.Container, r *itemR
 func (w *simulation) known(at itemAt, value uint64, etag string) {
 	v := itemVersion{at, value}
 	if first, ok := w.items.etags[v]; ok && first != etag {
-		w.Fail("item %v with the value %d has the etags %s and %s: it was written twice", at, value, first, etag)
+		w.Fail("item %v with value %d has the etags %s and %s: it was written twice", at, value, first, etag)
 	}
 	w.items.etags[v] = etag
 }
@@ -452,7 +452,7 @@ func (w *simulation) lastItemReads() {
 			c := &itemClient{w: w, n: n, t: t, id: lastReader, last: map[itemAt]uint64{}}
 			r := &itemRequest{client: c, key: key, query: true, failed: -1}
 			if c.carryOut(r); !r.done || r.status != 0 {
-				w.Fail("no last query of %s", key)
+				w.Fail("the final query of %s failed", key)
 			}
 		})
 	}

@@ -31,11 +31,11 @@ func TestItemsAreSerializable(t *testing.T) {
 		sum.ItemSweeps)
 	if n >= 6 && (sum.Triggered == 0 || sum.Repelled == 0 || sum.Cleared == 0 || sum.Rereads == 0 ||
 		sum.FeedSplits == 0 || sum.IndexHits == 0 || sum.ItemSweeps == 0) {
-		t.Error("the simulation does not test triggers, deletions, the change feed or the index any more")
+		t.Error("the simulation no longer tests triggers, deletions, the change feed, or the index")
 	}
 	if sum.ItemBatches == 0 || sum.Procedures == 0 || sum.Thrown == 0 ||
 		n >= 6 && (sum.Divided == 0 || sum.Merged == 0) {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests items")
 	}
 }
 
@@ -45,7 +45,7 @@ func TestItemsExpire(t *testing.T) {
 		Refusals: true, Rough: true})
 	t.Logf("%d items seen to be gone in %d seeds", sum.Expired, n)
 	if sum.Expired == 0 {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests items")
 	}
 }
 

@@ -93,7 +93,7 @@ type mistake struct{ name, mistake, only string }
 // selects one. The test needs a compilation, so it runs only in builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it compiles")
+		t.Skip("needs a compilation")
 	}
 	const merges = "Splits,Merges,Growth,Presses"
 	const stragglers = "Stragglers,Batches,Schema"
@@ -150,7 +150,7 @@ func TestMutationsAreFound(t *testing.T) {
 	for _, only := range []string{merges + ",Jumps", "Transactions,Containers", "Feeds,Splits,Merges",
 		"Views,Splits,Merges", stragglers} {
 		if out, failed := bin.Seeds("", 1, 2, "-sim.only="+only); failed {
-			t.Errorf("without a mistake, %s: %s", only, out)
+			t.Errorf("without a mutation, %s: %s", only, out)
 		}
 	}
 }

@@ -252,7 +252,7 @@ func (n *node) replayer() *coordinator.Replayer {
 			n.w.counts.Replayed += batches
 			n.w.Note("node %d: %d batches replayed", n.ID, batches)
 		},
-		Failed: func(err error) { n.w.Note("node %d: batches not replayed: %v", n.ID, err) },
+		Failed: func(err error) { n.w.Note("node %d: replay of batches: %v", n.ID, err) },
 	}
 }
 

@@ -59,7 +59,7 @@ func (o *once) Apply(group, index, term uint64, commands [][]byte, results []any
 			m := &o.e.Mutations[i]
 			key := string(keys.AppendPartition(nil, m.Table, m.Token, m.Key))
 			if m.Timestamp < o.stamps[key] {
-				o.w.Fail("a write of key %q is stamped %d at %+v, and another one %d before", m.Key, m.Timestamp, at,
+				o.w.Fail("a write of key %q has timestamp %d at %+v, but an earlier write has %d", m.Key, m.Timestamp, at,
 					o.stamps[key])
 			}
 			o.stamps[key] = m.Timestamp

@@ -12,7 +12,7 @@ import (
 // TestPlantedBugsAreFound checks that the simulator finds each planted bug within 200 seeds.
 func TestPlantedBugsAreFound(t *testing.T) {
 	if !invariant.Enabled {
-		t.Skip("it takes minutes, and runs with the laws: -tags invariants")
+		t.Skip("takes minutes and needs -tags invariants")
 	}
 	seeds := planted.Read(t)
 	for _, b := range []struct {

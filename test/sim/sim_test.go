@@ -19,11 +19,11 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; if 0, 64 in a build with the laws, else 8")
+	seeds = flag.Int("sim.seeds", 0, "number of seeds of TestSeeds; 0 means 64 in a build with invariant checks, else 8")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
-	most  = flag.Duration("sim.for", 0, "TestSeeds begins no further seed after so long; 0 for never")
-	with  = flag.String("sim.with", "", "hardships beside the usual, as Batches,Jumps")
-	only  = flag.String("sim.only", "", "hardships instead of the usual")
+	most  = flag.Duration("sim.for", 0, "time after which TestSeeds starts no further seed; 0 for no limit")
+	with  = flag.String("sim.with", "", "hardships in addition to the usual ones, such as Batches,Jumps")
+	only  = flag.String("sim.only", "", "hardships instead of the usual ones")
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
@@ -79,7 +79,7 @@ func hardships(t *testing.T) Hardships {
 		if f := reflect.ValueOf(&h).Elem().FieldByName(name); f.IsValid() {
 			f.SetBool(true)
 		} else if name != "" {
-			t.Fatalf("no hardship is called %q", name)
+			t.Fatalf("unknown hardship %q", name)
 		}
 	}
 	return h
@@ -113,10 +113,10 @@ func TestSeeds(t *testing.T) {
 		sum.Sum(), sum, unchecked)
 	frames := sum.Dropped + sum.Delayed + sum.Breaks + sum.Flips + sum.Stalls
 	each := float64(sum.Sum()-frames) / float64(max(done, 1))
-	t.Logf("%.1f faults a seed, and %.1f frames that were not heard, or late", each,
+	t.Logf("%.1f faults per seed, and %.1f dropped or delayed frames", each,
 		float64(frames)/float64(max(done, 1)))
 	if done >= 8 && each < faultsLeast {
-		t.Errorf("%.1f faults a seed, at least %d are wanted", each, faultsLeast)
+		t.Errorf("%.1f faults per seed, want at least %d", each, faultsLeast)
 	}
 	if h := hardships(t); done >= 48 && h.Batches && (sum.Batches == 0 || sum.Replayed == 0) {
 		t.Errorf("%d batches, %d replayed in %d seeds", sum.Batches, sum.Replayed, done)
@@ -134,22 +134,22 @@ func TestSeeds(t *testing.T) {
 			{"splits taken back", sum.RecalledSplits}, {"merges whose keys were written to", sum.Presses},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)
+				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, done)
 			}
 		}
 		sum.Halfway.each(func(between string, n *int) {
 			if *n == 0 {
-				t.Errorf("no crash between %s in %d seeds: the simulation does not test it any more", between, done)
+				t.Errorf("no crash between %s in %d seeds: the simulation no longer tests it", between, done)
 			}
 		})
 		sum.Struck.each(func(step string, n *int) {
 			if *n == 0 {
-				t.Errorf("no crash among %s in %d seeds: the simulation does not test it any more", step, done)
+				t.Errorf("no crash at step %s in %d seeds: the simulation no longer tests it", step, done)
 			}
 		})
 	}
 	if done >= 150 && sum.RolledBack == 0 { // about one in twelve seeds has one
-		t.Errorf("no directories put back in %d seeds: the simulation does not test it any more", done)
+		t.Errorf("no directories were rolled back in %d seeds: the simulation no longer tests it", done)
 	}
 	if done >= 8 {
 		for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestSeeds(t *testing.T) {
 			{"splits by size", sum.SizeSplits},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)
+				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, done)
 			}
 		}
 	}

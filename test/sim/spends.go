@@ -361,7 +361,7 @@ func (w *simulation) watchSpending() {
 				e.spare = spare
 			}
 			if e.above > e.spare {
-				w.Fail("slices %d to %d of the ring were given %.0f request units more than is due, %.0f are allowed: %v",
+				w.Fail("ring slices %d to %d were granted %.0f request units more than due, the allowance is %.0f: %v",
 					first, last, e.above/float64(ru.Unit), e.spare/float64(ru.Unit), shares)
 			}
 		}
@@ -428,7 +428,7 @@ func (w *simulation) checkSpending() {
 	ps := s.Map.Partitions(w.spending.table)
 	units := s.Schema.Keyspace(spentKeyspace).Throughput(s.Schema.TableByID(w.spending.table)).Units
 	if len(ps) < int((units+9_999)/10_000) {
-		w.Fail("%d partitions for %d request units a second in the end", len(ps), units)
+		w.Fail("%d partitions at the end for %d request units per second", len(ps), units)
 	}
 	for _, p := range ps {
 		var r *partition.Replica
@@ -436,7 +436,7 @@ func (w *simulation) checkSpending() {
 			r = leader.parts.Replica(p.ID)
 		}
 		if want := min(units/int64(len(ps)), 10_000); r != nil && r.Throughput() != want && !w.plan.Bugs.Undivided {
-			w.Fail("partition %d may take %d request units a second in the end, %d are due", p.ID, r.Throughput(), want)
+			w.Fail("the final limit of partition %d is %d request units per second, want %d", p.ID, r.Throughput(), want)
 		}
 	}
 	for _, e := range s.History {

@@ -15,6 +15,6 @@ func TestThroughputIsKept(t *testing.T) {
 	t.Logf("%d RU given, %d requests refused, %d splits asked for by the throughput, %d partitions came of splits, "+
 		"%d merges", sum.Spent, sum.Throttled, sum.Provided, sum.Divided, sum.Merged)
 	if n >= 3 && (sum.Spent == 0 || sum.Throttled == 0 || sum.Provided == 0 || sum.Merged == 0) {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests throughput")
 	}
 }

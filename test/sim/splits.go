@@ -95,10 +95,10 @@ func (w *simulation) checkSplits() {
 	}
 	for p := range m.All() {
 		if p.Cut != nil {
-			w.Fail("partition %d is still being split in the end", p.ID)
+			w.Fail("partition %d is still being split at the end", p.ID)
 		}
 		if p.Join != nil {
-			w.Fail("partition %d is still being merged in the end: %+v", p.ID, *p.Join)
+			w.Fail("partition %d is still being merged at the end: %+v", p.ID, *p.Join)
 		}
 	}
 	for _, n := range w.nodes {
@@ -109,7 +109,7 @@ func (w *simulation) checkSplits() {
 				continue // the old partition receives no more requests
 			}
 			if r.Frozen() != 0 {
-				w.Fail("node %d: partition %d is frozen in the end", n.ID, p.ID)
+				w.Fail("node %d: partition %d is frozen at the end", n.ID, p.ID)
 			}
 			if span, epoch := r.Span(); r.Table() != 0 && (epoch != p.Epoch || span.String() != p.Span.String()) {
 				w.Fail("node %d: partition %d holds %s at epoch %d, the map has %s at %d", n.ID, p.ID, span, epoch, p.Span,

@@ -426,7 +426,7 @@ func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 		if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
 			a.err = err
 			if !c.t.Dead() {
-				c.w.Fail("client %d: %v has no answer: %v", c.id, o.kind, err)
+				c.w.Fail("client %d: %v has no response: %v", c.id, o.kind, err)
 			}
 			return a
 		}
@@ -492,7 +492,7 @@ func (w *simulation) lastFinds() {
 			}
 			for _, ix := range t.SortedIndexes() {
 				if n.builder.Building(ix) {
-					w.Fail("index %d of table %s is not complete in the end", ix.ID, name)
+					w.Fail("index %d of table %s is not complete at the end", ix.ID, name)
 				}
 			}
 			for _, k := range tableKeys {
@@ -514,7 +514,7 @@ func (w *simulation) checkSchema() {
 		}
 	}
 	if left := slices.Collect(maps.Keys(newest.Building)); len(left) > 0 {
-		w.Fail("indexes %v are still to be built in the end", left)
+		w.Fail("indexes %v are not built at the end", left)
 	}
 	for _, name := range tableNames {
 		var ops []porcupine.Operation
@@ -534,7 +534,7 @@ func (w *simulation) checkSchema() {
 		}
 		model := shapes.ToModel()
 		if porcupine.CheckOperationsTimeout(model, ops, 10*time.Second) == porcupine.Illegal {
-			w.Fail("no order of the changes of table %s explains their answers", name)
+			w.Fail("no order of the changes of table %s explains their results", name)
 			for _, a := range w.hist.alterations {
 				w.Note("%+v", *a)
 			}

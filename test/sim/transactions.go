@@ -114,7 +114,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 	}
 	if e := t.Wait(func() bool { return told }, patience); e != nil && !told {
 		if err = e; !t.Dead() {
-			w.Fail("%v has no answer: %v", o, err)
+			w.Fail("%v has no response: %v", o, err)
 		}
 	}
 	o.ended = w.Now
@@ -122,7 +122,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 	switch {
 	case o.done && d != nil:
 		if len(d.Result) != 8*transactedRows {
-			w.Fail("%v is answered by %d bytes", o, len(d.Result))
+			w.Fail("%v has a response of %d bytes", o, len(d.Result))
 			return
 		}
 		for i := range o.seen {
@@ -289,7 +289,7 @@ func (w *simulation) lastTransactedReads() {
 		n.Spawn(func(t *world.Task) {
 			o := &txn{client: lastReader, key: key, outside: true, reads: 1<<transactedRows - 1}
 			if n.transact(t, o); !o.done {
-				w.Fail("no last read of %s", key)
+				w.Fail("the final read of %s failed", key)
 			}
 		})
 	}

@@ -17,6 +17,6 @@ func TestTransactionsAreSerializable(t *testing.T) {
 	t.Logf("%d transactions in %d seeds, %d faults, %d partitions came of splits, %d merges, %d keys unchecked",
 		sum.Transactions, n, sum.Sum(), sum.Divided, sum.Merged, unchecked)
 	if sum.Transactions == 0 || n >= 3 && (sum.Divided == 0 || sum.Merged == 0) {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests transactions")
 	}
 }

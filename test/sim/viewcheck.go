@@ -34,7 +34,7 @@ func (w *simulation) lastViewReads() {
 	n := w.nodes[w.Rand.IntN(nodeCount)]
 	n.Spawn(func(t *world.Task) {
 		if err := t.Wait(func() bool { return w.hintsLeft() == 0 }, 2*time.Second); err != nil && w.hintsLeft() > 0 {
-			w.Fail("%d hints of views are left: %v", w.hintsLeft(), err)
+			w.Fail("%d view hints remain: %v", w.hintsLeft(), err)
 			return
 		}
 		ks := n.cat.Snapshot().Keyspaces[seen]
@@ -42,13 +42,13 @@ func (w *simulation) lastViewReads() {
 			now := n.Wall().Unix() + later
 			base, err := n.rowsAt(ks.Tables["base"], now)
 			if err != nil {
-				w.Fail("no last read of the base of views: %v", err)
+				w.Fail("the final read of the base table failed: %v", err)
 				return
 			}
 			for _, v := range ks.ViewsOf("base") {
 				rows, err := n.rowsAt(v, now)
 				if err != nil {
-					w.Fail("no last read of view %s: %v", v.Name, err)
+					w.Fail("the final read of view %s failed: %v", v.Name, err)
 					return
 				}
 				w.compareView(v, base, rows, later)
@@ -90,7 +90,7 @@ func (w *simulation) compareView(v *schema.Table, base, rows []map[string]string
 	w.counts.ViewRows += len(rows)
 	for _, r := range slices.Sorted(maps.Keys(want)) {
 		if n := want[r]; n != 0 {
-			w.Fail("view %s, seen %d s later: %s is in the base %d times more than in the view", v.Name, later, r, n)
+			w.Fail("view %s, read %d s later: %s is in the base %d times more often than in the view", v.Name, later, r, n)
 		}
 	}
 }

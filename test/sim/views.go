@@ -216,7 +216,7 @@ func (c *viewClient) once(text string) error {
 	}
 	if e := c.t.Wait(func() bool { return told }, patience); e != nil && !told {
 		if !c.t.Dead() {
-			c.n.w.Fail("%s has no answer: %v", text, e)
+			c.n.w.Fail("%s has no response: %v", text, e)
 		}
 		return e
 	}

@@ -16,6 +16,6 @@ func TestViewsAgree(t *testing.T) {
 	t.Logf("%d statements about the base in %d seeds, %d rows of views, %d faults, %d partitions came of splits, %d merges, "+
 		"%d views built", sum.BaseWrites, n, sum.ViewRows, sum.Sum(), sum.Divided, sum.Merged, sum.Built)
 	if sum.BaseWrites == 0 || sum.ViewRows == 0 || n >= 8 && (sum.Divided == 0 || sum.Merged == 0 || sum.Built == 0) {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests views")
 	}
 }

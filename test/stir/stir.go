@@ -53,7 +53,7 @@ func New(t testing.TB, seed uint64, webs ...string) *Stirrer {
 		ordered: map[string]int{}, refused: map[string]int{}}
 	t.Cleanup(func() {
 		s.http.CloseIdleConnections()
-		t.Logf("seed %d: done or ordered %v", seed, s.ordered)
+		t.Logf("seed %d: completed or ordered %v", seed, s.ordered)
 		for _, why := range slices.Sorted(maps.Keys(s.refused)) {
 			t.Logf("refused %d times: %s", s.refused[why], why)
 		}

@@ -40,11 +40,11 @@ func (h *history) attempted() uint64 {
 func (w *simulation) attemptApplied(id uint64, n *node, group, index uint64) {
 	a := &w.hist.attempts[id-1]
 	if a.failed {
-		w.Fail("group %d, entry %d on node %d: attempt %d is applied and was answered as not done", group, index, n.ID,
+		w.Fail("group %d, entry %d on node %d: attempt %d is applied but was reported as failed", group, index, n.ID,
 			id)
 	}
 	if a.index != 0 && a.index != index {
-		w.Fail("group %d, entry %d on node %d: attempt %d was applied at %d, too", group, index, n.ID, id, a.index)
+		w.Fail("group %d, entry %d on node %d: attempt %d was also applied at %d", group, index, n.ID, id, a.index)
 	}
 	a.index = index
 }
@@ -54,7 +54,7 @@ func (w *simulation) attemptFailed(id uint64, why error) {
 	a := &w.hist.attempts[id-1]
 	a.failed = true
 	if a.index != 0 {
-		w.Fail("attempt %d was applied at %d and is answered as not done: %v", id, a.index, why)
+		w.Fail("attempt %d was applied at %d but is reported as failed: %v", id, a.index, why)
 	}
 }
 
@@ -62,7 +62,7 @@ func (w *simulation) attemptFailed(id uint64, why error) {
 func (w *simulation) attemptDone(id, group, index uint64) {
 	w.show(group, index)
 	if a := w.hist.attempts[id-1]; a.index != index {
-		w.Fail("attempt %d succeeded at %d and was applied at %d", id, index, a.index)
+		w.Fail("attempt %d succeeded at %d but was applied at %d", id, index, a.index)
 	}
 }
 
@@ -162,7 +162,7 @@ func (w *simulation) checkHistories() (unchecked int) {
 	sort.Strings(names)
 	for _, o := range w.hist.last {
 		if !o.done {
-			w.Fail("group %d: no last read of %s", o.group, o.key)
+			w.Fail("group %d: the final read of %s failed", o.group, o.key)
 		}
 	}
 	for _, name := range names {
@@ -235,7 +235,7 @@ func (w *simulation) checkConverged() {
 	for group := uint64(1); group <= groupCount; group++ {
 		leader := w.leaderOf(group)
 		if leader == nil {
-			w.Fail("group %d has no leader in the end", group)
+			w.Fail("group %d has no leader at the end", group)
 			continue
 		}
 		s, _ := leader.Host.Status(group)
@@ -259,7 +259,7 @@ func (w *simulation) checkConverged() {
 			}
 			found++
 			if k := n.store.Kept(); k != 0 {
-				w.Fail("node %d: %d snapshots were not thrown away", n.ID, k)
+				w.Fail("node %d: %d snapshots were not closed", n.ID, k)
 			}
 			hash, err := n.store.Hash(group)
 			if err != nil || hash != want || g.Applied() != s.Applied {

@@ -84,7 +84,7 @@ func (w *simulation) applies(n *node, group, index, term uint64, commands [][]by
 	}
 	e, at := entry{term, h.Sum64()}, stateAt{group, index}
 	if first, ok := w.laws.entries[at]; ok && first != e {
-		w.Fail("group %d: node %d applies at %d an entry of term %d, another replica one of term %d, or they differ",
+		w.Fail("group %d: node %d applied at %d an entry of term %d; another replica applied a different entry of term %d",
 			group, n.ID, index, term, first.term)
 	}
 	w.laws.entries[at] = e
@@ -116,7 +116,7 @@ func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
 			continue
 		}
 		if change > hard.GetCommit() {
-			w.Fail("group %d: node %d starts with changes of members at %d and %d, and knows that %d is committed", c.ID,
+			w.Fail("group %d: node %d starts with membership changes at %d and %d, and its commit index is %d", c.ID,
 				n.ID, change, e.GetIndex(), hard.GetCommit())
 		}
 		if change != 0 {

@@ -18,7 +18,7 @@ import (
 // TestPlantedBugsAreFound checks that the simulator finds each planted bug within 200 seeds.
 func TestPlantedBugsAreFound(t *testing.T) {
 	if !invariant.Enabled {
-		t.Skip("it takes minutes, and runs with the laws: -tags invariants")
+		t.Skip("takes minutes and needs -tags invariants")
 	}
 	seeds := planted.Read(t)
 	for _, b := range []struct {
@@ -86,7 +86,7 @@ func TestNothingIsImitated(t *testing.T) {
 			for _, word := range []string{"Apply", "Split", "Append", "Truncate", "Entries", "Members", "Install",
 				"Step"} {
 				if fn.Name.Name == word {
-					t.Errorf("%s defines %s: the simulator runs the product's", name, word)
+					t.Errorf("%s defines %s: use the product's code instead", name, word)
 				}
 			}
 		}
@@ -98,7 +98,7 @@ func TestNothingIsImitated(t *testing.T) {
 	}
 	for got := range imports {
 		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") {
-			t.Errorf("the simulator imports %s: consensus is the product's business", got)
+			t.Errorf("the simulator must not import %s: consensus belongs to the product", got)
 		}
 	}
 }

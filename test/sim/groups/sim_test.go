@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; if 0, 64 in a build with the laws, else 8")
+	seeds = flag.Int("sim.seeds", 0, "number of seeds of TestSeeds; 0 means 64 in a build with invariant checks, else 8")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
@@ -60,7 +60,7 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d seeds in %v: %+v, keys unchecked: %d", n, time.Since(began).Round(time.Millisecond), sum, unchecked)
 	if n >= 500 && sum.Discards == 0 {
-		t.Errorf("no snapshots thrown away in %d seeds", n)
+		t.Errorf("no snapshots were discarded in %d seeds", n)
 	}
 	if n >= 64 {
 		for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestSeeds(t *testing.T) {
 			{"unwanted snapshots", sum.Unwanted},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)
+				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, n)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestSeeds(t *testing.T) {
 			{"refusals by living nodes", sum.Resets}, {"departures", sum.Departures},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)
+				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, n)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func TestChangesCrash(t *testing.T) {
 		pairs += r.Counts.ChangesInLog
 	}
 	if pairs == 0 {
-		t.Error("no process starts with two changes in its log: the simulation does not test it any more")
+		t.Error("no process starts with two changes in its log: the simulation no longer tests it")
 	}
 }
 

@@ -201,7 +201,7 @@ func (s *Store) begin(group, index, term uint64) (*openGroup, error) {
 	if m == nil {
 		stored, ok, err := s.Meta(group)
 		if err != nil || !ok {
-			return nil, fmt.Errorf("group %d is not here: %w", group, errors.Join(err, errCorrupt))
+			return nil, fmt.Errorf("group %d does not exist: %w", group, errors.Join(err, errCorrupt))
 		}
 		m = &openGroup{Meta: stored, group: group, tail: stored.tail()}
 		s.mu.Lock()
@@ -209,7 +209,7 @@ func (s *Store) begin(group, index, term uint64) (*openGroup, error) {
 		s.mu.Unlock()
 	}
 	if index != m.Applied+1 {
-		return nil, fmt.Errorf("group %d: entry %d behind %d: %w", group, index, m.Applied, ErrOutOfOrder)
+		return nil, fmt.Errorf("group %d: entry %d after %d: %w", group, index, m.Applied, ErrOutOfOrder)
 	}
 	m.Applied, m.Term = index, term
 	if !m.dirty {
@@ -376,7 +376,7 @@ func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data raftgroup.
 	}
 	m, ok, err := s.Meta(group)
 	if err != nil || !ok {
-		return fmt.Errorf("group %d is not here: %w", group, errors.Join(err, errCorrupt))
+		return fmt.Errorf("group %d does not exist: %w", group, errors.Join(err, errCorrupt))
 	}
 	d := codec.NewReader(raw, errCorrupt)
 	if applied := d.Uint(); applied != meta.GetIndex() {

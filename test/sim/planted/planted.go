@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	within  = flag.Uint64("sim.within", 200, "seeds in which a planted bug must be found")
+	within  = flag.Uint64("sim.within", 200, "number of seeds in which a planted bug must be found")
 	rewrite = flag.Bool("rewrite", false, "write the seeds that find planted bugs to "+file)
 )
 
@@ -71,13 +71,13 @@ func (s Seeds) Find(t *testing.T, name string, finds func(seed uint64) bool) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("many seeds")
+		t.Skip("needs many seeds")
 	}
 	for other := uint64(1); other <= *within; other++ {
 		if other == seed || !finds(other) {
 			continue
 		}
-		t.Logf("found by seed %d, and not by %d any more: run with -rewrite", other, seed)
+		t.Logf("found by seed %d, but no longer by %d: run with -rewrite", other, seed)
 		s[name] = other
 		return
 	}

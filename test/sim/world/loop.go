@@ -225,7 +225,7 @@ func (l *Loop) receive(from raftgroup.NodeID, stream io.Reader, done func(error)
 	}
 	f, err := raftgroup.ReadHead(from, stream)
 	if err != nil {
-		l.World.Fail("node %d: head from node %x: %v", l.ID, from[:2], err)
+		l.World.Fail("node %d: header from node %x: %v", l.ID, from[:2], err)
 		return
 	}
 	l.Call(func(h *raftgroup.Host) {

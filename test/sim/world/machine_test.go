@@ -20,7 +20,7 @@ func TestTimersAfterWaking(t *testing.T) {
 	w.After(1500*time.Millisecond, func() { w.Heal(func(*Machine) {}) })
 	w.Run(30 * time.Second)
 	if at < time.Second || at > time.Second+time.Millisecond {
-		t.Errorf("a timer of 1s came after %v", at)
+		t.Errorf("a timer of 1 s fired after %v", at)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestMonotoneClockNeverGoesBack(t *testing.T) {
 				}
 				now := m.monotone()
 				if now < last {
-					t.Fatalf("seed %d: the clock goes back by %v", seed, last-now)
+					t.Fatalf("seed %d: the clock went back by %v", seed, last-now)
 				}
 				if off := now - begin - m.shown(awake); off < -time.Microsecond || off > time.Microsecond {
 					t.Fatalf("seed %d: the clock is off by %v", seed, off)

@@ -81,7 +81,7 @@ func (s *shipment) take() {
 func (s *shipment) arrived(b []byte) {
 	want := make([]byte, len(b))
 	if _, err := s.data.ReadAt(want, s.at); err != nil && !errors.Is(err, io.EOF) || !bytes.Equal(b, want) {
-		s.n.w.Fail("%d bytes of a snapshot at %d are not what was sent (%v)", len(b), s.at, err)
+		s.n.w.Fail("%d bytes of a snapshot at %d differ from the sent bytes (%v)", len(b), s.at, err)
 	}
 	s.ready, s.at = b, s.at+int64(len(b))
 }

@@ -23,7 +23,7 @@ func TestSnapshotOverBrokenConnections(t *testing.T) {
 		}
 	}
 	if w.Faults.Breaks == 0 || w.Faults.Flips == 0 {
-		t.Fatalf("%+v: it proves nothing", w.Faults)
+		t.Fatalf("%+v: the test checks nothing", w.Faults)
 	}
 }
 

@@ -158,7 +158,7 @@ func (m *Machine) kill() {
 			m.World.resume(t)
 		}
 		if !t.over {
-			panic(fmt.Sprintf("node %d: a task waits on after the end of its process", m.ID))
+			panic(fmt.Sprintf("node %d: a task still waits after the end of its process", m.ID))
 		}
 	}
 }

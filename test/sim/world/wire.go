@@ -125,7 +125,7 @@ func (c *Wire) read(deliver func(transport.Frame)) {
 			c.end(false)
 			return
 		case len(c.sent) == 0 || !bytes.Equal(c.arrived[:read], c.sent[0]):
-			w.Fail("a frame of %d bytes from node %d to node %d is not what was sent", read, c.from, c.to)
+			w.Fail("a frame of %d bytes from node %d to node %d differs from the sent frame", read, c.from, c.to)
 			return
 		}
 		c.arrived = c.arrived[read:]
