@@ -79,7 +79,7 @@ func TestPartialFrames(t *testing.T) {
 	binary.BigEndian.PutUint32(frame[5:], 200<<20) // announces more bytes than are sent
 	for range rounds(2) {
 		before := v.metric("cql_bytes_received_total")
-		leave := v.mute(200, func(c *rawclient.Conn) { _, _ = c.Write(frame) }) // the connection may be closed in the middle
+		leave := v.mute(200, func(c *rawclient.Conn) { _, _ = c.Write(frame) }) // may fail
 		v.until("parts of frames are held", func() bool {
 			return v.metric("cql_bytes_received_total")-before >= 64<<20
 		})

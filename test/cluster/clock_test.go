@@ -159,7 +159,7 @@ func (s *skewed) run(jumps []time.Duration) {
 		wg.Go(func() {
 			for rng := rand.New(rand.NewPCG(1, 2)); !stop.Load(); {
 				s.clock.Set(jumps[rng.IntN(len(jumps))])
-				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond) // the clock is wrong for this long: it is the fault
+				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond) // duration of the fault
 			}
 		})
 	}

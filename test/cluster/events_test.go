@@ -175,7 +175,7 @@ func hear(t *testing.T, f *fleet, listeners []*listener, m *member, began time.T
 			return ""
 		})
 	}
-	t.Logf("all nodes announced %s of %s after %s", want[len(want)-1], m.name(), latest.Sub(began).Round(time.Millisecond))
+	t.Logf("all announced %s of %s after %s", want[len(want)-1], m.name(), latest.Sub(began).Round(time.Millisecond))
 }
 
 // agreed waits until every node reports the same schema version for all nodes, and returns the time that took.
@@ -284,7 +284,7 @@ func TestEvents(t *testing.T) {
 		got, _ := l.about(" " + fifth.ip)
 		// The process may end before the metadata states that the node has left.
 		got = slices.DeleteFunc(got, func(e string) bool { return e == "DOWN "+fifth.ip })
-		got = slices.Compact(got) // on a busy machine it may have been considered dead, and then announced to be up again
+		got = slices.Compact(got) // it may have been considered dead for a moment
 		if !slices.Equal(got, []string{"NEW_NODE " + fifth.ip, "UP " + fifth.ip, "REMOVED_NODE " + fifth.ip}) {
 			t.Errorf("%s announced of the fifth node: %q", l.m.name(), got)
 		}

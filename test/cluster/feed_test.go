@@ -114,7 +114,8 @@ func startFeed(f *fleet) (l *feedLoad, now string, since time.Time) {
 	ask("procedure", http.MethodPost, feedPath+"/sprocs", nil, map[string]string{"id": "bump", "body": bumpText}, 201,
 		409)
 	f.settle()
-	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1100 * time.Millisecond))) // the retention has a resolution of one second
+	// The retention has a resolution of one second.
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1100 * time.Millisecond)))
 	since = time.Now()
 	h := ask("now", http.MethodGet, feedPath+"/docs", map[string]string{"A-IM": "Full-Fidelity Feed",
 		"If-None-Match": "*"}, nil, 304)

@@ -154,7 +154,7 @@ func TestSameIdentityTwice(t *testing.T) {
 	c := nodes[0].Dial(t)
 	defer c.Close()
 	process.Do(t, c, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	const tables = 8 // led by different nodes: a follower that has not changed its leader knows the state of the original
+	const tables = 8 // with different leaders: a follower that keeps its leader knows the original
 	for i := range tables {
 		process.Do(t, c, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY)", i))
 	}

@@ -95,7 +95,7 @@ func (p *pair) round() {
 	}
 	if d.chance(0.05) {
 		p.compare(d.shortLived(), 0)
-		time.Sleep(2500 * time.Millisecond) // by then it has expired on both, regardless of the part of a second in which the writes started
+		time.Sleep(2500 * time.Millisecond) // expired on both by then
 	}
 	p.compare("SELECT * FROM t", 0)
 	p.compare("SELECT * FROM c", pick(d, 0, 2))

@@ -109,7 +109,7 @@ func (p *pair) same(statement string, page int) bool {
 	}
 	if got[0] == got[1] || p.texts && otherMistake(got[0], got[1]) || strings.Contains(got[1], "Legacy") ||
 		strings.Contains(plain[1], "paging state") {
-		return true // Cassandra's own fault: its code fails, mostly at pages of groups, or a type belongs to tables from 3.0
+		return true // Cassandra's fault: it fails, mostly at pages of groups, or a type is from 3.0
 	}
 	difference := fmt.Sprintf("%s\n(pages of %d)\n%s", statement, page, differing(plain[0], plain[1]))
 	if !strings.HasPrefix(statement, "SELECT") || page == 0 && statement == "SELECT * FROM t" {

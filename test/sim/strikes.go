@@ -154,7 +154,7 @@ func (w *simulation) watchSteps() {
 				now[p.ID] = name
 			}
 		})
-		if w.plan.Bugs.RightByMap { // the bug shows if the first node that has merged crashes before the map shows the merge
+		if w.plan.Bugs.RightByMap { // shows if the first node that has merged crashes before the map changes
 			if odd = 1; steps.MergeApplied == 0 {
 				continue
 			}
