@@ -21,8 +21,8 @@ func TestContinuationsOfDropped(t *testing.T) {
 	level.Store(uint32(feature.Newest))
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Level: func() feature.Level { return feature.Level(level.Load()) }})
-	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
-	n.host.SetFolds(folds{n.containers})
+	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
+	n.host.SetFolds(foldDispatcher{n.containers})
 	const definition = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`
 	s := newContainer(t, n, definition)
 	fill := func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestConditionsOfChanges proves that of two changes with one etag one succeeds, for containers, scripts and offers,
+// TestConditionsOfChanges checks that of two changes with one etag one succeeds, for containers, scripts and offers,
 // that what was dropped is missing for those who change it, and that nothing is dropped in its place.
 func TestConditionsOfChanges(t *testing.T) {
 	t.Parallel()

@@ -34,9 +34,9 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 	for _, n := range nodes {
 		n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 			Definitions: &n.definitions, Now: func() time.Time { return time.UnixMilli(a.now.Load()) },
-			Level: func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.newest})
-		n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
-		n.host.SetFolds(folds{n.containers})
+			Level: func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.awaitLatestMetadata})
+		n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
+		n.host.SetFolds(foldDispatcher{n.containers})
 	}
 	a.nodes = []*items{newContainer(t, nodes[0], fmt.Sprintf(a.definition, ""))}
 	for _, n := range nodes[1:] {

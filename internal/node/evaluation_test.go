@@ -29,7 +29,7 @@ func numbers(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("1,"
 func TestEvaluationIsPaidFor(t *testing.T) {
 	n := startNode(t, Options{UserFunctions: true})
 	spent := func(table uint32) (units float64) {
-		for _, p := range n.records.State().Map.Partitions(table) {
+		for _, p := range n.metadata.State().Topology.Partitions(table) {
 			c := n.host.Replica(p.ID).Counts()
 			units += c.Units.Float()
 		}

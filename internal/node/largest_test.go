@@ -22,7 +22,7 @@ import (
 // largestOf is how many keys TestLargestKeys has on disk; with a million it takes a minute.
 var largestOf = flag.Int("largest.keys", 2000, "keys of TestLargestKeys")
 
-// TestLargestKeys proves that the ten largest logical partitions of a physical one are named in order, their sizes
+// TestLargestKeys checks that the ten largest logical partitions of a physical one are named in order, their sizes
 // being those of zipf 0.99, and that they are looked for again when they have changed.
 func TestLargestKeys(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestLargestKeys(t *testing.T) {
 	if err := n.store.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	id := n.records.State().Map.Partitions(table)[0].ID
+	id := n.metadata.State().Topology.Partitions(table)[0].ID
 	for _, most := range []uint64{0, 1} { // read as a whole, and looked for where the bytes on disk are
 		began = time.Now()
 		l := &partitioncount.LargestFinder{Store: n.store.Statistics, Replicas: n.host.Replicas, ReadMax: most,

@@ -152,7 +152,7 @@ func configured(v reflect.Value, prefix string, out map[string]reflect.Value) {
 	}
 }
 
-// TestConfigurationIsDocumented proves that docs/configuration.md has every key of the configuration file and no other,
+// TestConfigurationIsDocumented checks that docs/configuration.md has every key of the configuration file and no other,
 // and that the defaults in it are those of the code, as far as they are numbers, words or times.
 func TestConfigurationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
@@ -245,7 +245,7 @@ func plainly(v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// TestDescriptorsAreShared proves that clients cannot take the files that the store needs: with any limit there are
+// TestDescriptorsAreShared checks that clients cannot take the files that the store needs: with any limit there are
 // some for tables, and what is left is not promised twice.
 func TestDescriptorsAreShared(t *testing.T) {
 	for _, c := range []struct{ limit, clients, tables, connections int }{

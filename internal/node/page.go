@@ -15,15 +15,15 @@ import (
 	"github.com/ilion-db/ilion/internal/server/webui"
 )
 
-// page is what browsers are shown.
-func (n *Node) page(shown *admin.Node) http.Handler {
+// webUI returns the handler of the web UI.
+func (n *Node) webUI(shown *admin.Node) http.Handler {
 	return webui.Handler(webui.Options{
 		Status: shown.Status, Usage: shown.ShowUsage, History: shown.History, Latency: n.pageLatency,
 		Explore: n.explore, Slow: n.slowQueries,
 	})
 }
 
-// pageLatency is how long what this node was asked took on a table, in milliseconds.
+// pageLatency returns the latencies of a table's requests on this node in milliseconds.
 func (n *Node) pageLatency(table string, writes bool) (median, p99 float64, ok bool) {
 	t, err := n.tableNamed(table)
 	if err != nil {
@@ -33,20 +33,20 @@ func (n *Node) pageLatency(table string, writes bool) (median, p99 float64, ok b
 	if writes {
 		op = catalog.Writes
 	}
-	l, ok := n.latencyShown(t.ID, op)
+	l, ok := n.latencyView(t.ID, op)
 	return l.Median, l.P99, ok
 }
 
-// explorer calls itself this where clients are told apart, as in the audit log.
+// explorer is the client name of the web UI's explorer, for example in the audit log.
 const explorer = "Ilion page"
 
-// explored waits for a call.
+// explored is a completion that can be awaited.
 type explored chan struct{}
 
 // Completed implements session.Completer.
 func (e explored) Completed() { close(e) }
 
-// explore carries a statement out as a client of a role would. What is under way when ctx ends may still be done.
+// explore executes a statement with a role's permissions. If ctx ends, the statement may still complete.
 func (n *Node) explore(ctx context.Context, role string, q webui.Query) (*webui.Answer, error) {
 	s := n.engine.NewSession(session.Client{User: role, Version: 5, DriverName: explorer})
 	defer s.Close()
@@ -59,7 +59,7 @@ func (n *Node) explore(ctx context.Context, role string, q webui.Query) (*webui.
 		select {
 		case <-done:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("it was given up after a while; whether it was done is not known: %w", ctx.Err())
+			return nil, fmt.Errorf("statement timed out; its outcome is unknown: %w", ctx.Err())
 		}
 	}
 	r := &c.Result
@@ -79,7 +79,7 @@ func (n *Node) explore(ctx context.Context, role string, q webui.Query) (*webui.
 	return out, nil
 }
 
-// fillRows turns the cells of a result into text.
+// fillRows converts the cells of a result to text.
 func fillRows(out *webui.Answer, r *session.Result) {
 	for i := range r.Metadata.Columns {
 		out.Columns = append(out.Columns, r.Metadata.Columns[i].Name)

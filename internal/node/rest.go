@@ -10,14 +10,14 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// listenREST opens the listener of the REST surface, if there is to be one.
+// listenREST opens the listener of the REST API if it is enabled.
 func (n *Node) listenREST(ctx context.Context) error {
 	o := &n.opts.REST
 	if o.off() {
@@ -30,14 +30,14 @@ func (n *Node) listenREST(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("listen for REST clients: %w", err)
+		return fmt.Errorf("cannot listen for REST clients: %w", err)
 	}
 	n.restListener = n.reserve.Listener(l)
 	n.closers = append(n.closers, closeQuietly(n.restListener))
 	return nil
 }
 
-// RESTAddr is where containers are served over HTTP, nil if they are not.
+// RESTAddr returns the address of the REST API, or nil.
 func (n *Node) RESTAddr() net.Addr {
 	if n.restListener == nil {
 		return nil
@@ -45,7 +45,7 @@ func (n *Node) RESTAddr() net.Addr {
 	return n.restListener.Addr()
 }
 
-// makeREST makes the REST surface, if there is to be one.
+// makeREST creates the REST API if it is enabled.
 func (n *Node) makeREST() {
 	if n.restListener == nil {
 		return
@@ -56,7 +56,7 @@ func (n *Node) makeREST() {
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		RequestBytesMax:       int64(n.opts.Limits.RequestBytes / 4),
 		Log:                   n.log,
-		Admit:                 func(who share.Claimant) (func(), bool) { return n.cql.Guest(who, 5*ru.Unit) },
+		Admit:                 func(who fairshare.Principal) (func(), bool) { return n.cql.Guest(who, 5*ru.Unit) },
 	}
 	if n.audit != nil {
 		o.Audit = n.auditREST

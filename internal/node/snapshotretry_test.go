@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// TestSnapshotRetries proves that a mark is retried within its second and no longer, that a backup waits longer, and
+// TestSnapshotRetries checks that a mark is retried within its second and no longer, that a backup waits longer, and
 // that the error says how often it was tried and why it failed.
 func TestSnapshotRetries(t *testing.T) {
 	changed := errors.New("the schema was changed")
@@ -35,12 +35,12 @@ func TestSnapshotRetries(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tries, began := 0, time.Now()
-			taken, err := c.r.take(t.Context(), func(context.Context) (*archive.Taken, error) {
+			taken, err := c.r.take(t.Context(), func(context.Context) (*archive.Snapshot, error) {
 				time.Sleep(c.takes)
 				if tries++; tries <= c.fails {
 					return nil, changed
 				}
-				return &archive.Taken{}, nil
+				return &archive.Snapshot{}, nil
 			})
 			switch {
 			case c.want == "" && (err != nil || taken == nil || tries != c.fails+1):

@@ -45,7 +45,7 @@ func TestCheckpoints(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Error(err)
-			case code != http.StatusOK && !strings.Contains(text, "a checkpoint is being made"):
+			case code != http.StatusOK && !strings.Contains(text, "a checkpoint is already being created"):
 				t.Errorf("%d: %s", code, text)
 			case code == http.StatusOK && made[text]:
 				t.Errorf("checkpoint directory %s was returned twice", text)

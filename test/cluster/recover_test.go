@@ -136,7 +136,7 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	f.refuses("is not in the plan", "recover", "apply", "--yes", "--plan", plan, "--data", old)
 	a.applyKilled(plan)
 	a.start()
-	b.comesBack("carry the plan out there") // this step was omitted
+	b.comesBack("apply it there") // this step was omitted
 	a.kill()
 	b.applyKilled(plan)
 	f.must("recover", "apply", "--yes", "--plan", plan, "--data", a.dir)

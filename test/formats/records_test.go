@@ -102,7 +102,7 @@ func records() []record {
 		{Kind: command.EntrySplit, Epoch: 2, Split: command.Split{Child: 9, At: []byte{1, 2}, Leader: [16]byte{1},
 			Voters: []keys.Member{{Replica: 7, Node: [16]byte{1}}}, Learners: []keys.Member{{Replica: 8,
 				Node: [16]byte{2}}}}},
-		{Kind: command.EntryFreeze, Epoch: 2}, {Kind: command.EntryThaw, Epoch: 2},
+		{Kind: command.EntryFreeze, Epoch: 2}, {Kind: command.EntryUnfreeze, Epoch: 2},
 		{Kind: command.EntryMerge, Epoch: 2, Merge: command.Merge{Right: 9, Frozen: 40, RightEpoch: 3}},
 	} {
 		out = append(out, record{"entry", command.AppendEntry(nil, &e)})
@@ -141,7 +141,7 @@ func records() []record {
 		s, err = split(s, 2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
 	}
 	if err == nil { // and one that is in progress
-		s, err = s.BeginSplit(1, topology.Position{Ring: 7}, topology.ByHand, time.UnixMilli(1e12))
+		s, err = s.BeginSplit(1, topology.Position{Ring: 7}, topology.ByOperator, time.UnixMilli(1e12))
 	}
 	if err != nil {
 		panic(err)
@@ -165,8 +165,9 @@ func records() []record {
 		record{"read", command.AppendRead(nil, &command.Read{Table: 1024, Level: dberr.Quorum,
 			Changes: &command.ChangesRead{After: 5, Upto: 900, Kept: true, Horizon: true}})},
 		record{"build", (*meta.Build)(nil).Append(nil)},
-		record{"build", (&meta.Build{Policy: "3", Token: -5, Key: []byte("k"), Clustering: []byte("c"), Whole: true,
-			Rows: 300}).Append(nil)},
+		record{"build", (&meta.Build{Policy: "3", Token: -5, Key: []byte("k"), Clustering: []byte("c"),
+			WholePartition: true,
+			Rows:           300}).Append(nil)},
 		record{"conditional", command.AppendConditional(nil, &command.Conditional{Mutation: m, Now: 9,
 			Log: &command.ChangeLog{Keep: 600}})},
 		record{"mutation", command.AppendMutation(nil, &command.Mutation{Table: 1024, Key: []byte("key"),
@@ -296,7 +297,7 @@ func TestRecords(t *testing.T) {
 
 // split splits a partition in two, as its log does.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
-	s, err := s.BeginSplit(id, at, topology.ByHand, time.UnixMilli(1e12))
+	s, err := s.BeginSplit(id, at, topology.ByOperator, time.UnixMilli(1e12))
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ var sameWing = map[string]string{
 	"internal/control/advise":    "",
 	"internal/control/placement": "internal/control/meta",
 	"internal/control/split":     "internal/control/meta",
-	"internal/control/growth": "internal/control/meta internal/control/merge internal/control/split " +
+	"internal/control/autosplit": "internal/control/meta internal/control/merge internal/control/split " +
 		"internal/control/throughput",
 	"internal/control/throughput": "internal/control/meta internal/control/split",
 	"internal/control/merge": "internal/control/meta internal/control/placement internal/control/split " +
@@ -85,7 +85,9 @@ var sameWing = map[string]string{
 	"internal/control/meta":           "",
 	"internal/control/backfill":       "internal/control/meta",
 	"internal/control/schemachange":   "internal/control/meta",
-	"internal/control/membership":     "internal/control/meta internal/control/peers internal/control/placement",
+	"internal/control/lending":        "internal/control/meta internal/control/throughput",
+	"internal/control/lograte":        "",
+	"internal/control/membership":     "internal/control/lograte internal/control/meta internal/control/peers internal/control/placement",
 	"internal/control/recovery":       "internal/control/meta internal/control/membership internal/control/placement",
 	"internal/replica/budget":         "",
 	"internal/replica/incarnation":    "",
@@ -104,11 +106,11 @@ var sameWing = map[string]string{
 	"internal/model/access":         "internal/model/codec internal/model/dberr internal/model/feature",
 	"internal/model/row":            "internal/model/cqltype",
 	"internal/model/schema": "internal/model/cqltype internal/model/dberr internal/model/epk internal/model/feature " +
-		"internal/model/keys internal/model/release internal/model/row internal/model/token internal/model/vector",
+		"internal/model/keys internal/model/compat internal/model/row internal/model/token internal/model/vector",
 	"internal/model/epk":  "internal/model/token",
 	"internal/model/keys": "internal/model/codec internal/model/feature internal/model/token",
 	"internal/model/command": "internal/model/codec internal/model/cqltype internal/model/dberr " +
-		"internal/model/feature internal/model/keys internal/model/row internal/model/share internal/model/token",
+		"internal/model/feature internal/model/keys internal/model/row internal/model/fairshare internal/model/token",
 	"internal/model/topology":    "internal/model/codec internal/model/feature internal/model/token internal/model/keys",
 	"internal/model/ru":          "internal/model/command internal/model/dberr internal/model/row internal/model/vector",
 	"internal/model/cqltype":     "internal/model/dberr",
@@ -118,9 +120,9 @@ var sameWing = map[string]string{
 	"internal/model/document":    "",
 	"internal/model/feature":     "",
 	"internal/model/invariant":   "",
-	"internal/model/release":     "",
+	"internal/model/compat":      "",
 	"internal/model/sched":       "",
-	"internal/model/meter":       "internal/model/dberr internal/model/share",
+	"internal/model/meter":       "internal/model/dberr internal/model/fairshare",
 	"internal/model/pattern":     "",
 	"internal/model/trace":       "",
 	"internal/model/vector":      "internal/model/codec",

@@ -111,7 +111,7 @@ func startRoles() *access.State {
 
 // ApplyRoles implements roles.Store.
 func (w *roleWorld) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
-	next, warnings, err := access.Apply(w.state, c, &access.World{
+	next, warnings, err := access.Apply(w.state, c, &access.Environment{
 		Actor: actor, Datacenters: []string{"dc1"}, Configured: func(string) bool { return false },
 		Exists: func(r access.Resource) bool { return r.Keyspace == "ks" },
 	})
@@ -169,7 +169,7 @@ func plain(tree parser.Statement) bool {
 // kept compares a state with its records, from which all followers must derive the same state.
 func kept(s, from *access.State) string {
 	changed, records := access.Changed(from, s), s.Records()
-	followed, err := from.Follow(changed)
+	followed, err := from.WithRecords(changed)
 	if err != nil {
 		return "its changes cannot be applied: " + err.Error()
 	}

@@ -171,7 +171,7 @@ func TestLostLogFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.copyDir(older, log)
-	c.refused(c.dir(2), "put back to an earlier state", "empty directory")
+	c.refused(c.dir(2), "restored to an earlier state", "empty directory")
 	c.nodes[1].Stop(t)
 	if err := os.RemoveAll(log); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestEarlierMoment(t *testing.T) {
 	n.Kill()
 	c.nodes[1] = process.Start(t, c.dir(1), "--internal", c.addresses[1])
 	back := begin(t, moment, c.addresses[2])
-	back.Refuses(t, 1, moment, "put back to an earlier state", "empty directory")
-	c.refused(moment, moment, "put back to an earlier state", "empty directory")
+	back.Refuses(t, 1, moment, "restored to an earlier state", "empty directory")
+	c.refused(moment, moment, "restored to an earlier state", "empty directory")
 	c.check()
 }

@@ -189,9 +189,9 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 func (r replicas) Holds(table uint32, span topology.Span) bool {
 	b := r.n.w.plan.Bugs
 	merges := func(p *topology.Partition) bool {
-		return p.Join != nil && p.Join.Stage == topology.Merging && p.Join.Left != p.ID && p.Span.Overlaps(span)
+		return p.Merge != nil && p.Merge.Stage == topology.Merging && p.Merge.Left != p.ID && p.Span.Overlaps(span)
 	}
-	if b.ChildByMap || b.RightByMap && slices.ContainsFunc(r.n.state().Map.Partitions(table), merges) {
+	if b.ChildByMap || b.RightByMap && slices.ContainsFunc(r.n.state().Topology.Partitions(table), merges) {
 		return false
 	}
 	return r.Host.Holds(table, span)
@@ -207,7 +207,8 @@ func (r replicas) Absorber(id topology.PartitionID) (topology.PartitionID, uint6
 
 // Join implements the host of reconcile.Local.
 func (r replicas) Join(id topology.PartitionID, replica topology.ReplicaID) error {
-	if p := r.n.state().Map.Partition(id); r.n.w.plan.Bugs.ChildByMap && p != nil && p.Parent != 0 && p.Moves == 0 {
+	if p := r.n.state().Topology.Partition(id); r.n.w.plan.Bugs.ChildByMap && p != nil && p.Parent != 0 &&
+		p.Moves == 0 {
 		return r.Host.Create(p)
 	}
 	return r.Host.Join(id, replica)
@@ -217,7 +218,7 @@ func (r replicas) Join(id topology.PartitionID, replica topology.ReplicaID) erro
 func (n *node) orphans(m *topology.Snapshot) error {
 	here := n.parts.IDs()
 	if !n.w.plan.Bugs.ChildIsOrphan {
-		return n.local().Orphans(m, here)
+		return n.local().RemoveOrphans(m, here)
 	}
 	return n.parts.Drop(slices.DeleteFunc(here, func(id topology.PartitionID) bool {
 		return id == topology.MetaPartition || m.Partition(id) != nil
@@ -248,8 +249,8 @@ func (r counted) Frozen() uint64 {
 
 // Member implements reconcile.Replica.
 func (r counted) Member() topology.ReplicaID {
-	p := r.n.state().Map.Partition(r.ID())
-	if !r.n.w.plan.Bugs.EarlyReady || p == nil || p.Join == nil {
+	p := r.n.state().Topology.Partition(r.ID())
+	if !r.n.w.plan.Bugs.EarlyReady || p == nil || p.Merge == nil {
 		return r.Replica.Member()
 	}
 	list := p.Sets[0].Replicas
@@ -316,7 +317,7 @@ func (n *node) plantPast() time.Time {
 	if n.w.plan.Bugs.EarlySweep {
 		return n.Wall()
 	}
-	return n.peers.Past()
+	return n.peers.EarliestNow()
 }
 
 // plantLease shifts the clock that measures the start of leases.

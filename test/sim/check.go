@@ -101,7 +101,7 @@ func (w *simulation) checkRecords(n *node, old, s *meta.State) {
 	if s.Version < old.Version {
 		w.Fail("node %d: the metadata went back from version %d to %d", n.ID, old.Version, s.Version)
 	}
-	if s.Map != old.Map {
+	if s.Topology != old.Topology {
 		w.checkMap(n, s)
 	}
 }
@@ -118,8 +118,8 @@ func (w *simulation) counted(n *node, number int) {
 	w.Note("node %d counts %d", n.ID, number)
 }
 
-// request and response are the input and output that porcupine checks.
-type request struct {
+// sentRequest and response are the input and output that porcupine checks.
+type sentRequest struct {
 	kind       opKind
 	value, old uint64
 	stamp      int64
@@ -144,7 +144,7 @@ type cell struct {
 var register = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
-		s, i, o := state.(cell), in.(request), out.(response)
+		s, i, o := state.(cell), in.(sentRequest), out.(response)
 		switch i.kind {
 		case opWrite:
 			return true, cell{value: i.value}
@@ -173,7 +173,7 @@ var register = porcupine.Model{
 var highest = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
-		s, i, o := state.(cell), in.(request), out.(response)
+		s, i, o := state.(cell), in.(sentRequest), out.(response)
 		if i.kind == opStamped {
 			if i.stamp > s.stamp || i.stamp == s.stamp && i.value > s.value {
 				s = cell{value: i.value, stamp: i.stamp}
@@ -191,7 +191,7 @@ var highest = porcupine.Model{
 var visible = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{cell{}} },
 	Step: func(state, in, out any) []any {
-		s, i, o := state.(cell), in.(request), out.(response)
+		s, i, o := state.(cell), in.(sentRequest), out.(response)
 		switch i.kind {
 		case opStamped:
 			next := cell{value: i.value, stamp: i.stamp}
@@ -224,7 +224,7 @@ var visible = porcupine.NondeterministicModel{
 	DescribeOperation: describe,
 }
 
-func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(request), out.(response)) }
+func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(sentRequest), out.(response)) }
 
 // checkHistories checks every key. It returns the number of checks that timed out.
 func (w *simulation) checkHistories() (unchecked int) {
@@ -306,7 +306,7 @@ func operations(ops []*op) []porcupine.Operation {
 			end = int64(o.ended)
 		}
 		out = append(out, porcupine.Operation{
-			ClientId: o.client, Input: request{o.kind, o.value, o.old, o.stamp}, Call: int64(o.called),
+			ClientId: o.client, Input: sentRequest{o.kind, o.value, o.old, o.stamp}, Call: int64(o.called),
 			Output: response{o.value, o.stamp, o.applied, o.blind, !o.done}, Return: end,
 		})
 	}
@@ -375,12 +375,12 @@ func (w *simulation) checkSpans(n *node) {
 // atRest reports whether no split, merge, or move is in progress and all existing replicas of each partition have
 // applied the same index.
 func (w *simulation) atRest() bool {
-	for p := range w.newest().Map.InMotion() {
-		if p.Cut != nil || p.Join != nil || !p.AtRest() {
+	for p := range w.newest().Topology.InMotion() {
+		if p.Split != nil || p.Merge != nil || !p.AtRest() {
 			return false
 		}
 	}
-	for _, id := range partitions(w.newest().Map) {
+	for _, id := range partitions(w.newest().Topology) {
 		leader := w.leaderOf(id)
 		if leader == nil {
 			return false
@@ -398,7 +398,7 @@ func (w *simulation) atRest() bool {
 // checkConverged checks that all members of a replica set finally have the same applied index and the same state, and
 // that the metadata contains every acknowledged increment.
 func (w *simulation) checkConverged() {
-	for _, id := range partitions(w.newest().Map) {
+	for _, id := range partitions(w.newest().Topology) {
 		leader := w.leaderOf(id)
 		if leader == nil {
 			w.Fail("partition %d has no leader at the end", id)

@@ -237,7 +237,7 @@ func (n *node) admits(other *node) bool {
 	err := n.plantAdmission(n.originals.Admit(p))
 	switch {
 	case err == nil:
-		n.originals.Saw(p)
+		n.originals.RecordStart(p)
 		other.disputed = other.disputed || other.damaged()
 		n.met[at] = true
 		return true
@@ -246,7 +246,7 @@ func (n *node) admits(other *node) bool {
 		refusal := &transport.Refused{Reason: transport.ErrCopiedDirectory, Text: err.Error(), ByPeer: true}
 		other.AfterLife(n.w.Net.Delay(n.ID, other.ID), func() {
 			if other.originals != nil {
-				other.originals.NotReached(refusal)
+				other.originals.HandleUnreachable(refusal)
 			}
 		})
 	}

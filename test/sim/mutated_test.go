@@ -23,8 +23,8 @@ func edits() []planted.Edit {
 			New: "if !mutated(`merged stamps`) { r.stamps.observe(right.stamps.last.Load()) }"},
 		{File: partition + "merge.go", Old: "r.recent.join(&right.recent)\n",
 			New: "if !mutated(`merged ids`) { r.recent.join(&right.recent) }\n"},
-		{File: reconcile + "split.go", Old: "recalled := span.Limit.Compare(p.Cut.At) != 0",
-			New: "recalled := !mutated(`epoch`) && span.Limit.Compare(p.Cut.At) != 0"},
+		{File: reconcile + "split.go", Old: "recalled := span.Limit.Compare(p.Split.At) != 0",
+			New: "recalled := !mutated(`epoch`) && span.Limit.Compare(p.Split.At) != 0"},
 		{File: partition + "decide.go", Old: "stripeOf(m.Table, m.Token), r, m.Key, oneKey)",
 			New: "stripeOf(m.Table, m.Token), r, func() []byte {\nif mutated(`latch`) { return " +
 				"append([]byte{byte(m.Dedupe.Sequence)}, m.Key...) }\nreturn m.Key }(), oneKey)"},

@@ -40,7 +40,7 @@ type node struct {
 	control
 	// originals checks the directories of other nodes. met holds the process runs that were admitted. harm describes
 	// the damage to the node's own directory.
-	originals *membership.Originals
+	originals *membership.DirectoryGuard
 	met       map[livesAt]bool
 	harm      *harm
 	// disputed is set if some node has admitted another directory of this node than the restored one.
@@ -123,7 +123,7 @@ func (n *node) options() partition.Options {
 			},
 			RecordsPut: func(version uint64, put []command.Record) {
 				if n.keeper != nil {
-					n.keeper.Hear(version, put)
+					n.keeper.NoteChange(version, put)
 				}
 			},
 			Replaced: n.comeBack,
@@ -135,10 +135,10 @@ func (n *node) options() partition.Options {
 					n.coord.LeaderChanged(id, leader)
 				}
 				if here && n.loops != nil {
-					n.loops.Look(id)
+					n.loops.Enqueue(id)
 				}
 				if id == topology.MetaPartition && n.builder != nil {
-					n.builder.Look()
+					n.builder.Wake()
 				}
 				if here {
 					w.counts.Leaders++
@@ -227,10 +227,10 @@ func (n *node) openLog() error {
 		return err
 	}
 	n.raftLog = log
-	n.originals = &membership.Originals{
+	n.originals = &membership.DirectoryGuard{
 		Directory: directory, Witness: incarnation.NewPeerHistory(n.store), Log: slog.New(slog.DiscardHandler),
 		Fail: n.fail,
-		Records: func() *meta.State {
+		Metadata: func() *meta.State {
 			if n.keeper == nil {
 				return nil
 			}

@@ -32,10 +32,10 @@ func (w *simulation) splitSomething() {
 // orderSplit splits a partition, as an operator in a hurry would.
 func (n *node) orderSplit(*world.Task) {
 	w := n.w
-	var order split.Order
+	var order split.Request
 	err := n.update(func(s *meta.State) (*meta.State, error) {
 		var ps []*topology.Partition
-		for p := range s.Map.All() {
+		for p := range s.Topology.All() {
 			if p.ID != topology.MetaPartition && p.Table != w.batches.Table() && !w.ofItself(p.Table) {
 				ps = append(ps, p)
 			}
@@ -44,7 +44,7 @@ func (n *node) orderSplit(*world.Task) {
 			return s, nil
 		}
 		p := ps[w.Rand.IntN(len(ps))]
-		order = split.Order{Table: p.Table, Partition: p.ID, At: w.splitPoint(p), Hasty: true}
+		order = split.Request{Table: p.Table, Partition: p.ID, At: w.splitPoint(p), SkipCooldown: true}
 		return order.Apply(s, n.Wall())
 	})
 	w.Note("node %d: split of partition %d at %v: %v", n.ID, order.Partition, order.At, err)
@@ -78,7 +78,7 @@ func (w *simulation) splitPoint(p *topology.Partition) topology.Position {
 
 // divided returns the number of partitions in the newest map that splits have created.
 func (w *simulation) divided() (n int) {
-	for p := range w.newest().Map.All() {
+	for p := range w.newest().Topology.All() {
 		if p.Parent != 0 {
 			n++
 		}
@@ -89,16 +89,16 @@ func (w *simulation) divided() (n int) {
 // checkSplits checks that at the end no split is in progress and each table's partitions cover the ring without
 // overlaps.
 func (w *simulation) checkSplits() {
-	m := w.newest().Map
+	m := w.newest().Topology
 	if err := m.Validate(); err != nil {
 		w.Fail("the map: %v", err)
 	}
 	for p := range m.All() {
-		if p.Cut != nil {
+		if p.Split != nil {
 			w.Fail("partition %d is still being split at the end", p.ID)
 		}
-		if p.Join != nil {
-			w.Fail("partition %d is still being merged at the end: %+v", p.ID, *p.Join)
+		if p.Merge != nil {
+			w.Fail("partition %d is still being merged at the end: %+v", p.ID, *p.Merge)
 		}
 	}
 	for _, n := range w.nodes {

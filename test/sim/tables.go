@@ -158,11 +158,11 @@ func (w *simulation) firstTables(s *meta.State) (*meta.State, error) {
 		}
 	}
 	for i, name := range tableNames {
-		m, err := out.Map.CutTable(out.Schema.Table(keyspace, name).ID, w.pieces(i))
+		m, err := out.Topology.CutTable(out.Schema.Table(keyspace, name).ID, w.pieces(i))
 		if err != nil {
 			return nil, err
 		}
-		out.Map = m
+		out.Topology = m
 	}
 	return &out, nil
 }

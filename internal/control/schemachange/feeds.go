@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// A change feed that is turned on again has a new generation (RFC 0024). All entries of the generation before have
-// lower stamps than its own: before the feed is turned on, every partition refuses the writes that were planned while
-// it was on before, and says which stamp it has given last; afterwards leaders stamp above the highest of these.
+// A change feed that is enabled again has a new generation (RFC 0024). All entries of the previous generation have
+// lower timestamps. Before the feed is enabled, every partition rejects writes planned while the feed was enabled
+// before, and reports the highest timestamp it has assigned. Afterward leaders assign timestamps above the maximum.
 
-// newest holds, for a revision of a table, the stamp that none of its partitions has exceeded when the feed was off.
+// newest holds, for revisions of tables, a timestamp that no partition had exceeded when the feed was off.
 type newest map[tableAt]int64
 
 type tableAt struct {
@@ -25,13 +25,12 @@ type tableAt struct {
 	revision uint64
 }
 
-// unknownNewest says that a change begins the feed of a table whose partitions have not been asked for their stamps.
+// unknownNewest means that a change enables the feed of a table whose partitions have not reported their timestamps.
 type unknownNewest struct{ table *schema.Table }
 
 func (u *unknownNewest) Error() string { return "the stamps of " + u.table.String() + " are not known" }
 
-// beginFeeds sets the stamp above which the feeds of tables begin that a change has turned on. The error is
-// *unknownNewest.
+// beginFeeds sets the timestamps above which the feeds enabled by a change begin. The error is *unknownNewest.
 func (c *Changer) beginFeeds(s *meta.State, tables []tableChange, above newest) error {
 	if c.Newest == nil {
 		return nil
@@ -53,11 +52,11 @@ func (c *Changer) beginFeeds(s *meta.State, tables []tableChange, above newest) 
 	return nil
 }
 
-// newestPause is how long partitions that have spent their throughput are left alone before they are asked again.
+// newestPause is the pause before a request to partitions without remaining throughput is retried.
 const newestPause = 50 * time.Millisecond
 
-// askNewest asks the partitions of a table for the highest stamp that they have given, when none of them accepts writes
-// any more that were planned for an older revision.
+// askNewest requests the highest timestamp that the partitions of a table have assigned, after they have started to
+// reject writes planned for an older revision.
 func (c *Changer) askNewest(ctx context.Context, t *schema.Table, above newest) error {
 	var err error
 	if c.Require != nil {
@@ -78,7 +77,7 @@ func (c *Changer) askNewest(ctx context.Context, t *schema.Table, above newest) 
 		"answers (%v). Repeat the statement when they have", t, err)
 }
 
-// newlyLogged lists the tables whose changes are to be logged, or kept, from now on.
+// newlyLogged returns the tables whose change logs or feeds are being enabled.
 func newlyLogged(tables []tableChange) (out []*schema.Table) {
 	for _, t := range tables {
 		if t.was != nil && t.is != nil && (!t.was.Logged() && t.is.Logged() || t.is.FeedBegins(t.was)) {
@@ -88,8 +87,7 @@ func newlyLogged(tables []tableChange) (out []*schema.Table) {
 	return out
 }
 
-// requireLogged returns when no write of the tables is under way any more that was planned before their changes were
-// logged.
+// requireLogged returns when no write is in progress that was planned before the tables' change logs were enabled.
 func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
 	if c.Require == nil {
 		return nil

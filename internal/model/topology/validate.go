@@ -4,8 +4,8 @@ package topology
 
 import "fmt"
 
-// Validate checks (TP2), (TP3) and (TP5) and returns the first violation. Transitions keep them, so only what comes
-// from outside is checked.
+// Validate checks (TP2), (TP3), and (TP5), and returns the first violation. Transitions preserve them, so only external
+// data must be validated.
 func (s *Snapshot) Validate() error {
 	if s.nextPartition > MetaPartition {
 		return fmt.Errorf("the next partition would have the id %d", s.nextPartition)
@@ -27,31 +27,32 @@ func (s *Snapshot) Validate() error {
 	return s.validateMembers(s.meta, replicas)
 }
 
-// validateTable checks a table; replicas has those of the tables before it, and gets those of this one.
+// validateTable validates a table. replicas holds the replicas of the previous tables; the replicas of this table are
+// added.
 func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionID) error {
 	ps := s.Partitions(table)
 	if len(ps) == 0 {
 		return fmt.Errorf("table %d has no partitions", table)
 	}
 	for i := range ps {
-		if err := s.validatePlace(table, ps, i); err != nil {
+		if err := s.validatePartition(table, ps, i); err != nil {
 			return err
 		}
 		if err := s.validateMembers(ps[i], replicas); err != nil {
 			return err
 		}
-		if err := s.validateCut(ps[i], replicas); err != nil {
+		if err := s.validateSplit(ps[i], replicas); err != nil {
 			return err
 		}
-		if err := s.validateJoin(ps, i); err != nil {
+		if err := s.validateMerge(ps, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// validatePlace checks a partition of a table, and that it begins where the one before it ends.
-func (s *Snapshot) validatePlace(table uint32, ps []*Partition, i int) error {
+// validatePartition validates a partition of a table, and that it starts where the previous one ends.
+func (s *Snapshot) validatePartition(table uint32, ps []*Partition, i int) error {
 	p, begin := ps[i], Position{}
 	if i > 0 {
 		begin = ps[i-1].Span.Limit

@@ -9,8 +9,8 @@ import (
 	"math"
 	"net/netip"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -29,7 +29,7 @@ type builder struct {
 
 // values are the values of a row in wire form, by column; what is missing is null.
 // release is that whose version the node tells.
-func (b *builder) release() *release.Release { return cmp.Or(b.info.Release, release.Cassandra40) }
+func (b *builder) release() *compat.Release { return cmp.Or(b.info.Release, compat.Cassandra40) }
 
 type values map[string][]byte
 

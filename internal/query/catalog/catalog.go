@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -34,11 +34,11 @@ type Catalog struct {
 // its like show; it is called once for every query of them and must be cheap, as copying what was put together when it
 // last changed.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
-	return Of(release.Cassandra40, initial, info)
+	return Of(compat.Cassandra40, initial, info)
 }
 
 // Of is New with the system keyspaces of a release.
-func Of(r *release.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
+func Of(r *compat.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
 	c := &Catalog{info: info, whole: System(r), listeners: map[int]func(Publication){}}
 	c.snapshot.Store(c.whole(initial))
 	return c

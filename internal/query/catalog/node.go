@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -105,7 +105,7 @@ type Replica struct {
 // NodeInfo is what the node says of itself and its neighbours. A func that is nil has nothing to tell.
 type NodeInfo struct {
 	// Release is that of Cassandra whose version the node tells; nil is 4.0.
-	Release *release.Release
+	Release *compat.Release
 	Endpoint
 	ClusterName string
 	// Generation grows with every start of the node, in seconds since the epoch.

@@ -111,7 +111,7 @@ func fillTableFigures(b *builder) {
 			tables = append(tables, t)
 		}
 	})
-	figures, m := b.info.Tables(b.ctx, tables), b.info.Records().Map
+	figures, m := b.info.Tables(b.ctx, tables), b.info.Records().Topology
 	spent := map[uint32]*spending{}
 	b.reports(usage.ReportOptions{Sizes: true}, func(t *schema.Table, r *usage.Report) {
 		if spent[t.ID] == nil {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -392,9 +392,9 @@ func WithSystem(s *schema.Schema) *schema.Schema { return withSystem(s, systemKe
 
 // System is what adds the system keyspaces of a release to a schema. Where the schema has one of them, its replication
 // is kept: that of some can be altered.
-func System(r *release.Release) func(*schema.Schema) *schema.Schema {
+func System(r *compat.Release) func(*schema.Schema) *schema.Schema {
 	keyspaces := systemKeyspaces
-	if r.LaterTables {
+	if r.Tables50 {
 		keyspaces = systemKeyspaces50
 	}
 	return func(s *schema.Schema) *schema.Schema { return withSystem(s, keyspaces) }

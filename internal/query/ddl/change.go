@@ -280,7 +280,7 @@ var indexTargets = map[parser.IndexTargetKind]schema.IndexTarget{
 // indexClass decides which kind of index is meant. A class makes it a custom one, except that of legacy indexes, and
 // without a class it is that; in 4.0 this held for what it did not know.
 func (e *Executor) indexClass(c *schema.CreateIndex) {
-	if e.opts.Release.CustomByWord {
+	if e.opts.Release.CustomKeyword {
 		c.Custom = c.Custom || schema.IsAttachedClass(c.Class)
 		return
 	}

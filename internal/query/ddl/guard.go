@@ -3,14 +3,14 @@
 package ddl
 
 import (
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
 // guard refuses changes of system keyspaces as Cassandra's permission check does, which comes before the schema is
 // looked at. What it lets through, the transitions refuse in words of their own.
-func guard(change schema.Change, r *release.Release) error {
+func guard(change schema.Change, r *compat.Release) error {
 	switch c := change.(type) {
 	case *schema.AlterKeyspace:
 		return local(c.Name)
@@ -43,7 +43,7 @@ func local(keyspace string) error {
 	return nil
 }
 
-func protect(r *release.Release, keyspace, permission, resource string) error {
+func protect(r *compat.Release, keyspace, permission, resource string) error {
 	if schema.IsVirtualSystem(keyspace) && !r.VirtualTexts {
 		return dberr.Unauthorizedf("%s keyspace is not user-modifiable.", keyspace)
 	}

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
@@ -88,7 +88,7 @@ func createIndex(t *schema.Table, ix *schema.Index) string {
 func tableName(t *schema.Table) string { return quote(t.Keyspace) + "." + quote(t.Name) }
 
 // createTable prints a table. With internals it creates an equal one, dropped columns included.
-func createTable(ks *schema.Keyspace, t *schema.Table, internals bool, rel *release.Release) string {
+func createTable(ks *schema.Keyspace, t *schema.Table, internals bool, rel *compat.Release) string {
 	var b strings.Builder
 	keyword := "CREATE"
 	virtual := schema.IsVirtualSystem(t.Keyspace)
@@ -241,7 +241,7 @@ func writeDropped(b *strings.Builder, ks *schema.Keyspace, t *schema.Table) {
 
 // optionTexts lists the options, each as name = value, sorted by name but for memtable, which stands where Cassandra
 // has it. What only 5.0 has is shown where it is not the default, too.
-func optionTexts(o *schema.TableOptions, rel *release.Release) []string {
+func optionTexts(o *schema.TableOptions, rel *compat.Release) []string {
 	extensions := make([]string, 0, len(o.Extensions))
 	for _, k := range slices.Sorted(maps.Keys(o.Extensions)) {
 		extensions = append(extensions, schema.FormatString(k)+": 0x"+hex.EncodeToString(o.Extensions[k]))

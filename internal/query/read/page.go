@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
 
@@ -42,9 +42,9 @@ type Memory interface {
 type Evaluation struct {
 	Pool  *meter.Pool
 	Bytes int64
-	Slots *share.Slots
+	Slots *fairshare.Slots
 	// Who is the claimant of a slot.
-	Who share.Claimant
+	Who fairshare.Principal
 	// Deadline ends the evaluation; without one Options.Deadline does.
 	Deadline time.Time
 }
@@ -89,7 +89,7 @@ type Options struct {
 	// Evaluation bounds the evaluation of expressions.
 	Evaluation Evaluation
 	// Claimant is who asks, if that matters, and NoWait whether it cannot wait; see command.Read.
-	Claimant share.Claimant
+	Claimant fairshare.Principal
 	NoWait   bool
 	// Clear shows masked columns as they are: the client may see them, or masks are switched off.
 	Clear bool

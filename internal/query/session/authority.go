@@ -52,7 +52,7 @@ func (a *Authority) State() *access.State { return a.present.Load().state }
 func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.present.Load(), name) }
 
 // Ended reports whether the sessions that began with a login have ended: see access.Login.Ends.
-func (a *Authority) Ended(l *access.Login) bool { return l.Ends(a.Subject(l.Role), a.strict) }
+func (a *Authority) Ended(l *access.Login) bool { return l.HasEnded(a.Subject(l.Role), a.strict) }
 
 // Datacenter is that of the node.
 func (a *Authority) Datacenter() string { return a.datacenter }
@@ -92,7 +92,7 @@ func (s *Session) subject() (*access.Subject, error) {
 	have := s.admitted.Load()
 	if have == nil || have.era != present {
 		have = &admitted{era: present, subject: a.subject(present, s.client.User)}
-		if login := s.client.Login(); login.Ends(have.subject, a.strict) {
+		if login := s.client.Login(); login.HasEnded(have.subject, a.strict) {
 			have.subject = access.Ended(s.client.User)
 		}
 		if have.err = have.subject.Admit(a.datacenter, s.client.Remote.Addr()); s.client.User == "" {

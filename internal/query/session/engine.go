@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/call"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -36,7 +36,7 @@ import (
 // Options of an Engine.
 type Options struct {
 	// Release is whose answers are given, those of Cassandra 4.0 if nil.
-	Release *release.Release
+	Release *compat.Release
 	// MaskingOff shows masked columns as they are to everybody.
 	MaskingOff bool
 	// PreparedMax bounds the prepared statements kept for all clients, 10000 if 0; PreparedBytesMax about the memory
@@ -51,7 +51,7 @@ type Options struct {
 	// Memory replaces ResultsBytesMax: the memory of results, which evaluations of the whole node share. Slots bound
 	// how many evaluations run at the same time; nil: any number.
 	Memory *meter.Pool
-	Slots  *share.Slots
+	Slots  *fairshare.Slots
 	// Pressed reports whether clients have been answered so much that they have not read that pages are to end early,
 	// too; nil: they have not.
 	Pressed func() bool
@@ -83,7 +83,7 @@ type Options struct {
 	// Near reports whether this node answers a read of a partition by itself, at once. Others are not done on the
 	// goroutine of a connection. It is called for each read of one partition and must be quick. nil: this node answers
 	// all.
-	Near func(table uint32, t token.Token, level dberr.Consistency, who share.Claimant) bool
+	Near func(table uint32, t token.Token, level dberr.Consistency, who fairshare.Principal) bool
 	// LateStale says that the coordinator may refuse a write with ErrStaleSchema after its method has returned, as
 	// replica sets do: then what the client sent is copied, so that the write can be bound and sent again.
 	LateStale bool
@@ -145,7 +145,7 @@ type Engine struct {
 
 // New makes an engine. Close it before the catalog's owner goes.
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
-	o.Release = cmp.Or(o.Release, release.Cassandra40)
+	o.Release = cmp.Or(o.Release, compat.Cassandra40)
 	o.PreparedMax = cmp.Or(o.PreparedMax, 10_000)
 	o.PreparedBytesMax = cmp.Or(o.PreparedBytesMax, 128<<20)
 	o.ResultBytesMax = cmp.Or(o.ResultBytesMax, 255<<20)
@@ -206,7 +206,7 @@ func (e *Engine) NewSession(c Client) *Session {
 	s := &Session{engine: e, client: c, claimant: c.Claimant()}
 	switch a := e.opts.Authority; {
 	case c.Account:
-		s.account = access.OfKey(c.User)
+		s.account = access.AccountKeySubject(c.User)
 	case a != nil && c.Record == access.RoleVersion{}:
 		s.client.Record = a.Subject(c.User).Version()
 	}

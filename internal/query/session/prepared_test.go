@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 // TestPrepareEveryKind proves that every kind of statement can be prepared, that its id stays the same, and that
@@ -253,7 +253,7 @@ func TestPreparedStatementsAreListed(t *testing.T) {
 // USE: when it prepares one, or executes one that was prepared in another keyspace than its session's; that batches and
 // names with keyspaces do not count.
 func TestWarnedOfUse(t *testing.T) {
-	w := newWorld(t, Options{Release: release.Cassandra50})
+	w := newWorld(t, Options{Release: compat.Cassandra50})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	in := w.NewSession(Client{})
 	w.run(in, (*Session).Query, Request{Text: []byte("USE ks")})

@@ -21,7 +21,7 @@ type Client struct {
 	// zero.
 	Record access.RoleVersion
 	// Account is true if the client has shown a key of the account, as those of Azure Cosmos DB do: User is the name of
-	// the key then (access.OfKey), and says nothing of roles.
+	// the key then (access.AccountKeySubject), and says nothing of roles.
 	Account bool
 	// Version is the version of the CQL binary protocol, 3 to 5.
 	Version uint8

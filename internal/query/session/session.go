@@ -24,8 +24,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -34,7 +34,7 @@ import (
 type Session struct {
 	engine   *Engine
 	client   Client
-	claimant share.Claimant
+	claimant fairshare.Principal
 	// account is what the key of a client of the account allows, nil for others.
 	account  *access.Subject
 	keyspace atomic.Pointer[string]

@@ -20,9 +20,9 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -80,7 +80,7 @@ func newWorld(t *testing.T, follows bool) *world {
 			Batches: write.NewBatchLog(w.catalog.Snapshot()).ForCoordinator(w.catalog.Snapshot),
 		},
 	})
-	w.installer = schemachange.Installer{Store: w.store, Replicas: w, Whole: catalog.WithSystem,
+	w.installer = schemachange.Installer{Store: w.store, Replicas: w, WithSystemKeyspaces: catalog.WithSystem,
 		Values: expr.IndexValues, Route: w.coordinator.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) { w.catalog.Publish(s, events...) },
 		Require: func(id topology.PartitionID, revision uint64) {
@@ -108,7 +108,7 @@ func newWorld(t *testing.T, follows bool) *world {
 		<-ended
 	})
 	engine, err := session.New(w.catalog, w.coordinator, ddl.New(w.catalog, w, ddl.Options{}),
-		session.Options{Now: w.now, Release: release.Cassandra50})
+		session.Options{Now: w.now, Release: compat.Cassandra50})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,10 +132,10 @@ func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 	next.Schema = s
 	for ks := range s.All() {
 		for _, t := range ks.SortedTables() {
-			if t.Virtual || next.Map.Partitions(t.ID) != nil {
+			if t.Virtual || next.Topology.Partitions(t.ID) != nil {
 				continue
 			}
-			if next.Map, err = next.Map.AddTable(t.ID, 2, nil); err != nil {
+			if next.Topology, err = next.Topology.AddTable(t.ID, 2, nil); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -145,8 +145,8 @@ func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 	return s, events, nil
 }
 
-// Make implements the replicas of schemachange.Installer, as does Remove.
-func (w *world) Make(old, next *topology.Snapshot) error {
+// Create implements the replicas of schemachange.Installer, as does Remove.
+func (w *world) Create(old, next *topology.Snapshot) error {
 	for p := range next.All() {
 		if old.Partition(p.ID) == nil {
 			if err := w.host.Create(p); err != nil {
@@ -267,7 +267,7 @@ func (w *world) places(name string) (n int) {
 	w.t.Helper()
 	ks := w.catalog.Snapshot().Keyspaces["ks"]
 	base := ks.Tables[ks.Tables[name].View.Base]
-	lower := keys.AppendIndexValue(nil, base.Hints(name).ID, keys.HintPlace)
+	lower := keys.AppendIndexValue(nil, base.Hints(name).ID, keys.HintViewRow)
 	err := w.store.Hints(lower, keys.After(slices.Clone(lower)), func([]byte, int64) bool {
 		n++
 		return true

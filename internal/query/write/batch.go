@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -23,7 +23,7 @@ type BatchKind = parser.BatchKind
 // Names finds tables for the statements of a batch.
 type Names interface {
 	// Release is whose answers are given.
-	Release() *release.Release
+	Release() *compat.Release
 	// Functions is where user-defined functions are found, nil if there are none.
 	Functions() expr.Functions
 	// Table finds a table, in the session's keyspace if the name has none; the errors are Cassandra's.

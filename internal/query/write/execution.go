@@ -9,10 +9,10 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -35,7 +35,7 @@ type Options struct {
 	// BatchBytesMax refuses batches over several logical partitions that are larger, in bytes, and warns from a tenth
 	// of it on; 0 = no bound but that of a frame.
 	BatchBytesMax int
-	// CellSizes counts only cells and clustering columns of a batch; see release.Release.
+	// CellSizes counts only cells and clustering columns of a batch; see compat.Release.
 	CellSizes bool
 	// RowBytesMax refuses what changes more of one row at once, in bytes of keys and values; 0 = no bound.
 	RowBytesMax int
@@ -46,7 +46,7 @@ type Options struct {
 	// together; it waits. nil: each may cost so much.
 	Find func(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
 	// Spend takes the price of evaluating what is written from the balance of its partition; nil does not.
-	Spend func(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
+	Spend func(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
 // Request is what an execution of a plan is given by the client. Its views need to be valid only until Execute returns.
@@ -61,7 +61,7 @@ type Request struct {
 	// MaxCharge refuses what costs more, before anything of it is done; 0: nothing.
 	MaxCharge ru.Units
 	// Claimant is who asks, if that matters; see command.Mutation.
-	Claimant share.Claimant
+	Claimant fairshare.Principal
 	// Clear shows masked columns as they are in the rows of a refused condition; see read.Options.
 	Clear bool
 }
@@ -212,7 +212,7 @@ type Execution struct {
 	guard *guardrail.Check
 	// maxCharge is what the execution may cost, 0 if there is no bound.
 	maxCharge ru.Units
-	claimant  share.Claimant
+	claimant  fairshare.Principal
 	// clear shows masked columns as they are.
 	clear bool
 	stamp stamp // of the statement being added

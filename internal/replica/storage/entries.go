@@ -25,8 +25,8 @@ const (
 	// entryChunk is the number of entries that are checked again and removed while writers wait.
 	entryChunk = 64
 	// entryGrace is the minimum age in seconds of expired data before entries that lead to it are removed: clocks of
-	// coordinators differ. Rows with a lifetime are swept, and cached as dead, after the same time: until then, a node
-	// may not know that the setting of the table was changed while the rows were alive.
+	// coordinators differ. Rows with a lifetime are swept, and remembered as dead, after the same time. Until then,
+	// some nodes may not know that the setting of the table was changed before the rows expired.
 	entryGrace = 60
 )
 

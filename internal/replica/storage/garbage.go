@@ -265,7 +265,7 @@ type garbageFinder struct {
 	// found holds keys of rows and deletions. records holds keys of dedupe records and of the change log. parts holds
 	// keys of dedupe records that may belong to parts of batches.
 	found, records, parts [][]byte
-	// lapsed holds keys of rows whose lifetime has ended according to expired.
+	// lapsed holds keys of rows whose lifetime has ended, according to expired.
 	lapsed  [][]byte
 	expired row.Expired
 	// log reads the rows of the change log.
@@ -369,7 +369,7 @@ func (f *garbageFinder) deletions(w *sweep, key []byte, p *keys.Parts, value []b
 		return failed
 	}
 	goes := !remains || !bytes.Equal(w.merger.Append(nil), value) || len(w.merger.Ranges()) > f.s.together
-	if !goes && w.merger.Apart() && p.Kind == keys.Deletions {
+	if !goes && w.merger.HasMoreRanges() && p.Kind == keys.Deletions {
 		some, err := w.hasRanges(key[:p.PrefixLen])
 		if err != nil {
 			return err

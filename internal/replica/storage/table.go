@@ -33,7 +33,7 @@ type Table struct {
 	Indexes []Index
 	// Lifetimes is the present setting by which rows with a lifetime expire.
 	Lifetimes row.Lifetimes
-	// StampsAbove is a stamp that those of conditional writes have to exceed: up to it the change log is incomplete.
+	// StampsAbove is a lower bound for stamps of conditional writes: up to it the change log is incomplete.
 	StampsAbove int64
 }
 
@@ -74,7 +74,7 @@ type table struct {
 	installed atomic.Pointer[Table]
 }
 
-// expired returns which rows with a lifetime have expired at the second now, by the present setting.
+// expired determines which rows with a lifetime have expired at the second now, according to the current setting.
 func (t *table) expired(now int64) row.Expired {
 	if in := t.installed.Load(); in != nil {
 		return in.Lifetimes.At(now)

@@ -49,7 +49,7 @@ func (n *Node) addCluster(s *Status) {
 	s.Problems = append(s.Problems, sharedAddresses(s.Nodes)...)
 	s.Problems = append(s.Problems, n.shortages(state)...)
 	s.Notes = append(s.Notes, likeness(s.Nodes)...)
-	if coming := comingReplicas(state.Map); coming > 0 {
+	if coming := comingReplicas(state.Topology); coming > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("%d replicas are being moved to other nodes", coming))
 	}
 	if own := state.Node(c.Self); own != nil {
@@ -119,7 +119,7 @@ func comingReplicas(m *topology.Snapshot) (n int) {
 	return n
 }
 
-func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
+func nodeStatus(node *meta.Node, k peers.PeerStatus, heard bool) NodeStatus {
 	out := NodeStatus{
 		ID: hex.EncodeToString(node.ID[:]), State: node.State.String(), Internal: node.Internal, CQL: node.CQL,
 		HTTP:   node.HTTP,
@@ -134,7 +134,7 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 	}
 	if heard {
 		out.Replicas, out.DiskFree, out.DiskFull, out.DiskBytes = k.Replicas, k.DiskFree, k.DiskFull, k.DiskBytes
-		out.HeldBytes = k.Held
+		out.HeldBytes = k.ReplicaBytes
 		out.ClockSkewMillis, out.Software = k.Skew.Milliseconds(), k.Software
 		out.WriteMemory = strconv.FormatUint(k.Memory, 16)
 		if k.Alive { // an unreachable node leads nothing

@@ -214,9 +214,9 @@ func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 }
 
 // known returns the reports of a node of the cluster, including this one. heard is false if there are none.
-func (n *Node) known(node *meta.Node) (k peers.Known, heard bool) {
+func (n *Node) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	if node.ID == n.Cluster.Self {
-		return peers.Known{Report: n.Cluster.Describe(), Alive: true}, true
+		return peers.PeerStatus{Report: n.Cluster.Describe(), Alive: true}, true
 	}
 	return n.Cluster.Peers.Report(node.ID)
 }

@@ -45,8 +45,8 @@ const changesShown = 100
 func (n *Node) changes() []ChangeStatus {
 	out := []ChangeStatus{}
 	now := time.Now()
-	for p := range n.Records.State().Map.All() {
-		for _, e := range meta.UnderWay(p) {
+	for p := range n.Records.State().Topology.All() {
+		for _, e := range meta.InProgress(p) {
 			if len(out) < changesShown {
 				out = append(out, n.changeStatus(&e, now))
 			}
@@ -57,8 +57,8 @@ func (n *Node) changes() []ChangeStatus {
 
 // underWay counts the operations in progress.
 func (n *Node) underWay() (count int) {
-	for p := range n.Records.State().Map.All() {
-		count += len(meta.UnderWay(p))
+	for p := range n.Records.State().Topology.All() {
+		count += len(meta.InProgress(p))
 	}
 	return count
 }

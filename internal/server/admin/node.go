@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/control/growth"
+	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -42,7 +42,7 @@ type Node struct {
 	Directory   *storage.Directory
 	Host        *partition.Host
 	Census      *partitioncount.Counter
-	Growth      *growth.Watch
+	Growth      *autosplit.SplitController
 	Coordinator *coordinator.Coordinator
 	Catalog     *catalog.Catalog
 	Engine      *session.Engine

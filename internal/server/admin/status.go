@@ -180,16 +180,17 @@ func (n *Node) Status() Status {
 
 func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String(), Parent: uint64(p.Parent)}
-	if p.Join != nil {
-		ps.MergesInto, ps.MergesWith, ps.MergeStage = uint64(p.Join.Left), uint64(p.Join.Right), p.Join.Stage.String()
+	if p.Merge != nil {
+		ps.MergesInto, ps.MergesWith, ps.MergeStage = uint64(p.Merge.Left), uint64(p.Merge.Right),
+			p.Merge.Stage.String()
 	}
-	if p.Cut != nil {
-		ps.SplitsAt, ps.SplitsOff, ps.SplitRecalled = p.Cut.At.String(), uint64(p.Cut.Child), p.Cut.Recalled
+	if p.Split != nil {
+		ps.SplitsAt, ps.SplitsOff, ps.SplitRecalled = p.Split.At.String(), uint64(p.Split.Child), p.Split.Canceled
 		if p.Reason != nil {
 			ps.SplitCause = p.Reason.Cause.String()
 		}
 	}
-	if w := p.Wish; w != nil {
+	if w := p.Pin; w != nil {
 		ps.HeldUntil = time.UnixMilli(w.Until).UTC().Format(time.RFC3339)
 		for _, node := range w.Nodes {
 			ps.Wanted = append(ps.Wanted, hex.EncodeToString(node[:]))
@@ -217,9 +218,9 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 		ps.Leader = hex.EncodeToString(leader[:])
 	}
 	if n.Growth != nil {
-		g := n.Growth.Of(p.ID)
-		ps.CapBytes, ps.Load, ps.Stuck = g.Cap, g.Load, g.Stuck
-		ps.Hot, ps.HotShare = g.Hot, g.HotShare
+		g := n.Growth.Report(p.ID)
+		ps.CapBytes, ps.Load, ps.Stuck = g.SizeLimit, g.Load, g.NotSplitReason
+		ps.Hot, ps.HotShare = g.HotKey, g.HotKeyShare
 	}
 	c := r.Counts()
 	ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()

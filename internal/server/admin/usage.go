@@ -107,7 +107,7 @@ func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []Tabl
 		reports[list[i].Partition] = &list[i]
 	}
 	out := []TableUsage{}
-	m := n.Records.State().Map
+	m := n.Records.State().Topology
 	for _, t := range wanted {
 		u := TableUsage{Name: t.String()}
 		ks := snapshot.Keyspace(t.Keyspace)

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// partsOf are the physical partitions of ks.t.
+func partsOf(n *Node) []*topology.Partition {
+	return n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
+}
+
+// TestSplitsBySize checks that a table which grows beyond its cap is split while it is written, that no request fails
+// and no row is lost, that what is in the middle of the bytes is what is split at, and that a table within its cap is
+// left alone.
+func TestSplitsBySize(t *testing.T) {
+	n := startTestNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v blob) WITH storage_cap_gb = 0.001")
+	c.query("CREATE TABLE ks.u (k int PRIMARY KEY, v blob)")
+	const rows, writers = 1200, 4
+	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	var clients sync.WaitGroup
+	for w := range writers {
+		clients.Go(func() {
+			c := newClient(t, n)
+			capped := c.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+			free := c.prepare("INSERT INTO ks.u (k, v) VALUES (?, ?)")
+			for i := w; i < rows; i += writers {
+				v := make([]byte, 1000)
+				_, _ = rand.Read(v)
+				c.execute(capped, number(i), v)
+				c.execute(free, number(i), v)
+			}
+		})
+	}
+	clients.Wait()
+	poll.Until(t, "the table is split", func() bool { return len(partsOf(n)) > 1 })
+	began := time.Now()
+	for i := range rows {
+		if c.execute(c.prepare("SELECT k FROM ks.t WHERE k = ?"), number(i)).RowCount != 1 {
+			t.Fatalf("row %d is lost", i)
+		}
+	}
+	parts := partsOf(n)
+	inTime := time.Since(began) < time.Minute/2 // else this machine took so long for the rows that they may split again
+	for _, p := range parts {
+		if inTime && split.CooldownRemaining(p, time.Now()) == 0 {
+			t.Errorf("partition %d does not rest", p.ID)
+		}
+		size, err := n.store.Size(p.Span.Keys(p.Table), 1)
+		if err != nil || size < 1e6/5 {
+			t.Errorf("partition %d has %d bytes, %v", p.ID, size, err)
+		}
+	}
+	other := n.catalog.Snapshot().Keyspaces["ks"].Tables["u"].ID
+	if u := n.metadata.State().Topology.Partitions(other); inTime && len(parts) != 2 || len(u) != 1 {
+		t.Errorf("%d partitions within a minute, %d of a table without a cap", len(parts), len(u))
+	}
+}
+
+// TestOneLogicalPartitionIsNotSplit checks that a physical partition which holds little but one logical partition is
+// left whole, and that this is told with the key.
+func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
+	n := startTestNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k text, c int, v blob, PRIMARY KEY (k, c)) WITH storage_cap_gb = 0.001")
+	insert := c.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
+	for i := range 1000 {
+		v := make([]byte, 1000)
+		_, _ = rand.Read(v)
+		c.execute(insert, []byte("it's large"), binary.BigEndian.AppendUint32(nil, uint32(i)), v)
+	}
+	c.execute(insert, []byte("small"), make([]byte, 4), []byte("v"))
+	var said string
+	poll.Until(t, "it is told", func() bool {
+		for _, table := range n.statusView().Status().Tables {
+			if table.Name == "ks.t" {
+				said = table.Partitions[0].Stuck
+			}
+		}
+		return said != ""
+	})
+	if !strings.Contains(said, "one logical partition") || !strings.Contains(said, "ks.t k = 'it''s large'") {
+		t.Error(said)
+	}
+	if parts := partsOf(n); len(parts) != 1 {
+		t.Errorf("it is split in %d", len(parts))
+	}
+}
+
+// TestSplitsByLoad checks that a partition which is asked much for ten seconds is split where its load divides, and
+// that the siblings of a hot key are moved away, which is named.
+func TestSplitsByLoad(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes fifteen seconds")
+	}
+	n := startTestNode(t, Options{Splits: SplitOptions{Units: 500}})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	c.query("CREATE TABLE ks.hot (k int PRIMARY KEY, v int)")
+	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	hotParts := func() []*topology.Partition {
+		return n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["hot"].ID)
+	}
+	hotID := func() topology.PartitionID { return hotParts()[0].ID }
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for w := range 4 {
+		clients.Go(func() {
+			c := newClient(t, n)
+			insert := c.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+			ask := c.prepare("SELECT v FROM ks.t WHERE k = ?")
+			hot := c.prepare("INSERT INTO ks.hot (k, v) VALUES (?, ?)")
+			for i := w; ; i += 4 {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c.execute(insert, number(i%1000), number(i))
+				c.execute(ask, number(i%1000))
+				c.execute(hot, number(i%8/7*7), number(i)) // seven of eight to one key
+			}
+		})
+	}
+	said := ""
+	poll.UntilNone(t, "both are told of", poll.Limit, func() string {
+		said = ""
+		for _, table := range n.statusView().Status().Tables {
+			if table.Name == "ks.hot" {
+				for _, p := range table.Partitions {
+					said += p.Hot
+				}
+			}
+		}
+		if len(partsOf(n)) == 2 && len(hotParts()) == 2 && said != "" {
+			return ""
+		}
+		return fmt.Sprintf("%d partitions, %q of the hot key: %+v", len(partsOf(n)), said,
+			n.splitController.Report(hotID()))
+	})
+	close(stop)
+	clients.Wait()
+	if !strings.Contains(said, "ks.hot k = 0") {
+		t.Error(said)
+	}
+}

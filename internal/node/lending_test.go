@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestIdlePartitionsLend checks that a partition which refuses requests borrows of partitions of its table that are
+// idle, also of those that other nodes lead, that all it has was taken from the others, and that a node which is not to
+// lend does not.
+func TestIdlePartitionsLend(t *testing.T) {
+	t.Parallel()
+	const partitions = 12
+	lending := Options{Limits: LimitOptions{Lending: true}, Splits: SplitOptions{Units: -1},
+		InitialPartitions: partitions}
+	nodes := []*Node{clusterNode(t, nil, lending)}
+	for _, o := range []Options{lending, lending, {InitialPartitions: partitions}} {
+		nodes = append(nodes, clusterNode(t, nodes[0], o))
+	}
+	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
+	c := newClient(t, nodes[0])
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text)")
+	c.query("ALTER TABLE k.t WITH throughput = 4800") // 400 each, which a slow machine exceeds, too
+	leaders := func() (out [4][]*partition.Replica) {
+		for i, n := range nodes {
+			for _, r := range n.host.Replicas() {
+				if r.Throughput() > 0 && r.Leading() {
+					out[i] = append(out[i], r)
+				}
+			}
+		}
+		return out
+	}
+	poll.Until(t, "every node leads some of twelve partitions", func() bool {
+		all := leaders()
+		sum := 0
+		for _, some := range all {
+			sum += len(some)
+		}
+		return sum == partitions && min(len(all[0]), len(all[1]), len(all[2]), len(all[3])) > 0
+	})
+	loans := func(some []*partition.Replica) (lent, borrowed ru.Units) {
+		for _, r := range some {
+			l, b := r.Loans()
+			lent, borrowed = lent+l, borrowed+b
+		}
+		return lent, borrowed
+	}
+
+	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
+	// The node that is not to lend does not borrow either: it must not lead the partition of the key.
+	key, large := []byte{0, 0, 0, 0}, make([]byte, 2<<20)
+	borrows := func() bool {
+		tok, all := token.Hash(key), leaders()
+		for _, some := range all[:3] {
+			for _, r := range some {
+				if span, _ := r.Span(); span.Tokens().Contains(tok) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	poll.Until(t, "the partition of the key borrows", func() bool {
+		if !borrows() {
+			key[3]++
+			return false
+		}
+		c.call.Result.Reset()
+		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{key, large}
+		if err := c.wait(c.s.Execute(context.Background(), &c.call)).Err; err != nil {
+			_, refused := errors.AsType[*dberr.Overloaded](err)
+			if _, late := errors.AsType[*dberr.WriteTimeout](err); !refused && !late { // a busy disk may be late
+				t.Fatal(err)
+			}
+		}
+		var all ru.Units
+		for _, some := range leaders() {
+			_, b := loans(some)
+			all += b
+		}
+		return all > 0
+	})
+
+	all := leaders()
+	borrower := all[0][0]
+	poll.Until(t, "it borrows of other nodes, too", func() bool {
+		nodes[0].lender().Borrow(t.Context(), borrower, 1<<20*ru.Unit)
+		other, _ := loans(all[1])
+		third, _ := loans(all[2])
+		return other > 0 && third > 0
+	})
+	var lent, borrowed ru.Units
+	for _, n := range nodes { // what is on its way was lent already
+		_, b := loans(n.host.Replicas())
+		borrowed += b
+	}
+	for _, n := range nodes {
+		l, _ := loans(n.host.Replicas())
+		lent += l
+	}
+	if borrowed > lent {
+		t.Errorf("%v RU were borrowed, %v were lent", borrowed, lent)
+	}
+	if l, _ := loans(nodes[3].host.Replicas()); l > 0 {
+		t.Errorf("the node that is not to lend has lent %v RU", l)
+	}
+}
