@@ -34,7 +34,7 @@ func (n *Node) openAudit() (err error) {
 }
 
 // auditRequest writes a request of CQL into the audit log.
-func (n *Node) auditRequest(a *session.Audited) {
+func (n *Node) auditRequest(a *session.AuditEntry) {
 	n.audit.Write(&audit.Entry{
 		User: a.Client.User, Host: a.Client.Local, Source: a.Client.Remote, At: time.Now(), Type: a.Type,
 		Category: a.Category, Keyspace: a.Keyspace, Table: a.Table, Operation: a.Text, Err: a.Err,
@@ -89,7 +89,7 @@ func (q *notices) allow(now time.Time) (omitted int64, ok bool) {
 
 // notable logs changes of roles and permissions, and requests that were not allowed, whether there is an audit log or
 // not.
-func (n *Node) notable(a *session.Audited) {
+func (n *Node) notable(a *session.AuditEntry) {
 	attrs := []slog.Attr{slog.String("role", a.Client.User), slog.String("from", a.Client.Remote.String()),
 		slog.String("type", a.Type)}
 	switch {

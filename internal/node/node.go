@@ -33,7 +33,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/session"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/guard"
@@ -128,8 +128,8 @@ type Node struct {
 	accounts  *login.Account // nil without a cosmosListener
 	authority *session.Authority
 
-	slow    *slow.Log  // requests that took long
-	audit   *audit.Log // nil: none
+	slow    *slowlog.Log // requests that took long
+	audit   *audit.Log   // nil: none
 	denials notices
 	serving atomic.Bool // the start has come to its end
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
@@ -146,16 +146,16 @@ const (
 )
 
 // slowHere are the slow requests of this node.
-func (n *Node) slowHere(context.Context, []byte) (slow.Answer, error) {
+func (n *Node) slowHere(context.Context, []byte) (slowlog.Report, error) {
 	id := topology.NodeID(n.store.Identity().Node)
-	return n.slow.Answer(hex.EncodeToString(id[:])), nil
+	return n.slow.Report(hex.EncodeToString(id[:])), nil
 }
 
 // slowQueries are those of all nodes.
-func (n *Node) slowQueries(ctx context.Context) slow.Answer {
+func (n *Node) slowQueries(ctx context.Context) slowlog.Report {
 	answers, silent, _ := askAll(ctx, n, slowSubject, nil, askedWait, n.slowHere) // slowHere does not fail
-	out := slow.Merge(answers...)
-	out.Silent = silent
+	out := slowlog.Merge(answers...)
+	out.Unreachable = silent
 	return out
 }
 
@@ -169,7 +169,7 @@ func (n *Node) logSlow(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		count, r := n.slow.Digest()
+		count, r := n.slow.Summarize()
 		if count == 0 {
 			continue
 		}

@@ -33,11 +33,11 @@ type tablePart struct {
 	Rows    float64 `json:"rows"`
 	Bytes   float64 `json:"bytes"`
 
-	Dead   uint64                     `json:"dead"`
-	More   bool                       `json:"more"`
-	Lag    int64                      `json:"lag"`
-	Spread [3]session.Spread          `json:"spread"` // by session.Operation
-	Views  map[uint32]catalog.ViewLag `json:"views,omitempty"`
+	Dead   uint64                      `json:"dead"`
+	More   bool                        `json:"more"`
+	Lag    int64                       `json:"lag"`
+	Spread [3]session.LatencyHistogram `json:"spread"` // by session.Operation
+	Views  map[uint32]catalog.ViewLag  `json:"views,omitempty"`
 }
 
 // tablesHere is what this node knows of the tables whose ids are asked about.
@@ -64,7 +64,7 @@ func (n *Node) tablesHere(ctx context.Context, question []byte) (parts []tablePa
 		}
 		p := tablePart{Table: id, Views: map[uint32]catalog.ViewLag{}}
 		for op := range p.Spread {
-			p.Spread[op] = n.engine.TableSpread(id, session.Operation(op))
+			p.Spread[op] = n.engine.TableHistogram(id, session.Operation(op))
 		}
 		for _, ix := range t.Indexes {
 			if l, ok := lags[ix.ID]; ok {
@@ -149,7 +149,7 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	out := map[uint32]catalog.TableFigures{}
 	for _, id := range ids {
 		f := catalog.TableFigures{Sampled: true, Exact: true, Silent: silent, Views: map[uint32]catalog.ViewLag{}}
-		var spreads [3]session.Spread
+		var spreads [3]session.LatencyHistogram
 		for _, parts := range answers {
 			for i := range parts {
 				if parts[i].Table == id {
@@ -164,7 +164,7 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	return out
 }
 
-func (p *tablePart) addTo(f *catalog.TableFigures, spreads *[3]session.Spread) {
+func (p *tablePart) addTo(f *catalog.TableFigures, spreads *[3]session.LatencyHistogram) {
 	f.Sampled, f.Exact = f.Sampled && p.Sampled, f.Exact && p.Exact
 	f.Rows, f.LogicalBytes = f.Rows+uint64(p.Rows+0.5), f.LogicalBytes+uint64(p.Bytes+0.5)
 	f.Dead, f.DeadMore, f.SweepLag = f.Dead+p.Dead, f.DeadMore || p.More, max(f.SweepLag, p.Lag)
@@ -181,7 +181,7 @@ func (p *tablePart) addTo(f *catalog.TableFigures, spreads *[3]session.Spread) {
 	}
 }
 
-func shownLatency(s *session.Spread) catalog.Latency {
+func shownLatency(s *session.LatencyHistogram) catalog.Latency {
 	l := s.Summary()
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return catalog.Latency{Count: l.Count, Median: ms(l.Median), P99: ms(l.P99), Slowest: ms(l.Slowest),

@@ -27,7 +27,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -79,10 +79,10 @@ func testInfo() NodeInfo {
 				Address: "10.0.0.1:1", State: "ready", User: "app", Protocol: 5, Since: time.UnixMilli(1), Millis: 2,
 				Statement: "SELECT ?"}, {Node: "malformed"}}}
 		},
-		Slow: func(context.Context) slow.Answer {
+		Slow: func(context.Context) slowlog.Report {
 			at := time.UnixMilli(1)
-			return slow.Answer{Requests: []slow.Request{{At: at, Node: strings.Repeat("0a", 16), Millis: 1}},
-				Statements: []slow.Statement{{Statement: "SELECT ?", Keyspace: "ks", Count: 1, Last: at}}}
+			return slowlog.Report{Requests: []slowlog.Request{{At: at, Node: strings.Repeat("0a", 16), Millis: 1}},
+				Statements: []slowlog.Statement{{Statement: "SELECT ?", Keyspace: "ks", Count: 1, Last: at}}}
 		},
 		Ring: func() []RingNode {
 			return []RingNode{{Node: strings.Repeat("0a", 16), Tokens: []int64{-1, 5}, Share: 1}}

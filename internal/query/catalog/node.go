@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -144,7 +144,7 @@ type NodeInfo struct {
 	// Sessions are the connections of all nodes that have most to do, Slow the requests that took long, Ring the nodes
 	// as drivers see them.
 	Sessions func(ctx context.Context) Sessions
-	Slow     func(ctx context.Context) slow.Answer
+	Slow     func(ctx context.Context) slowlog.Report
 	Ring     func() []RingNode
 	// Replica is what this node knows of a partition, nil if it has no replica of it.
 	Replica func(p *topology.Partition) *Replica

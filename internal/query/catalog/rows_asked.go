@@ -80,7 +80,7 @@ func fillSlowQueries(b *builder) {
 			"statement":     text(r.Statement),
 			"keyspace_name": textOrNull(r.Keyspace), "table_name": textOrNull(r.Table), "user": textOrNull(r.User),
 			"client": text(r.Client), "ms": double(r.Millis), "consistency": text(r.Consistency),
-			"rows": int32Value(int32(r.Rows)), "more_pages": boolean(r.More), "request_units": double(r.Units),
+			"rows": int32Value(int32(r.Rows)), "more_pages": boolean(r.MorePages), "request_units": double(r.Units),
 			"outcome": text(r.Outcome)})
 	}
 }

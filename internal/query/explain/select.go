@@ -20,7 +20,7 @@ import (
 // present map. Errors are those of the statement.
 func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Plan, b *expr.Bindings, o read.Options,
 ) (Price, error) {
-	wanted, err := p.Wanted(b, o.PageSize)
+	wanted, err := p.MaxRows(b, o.PageSize)
 	if err != nil {
 		return Price{}, err
 	}
@@ -30,7 +30,7 @@ func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Pl
 	if err != nil && !l.enough {
 		return Price{Cost: l.cost}, err
 	}
-	out := Price{Plan: p.Words(), Index: p.Index(), Cost: l.cost, Partitions: len(l.touched) + l.passed}
+	out := Price{Plan: p.Summary(), Index: p.Index(), Cost: l.cost, Partitions: len(l.touched) + l.passed}
 	if !l.enough {
 		out.Least = l.price
 		out.Expected, out.Most = out.Least, out.Least

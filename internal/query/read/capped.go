@@ -33,7 +33,7 @@ func (s *scan) readCapped(ctx context.Context, r Reader) error {
 	if s.page.Charge > s.options.MaxCharge {
 		return ru.Exceeded(s.page.Charge, s.options.MaxCharge)
 	}
-	return s.ended()
+	return s.endCommand()
 }
 
 // check refuses to go on if what was read costs too much, or would with the next row.

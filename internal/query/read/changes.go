@@ -32,11 +32,11 @@ const (
 )
 
 // bindChanges binds cosmos_changefeed_start_time() = value, and cosmos_changefeed_mode() = 'all'.
-func (w *where) bindChanges(r *parser.Relation, env *expr.Env) (err error) {
+func (w *where) bindFeedStart(r *parser.Relation, env *expr.Env) (err error) {
 	name := r.Columns[0].Name
-	again := w.changes != nil
+	again := w.feedStart != nil
 	if name == parser.ChangeFeedMode {
-		again = w.mode
+		again = w.hasMode
 	}
 	switch {
 	case r.Op != parser.Equal:
@@ -56,7 +56,7 @@ func (w *where) bindChanges(r *parser.Relation, env *expr.Env) (err error) {
 	if name == parser.ChangeFeedMode {
 		return w.bindMode(r.Value)
 	}
-	w.changes, err = expr.Bind(r.Value, expr.Receiver{Name: name + "()", Type: cqltype.Native(cqltype.Timestamp)}, env)
+	w.feedStart, err = expr.Bind(r.Value, expr.Receiver{Name: name + "()", Type: cqltype.Native(cqltype.Timestamp)}, env)
 	return err
 }
 
@@ -66,13 +66,13 @@ func (w *where) bindMode(value parser.Term) error {
 	if c, ok := value.(*parser.Constant); ok && c.Kind == parser.StringConstant {
 		mode = strings.ToLower(c.Text)
 	}
-	w.mode, w.kept = true, mode == modeAll
+	w.hasMode, w.allVersions = true, mode == modeAll
 	switch {
 	case mode != modeAll && mode != modeLatest:
 		return dberr.Invalidf("%s() has to be '%s' or '%s', as a constant", parser.ChangeFeedMode, modeLatest, modeAll)
-	case w.kept && w.table.Container == nil && w.table.Options.Retention() == 0:
+	case w.allVersions && w.table.Container == nil && w.table.Options.Retention() == 0:
 		return dberr.Invalidf("All changes of %s are not kept: it has cdc_retention_seconds = 0", w.table)
-	case w.kept && w.table.Container != nil && w.table.Container.Keep == 0:
+	case w.allVersions && w.table.Container != nil && w.table.Container.Keep == 0:
 		return dberr.Invalidf("All versions and deletes of %s are not kept: its container needs a change feed policy, "+
 			"which says for how long they are", w.table)
 	}
@@ -80,58 +80,58 @@ func (w *where) bindMode(value parser.Term) error {
 }
 
 // notOfChanges is the refusal of what a change feed cannot be asked for.
-func notOfChanges(what string) error {
+func unsupportedInFeed(what string) error {
 	return dberr.Invalidf("A SELECT of the change feed takes the whole partition key, a range of tokens or nothing, and "+
 		"pages: %s cannot be combined with %s()", what, parser.ChangeFeedStart)
 }
 
 // checkChanges refuses what else a change feed cannot be restricted by.
-func (w *where) checkChanges() error {
+func (w *where) checkFeed() error {
 	switch {
-	case w.changes == nil && w.mode:
+	case w.feedStart == nil && w.hasMode:
 		return dberr.Invalidf("%s() goes with %s(), which says where the change feed begins", parser.ChangeFeedMode,
 			parser.ChangeFeedStart)
-	case w.changes == nil:
+	case w.feedStart == nil:
 	case w.pk.Has(relation.In) || w.pkNeedsFiltering():
-		return notOfChanges("a part of the partition key, or an IN,")
+		return unsupportedInFeed("a part of the partition key, or an IN,")
 	case w.token != nil && !w.pk.Empty():
-		return notOfChanges("the partition key together with its token")
+		return unsupportedInFeed("the partition key together with its token")
 	case !w.clustering.Empty() || !w.others.Empty():
-		return notOfChanges("other columns")
+		return unsupportedInFeed("other columns")
 	}
 	return nil
 }
 
 // checkChanges refuses what the rows of a change feed cannot be made to.
-func (p *Plan) checkChanges(stmt *parser.Select) error {
-	if p.where.changes != nil && (stmt.JSON && p.where.kept || p.distinct || p.aggregated || len(stmt.OrderBy) > 0 ||
+func (p *Plan) checkFeed(stmt *parser.Select) error {
+	if p.where.feedStart != nil && (stmt.JSON && p.where.allVersions || p.distinct || p.aggregated || len(stmt.OrderBy) > 0 ||
 		p.limit != nil || p.partitionLimit != nil) {
-		return notOfChanges("DISTINCT, GROUP BY, ORDER BY, an aggregate, a LIMIT, or JSON of all versions")
+		return unsupportedInFeed("DISTINCT, GROUP BY, ORDER BY, an aggregate, a LIMIT, or JSON of all versions")
 	}
 	return nil
 }
 
 // unpagedMax bounds the changes of an execution that has no pages.
-const unpagedMax = 10_000
+const maxUnpagedChanges = 10_000
 
 // runChanges reads a page of the change feed. Its paging state is never empty: it is where the feed goes on, at once or
 // later.
-func (s *scan) runChanges(ctx context.Context, r Reader) error {
+func (s *scan) runFeed(ctx context.Context, r Reader) error {
 	if s.options.Clock != nil {
 		// What is kept expires by the server's clock. By that of a client it could have expired already, unread.
 		s.options.Now = s.options.Clock().Unix()
 	}
-	at, err := s.changesFrom()
+	at, err := s.feedPosition()
 	if err != nil {
 		return err
 	}
-	f := &feed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax, Late: s.late,
+	f := &feed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax, Late: s.deadlinePassed,
 		Query: command.Read{Table: s.plan.table.ID,
-			Statics: len(s.plan.table.Statics) > 0 && !s.plan.where.kept,
+			Statics: len(s.plan.table.Statics) > 0 && !s.plan.where.allVersions,
 			Now:     s.options.Now, Dropped: s.plan.dropped, Range: token.Full,
 			Level: s.options.Level, Claimant: s.options.Claimant, NoWait: s.options.NoWait, Deadline: s.deadline},
 		Read: func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
-			return r.Read(ctx, q, &charging{visitor(), s})
+			return r.Read(ctx, q, &chargingVisitor{visitor(), s})
 		}}
 	if f.Query.Level.OneReplica() {
 		f.Query.Level = dberr.LocalQuorum // what is known to be applied has to be seen
@@ -150,7 +150,7 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 	}
 	paged := s.options.PageSize > 0
 	if !paged {
-		f.Max = unpagedMax
+		f.Max = maxUnpagedChanges
 	}
 	var entries []feed.Entry
 	ended := true
@@ -168,7 +168,7 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 		return cmp.Or(s.err, err)
 	case !paged && !ended:
 		return dberr.Invalidf("There are more than %d changes, or more than fit into one result: ask for pages, whose "+
-			"paging state is where the change feed goes on", unpagedMax)
+			"paging state is where the change feed goes on", maxUnpagedChanges)
 	}
 	if err := s.emitChanges(entries); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 	b := f.At.Append(s.page.PagingState[:0])
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	if t := s.plan.table; t.SealsPages() { // there may be a key in it
-		if b, err = seal([]byte{sealedVersion}, b, t.Secret); err != nil {
+		if b, err = encrypt([]byte{encryptedVersion}, b, t.Secret); err != nil {
 			return err
 		}
 	}
@@ -192,9 +192,9 @@ func (s *scan) emitChanges(entries []feed.Entry) error {
 		e := &entries[i]
 		var err error
 		switch {
-		case s.plan.where.kept && s.plan.table.Container == nil:
+		case s.plan.where.allVersions && s.plan.table.Container == nil:
 			err = s.emitChange(e)
-		case s.plan.where.kept:
+		case s.plan.where.allVersions:
 			if _, err = s.partition(e.Token, e.Key, nil); err == nil {
 				err = s.emitImages(e)
 			}
@@ -228,7 +228,7 @@ func (s *scan) emitBoth(after, before *row.Row, fill func(image *row.Row) error)
 		if err := fill(image); err != nil {
 			return err
 		}
-		if err := s.show(); err != nil {
+		if err := s.applyMasks(); err != nil {
 			return err
 		}
 		if err := s.emitCells(); err != nil {
@@ -242,8 +242,8 @@ func (s *scan) emitBoth(after, before *row.Row, fill func(image *row.Row) error)
 }
 
 // describeChanges makes the columns of the result those of all versions, if these are asked for: what emitImages emits.
-func (p *Plan) describeChanges() {
-	if !p.where.kept {
+func (p *Plan) describeFeed() {
+	if !p.where.allVersions {
 		return
 	}
 	column := func(name string, t *cqltype.Type) Column { return Column{p.table.Keyspace, p.table.Name, name, t} }
@@ -262,14 +262,14 @@ func (p *Plan) describeChanges() {
 }
 
 // changesFrom is where the page begins.
-func (s *scan) changesFrom() (at feed.Token, err error) {
-	table, kept := s.plan.table.ID, s.plan.where.kept
+func (s *scan) feedPosition() (at feed.Token, err error) {
+	table, kept := s.plan.table.ID, s.plan.where.allVersions
 	if b := s.options.PagingState; len(b) > 0 {
 		if t := s.plan.table; t.SealsPages() {
-			if b[0] != sealedVersion {
+			if b[0] != encryptedVersion {
 				return at, errState
 			}
-			if b, err = unseal(b[1:], t.Secret); err != nil {
+			if b, err = decrypt(b[1:], t.Secret); err != nil {
 				return at, errState
 			}
 		}
@@ -280,9 +280,9 @@ func (s *scan) changesFrom() (at feed.Token, err error) {
 		if err != nil || at.Table != table || at.Kept != kept {
 			return at, errState
 		}
-		return at, s.stillKept(&at)
+		return at, s.checkRetention(&at)
 	}
-	v, state, err := s.plan.where.changes.Eval(&s.bind)
+	v, state, err := s.plan.where.feedStart.Eval(&s.bind)
 	if err != nil {
 		return at, err
 	}
@@ -291,52 +291,52 @@ func (s *scan) changesFrom() (at feed.Token, err error) {
 	}
 	since := time.UnixMilli(int64(binary.BigEndian.Uint64(v)))
 	if s.plan.table.Container == nil {
-		return s.tableFrom(since)
+		return s.tableFeedPosition(since)
 	}
 	at = feed.Beginning(table, kept)
 	if since.UnixMicro() > 0 {
 		at = feed.Since(table, kept, since)
 	}
-	return at, s.stillKept(&at)
+	return at, s.checkRetention(&at)
 }
 
 // stillKept refuses to go on where changes may be missing that were not read.
-func (s *scan) stillKept(at *feed.Token) error {
+func (s *scan) checkRetention(at *feed.Token) error {
 	var oldest int64
 	switch c := s.plan.table.Container; {
 	case c == nil:
-		return s.tableKept(at)
+		return s.checkTableRetention(at)
 	case at.Kept:
 		oldest = max(s.options.Now-c.Keep, c.KeptSince)
 	}
 	if at.Kept && at.AsOf < oldest {
-		return tooOld(at.AsOf, oldest)
+		return changesExpired(at.AsOf, oldest)
 	}
 	return nil
 }
 
 // tooOld is the refusal of a feed that would leave something out.
-func tooOld(from, oldest int64) error {
+func changesExpired(from, oldest int64) error {
 	return dberr.Invalidf("The change feed of all versions is to begin at %s, and what was changed before %s is not "+
 		"kept any more. Begin with a later time", time.Unix(from, 0).UTC().Format(time.RFC3339),
 		time.Unix(oldest, 0).UTC().Format(time.RFC3339))
 }
 
 // late tells that the execution has taken its time.
-func (s *scan) late() bool {
+func (s *scan) deadlinePassed() bool {
 	return s.options.Clock != nil && s.options.Clock().After(s.options.Deadline)
 }
 
 // charging hears of the charges of a scan's reads.
-type charging struct {
+type chargingVisitor struct {
 	command.Visitor
 	s *scan
 }
 
 // Charge implements ru.Charged.
-func (c *charging) Charge(u ru.Units) { c.s.Charge(u) }
+func (c *chargingVisitor) Charge(u ru.Units) { c.s.Charge(u) }
 
 // Passed implements command.Walker.
-func (c *charging) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+func (c *chargingVisitor) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	return command.Passed(c.Visitor, t, key, looked)
 }

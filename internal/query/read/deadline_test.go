@@ -15,7 +15,7 @@ import (
 // TestDeadline proves that whatever reads many parts one after the other ends at the deadline, and that what takes one
 // command, or is done in time, does not.
 func TestDeadline(t *testing.T) {
-	w := newWorld()
+	w := newFixture()
 	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}",
 		"CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))"} {
 		stmt, _, err := parser.Parse(text)

@@ -36,7 +36,7 @@ func (s *scan) makeRoom(n int) error {
 			"size or a LIMIT", s.options.ResultBytesMax)
 	}
 	if more := need - s.page.Held; s.options.Memory != nil && more > memoryStep {
-		if err := s.hold(more, need-s.rowBegin); err != nil {
+		if err := s.reserve(more, need-s.rowBegin); err != nil {
 			return err
 		}
 	}
@@ -52,14 +52,14 @@ func (s *scan) makeRoom(n int) error {
 const largeRow = 256 << 10
 
 // hold takes memory for a result that grows, with a row that has so many bytes until now.
-func (s *scan) hold(more, row int) error {
+func (s *scan) reserve(more, row int) error {
 	m := s.options.Memory
 	if s.paged {
-		if s.cramped = !m.Spare(more); s.cramped && row <= largeRow {
+		if s.lowMemory = !m.Spare(more); s.lowMemory && row <= largeRow {
 			return nil
 		}
 	}
-	if s.cramped || !s.paged {
+	if s.lowMemory || !s.paged {
 		if err := m.Take(more); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Option
 	s := scans.Get().(*scan)
 	err := s.begin(ctx, p, b, o.withDefaults(), page)
 	if err == nil && o.Guard.On() && o.Guard.Reads {
-		err = s.guard()
+		err = s.checkGuardrails()
 	}
 	if err == nil {
 		err = s.run(ctx, r)
@@ -86,7 +86,7 @@ func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, 
 		return err
 	}
 	if p.timeout != nil {
-		if err := s.bound(); err != nil {
+		if err := s.applyTimeout(); err != nil {
 			return err
 		}
 	}
@@ -108,8 +108,8 @@ func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, 
 	default:
 		s.trim, s.remaining = unlimited, limit
 	}
-	if p.near != nil {
-		if err := s.beginNear(limit); err != nil {
+	if p.ann != nil {
+		if err := s.beginANN(limit); err != nil {
 			return err
 		}
 	} else if o.PageSize > 0 {
@@ -118,7 +118,7 @@ func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, 
 			s.pageLeft = int64(o.PageSize) // a LIMIT that fits into one page is reached before the page is full
 		}
 	}
-	if len(o.PagingState) > 0 && p.where.changes == nil && p.near == nil {
+	if len(o.PagingState) > 0 && p.where.feedStart == nil && p.ann == nil {
 		if s.from, err = readState(o.PagingState, p.table); err != nil {
 			return err
 		}
@@ -152,11 +152,11 @@ func grow(v [][]byte, n int) [][]byte {
 // run reads until the page is full or there is nothing left.
 func (s *scan) run(ctx context.Context, r Reader) error {
 	w := &s.plan.where
-	if o := s.plan.origin; o != nil {
-		r = originReader{r, o}
+	if o := s.plan.baseTimes; o != nil {
+		r = baseTimesReader{r, o}
 	}
-	if w.changes != nil {
-		return s.runChanges(ctx, r)
+	if w.feedStart != nil {
+		return s.runFeed(ctx, r)
 	}
 	if w.keyRange {
 		return s.runRange(ctx, r)
@@ -275,11 +275,11 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 		return s.finish(false, err)
 	}
 	s.cmd.Slices = s.slices
-	if s.plan.near != nil {
-		return s.runNear(ctx, r)
+	if s.plan.ann != nil {
+		return s.runANN(ctx, r)
 	}
 	if s.resumed {
-		s.rangeBehind(&s.from)
+		s.resumeRange(&s.from)
 	}
 	for {
 		if err := s.read(ctx, r); err != nil {
@@ -288,22 +288,22 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 		if s.full || s.done || !s.paused {
 			return s.finish(s.full, nil)
 		}
-		if s.paged && !s.group.open && s.looked >= s.options.PageVisitsMax {
+		if s.paged && !s.group.open && s.visitedOnPage >= s.options.PageVisitsMax {
 			return s.finish(true, nil)
 		}
-		s.rangeBehind(&s.at)
+		s.resumeRange(&s.at)
 		s.cmd.Continued = true
 	}
 }
 
 // rangeBehind makes the command go on after a position.
-func (s *scan) rangeBehind(at *position) {
+func (s *scan) resumeRange(at *position) {
 	s.afterKey = append(s.afterKey[:0], at.key...)
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
 	s.cmd.AfterKey, s.cmd.AfterToken, s.cmd.AfterClustering = s.afterKey, at.token, s.afterClustering
 	s.cmd.AfterPartition = at.afterPartition
 	if !at.afterPartition {
-		s.enter(at)
+		s.reenterPartition(at)
 	}
 }
 
@@ -327,7 +327,7 @@ func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error
 		s.cmd.Key, s.cmd.Token, s.cmd.Slices = keys[i].bytes, keys[i].token, s.slices
 		more := true
 		if s.resumed && bytes.Equal(keys[i].bytes, s.from.key) {
-			more = s.keyBehind(&s.from)
+			more = s.resumeKey(&s.from)
 		}
 		if err := s.runKey(ctx, r, more); err != nil {
 			return err
@@ -349,7 +349,7 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 		if s.full || s.done || !s.paused {
 			return nil
 		}
-		more = !s.at.afterPartition && s.keyBehind(&s.at)
+		more = !s.at.afterPartition && s.resumeKey(&s.at)
 		s.cmd.Continued = true
 	}
 	s.cmd.Continued = false // of the next partition
@@ -357,15 +357,15 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 }
 
 // keyBehind makes the command go on after a row of its partition; false if there can be none.
-func (s *scan) keyBehind(at *position) bool {
+func (s *scan) resumeKey(at *position) bool {
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
 	s.cmd.Slices = relation.Behind(s.slices, s.afterClustering, s.plan.reversed)
-	s.enter(at)
+	s.reenterPartition(at)
 	return len(s.cmd.Slices) > 0
 }
 
 // enter goes back into the partition of a position.
-func (s *scan) enter(at *position) {
+func (s *scan) reenterPartition(at *position) {
 	if !s.open {
 		s.key = append(s.key[:0], at.key...)
 		s.token, s.leftInPartition = at.token, at.inPartition
@@ -375,7 +375,7 @@ func (s *scan) enter(at *position) {
 
 // bound gives the execution the time of USING TIMEOUT, from the beginning of the request on. It replaces the time that
 // the options give, in both directions; a single command still ends in the time of a read.
-func (s *scan) bound() error {
+func (s *scan) applyTimeout() error {
 	timeout, err := expr.EvalTimeout(s.plan.timeout, &s.bind)
 	if err != nil || timeout == 0 {
 		return err
@@ -391,18 +391,18 @@ func (s *scan) read(ctx context.Context, r Reader) error {
 		return &dberr.ReadTimeout{Level: s.options.Level, BlockFor: 1}
 	}
 	s.paused, s.visits = false, 0
-	s.cmd.Limit = s.usable()
+	s.cmd.Limit = s.commandLimit()
 	if s.options.MaxCharge > 0 {
 		return s.readCapped(ctx, r)
 	}
 	if err := r.Read(ctx, &s.cmd, s); err != nil {
 		return cmp.Or(s.err, err)
 	}
-	return s.ended()
+	return s.endCommand()
 }
 
 // ended ends the partition at hand, unless a command has ended within it.
-func (s *scan) ended() error {
+func (s *scan) endCommand() error {
 	if s.full || s.done || s.paused {
 		return nil
 	}
@@ -410,9 +410,9 @@ func (s *scan) ended() error {
 }
 
 // usable is the number of rows that can be used at most, 0 = not known.
-func (s *scan) usable() int {
+func (s *scan) commandLimit() int {
 	p := s.plan
-	if p.aggregated || p.distinct || p.near != nil || len(s.partitionFilters)+len(s.rowFilters) > 0 ||
+	if p.aggregated || p.distinct || p.ann != nil || len(s.partitionFilters)+len(s.rowFilters) > 0 ||
 		s.cmd.Index != nil {
 		return 0
 	}
@@ -443,8 +443,8 @@ func (s *scan) finish(more bool, err error) error {
 		if err := s.sortRows(); err != nil {
 			return err
 		}
-	} else if s.plan.near != nil {
-		return s.emitNearest()
+	} else if s.plan.ann != nil {
+		return s.emitANN()
 	}
 	if more {
 		s.page.PagingState, err = appendState(s.page.PagingState[:0], s.plan.table, &s.at)

@@ -15,9 +15,9 @@ import (
 )
 
 // small is a world with a table of a few partitions.
-func small(t *testing.T) *world {
+func small(t *testing.T) *fixture {
 	t.Helper()
-	w := newWorld()
+	w := newFixture()
 	lines := []string{
 		"CREATE KEYSPACE ks WITH replication = {}",
 		"CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))",
@@ -37,7 +37,7 @@ func small(t *testing.T) *world {
 	return w
 }
 
-func (w *world) must(t *testing.T, text string) *Plan {
+func (w *fixture) must(t *testing.T, text string) *Plan {
 	t.Helper()
 	p, err := w.prepare(text)
 	if err != nil {
@@ -115,10 +115,10 @@ func TestShort(t *testing.T) {
 		"SELECT * FROM t WHERE token(k) = 1 AND c = 2 ALLOW FILTERING": {false, false},
 	} {
 		p := w.must(t, query)
-		if got := [2]bool{p.Short(10, 100), p.Short(-1, 100)}; got != want {
+		if got := [2]bool{p.IsShort(10, 100), p.IsShort(-1, 100)}; got != want {
 			t.Errorf("%s: short with and without pages %v, want %v", query, got, want)
 		}
-		if p.Short(101, 100) != want[1] {
+		if p.IsShort(101, 100) != want[1] {
 			t.Errorf("%s: pages of more rows than allowed are taken for short", query)
 		}
 	}

@@ -55,8 +55,8 @@ func (p *Plan) Explain() string {
 	if p.distinct {
 		line("distinct")
 	}
-	if p.near != nil {
-		line("order by", p.near.String())
+	if p.ann != nil {
+		line("order by", p.ann.String())
 	}
 	if p.reversed {
 		line("reversed")
@@ -87,7 +87,7 @@ func (p *Plan) Explain() string {
 }
 
 // Words says what an execution reads, how, and what it does with it, in one line.
-func (p *Plan) Words() string {
+func (p *Plan) Summary() string {
 	w := &p.where
 	parts := []string{p.accessText()}
 	if len(w.filtered) > 0 {
@@ -104,8 +104,8 @@ func (p *Plan) Words() string {
 	if p.distinct {
 		parts = append(parts, "one row for each partition")
 	}
-	if p.near != nil {
-		parts = append(parts, "ordered by "+p.near.String())
+	if p.ann != nil {
+		parts = append(parts, "ordered by "+p.ann.String())
 	}
 	if p.reversed {
 		parts = append(parts, "backwards")
@@ -164,8 +164,8 @@ func (p *Plan) Index() string {
 }
 
 // Wanted is how many rows a page gives at most, 0 if there is no bound or they are not those that are read.
-func (p *Plan) Wanted(b *expr.Bindings, pageSize int) (int64, error) {
-	if p.aggregated || p.distinct || p.near != nil || len(p.sort) > 0 {
+func (p *Plan) MaxRows(b *expr.Bindings, pageSize int) (int64, error) {
+	if p.aggregated || p.distinct || p.ann != nil || len(p.sort) > 0 {
 		return 0, nil
 	}
 	n, err := evalLimit(p.limit, b)

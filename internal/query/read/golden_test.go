@@ -18,7 +18,7 @@ import (
 // partition key).
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata/golden", func(t *testing.T, path string) {
-		w := newWorld()
+		w := newFixture()
 		if err := w.set(mustParse(t, "CREATE KEYSPACE ks WITH replication = {}"), 0, binds{}); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func prepareText(p *Plan) string {
 }
 
 // show runs a plan, page by page.
-func (w *world) show(p *Plan, size int) string {
+func (w *fixture) show(p *Plan, size int) string {
 	var b strings.Builder
 	var state []byte
 	for {

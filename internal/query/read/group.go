@@ -30,7 +30,7 @@ type group struct {
 }
 
 // released is the group's memory without its contents.
-func (g *group) released() group {
+func (g *group) reset() group {
 	clear(g.accumulators)
 	clear(g.results)
 	clear(g.first)
@@ -49,7 +49,7 @@ func (s *scan) beginGroups() {
 
 // fold takes a row into its group. If it is the first of another group, the group before it ends; if that fills the
 // page, the row is left for the next one.
-func (s *scan) fold(clustering []byte, alone bool) (command.Step, error) {
+func (s *scan) aggregate(clustering []byte, alone bool) (command.Step, error) {
 	g := &s.group
 	if s.plan.grouped && g.open {
 		prefix, err := s.prefix(clustering)
@@ -139,5 +139,5 @@ func (s *scan) closeGroup() (command.Step, error) {
 	if err != nil || !s.plan.grouped {
 		return command.Stop, err
 	}
-	return s.counted(g.last, g.alone), nil
+	return s.countRow(g.last, g.alone), nil
 }

@@ -32,7 +32,7 @@ func (s *still) Read(_ context.Context, r *command.Read, v command.Visitor) erro
 
 // hotWorld is a table with five columns, a prepared SELECT on it, and rows enough.
 func hotWorld(tb testing.TB, query string, rows int) (*Plan, *still) {
-	w := newWorld()
+	w := newFixture()
 	for _, text := range []string{
 		"CREATE KEYSPACE ks WITH replication = {}",
 		"CREATE TABLE ks.t (k bigint, c bigint, v1 text, v2 text, v3 text, v4 text, v5 text, PRIMARY KEY (k, c))",

@@ -19,7 +19,7 @@ func (w *where) supporting(r *relation.Restriction) *schema.Index {
 	if i := w.legacy(r); i != nil {
 		return i
 	}
-	return w.attached(r)
+	return w.saiIndex(r)
 }
 
 // legacy finds an index that answers a restriction and is not storage-attached, the first by name.

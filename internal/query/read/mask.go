@@ -38,7 +38,7 @@ func (p *Plan) MaskedOutput(i int) bool { return p.sel.outputs[i].masked }
 func (p *Plan) RestrictedMasks() (names []string) {
 	w := &p.where
 	for c := range p.table.Columns() {
-		if c.Mask != nil && (w.restricts(c) || p.near != nil && p.near.column == c ||
+		if c.Mask != nil && (w.restricts(c) || p.ann != nil && p.ann.column == c ||
 			w.token != nil && c.Kind == schema.PartitionKey) {
 			names = append(names, c.Name)
 		}
@@ -57,22 +57,22 @@ func (w *where) restricts(c *schema.Column) bool {
 }
 
 // show makes the row at hand what the client sees of it: functions and aggregates see no more than that.
-func (s *scan) show() error {
+func (s *scan) applyMasks() error {
 	s.bind.Row = s.values
 	if s.options.Clear || len(s.plan.masks) == 0 {
 		return nil
 	}
-	s.shown = append(s.shown[:0], s.values...)
+	s.maskedValues = append(s.maskedValues[:0], s.values...)
 	for _, m := range s.plan.masks {
 		if m.mask == nil {
-			s.shown[m.slot] = nil
+			s.maskedValues[m.slot] = nil
 			continue
 		}
 		var err error
-		if s.shown[m.slot], err = m.mask.Apply(s.values[m.slot], s.bind.Meter); err != nil {
+		if s.maskedValues[m.slot], err = m.mask.Apply(s.values[m.slot], s.bind.Meter); err != nil {
 			return err
 		}
 	}
-	s.bind.Row = s.shown
+	s.bind.Row = s.maskedValues
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 
 // drawTable makes a table (k; a, b, c) with clustering columns in drawn orders, a static column and rows, some
 // partitions with static columns only.
-func drawTable(t *rapid.T) *world {
-	w := newWorld()
+func drawTable(t *rapid.T) *fixture {
+	w := newFixture()
 	order := func(c string) string { return c + " " + rapid.SampledFrom([]string{"ASC", "DESC"}).Draw(t, c) }
 	w.run(t, "CREATE KEYSPACE ks WITH replication = {}")
 	w.keyspace = "ks"
@@ -39,7 +39,7 @@ func drawTable(t *rapid.T) *world {
 	return w
 }
 
-func (w *world) run(t *rapid.T, text string) {
+func (w *fixture) run(t *rapid.T, text string) {
 	stmt, _, err := parser.Parse(text)
 	if err == nil {
 		err = w.set(stmt, 0, binds{})
@@ -50,7 +50,7 @@ func (w *world) run(t *rapid.T, text string) {
 }
 
 // all fetches every page of a query and returns its rows.
-func (w *world) all(t *rapid.T, text string, size, visits, bytes int) []string {
+func (w *fixture) all(t *rapid.T, text string, size, visits, bytes int) []string {
 	p, err := w.prepare(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -144,7 +144,7 @@ func TestPagesGiveTheWhole(t *testing.T) {
 // keys, without a row, and says where to go on; and that a count of the same table, which has no pages, goes on with
 // another command after as many.
 func TestPageOverNothing(t *testing.T) {
-	w := newWorld()
+	w := newFixture()
 	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)"} {
 		stmt, _, err := parser.Parse(text)

@@ -35,10 +35,10 @@ type Plan struct {
 	groupText string
 	reversed  bool
 	// near is what the result is nearest to, nil without ANN OF.
-	near *near
+	ann *annOrder
 	// walks says that rows can be looked at in the order of their nearness: they are stored, and neither in the key nor
 	// static.
-	walks bool
+	walksANN bool
 	// sort lists the clustering positions to order by after the read, for ORDER BY over several partitions.
 	sort []int
 
@@ -61,7 +61,7 @@ type Plan struct {
 	// masks are the slots that are masked for those who may not see them.
 	masks []maskedSlot
 	// origin is the base table of a view whose columns' times are selected; else nil.
-	origin *origin
+	baseTimes *baseTimes
 	// computes says that functions are called, user-defined or not.
 	computes bool
 	// evaluates says that an execution does more with rows than to pass columns on: functions, aggregates, filters,
@@ -83,10 +83,10 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 		return nil, err
 	}
 	var err error
-	if p.near, err = p.bindNear(stmt, env); err != nil {
+	if p.ann, err = p.bindANN(stmt, env); err != nil {
 		return nil, err
 	}
-	w, err := bindWhere(stmt, table, env, p.sel.onlyStatics(), p.near != nil)
+	w, err := bindWhere(stmt, table, env, p.sel.onlyStatics(), p.ann != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindOrder(ordering, env.Release.PlainOrderText); err != nil {
 		return nil, err
 	}
-	if p.near != nil {
-		err = p.checkNear(stmt)
+	if p.ann != nil {
+		err = p.checkANN(stmt)
 	} else {
 		err = p.where.checkFiltering(stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual)
 	}
@@ -115,7 +115,7 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindLimits(stmt, env); err != nil {
 		return nil, err
 	}
-	if err := p.checkChanges(stmt); err != nil {
+	if err := p.checkFeed(stmt); err != nil {
 		return nil, err
 	}
 	p.prepare(env)
@@ -143,9 +143,9 @@ func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
 // Short reports whether an execution with pages of that many rows looks at no more than about rowsMax rows of one
 // logical partition, so that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
-func (p *Plan) Short(pageSize, rowsMax int) bool {
+func (p *Plan) IsShort(pageSize, rowsMax int) bool {
 	w := &p.where
-	if p.computes || p.near != nil || p.origin != nil || w.changes != nil || w.keyRange || w.index != nil ||
+	if p.computes || p.ann != nil || p.baseTimes != nil || w.feedStart != nil || w.keyRange || w.index != nil ||
 		w.token != nil || w.pk.Has(relation.In) {
 		return false
 	}
@@ -160,10 +160,10 @@ func (p *Plan) Indexed() bool { return p.where.index != nil }
 
 // Key is the partition key that is read, which must be one.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
-	if p.where.changes != nil {
+	if p.where.feedStart != nil {
 		return nil, dberr.Invalidf("A SELECT within a transaction reads rows, and not the change feed")
 	}
-	if p.near != nil {
+	if p.ann != nil {
 		return nil, dberr.Invalidf("A SELECT within a transaction cannot order by ANN")
 	}
 	if p.where.keyRange || p.where.token != nil {
@@ -182,7 +182,7 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 // Keys returns the partition keys that are read; ok is false if the statement does not name them.
 func (p *Plan) Keys(b *expr.Bindings) (list [][]byte, ok bool, err error) {
 	w := &p.where
-	if w.changes != nil || p.near != nil || w.keyRange || w.index != nil || w.token != nil {
+	if w.feedStart != nil || p.ann != nil || w.keyRange || w.index != nil || w.token != nil {
 		return nil, false, nil
 	}
 	keys, err := w.keys(b)
@@ -208,7 +208,7 @@ func (p *Plan) Filters() bool { return len(p.where.filtered) > 0 }
 func (p *Plan) prepare(env *expr.Env) {
 	p.computes = env.Computes()
 	p.evaluates = p.computes || p.table.Masked() || p.aggregated || p.sel.json || len(p.where.filtered) > 0 ||
-		len(p.sort) > 0 || p.near != nil ||
+		len(p.sort) > 0 || p.ann != nil ||
 		slices.ContainsFunc(p.sel.outputs, func(o output) bool { return o.slot < 0 || o.masked })
 	p.filterSlots = map[*schema.Column]int{}
 	for _, r := range p.where.filtered {
@@ -216,12 +216,12 @@ func (p *Plan) prepare(env *expr.Env) {
 			p.filterSlots[c] = p.sel.slotOf(slot{c, cellValue})
 		}
 	}
-	if p.near != nil {
-		p.walks = !p.table.Virtual
-		p.near.slot = p.sel.slotOf(slot{p.near.column, cellValue})
+	if p.ann != nil {
+		p.walksANN = !p.table.Virtual
+		p.ann.slot = p.sel.slotOf(slot{p.ann.column, cellValue})
 	}
 	p.bindMasks(env)
-	p.bindOrigin()
+	p.bindBaseTimes()
 	p.sel.sortSlots()
 	p.simple = p.where.simple()
 	p.oneRow = p.where.oneRow()
@@ -241,7 +241,7 @@ func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 			p.columns = append(p.columns, Column{p.table.Keyspace, p.table.Name, o.name, o.typ})
 		}
 	}
-	p.describeChanges()
+	p.describeFeed()
 	p.variables = env.Variables()
 	p.pkIndexes = relation.PartitionMarkers(stmt.Where, p.table)
 }

@@ -140,7 +140,7 @@ func TestRecordings(t *testing.T) {
 			if len(rec.Needs) > 0 {
 				continue
 			}
-			r := &replay{t: t, w: newWorld(), rec: &rec, prepared: map[int]*Plan{}, texts: map[int]string{},
+			r := &replay{t: t, w: newFixture(), rec: &rec, prepared: map[int]*Plan{}, texts: map[int]string{},
 				states: map[int][]byte{}}
 			n, bad, stopped := r.run()
 			compared += n
@@ -156,7 +156,7 @@ func TestRecordings(t *testing.T) {
 
 type replay struct {
 	t        *testing.T
-	w        *world
+	w        *fixture
 	rec      *recorded
 	prepared map[int]*Plan
 	texts    map[int]string

@@ -40,9 +40,9 @@ type scan struct {
 	partitionLimit, trim         int64
 	// paged is false if the result comes in one piece: the client does not page, or the result is one row.
 	paged, resumed                 bool
-	cramped                        bool // there is no memory for a larger page
+	lowMemory                      bool // there is no memory for a larger page
 	from                           position
-	visits, looked                 int // of the command, of the page
+	visits, visitedOnPage          int // of the command, of the page
 	commands                       int // that were sent
 	room, rowBegin                 int // how many bytes the page may have without asking; where the row at hand begins
 	meter                          meter.Meter
@@ -62,7 +62,7 @@ type scan struct {
 	// values are the slots of the row at hand; they point into what was passed to the visitor, key and these buffers.
 	values [][]byte
 	// shown is the row at hand with its masks.
-	shown                            [][]byte
+	maskedValues                     [][]byte
 	staticBuf, clusteringBuf, rowBuf []byte
 	json                             []byte
 
@@ -72,21 +72,21 @@ type scan struct {
 	sorted   []sortedRow
 	sortKeys []byte
 
-	nearest nearest
+	ann annResult
 }
 
 // keptMax bounds the memory that a pooled scan keeps.
-const keptMax = 1 << 20
+const pooledBytesMax = 1 << 20
 
 // release forgets what must not be kept between executions.
 func (s *scan) release() {
 	if cap(s.staticBuf)+cap(s.rowBuf)+cap(s.clusteringBuf)+cap(s.json)+cap(s.sortKeys)+cap(s.group.buf)+
-		32*cap(s.sorted) > keptMax {
+		32*cap(s.sorted) > pooledBytesMax {
 		*s = scan{}
 		return
 	}
 	clear(s.values)
-	clear(s.shown)
+	clear(s.maskedValues)
 	clear(s.components)
 	clear(s.slices)
 	clear(s.terms)
@@ -96,10 +96,10 @@ func (s *scan) release() {
 		components: s.components[:0],
 		afterKey:   s.afterKey[:0], afterClustering: s.afterClustering[:0], atClustering: s.atClustering[:0],
 		key:    s.key[:0],
-		values: s.values[:0], shown: s.shown[:0],
+		values: s.values[:0], maskedValues: s.maskedValues[:0],
 		staticBuf: s.staticBuf[:0], clusteringBuf: s.clusteringBuf[:0], rowBuf: s.rowBuf[:0],
-		json: s.json[:0], group: s.group.released(), sorted: s.sorted[:0], sortKeys: s.sortKeys[:0],
-		nearest: nearest{target: s.nearest.target[:0], room: s.nearest.room[:0]},
+		json: s.json[:0], group: s.group.reset(), sorted: s.sorted[:0], sortKeys: s.sortKeys[:0],
+		ann: annResult{target: s.ann.target[:0], buf: s.ann.buf[:0]},
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
 // Charge implements ru.Charged.
 func (s *scan) Charge(u ru.Units) {
 	s.page.Charge += u
-	s.nearest.previous = math.MaxFloat32 // the next physical partition begins anew
+	s.ann.previous = math.MaxFloat32 // the next physical partition begins anew
 }
 
 func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
@@ -152,7 +152,7 @@ func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.
 		return command.More, nil
 	}
 	s.rowsSeen = true
-	step, err := s.take(nil, true)
+	step, err := s.useRow(nil, true)
 	return s.visited(step, nil, true), err
 }
 
@@ -170,8 +170,8 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, err
 	}
 	step := command.More
-	if s.nearest.search != nil {
-		if step = s.nearStep(); step == command.Enough {
+	if s.ann.search != nil {
+		if step = s.annStep(); step == command.Enough {
 			return step, nil
 		}
 	}
@@ -180,7 +180,7 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, err
 	}
 	if ok {
-		if step, err = s.take(clustering, false); err != nil {
+		if step, err = s.useRow(clustering, false); err != nil {
 			return command.Stop, err
 		}
 	}
@@ -189,7 +189,7 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 
 // Passed implements command.Walker.
 func (s *scan) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
-	if s.nearest.search != nil {
+	if s.ann.search != nil {
 		return command.More, nil // entries that were looked at: it does not pause
 	}
 	step, err := s.passed(tok, key, looked)
@@ -201,7 +201,7 @@ func (s *scan) Passed(tok token.Token, key []byte, looked int) (command.Step, er
 
 // passed pauses the read at the end of a partition with nothing in it once the command has looked at enough.
 func (s *scan) passed(tok token.Token, key []byte, looked int) (command.Step, error) {
-	s.looked += looked
+	s.visitedOnPage += looked
 	if s.visits += looked; s.visits < s.options.VisitsMax {
 		return command.More, nil
 	}
@@ -217,8 +217,8 @@ func (s *scan) passed(tok token.Token, key []byte, looked int) (command.Step, er
 // visited pauses the read when a command has visited enough.
 func (s *scan) visited(step command.Step, clustering []byte, afterPartition bool) command.Step {
 	s.visits++
-	s.looked++
-	if s.visits < s.options.VisitsMax || step == command.Stop || s.nearest.search != nil {
+	s.visitedOnPage++
+	if s.visits < s.options.VisitsMax || step == command.Stop || s.ann.search != nil {
 		return step
 	}
 	s.paused = true
@@ -236,15 +236,15 @@ func (s *scan) mark(clustering []byte, afterPartition bool) {
 }
 
 // take uses a row that has passed the filters. alone says that the partition has no further ones.
-func (s *scan) take(clustering []byte, alone bool) (command.Step, error) {
-	if err := s.show(); err != nil {
+func (s *scan) useRow(clustering []byte, alone bool) (command.Step, error) {
+	if err := s.applyMasks(); err != nil {
 		return command.Stop, err
 	}
 	if s.plan.aggregated {
-		return s.fold(clustering, alone)
+		return s.aggregate(clustering, alone)
 	}
-	if s.plan.near != nil {
-		return command.More, s.offer()
+	if s.plan.ann != nil {
+		return command.More, s.offerANN()
 	}
 	if len(s.plan.sort) > 0 {
 		if err := s.noteSorted(clustering); err != nil {
@@ -254,11 +254,11 @@ func (s *scan) take(clustering []byte, alone bool) (command.Step, error) {
 	if err := s.emit(); err != nil {
 		return command.Stop, err
 	}
-	return s.counted(clustering, alone), nil
+	return s.countRow(clustering, alone), nil
 }
 
 // counted counts a row, or a group, of the result. clustering is the last row in it.
-func (s *scan) counted(clustering []byte, alone bool) command.Step {
+func (s *scan) countRow(clustering []byte, alone bool) command.Step {
 	s.pageLeft--
 	if s.remaining != unlimited {
 		s.remaining--
@@ -270,7 +270,7 @@ func (s *scan) counted(clustering []byte, alone bool) command.Step {
 	switch {
 	case s.remaining == 0:
 		s.done = true
-	case s.pageLeft == 0 || s.paged && (s.cramped || len(s.page.Cells) >= s.options.PageBytesMax):
+	case s.pageLeft == 0 || s.paged && (s.lowMemory || len(s.page.Cells) >= s.options.PageBytesMax):
 		s.full = true
 		s.mark(clustering, over)
 	case over:
@@ -290,7 +290,7 @@ func (s *scan) endPartition() error {
 	s.open, s.continuing = false, false
 	if !s.rowsSeen && s.staticLive && s.plan.staticRows {
 		s.fillNoRow()
-		if _, err := s.take(nil, true); err != nil || s.full || s.done {
+		if _, err := s.useRow(nil, true); err != nil || s.full || s.done {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ type position struct {
 // A client neither reads the keys in it, nor finds out where they stand by making states of its own.
 const (
 	stateVersion        = 1
-	sealedVersion       = 2
+	encryptedVersion    = 2
 	stateAfterPartition = 1
 )
 
@@ -45,7 +45,7 @@ func appendState(dst []byte, t *schema.Table, p *position) ([]byte, error) {
 	if !t.SealsPages() {
 		return appendPlain(dst, t.ID, p), nil
 	}
-	return seal(append(dst, sealedVersion), appendPlain(nil, t.ID, p), t.Secret)
+	return encrypt(append(dst, encryptedVersion), appendPlain(nil, t.ID, p), t.Secret)
 }
 
 func appendPlain(dst []byte, table uint32, p *position) []byte {
@@ -78,10 +78,10 @@ func readState(b []byte, t *schema.Table) (p position, err error) {
 	if !t.SealsPages() {
 		return readPlain(b, t.ID)
 	}
-	if len(b) == 0 || b[0] != sealedVersion {
+	if len(b) == 0 || b[0] != encryptedVersion {
 		return p, errState
 	}
-	if b, err = unseal(b[1:], t.Secret); err != nil {
+	if b, err = decrypt(b[1:], t.Secret); err != nil {
 		return p, errState
 	}
 	return readPlain(b, t.ID)

@@ -19,8 +19,8 @@ import (
 
 // tableFrom is where the feed of a table begins that is asked for from a time on. The first second of all times is the
 // oldest that there is.
-func (s *scan) tableFrom(since time.Time) (at feed.Token, err error) {
-	t, kept := s.plan.table, s.plan.where.kept
+func (s *scan) tableFeedPosition(since time.Time) (at feed.Token, err error) {
+	t, kept := s.plan.table, s.plan.where.allVersions
 	oldest := t.Feed.Since
 	if kept {
 		oldest = max(oldest, t.Feed.KeptSince, s.options.Now-t.Options.Retention())
@@ -29,7 +29,7 @@ func (s *scan) tableFrom(since time.Time) (at feed.Token, err error) {
 	case since.UnixMicro() <= 0:
 		since = time.Unix(oldest, 0)
 	case kept && since.Unix() < oldest:
-		return at, tooOld(since.Unix(), oldest)
+		return at, changesExpired(since.Unix(), oldest)
 	case since.Unix() < oldest:
 		since = time.Unix(oldest, 0)
 	}
@@ -40,7 +40,7 @@ func (s *scan) tableFrom(since time.Time) (at feed.Token, err error) {
 
 // tableKept refuses to go on where changes were not logged, or may have expired, that were not read. What has read
 // everything up to the second in which the log was begun may have missed what came before in that second.
-func (s *scan) tableKept(at *feed.Token) error {
+func (s *scan) checkTableRetention(at *feed.Token) error {
 	f := s.plan.table.Feed
 	if at.AsOf <= f.Since {
 		began := time.Unix(f.Since, 0).UTC().Format(time.RFC3339)
@@ -49,7 +49,7 @@ func (s *scan) tableKept(at *feed.Token) error {
 	}
 	oldest := s.options.Now - s.plan.table.Options.Retention() - command.ChangeGrace
 	if at.Kept && (at.AsOf <= f.KeptSince || at.AsOf < oldest) {
-		return tooOld(at.AsOf, max(oldest, f.KeptSince))
+		return changesExpired(at.AsOf, max(oldest, f.KeptSince))
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (s *scan) emitLatest(e *feed.Entry) error {
 		s.rowsSeen = true
 		s.page.Visited++
 		s.fillNoRow()
-		_, err := s.take(nil, false)
+		_, err := s.useRow(nil, false)
 		return err
 	}
 	if _, err := s.partition(e.Token, e.Key, e.Static); err != nil {

@@ -23,11 +23,11 @@ type where struct {
 	pk, clustering, others relation.Set
 	token                  *tokenRestriction
 	// changes is where the change feed begins that is asked for instead of rows, nil if none is.
-	changes expr.Term
+	feedStart expr.Term
 	// mode says that cosmos_changefeed_mode() was there, kept that it asks for all versions.
-	mode, kept bool
+	hasMode, allVersions bool
 	// near says that rows are ordered by how near their vectors are.
-	near bool
+	ann bool
 
 	// keyRange is true if partitions are found by scanning a range of tokens (through an index or not), not by their
 	// keys.
@@ -40,7 +40,7 @@ type where struct {
 	// lookupEntry is the value of a lookup among the entries of a map; lookup is then the key.
 	lookupEntry expr.Term
 	// terms are what is looked up instead in storage-attached indexes; index is then that of the first.
-	terms []term
+	terms []saiTerm
 	// checked are the sets of restrictions that rows are checked against, as Cassandra sees it.
 	checked []*relation.Set
 
@@ -56,17 +56,17 @@ type where struct {
 // bindWhere binds and checks a WHERE clause. onlyStatics says that nothing but static (and partition key) columns is
 // selected, near that the result is ordered by nearness.
 func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics, near bool) (*where, error) {
-	w := &where{table: table, near: near}
+	w := &where{table: table, ann: near}
 	allowed := stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual
 	for i := range stmt.Where {
 		if err := w.add(&stmt.Where[i], env, allowed); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.checkChanges(); err != nil {
+	if err := w.checkFeed(); err != nil {
 		return nil, err
 	}
-	if err := w.refuseNear(); err != nil {
+	if err := w.rejectANNColumns(); err != nil {
 		return nil, err
 	}
 	indexed := near || w.hasIndex(&w.clustering) || w.hasIndex(&w.pk) || w.hasIndex(&w.others)
@@ -101,7 +101,7 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 		return dberr.Invalidf("Unsupported restriction: %s", relation.Text(r))
 	}
 	if r.Kind == parser.ChangeFeedRelation {
-		return w.bindChanges(r, env)
+		return w.bindFeedStart(r, env)
 	}
 	if r.Kind == parser.TokenRelation {
 		t, err := bindToken(r, env)
@@ -122,7 +122,7 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 	case schema.PartitionKey:
 		return w.pk.Add(bound)
 	case schema.Clustering:
-		if !allowFiltering && w.attached(bound) == nil {
+		if !allowFiltering && w.saiIndex(bound) == nil {
 			return w.clustering.AddClustering(bound)
 		}
 		return w.clustering.Add(bound)
@@ -231,11 +231,11 @@ func (w *where) filter(set *relation.Set, list []*relation.Restriction) {
 
 // checkFiltering refuses what would filter without having been allowed to.
 func (w *where) checkFiltering(allowed bool) error {
-	if allowed || !w.keyRange && !w.indexed || w.allAttached() {
+	if allowed || !w.keyRange && !w.indexed || w.allSAI() {
 		return nil
 	}
 	if w.filteredColumns > 1 || w.filteredColumns == 0 && !w.clustering.Empty() || w.filteredColumns != 0 &&
-		(w.multipleContains() || w.indexed && !w.near && !slices.ContainsFunc(w.filtered, w.hasIndexFor)) {
+		(w.multipleContains() || w.indexed && !w.ann && !slices.ContainsFunc(w.filtered, w.hasIndexFor)) {
 		return dberr.Invalidf(requiresFiltering)
 	}
 	return nil
@@ -254,7 +254,7 @@ func (w *where) fixed(c *schema.Column) bool {
 // wholePartitions reports whether partitions are read without choosing among their rows, so that one without rows still
 // shows its static columns.
 func (w *where) wholePartitions() bool {
-	if !w.clustering.Empty() || w.near {
+	if !w.clustering.Empty() || w.ann {
 		return false
 	}
 	for _, r := range w.others.List {

@@ -12,7 +12,7 @@ import (
 )
 
 // Audited is a request that is over, as Options.Audit is told of it.
-type Audited struct {
+type AuditEntry struct {
 	Client *Client
 	// Type and Category are what Cassandra's audit log calls the request: SELECT and QUERY, say; what failed is a
 	// REQUEST_FAILURE of category ERROR, what was not allowed an UNAUTHORIZED_ATTEMPT of category AUTH.
@@ -29,7 +29,7 @@ type Audited struct {
 // what display made of the request then.
 func (s *Session) audit(st *statement, err error, kind string, text string) {
 	o := &s.engine.opts
-	if o.Audit == nil && o.Notable == nil {
+	if o.Audit == nil && o.AuditSecurity == nil {
 		return
 	}
 	denied := false
@@ -40,7 +40,7 @@ func (s *Session) audit(st *statement, err error, kind string, text string) {
 	if o.Audit == nil && !denied && !rights {
 		return
 	}
-	a := Audited{Client: &s.client, Type: kind, Category: "PREPARE", Text: text, Err: err}
+	a := AuditEntry{Client: &s.client, Type: kind, Category: "PREPARE", Text: text, Err: err}
 	if st != nil {
 		a.Text = st.display
 		if kind == "" {
@@ -61,13 +61,13 @@ func (s *Session) audit(st *statement, err error, kind string, text string) {
 	if o.Audit != nil {
 		o.Audit(&a)
 	}
-	if o.Notable != nil && (denied || rights) {
-		o.Notable(&a)
+	if o.AuditSecurity != nil && (denied || rights) {
+		o.AuditSecurity(&a)
 	}
 }
 
 // describe fills in what a statement is and what it is about.
-func (a *Audited) describe(st *statement) {
+func (a *AuditEntry) describe(st *statement) {
 	if len(st.tables) > 0 {
 		a.Keyspace, a.Table = st.tables[0].Keyspace, st.tables[0].Name
 	}
@@ -79,8 +79,8 @@ func (a *Audited) describe(st *statement) {
 	if revokes(st.parsed) {
 		a.Type = "REVOKE"
 	}
-	if kind.about != nil {
-		a.Keyspace, a.Table = kind.about(st)
+	if kind.target != nil {
+		a.Keyspace, a.Table = kind.target(st)
 	}
 }
 
@@ -88,7 +88,7 @@ func (a *Audited) describe(st *statement) {
 type auditKind struct {
 	name, category string
 	// about, unless it is nil, says which keyspace and table the statement names.
-	about func(*statement) (keyspace, table string)
+	target func(*statement) (keyspace, table string)
 }
 
 type kindEntry struct {
@@ -144,13 +144,13 @@ func ofKind[S parser.Statement](name, category string) kindEntry {
 
 func aboutKeyspace[S parser.Statement](name, category string, keyspace func(S) string) kindEntry {
 	e := ofKind[S](name, category)
-	e.kind.about = func(st *statement) (string, string) { return keyspace(st.parsed.(S)), "" }
+	e.kind.target = func(st *statement) (string, string) { return keyspace(st.parsed.(S)), "" }
 	return e
 }
 
 func aboutName[S parser.Statement](name string, of func(S) parser.QualifiedName) kindEntry {
 	e := ofKind[S](name, "DDL")
-	e.kind.about = func(st *statement) (string, string) {
+	e.kind.target = func(st *statement) (string, string) {
 		n := of(st.parsed.(S))
 		return keyspaceOf(n, st.keyspace), n.Name.Name
 	}

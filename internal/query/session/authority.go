@@ -25,13 +25,13 @@ type Authority struct {
 	configured func(name string) bool
 	// strict is true if a change of the password or of LOGIN ends sessions.
 	strict  bool
-	present atomic.Pointer[era]
+	current atomic.Pointer[roleCache]
 }
 
 // era is one state of the roles, with the roles that were resolved in it.
-type era struct {
+type roleCache struct {
 	state    *access.State
-	subjects sync.Map // name -> *access.Subject
+	resolved sync.Map // name -> *access.Subject
 }
 
 // NewAuthority makes an authority for a node in a data center. configured reports whether a name is a user of the
@@ -43,13 +43,13 @@ func NewAuthority(datacenter string, configured func(name string) bool, strict b
 }
 
 // Set makes a state of the roles the present one: the next request of every session goes by it.
-func (a *Authority) Set(s *access.State) { a.present.Store(&era{state: s}) }
+func (a *Authority) Set(s *access.State) { a.current.Store(&roleCache{state: s}) }
 
 // State is the present one.
-func (a *Authority) State() *access.State { return a.present.Load().state }
+func (a *Authority) State() *access.State { return a.current.Load().state }
 
 // Subject is a role at the present state.
-func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.present.Load(), name) }
+func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.current.Load(), name) }
 
 // Ended reports whether the sessions that began with a login have ended: see access.Login.Ends.
 func (a *Authority) Ended(l *access.Login) bool { return l.Ends(a.Subject(l.Role), a.strict) }
@@ -57,23 +57,23 @@ func (a *Authority) Ended(l *access.Login) bool { return l.Ends(a.Subject(l.Role
 // Datacenter is that of the node.
 func (a *Authority) Datacenter() string { return a.datacenter }
 
-func (a *Authority) subject(e *era, name string) *access.Subject {
-	if s, ok := e.subjects.Load(name); ok {
+func (a *Authority) subject(e *roleCache, name string) *access.Subject {
+	if s, ok := e.resolved.Load(name); ok {
 		return s.(*access.Subject)
 	}
-	s, _ := e.subjects.LoadOrStore(name, e.state.Resolve(name, a.configured(name)))
+	s, _ := e.resolved.LoadOrStore(name, e.state.Resolve(name, a.configured(name)))
 	return s.(*access.Subject)
 }
 
 // admitted is what a session may do in an era.
-type admitted struct {
-	era     *era
+type sessionAccess struct {
+	cache   *roleCache
 	subject *access.Subject
 	err     error // why it is not served at all
 }
 
 // need is a permission that a statement takes.
-type need struct {
+type requiredPermission struct {
 	permission access.Permission
 	on         access.Resource
 }
@@ -88,17 +88,17 @@ func (s *Session) subject() (*access.Subject, error) {
 	if a == nil {
 		return nil, nil
 	}
-	present := a.present.Load()
-	have := s.admitted.Load()
-	if have == nil || have.era != present {
-		have = &admitted{era: present, subject: a.subject(present, s.client.User)}
+	present := a.current.Load()
+	have := s.access.Load()
+	if have == nil || have.cache != present {
+		have = &sessionAccess{cache: present, subject: a.subject(present, s.client.User)}
 		if login := s.client.Login(); login.Ends(have.subject, a.strict) {
 			have.subject = access.Ended(s.client.User)
 		}
 		if have.err = have.subject.Admit(a.datacenter, s.client.Remote.Addr()); s.client.User == "" {
 			have.err = &dberr.Unauthorized{Message: "You have not logged in"}
 		}
-		s.admitted.Store(have)
+		s.access.Store(have)
 	}
 	return have.subject, have.err
 }
@@ -116,13 +116,13 @@ func (s *Session) check(st *statement) error {
 		}
 	}
 	if who != nil && !who.Superuser {
-		for i := range st.needs {
-			if err := who.Check(st.needs[i].permission, st.needs[i].on); err != nil {
+		for i := range st.required {
+			if err := who.Check(st.required[i].permission, st.required[i].on); err != nil {
 				return err
 			}
 		}
-		for i := range st.chosen {
-			if err := s.mayChoose(who, &st.chosen[i]); err != nil {
+		for i := range st.maskedUses {
+			if err := s.checkMaskedUse(who, &st.maskedUses[i]); err != nil {
 				return err
 			}
 		}
@@ -155,18 +155,18 @@ func hiddenFromAccounts(st *statement) error {
 }
 
 // needsRead notes what reading a table takes.
-func (st *statement) needsRead(t *schema.Table) {
+func (st *statement) requireSelect(t *schema.Table) {
 	if !access.Readable(t.Keyspace, t.Name) {
-		st.needs = append(st.needs, need{access.Select, access.OfTable(t.Keyspace, t.Guarded())})
+		st.required = append(st.required, requiredPermission{access.Select, access.OfTable(t.Keyspace, t.Guarded())})
 	}
 }
 
 // needsWrite notes what writing to a table takes: with a condition, reading it as well, since the answer tells what is
 // there.
-func (st *statement) needsWrite(t *schema.Table, conditional bool) {
-	st.needs = append(st.needs, need{access.Modify, access.OfTable(t.Keyspace, t.Name)})
+func (st *statement) requireModify(t *schema.Table, conditional bool) {
+	st.required = append(st.required, requiredPermission{access.Modify, access.OfTable(t.Keyspace, t.Name)})
 	if conditional {
-		st.needsRead(t)
+		st.requireSelect(t)
 	}
 	if st.locked == nil {
 		st.locked = catalog.CheckWritable(t)

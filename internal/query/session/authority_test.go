@@ -15,21 +15,21 @@ import (
 )
 
 // town is a world whose clients have to log in: boss is configured.
-type town struct {
-	*world
+type authFixture struct {
+	*fixture
 	authority *Authority
 	mu        sync.Mutex
 	log       []string // what was audited
 }
 
-func (w *town) audited(a *Audited) {
+func (w *authFixture) audited(a *AuditEntry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, strings.Join([]string{a.Client.User, a.Type, a.Category, a.Keyspace, a.Table, a.Text}, "|"))
 }
 
 // ApplyRoles makes the town a roles.Store.
-func (w *town) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
+func (w *authFixture) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next, warnings, err := access.Apply(w.authority.State(), c, &access.World{
@@ -43,23 +43,23 @@ func (w *town) ApplyRoles(_ context.Context, c access.Change, actor string) ([]s
 	return warnings, err
 }
 
-func newTown(t testing.TB) *town { return newTownOf(t, false) }
+func newAuthFixture(t testing.TB) *authFixture { return newAuthFixtureWith(t, false) }
 
 // newTownOf is newTown; a change of credentials ends sessions if strict is true.
-func newTownOf(t testing.TB, strict bool) *town {
-	w := &town{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" }, strict)}
+func newAuthFixtureWith(t testing.TB, strict bool) *authFixture {
+	w := &authFixture{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" }, strict)}
 	o := Options{Authority: w.authority, Roles: w, Audit: w.audited}
-	w.world = newWorldOf(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{Roles: w.authority.State} })
+	w.fixture = newFixtureWith(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{Roles: w.authority.State} })
 	w.client = w.as("boss")
 	return w
 }
 
-func (w *town) as(role string) *Session {
+func (w *authFixture) as(role string) *Session {
 	return w.NewSession(Client{Version: 4, User: role, Remote: netip.MustParseAddrPort("10.0.0.1:4000")})
 }
 
 // answer is what a session gets for a statement: an error, or the warnings.
-func (w *town) answer(s *Session, text string) string {
+func (w *authFixture) answer(s *Session, text string) string {
 	r := w.run(s, (*Session).Query, Request{Text: []byte(text)})
 	if r.Err != nil {
 		return r.Err.Error()
@@ -70,7 +70,7 @@ func (w *town) answer(s *Session, text string) string {
 // TestPermissions proves SE6 for every kind of statement and every way in: what is not granted is refused, and done
 // once it is granted. The order within a line: statement, permission, resource.
 func TestPermissions(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "CREATE INDEX ix ON ks.t (v)", "CREATE TYPE ks.ty (a int)",
 		"CREATE ROLE low", "INSERT INTO ks.t (k, v) VALUES (1, 1)",
@@ -197,7 +197,7 @@ func TestPermissions(t *testing.T) {
 // TestDismissed proves that open sessions go by the present state of the roles: rights that are taken away, LOGIN that
 // is taken away, and a role that is dropped end what was prepared before, too.
 func TestDismissed(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "CREATE ROLE low WITH LOGIN = true")
 	low := w.as("low")
@@ -248,7 +248,7 @@ func TestRecreatedRole(t *testing.T) {
 		if strict {
 			changed = gone
 		}
-		w := newTownOf(t, strict)
+		w := newAuthFixtureWith(t, strict)
 		ask := func(s *Session) string { return w.answer(s, "LIST ROLES") }
 		w.query(t, "CREATE ROLE low WITH PASSWORD = 'p' AND LOGIN = true")
 		for _, step := range [][2]string{
@@ -281,7 +281,7 @@ func TestRecreatedRole(t *testing.T) {
 
 // TestAnonymous proves what statements about roles answer where nobody has to log in.
 func TestAnonymous(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	for _, text := range []string{"CREATE ROLE x", "LIST ROLES", "LIST USERS", "GRANT SELECT ON ALL KEYSPACES TO x",
 		"LIST ALL PERMISSIONS", "DROP ROLE IF EXISTS x"} {
 		if err := w.try(text); err == nil ||
@@ -297,7 +297,7 @@ func TestAnonymous(t *testing.T) {
 // checkOf checks a prepared SELECT of a role that may do that because of a grant on a resource: it is never refused.
 func checkOf(t testing.TB, granted string) (check func()) {
 	t.Helper()
-	w := newTown(t)
+	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "CREATE ROLE low WITH LOGIN = true")
 	w.query(t, "GRANT SELECT ON "+granted+" TO low")
@@ -332,7 +332,7 @@ func TestCheckAllocates(t *testing.T) {
 // TestKeysTakePermission proves that no table of keyspace ilion, some of which name logical partitions of any table, is
 // read by a role without SELECT on it, and that rights on the tables that they tell of are none on them.
 func TestKeysTakePermission(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	w.query(t, "CREATE ROLE low WITH LOGIN = true")
 	w.query(t, "GRANT ALL ON KEYSPACE ks TO low")

@@ -25,7 +25,7 @@ func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 	t := p.Table()
 	st.kind, st.call, st.tables = KindConditional, p, []*schema.Table{t}
 	st.variables, st.pkIndexes = p.Variables(), p.PKIndexes()
-	st.needs = []need{{access.Execute, p.Procedure()}}
+	st.required = []requiredPermission{{access.Execute, p.Procedure()}}
 	columns := make([]Column, len(p.Columns()))
 	for i, c := range p.Columns() {
 		columns[i] = Column(c)
@@ -45,10 +45,10 @@ func (s *Session) runCall(ctx context.Context, c *Call, st *statement, began tim
 	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
 		return c.Result.Fail(err)
 	}
-	check := guardrail.Check{Guards: s.guards()}
+	check := guardrail.Check{Guards: s.guardrails()}
 	if check.On() {
 		if err := check.WriteLevels(r.Consistency, r.Serial, true); err != nil {
-			return c.refuse(&check, err)
+			return c.failGuardrail(&check, err)
 		}
 		c.Result.Warnings = append(c.Result.Warnings, check.Warnings...)
 	}

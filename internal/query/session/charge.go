@@ -19,10 +19,10 @@ const chargePayload = "RequestCharge"
 var chargeKey = []byte(chargePayload)
 
 // metered are the tables that have a throughput, by their ids.
-type metered map[uint32]struct{}
+type meteredTables map[uint32]struct{}
 
-func meteredIn(s *schema.Schema) *metered {
-	m := metered{}
+func findMeteredTables(s *schema.Schema) *meteredTables {
+	m := meteredTables{}
 	for ks := range s.All() {
 		for _, t := range ks.Tables {
 			if ks.Throughput(t).Units > 0 {
@@ -34,7 +34,7 @@ func meteredIn(s *schema.Schema) *metered {
 }
 
 // hasAny reports whether any of the tables is among them.
-func (m metered) hasAny(tables []*schema.Table) bool {
+func (m meteredTables) hasAny(tables []*schema.Table) bool {
 	if len(m) == 0 {
 		return false
 	}
@@ -51,15 +51,15 @@ const maxChargePayload = "MaxRequestCharge"
 
 // heed takes in what a client says of the price of its request: whether it wants to be told, what it allows, and
 // whether others go first.
-func (c *Call) heed() (err error) {
-	c.wantsCharge, c.maxCharge, c.low = false, 0, false
+func (c *Call) readPayload() (err error) {
+	c.wantsCharge, c.maxCharge, c.lowPriority = false, 0, false
 	for i := range c.Request.Payload {
 		p := &c.Request.Payload[i]
 		switch string(p.Key) {
 		case chargePayload:
 			c.wantsCharge = true
 		case PriorityPayload:
-			if c.low, err = IsLow(p.Value); err != nil {
+			if c.lowPriority, err = IsLow(p.Value); err != nil {
 				return err
 			}
 		case maxChargePayload:
@@ -78,20 +78,20 @@ func (c *Call) heed() (err error) {
 }
 
 // charge puts into a response what its request has cost.
-func (r *Result) charge(u ru.Units) {
-	binary.BigEndian.PutUint64(r.charged[:], math.Float64bits(u.Float()))
-	r.Payload = append(r.Payload, Payload{Key: chargeKey, Value: r.charged[:]})
+func (r *Result) addChargePayload(u ru.Units) {
+	binary.BigEndian.PutUint64(r.chargeBytes[:], math.Float64bits(u.Float()))
+	r.Payload = append(r.Payload, Payload{Key: chargeKey, Value: r.chargeBytes[:]})
 }
 
 // tellCharge says what a request has cost, where somebody wants to know.
-func (s *Session) tellCharge(c *Call, tables []*schema.Table) {
+func (s *Session) attachCharge(c *Call, tables []*schema.Table) {
 	if c.wantsCharge || (*s.engine.metered.Load()).hasAny(tables) {
-		c.Result.charge(c.Result.Charge)
+		c.Result.addChargePayload(c.Result.Charge)
 	}
 }
 
 // noteCharge adds to a trace what its request has cost.
-func noteCharge(t *trace.Trace, u ru.Units) {
+func traceCharge(t *trace.Trace, u ru.Units) {
 	if u > 0 {
 		t.Add("Request charge: " + u.String() + " RU")
 	}

@@ -23,7 +23,7 @@ func chargeOf(r *Result) float64 {
 }
 
 // charged executes a statement of a client that asks what it costs.
-func (w *world) charged(t *testing.T, r Request) (float64, *Result) {
+func (w *fixture) charged(t *testing.T, r Request) (float64, *Result) {
 	t.Helper()
 	r.Payload = []Payload{{Key: []byte("RequestCharge"), Value: []byte{1}}}
 	out := w.run(w.client, (*Session).Query, r)
@@ -35,7 +35,7 @@ func (w *world) charged(t *testing.T, r Request) (float64, *Result) {
 
 // TestRequestCharge proves what requests cost, as clients are told: those of docs/request-units.md.
 func TestRequestCharge(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")
 	w.query(t, "CREATE TABLE ks.counters (k int PRIMARY KEY, n counter)")
 	w.query(t, "CREATE TABLE ks.lists (k int PRIMARY KEY, l list<int>, n int)")
@@ -95,7 +95,7 @@ func TestRequestCharge(t *testing.T) {
 // TestWhoIsToldOfCharges proves that a charge comes with every response where the table or its keyspace has a
 // throughput, from the moment at which it has, for prepared statements, too; and elsewhere only to a client that asks.
 func TestWhoIsToldOfCharges(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 	id := w.prepared(t, w.client, "SELECT v FROM ks.t WHERE k = ?").ID
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID

@@ -26,7 +26,7 @@ import (
 // replicas than a quorum has, once per connection and level, in a cluster only. Reads are not.
 func TestLevelWarnings(t *testing.T) {
 	replicas := 0
-	w := newWorldOf(t, Options{}, func() catalog.NodeInfo {
+	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
 		return catalog.NodeInfo{EffectiveReplication: func() int { return replicas }}
 	})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -96,7 +96,7 @@ func TestLevelWarnings(t *testing.T) {
 // TestBatchMessagesAreWarned proves the same of batch messages, and that a write that failed is not told anything of
 // its level, but the next one is.
 func TestBatchMessagesAreWarned(t *testing.T) {
-	w := newWorldOf(t, Options{}, func() catalog.NodeInfo {
+	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
 		return catalog.NodeInfo{EffectiveReplication: func() int { return 4 }}
 	})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -130,7 +130,7 @@ func (f *fixedRouting) Tablet(_ uint32, t token.Token) (Tablet, bool) {
 func TestTablets(t *testing.T) {
 	routing := &fixedRouting{here: map[token.Token]bool{token.Hash(i32(7)): true}}
 	routing.tablet = Tablet{First: -2, Last: 5, Replicas: []schema.UUID{{1}, {2}}}
-	w := newWorld(t, Options{Routing: routing})
+	w := newFixture(t, Options{Routing: routing})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "CREATE TABLE ks.two (a int, b int, v int, PRIMARY KEY ((a, b)))")
 	asks, plain := w.NewSession(Client{Version: 4, Tablets: true}), w.NewSession(Client{Version: 4})
@@ -204,7 +204,7 @@ func TestMapRouting(t *testing.T) {
 		t.Fatal(err)
 	}
 	leads := topology.NodeID{3}
-	m := &MapRouting{Map: func() *topology.Snapshot { return snapshot }, Node: topology.NodeID{9},
+	m := &TopologyRouting{Topology: func() *topology.Snapshot { return snapshot }, Node: topology.NodeID{9},
 		Leader: func(topology.PartitionID) (topology.NodeID, bool) { return leads, leads != topology.NodeID{} }}
 	last := token.Min
 	for last != token.Max {
@@ -236,7 +236,7 @@ func TestMapRouting(t *testing.T) {
 // TestAnnounceReplication proves that drivers are told to look at all keyspaces whose replication is the effective one,
 // and at no others.
 func TestAnnounceReplication(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.announced = nil
 	w.AnnounceReplication()
 	var got []string
@@ -256,7 +256,7 @@ func TestAnnounceReplication(t *testing.T) {
 
 // TestNear proves that a read that has to ask another node is not done on the goroutine of a connection.
 func TestNear(t *testing.T) {
-	w := newWorld(t, Options{Near: func(_ uint32, tok token.Token, level dberr.Consistency, _ share.Claimant) bool {
+	w := newFixture(t, Options{ServesLocally: func(_ uint32, tok token.Token, level dberr.Consistency, _ share.Claimant) bool {
 		return tok == token.Hash(i32(1)) || level == dberr.LocalOne
 	}})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -305,7 +305,7 @@ func (f *found) Row(_ []byte, r *row.Row) (command.Step, error) {
 // TestBatchLog proves that records of batches come back as they were made, that a batch that was removed stays so in
 // whatever order its two mutations are applied, and what clients may do with them.
 func TestBatchLog(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	log := write.NewBatchLog(w.catalog.Snapshot())
 	send := func(ms ...command.Mutation) {
 		t.Helper()

@@ -27,7 +27,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/query/roles"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/query/transaction"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -54,7 +54,7 @@ type Options struct {
 	Slots  *share.Slots
 	// Pressed reports whether clients have been answered so much that they have not read that pages are to end early,
 	// too; nil: they have not.
-	Pressed func() bool
+	MemoryPressure func() bool
 	// TextBytesMax bounds the memory of all large statements together that came as text, in syntax trees and plans; 64
 	// MiB if 0.
 	TextBytesMax int64
@@ -64,13 +64,13 @@ type Options struct {
 	BatchBytesMax int
 	// RowBytesMax bounds what changes of one row at once, no bound if 0; Large says in words that a logical partition
 	// is large; see write.Options.
-	RowBytesMax int
-	Large       func(table uint32, at token.Token) string
+	RowBytesMax            int
+	DescribeLargePartition func(table uint32, at token.Token) string
 	// Functions runs user-defined functions; nil: there are none.
 	Functions ddl.Functions
 	// Newest returns when the schema and the roles of this node have every change that was acknowledged before the
 	// call, on whatever node, or an error; nil: they always have.
-	Newest func(ctx context.Context) error
+	ReadBarrier func(ctx context.Context) error
 	// Announce tells other clients of a schema change before the client that made it has its answer; nil tells nobody.
 	Announce func(SchemaChange)
 	// ReadTimeout is how long a SELECT is repeated because what was read could not be confirmed; 5 s if 0.
@@ -83,10 +83,10 @@ type Options struct {
 	// Near reports whether this node answers a read of a partition by itself, at once. Others are not done on the
 	// goroutine of a connection. It is called for each read of one partition and must be quick. nil: this node answers
 	// all.
-	Near func(table uint32, t token.Token, level dberr.Consistency, who share.Claimant) bool
+	ServesLocally func(table uint32, t token.Token, level dberr.Consistency, who share.Claimant) bool
 	// LateStale says that the coordinator may refuse a write with ErrStaleSchema after its method has returned, as
 	// replica sets do: then what the client sent is copied, so that the write can be bound and sent again.
-	LateStale bool
+	StaleAfterReturn bool
 	// Building reports whether an index is still being built; nil: none is.
 	Building func(*schema.Index) bool
 	// Guards bound what statements may ask for; nil bounds nothing.
@@ -99,9 +99,9 @@ type Options struct {
 	Calls *call.Executor
 	// Audit is told of every request that is over; nil: nobody is. Notable is told only of requests that were not
 	// allowed, and of statements about roles. Neither may keep what it is told.
-	Audit, Notable func(*Audited)
+	Audit, AuditSecurity func(*AuditEntry)
 	// Slow keeps requests that took long; nil: none are kept.
-	Slow *slow.Log
+	Slow *slowlog.Log
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -125,22 +125,22 @@ type Engine struct {
 	tableLatencies tableLatencies
 	scans          scanCounts
 	results        resultMemory
-	texts          textMemory
-	repeats        atomic.Uint64
+	texts          statementMemory
+	readRestarts   atomic.Uint64
 	cancel         func()
 	// metered are the tables that have a throughput now.
-	metered atomic.Pointer[metered]
+	metered atomic.Pointer[meteredTables]
 
 	// unanswered is until when the newest schema is not asked for before a refusal, in Unix nanoseconds; see judge.
-	unanswered atomic.Int64
+	barrierPausedUntil atomic.Int64
 
 	// publication is closed at the next publication of a schema, and replaced.
 	publication atomic.Pointer[chan struct{}]
 
 	// reshaped holds the tables whose columns have changed since the start. Clients of protocols 3 and 4 may remember
 	// other columns.
-	reshapedMu sync.RWMutex
-	reshaped   map[schema.UUID]struct{}
+	alteredTablesMu sync.RWMutex
+	alteredTables   map[schema.UUID]struct{}
 }
 
 // New makes an engine. Close it before the catalog's owner goes.
@@ -153,8 +153,8 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	o.TextBytesMax = cmp.Or(o.TextBytesMax, 64<<20)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 5*time.Second)
 	o.ScanTimeout = cmp.Or(o.ScanTimeout, time.Minute)
-	if o.Pressed == nil {
-		o.Pressed = func() bool { return false }
+	if o.MemoryPressure == nil {
+		o.MemoryPressure = func() bool { return false }
 	}
 	if o.Announce == nil {
 		o.Announce = func(SchemaChange) {}
@@ -167,36 +167,36 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		return nil, err
 	}
 	e := &Engine{
-		catalog:     cat,
-		coordinator: co,
-		ddl:         d,
-		roles:       roles.New(o.Roles),
-		writes:      write.NewExecutor(co, o.writeOptions(co)),
-		opts:        o,
-		prepared:    newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
-		reshaped:    map[schema.UUID]struct{}{},
-		uuids:       cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
+		catalog:       cat,
+		coordinator:   co,
+		ddl:           d,
+		roles:         roles.New(o.Roles),
+		writes:        write.NewExecutor(co, o.writeOptions(co)),
+		opts:          o,
+		prepared:      newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
+		alteredTables: map[schema.UUID]struct{}{},
+		uuids:         cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
 	}
 	d.SetHasRows(e.hasRows)
 	e.transactions = transaction.NewExecutor(co)
-	e.programs = transaction.NewPrograms(present{e}, e.writes, o.Guards, e.uuids)
+	e.programs = transaction.NewPrograms(currentSchema{e}, e.writes, o.Guards, e.uuids)
 	if o.Memory == nil {
 		o.Memory = meter.NewPool(o.ResultsBytesMax)
 	}
-	e.results.Pool, e.results.pressed, e.texts.max = o.Memory, o.Pressed, o.TextBytesMax
+	e.results.Pool, e.results.memoryPressure, e.texts.max = o.Memory, o.MemoryPressure, o.TextBytesMax
 	first := make(chan struct{})
 	e.publication.Store(&first)
 	if err := e.tracer.init(e); err != nil {
 		return nil, err
 	}
-	e.cancel = cat.Subscribe(e.forget)
-	e.metered.CompareAndSwap(nil, meteredIn(cat.Snapshot()))
+	e.cancel = cat.Subscribe(e.onPublication)
+	e.metered.CompareAndSwap(nil, findMeteredTables(cat.Snapshot()))
 	return e, nil
 }
 
 func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
 	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find,
-		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, Large: o.Large}
+		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, Large: o.DescribeLargePartition}
 }
 
 // Close ends the engine's interest in the catalog. Its sessions must have ended.
@@ -258,13 +258,13 @@ func (e *Engine) AnnounceReplication() {
 }
 
 // RepeatedReads counts how often a SELECT was executed once more because what was read could not be confirmed.
-func (e *Engine) RepeatedReads() uint64 { return e.repeats.Load() }
+func (e *Engine) ReadRestarts() uint64 { return e.readRestarts.Load() }
 
 // forget drops the prepared statements of what a publication changed: clients are told to prepare again and get the new
 // columns.
-func (e *Engine) forget(p catalog.Publication) {
-	e.noteReshaped(p)
-	e.metered.Store(meteredIn(p.New))
+func (e *Engine) onPublication(p catalog.Publication) {
+	e.noteAltered(p)
+	e.metered.Store(findMeteredTables(p.New))
 	e.tableLatencies.keep(p.New)
 	e.scans.keep(p.New)
 	e.prepared.removeIf(func(st *statement) bool { return !st.current(p.New) })
@@ -273,30 +273,30 @@ func (e *Engine) forget(p catalog.Publication) {
 }
 
 // noteReshaped notes the tables whose columns a publication changed.
-func (e *Engine) noteReshaped(p catalog.Publication) {
-	e.reshapedMu.Lock()
-	defer e.reshapedMu.Unlock()
+func (e *Engine) noteAltered(p catalog.Publication) {
+	e.alteredTablesMu.Lock()
+	defer e.alteredTablesMu.Unlock()
 	for ks := range p.Old.All() {
 		for name, old := range ks.Tables {
 			t := p.New.Table(ks.Name, name)
 			switch {
 			case t == old:
 			case t == nil || t.UUID != old.UUID:
-				delete(e.reshaped, old.UUID)
+				delete(e.alteredTables, old.UUID)
 			case !slices.EqualFunc(slices.Collect(old.Columns()), slices.Collect(t.Columns()),
 				func(a, b *schema.Column) bool {
 					return a.Name == b.Name && a.Type == b.Type
 				}):
-				e.reshaped[t.UUID] = struct{}{}
+				e.alteredTables[t.UUID] = struct{}{}
 			}
 		}
 	}
 }
 
-func (e *Engine) isReshaped(t *schema.Table) bool {
-	e.reshapedMu.RLock()
-	defer e.reshapedMu.RUnlock()
-	_, yes := e.reshaped[t.UUID]
+func (e *Engine) isAltered(t *schema.Table) bool {
+	e.alteredTablesMu.RLock()
+	defer e.alteredTablesMu.RUnlock()
+	_, yes := e.alteredTables[t.UUID]
 	return yes
 }
 
@@ -375,7 +375,7 @@ func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*sch
 
 // dropped is what a client is told whose table was dropped while its request was on its way, as it would be told a
 // moment later.
-func (e *Engine) dropped(err error, tables []*schema.Table) error {
+func (e *Engine) droppedTableError(err error, tables []*schema.Table) error {
 	if len(tables) == 0 {
 		return err
 	}
@@ -390,7 +390,7 @@ func (e *Engine) dropped(err error, tables []*schema.Table) error {
 }
 
 // clientError turns an error that no client should see into one it can.
-func clientError(err error, r *Request, kind StatementKind) error {
+func toClientError(err error, r *Request, kind StatementKind) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &dberr.Server{Message: "the connection was closed while the request was executed"}

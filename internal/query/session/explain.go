@@ -21,7 +21,7 @@ import (
 
 // explained describes the one row that answers EXPLAIN. The keyspace and the table are those of computed tables of
 // Ilion's, though there is no such table.
-var explained = func() *Metadata {
+var explainMetadata = func() *Metadata {
 	text, double := cqltype.Native(cqltype.Text), cqltype.Native(cqltype.Double)
 	columns := []Column{{Name: "plan", Type: text}, {Name: "index", Type: text},
 		{Name: "partitions", Type: cqltype.Native(cqltype.Int)},
@@ -33,7 +33,7 @@ var explained = func() *Metadata {
 }()
 
 // withoutValues warns a client that has bound nothing.
-const withoutValues = "The price depends on the values of the bind markers: bind them to be told what the statement costs"
+const unknownPriceWarning = "The price depends on the values of the bind markers: bind them to be told what the statement costs"
 
 // bindExplain binds EXPLAIN: it has the markers of what it explains, and takes the same permissions.
 func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
@@ -47,8 +47,8 @@ func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
 	}
 	st.kind, st.explains = KindOther, inner
 	st.variables, st.pkIndexes, st.tables = inner.variables, inner.pkIndexes, inner.tables
-	st.needs, st.chosen, st.locked, st.computed = inner.needs, inner.chosen, inner.locked, inner.computed
-	st.result, st.stable = explained, true
+	st.required, st.maskedUses, st.locked, st.computed = inner.required, inner.maskedUses, inner.locked, inner.computed
+	st.result, st.stable = explainMetadata, true
 	return nil
 }
 
@@ -64,9 +64,9 @@ func (s *Session) runExplain(ctx context.Context, c *Call, st *statement, began 
 	case known:
 		price, err = s.explainWrite(ctx, c, inner, began)
 	default:
-		c.Result.Warnings = append(c.Result.Warnings, withoutValues)
+		c.Result.Warnings = append(c.Result.Warnings, unknownPriceWarning)
 		if price.Plan = "modification"; inner.read != nil {
-			price.Plan, price.Index = inner.read.Words(), inner.read.Index()
+			price.Plan, price.Index = inner.read.Summary(), inner.read.Index()
 		}
 	}
 	c.Result.Charge = price.Cost
@@ -90,16 +90,16 @@ func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began
 	}
 	o := s.readOptions(r, began)
 	o.Memory, o.Claimant, o.Clear = nil, s.claimantOf(c, st.tables), s.clear(st.tables) // nothing is kept
-	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
+	if sc.check.Guards = s.guardrails(); sc.check.Guards != nil {
 		o.Guard = &sc.check
-		if err := guardSelect(o.Guard, st, r); err != nil {
+		if err := checkSelectGuardrails(o.Guard, st, r); err != nil {
 			return explain.Price{}, err
 		}
 	}
 	if st.computed {
 		ctx = catalog.WithLocal(ctx, s.client.Local)
 	}
-	again := repetition{engine: s.engine, began: began}
+	again := readRestart{engine: s.engine, began: began}
 	for {
 		price, err := explain.Select(ctx, st.reader, s.engine.coordinator.Topology(), st.read, &sc.bindings, o)
 		if !errors.Is(err, coordinator.ErrRepeat) {
@@ -117,7 +117,7 @@ func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, bega
 	defer m.release()
 	m.request.MaxCharge = 0 // what it would cost is the question
 	m.request.Claimant, m.request.Clear = s.claimantOf(c, st.tables), s.clear(st.tables)
-	if err := m.guard(); err != nil {
+	if err := m.checkGuardrails(); err != nil {
 		return explain.Price{}, err
 	}
 	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
@@ -145,7 +145,7 @@ func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, bega
 
 // fillPrice makes a price the result. Where it is not known because there are no values, only the plan is told.
 func (r *Result) fillPrice(p *explain.Price, known bool) {
-	r.Kind, r.Metadata, r.RowCount = Rows, explained, 1
+	r.Kind, r.Metadata, r.RowCount = Rows, explainMetadata, 1
 	text := func(s string) {
 		var v []byte
 		if s != "" {

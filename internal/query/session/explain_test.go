@@ -25,7 +25,7 @@ type explainedAs struct {
 	planOnly, mostUnsure bool
 }
 
-func (w *world) explain(r Request) (e explainedAs) {
+func (w *fixture) explain(r Request) (e explainedAs) {
 	r.Payload = []Payload{{Key: []byte("RequestCharge"), Value: []byte{1}}}
 	method := (*Session).Query
 	if r.Text == nil {
@@ -55,7 +55,7 @@ func (w *world) explain(r Request) (e explainedAs) {
 // TestExplain proves that EXPLAIN says in words what a statement does, which index it takes, how many physical
 // partitions it touches and what it costs, that nothing is done by it, and what it costs itself.
 func TestExplain(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")
 	w.query(t, "CREATE INDEX by_n ON ks.t (n)")
 	w.query(t, "CREATE TABLE ks.counters (k int PRIMARY KEY, n counter)")
@@ -143,7 +143,7 @@ func TestExplain(t *testing.T) {
 // TestExplainWithValues proves that EXPLAIN is prepared like what it explains and takes its values; without any it says
 // how the statement would be executed, and that its price depends on them.
 func TestExplainWithValues(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 	w.query(t, "INSERT INTO ks.t (k, v) VALUES (1, '"+strings.Repeat("v", 100<<10-17)+"')")
 	for _, text := range []string{"SELECT v FROM ks.t WHERE k = ?", "INSERT INTO ks.t (k) VALUES (?)"} {
@@ -176,7 +176,7 @@ func TestExplainWithValues(t *testing.T) {
 }
 
 // allowed executes a request that may cost so much.
-func (w *world) allowed(r Request, most float64) *Result {
+func (w *fixture) allowed(r Request, most float64) *Result {
 	value := binary.BigEndian.AppendUint64(nil, math.Float64bits(most))
 	r.Payload = []Payload{{Key: []byte("MaxRequestCharge"), Value: value}, {Key: []byte("RequestCharge")}}
 	method := (*Session).Query
@@ -190,7 +190,7 @@ func (w *world) allowed(r Request, most float64) *Result {
 // no driver sends again, with nothing done: by its leader before anything is proposed, and before any part of a batch
 // is; and that it is done where it costs as much as is allowed.
 func TestMaxRequestCharge(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")
 	w.query(t, "CREATE TABLE ks.counters (k int PRIMARY KEY, n counter)")
 	w.query(t, "CREATE TABLE ks.lists (k int PRIMARY KEY, l list<text>, n int)")

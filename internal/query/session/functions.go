@@ -21,9 +21,9 @@ func (e *Engine) env(s *schema.Schema, ks *schema.Keyspace, t *schema.Table, mar
 }
 
 // needsFunctions notes the functions that a statement calls, and what calling them takes.
-func (st *statement) needsFunctions(called expr.Calls) {
+func (st *statement) requireFunctions(called expr.Calls) {
 	st.functions = called
 	for _, f := range called.Terms {
-		st.needs = append(st.needs, need{access.Execute, access.OfFunction(f.Keyspace, f.Name, f.ArgTypes())})
+		st.required = append(st.required, requiredPermission{access.Execute, access.OfFunction(f.Keyspace, f.Name, f.ArgTypes())})
 	}
 }

@@ -21,10 +21,12 @@ import (
 
 // isGroups reports whether a table is the one computed table that clients write to: there is no other statement for
 // CIDR groups than INSERT and DELETE.
-func isGroups(t *schema.Table) bool { return t.Keyspace == "system_auth" && t.Name == "cidr_groups" }
+func isCIDRGroups(t *schema.Table) bool {
+	return t.Keyspace == "system_auth" && t.Name == "cidr_groups"
+}
 
 // runGroups executes an INSERT, UPDATE or DELETE of CIDR groups: its mutation becomes a change of the roles.
-func (s *Session) runGroups(ctx context.Context, c *Call, st *statement, began time.Time) Status {
+func (s *Session) runCIDRGroups(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	who, err := s.subject()
 	if who == nil || err != nil {
 		if err == nil {

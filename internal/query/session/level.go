@@ -44,24 +44,24 @@ func (s *Session) warnLevel(c *Call) {
 }
 
 // warnedOfUse is the bit of Session.warned that no consistency level has.
-const warnedOfUse = 1 << 31
+const warnedUseBit = 1 << 31
 
 // unwarned reports whether a statement names a table without its keyspace, and its client was not warned of one yet.
-func (s *Session) unwarned(st *statement) bool {
+func (s *Session) needsUseWarning(st *statement) bool {
 	return !st.qualified && s.engine.opts.Release.WarnsOfUse && st.keyspace != "" && len(st.tables) > 0 &&
-		s.warned.Load()&warnedOfUse == 0
+		s.warned.Load()&warnedUseBit == 0
 }
 
 // strays reports whether the client of a prepared statement is to be warned because the statement was prepared in
 // another keyspace than the session's.
-func (s *Session) strays(st *statement) bool {
-	return s.unwarned(st) && st.kind != KindBatch && s.Keyspace() != st.keyspace
+func (s *Session) preparedElsewhere(st *statement) bool {
+	return s.needsUseWarning(st) && st.kind != KindBatch && s.Keyspace() != st.keyspace
 }
 
 // warnUse adds Cassandra 5.0's warning to the first PREPARE of a session that names a table without its keyspace, or to
 // the first execution of such a statement that strays. used is the keyspace of the session.
 func (s *Session) warnUse(c *Call, st *statement, used string, id [16]byte) {
-	if !s.unwarned(st) || s.warned.Or(warnedOfUse)&warnedOfUse != 0 {
+	if !s.needsUseWarning(st) || s.warned.Or(warnedUseBit)&warnedUseBit != 0 {
 		return
 	}
 	c.Result.Warnings = append(c.Result.Warnings, fmt.Sprintf("`USE <keyspace>` with prepared statements is "+

@@ -12,27 +12,27 @@ import (
 
 // choice is the masked columns of a table that a statement chooses rows by, or compares in conditions: its answer tells
 // what they hold. With used they are what a transaction compares or writes elsewhere, which takes to see them.
-type choice struct {
-	table   *schema.Table
-	columns []string
-	used    bool
+type maskedUse struct {
+	table       *schema.Table
+	columns     []string
+	needsUnmask bool
 }
 
 // chooses notes the masked columns that a statement chooses rows by.
-func (st *statement) chooses(t *schema.Table, columns []string) {
+func (st *statement) noteMaskedUse(t *schema.Table, columns []string) {
 	if len(columns) > 0 {
-		st.chosen = append(st.chosen, choice{table: t, columns: columns})
+		st.maskedUses = append(st.maskedUses, maskedUse{table: t, columns: columns})
 	}
 }
 
 // mayChoose returns why a role must not choose by masked columns.
-func (s *Session) mayChoose(who *access.Subject, c *choice) error {
+func (s *Session) checkMaskedUse(who *access.Subject, c *maskedUse) error {
 	on := access.OfTable(c.table.Keyspace, c.table.Name)
 	columns := strings.Join(c.columns, ", ")
 	switch {
 	case s.engine.opts.MaskingOff || who.May(access.Unmask, on):
 		return nil
-	case c.used:
+	case c.needsUnmask:
 		return dberr.Unauthorizedf("User %s has no UNMASK permission on table %s, cannot use masked columns [%s] in a "+
 			"transaction", who.Name, c.table, columns)
 	case who.May(access.SelectMasked, on):

@@ -9,7 +9,7 @@ import (
 )
 
 // sees is what a session is shown: the cells, joined, or the error.
-func (w *town) sees(s *Session, r Request) string {
+func (w *authFixture) sees(s *Session, r Request) string {
 	method := (*Session).Query
 	switch {
 	case r.Statements != nil:
@@ -27,7 +27,7 @@ func (w *town) sees(s *Session, r Request) string {
 // TestMasksHold attacks masks as a stranger would who may read and write a table, but not see what is masked: no
 // statement shows a value, or depends on it.
 func TestMasksHold(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE ks.t (k ascii, c ascii MASKED WITH mask_replace('C'), s text static MASKED WITH DEFAULT, " +
 			"v text MASKED WITH mask_inner(1, 1), l list<text> MASKED WITH mask_null(), w text, PRIMARY KEY (k, c))",
@@ -93,7 +93,7 @@ func TestMasksHold(t *testing.T) {
 // TestMaskPermissions proves that the role decides when a statement is executed, not when it was prepared: UNMASK shows
 // everything, SELECT_MASKED lets a role choose by what it does not see, each on the table and all that it is in.
 func TestMaskPermissions(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE ks.t (k text PRIMARY KEY, v text MASKED WITH mask_replace('*'))",
 		"INSERT INTO ks.t (k, v) VALUES ('k', 'v')", "CREATE ROLE low WITH LOGIN = true", "GRANT SELECT ON ks.t TO low",
@@ -133,7 +133,7 @@ func TestMaskPermissions(t *testing.T) {
 // TestSealedPages proves that the paging states of a table with masked keys show no key, cannot be made by a client,
 // and go on where they were; also those that an owner of another role has.
 func TestSealedPages(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k text MASKED WITH DEFAULT, c text MASKED WITH DEFAULT, w text, PRIMARY KEY (k, c))")
 	for _, c := range []string{"hidden-a", "hidden-b", "hidden-c"} {
 		w.query(t, "INSERT INTO ks.t (k, c, w) VALUES ('hidden-k', '"+c+"', '"+c[7:]+"')")

@@ -67,16 +67,16 @@ func (e *Engine) bindWrite(st *statement) error {
 	if st.write.Conditional() {
 		st.kind = KindConditional
 	}
-	st.needsWrite(t, st.write.Conditional())
-	st.chooses(t, st.write.RestrictedMasks())
-	st.needsFunctions(env.Called())
+	st.requireModify(t, st.write.Conditional())
+	st.noteMaskedUse(t, st.write.RestrictedMasks())
+	st.requireFunctions(env.Called())
 	insert, _ := st.parsed.(*parser.Insert)
 	st.evaluates = env.Computes() || insert != nil && insert.JSON != nil
-	if isGroups(t) {
-		st.groups, st.locked = true, nil
+	if isCIDRGroups(t) {
+		st.changesCIDRGroups, st.locked = true, nil
 	}
 	if _, deletes := st.parsed.(*parser.Delete); deletes && catalog.KeysOfCache(t) && !st.write.Conditional() {
-		st.forgets, st.locked = true, nil
+		st.deletesCacheKeys, st.locked = true, nil
 	}
 	return nil
 }
@@ -89,10 +89,10 @@ func (e *Engine) bindBatch(st *statement, b *parser.Batch, names tableNames) (er
 	st.variables, st.pkIndexes = st.batch.Variables(), st.batch.PKIndexes()
 	for _, p := range st.batch.Plans() {
 		st.tables = append(st.tables, p.Table())
-		st.needsWrite(p.Table(), p.Conditional())
-		st.chooses(p.Table(), p.RestrictedMasks())
+		st.requireModify(p.Table(), p.Conditional())
+		st.noteMaskedUse(p.Table(), p.RestrictedMasks())
 	}
-	st.needsFunctions(st.batch.Called())
+	st.requireFunctions(st.batch.Called())
 	return nil
 }
 
@@ -114,10 +114,10 @@ type modification struct {
 	// text is the statements of a batch message, if there is an audit log; first is the first of them.
 	text, first string
 	// held is the memory reserved for what came as text.
-	held int64
-	kept kept
+	reserved    int64
+	requestCopy requestCopy
 	// both are the method that executes it and Written: the second one goes on with the outcome.
-	both sched.Rendezvous
+	rendezvous sched.Rendezvous
 }
 
 var modifications = sync.Pool{New: func() any { return new(modification) }}
@@ -126,7 +126,7 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	began time.Time) *modification {
 	m := modifications.Get().(*modification)
 	m.session, m.ctx, m.call, m.st, m.kind, m.began = s, ctx, c, st, kind, began
-	c.underWay(st, began)
+	c.setRunning(st, began)
 	r := &c.Request
 	m.request.Level, m.request.Serial = r.Consistency, r.Serial
 	m.request.Timestamp, m.request.HasTimestamp = r.Timestamp, r.HasTimestamp
@@ -136,16 +136,16 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	}
 	m.request.MaxCharge = c.maxCharge
 	if st != nil {
-		m.held = st.held
+		m.reserved = st.reserved
 	}
 	if st == nil || st.evaluates {
 		m.evaluate(ctx)
 	}
-	if m.check.Guards = s.guards(); m.check.Guards != nil {
+	if m.check.Guards = s.guardrails(); m.check.Guards != nil {
 		m.request.Guard = &m.check
 	}
-	if s.engine.opts.LateStale {
-		m.kept.keep(r)
+	if s.engine.opts.StaleAfterReturn {
+		m.requestCopy.copyRequest(r)
 	}
 	return m
 }
@@ -169,10 +169,10 @@ func (m *modification) release() {
 	if m.request.Meter != nil {
 		m.meter.Close()
 	}
-	m.kept.giveBack(&m.call.Request)
-	m.session.engine.texts.give(m.held)
+	m.requestCopy.restore(&m.call.Request)
+	m.session.engine.texts.release(m.reserved)
 	m.session, m.ctx, m.call, m.st, m.tables, m.request = nil, nil, nil, nil, nil, write.Request{}
-	m.check, m.held, m.text, m.first = guardrail.Check{}, 0, "", ""
+	m.check, m.reserved, m.text, m.first = guardrail.Check{}, 0, "", ""
 	modifications.Put(m)
 }
 
@@ -180,11 +180,11 @@ func (m *modification) release() {
 func (m *modification) Written(o *write.Outcome) {
 	m.call.Result.Warnings = append(m.call.Result.Warnings, m.check.Warnings...)
 	m.call.Result.fillOutcome(o)
-	if second := m.both.Arrive(); !second {
+	if second := m.rendezvous.Arrive(); !second {
 		return // the executing method is still there and goes on
 	}
-	if m.kept.on && m.stale() {
-		go m.again()
+	if m.requestCopy.active && m.stale() {
+		go m.retryStale()
 		return
 	}
 	call := m.call
@@ -195,10 +195,10 @@ func (m *modification) Written(o *write.Outcome) {
 
 // again repeats a modification that was refused as stale after its method had returned. It takes no longer than the
 // waiting for one schema change after the other may.
-func (m *modification) again() {
+func (m *modification) retryStale() {
 	call := m.call
 	call.MayBlock = true
-	m.forget()
+	m.resetAttempt()
 	if m.run(true) == Done {
 		call.Complete()
 	}
@@ -216,7 +216,7 @@ func (m *modification) stale() bool {
 
 // forget drops the outcome of an attempt, and waits for the change that it was too old for: the replicas hear of one
 // before it is published.
-func (m *modification) forget() {
+func (m *modification) resetAttempt() {
 	m.call.Result.Err, m.call.Result.Warnings = nil, nil
 	m.session.engine.awaitChange(m.ctx, m.tables)
 }
@@ -226,16 +226,16 @@ func (m *modification) forget() {
 func (m *modification) run(fresh bool) Status {
 	c := m.call
 	for newest := false; ; fresh = true {
-		m.both.Reset()
+		m.rendezvous.Reset()
 		if err := m.send(fresh); err != nil {
 			if m.st == nil && !newest { // a single statement was judged when it was bound
 				newest = true
-				var v verdict
-				switch v, err = m.session.engine.judge(m.ctx, c, err); v {
-				case offload:
+				var v recheckResult
+				switch v, err = m.session.engine.recheck(m.ctx, c, err); v {
+				case recheckOnWorker:
 					m.release()
 					return Offload
-				case again:
+				case recheckNow:
 					continue
 				}
 			}
@@ -243,7 +243,7 @@ func (m *modification) run(fresh bool) Status {
 			c.Result.Warnings = append(c.Result.Warnings, m.check.Warnings...)
 			break
 		}
-		if second := m.both.Arrive(); !second {
+		if second := m.rendezvous.Arrive(); !second {
 			return Pending
 		}
 		if !m.stale() {
@@ -254,7 +254,7 @@ func (m *modification) run(fresh bool) Status {
 			m.release()
 			return Offload
 		}
-		m.forget()
+		m.resetAttempt()
 	}
 	m.finished()
 	m.release()
@@ -268,8 +268,8 @@ func (m *modification) finished() {
 	}
 	took := m.session.finished(m.call, m.kind, m.tables, m.began)
 	m.session.engine.tableLatencies.record(m.tables, Write, took, m.began)
-	if m.session.engine.opts.Slow.Is(took) {
-		m.noteSlow(took)
+	if m.session.engine.opts.Slow.IsSlow(took) {
+		m.recordSlow(took)
 	}
 	if m.st != nil {
 		m.session.audit(m.st, m.call.Result.Err, "", "")
@@ -279,12 +279,12 @@ func (m *modification) finished() {
 }
 
 // noteSlow keeps what a slow modification was. A batch message is told by its first statement.
-func (m *modification) noteSlow(took time.Duration) {
+func (m *modification) recordSlow(took time.Duration) {
 	text := "BEGIN BATCH " + m.first
 	if m.st != nil {
 		text = m.st.display
 	}
-	m.session.noteSlow(m.call, text, m.tables, took)
+	m.session.recordSlow(m.call, text, m.tables, took)
 }
 
 // send binds a modification if it is to be bound, and sends it. After an error nothing was sent.
@@ -292,9 +292,9 @@ func (m *modification) send(fresh bool) error {
 	s, c := m.session, m.call
 	m.check.Warnings = nil
 	if m.st == nil {
-		err := m.takeTexts()
+		err := m.reserveTexts()
 		if err == nil {
-			err = m.guard()
+			err = m.checkGuardrails()
 		}
 		var items []write.BatchItem
 		if err == nil {
@@ -320,7 +320,7 @@ func (m *modification) send(fresh bool) error {
 	st := m.st
 	m.tables = st.tables
 	m.request.Claimant, m.request.Clear = s.claimantOf(c, m.tables), s.clear(m.tables)
-	if err := m.guard(); err != nil {
+	if err := m.checkGuardrails(); err != nil {
 		return err
 	}
 	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
@@ -338,8 +338,8 @@ func (m *modification) send(fresh bool) error {
 }
 
 // takeTexts reserves the memory of a batch message's statements that came as text, once.
-func (m *modification) takeTexts() (err error) {
-	if m.held != 0 {
+func (m *modification) reserveTexts() (err error) {
+	if m.reserved != 0 {
 		return nil
 	}
 	var texts [][]byte
@@ -348,7 +348,7 @@ func (m *modification) takeTexts() (err error) {
 			texts = append(texts, b.Text)
 		}
 	}
-	m.held, err = m.session.engine.texts.take(texts...)
+	m.reserved, err = m.session.engine.texts.reserve(texts...)
 	return err
 }
 
@@ -374,7 +374,7 @@ func (r *Result) fillOutcome(o *write.Outcome) {
 
 // runModify executes a modification or a batch statement.
 func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began time.Time) Status {
-	if !c.MayBlock && (st.decides() || !st.functions.None()) {
+	if !c.MayBlock && (st.mayWaitForKey() || !st.functions.None()) {
 		return Offload
 	}
 	return s.newModification(ctx, c, st, st.kind, began).run(false)
@@ -399,7 +399,7 @@ func (e *Engine) awaitChange(ctx context.Context, tables []*schema.Table) {
 }
 
 // decides reports whether the write may have to wait for others on the same partition key.
-func (st *statement) decides() bool {
+func (st *statement) mayWaitForKey() bool {
 	if st.batch != nil || st.transaction != nil {
 		return true
 	}
@@ -415,7 +415,7 @@ func (s *Session) Batch(ctx context.Context, c *Call) Status {
 }
 
 func (s *Session) batch(ctx context.Context, c *Call) Status {
-	if err := c.heed(); err != nil {
+	if err := c.readPayload(); err != nil {
 		return c.Result.Fail(err)
 	}
 	if !c.MayBlock {
@@ -449,11 +449,11 @@ func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.Bat
 		if err := s.check(st); err != nil {
 			return nil, nil, err
 		}
-		if st.groups || st.forgets {
+		if st.changesCIDRGroups || st.deletesCacheKeys {
 			return nil, nil, catalog.CheckWritable(st.tables[0])
 		}
 		if guard.On() {
-			if err := guardTimestamps(guard, st.parsed); err != nil {
+			if err := checkTimestampGuardrails(guard, st.parsed); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // TestPrepareEveryKind proves that every kind of statement can be prepared, that its id stays the same, and that
 // executing it does what the text does. Drivers prepare DDL, too.
 func TestPrepareEveryKind(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "USE ks")
 	for _, text := range []string{
 		"CREATE TABLE t (k int PRIMARY KEY, v text)",
@@ -64,7 +64,7 @@ func TestPrepareEveryKind(t *testing.T) {
 
 // TestPrepareErrors proves what PREPARE refuses: what can be seen without executing.
 func TestPrepareErrors(t *testing.T) {
-	w := newWorld(t, Options{PreparedBytesMax: 1 << 20})
+	w := newFixture(t, Options{PreparedBytesMax: 1 << 20})
 	for text, want := range map[string]string{
 		"SELEC":                              "line 1:0 no viable alternative at input 'SELEC' ([SELEC])",
 		"SELECT * FROM t":                    errNoKeyspace.Error(),
@@ -96,7 +96,7 @@ func TestPrepareErrors(t *testing.T) {
 // keyspaces itself. So a client that has changed its keyspace gets the same id for such a text, and another one where
 // the text means something else.
 func TestIDs(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, here text)")
 	w.query(t, "CREATE TABLE other.t (k int PRIMARY KEY, there text)")
@@ -133,7 +133,7 @@ func TestIDs(t *testing.T) {
 // TestAlteredTable proves that ALTER TABLE makes prepared statements unknown, that the same text gets the same id with
 // other columns, and that clients of version 4 are told the columns from then on, even if they ask to leave them out.
 func TestAlteredTable(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a int)")
 	w.query(t, "CREATE TABLE ks.u (k int PRIMARY KEY, a int)")
 	all, insert, other := w.prepared(t, w.client, "SELECT * FROM ks.t"),
@@ -214,7 +214,7 @@ func TestPreparedBounds(t *testing.T) {
 // TestPrepareDuringAlter proves SE1: whatever the order of PREPARE and ALTER TABLE, no statement of the old columns
 // stays behind.
 func TestPrepareDuringAlter(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	const rounds = 30
 	var wg sync.WaitGroup
@@ -241,7 +241,7 @@ func TestPrepareDuringAlter(t *testing.T) {
 
 // TestPreparedStatementsAreListed proves what system.prepared_statements is made of.
 func TestPreparedStatementsAreListed(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	p := w.prepared(t, w.client, "SELECT * FROM system.local")
 	got := w.PreparedStatements()
 	if len(got) != 1 || got[0].ID != p.ID || got[0].Query != "SELECT * FROM system.local" {
@@ -253,7 +253,7 @@ func TestPreparedStatementsAreListed(t *testing.T) {
 // USE: when it prepares one, or executes one that was prepared in another keyspace than its session's; that batches and
 // names with keyspaces do not count.
 func TestWarnedOfUse(t *testing.T) {
-	w := newWorld(t, Options{Release: release.Cassandra50})
+	w := newFixture(t, Options{Release: release.Cassandra50})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	in := w.NewSession(Client{})
 	w.run(in, (*Session).Query, Request{Text: []byte("USE ks")})

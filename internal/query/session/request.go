@@ -138,8 +138,8 @@ type Call struct {
 	// maxCharge is what the client allows it to cost, 0 if there is no bound.
 	maxCharge ru.Units
 	// low says that the request is of low priority.
-	low  bool
-	done Completer
+	lowPriority bool
+	done        Completer
 	// statement and began are what UnderWay tells of: began, in Unix nanoseconds, is set last, and 0 where it tells of
 	// nothing.
 	statement atomic.Pointer[statement]

@@ -142,7 +142,7 @@ type Result struct {
 	// Charge is what the request has cost.
 	Charge ru.Units
 
-	charged [8]byte
+	chargeBytes [8]byte
 }
 
 // Reset makes the result Void and keeps the capacity of Cells and Payload.

@@ -13,7 +13,7 @@ import (
 
 // scanShapesMax bounds the kinds of scans of a table that are told apart: a new one takes the place of the one that has
 // cost least, which is not counted any more until its statement is bound again.
-const scanShapesMax = 16
+const maxScanShapes = 16
 
 // ScanShape is a kind of read that finds its partitions along the ring, or filters the rows of some, with what there
 // was of it since the node started.
@@ -32,7 +32,7 @@ type scanCount struct {
 }
 
 // note counts a page of a read.
-func (c *scanCount) note(first bool, rows int, u ru.Units) {
+func (c *scanCount) record(first bool, rows int, u ru.Units) {
 	if first {
 		c.count.Add(1)
 	}
@@ -48,7 +48,7 @@ type scanCounts struct {
 }
 
 // of is the count of a kind of scan of a table.
-func (s *scanCounts) of(table uint32, shape read.Shape) *scanCount {
+func (s *scanCounts) counter(table uint32, shape read.Shape) *scanCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tables == nil {
@@ -62,7 +62,7 @@ func (s *scanCounts) of(table uint32, shape read.Shape) *scanCount {
 	if c := all[shape.Text]; c != nil {
 		return c
 	}
-	if len(all) >= scanShapesMax {
+	if len(all) >= maxScanShapes {
 		least := ""
 		for text, c := range all {
 			if have := all[least]; have == nil || c.units.Load() < have.units.Load() {

@@ -43,13 +43,13 @@ const (
 type resultMemory struct {
 	*meter.Pool
 	// pressed reports whether clients have so much to read that pages are to be small.
-	pressed func() bool
+	memoryPressure func() bool
 }
 
 // Spare implements read.Memory. It leaves half of the memory to results without paging, which are refused where there
 // is none.
 func (m *resultMemory) Spare(n int) bool {
-	if m.pressed() {
+	if m.memoryPressure() {
 		return false
 	}
 	return m.Pool.Used()+int64(n) <= m.Max()/2 && m.Pool.Take(int64(n))
@@ -69,7 +69,7 @@ func (m *resultMemory) Take(n int) error {
 // runRead executes a SELECT.
 func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	r := &c.Request
-	if !c.MayBlock && (!st.read.Short(int(r.PageSize), inlineRowsMax) || !s.near(c, st)) {
+	if !c.MayBlock && (!st.read.IsShort(int(r.PageSize), inlineRowsMax) || !s.servesLocally(c, st)) {
 		return Offload
 	}
 	sc := scratches.Get().(*scratch)
@@ -88,18 +88,18 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	}
 	o.Clear = s.clear(st.tables)
 	if st.read.Evaluates() {
-		s.bound(&o, c, st, began)
+		s.limitEvaluation(&o, c, st, began)
 	}
-	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
+	if sc.check.Guards = s.guardrails(); sc.check.Guards != nil {
 		o.Guard = &sc.check
-		if err := guardSelect(o.Guard, st, r); err != nil {
-			return c.refuse(o.Guard, err)
+		if err := checkSelectGuardrails(o.Guard, st, r); err != nil {
+			return c.failGuardrail(o.Guard, err)
 		}
 	}
 	if st.computed {
 		ctx = catalog.WithLocal(ctx, s.client.Local)
 	}
-	again, before := repetition{engine: s.engine, began: began}, len(sc.check.Warnings)
+	again, before := readRestart{engine: s.engine, began: began}, len(sc.check.Warnings)
 	var err error
 	for {
 		if errors.Is(err, coordinator.ErrStaleSchema) { // the attempt before read by an index that has been dropped
@@ -131,7 +131,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		return c.Result.Fail(err)
 	}
 	if st.scans != nil {
-		st.scans.note(len(r.PagingState) == 0, sc.page.Rows, sc.page.Charge)
+		st.scans.record(len(r.PagingState) == 0, sc.page.Rows, sc.page.Charge)
 	}
 	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, st.result, sc.page.Rows
 	// Version 5 finds out by itself that the columns have changed; before it, a client that is not told them again
@@ -162,7 +162,7 @@ func (s *Session) rebindRead(ctx context.Context, c *Call, st *statement, sc *sc
 		return st, err
 	}
 	if o.Clear = s.clear(next.tables); sc.check.On() {
-		err = guardSelect(&sc.check, next, &c.Request)
+		err = checkSelectGuardrails(&sc.check, next, &c.Request)
 	}
 	return next, err
 }
@@ -187,7 +187,7 @@ func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 }
 
 // bound sets the bounds of the evaluation of a SELECT. One that does not read much has the time of a read.
-func (s *Session) bound(o *read.Options, c *Call, st *statement, began time.Time) {
+func (s *Session) limitEvaluation(o *read.Options, c *Call, st *statement, began time.Time) {
 	e := s.engine
 	o.Evaluation = read.Evaluation{Pool: e.results.Pool, Bytes: e.results.Max() / evaluationParts, Who: s.claimant}
 	if c.MayBlock {
@@ -202,13 +202,13 @@ func (s *Session) bound(o *read.Options, c *Call, st *statement, began time.Time
 const evaluationParts = 2
 
 // near reports whether a SELECT of one partition can be answered without asking another node.
-func (s *Session) near(c *Call, st *statement) bool {
-	if s.engine.opts.Near == nil || st.computed {
+func (s *Session) servesLocally(c *Call, st *statement) bool {
+	if s.engine.opts.ServesLocally == nil || st.computed {
 		return true
 	}
 	r := &c.Request
 	table, t, ok := st.token(r)
-	return ok && s.engine.opts.Near(table, t, r.Consistency, s.claimantOf(c, st.tables))
+	return ok && s.engine.opts.ServesLocally(table, t, r.Consistency, s.claimantOf(c, st.tables))
 }
 
 // bindingsFor prepares the values of a request for its statement.

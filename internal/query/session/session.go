@@ -39,7 +39,7 @@ type Session struct {
 	account  *access.Subject
 	keyspace atomic.Pointer[string]
 	// admitted is what the client may do at the state of the roles that it was last asked at.
-	admitted atomic.Pointer[admitted]
+	access atomic.Pointer[sessionAccess]
 	// warned has a bit for each consistency level that the client was warned about, and warnedOfUse.
 	warned atomic.Uint32
 }
@@ -65,11 +65,11 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 	}
 	began := s.engine.opts.Now()
 	st, err := s.query(c)
-	verdict, err := s.engine.judge(ctx, c, err)
+	verdict, err := s.engine.recheck(ctx, c, err)
 	switch verdict {
-	case offload:
+	case recheckOnWorker:
 		return Offload
-	case again:
+	case recheckNow:
 		st, err = s.query(c)
 	}
 	if err != nil {
@@ -80,14 +80,14 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 		return c.Result.Fail(err)
 	}
 	if !st.modifies() {
-		defer s.engine.texts.give(st.held) // a modification does it when it is done
+		defer s.engine.texts.release(st.reserved) // a modification does it when it is done
 	}
 	return s.start(ctx, c, st, traceQuery, began)
 }
 
 // query parses and binds the text of a request.
 func (s *Session) query(c *Call) (*statement, error) {
-	held, err := s.engine.texts.take(c.Request.Text)
+	held, err := s.engine.texts.reserve(c.Request.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +96,10 @@ func (s *Session) query(c *Call) (*statement, error) {
 		err = st.checkAmount(&c.Request)
 	}
 	if err != nil {
-		s.engine.texts.give(held)
+		s.engine.texts.release(held)
 		return nil, err
 	}
-	st.held = held
+	st.reserved = held
 	return st, nil
 }
 
@@ -121,11 +121,11 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 // runPrepare prepares a statement. If a trace or an audit log asks for it, shown becomes its text for them.
 func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status {
 	st, err := s.prepare(c)
-	verdict, err := s.engine.judge(ctx, c, err)
+	verdict, err := s.engine.recheck(ctx, c, err)
 	switch verdict {
-	case offload:
+	case recheckOnWorker:
 		return Offload
-	case again:
+	case recheckNow:
 		st, err = s.prepare(c)
 	}
 	if s.engine.opts.Audit != nil || c.Request.Tracing {
@@ -147,11 +147,11 @@ func (s *Session) prepare(c *Call) (*statement, error) {
 	if _, err := s.subject(); err != nil {
 		return nil, err
 	}
-	held, err := s.engine.texts.take(c.Request.Text)
+	held, err := s.engine.texts.reserve(c.Request.Text)
 	if err != nil {
 		return nil, err
 	}
-	defer s.engine.texts.give(held)
+	defer s.engine.texts.release(held)
 	st, id, err := s.engine.prepare(c.Request.Text, s.inKeyspace(&c.Request))
 	if err != nil {
 		return nil, err
@@ -168,20 +168,20 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	if st == nil {
 		return c.Result.Fail(&dberr.Unprepared{ID: c.Request.ID})
 	}
-	if s.strays(st) {
+	if s.preparedElsewhere(st) {
 		if !c.MayBlock {
 			return Offload // to be told once, by whoever carries it out
 		}
 		s.warnUse(c, st, s.Keyspace(), c.Request.ID)
 	}
-	s.reroute(c, st)
+	s.addTabletPayload(c, st)
 	return s.start(ctx, c, st, traceExecute, began)
 }
 
 // start runs a statement, with a trace if the client asked for one.
 func (s *Session) start(ctx context.Context, c *Call, st *statement, request string, began time.Time) Status {
 	if c.MayBlock {
-		c.underWay(st, began)
+		c.setRunning(st, began)
 	}
 	if c.Request.Tracing {
 		info := traceInfo{request: request, text: st.display}
@@ -199,14 +199,14 @@ func (s *Session) start(ctx context.Context, c *Call, st *statement, request str
 // run executes a bound statement and records its latency, unless it is pending: then its completion does.
 func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	var status Status
-	err := c.heed()
+	err := c.readPayload()
 	if err == nil {
-		var v verdict
-		if v, err = s.engine.judge(ctx, c, s.check(st)); v == again {
+		var v recheckResult
+		if v, err = s.engine.recheck(ctx, c, s.check(st)); v == recheckNow {
 			err = s.check(st)
-		} else if v == offload {
+		} else if v == recheckOnWorker {
 			if st.modifies() {
-				s.engine.texts.give(st.held)
+				s.engine.texts.release(st.reserved)
 			}
 			return Offload
 		}
@@ -214,7 +214,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 	switch {
 	case err != nil:
 		if status = c.Result.Fail(err); st.modifies() {
-			s.engine.texts.give(st.held)
+			s.engine.texts.release(st.reserved)
 		}
 	case st.read != nil:
 		status = s.runRead(ctx, c, st, began)
@@ -228,24 +228,24 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			return Offload
 		}
 		status = s.runCall(ctx, c, st, began)
-	case st.groups:
+	case st.changesCIDRGroups:
 		if !c.MayBlock {
 			return Offload
 		}
-		status = s.runGroups(ctx, c, st, began)
-	case st.forgets: // there is nothing to do: the result is that of a deletion
+		status = s.runCIDRGroups(ctx, c, st, began)
+	case st.deletesCacheKeys: // there is nothing to do: the result is that of a deletion
 	case st.modifies():
 		return s.runModify(ctx, c, st, began)
 	case !c.MayBlock && st.mayBlock():
 		return Offload
 	default:
 		status = s.runOther(ctx, c, st)
-		var v verdict
-		switch v, c.Result.Err = s.engine.judge(ctx, c, c.Result.Err); v {
-		case offload:
+		var v recheckResult
+		switch v, c.Result.Err = s.engine.recheck(ctx, c, c.Result.Err); v {
+		case recheckOnWorker:
 			c.Result.Err = nil
 			return Offload
-		case again:
+		case recheckNow:
 			c.Result.Err, c.Result.Warnings = nil, nil
 			status = s.runOther(ctx, c, st)
 		}
@@ -259,8 +259,8 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			}
 			s.engine.tableLatencies.record(st.tables, op, took, began)
 		}
-		if s.engine.opts.Slow.Is(took) {
-			s.noteSlow(c, st.display, st.tables, took)
+		if s.engine.opts.Slow.IsSlow(took) {
+			s.recordSlow(c, st.display, st.tables, took)
 		}
 		s.audit(st, c.Result.Err, "", "")
 	}
@@ -271,13 +271,13 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, began time.Time) time.Duration {
 	switch {
 	case errors.Is(c.Result.Err, coordinator.ErrUnknownTable):
-		c.Result.Err = s.engine.dropped(c.Result.Err, tables)
+		c.Result.Err = s.engine.droppedTableError(c.Result.Err, tables)
 	case c.Result.Err != nil:
-		c.Result.Err = clientError(c.Result.Err, &c.Request, kind)
+		c.Result.Err = toClientError(c.Result.Err, &c.Request, kind)
 	case kind == KindModify || kind == KindConditional || kind == KindBatch:
 		s.warnLevel(c)
 	}
-	s.tellCharge(c, tables)
+	s.attachCharge(c, tables)
 	took := s.engine.opts.Now().Sub(began)
 	s.engine.latency[kind].record(took, c.Result.Err != nil)
 	return took

@@ -21,7 +21,7 @@ import (
 // TestValues proves how values find their markers: by position or by name, null or unset, and how wrong numbers of them
 // are refused.
 func TestValues(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a text, b text)")
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, a, b) VALUES (?, ?, :named)")
 	if got := []string{insert.Bind[0].Name, insert.Bind[1].Name, insert.Bind[2].Name}; !slices.Equal(got,
@@ -83,7 +83,7 @@ func TestValues(t *testing.T) {
 
 // TestKeyspaceOfTheRequest proves that a request's own keyspace (protocol 5) holds for it alone.
 func TestKeyspaceOfTheRequest(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	if r := w.run(w.client, (*Session).Query, Request{Version: 5, Text: []byte("SELECT * FROM t"),
 		Keyspace: []byte("ks")}); r.Err != nil {
@@ -112,7 +112,7 @@ func TestKeyspaceOfTheRequest(t *testing.T) {
 
 // TestNow proves that a request's own clock (protocol 5) decides what has expired, for reads and writes.
 func TestNow(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	const then = 2_000_000_000
 	at := func(text string, now int32) *Result {
@@ -138,7 +138,7 @@ func TestNow(t *testing.T) {
 
 // TestBatches proves batch messages: statements by text and id, values for each, refusals.
 func TestBatches(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
 	query := w.prepared(t, w.client, "SELECT * FROM ks.t")
@@ -179,7 +179,7 @@ func TestBatches(t *testing.T) {
 // TestTraces proves that queries, prepared statements, batches, PREPARE, DDL and failures leave complete traces: a
 // session with a duration, and events in order.
 func TestTraces(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	client := w.NewSession(Client{Remote: netip.MustParseAddrPort("10.0.0.9:999"),
 		Local: netip.MustParseAddrPort("10.0.0.1:9042")})
@@ -275,7 +275,7 @@ func formatMap(wire string) string {
 
 // TestWarningsBesideErrors proves that warnings reach the client also if the statement fails.
 func TestWarningsBesideErrors(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, v text, PRIMARY KEY (k))")
 	if r := w.query(t, "SELECT count(*) FROM ks.t"); !slices.Equal(r.Warnings,
 		[]string{"Aggregation query used without partition key"}) {
@@ -291,7 +291,7 @@ func TestWarningsBesideErrors(t *testing.T) {
 // TestUnpagedBound proves that results that are not paged are bounded, also that of DESCRIBE, and that paging reads
 // them.
 func TestUnpagedBound(t *testing.T) {
-	w := newWorld(t, Options{ResultBytesMax: 4000})
+	w := newFixture(t, Options{ResultBytesMax: 4000})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
 	for i := range 20 {
 		w.query(t, fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (1, %d, '%s')", i, strings.Repeat("x", 300)))
@@ -330,7 +330,7 @@ func TestUnpagedBound(t *testing.T) {
 // TestResultsBound proves that results without paging are bounded together, and that what one took is given back,
 // whatever became of it.
 func TestResultsBound(t *testing.T) {
-	w := newWorld(t, Options{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20})
+	w := newFixture(t, Options{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
 	for i := range int32(12) {
@@ -356,7 +356,7 @@ func TestResultsBound(t *testing.T) {
 
 // TestDescribePages proves that the pages of DESCRIBE are the whole, and that a page of an older schema is refused.
 func TestDescribePages(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	text := []byte("DESCRIBE FULL SCHEMA")
 	want := cells(w.run(w.client, (*Session).Query, Request{Text: text}))
@@ -384,7 +384,7 @@ func TestDescribePages(t *testing.T) {
 
 // TestInPlace proves SE3: on the goroutine of a connection only short work is done, the rest is left to a worker.
 func TestInPlace(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, n list<int>, PRIMARY KEY (k, c))")
 	for text, want := range map[string]bool{
 		"SELECT * FROM ks.t WHERE k = 1":                                 true,
@@ -401,7 +401,7 @@ func TestInPlace(t *testing.T) {
 		"INSERT INTO ks.t (k, c) VALUES (1, 1) -- " + strings.Repeat("x", inlineTextMax) + "\n": false,
 	} {
 		c := &Call{Request: Request{Text: []byte(text), Version: 4, Consistency: dberr.One, PageSize: 100}}
-		done := make(doneChannel, 1)
+		done := make(completionChannel, 1)
 		c.CompleteTo(done)
 		status := w.client.Query(context.Background(), c)
 		if status == Pending {
@@ -419,7 +419,7 @@ func TestInPlace(t *testing.T) {
 
 // TestAnnouncements proves SE4 and that only what changes something is announced.
 func TestAnnouncements(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.announced = nil
 	for _, text := range []string{"CREATE TABLE ks.t (k int PRIMARY KEY)",
 		"CREATE TABLE IF NOT EXISTS ks.t (k int PRIMARY KEY)", "DROP TABLE ks.t", "DROP TABLE IF EXISTS ks.t"} {
@@ -439,7 +439,7 @@ func TestAnnouncements(t *testing.T) {
 // TestWritesDuringAlter proves that writes go on while their table changes: by text they never fail, prepared ones only
 // in that they are to be prepared again.
 func TestWritesDuringAlter(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))")
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -490,7 +490,7 @@ func TestWritesDuringAlter(t *testing.T) {
 
 // TestLatency proves what is counted: every statement once, by kind, failures too, in the right bucket.
 func TestLatency(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	before := w.counts()
 	w.query(t, "SELECT * FROM ks.t")
@@ -525,7 +525,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-func (w *world) counts() map[string][2]uint64 {
+func (w *fixture) counts() map[string][2]uint64 {
 	out := map[string][2]uint64{}
 	for _, k := range Kinds() {
 		n, _, failed, _ := w.Latency(k).Snapshot()

@@ -56,19 +56,19 @@ type statement struct {
 	// functions are the user-defined functions that it calls, as they were then.
 	functions expr.Calls
 	// held is the memory that was reserved for a large statement of QUERY, which its request gives back.
-	held int64
+	reserved int64
 	// needs are the permissions that it takes; locked says why nobody may execute it, as it writes to what is the
 	// server's own.
-	needs  []need
-	locked error
+	required []requiredPermission
+	locked   error
 	// traces is the table of traces that a SELECT reads: see checkTraces. It is nil for other statements.
 	traces *schema.Table
 	// chosen are the masked columns that rows are chosen by or conditions compare, and of what table.
-	chosen []choice
+	maskedUses []maskedUse
 	// groups says that it changes CIDR groups.
-	groups bool
+	changesCIDRGroups bool
 	// forgets says that it deletes keys of a cache which does not exist here.
-	forgets bool
+	deletesCacheKeys bool
 	// explains is what an EXPLAIN is about, nil for other statements.
 	explains *statement
 
@@ -77,7 +77,7 @@ type statement struct {
 
 // modifies reports whether the statement is executed as a modification, which may be pending.
 func (st *statement) modifies() bool {
-	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.groups && !st.forgets
+	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.changesCIDRGroups && !st.deletesCacheKeys
 }
 
 // parse parses a text and binds it in a keyspace, which may be empty.
@@ -120,7 +120,7 @@ func (e *Engine) bind(st *statement) error {
 		if ks == "" {
 			return errNoKeyspace
 		}
-		st.needs = []need{{access.Modify, access.OfTable(ks, s.Table.Name.Name)}}
+		st.required = []requiredPermission{{access.Modify, access.OfTable(ks, s.Table.Name.Name)}}
 	default:
 		if roles.Handles(st.parsed) {
 			st.kind = KindOther
@@ -180,22 +180,22 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 		return err
 	}
 	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
-	st.chooses(t, st.read.RestrictedMasks())
+	st.noteMaskedUse(t, st.read.RestrictedMasks())
 	if t.Keyspace == tracesKeyspace {
 		st.traces = t
 	} else {
-		st.needsRead(t)
+		st.requireSelect(t)
 	}
 	if (st.read.FansOut() || st.read.Filters()) && !t.Virtual {
-		st.scans = e.scans.of(t.ID, st.read.Shape())
+		st.scans = e.scans.counter(t.ID, st.read.Shape())
 	}
-	st.needsFunctions(env.Called())
+	st.requireFunctions(env.Called())
 	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()
 	columns := make([]Column, len(st.read.Columns()))
 	for i, c := range st.read.Columns() {
 		columns[i] = Column(c)
 	}
-	st.result, st.stable = NewMetadata(columns), !e.isReshaped(t)
+	st.result, st.stable = NewMetadata(columns), !e.isAltered(t)
 	return nil
 }
 

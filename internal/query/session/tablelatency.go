@@ -34,55 +34,55 @@ type LatencySummary struct {
 // The buckets of a spread: one a microsecond up to 8, then four for each power of two, which is 19 % at most, up to
 // 2^26 us; the last takes what is longer.
 const (
-	spreadExact   = 8
-	spreadBuckets = spreadExact + 4*23 + 1
+	exactBuckets     = 8
+	histogramBuckets = exactBuckets + 4*23 + 1
 )
 
 // spread counts durations of one operation on one table. It may be used concurrently.
-type spread struct {
-	buckets [spreadBuckets]atomic.Uint64
+type latencyHistogram struct {
+	buckets [histogramBuckets]atomic.Uint64
 	slowest atomic.Int64 // us
 	// minute is the newest minute in which something was counted; now and before are what was counted in it and in the
 	// one before.
-	minute      atomic.Int64
-	now, before atomic.Int64
+	minute                 atomic.Int64
+	thisMinute, lastMinute atomic.Int64
 }
 
 func bucketOf(us uint64) int {
-	if us < spreadExact {
+	if us < exactBuckets {
 		return int(us)
 	}
 	log := bits.Len64(us) - 1 // 3 or more
-	return min(spreadExact+(log-3)*4+int(us>>(log-2)&3), spreadBuckets-1)
+	return min(exactBuckets+(log-3)*4+int(us>>(log-2)&3), histogramBuckets-1)
 }
 
 // bucketEnd is the largest duration of a bucket, in microseconds.
 func bucketEnd(i int) uint64 {
-	if i < spreadExact {
+	if i < exactBuckets {
 		return uint64(i)
 	}
-	log, quarter := (i-spreadExact)/4+3, uint64((i-spreadExact)%4)
+	log, quarter := (i-exactBuckets)/4+3, uint64((i-exactBuckets)%4)
 	return 1<<log + (quarter+1)<<(log-2) - 1
 }
 
-func (s *spread) record(took time.Duration, at time.Time) {
+func (s *latencyHistogram) record(took time.Duration, at time.Time) {
 	us := max(took.Microseconds(), 0)
 	s.buckets[bucketOf(uint64(us))].Add(1)
 	for old := s.slowest.Load(); us > old && !s.slowest.CompareAndSwap(old, us); old = s.slowest.Load() {
 	}
 	minute := at.Unix() / 60
 	if old := s.minute.Load(); minute > old && s.minute.CompareAndSwap(old, minute) {
-		last := s.now.Swap(0)
+		last := s.thisMinute.Swap(0)
 		if minute > old+1 {
 			last = 0
 		}
-		s.before.Store(last)
+		s.lastMinute.Store(last)
 	}
-	s.now.Add(1)
+	s.thisMinute.Add(1)
 }
 
 // Spread is how many operations took how long, as nodes tell each other.
-type Spread struct {
+type LatencyHistogram struct {
 	// Counts are by bucket, those without a count left out.
 	Counts map[int]uint64 `json:"counts,omitempty"`
 	// Slowest is in microseconds; PerSecond is how many there were a second in the last minute.
@@ -91,7 +91,7 @@ type Spread struct {
 }
 
 // Add adds what another node has counted.
-func (s *Spread) Add(o *Spread) {
+func (s *LatencyHistogram) Add(o *LatencyHistogram) {
 	if s.Counts == nil {
 		s.Counts = map[int]uint64{}
 	}
@@ -102,8 +102,8 @@ func (s *Spread) Add(o *Spread) {
 }
 
 // Summary sums up. Buckets that this build does not know are left out.
-func (s *Spread) Summary() (out LatencySummary) {
-	var counts [spreadBuckets]uint64
+func (s *LatencyHistogram) Summary() (out LatencySummary) {
+	var counts [histogramBuckets]uint64
 	for i := range counts {
 		counts[i] = s.Counts[i]
 		out.Count += counts[i]
@@ -124,15 +124,15 @@ func (s *Spread) Summary() (out LatencySummary) {
 }
 
 // told is the spread as others are told it.
-func (s *spread) told(at time.Time) Spread {
-	out := Spread{Counts: map[int]uint64{}, Slowest: s.slowest.Load()}
+func (s *latencyHistogram) export(at time.Time) LatencyHistogram {
+	out := LatencyHistogram{Counts: map[int]uint64{}, Slowest: s.slowest.Load()}
 	for i := range s.buckets {
 		if n := s.buckets[i].Load(); n > 0 {
 			out.Counts[i] = n
 		}
 	}
 	minute, into := at.Unix()/60, float64(at.Unix()%60)/60
-	now, before := s.now.Load(), s.before.Load()
+	now, before := s.thisMinute.Load(), s.lastMinute.Load()
 	switch s.minute.Load() {
 	case minute:
 	case minute - 1:
@@ -145,12 +145,12 @@ func (s *spread) told(at time.Time) Spread {
 }
 
 // tableSpreads are the spreads of a table, each made when it is first needed.
-type tableSpreads [operations]atomic.Pointer[spread]
+type tableHistograms [operations]atomic.Pointer[latencyHistogram]
 
 // tableLatencies are the spreads of all tables that were asked for something.
 type tableLatencies struct {
 	mu     sync.RWMutex
-	tables map[uint32]*tableSpreads
+	tables map[uint32]*tableHistograms
 }
 
 // record counts an operation of each of the tables.
@@ -162,28 +162,28 @@ func (l *tableLatencies) record(tables []*schema.Table, op Operation, took time.
 		}
 		s := of[op].Load()
 		if s == nil {
-			of[op].CompareAndSwap(nil, new(spread))
+			of[op].CompareAndSwap(nil, new(latencyHistogram))
 			s = of[op].Load()
 		}
 		s.record(took, at)
 	}
 }
 
-func (l *tableLatencies) find(table uint32) *tableSpreads {
+func (l *tableLatencies) find(table uint32) *tableHistograms {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.tables[table]
 }
 
-func (l *tableLatencies) add(table uint32) *tableSpreads {
+func (l *tableLatencies) add(table uint32) *tableHistograms {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tables == nil {
-		l.tables = map[uint32]*tableSpreads{}
+		l.tables = map[uint32]*tableHistograms{}
 	}
 	of := l.tables[table]
 	if of == nil {
-		of = new(tableSpreads)
+		of = new(tableHistograms)
 		l.tables[table] = of
 	}
 	return of
@@ -202,15 +202,15 @@ func (l *tableLatencies) keep(s *schema.Schema) {
 
 // TableLatency says how long an operation took on a table, of the requests that this node has answered.
 func (e *Engine) TableLatency(table uint32, op Operation) LatencySummary {
-	s := e.TableSpread(table, op)
+	s := e.TableHistogram(table, op)
 	return s.Summary()
 }
 
 // TableSpread is what TableLatency sums up.
-func (e *Engine) TableSpread(table uint32, op Operation) Spread {
+func (e *Engine) TableHistogram(table uint32, op Operation) LatencyHistogram {
 	of := e.tableLatencies.find(table)
 	if of == nil || of[op].Load() == nil {
-		return Spread{}
+		return LatencyHistogram{}
 	}
-	return of[op].Load().told(e.opts.Now())
+	return of[op].Load().export(e.opts.Now())
 }

@@ -32,7 +32,7 @@ const tabletsPayload = "tablets-routing-v1"
 // reroute adds to a result where the partition of a prepared statement is, if this node is none of its replicas and the
 // client wants to know: as in ScyllaDB, a client that asks any of the replicas is not corrected. It is called before
 // the request is executed, while its values are there.
-func (s *Session) reroute(c *Call, st *statement) {
+func (s *Session) addTabletPayload(c *Call, st *statement) {
 	routing := s.engine.opts.Routing
 	if routing == nil || !s.client.Tablets {
 		return
@@ -87,9 +87,9 @@ func (t *Tablet) append(dst []byte) []byte {
 }
 
 // MapRouting is a Routing over the map of physical partitions.
-type MapRouting struct {
+type TopologyRouting struct {
 	// Map is the present map.
-	Map func() *topology.Snapshot
+	Topology func() *topology.Snapshot
 	// Node is this node.
 	Node topology.NodeID
 	// Leader is the node that leads a partition as far as is known here, ok is false if it is not; nil: the hints of
@@ -98,8 +98,8 @@ type MapRouting struct {
 }
 
 // Tablet implements Routing.
-func (m *MapRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok bool) {
-	snapshot := m.Map()
+func (m *TopologyRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok bool) {
+	snapshot := m.Topology()
 	i := snapshot.Find(table, topology.Position{Ring: t.Position()})
 	if i < 0 {
 		return tablet, false

@@ -12,7 +12,7 @@ import (
 // textMemory bounds the memory of all large statements that came as text and are not done. What a statement takes
 // depends on the number of its tokens: a syntax tree is a hundred times as large as a text of many short terms, and no
 // larger than one of few long ones. Short texts are not counted: they are bounded with the bytes of requests in flight.
-type textMemory struct {
+type statementMemory struct {
 	max  int64
 	used atomic.Int64
 }
@@ -25,7 +25,7 @@ const (
 )
 
 // take reserves the memory of a statement, or of those of a batch, and returns how much it is; give gives it back.
-func (m *textMemory) take(texts ...[]byte) (int64, error) {
+func (m *statementMemory) reserve(texts ...[]byte) (int64, error) {
 	size := 0
 	for _, t := range texts {
 		size += len(t)
@@ -49,7 +49,7 @@ func (m *textMemory) take(texts ...[]byte) (int64, error) {
 	return n, nil
 }
 
-func (m *textMemory) give(n int64) {
+func (m *statementMemory) release(n int64) {
 	if n != 0 {
 		m.used.Add(-n)
 	}

@@ -14,7 +14,7 @@ import (
 // TestTextMemory proves that a statement of very many short terms is refused before it is parsed, one of as many bytes
 // in one term is not, and that what was reserved is given back whatever becomes of the request.
 func TestTextMemory(t *testing.T) {
-	w := newWorld(t, Options{TextBytesMax: 8 << 20})
+	w := newFixture(t, Options{TextBytesMax: 8 << 20})
 	w.query(t, "CREATE TABLE ks.texts (k int PRIMARY KEY, l list<int>, b blob)")
 	s := w.NewSession(Client{})
 	many := func(n int) string { return strings.Repeat("1,", n) + "1" }
@@ -68,7 +68,7 @@ func TestTextMemory(t *testing.T) {
 // TestPreparedOfWideTables proves that what a prepared statement takes is counted by the columns it is bound to: SELECT
 // * of a wide table is a short text.
 func TestPreparedOfWideTables(t *testing.T) {
-	w := newWorld(t, Options{PreparedBytesMax: 4 << 20})
+	w := newFixture(t, Options{PreparedBytesMax: 4 << 20})
 	columns := make([]string, 1000)
 	for i := range columns {
 		columns[i] = fmt.Sprintf("c%d int", i)
@@ -86,7 +86,7 @@ func TestPreparedOfWideTables(t *testing.T) {
 // TestDeletionsAreBounded proves that a DELETE of the rows of many partitions is refused like one of many rows: its IN
 // relations multiply, too, where they give ranges.
 func TestDeletionsAreBounded(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.ranges (k int, a int, b int, PRIMARY KEY (k, a, b))")
 	list := strings.Repeat("0,", 299) + "0"
 	for i := range 300 {

@@ -16,7 +16,7 @@ import (
 func TestTimeoutClause(t *testing.T) {
 	var now time.Time
 	step := time.Duration(0)
-	w := newWorld(t, Options{ScanTimeout: time.Minute, Now: func() time.Time {
+	w := newFixture(t, Options{ScanTimeout: time.Minute, Now: func() time.Time {
 		now = now.Add(step)
 		return now
 	}})
@@ -63,7 +63,7 @@ func TestTimeoutClause(t *testing.T) {
 // TestDropUsingTimestamp proves that columns are not dropped by a time in the past where that would lose values, and
 // that DESCRIBE WITH INTERNALS can be loaded.
 func TestDropUsingTimestamp(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, s int static, PRIMARY KEY (k, c))")
 	w.query(t, "ALTER TABLE ks.t DROP v USING TIMESTAMP 20000")
 	w.query(t, "ALTER TABLE ks.t ADD v int")

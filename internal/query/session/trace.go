@@ -52,13 +52,13 @@ func (t *tracer) init(e *Engine) (err error) {
 }
 
 // doneChannel is told of completions; it has room for all of them.
-type doneChannel chan struct{}
+type completionChannel chan struct{}
 
 // Completed passes it on.
-func (d doneChannel) Completed() { d <- struct{}{} }
+func (d completionChannel) Completed() { d <- struct{}{} }
 
 // Written passes it on; a trace that could not be stored is no reason to fail its request.
-func (d doneChannel) Written(*write.Outcome) { d <- struct{}{} }
+func (d completionChannel) Written(*write.Outcome) { d <- struct{}{} }
 
 // traceInfo says what is traced.
 type traceInfo struct {
@@ -76,13 +76,13 @@ func (s *Session) traced(ctx context.Context, c *Call, info *traceInfo,
 	id := s.traceID()
 	t := trace.New(id, s.engine.opts.Now())
 	t.Add("Executing request")
-	client, done := c.done, make(doneChannel, 1)
+	client, done := c.done, make(completionChannel, 1)
 	c.CompleteTo(done)
 	if run(trace.With(ctx, t), c) == Pending {
 		<-done
 	}
 	c.CompleteTo(client)
-	noteCharge(t, c.Result.Charge)
+	traceCharge(t, c.Result.Charge)
 	t.Add("Request complete")
 	c.Result.TraceID, c.Result.HasTrace = id, true
 	s.engine.tracer.store(ctx, t, info, s.client, &c.Request)
@@ -142,7 +142,7 @@ func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, cl
 	}
 	port := binary.BigEndian.AppendUint32(nil, uint32(source.Port()))
 	events := tr.Events()
-	done := make(doneChannel, len(events)+1)
+	done := make(completionChannel, len(events)+1)
 	last := time.Microsecond
 	for _, ev := range events {
 		// Never 0, which cqlsh takes for unknown.
@@ -180,7 +180,7 @@ func parameters(info *traceInfo, r *Request) (p [][2]string) {
 }
 
 // write begins to store a row; done is told of its end.
-func (t *tracer) write(ctx context.Context, st *statement, done doneChannel, values [][]byte) {
+func (t *tracer) write(ctx context.Context, st *statement, done completionChannel, values [][]byte) {
 	var r write.Request
 	r.Values, r.Level = values, dberr.One
 	r.Now, r.UUIDs = t.engine.opts.Now(), t.engine.uuids

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -35,7 +35,7 @@ type Asked struct {
 	Sessions func(ctx context.Context, most int) catalog.Sessions
 	Cancel   func(ctx context.Context, id string) (string, error)
 	// Slow is served at /slow.
-	Slow func(ctx context.Context) slow.Answer
+	Slow func(ctx context.Context) slowlog.Report
 }
 
 // TableReport is one view of a table, of all nodes together.

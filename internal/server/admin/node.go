@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/journal"
@@ -56,7 +56,7 @@ type Node struct {
 	// AuditDropped counts the entries of the audit log that were not written; nil where there is none.
 	AuditDropped func() uint64
 	// Slow keeps the requests that took long.
-	Slow *slow.Log
+	Slow *slowlog.Log
 	// Records are what the cluster, or a node that stands alone, knows about itself.
 	Records *meta.Keeper
 	// TableName names a table in words.

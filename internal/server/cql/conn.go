@@ -295,7 +295,7 @@ func (c *conn) enter(client session.Client) {
 	c.sess = c.srv.newSession(client)
 	c.client.Store(&client) // whoever sees it sees the session, too
 	c.claimant = client.Claimant()
-	c.asker = c.srv.users.Enter(client.Who())
+	c.asker = c.srv.users.Enter(client.Identity())
 	c.phase = ready
 	c.srv.mu.Lock()
 	c.srv.crowd.arrived(c)

@@ -58,7 +58,7 @@ func (c *conn) newRequest() *request {
 // recycle gives the request back. What it pointed to is forgotten, so that the pool keeps nothing alive but buffers.
 func (r *request) recycle() {
 	r.c = nil
-	r.Forget()
+	r.ClearRunning()
 	r.Request = session.Request{}
 	r.Result.Reset()
 	r.MayBlock = false
@@ -80,7 +80,7 @@ func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 	r.h = h
 	r.both.Reset()
 	r.Result.Reset()
-	r.Forget()
+	r.ClearRunning()
 	r.skipMetadata, r.metadataID = false, nil
 	r.Request = session.Request{Version: r.c.version, Serial: dberr.Serial, PageSize: cqlwire.NoPaging,
 		Tracing: h.Flags&cqlwire.FlagTracing != 0}

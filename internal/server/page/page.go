@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 	// nothing.
 	Latency func(table string, writes bool) (median, p99 float64, ok bool)
 	// Slow is what took long on all nodes.
-	Slow func(ctx context.Context) slow.Answer
+	Slow func(ctx context.Context) slowlog.Report
 	// Explore carries a statement out for the role that has logged in, empty where nobody has to.
 	Explore func(ctx context.Context, role string, q Query) (*Answer, error)
 	// Now tells the time; time.Now if nil.

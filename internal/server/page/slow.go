@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -15,14 +15,14 @@ const slowStatements, slowRequests = 50, 100
 
 // slowBody is what took long: by statement, and the newest requests.
 type slowBody struct {
-	slow.Answer
+	slowlog.Report
 	// Off says that nothing is kept.
 	Off bool
 }
 
 func (s *site) slow(r *http.Request, _ *admin.Status) any {
-	b := &slowBody{Answer: s.o.Slow(r.Context())}
-	b.Off = b.AfterMillis == 0
+	b := &slowBody{Report: s.o.Slow(r.Context())}
+	b.Off = b.ThresholdMillis == 0
 	b.Statements = b.Statements[:min(len(b.Statements), slowStatements)]
 	b.Requests = b.Requests[:min(len(b.Requests), slowRequests)]
 	return b

@@ -20,7 +20,7 @@ import (
 // origin is where the rows of a view come from. The cells of a view have the stamps of deliveries (RFC 0030): a
 // statement that selects the times of its columns is shown those of the base table's cells, and each row costs a read
 // of the row that it was made from. Where that has no such cell any more the view is behind, and shows its own time.
-type origin struct {
+type baseTimes struct {
 	view, base *schema.Table
 	// columns are those of the base by those of the view.
 	columns map[uint32]uint32
@@ -28,7 +28,7 @@ type origin struct {
 }
 
 // bindOrigin notes the base table, if times of a view's columns are selected.
-func (p *Plan) bindOrigin() {
+func (p *Plan) bindBaseTimes() {
 	times := slices.ContainsFunc(p.sel.slots, func(s slot) bool { return s.part != cellValue })
 	if p.table.View == nil || !times {
 		return
@@ -37,16 +37,16 @@ func (p *Plan) bindOrigin() {
 	if base == nil {
 		return
 	}
-	p.origin = &origin{view: p.table, base: base, columns: map[uint32]uint32{}, dropped: base.DroppedIDs()}
+	p.baseTimes = &baseTimes{view: p.table, base: base, columns: map[uint32]uint32{}, dropped: base.DroppedIDs()}
 	for _, c := range p.table.Regulars {
 		if from := base.ByName[c.Name]; from != nil {
-			p.origin.columns[c.ID] = from.ID
+			p.baseTimes.columns[c.ID] = from.ID
 		}
 	}
 }
 
 // read is the command for the row of the base that a row of the view was made from.
-func (o *origin) read(of *command.Read, key, clustering []byte) (*command.Read, error) {
+func (o *baseTimes) read(of *command.Read, key, clustering []byte) (*command.Read, error) {
 	values := map[string][]byte{}
 	for i, c := range o.view.PartitionKey {
 		v, err := expr.PartitionKeyValue(o.view, key, i)
@@ -84,7 +84,7 @@ func (o *origin) read(of *command.Read, key, clustering []byte) (*command.Read, 
 }
 
 // take gives the cells of a view's row the times of those of the base's row.
-func (o *origin) take(to, from *row.Row) {
+func (o *baseTimes) take(to, from *row.Row) {
 	for i := range to.Cells {
 		c := &to.Cells[i]
 		id, ok := o.columns[c.Column]
@@ -101,26 +101,26 @@ func (o *origin) take(to, from *row.Row) {
 
 // originReader is a Reader of a view whose rows have the times of their origins. Rows are collected first, so that no
 // read waits for another one: a command is sent in pieces of so many rows and bytes.
-type originReader struct {
+type baseTimesReader struct {
 	Reader
-	origin *origin
+	base *baseTimes
 }
 
 const (
-	originRows  = 100
-	originBytes = 1 << 20
+	pieceRows  = 100
+	pieceBytes = 1 << 20
 )
 
 // Read implements Reader.
-func (o originReader) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+func (o baseTimesReader) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	next, last := *c, piece{}
 	for {
-		p := piece{tok: last.tok, key: last.key, resumed: last.cut && !last.over}
+		p := piece{tok: last.tok, key: last.key, resumed: last.truncated && !last.partitionDone}
 		if err := o.Reader.Read(ctx, &next, &p); err != nil {
 			return err
 		}
 		stop, err := o.pass(ctx, c, &p, v)
-		if stop || err != nil || !p.cut {
+		if stop || err != nil || !p.truncated {
 			return err
 		}
 		if last = p; !after(&next, c, &last) {
@@ -137,20 +137,20 @@ func after(next, c *command.Read, p *piece) bool {
 	}
 	if c.Key != nil {
 		next.Slices = relation.Behind(c.Slices, p.clustering, c.Reversed)
-		return !p.over && len(next.Slices) > 0
+		return !p.partitionDone && len(next.Slices) > 0
 	}
-	next.AfterKey, next.AfterToken, next.AfterClustering, next.AfterPartition = p.key, p.tok, p.clustering, p.over
+	next.AfterKey, next.AfterToken, next.AfterClustering, next.AfterPartition = p.key, p.tok, p.clustering, p.partitionDone
 	return true
 }
 
 // pass hands a piece on to the visitor that is meant.
-func (o originReader) pass(ctx context.Context, c *command.Read, p *piece, v command.Visitor) (stop bool, err error) {
+func (o baseTimesReader) pass(ctx context.Context, c *command.Read, p *piece, v command.Visitor) (stop bool, err error) {
 	step := command.More
-	for i := range p.heard {
-		h := &p.heard[i]
-		p.over = step == command.NextPartition
+	for i := range p.events {
+		h := &p.events[i]
+		p.partitionDone = step == command.NextPartition
 		switch {
-		case h.row != nil && p.over:
+		case h.row != nil && p.partitionDone:
 			continue
 		case h.row != nil:
 			if err = o.times(ctx, c, h, v); err == nil {
@@ -161,7 +161,7 @@ func (o originReader) pass(ctx context.Context, c *command.Read, p *piece, v com
 			continue
 		case h.passed:
 			step, err = command.Passed(v, h.tok, h.key, h.looked)
-			p.over = true
+			p.partitionDone = true
 		default:
 			step, err = v.Partition(h.tok, h.key, nil)
 		}
@@ -169,23 +169,23 @@ func (o originReader) pass(ctx context.Context, c *command.Read, p *piece, v com
 			return true, err
 		}
 	}
-	p.over = p.over || step == command.NextPartition
+	p.partitionDone = p.partitionDone || step == command.NextPartition
 	return false, nil
 }
 
 // times reads the origin of a row.
-func (o originReader) times(ctx context.Context, c *command.Read, h *heard, v command.Visitor) error {
-	r, err := o.origin.read(c, h.key, h.clustering)
+func (o baseTimesReader) times(ctx context.Context, c *command.Read, h *readEvent, v command.Visitor) error {
+	r, err := o.base.read(c, h.key, h.clustering)
 	if err != nil {
-		return dberr.Serverf("key of %s: %v", o.origin.view, err)
+		return dberr.Serverf("key of %s: %v", o.base.view, err)
 	}
 	found := piece{}
 	if err := o.Reader.Read(ctx, r, &found); err != nil {
 		return err
 	}
-	for i := range found.heard {
-		if f := &found.heard[i]; f.row != nil {
-			o.origin.take(h.row, f.row)
+	for i := range found.events {
+		if f := &found.events[i]; f.row != nil {
+			o.base.take(h.row, f.row)
 		} else if f.charge {
 			ru.Tell(v, f.units)
 		}
@@ -195,19 +195,19 @@ func (o originReader) times(ctx context.Context, c *command.Read, h *heard, v co
 
 // piece is a visitor that keeps what it hears, up to so many rows and bytes.
 type piece struct {
-	heard       []heard
+	events      []readEvent
 	rows, bytes int
 	// tok and key are the partition at hand, and clustering is its last row.
 	tok             token.Token
 	key, clustering []byte
 	// cut says that there may be more; over, that there is no more of the partition at hand that is wanted.
-	cut, over bool
+	truncated, partitionDone bool
 	// resumed says that the partition at hand was begun by an earlier piece.
 	resumed bool
 }
 
 // heard is a partition, a row of it, a place that was passed, or a charge.
-type heard struct {
+type readEvent struct {
 	tok             token.Token
 	key, clustering []byte
 	row             *row.Row
@@ -222,7 +222,7 @@ func (p *piece) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step
 	p.resumed = false
 	if !goesOn {
 		p.tok, p.key = tok, bytes.Clone(key)
-		p.heard = append(p.heard, heard{tok: tok, key: p.key})
+		p.events = append(p.events, readEvent{tok: tok, key: p.key})
 	}
 	return command.More, nil
 }
@@ -236,24 +236,24 @@ func (p *piece) Row(clustering []byte, r *row.Row) (command.Step, error) {
 		c := &kept.Cells[i]
 		c.Path, c.Value = bytes.Clone(c.Path), bytes.Clone(c.Value)
 	}
-	p.heard = append(p.heard, heard{tok: p.tok, key: p.key, clustering: p.clustering, row: &kept})
+	p.events = append(p.events, readEvent{tok: p.tok, key: p.key, clustering: p.clustering, row: &kept})
 	p.rows++
 	p.bytes += r.Size() + len(clustering)
-	return p.ended(p.rows), nil
+	return p.step(p.rows), nil
 }
 
 // Passed implements command.Walker.
 func (p *piece) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
 	p.tok, p.key, p.clustering = tok, bytes.Clone(key), nil
-	p.heard = append(p.heard, heard{tok: tok, key: p.key, passed: true, looked: looked})
-	return p.ended(len(p.heard)), nil
+	p.events = append(p.events, readEvent{tok: tok, key: p.key, passed: true, looked: looked})
+	return p.step(len(p.events)), nil
 }
 
 // Charge implements ru.Charged.
-func (p *piece) Charge(u ru.Units) { p.heard = append(p.heard, heard{charge: true, units: u}) }
+func (p *piece) Charge(u ru.Units) { p.events = append(p.events, readEvent{charge: true, units: u}) }
 
-func (p *piece) ended(n int) command.Step {
-	if p.cut = n >= originRows || p.bytes >= originBytes; p.cut {
+func (p *piece) step(n int) command.Step {
+	if p.truncated = n >= pieceRows || p.bytes >= pieceBytes; p.truncated {
 		return command.Stop
 	}
 	return command.More

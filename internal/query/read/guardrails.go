@@ -5,7 +5,7 @@ package read
 import "github.com/ilion-db/ilion/internal/query/relation"
 
 // guard checks the execution against the guardrails.
-func (s *scan) guard() error {
+func (s *scan) checkGuardrails() error {
 	p, w, g := s.plan, &s.plan.where, s.options.Guard
 	if p.table.Virtual {
 		return nil

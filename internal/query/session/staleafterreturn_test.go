@@ -63,40 +63,40 @@ func TestLateStale(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		method  func(*Session, context.Context, *Call) Status
-		request func(w *world, bytes func(string) []byte) Request
+		request func(w *fixture, bytes func(string) []byte) Request
 		stale   int
 		want    []string
 		err     bool
 	}{
-		{"execute", (*Session).Execute, func(w *world, b func(string) []byte) Request {
+		{"execute", (*Session).Execute, func(w *fixture, b func(string) []byte) Request {
 			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID,
 				Values: [][]byte{b("key"), b("value")}}
 		}, 1, []string{"key", "value"}, false},
-		{"execute, twice, by name", (*Session).Execute, func(w *world, b func(string) []byte) Request {
+		{"execute, twice, by name", (*Session).Execute, func(w *fixture, b func(string) []byte) Request {
 			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID,
 				Values: [][]byte{b("value"), b("key")}, Names: [][]byte{b("v"), b("k")}}
 		}, 2, []string{"key", "value"}, false},
-		{"condition", (*Session).Execute, func(w *world, b func(string) []byte) Request {
+		{"condition", (*Session).Execute, func(w *fixture, b func(string) []byte) Request {
 			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?) IF NOT EXISTS").ID,
 				Values: [][]byte{b("key"), b("value")}}
 		}, 1, []string{"key", "value"}, false},
-		{"query", (*Session).Query, func(_ *world, b func(string) []byte) Request {
+		{"query", (*Session).Query, func(_ *fixture, b func(string) []byte) Request {
 			return Request{Text: b("INSERT INTO ks.t (k, v) VALUES ('key', ?)"), Values: [][]byte{b("value")}}
 		}, 1, []string{"key", "value"}, false},
-		{"batch", (*Session).Batch, func(_ *world, b func(string) []byte) Request {
+		{"batch", (*Session).Batch, func(_ *fixture, b func(string) []byte) Request {
 			return Request{Keyspace: b("ks"), Statements: []BatchStatement{
 				{Text: b("INSERT INTO t (k) VALUES (?)"), Values: [][]byte{b("key")}},
 				{Text: b("UPDATE t SET v = ? WHERE k = 'key'"), Values: [][]byte{b("value")}},
 			}}
 		}, 1, []string{"key", "value"}, false},
-		{"batch of counters", (*Session).Batch, func(_ *world, b func(string) []byte) Request {
+		{"batch of counters", (*Session).Batch, func(_ *fixture, b func(string) []byte) Request {
 			return Request{BatchKind: Counter, Statements: []BatchStatement{
 				{Text: b("UPDATE ks.c SET n = n + 1 WHERE k = 1")}, {Text: b("UPDATE ks.c SET n = n + 1 WHERE k = 2")},
 			}}
 		}, 1, nil, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, Options{LateStale: true})
+			w := newFixture(t, Options{StaleAfterReturn: true})
 			w.query(t, "CREATE TABLE ks.t (k text PRIMARY KEY, v text)")
 			w.query(t, "CREATE TABLE ks.c (k int PRIMARY KEY, n counter)")
 			late := &lateCoordinator{Coordinator: w.coordinator, stale: test.stale, returned: make(chan struct{})}
@@ -120,7 +120,7 @@ func TestLateStale(t *testing.T) {
 				return buffer[len(buffer)-1]
 			})}
 			c.Request.Version, c.Request.Consistency, c.Request.Serial = 5, dberr.Quorum, dberr.Serial
-			done := make(doneChannel, 1)
+			done := make(completionChannel, 1)
 			c.CompleteTo(done)
 			status := test.method(w.client, context.Background(), c)
 			if status == Offload {
@@ -156,21 +156,21 @@ func TestLateStale(t *testing.T) {
 
 // TestKeptEmpty proves that an empty value stays one and a null stays null, also where nothing else is kept.
 func TestKeptEmpty(t *testing.T) {
-	k := new(kept)
+	k := new(requestCopy)
 	r := Request{Values: [][]byte{{}, nil}}
 	for range 2 {
-		k.keep(&r)
+		k.copyRequest(&r)
 		if r.Values[0] == nil || len(r.Values[0]) > 0 || r.Values[1] != nil {
 			t.Errorf("an empty value and a null became %#v", r.Values)
 		}
-		k.giveBack(&r)
+		k.restore(&r)
 	}
 }
 
 // TestDroppedUnderWay proves that a request whose table is dropped while it is on its way is told what one that comes a
 // moment later is told: routes are changed before the catalog is.
 func TestDroppedUnderWay(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k text PRIMARY KEY, v text)")
 	table := w.catalog.Snapshot().Table("ks", "t")
 	co := w.coordinator

@@ -12,49 +12,49 @@ import (
 
 const (
 	// newestWait bounds the wait for the newest schema before a statement is refused by the one that is here.
-	newestWait = time.Second
+	barrierWait = time.Second
 	// newestPause is how long nobody waits for that after it was waited for in vain: refusals shall not take the
 	// workers away from what can be done without a leader of the meta partition.
-	newestPause = 5 * time.Second
+	barrierPause = 5 * time.Second
 	// newestChangeWait bounds it before the schema, roles or all rows of a table are changed.
-	newestChangeWait = 10 * time.Second
+	changeBarrierWait = 10 * time.Second
 )
 
 // verdict is what becomes of a request that was refused.
-type verdict int
+type recheckResult int
 
 const (
 	// refused: the refusal stands.
-	refused verdict = iota
+	rejectionFinal recheckResult = iota
 	// offload: whether it stands has to be found out where the request may block.
-	offload
+	recheckOnWorker
 	// again: the schema and the roles here are the newest now; they were perhaps not when the request was refused.
-	again
+	recheckNow
 )
 
 // judge returns the verdict on a request that was refused with err, which may be nil, and the error to answer with if
 // the refusal stands. This node may have missed a change for a moment, such as the table that the statement names: it
 // was away, or is slow. (SE7)
-func (e *Engine) judge(ctx context.Context, c *Call, err error) (verdict, error) {
-	if e.opts.Newest == nil || err == nil {
-		return refused, err
+func (e *Engine) recheck(ctx context.Context, c *Call, err error) (recheckResult, error) {
+	if e.opts.ReadBarrier == nil || err == nil {
+		return rejectionFinal, err
 	}
 	_, invalid := errors.AsType[*dberr.Invalid](err)
 	_, unauthorized := errors.AsType[*dberr.Unauthorized](err)
 	switch {
 	case !invalid && !unauthorized:
-		return refused, err
-	case e.opts.Now().UnixNano() < e.unanswered.Load():
-		return refused, unconfirmed(err)
+		return rejectionFinal, err
+	case e.opts.Now().UnixNano() < e.barrierPausedUntil.Load():
+		return rejectionFinal, unconfirmed(err)
 	case !c.MayBlock:
-		return offload, err
-	case e.newest(ctx, newestWait) != nil:
+		return recheckOnWorker, err
+	case e.readBarrier(ctx, barrierWait) != nil:
 		if ctx.Err() == nil {
-			e.unanswered.Store(e.opts.Now().Add(newestPause).UnixNano())
+			e.barrierPausedUntil.Store(e.opts.Now().Add(barrierPause).UnixNano())
 		}
-		return refused, unconfirmed(err)
+		return rejectionFinal, unconfirmed(err)
 	}
-	return again, err
+	return recheckNow, err
 }
 
 // unconfirmed returns the error for a refusal by a schema that may be old. A keyspace or a table that is not in it may
@@ -68,11 +68,11 @@ func unconfirmed(err error) error {
 }
 
 // newest returns when schema and roles here have every change that was acknowledged before.
-func (e *Engine) newest(ctx context.Context, limit time.Duration) error {
-	if e.opts.Newest == nil {
+func (e *Engine) readBarrier(ctx context.Context, limit time.Duration) error {
+	if e.opts.ReadBarrier == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return e.opts.Newest(ctx)
+	return e.opts.ReadBarrier(ctx)
 }

@@ -11,16 +11,16 @@ import (
 
 // nearFew is how many rows are looked at that another index leads to, before those that are near are looked at in their
 // order instead.
-const nearFew = 2000
+const annExactMax = 2000
 
 // runNear reads the rows of a range of tokens that are the nearest to a vector. What another index leads to is looked
 // at whole, if it is little: then the result is exact.
-func (s *scan) runNear(ctx context.Context, r Reader) error {
-	lists := s.plan.near.index.ListsOf(s.plan.near.column)
-	if len(lists) > 0 && s.building(s.plan.near.index) {
+func (s *scan) runANN(ctx context.Context, r Reader) error {
+	lists := s.plan.ann.index.ListsOf(s.plan.ann.column)
+	if len(lists) > 0 && s.building(s.plan.ann.index) {
 		lists = lists[len(lists)-1:] // which are complete
 	}
-	walks := len(lists) > 0 && !lists[0].None() && s.plan.walks
+	walks := len(lists) > 0 && !lists[0].None() && s.plan.walksANN
 	tokens := s.cmd.Range
 	for s.cmd.Index != nil || !walks {
 		if err := s.read(ctx, r); err != nil {
@@ -29,17 +29,17 @@ func (s *scan) runNear(ctx context.Context, r Reader) error {
 		if !s.paused {
 			return s.finish(false, nil)
 		}
-		if walks && s.page.Visited >= nearFew {
+		if walks && s.page.Visited >= annExactMax {
 			break
 		}
-		s.rangeBehind(&s.at)
+		s.resumeRange(&s.at)
 		s.cmd.Continued = true
 	}
-	newest, n := lists[0], &s.nearest
+	newest, n := lists[0], &s.ann
 	n.rows, n.bytes, n.seen = n.rows[:0], 0, 0
 	n.search, n.previous = newest.NewSearch(n.target), math.MaxFloat32
 	s.open, s.continuing = false, false
-	s.index = command.IndexLookup{Index: s.plan.near.index.ID, Near: n.wire, Generation: newest.Generation,
+	s.index = command.IndexLookup{Index: s.plan.ann.index.ID, Near: n.wire, Generation: newest.Generation,
 		Nearest: n.limit}
 	s.cmd.Index, s.cmd.Range, s.cmd.AfterKey, s.cmd.Continued = &s.index, tokens, nil, false
 	s.cmd.AfterClustering, s.cmd.AfterPartition, s.cmd.AfterToken = nil, false, 0
@@ -51,10 +51,10 @@ func (s *scan) runNear(ctx context.Context, r Reader) error {
 
 // nearStep judges the row at hand in a walk by nearness: those that follow it are not nearer, by what their entries
 // tell, than it may be itself, until those of further lists begin.
-func (s *scan) nearStep() command.Step {
-	n := &s.nearest
-	v, ok := s.plan.near.column.Type.Floats(n.room[:0], s.values[s.plan.near.slot])
-	if n.room = v; !ok {
+func (s *scan) annStep() command.Step {
+	n := &s.ann
+	v, ok := s.plan.ann.column.Type.Floats(n.buf[:0], s.values[s.plan.ann.slot])
+	if n.buf = v; !ok {
 		return command.More
 	}
 	bound := n.search.BoundOf(v)

@@ -16,10 +16,10 @@ import (
 // refusal, and those after it for a while, but does not deny that a keyspace or a table exists.
 func TestBehind(t *testing.T) {
 	var missed []string // what the node gets to know when it asks
-	var w *world
+	var w *fixture
 	var down error
 	asked, now := 0, time.Now()
-	w = newWorld(t, Options{Now: func() time.Time { return now }, Newest: func(context.Context) error {
+	w = newFixture(t, Options{Now: func() time.Time { return now }, ReadBarrier: func(context.Context) error {
 		if asked++; down != nil {
 			return down
 		}
@@ -60,7 +60,7 @@ func TestBehind(t *testing.T) {
 					t.Errorf("without an answer it is denied: %v", denied)
 				}
 			}
-			down, now = nil, now.Add(newestPause)
+			down, now = nil, now.Add(barrierPause)
 			if err := test.how(test.text); err != nil || len(missed) > 0 {
 				t.Errorf("%v", err)
 			}
@@ -74,7 +74,7 @@ func TestBehind(t *testing.T) {
 		}
 	}
 	was = asked
-	now = now.Add(newestPause)
+	now = now.Add(barrierPause)
 	for _, text := range []string{"SELECT * FROM ks.a", "SELEKT", "INSERT INTO ks.a (k, v) VALUES (2, 2)"} {
 		_ = w.try(text)
 	}

@@ -79,7 +79,7 @@ type page struct {
 }
 
 // fetch executes a statement over a reader, as a worker does.
-func (w *world) fetch(st *statement, reader read.Reader, r Request) page {
+func (w *fixture) fetch(st *statement, reader read.Reader, r Request) page {
 	stored := st.reader
 	st.reader = reader
 	defer func() { st.reader = stored }()
@@ -96,7 +96,7 @@ func (w *world) fetch(st *statement, reader read.Reader, r Request) page {
 // it would have got without: the same rows, aggregates and groups, warnings and next page. Every place of every page is
 // tried.
 func TestRepeat(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, s int static, v int, x text, PRIMARY KEY (k, c))")
 	w.query(t, "CREATE INDEX ON ks.t (x)")
 	for k := range 4 {
@@ -156,13 +156,13 @@ func TestRepeat(t *testing.T) {
 	if n := w.results.Used(); n != 0 {
 		t.Errorf("%d bytes of results are still held", n)
 	}
-	if w.RepeatedReads() == 0 {
+	if w.ReadRestarts() == 0 {
 		t.Error("no repetition was counted")
 	}
 }
 
 // disturb fetches a page with interruptions at each of its places, and compares.
-func (w *world) disturb(t *testing.T, st *statement, r Request, want page, places int) {
+func (w *fixture) disturb(t *testing.T, st *statement, r Request, want page, places int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, uint64(places)))
 	for place := range places + 1 {
@@ -184,7 +184,7 @@ func (w *world) disturb(t *testing.T, st *statement, r Request, want page, place
 // and whose connection has ended is not waited for.
 func TestRepeatEnds(t *testing.T) {
 	var clock atomic.Int64
-	w := newWorld(t, Options{ReadTimeout: time.Minute, Now: func() time.Time {
+	w := newFixture(t, Options{ReadTimeout: time.Minute, Now: func() time.Time {
 		return time.Unix(1_700_000_000+10*clock.Add(1), 0)
 	}})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
@@ -198,7 +198,7 @@ func TestRepeatEnds(t *testing.T) {
 		got.Rows != 0 {
 		t.Errorf("got %+v", got)
 	}
-	if n := w.RepeatedReads(); n < 2 || n > 6 {
+	if n := w.ReadRestarts(); n < 2 || n > 6 {
 		t.Errorf("repeated %d times in a minute that has six calls of the clock", n)
 	}
 
@@ -223,7 +223,7 @@ func (n never) Read(context.Context, *command.Read, command.Visitor) error {
 // TestRepeatInPlace proves that the goroutine of a connection does not wait for an election: the request goes to a
 // worker, and nothing of it is left.
 func TestRepeatInPlace(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "INSERT INTO ks.t (k, v) VALUES (1, 5)")
 	st, err := w.parse([]byte("SELECT v FROM ks.t WHERE k = 1"), "")
@@ -247,7 +247,7 @@ func TestRepeatInPlace(t *testing.T) {
 
 // TestRepeatIsTraced proves that a trace tells of repetitions.
 func TestRepeatIsTraced(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	st, err := w.parse([]byte("SELECT v FROM ks.t WHERE k = 1"), "")
 	if err != nil {
@@ -293,7 +293,7 @@ func TestRebindRead(t *testing.T) {
 		{"SELECT count(*) FROM ks.t WHERE x = 'x' ALLOW FILTERING", ""},
 		{"SELECT count(*) FROM ks.t WHERE x = 'x'", "ALLOW FILTERING"},
 	} {
-		w := newWorld(t, Options{})
+		w := newFixture(t, Options{})
 		w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, x text)")
 		w.query(t, "CREATE INDEX i ON ks.t (x)")
 		for k := range 20 {

@@ -128,7 +128,7 @@ func said(t *testing.T, cql string, r *Result, says string, refused bool) {
 }
 
 func TestGuardrails(t *testing.T) {
-	w := newWorld(t, Options{Guards: guards(t, thresholds(t))})
+	w := newFixture(t, Options{Guards: guards(t, thresholds(t))})
 	s := w.NewSession(Client{})
 	user := w.NewSession(Client{User: "super"})
 	query := func(s *Session, r Request) *Result {
@@ -182,7 +182,7 @@ func TestGuardrails(t *testing.T) {
 }
 
 func TestFeaturesSwitchedOff(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	for _, cql := range []string{
 		"CREATE TABLE ks.w (k int, c int, v int, l list<int>, PRIMARY KEY (k, c))",
 		"CREATE INDEX iv ON ks.w (v)",

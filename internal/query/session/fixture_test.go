@@ -21,7 +21,7 @@ import (
 )
 
 // world is an engine over a store in memory, without a server.
-type world struct {
+type fixture struct {
 	*Engine
 	catalog *catalog.Catalog
 	client  *Session
@@ -31,7 +31,7 @@ type world struct {
 }
 
 // keeper applies schema changes as a node does, but keeps them in memory.
-type keeper struct {
+type schemaStore struct {
 	mu          sync.Mutex
 	host        *partition.Host
 	coordinator *coordinator.Coordinator
@@ -40,7 +40,7 @@ type keeper struct {
 }
 
 // Apply makes the physical partitions of new tables and publishes.
-func (k *keeper) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
+func (k *schemaStore) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	old := k.catalog.Snapshot()
@@ -55,7 +55,7 @@ func (k *keeper) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sc
 	return next, events, nil
 }
 
-func (k *keeper) reshape(s *schema.Schema) (err error) {
+func (k *schemaStore) reshape(s *schema.Schema) (err error) {
 	topo := k.coordinator.Topology()
 	for ks := range s.All() {
 		for _, t := range ks.Tables {
@@ -84,15 +84,15 @@ func (k *keeper) reshape(s *schema.Schema) (err error) {
 	return nil
 }
 
-func newWorld(t testing.TB, o Options) *world {
+func newFixture(t testing.TB, o Options) *fixture {
 	t.Helper()
-	return newWorldOf(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{} })
+	return newFixtureWith(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{} })
 }
 
 // newWorldOf makes a world that says of itself what info returns.
-func newWorldOf(t testing.TB, o Options, info func() catalog.NodeInfo) *world {
+func newFixtureWith(t testing.TB, o Options, info func() catalog.NodeInfo) *fixture {
 	t.Helper()
-	w := &world{}
+	w := &fixture{}
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func newWorldOf(t testing.TB, o Options, info func() catalog.NodeInfo) *world {
 			Batches: write.NewBatchLog(w.catalog.Snapshot()).ForCoordinator(w.catalog.Snapshot),
 		},
 	})
-	k := &keeper{host: host, coordinator: co, catalog: w.catalog, store: store}
+	k := &schemaStore{host: host, coordinator: co, catalog: w.catalog, store: store}
 	if err := k.reshape(w.catalog.Snapshot()); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func newWorldOf(t testing.TB, o Options, info func() catalog.NodeInfo) *world {
 }
 
 // run executes a call at ONE unless it has a level.
-func (w *world) run(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
+func (w *fixture) run(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
 	if r.Consistency == dberr.Any {
 		r.Consistency = dberr.One
 	}
@@ -137,13 +137,13 @@ func (w *world) run(s *Session, method func(*Session, context.Context, *Call) St
 }
 
 // call executes a call as a door does: in place first, then on a worker.
-func (w *world) call(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
+func (w *fixture) call(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
 	c := &Call{Request: r}
 	if c.Request.Version == 0 {
 		c.Request.Version = 4
 	}
 	c.Request.Serial = dberr.Serial
-	done := make(doneChannel, 1)
+	done := make(completionChannel, 1)
 	c.CompleteTo(done)
 	status := method(s, context.Background(), c)
 	if status == Offload {
@@ -156,7 +156,7 @@ func (w *world) call(s *Session, method func(*Session, context.Context, *Call) S
 	return &c.Result
 }
 
-func (w *world) query(t testing.TB, text string) *Result {
+func (w *fixture) query(t testing.TB, text string) *Result {
 	t.Helper()
 	r := w.run(w.client, (*Session).Query, Request{Text: []byte(text)})
 	if r.Err != nil {
@@ -165,11 +165,11 @@ func (w *world) query(t testing.TB, text string) *Result {
 	return r
 }
 
-func (w *world) try(text string) error {
+func (w *fixture) try(text string) error {
 	return w.run(w.client, (*Session).Query, Request{Text: []byte(text)}).Err
 }
 
-func (w *world) prepared(t testing.TB, s *Session, text string) *Prepared {
+func (w *fixture) prepared(t testing.TB, s *Session, text string) *Prepared {
 	t.Helper()
 	r := w.run(s, (*Session).Prepare, Request{Text: []byte(text)})
 	if r.Err != nil {

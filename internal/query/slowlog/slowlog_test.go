@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package slow
+package slowlog
 
 import (
 	"fmt"
@@ -13,27 +13,27 @@ import (
 // clock is one that a test moves.
 type clock struct{ now time.Time }
 
-func (c *clock) log(after time.Duration, bytes int) *Log {
-	return New(Options{After: after, Bytes: bytes, Now: func() time.Time { return c.now }})
+func (c *clock) newLog(after time.Duration, bytes int) *Log {
+	return New(Options{Threshold: after, MaxBytes: bytes, Now: func() time.Time { return c.now }})
 }
 
 // TestLog proves that requests are slow from the bound on, and none without one; that the newest come first, are summed
 // up by statement, and are logged with the slowest once.
 func TestLog(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
-	l := c.log(time.Second, 0)
-	if l.Is(time.Second-1) || !l.Is(time.Second) || (*Log)(nil).Is(time.Hour) || c.log(0, 0).Is(time.Hour) {
+	l := c.newLog(time.Second, 0)
+	if l.IsSlow(time.Second-1) || !l.IsSlow(time.Second) || (*Log)(nil).IsSlow(time.Hour) || c.newLog(0, 0).IsSlow(time.Hour) {
 		t.Error("something is slow that is not, or the other way round")
 	}
 	for i, took := range []time.Duration{1, 3, 2} {
 		c.now = c.now.Add(time.Second)
-		l.Note(took*time.Second, func() Request {
+		l.Record(took*time.Second, func() Request {
 			return Request{Statement: fmt.Sprint("s", i%2), Keyspace: "ks", Table: "t"}
 		})
 	}
-	a := l.Answer("n")
+	a := l.Report("n")
 	if len(a.Requests) != 3 || a.Requests[0].Millis != 2000 || a.Requests[2].At != time.Unix(1001, 0) ||
-		a.Requests[0].Node != "n" || a.Slow != 3 || a.AfterMillis != 1000 {
+		a.Requests[0].Node != "n" || a.Slow != 3 || a.ThresholdMillis != 1000 {
 		t.Errorf("%+v", a)
 	}
 	if s := a.Statements; len(s) != 2 || s[0].Statement != "s0" && s[0].Statement != "s1" {
@@ -45,14 +45,14 @@ func TestLog(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	whole := Merge(a, l.Answer("m"))
+	whole := Merge(a, l.Report("m"))
 	if len(whole.Requests) != 6 || whole.Slow != 6 || whole.Statements[0].Count+whole.Statements[1].Count != 6 {
 		t.Errorf("two nodes tell %+v", whole)
 	}
-	if n, slowest := l.Digest(); n != 3 || slowest.Millis != 3000 {
+	if n, slowest := l.Summarize(); n != 3 || slowest.Millis != 3000 {
 		t.Errorf("%d were slow, the slowest took %v", n, slowest)
 	}
-	if n, _ := l.Digest(); n != 0 {
+	if n, _ := l.Summarize(); n != 0 {
 		t.Errorf("%d were slow twice", n)
 	}
 }
@@ -62,13 +62,13 @@ func TestLog(t *testing.T) {
 func TestBounds(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	const most = 100_000
-	l := c.log(1, most)
+	l := c.newLog(1, most)
 	asked := 0
 	for second := range 10 {
-		for range 10 * eachSecond {
-			l.Note(time.Second, func() Request {
+		for range 10 * maxPerSecond {
+			l.Record(time.Second, func() Request {
 				asked++
-				return Request{Statement: Shown(strings.Repeat(fmt.Sprint("x", second, " "), 10_000)), User: "u"}
+				return Request{Statement: Redact(strings.Repeat(fmt.Sprint("x", second, " "), 10_000)), User: "u"}
 			})
 		}
 		c.now = c.now.Add(time.Second)
@@ -77,26 +77,26 @@ func TestBounds(t *testing.T) {
 	for _, r := range l.requests[l.head:] {
 		size += r.bytes()
 	}
-	if size > most || size != l.size || size < most/2 || len(l.requests) > 4*most/requestBytes {
+	if size > most || size != l.size || size < most/2 || len(l.requests) > 4*most/requestOverhead {
 		t.Errorf("%d bytes are kept, %d counted, in %d places", size, l.size, len(l.requests))
 	}
-	if a := l.Answer("n"); asked != 10*eachSecond || a.Omitted != 10*9*eachSecond || len(a.Requests) > RequestsMost ||
-		len(a.Statements) > StatementsMost {
+	if a := l.Report("n"); asked != 10*maxPerSecond || a.Omitted != 10*9*maxPerSecond || len(a.Requests) > MaxRequests ||
+		len(a.Statements) > MaxStatements {
 		t.Errorf("%d were looked at, %d left out, %d told", asked, a.Omitted, len(a.Requests))
 	}
-	many := Answer{}
+	many := Report{}
 	for i := range 1000 {
 		many.Requests = append(many.Requests, Request{})
 		many.Statements = append(many.Statements, Statement{Statement: fmt.Sprint(i), Count: 1})
 	}
-	if a := Merge(many, many); len(a.Requests) != RequestsMost || len(a.Statements) != StatementsMost {
+	if a := Merge(many, many); len(a.Requests) != MaxRequests || len(a.Statements) != MaxStatements {
 		t.Errorf("%d requests and %d statements are told", len(a.Requests), len(a.Statements))
 	}
 }
 
-// TestShown proves (SW4), whatever a statement consists of: no constant is shown, no control character, and no more
+// TestRedact proves (SW4), whatever a statement consists of: no constant is shown, no control character, and no more
 // than there is room for.
-func TestShown(t *testing.T) {
+func TestRedact(t *testing.T) {
 	for text, want := range map[string]string{
 		"SELECT * FROM t WHERE k = 'secret' AND n = 42":            "SELECT * FROM t WHERE k = ? AND n = ?",
 		"CREATE ROLE r WITH PASSWORD = 'secret' AND LOGIN = true":  "CREATE ROLE r WITH PASSWORD = ? AND LOGIN = ?",
@@ -110,14 +110,14 @@ func TestShown(t *testing.T) {
 		"SELECT $$secret$$, 0xdeadbeef, 1.5e10 FROM t1":            "SELECT ?, ?, ? FROM t1",
 		"SELECT 6ba7b810-9dad-11d1-80b4-00c04fd430c8, \xff FROM t": "SELECT ?, ? FROM t",
 	} {
-		if got := Shown(text); got != want {
+		if got := Redact(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}
 	for _, text := range []string{strings.Repeat("é ", 10_000), "SELECT '" + strings.Repeat("secret", 10_000),
 		strings.Repeat("é", 10_000), strings.Repeat("\xff", 10_000)} {
-		got := Shown(text)
-		if len(got) > textMax+4 || !utf8.ValidString(got) || strings.Contains(got, "secret") ||
+		got := Redact(text)
+		if len(got) > maxTextBytes+4 || !utf8.ValidString(got) || strings.Contains(got, "secret") ||
 			!strings.HasSuffix(got, " ...") {
 			t.Errorf("%d bytes: %q", len(got), got)
 		}

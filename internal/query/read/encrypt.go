@@ -12,8 +12,8 @@ import (
 
 // seal appends text encrypted and authenticated with a secret of 32 bytes: AES-256-GCM with a random nonce, which comes
 // first.
-func seal(dst, text, secret []byte) ([]byte, error) {
-	g, err := sealer(secret)
+func encrypt(dst, text, secret []byte) ([]byte, error) {
+	g, err := newAEAD(secret)
 	if err != nil {
 		return nil, err
 	}
@@ -25,8 +25,8 @@ func seal(dst, text, secret []byte) ([]byte, error) {
 }
 
 // unseal is the text that was sealed; the error says that the bytes are not what seal made with the secret.
-func unseal(b, secret []byte) ([]byte, error) {
-	g, err := sealer(secret)
+func decrypt(b, secret []byte) ([]byte, error) {
+	g, err := newAEAD(secret)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func unseal(b, secret []byte) ([]byte, error) {
 	return g.Open(nil, b[:g.NonceSize()], b[g.NonceSize():], nil)
 }
 
-func sealer(secret []byte) (cipher.AEAD, error) {
+func newAEAD(secret []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(secret)
 	if err != nil {
 		return nil, dberr.Serverf("the secret of a table with masked keys: %v", err)

@@ -4,10 +4,10 @@ package session
 
 // kept is a copy of what a request points to, for a modification that may have to be sent again after the method that
 // got the request has returned. Its memory is used again.
-type kept struct {
-	on    bool
-	arena []byte
-	lists [][]byte
+type requestCopy struct {
+	active bool
+	arena  []byte
+	lists  [][]byte
 	// What the request had.
 	values, names [][]byte
 	statements    []BatchStatement
@@ -15,11 +15,11 @@ type kept struct {
 }
 
 // keptBytesMax is the most memory that is kept for the next request, in bytes.
-const keptBytesMax = 64 << 10
+const requestCopyBytesMax = 64 << 10
 
 // keep makes a request point to copies.
-func (k *kept) keep(r *Request) {
-	k.on, k.values, k.names, k.statements, k.keyspace = true, r.Values, r.Names, r.Statements, r.Keyspace
+func (k *requestCopy) copyRequest(r *Request) {
+	k.active, k.values, k.names, k.statements, k.keyspace = true, r.Values, r.Names, r.Statements, r.Keyspace
 	size, count := len(r.Keyspace), len(r.Values)+len(r.Names)
 	for _, list := range [...][][]byte{r.Values, r.Names} {
 		size += sizeOf(list)
@@ -35,13 +35,13 @@ func (k *kept) keep(r *Request) {
 		k.lists = make([][]byte, 0, count)
 	}
 	k.arena, k.lists = k.arena[:0], k.lists[:0]
-	r.Keyspace, r.Values, r.Names = k.bytes(r.Keyspace), k.copied(r.Values), k.copied(r.Names)
+	r.Keyspace, r.Values, r.Names = k.copyBytes(r.Keyspace), k.copyList(r.Values), k.copyList(r.Names)
 	if len(r.Statements) == 0 {
 		return
 	}
 	statements := make([]BatchStatement, len(r.Statements))
 	for i, s := range r.Statements {
-		s.Text, s.Values = k.bytes(s.Text), k.copied(s.Values)
+		s.Text, s.Values = k.copyBytes(s.Text), k.copyList(s.Values)
 		statements[i] = s
 	}
 	r.Statements = statements
@@ -55,18 +55,18 @@ func sizeOf(list [][]byte) (n int) {
 }
 
 // copied copies a list; nil stays nil, in it and for it.
-func (k *kept) copied(list [][]byte) [][]byte {
+func (k *requestCopy) copyList(list [][]byte) [][]byte {
 	if list == nil {
 		return nil
 	}
 	begin := len(k.lists)
 	for _, b := range list {
-		k.lists = append(k.lists, k.bytes(b))
+		k.lists = append(k.lists, k.copyBytes(b))
 	}
 	return k.lists[begin:len(k.lists):len(k.lists)]
 }
 
-func (k *kept) bytes(b []byte) []byte {
+func (k *requestCopy) copyBytes(b []byte) []byte {
 	if b == nil {
 		return nil
 	}
@@ -76,14 +76,14 @@ func (k *kept) bytes(b []byte) []byte {
 }
 
 // giveBack makes a request point to what it did before.
-func (k *kept) giveBack(r *Request) {
-	if !k.on {
+func (k *requestCopy) restore(r *Request) {
+	if !k.active {
 		return
 	}
 	r.Values, r.Names, r.Statements, r.Keyspace = k.values, k.names, k.statements, k.keyspace
-	k.on, k.values, k.names, k.statements, k.keyspace = false, nil, nil, nil, nil
+	k.active, k.values, k.names, k.statements, k.keyspace = false, nil, nil, nil, nil
 	clear(k.lists)
-	if cap(k.arena)+24*cap(k.lists) > keptBytesMax {
+	if cap(k.arena)+24*cap(k.lists) > requestCopyBytesMax {
 		k.arena, k.lists = nil, nil
 	}
 }

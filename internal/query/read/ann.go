@@ -15,12 +15,12 @@ import (
 )
 
 // nearMax is the largest LIMIT of a query for the nearest vectors.
-const nearMax = 1000
+const maxANNLimit = 1000
 
-const nearNeedsLimit = "Top-K queries must have a limit specified and the limit must be less than the query page size"
+const annNeedsLimit = "Top-K queries must have a limit specified and the limit must be less than the query page size"
 
 // near is ORDER BY column ANN OF target.
-type near struct {
+type annOrder struct {
 	column *schema.Column
 	index  *schema.Index
 	target expr.Term
@@ -30,7 +30,7 @@ type near struct {
 }
 
 // bindNear binds ORDER BY .. ANN OF; nil if the statement has none.
-func (p *Plan) bindNear(stmt *parser.Select, env *expr.Env) (*near, error) {
+func (p *Plan) bindANN(stmt *parser.Select, env *expr.Env) (*annOrder, error) {
 	i := slices.IndexFunc(stmt.OrderBy, func(o parser.Ordering) bool { return o.ANN != nil })
 	if i < 0 {
 		return nil, nil
@@ -40,7 +40,7 @@ func (p *Plan) bindNear(stmt *parser.Select, env *expr.Env) (*near, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &near{column: c, text: expr.Text(o.ANN)}
+	n := &annOrder{column: c, text: expr.Text(o.ANN)}
 	if n.target, err = expr.Bind(o.ANN, expr.Receiver{Name: c.Name, Type: c.Type}, env); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (p *Plan) bindNear(stmt *parser.Select, env *expr.Env) (*near, error) {
 }
 
 // checkNear checks what a query for the nearest vectors has beside them.
-func (p *Plan) checkNear(stmt *parser.Select) error {
+func (p *Plan) checkANN(stmt *parser.Select) error {
 	switch {
 	case p.aggregated:
 		return dberr.Invalidf("Top-K queries can not be run with aggregation")
@@ -91,7 +91,7 @@ func (p *Plan) checkNear(stmt *parser.Select) error {
 }
 
 // refuseNear refuses restrictions on columns whose index finds vectors that are near.
-func (w *where) refuseNear() error {
+func (w *where) rejectANNColumns() error {
 	for _, r := range w.others.List {
 		for _, c := range r.Columns {
 			if w.table.NearIndex(c) != nil {
@@ -103,8 +103,8 @@ func (w *where) refuseNear() error {
 }
 
 // nearest collects the rows of a result that are the nearest to a vector.
-type nearest struct {
-	target, room []float32
+type annResult struct {
+	target, buf []float32
 	// wire is the target in wire form.
 	wire []byte
 	// search judges the entries of a walk by nearness, nil in any other read; previous is what it said of the row
@@ -115,35 +115,35 @@ type nearest struct {
 	limit      int
 	// rows are the best so far, the worst of them at the front once there are limit of them. bytes is what their cells
 	// take, seen counts rows, by which those that are equally near are in order.
-	rows  []nearRow
+	rows  []annRow
 	bytes int
 	seen  int
 }
 
 // nearRow is a row of the result.
-type nearRow struct {
+type annRow struct {
 	similarity float32
 	seen       int
 	cells      []byte
 }
 
 // compare orders rows of a result.
-func (a *nearRow) compare(b *nearRow) int {
+func (a *annRow) compare(b *annRow) int {
 	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.seen, b.seen))
 }
 
 // beginNear evaluates the target and the number of rows. The search keeps the consistency level of the request, so that
 // above ONE it sees every acknowledged write. Cassandra lowers the level to ONE with a warning.
-func (s *scan) beginNear(limit int64) error {
-	n := s.plan.near
+func (s *scan) beginANN(limit int64) error {
+	n := s.plan.ann
 	s.trim, s.remaining, s.paged, s.pageLeft = limit, unlimited, false, unlimited
 	s.options.PagingState = nil
 	switch {
 	case limit == unlimited:
-		return dberr.Invalidf(nearNeedsLimit)
-	case limit > nearMax:
+		return dberr.Invalidf(annNeedsLimit)
+	case limit > maxANNLimit:
 		return dberr.Invalidf("Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than %d. "+
-			"LIMIT was %d", nearMax, limit)
+			"LIMIT was %d", maxANNLimit, limit)
 	}
 	v, err := evalFilter(n.target, &s.bind, "value", n.column)
 	if err != nil {
@@ -157,10 +157,10 @@ func (s *scan) beginNear(limit int64) error {
 			"is set to %d, which is less than LIMIT %d. The page size has been set to %d to match the LIMIT.", size, limit,
 			limit))
 	}
-	target, _ := n.column.Type.Floats(s.nearest.target[:0], v)
-	s.nearest = nearest{target: target, room: s.nearest.room[:0], wire: v, similarity: n.index.Nearness(),
+	target, _ := n.column.Type.Floats(s.ann.target[:0], v)
+	s.ann = annResult{target: target, buf: s.ann.buf[:0], wire: v, similarity: n.index.Nearness(),
 		limit: int(limit)}
-	if err := s.nearest.similarity.Check(target); err != nil {
+	if err := s.ann.similarity.Check(target); err != nil {
 		return &dberr.ReadFailure{Level: s.options.Level, BlockFor: 1, Failures: 1, Message: err.Error()}
 	}
 	if len(n.index.ListsOf(n.column)) > 1 {
@@ -170,13 +170,13 @@ func (s *scan) beginNear(limit int64) error {
 }
 
 // offer takes the row at hand if it is among the nearest so far.
-func (s *scan) offer() error {
-	n := &s.nearest
-	v, ok := s.plan.near.column.Type.Floats(n.room[:0], s.values[s.plan.near.slot])
-	if n.room = v; !ok || n.similarity.Check(v) != nil {
+func (s *scan) offerANN() error {
+	n := &s.ann
+	v, ok := s.plan.ann.column.Type.Floats(n.buf[:0], s.values[s.plan.ann.slot])
+	if n.buf = v; !ok || n.similarity.Check(v) != nil {
 		return nil // it has no vector, or one from before the index
 	}
-	r := nearRow{similarity: n.similarity.Of(n.target, v), seen: n.seen}
+	r := annRow{similarity: n.similarity.Of(n.target, v), seen: n.seen}
 	n.seen++
 	full := len(n.rows) == n.limit
 	if full && r.compare(&n.rows[0]) >= 0 {
@@ -215,7 +215,7 @@ func (s *scan) offer() error {
 }
 
 // add adds a row, in the place of the worst one where there are enough.
-func (n *nearest) add(r nearRow, full bool) {
+func (n *annResult) add(r annRow, full bool) {
 	if !full {
 		if n.rows = append(n.rows, r); len(n.rows) == n.limit {
 			for i := len(n.rows)/2 - 1; i >= 0; i-- {
@@ -229,7 +229,7 @@ func (n *nearest) add(r nearRow, full bool) {
 }
 
 // sink moves a row behind those that are worse: each is worse than the two behind it, as in a heap.
-func (n *nearest) sink(i int) {
+func (n *annResult) sink(i int) {
 	for {
 		worst := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(n.rows); c++ {
@@ -246,9 +246,9 @@ func (n *nearest) sink(i int) {
 }
 
 // emitNearest makes the page of the rows that are the nearest.
-func (s *scan) emitNearest() error {
-	n := &s.nearest
-	slices.SortFunc(n.rows, func(a, b nearRow) int { return a.compare(&b) })
+func (s *scan) emitANN() error {
+	n := &s.ann
+	slices.SortFunc(n.rows, func(a, b annRow) int { return a.compare(&b) })
 	for i := range n.rows {
 		cells := n.rows[i].cells
 		s.rowBegin = len(s.page.Cells)
@@ -264,6 +264,6 @@ func (s *scan) emitNearest() error {
 }
 
 // String is what Explain prints.
-func (n *near) String() string {
+func (n *annOrder) String() string {
 	return n.column.Name + " nearest to " + n.text + " by " + n.index.Nearness().String()
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // world is a schema and its tables in memory, with just enough of DDL and writes to set a scene in CQL.
-type world struct {
+type fixture struct {
 	schema   *schema.Schema
 	keyspace string
 	tables   map[uint32]*memory
@@ -35,8 +35,8 @@ type world struct {
 // errScene says that a write is beyond what a world understands.
 var errScene = fmt.Errorf("not a statement for setting scenes")
 
-func newWorld() *world {
-	return &world{
+func newFixture() *fixture {
+	return &fixture{
 		schema: schema.New(), tables: map[uint32]*memory{}, clock: 1000, now: 1_700_000_000,
 		uuids: cqltype.NewTimeUUIDs([6]byte{1, 2, 3, 4, 5, 6}, 1),
 	}
@@ -48,7 +48,7 @@ type binds struct {
 	unset  []bool
 }
 
-func (w *world) change(c schema.Change) error {
+func (w *fixture) change(c schema.Change) error {
 	next, _, err := schema.Apply(w.schema, c)
 	if err == nil {
 		w.schema = next
@@ -56,13 +56,13 @@ func (w *world) change(c schema.Change) error {
 	return err
 }
 
-func (w *world) next() schema.UUID {
+func (w *fixture) next() schema.UUID {
 	w.stamp++
 	return schema.UUID{0: w.stamp, 15: 1}
 }
 
 // table finds a table as a session would.
-func (w *world) table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
+func (w *fixture) table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	ks := name.Keyspace.Name
 	if ks == "" {
 		ks = w.keyspace
@@ -80,7 +80,7 @@ func (w *world) table(name parser.QualifiedName) (*schema.Keyspace, *schema.Tabl
 	return nil, nil, dberr.Invalidf("table %s does not exist", name.Name.Name)
 }
 
-func (w *world) memory(t *schema.Table) *memory {
+func (w *fixture) memory(t *schema.Table) *memory {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := w.tables[t.ID]
@@ -93,7 +93,7 @@ func (w *world) memory(t *schema.Table) *memory {
 }
 
 // set executes a statement that sets the scene.
-func (w *world) set(stmt parser.Statement, markers int, b binds) error {
+func (w *fixture) set(stmt parser.Statement, markers int, b binds) error {
 	switch s := stmt.(type) {
 	case *parser.Use:
 		w.keyspace = s.Keyspace.Name
@@ -128,14 +128,14 @@ func (w *world) set(stmt parser.Statement, markers int, b binds) error {
 	return errScene
 }
 
-func (w *world) qualify(n parser.QualifiedName) string {
+func (w *fixture) qualify(n parser.QualifiedName) string {
 	if n.Keyspace.Name != "" {
 		return n.Keyspace.Name
 	}
 	return w.keyspace
 }
 
-func (w *world) spec(ks string, t *parser.TypeName) (*schema.TypeSpec, error) {
+func (w *fixture) spec(ks string, t *parser.TypeName) (*schema.TypeSpec, error) {
 	typ, err := expr.NewEnv(release.Cassandra40, w.schema.Keyspace(ks), nil, 0).ResolveType(t)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (w *world) spec(ks string, t *parser.TypeName) (*schema.TypeSpec, error) {
 	return schema.SpecOf(typ), nil
 }
 
-func (w *world) createType(s *parser.CreateType) error {
+func (w *fixture) createType(s *parser.CreateType) error {
 	c := &schema.CreateType{Keyspace: w.qualify(s.Name), Name: s.Name.Name.Name, IfNotExists: s.IfNotExists}
 	for _, f := range s.Fields {
 		t, err := w.spec(c.Keyspace, f.Type)
@@ -155,7 +155,7 @@ func (w *world) createType(s *parser.CreateType) error {
 	return w.change(c)
 }
 
-func (w *world) createTable(s *parser.CreateTable) error {
+func (w *fixture) createTable(s *parser.CreateTable) error {
 	if s.Options.CompactStorage {
 		return errScene
 	}
@@ -190,7 +190,7 @@ func (w *world) createTable(s *parser.CreateTable) error {
 	return w.change(c)
 }
 
-func (w *world) createIndex(s *parser.CreateIndex) error {
+func (w *fixture) createIndex(s *parser.CreateIndex) error {
 	c := &schema.CreateIndex{Keyspace: w.qualify(s.Table), Table: s.Table.Name.Name, Name: s.Name.Name.Name,
 		IfNotExists: s.IfNotExists}
 	_, t, err := w.table(s.Table)
@@ -209,8 +209,8 @@ func (w *world) createIndex(s *parser.CreateIndex) error {
 }
 
 // scene is a write in the making.
-type scene struct {
-	w          *world
+type rowBuilder struct {
+	w          *fixture
 	table      *schema.Table
 	env        *expr.Env
 	bind       *expr.Bindings
@@ -226,13 +226,13 @@ type scene struct {
 	whole bool
 }
 
-func (w *world) scene(name parser.QualifiedName, using parser.Using, markers int, b binds) (*scene, error) {
+func (w *fixture) scene(name parser.QualifiedName, using parser.Using, markers int, b binds) (*rowBuilder, error) {
 	ks, t, err := w.table(name)
 	if err != nil {
 		return nil, err
 	}
 	w.clock++
-	s := &scene{
+	s := &rowBuilder{
 		w: w, table: t, env: expr.NewEnv(release.Cassandra40, ks, t, markers), values: map[string][]byte{},
 		timestamp: w.clock,
 		bind:      &expr.Bindings{Values: b.values, Unset: b.unset, Now: time.Unix(w.now, 0), UUIDs: w.uuids},
@@ -261,7 +261,7 @@ func (w *world) scene(name parser.QualifiedName, using parser.Using, markers int
 }
 
 // eval evaluates a term; unset is errScene.
-func (s *scene) eval(t parser.Term, r expr.Receiver) ([]byte, error) {
+func (s *rowBuilder) eval(t parser.Term, r expr.Receiver) ([]byte, error) {
 	bound, err := expr.Bind(t, r, s.env)
 	if err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func (s *scene) eval(t parser.Term, r expr.Receiver) ([]byte, error) {
 	return v, err
 }
 
-func (s *scene) key() error {
+func (s *rowBuilder) key() error {
 	for _, c := range s.table.PartitionKey {
 		v, ok := s.values[c.Name]
 		if !ok || v == nil {
@@ -300,7 +300,7 @@ func (s *scene) key() error {
 }
 
 // cell writes a whole column.
-func (s *scene) cell(c *schema.Column, v []byte) error {
+func (s *rowBuilder) cell(c *schema.Column, v []byte) error {
 	b := &s.row
 	if c.Kind == schema.Static {
 		b = &s.header
@@ -322,7 +322,7 @@ func (s *scene) cell(c *schema.Column, v []byte) error {
 }
 
 // elements adds elements to a multi-cell column.
-func (s *scene) elements(b *row.Builder, c *schema.Column, v []byte) {
+func (s *rowBuilder) elements(b *row.Builder, c *schema.Column, v []byte) {
 	for path, value := range row.Elements(c.Type, v) {
 		if c.Type.Kind == cqltype.List {
 			id := s.w.uuids.Next(s.w.now * 1e9)
@@ -334,7 +334,7 @@ func (s *scene) elements(b *row.Builder, c *schema.Column, v []byte) {
 	}
 }
 
-func (s *scene) apply() error {
+func (s *rowBuilder) apply() error {
 	m := s.w.memory(s.table)
 	key := token.AppendKey(nil, s.components...)
 	if !s.header.Empty() {
@@ -348,7 +348,7 @@ func (s *scene) apply() error {
 	return nil
 }
 
-func (w *world) insert(stmt *parser.Insert, markers int, b binds) error {
+func (w *fixture) insert(stmt *parser.Insert, markers int, b binds) error {
 	if stmt.JSON != nil || stmt.IfNotExists {
 		return errScene
 	}
@@ -388,7 +388,7 @@ func (w *world) insert(stmt *parser.Insert, markers int, b binds) error {
 }
 
 // where takes key columns from equalities.
-func (s *scene) where(relations []parser.Relation) error {
+func (s *rowBuilder) where(relations []parser.Relation) error {
 	for i := range relations {
 		r := &relations[i]
 		if r.Kind != parser.SingleColumn || r.Op != parser.Equal {
@@ -405,7 +405,7 @@ func (s *scene) where(relations []parser.Relation) error {
 	return s.key()
 }
 
-func (w *world) update(stmt *parser.Update, markers int, b binds) error {
+func (w *fixture) update(stmt *parser.Update, markers int, b binds) error {
 	s, err := w.scene(stmt.Table, stmt.Using, markers, b)
 	if err != nil {
 		return err
@@ -464,7 +464,7 @@ func (w *world) update(stmt *parser.Update, markers int, b binds) error {
 	return s.apply()
 }
 
-func (w *world) remove(stmt *parser.Delete, markers int, b binds) error {
+func (w *fixture) remove(stmt *parser.Delete, markers int, b binds) error {
 	s, err := w.scene(stmt.Table, stmt.Using, markers, b)
 	if err != nil {
 		return err
@@ -500,7 +500,7 @@ func (w *world) remove(stmt *parser.Delete, markers int, b binds) error {
 }
 
 // prepare parses and plans a SELECT.
-func (w *world) prepare(text string) (*Plan, error) {
+func (w *fixture) prepare(text string) (*Plan, error) {
 	stmt, markers, err := parser.Parse(text)
 	if err != nil {
 		return nil, err
@@ -517,16 +517,16 @@ func (w *world) prepare(text string) (*Plan, error) {
 }
 
 // execute runs a plan, at LOCAL_QUORUM unless another level is given.
-func (w *world) execute(p *Plan, b binds, o Options) (*Page, error) {
+func (w *fixture) execute(p *Plan, b binds, o Options) (*Page, error) {
 	if o.Level == dberr.Any {
 		o.Level = dberr.LocalQuorum
 	}
 	return w.executeBound(p, b, o)
 }
 
-func (w *world) executeAt(p *Plan, o Options) (*Page, error) { return w.executeBound(p, binds{}, o) }
+func (w *fixture) executeAt(p *Plan, o Options) (*Page, error) { return w.executeBound(p, binds{}, o) }
 
-func (w *world) executeBound(p *Plan, b binds, o Options) (*Page, error) {
+func (w *fixture) executeBound(p *Plan, b binds, o Options) (*Page, error) {
 	bind := &expr.Bindings{Values: b.values, Unset: b.unset, Now: time.Unix(w.now, 0), UUIDs: w.uuids}
 	if err := bind.CheckCount(len(p.Variables())); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 )
 
 // attach makes an index of the scene one that finds vectors that are near.
-func attach(w *world, table, index string, options ...string) {
+func createSAI(w *fixture, table, index string, options ...string) {
 	ix := w.schema.Table("ks", table).Indexes[index]
 	ix.Kind, ix.Options = "CUSTOM", map[string]string{"class_name": "sai"}
 	for i := 0; i < len(options); i += 2 {
@@ -26,8 +26,8 @@ func attach(w *world, table, index string, options ...string) {
 }
 
 // nearWorld is a table with three indexes on vectors, one of each similarity, and one on n.
-func nearWorld(t *testing.T) *world {
-	w := newWorld()
+func newANNFixture(t *testing.T) *fixture {
+	w := newFixture()
 	for _, text := range []string{
 		"CREATE KEYSPACE ks WITH replication = {}",
 		"CREATE TABLE ks.t (k int, c int, v0 vector<float, 3>, v1 vector<float, 3>, v2 vector<float, 3>, n int, x text, " +
@@ -40,16 +40,16 @@ func nearWorld(t *testing.T) *world {
 		}
 	}
 	w.keyspace = "ks"
-	attach(w, "t", "a")
-	attach(w, "t", "b", "similarity_function", "dot_product")
-	attach(w, "t", "d", "similarity_function", "EUCLIDEAN")
+	createSAI(w, "t", "a")
+	createSAI(w, "t", "b", "similarity_function", "dot_product")
+	createSAI(w, "t", "d", "similarity_function", "EUCLIDEAN")
 	return w
 }
 
 // TestNearest compares queries for the nearest vectors with what sorting all rows gives, for each similarity, while
 // rows come, change and lose their vectors; with and without restrictions.
 func TestNearest(t *testing.T) {
-	w := nearWorld(t)
+	w := newANNFixture(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	type item struct {
 		k, c, n int
@@ -103,7 +103,7 @@ func TestNearest(t *testing.T) {
 		want = want[:min(limit, len(want))]
 		query := fmt.Sprintf("SELECT k, c FROM t %s ORDER BY v%d ANN OF %s LIMIT %d", where, i, text(target), limit)
 		plan := w.must(t, query)
-		plan.walks = false // the scene has no lists
+		plan.walksANN = false // the scene has no lists
 		page, err := w.executeAt(plan, Options{Level: dberr.One, VisitsMax: 1 + rnd.IntN(20)})
 		if err != nil {
 			t.Fatalf("%s: %v", query, err)
@@ -123,7 +123,7 @@ func TestNearest(t *testing.T) {
 
 // TestNearRefused holds what is refused, and warned of, as Cassandra 5.0.5 has it.
 func TestNearRefused(t *testing.T) {
-	w := nearWorld(t)
+	w := newANNFixture(t)
 	for _, c := range []struct{ query, want string }{
 		{"ORDER BY l ANN OF [1, 0, 0] LIMIT 3", "use ALLOW FILTERING"},
 		{"ORDER BY n ANN OF 1 LIMIT 3", "ANN ordering is only supported on float vector indexes"},

@@ -8,15 +8,15 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
 // noteSlow keeps what a slow request was. Its values are not looked at: they are gone when a write completes.
-func (s *Session) noteSlow(c *Call, text string, tables []*schema.Table, took time.Duration) {
-	s.engine.opts.Slow.Note(took, func() slow.Request {
-		r := slow.Request{Statement: slow.Shown(text), User: s.client.User, Client: s.client.Remote.String(),
-			Consistency: c.Request.Consistency.String(), Rows: c.Result.RowCount, More: len(c.Result.PagingState) > 0,
-			Units: c.Result.Charge.Float(), Outcome: outcomeWord(c.Result.Err)}
+func (s *Session) recordSlow(c *Call, text string, tables []*schema.Table, took time.Duration) {
+	s.engine.opts.Slow.Record(took, func() slowlog.Request {
+		r := slowlog.Request{Statement: slowlog.Redact(text), User: s.client.User, Client: s.client.Remote.String(),
+			Consistency: c.Request.Consistency.String(), Rows: c.Result.RowCount, MorePages: len(c.Result.PagingState) > 0,
+			Units: c.Result.Charge.Float(), Outcome: outcomeName(c.Result.Err)}
 		if len(tables) > 0 {
 			r.Keyspace, r.Table = tables[0].Keyspace, tables[0].Name
 		}
@@ -25,7 +25,7 @@ func (s *Session) noteSlow(c *Call, text string, tables []*schema.Table, took ti
 }
 
 // outcomeWord is what became of a request, in a word.
-func outcomeWord(err error) string {
+func outcomeName(err error) string {
 	var readTimeout *dberr.ReadTimeout
 	var writeTimeout *dberr.WriteTimeout
 	var unavailable *dberr.Unavailable
@@ -47,14 +47,14 @@ func outcomeWord(err error) string {
 }
 
 // underWay says that a call takes a while: from now on UnderWay tells of it. st is nil for a batch message.
-func (c *Call) underWay(st *statement, began time.Time) {
+func (c *Call) setRunning(st *statement, began time.Time) {
 	c.statement.Store(st)
 	c.began.Store(began.UnixNano())
 }
 
 // UnderWay is the statement that a call executes, as display has it, and since when. It is empty, and of the zero
 // time, where that is not known yet. It may be called at any time, by anybody.
-func (c *Call) UnderWay() (text string, since time.Time) {
+func (c *Call) Running() (text string, since time.Time) {
 	began := c.began.Load()
 	if began == 0 {
 		return "", time.Time{}
@@ -67,7 +67,7 @@ func (c *Call) UnderWay() (text string, since time.Time) {
 }
 
 // Forget has UnderWay tell of nothing: the call is over.
-func (c *Call) Forget() {
+func (c *Call) ClearRunning() {
 	if c.began.Load() != 0 {
 		c.began.Store(0)
 		c.statement.Store(nil)

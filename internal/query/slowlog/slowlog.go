@@ -8,7 +8,7 @@
 // (SW3) a node whose requests are all slow spends next to nothing on saying so: beyond eachSecond they are counted, and
 // nothing else; (SW4) no constant of a statement and no value bound to it is kept. The package measures nothing itself
 // and knows no statement but as text. Start at Log.
-package slow
+package slowlog
 
 import (
 	"cmp"
@@ -24,21 +24,21 @@ import (
 
 const (
 	// RequestsMost and StatementsMost bound an Answer.
-	RequestsMost, StatementsMost = 500, 200
+	MaxRequests, MaxStatements = 500, 200
 	// eachSecond is how many slow requests are looked at in a second.
-	eachSecond = 100
+	maxPerSecond = 100
 	// textMax bounds what is shown of a statement, textLooked what is looked at of it, in bytes.
-	textMax, textLooked = 1 << 10, 2 << 10
+	maxTextBytes, maxScannedBytes = 1 << 10, 2 << 10
 	// requestBytes is about what a request takes beside its texts.
-	requestBytes = 256
+	requestOverhead = 256
 )
 
 // Options of a Log.
 type Options struct {
 	// After is from how long on a request is slow; 0: none is.
-	After time.Duration
+	Threshold time.Duration
 	// Bytes bounds what is kept; 1 MiB if 0.
-	Bytes int
+	MaxBytes int
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -58,9 +58,9 @@ type Request struct {
 	Millis      float64 `json:"ms"`
 	Consistency string  `json:"consistency"`
 	// Rows were answered, and More says that there are more pages.
-	Rows  int     `json:"rows"`
-	More  bool    `json:"more_pages"`
-	Units float64 `json:"request_units"`
+	Rows      int     `json:"rows"`
+	MorePages bool    `json:"more_pages"`
+	Units     float64 `json:"request_units"`
 	// Outcome is done, timeout, unavailable, overloaded, not allowed or failed.
 	Outcome string `json:"outcome"`
 }
@@ -69,21 +69,21 @@ type Request struct {
 type Log struct {
 	o Options
 	// noted counts what was looked at in second.
-	second, noted atomic.Int64
-	slow, omitted atomic.Uint64
+	second, recorded   atomic.Int64
+	slowCount, omitted atomic.Uint64
 
 	mu sync.Mutex
 	// requests are those from head on, the oldest first; size is what they take.
 	requests   []Request
 	head, size int
 	// slowest is the slowest since Digest, and logged what Log.slow was then.
-	slowest Request
-	logged  uint64
+	slowest    Request
+	summarized uint64
 }
 
 // New makes a log that is empty.
 func New(o Options) *Log {
-	o.Bytes = cmp.Or(o.Bytes, 1<<20)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -91,24 +91,26 @@ func New(o Options) *Log {
 }
 
 // Is reports whether a request that took so long is slow.
-func (l *Log) Is(took time.Duration) bool { return l != nil && l.o.After > 0 && took >= l.o.After }
+func (l *Log) IsSlow(took time.Duration) bool {
+	return l != nil && l.o.Threshold > 0 && took >= l.o.Threshold
+}
 
 // Count is how many were slow since the start.
 func (l *Log) Count() uint64 {
 	if l == nil {
 		return 0
 	}
-	return l.slow.Load()
+	return l.slowCount.Load()
 }
 
 // Note keeps a slow request, of which describe says what it was; it is not asked where there are too many.
-func (l *Log) Note(took time.Duration, describe func() Request) {
-	l.slow.Add(1)
+func (l *Log) Record(took time.Duration, describe func() Request) {
+	l.slowCount.Add(1)
 	now := l.o.Now()
 	if s := now.Unix(); l.second.Swap(s) != s {
-		l.noted.Store(0)
+		l.recorded.Store(0)
 	}
-	if l.noted.Add(1) > eachSecond {
+	if l.recorded.Add(1) > maxPerSecond {
 		l.omitted.Add(1)
 		return
 	}
@@ -120,7 +122,7 @@ func (l *Log) Note(took time.Duration, describe func() Request) {
 		l.slowest = r
 	}
 	l.requests = append(l.requests, r)
-	for l.size += r.bytes(); l.size > l.o.Bytes; l.head++ {
+	for l.size += r.bytes(); l.size > l.o.MaxBytes; l.head++ {
 		l.size -= l.requests[l.head].bytes()
 		l.requests[l.head] = Request{}
 	}
@@ -131,15 +133,17 @@ func (l *Log) Note(took time.Duration, describe func() Request) {
 	}
 }
 
-func (r *Request) bytes() int { return requestBytes + len(r.Statement) + len(r.User) + len(r.Client) }
+func (r *Request) bytes() int {
+	return requestOverhead + len(r.Statement) + len(r.User) + len(r.Client)
+}
 
 // Digest is what there is to be logged: how many requests were slow since the last digest, and the slowest of them.
-func (l *Log) Digest() (count uint64, slowest Request) {
+func (l *Log) Summarize() (count uint64, slowest Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.slow.Load()
-	count, slowest = now-l.logged, l.slowest
-	l.logged, l.slowest = now, Request{}
+	now := l.slowCount.Load()
+	count, slowest = now-l.summarized, l.slowest
+	l.summarized, l.slowest = now, Request{}
 	return count, slowest
 }
 
@@ -157,9 +161,9 @@ type Statement struct {
 }
 
 // Answer is what a log tells, or those of several nodes together.
-type Answer struct {
+type Report struct {
 	// AfterMillis is from how long on a request is slow; 0: none is.
-	AfterMillis float64 `json:"slow_after_ms"`
+	ThresholdMillis float64 `json:"slow_after_ms"`
 	// Slow is how many were since the nodes started, Omitted how many of them were counted only.
 	Slow    uint64 `json:"slow"`
 	Omitted uint64 `json:"omitted"`
@@ -167,12 +171,12 @@ type Answer struct {
 	Statements []Statement `json:"statements"`
 	Requests   []Request   `json:"requests"`
 	// Silent are the nodes that did not answer.
-	Silent []string `json:"silent"`
+	Unreachable []string `json:"silent"`
 }
 
 // Answer tells what is kept of this node.
-func (l *Log) Answer(node string) Answer {
-	out := Answer{AfterMillis: float64(l.o.After.Microseconds()) / 1000, Slow: l.slow.Load(), Omitted: l.omitted.Load()}
+func (l *Log) Report(node string) Report {
+	out := Report{ThresholdMillis: float64(l.o.Threshold.Microseconds()) / 1000, Slow: l.slowCount.Load(), Omitted: l.omitted.Load()}
 	l.mu.Lock()
 	kept := slices.Clone(l.requests[l.head:])
 	l.mu.Unlock()
@@ -189,10 +193,10 @@ func (l *Log) Answer(node string) Answer {
 }
 
 // Merge is what several nodes tell.
-func Merge(answers ...Answer) (out Answer) {
+func Merge(answers ...Report) (out Report) {
 	for i := range answers {
 		a := &answers[i]
-		out.AfterMillis = max(out.AfterMillis, a.AfterMillis)
+		out.ThresholdMillis = max(out.ThresholdMillis, a.ThresholdMillis)
 		out.Slow, out.Omitted = out.Slow+a.Slow, out.Omitted+a.Omitted
 		out.Statements = append(out.Statements, a.Statements...)
 		out.Requests = append(out.Requests, a.Requests...)
@@ -202,7 +206,7 @@ func Merge(answers ...Answer) (out Answer) {
 }
 
 // trim adds up what is of one statement, sorts, and cuts at the bounds.
-func (a *Answer) trim() {
+func (a *Report) trim() {
 	type name struct{ statement, keyspace, table string }
 	of, list := map[name]int{}, []Statement{}
 	for _, s := range a.Statements {
@@ -225,21 +229,21 @@ func (a *Answer) trim() {
 	slices.SortFunc(list, func(x, y Statement) int {
 		return cmp.Or(cmp.Compare(took(&y), took(&x)), cmp.Compare(x.Statement, y.Statement))
 	})
-	a.Statements = list[:min(len(list), StatementsMost)]
+	a.Statements = list[:min(len(list), MaxStatements)]
 	slices.SortStableFunc(a.Requests, func(x, y Request) int { return y.At.Compare(x.At) })
-	a.Requests = append([]Request{}, a.Requests[:min(len(a.Requests), RequestsMost)]...)
+	a.Requests = append([]Request{}, a.Requests[:min(len(a.Requests), MaxRequests)]...)
 }
 
 // Shown is a statement as operators see it, who need not be allowed to see data: without constants, on one line,
 // without control characters, and cut where it is long.
-func Shown(text string) string {
-	looked := text[:min(len(text), textLooked)]
+func Redact(text string) string {
+	looked := text[:min(len(text), maxScannedBytes)]
 	looked = strings.ToValidUTF8(parser.WithoutConstants(looked), "?")
 	looked = strings.Join(strings.FieldsFunc(looked, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " ")
-	if len(looked) <= textMax && len(text) <= textLooked {
+	if len(looked) <= maxTextBytes && len(text) <= maxScannedBytes {
 		return looked
 	}
-	return strings.ToValidUTF8(looked[:min(len(looked), textMax)], "") + " ..."
+	return strings.ToValidUTF8(looked[:min(len(looked), maxTextBytes)], "") + " ..."
 }

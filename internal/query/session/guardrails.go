@@ -8,7 +8,7 @@ import (
 )
 
 // guards are the guardrails that hold for the client, nil if none does. Superusers are exempt.
-func (s *Session) guards() *guardrail.Guards {
+func (s *Session) guardrails() *guardrail.Guards {
 	if who, _ := s.subject(); who != nil && who.Superuser {
 		return nil
 	}
@@ -16,13 +16,13 @@ func (s *Session) guards() *guardrail.Guards {
 }
 
 // refuse ends a call that a guardrail refused.
-func (c *Call) refuse(g *guardrail.Check, err error) Status {
+func (c *Call) failGuardrail(g *guardrail.Check, err error) Status {
 	c.Result.Warnings = append(c.Result.Warnings, g.Warnings...)
 	return c.Result.Fail(err)
 }
 
 // guardSelect checks what a SELECT asks for but for its values, which read.Plan.Execute checks.
-func guardSelect(g *guardrail.Check, st *statement, r *Request) error {
+func checkSelectGuardrails(g *guardrail.Check, st *statement, r *Request) error {
 	if st.computed {
 		return nil
 	}
@@ -42,7 +42,7 @@ func guardSelect(g *guardrail.Check, st *statement, r *Request) error {
 }
 
 // guard checks what a modification asks for but for its values, which write.Executor checks.
-func (m *modification) guard() error {
+func (m *modification) checkGuardrails() error {
 	g := m.request.Guard
 	if !g.On() {
 		return nil
@@ -54,11 +54,11 @@ func (m *modification) guard() error {
 	if m.st == nil {
 		return nil // items checks the statements of a batch message
 	}
-	return guardTimestamps(g, m.st.parsed)
+	return checkTimestampGuardrails(g, m.st.parsed)
 }
 
 // guardTimestamps checks USING TIMESTAMP of modifications; that of a batch is none of a modification, as in Cassandra.
-func guardTimestamps(g *guardrail.Check, s parser.Statement) error {
+func checkTimestampGuardrails(g *guardrail.Check, s parser.Statement) error {
 	var using parser.Using
 	switch s := s.(type) {
 	case *parser.Insert:
@@ -69,7 +69,7 @@ func guardTimestamps(g *guardrail.Check, s parser.Statement) error {
 		using = s.Using
 	case *parser.Batch:
 		for _, one := range s.Statements {
-			if err := guardTimestamps(g, one); err != nil {
+			if err := checkTimestampGuardrails(g, one); err != nil {
 				return err
 			}
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // term is a condition that a storage-attached index serves: the rows that have a value, or one of a range.
-type term struct {
+type saiTerm struct {
 	index *schema.Index
 	form  expr.IndexForm
 	// whole says that entries stand for whole logical partitions.
@@ -31,7 +31,7 @@ type term struct {
 }
 
 // attachedSupports reports whether a storage-attached index on a column answers a restriction.
-func attachedSupports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
+func saiSupports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
 	if i.Near(c) || i.Indexed(c)[0].Kind == cqltype.Vector {
 		return false
 	}
@@ -62,10 +62,10 @@ func attachedSupports(i *schema.Index, c *schema.Column, r *relation.Restriction
 }
 
 // attached is a storage-attached index that answers a restriction, nil if there is none.
-func (w *where) attached(r *relation.Restriction) *schema.Index {
+func (w *where) saiIndex(r *relation.Restriction) *schema.Index {
 	for _, i := range w.table.SortedIndexes() {
 		for _, c := range r.Columns {
-			if i.Attached() && i.Column == c.Name && attachedSupports(i, c, r) {
+			if i.Attached() && i.Column == c.Name && saiSupports(i, c, r) {
 				return i
 			}
 		}
@@ -74,11 +74,11 @@ func (w *where) attached(r *relation.Restriction) *schema.Index {
 }
 
 // allAttached reports whether storage-attached indexes answer all that is filtered by, and there is something.
-func (w *where) allAttached() bool {
+func (w *where) allSAI() bool {
 	n := 0
 	for _, set := range w.checked {
 		for _, r := range set.List {
-			if w.attached(r) == nil {
+			if w.saiIndex(r) == nil {
 				return false
 			}
 			n++
@@ -90,7 +90,7 @@ func (w *where) allAttached() bool {
 // analysisOf is what the index that answers a restriction does to texts of a column before it compares them.
 func (w *where) analysisOf(r *relation.Restriction, c *schema.Column, target schema.IndexTarget) schema.Analysis {
 	for _, i := range w.table.SortedIndexes() {
-		if i.Attached() && i.Column == c.Name && i.Target == target && attachedSupports(i, c, r) {
+		if i.Attached() && i.Column == c.Name && i.Target == target && saiSupports(i, c, r) {
 			return i.Analysis()
 		}
 	}
@@ -103,20 +103,20 @@ func (w *where) chooseTerms() {
 	for _, r := range w.filtered {
 		for _, i := range w.table.SortedIndexes() {
 			for n, c := range r.Columns {
-				if i.Attached() && i.Column == c.Name && attachedSupports(i, c, r) {
+				if i.Attached() && i.Column == c.Name && saiSupports(i, c, r) {
 					w.terms = append(w.terms, w.termsOf(i, n, c, r)...)
 				}
 			}
 		}
 	}
 	if !w.keyRange {
-		w.terms = slices.DeleteFunc(w.terms, func(t term) bool { return t.ranged || t.whole })
+		w.terms = slices.DeleteFunc(w.terms, func(t saiTerm) bool { return t.ranged || t.whole })
 	}
-	slices.SortStableFunc(w.terms, func(a, b term) int { return a.rank() - b.rank() })
+	slices.SortStableFunc(w.terms, func(a, b saiTerm) int { return a.rank() - b.rank() })
 }
 
 // rank puts first what is likely to leave few rows.
-func (t *term) rank() int {
+func (t *saiTerm) rank() int {
 	switch {
 	case t.ranged:
 		return 2
@@ -126,8 +126,8 @@ func (t *term) rank() int {
 	return 0
 }
 
-func (w *where) termsOf(i *schema.Index, n int, c *schema.Column, r *relation.Restriction) (out []term) {
-	base := term{index: i, form: expr.FormOf(c, i), whole: len(w.table.Clustering) > 0 &&
+func (w *where) termsOf(i *schema.Index, n int, c *schema.Column, r *relation.Restriction) (out []saiTerm) {
+	base := saiTerm{index: i, form: expr.FormOf(c, i), whole: len(w.table.Clustering) > 0 &&
 		(c.Kind == schema.Static || c.Kind == schema.PartitionKey)}
 	add := func(key, value expr.Term) {
 		t := base
@@ -196,7 +196,7 @@ func (s *scan) available(ix *schema.Index) error {
 }
 
 // eval evaluates a term. The filters have refused nulls.
-func (t *term) eval(b *expr.Bindings) (command.IndexTerm, error) {
+func (t *saiTerm) eval(b *expr.Bindings) (command.IndexTerm, error) {
 	out := command.IndexTerm{Index: t.index.ID, Whole: t.whole}
 	var err error
 	switch {
@@ -224,7 +224,7 @@ func (t *term) eval(b *expr.Bindings) (command.IndexTerm, error) {
 }
 
 // interval are the forms that a range has. Those of long values are cut off: what may be in it is.
-func (t *term) interval(b *expr.Bindings) (from, to []byte, err error) {
+func (t *saiTerm) interval(b *expr.Bindings) (from, to []byte, err error) {
 	from, to = []byte{}, []byte{0xff}
 	for _, end := range []*relation.Bound{t.low, t.high} {
 		if end == nil {

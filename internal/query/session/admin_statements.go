@@ -53,7 +53,7 @@ func (s *Session) runUse(c *Call, p *parser.Use) Status {
 
 func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *parser.Truncate) Status {
 	// Indexes and views that this node has not heard of would keep what is truncated.
-	if err := s.engine.newest(ctx, newestChangeWait); err != nil {
+	if err := s.engine.readBarrier(ctx, changeBarrierWait); err != nil {
 		return c.Result.Fail(&dberr.Server{Message: "The table was not truncated: the meta partition has no leader that " +
 			"answers, so that it is not known which indexes and views the table has."})
 	}
@@ -64,7 +64,7 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 	if err == nil && catalog.KeysOfCache(t) {
 		return Done
 	}
-	check := guardrail.Check{Guards: s.guards()}
+	check := guardrail.Check{Guards: s.guardrails()}
 	if err == nil && check.On() {
 		err = check.DropTable()
 		c.Result.Warnings = append(c.Result.Warnings, check.Warnings...)
@@ -72,7 +72,7 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 	if err == nil {
 		err = s.engine.truncate(ctx, ks, t)
 		if errors.Is(err, coordinator.ErrUnknownTable) {
-			err = s.engine.dropped(err, []*schema.Table{t})
+			err = s.engine.droppedTableError(err, []*schema.Table{t})
 		}
 	}
 	c.Result.Err = err
@@ -105,7 +105,7 @@ func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status 
 	if err != nil {
 		return c.Result.Fail(err)
 	}
-	check := guardrail.Check{Guards: s.guards()}
+	check := guardrail.Check{Guards: s.guardrails()}
 	r, err := s.engine.ddl.Execute(ctx, st.parsed, st.keyspace, actor, &check)
 	c.Result.Warnings = append(append(c.Result.Warnings, check.Warnings...), r.Warnings...)
 	if err != nil || r.Change == nil {

@@ -27,7 +27,7 @@ func IsLow(value []byte) (bool, error) {
 }
 
 // Who is the role of the client, or where it comes from if it has none.
-func (c *Client) Who() string {
+func (c *Client) Identity() string {
 	if c.User == "" {
 		return c.Remote.Addr().String()
 	}
@@ -38,7 +38,7 @@ func (c *Client) Who() string {
 // none. It is the same on all nodes.
 func (c *Client) Claimant() share.Claimant {
 	of := func(s string) uint32 { return uint32(token.Hash([]byte(s))) }
-	return share.Claimant{User: of(c.Who()), Connection: of(c.Remote.String())}
+	return share.Claimant{User: of(c.Identity()), Connection: of(c.Remote.String())}
 }
 
 // claimantOf is who asks for what a call is about, where a throughput bounds that of one of its tables.
@@ -47,7 +47,7 @@ func (s *Session) claimantOf(c *Call, tables []*schema.Table) share.Claimant {
 		return share.Claimant{}
 	}
 	who := s.claimant
-	who.Low = c.low || s.account == nil && s.engine.LowPriority(s.client.User)
+	who.Low = c.lowPriority || s.account == nil && s.engine.LowPriority(s.client.User)
 	return who
 }
 
