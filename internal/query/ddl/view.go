@@ -61,7 +61,7 @@ func where(relations []parser.Relation) (out []schema.ViewRelation) {
 	for i := range relations {
 		r := &relations[i]
 		out = append(out, schema.ViewRelation{Multi: r.Kind == parser.MultiColumn, NotNull: r.Op == parser.IsNotNull,
-			Columns: names(r.Columns), Rest: relation.Rest(r)})
+			Columns: names(r.Columns), Rest: relation.OperatorText(r)})
 	}
 	return out
 }

@@ -136,7 +136,7 @@ func after(next, c *command.Read, p *piece) bool {
 		next.Limit = max(1, next.Limit-p.rows)
 	}
 	if c.Key != nil {
-		next.Slices = relation.Behind(c.Slices, p.clustering, c.Reversed)
+		next.Slices = relation.After(c.Slices, p.clustering, c.Reversed)
 		return !p.partitionDone && len(next.Slices) > 0
 	}
 	next.AfterKey, next.AfterToken, next.AfterClustering, next.AfterPartition = p.key, p.tok, p.clustering, p.partitionDone

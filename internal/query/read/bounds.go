@@ -29,14 +29,14 @@ func (w *where) intervals(b *expr.Bindings) (list []command.Slice, all bool, err
 		prefixes[i] = relation.AppendForms(nil, w.table.Clustering, values)
 	}
 	if last != nil {
-		list, err = last.Under(prefixes, b)
+		list, err = last.EvalSlices(prefixes, b)
 		return list, false, err
 	}
 	for i, p := range prefixes {
 		if len(tuples[i]) == len(w.table.Clustering) {
 			list = append(list, relation.Point(p))
 		} else {
-			list = append(list, relation.RowsOf(p))
+			list = append(list, relation.PrefixInterval(p))
 		}
 	}
 	return relation.Normalize(list), false, nil

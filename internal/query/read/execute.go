@@ -359,7 +359,7 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 // keyBehind makes the command go on after a row of its partition; false if there can be none.
 func (s *scan) resumeKey(at *position) bool {
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
-	s.cmd.Slices = relation.Behind(s.slices, s.afterClustering, s.plan.reversed)
+	s.cmd.Slices = relation.After(s.slices, s.afterClustering, s.plan.reversed)
 	s.reenterPartition(at)
 	return len(s.cmd.Slices) > 0
 }

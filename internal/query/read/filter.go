@@ -64,7 +64,7 @@ func (w *where) newFilters(r *relation.Restriction, b *expr.Bindings, slots map[
 		f := newFilter(filterIn, r.First(), slots)
 		if k := r.First().Kind; k == schema.Regular || k == schema.Static {
 			var err error
-			f.values, err = r.Choices(b)
+			f.values, err = r.InValues(b)
 			return []filter{f}, err
 		}
 		tuples, err := r.Tuples(b)

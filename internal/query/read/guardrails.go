@@ -19,7 +19,7 @@ func (s *scan) checkGuardrails() error {
 		}
 	}
 	if !w.keyRange {
-		n, err := relation.Count(w.pk.List, &s.bind)
+		n, err := relation.CountCombinations(w.pk.List, &s.bind)
 		if err == nil {
 			err = g.PartitionKeys(p.table.Name, n)
 		}
@@ -27,7 +27,7 @@ func (s *scan) checkGuardrails() error {
 			return err
 		}
 	}
-	n, err := relation.Count(w.sliced, &s.bind)
+	n, err := relation.CountCombinations(w.sliced, &s.bind)
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,14 @@ import (
 // clause says of the clustering columns is a union of half-open intervals of bytes. A nil End is open.
 
 // after returns the smallest key after all that have the prefix, nil if there is none. It does not change the prefix.
-func after(prefix []byte) []byte {
+func afterPrefix(prefix []byte) []byte {
 	return cqltype.AfterPrefix(bytes.Clone(prefix))
 }
 
 // RowsOf is the interval of all keys with a prefix.
-func RowsOf(prefix []byte) command.Slice { return command.Slice{Start: prefix, End: after(prefix)} }
+func PrefixInterval(prefix []byte) command.Slice {
+	return command.Slice{Start: prefix, End: afterPrefix(prefix)}
+}
 
 // Point is the interval of one whole clustering key.
 func Point(key []byte) command.Slice {
@@ -31,15 +33,15 @@ func Point(key []byte) command.Slice {
 // beyond gives the intervals of the keys below prefix whose columns, compared as a tuple of values, lie above the given
 // ones (or below them), or are equal if inclusive. Where columns are in different orders these are several intervals:
 // one for each column, with equal values before it.
-func beyond(prefix []byte, columns []*schema.Column, values [][]byte, above, inclusive bool) []command.Slice {
+func tupleIntervals(prefix []byte, columns []*schema.Column, values [][]byte, above, inclusive bool) []command.Slice {
 	var out []command.Slice
 	equal := prefix
 	for i, v := range values {
 		c := columns[i]
-		whole := RowsOf(equal)
+		whole := PrefixInterval(equal)
 		equal = c.Type.AppendKey(equal[:len(equal):len(equal)], v, c.Desc)
 		if above != c.Desc {
-			whole.Start = after(equal)
+			whole.Start = afterPrefix(equal)
 			if whole.Start == nil {
 				continue
 			}
@@ -49,7 +51,7 @@ func beyond(prefix []byte, columns []*schema.Column, values [][]byte, above, inc
 		out = append(out, whole)
 	}
 	if inclusive {
-		out = append(out, RowsOf(equal))
+		out = append(out, PrefixInterval(equal))
 	}
 	return Normalize(out)
 }
@@ -100,7 +102,7 @@ func intersect(a, b []command.Slice) []command.Slice {
 }
 
 // Behind cuts off what has been read: intervals as they are strictly after a key, or before it when reading in reverse.
-func Behind(list []command.Slice, key []byte, reversed bool) []command.Slice {
+func After(list []command.Slice, key []byte, reversed bool) []command.Slice {
 	if len(list) == 0 {
 		list = []command.Slice{{}}
 	}
@@ -120,7 +122,7 @@ func AppendForms(dst []byte, columns []*schema.Column, values [][]byte) []byte {
 }
 
 // Under evaluates a slice under each of the prefixes.
-func (r *Restriction) Under(prefixes [][]byte, b *expr.Bindings) ([]command.Slice, error) {
+func (r *Restriction) EvalSlices(prefixes [][]byte, b *expr.Bindings) ([]command.Slice, error) {
 	low, err := r.Low.eval(r.Columns, b)
 	if err != nil {
 		return nil, err
@@ -131,12 +133,12 @@ func (r *Restriction) Under(prefixes [][]byte, b *expr.Bindings) ([]command.Slic
 	}
 	var out []command.Slice
 	for _, p := range prefixes {
-		list := []command.Slice{RowsOf(p)}
+		list := []command.Slice{PrefixInterval(p)}
 		if r.Low != nil {
-			list = intersect(list, beyond(p, r.Columns, low, true, r.Low.Inclusive))
+			list = intersect(list, tupleIntervals(p, r.Columns, low, true, r.Low.Inclusive))
 		}
 		if r.High != nil {
-			list = intersect(list, beyond(p, r.Columns, high, false, r.High.Inclusive))
+			list = intersect(list, tupleIntervals(p, r.Columns, high, false, r.High.Inclusive))
 		}
 		out = append(out, list...)
 	}

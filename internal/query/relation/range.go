@@ -15,8 +15,8 @@ import (
 // WHERE. An open end is nil, or empty for the first row. It is empty for all rows. Where columns that are in different
 // orders are compared together CQL has no words for it: a comment says that the order of the table is meant.
 func RangeText(t *schema.Table, start, end []byte) string {
-	low, lowBehind, lowKnown := edge(t, start, false)
-	high, highBehind, highKnown := edge(t, end, true)
+	low, lowBehind, lowKnown := decodeBound(t, start, false)
+	high, highBehind, highKnown := decodeBound(t, end, true)
 	if !lowKnown || !highKnown {
 		return fmt.Sprintf("/* clustering keys from 0x%x, before 0x%x */", start, end)
 	}
@@ -26,7 +26,7 @@ func RangeText(t *schema.Table, start, end []byte) string {
 	}
 	var parts []string
 	for i := range equal {
-		parts = append(parts, compared(t, i, low[i:i+1], "=", false))
+		parts = append(parts, comparisonText(t, i, low[i:i+1], "=", false))
 	}
 	tuples := len(low)-equal > 1 || len(high)-equal > 1
 	if len(low) > equal {
@@ -34,21 +34,21 @@ func RangeText(t *schema.Table, start, end []byte) string {
 		if lowBehind {
 			op = ">"
 		}
-		parts = append(parts, compared(t, equal, low[equal:], op, tuples))
+		parts = append(parts, comparisonText(t, equal, low[equal:], op, tuples))
 	}
 	if len(high) > equal {
 		op := "<"
 		if highBehind {
 			op = "<="
 		}
-		parts = append(parts, compared(t, equal, high[equal:], op, tuples))
+		parts = append(parts, comparisonText(t, equal, high[equal:], op, tuples))
 	}
 	return strings.Join(parts, " AND ")
 }
 
 // edge takes an end of an interval apart: the values of the first columns, and whether it stands behind the keys that
 // have them, not before. Of integers both may be true; then it is what reads best for the end that it is.
-func edge(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known bool) {
+func decodeBound(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known bool) {
 	if len(key) == 0 {
 		return nil, false, true
 	}
@@ -58,7 +58,7 @@ func edge(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known
 	}
 	if before := bytes.Clone(key); before[len(before)-1] > 0 {
 		before[len(before)-1]--
-		for range edgeTries {
+		for range maxBoundTries {
 			if values, ok := columnsOf(t, before); ok {
 				return values, true, true
 			}
@@ -70,7 +70,7 @@ func edge(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known
 
 // KeyBytes is how many bytes the values have that a clustering key, or an end of an interval of them, is made of.
 func KeyBytes(t *schema.Table, key []byte, end bool) (n int) {
-	values, _, _ := edge(t, key, end)
+	values, _, _ := decodeBound(t, key, end)
 	for _, v := range values {
 		n += len(v)
 	}
@@ -79,7 +79,7 @@ func KeyBytes(t *schema.Table, key []byte, end bool) (n int) {
 
 // edgeTries is how many bytes 0xff at the end of a key form its successor may have lost: those of the greatest value of
 // a UUID, or of what ends a text in descending order.
-const edgeTries = 40
+const maxBoundTries = 40
 
 // columnsOf reads the values of the first columns of a clustering key; ok is false if it is not made of whole forms.
 func columnsOf(t *schema.Table, key []byte) (values [][]byte, ok bool) {
@@ -97,7 +97,7 @@ func columnsOf(t *schema.Table, key []byte) (values [][]byte, ok bool) {
 }
 
 // compared compares columns from one on, by the order of the table.
-func compared(t *schema.Table, from int, values [][]byte, op string, tuple bool) string {
+func comparisonText(t *schema.Table, from int, values [][]byte, op string, tuple bool) string {
 	desc, mixed := t.Clustering[from].Desc, false
 	var names, literals []string
 	for i, v := range values {

@@ -52,9 +52,9 @@ func TestRangeText(t *testing.T) {
 		{ids, [][]byte{all}, nil, true, true, `u = ffffffff-ffff-ffff-ffff-ffffffffffff`},
 	} {
 		prefix := AppendForms(nil, tc.t.Clustering, tc.prefix)
-		list := []command.Slice{RowsOf(prefix)}
+		list := []command.Slice{PrefixInterval(prefix)}
 		if tc.values != nil {
-			list = intersect(list, beyond(prefix, tc.t.Clustering[len(tc.prefix):], tc.values, tc.above, tc.included))
+			list = intersect(list, tupleIntervals(prefix, tc.t.Clustering[len(tc.prefix):], tc.values, tc.above, tc.included))
 		}
 		if len(list) != 1 {
 			t.Fatalf("%s is %d intervals", tc.want, len(list))

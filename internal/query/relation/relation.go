@@ -304,11 +304,11 @@ func Text(r *parser.Relation) string {
 			b.WriteString("[" + expr.Text(r.Key) + "]")
 		}
 	}
-	return b.String() + " " + Rest(r)
+	return b.String() + " " + OperatorText(r)
 }
 
 // Rest prints the operator of a relation and what stands behind it.
-func Rest(r *parser.Relation) string {
+func OperatorText(r *parser.Relation) string {
 	var b strings.Builder
 	b.WriteString(r.Op.String())
 	switch {

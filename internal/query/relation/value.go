@@ -110,7 +110,7 @@ func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 
 // Choices evaluates the IN of a column that rows are checked by: what it may be. Null and unset values in a list are
 // passed over, as no row has them.
-func (r *Restriction) Choices(b *expr.Bindings) ([][]byte, error) {
+func (r *Restriction) InValues(b *expr.Bindings) ([][]byte, error) {
 	var out [][]byte
 	if r.list == nil {
 		for i := range r.values {
@@ -132,7 +132,7 @@ func (r *Restriction) Choices(b *expr.Bindings) ([][]byte, error) {
 }
 
 // Count is how many combinations of values equalities and INs give; slices among them count for nothing.
-func Count(list []*Restriction, b *expr.Bindings) (int, error) {
+func CountCombinations(list []*Restriction, b *expr.Bindings) (int, error) {
 	n := 1
 	for _, r := range list {
 		if r.Kind != In {
@@ -142,7 +142,7 @@ func Count(list []*Restriction, b *expr.Bindings) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := Combinations(n, len(tuples)); err != nil {
+		if err := CheckCombinations(n, len(tuples)); err != nil {
 			return 0, err
 		}
 		n *= len(tuples)
@@ -151,7 +151,7 @@ func Count(list []*Restriction, b *expr.Bindings) (int, error) {
 }
 
 // Combinations refuses a product of a and b values that is too large.
-func Combinations(a, b int) error {
+func CheckCombinations(a, b int) error {
 	if a*b > combinationsMax {
 		return dberr.Invalidf("The IN restrictions give %d combinations of values, more than the maximum of %d", a*b,
 			combinationsMax)
@@ -168,7 +168,7 @@ func Product(list []*Restriction, b *expr.Bindings) ([][][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := Combinations(len(out), len(tuples)); err != nil {
+		if err := CheckCombinations(len(out), len(tuples)); err != nil {
 			return nil, err
 		}
 		next := make([][][]byte, 0, len(out)*len(tuples))

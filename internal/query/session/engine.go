@@ -196,7 +196,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 
 func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
 	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find,
-		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, Large: o.DescribeLargePartition}
+		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, DescribeLargePartition: o.DescribeLargePartition}
 }
 
 // Close ends the engine's interest in the catalog. Its sessions must have ended.

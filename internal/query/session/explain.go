@@ -124,7 +124,7 @@ func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, bega
 		return explain.Price{}, err
 	}
 	if st.transaction != nil {
-		price := explain.Price{Plan: st.transaction.Words(), Partitions: 1}
+		price := explain.Price{Plan: st.transaction.Summary(), Partitions: 1}
 		var err error
 		price.Least, price.Cost, err = s.engine.transactions.Explain(ctx, st.transaction, &m.request)
 		price.Expected, price.Most = price.Least, price.Least

@@ -403,7 +403,7 @@ func (st *statement) mayWaitForKey() bool {
 	if st.batch != nil || st.transaction != nil {
 		return true
 	}
-	return st.write.Decides()
+	return st.write.NeedsLeader()
 }
 
 // Batch executes a batch message: statements by text or id, each with its own values.

@@ -40,7 +40,7 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 		return 0, 0, err
 	}
 	c.Dry = true
-	told := make(decided, 1)
+	told := make(decisionChannel, 1)
 	e.coordinator.Decide(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, told)
 	o := <-told
 	if o.err != nil {
@@ -54,14 +54,14 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 }
 
 // decided is a command.DecisionCompletion to wait for.
-type decided chan outcome
+type decisionChannel chan outcome
 
 type outcome struct {
 	decision *command.Decision
 	err      error
 }
 
-func (d decided) Decided(decision *command.Decision, err error) { d <- outcome{decision, err} }
+func (d decisionChannel) Decided(decision *command.Decision, err error) { d <- outcome{decision, err} }
 
 // execution is an Execute under way.
 type execution struct {
@@ -73,8 +73,8 @@ type execution struct {
 func (x *execution) Decided(d *command.Decision, err error) {
 	o := write.Outcome{Err: err}
 	if err == nil {
-		var a answer
-		if a, o.Err = decodeAnswer(d.Result); o.Err == nil {
+		var a programResult
+		if a, o.Err = decodeResult(d.Result); o.Err == nil {
 			o.Applied, o.Charge, o.Warnings = d.Applied, ru.Units(d.Charge), a.warnings
 			o.Cells, o.RowCount = a.cells, a.rows
 			for _, c := range x.plan.columns {

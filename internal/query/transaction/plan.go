@@ -97,7 +97,7 @@ func (p *Plan) Writes() bool { return p.writes }
 func (p *Plan) Reads() bool { return len(p.lets) > 0 || p.result != nil }
 
 // Words says what the transaction does, for EXPLAIN.
-func (p *Plan) Words() string {
+func (p *Plan) Summary() string {
 	switch {
 	case !p.writes:
 		return "transaction of reads"
@@ -139,7 +139,7 @@ func (b *binder) bind(stmt *parser.Transaction) error {
 }
 
 // use finds the table of a statement and makes it that of the transaction, or refuses another one.
-func (b *binder) use(name parser.QualifiedName) (*expr.Env, error) {
+func (b *binder) bindTable(name parser.QualifiedName) (*expr.Env, error) {
 	ks, t, err := b.names.Table(name)
 	if err == nil {
 		err = catalog.CheckWritable(t)
@@ -165,7 +165,7 @@ func (b *binder) use(name parser.QualifiedName) (*expr.Env, error) {
 var errTimeout = dberr.Invalidf("A statement within a transaction cannot have USING TIMEOUT")
 
 func (b *binder) selection(s *parser.Select) (*read.Plan, error) {
-	env, err := b.use(s.Table)
+	env, err := b.bindTable(s.Table)
 	if err != nil {
 		return nil, err
 	}
@@ -181,11 +181,11 @@ func (b *binder) selection(s *parser.Select) (*read.Plan, error) {
 	case plan.Indexed():
 		return nil, dberr.Invalidf("A SELECT within a transaction cannot use an index")
 	}
-	b.routed(plan.PKIndexes())
+	b.setPKIndexes(plan.PKIndexes())
 	return plan, nil
 }
 
-func (b *binder) routed(pkIndexes []uint16) {
+func (b *binder) setPKIndexes(pkIndexes []uint16) {
 	if b.p.pkIndexes == nil {
 		b.p.pkIndexes = pkIndexes
 	}
@@ -270,7 +270,7 @@ func (b *binder) returns(selectors []parser.Selector) error {
 
 // typed binds a term whose type is known by itself.
 func (b *binder) typed(t parser.Term, env *expr.Env) (expr.Term, *cqltype.Type, error) {
-	t = hinted(t, env)
+	t = addTypeHints(t, env)
 	typ := expr.TypeOf(t, env)
 	if typ == nil {
 		r := expr.Receiver{Name: expr.Text(t), Type: cqltype.Native(cqltype.Blob)}

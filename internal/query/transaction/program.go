@@ -21,7 +21,7 @@ const (
 )
 
 // body is what travels to the leader.
-type body struct {
+type programBody struct {
 	keyspace, text string
 	// table and revision are what the client's node has bound the statement to.
 	table    uint32
@@ -58,7 +58,7 @@ func appendProgram(p *Plan, b *expr.Bindings, guarded, clear bool) []byte {
 }
 
 // decodeProgram reads what appendProgram wrote; values are views.
-func decodeProgram(src []byte) (p body, err error) {
+func decodeProgram(src []byte) (p programBody, err error) {
 	r := codec.NewReader(src, errMalformed)
 	if err := checkVersion(&r, "the program of a transaction", programVersion, func(f codec.Field) bool {
 		p.clear = p.clear || f.Number == fieldClear
@@ -89,18 +89,18 @@ func checkVersion(r *codec.Reader, what string, newest byte, known func(codec.Fi
 }
 
 // bindings are the values of an execution.
-func (p *body) bindings() expr.Bindings {
+func (p *programBody) bindings() expr.Bindings {
 	return expr.Bindings{Values: p.values, Unset: p.unset, Now: time.Unix(0, p.now).UTC()}
 }
 
 // answer is what a program returns.
-type answer struct {
+type programResult struct {
 	rows     int
 	cells    []byte
 	warnings []string
 }
 
-func (a *answer) append(dst []byte) []byte {
+func (a *programResult) append(dst []byte) []byte {
 	w := codec.Writer(append(dst, resultVersion))
 	w.EndFields()
 	w.Uint(uint64(a.rows))
@@ -113,7 +113,7 @@ func (a *answer) append(dst []byte) []byte {
 }
 
 // decodeAnswer reads what append wrote; cells are a view.
-func decodeAnswer(src []byte) (a answer, err error) {
+func decodeResult(src []byte) (a programResult, err error) {
 	r := codec.NewReader(src, errMalformed)
 	if err := checkVersion(&r, "the result of a transaction", resultVersion, nil); err != nil {
 		return a, err

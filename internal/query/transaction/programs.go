@@ -85,7 +85,7 @@ func (s *Programs) Program(ctx context.Context, c *command.Conditional) (partiti
 }
 
 // plan finds the plan of a program, or makes and keeps one.
-func (s *Programs) plan(b *body) (*Plan, error) {
+func (s *Programs) plan(b *programBody) (*Plan, error) {
 	name := planName{b.keyspace, b.text}
 	names := s.schemas.Names(b.keyspace)
 	s.mu.Lock()

@@ -24,8 +24,8 @@ type run struct {
 	guard    *guardrail.Check
 	options  read.Options
 	// there says of each let whether it has found a row.
-	there  []bool
-	answer answer
+	found  []bool
+	result programResult
 }
 
 // evaluationBytes is the memory that the values of a transaction may take.
@@ -45,15 +45,15 @@ func (x *run) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
 		return nil, err
 	}
 	if x.guard.On() {
-		x.answer.warnings = append(x.answer.warnings, x.guard.Warnings...)
+		x.result.warnings = append(x.result.warnings, x.guard.Warnings...)
 	}
-	return x.answer.append(nil), nil
+	return x.result.append(nil), nil
 }
 
 // readLets reads the rows of all lets, and takes from them what is referred to.
 func (x *run) readLets(ctx context.Context, t *partition.Txn) error {
 	p := x.plan
-	x.there = make([]bool, len(p.lets))
+	x.found = make([]bool, len(p.lets))
 	x.bind.References = make([][]byte, len(p.slots))
 	for i := range p.lets {
 		var page read.Page
@@ -63,7 +63,7 @@ func (x *run) readLets(ctx context.Context, t *partition.Txn) error {
 		if page.Rows > 1 {
 			return dberr.Invalidf("LET %s must read at most one row, and has read %d", p.lets[i].name, page.Rows)
 		}
-		if x.there[i] = page.Rows == 1; !x.there[i] {
+		if x.found[i] = page.Rows == 1; !x.found[i] {
 			continue
 		}
 		values := cells(page.Cells)
@@ -97,19 +97,19 @@ func (x *run) fill(ctx context.Context, t *partition.Txn) error {
 		if err := p.result.Execute(ctx, t, &x.bind, x.options, &page); err != nil {
 			return err
 		}
-		x.answer.rows, x.answer.cells, x.answer.warnings = page.Rows, page.Cells, page.Warnings
+		x.result.rows, x.result.cells, x.result.warnings = page.Rows, page.Cells, page.Warnings
 		return nil
 	}
 	if len(p.returns) == 0 {
 		return nil
 	}
-	x.answer.rows = 1
+	x.result.rows = 1
 	for _, term := range p.returns {
 		v, _, err := term.Eval(&x.bind)
 		if err != nil {
 			return err
 		}
-		x.answer.cells = cqltype.AppendValue(x.answer.cells, v)
+		x.result.cells = cqltype.AppendValue(x.result.cells, v)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (x *run) change(ctx context.Context, t *partition.Txn) error {
 		}
 	}
 	c, warnings, err := staging.Conditional()
-	x.answer.warnings = append(x.answer.warnings, warnings...)
+	x.result.warnings = append(x.result.warnings, warnings...)
 	if err != nil || c == nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (x *run) holds(list []condition) (bool, error) {
 	for i := range list {
 		c := &list[i]
 		if c.let >= 0 {
-			if x.there[c.let] == (c.operator == parser.IsNull) {
+			if x.found[c.let] == (c.operator == parser.IsNull) {
 				return false, nil
 			}
 			continue

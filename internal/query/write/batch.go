@@ -195,7 +195,7 @@ type BatchItem struct {
 func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge, x.claimant, x.clear = r.values(), r.MaxCharge, r.Claimant, r.Clear
+	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
 	err := r.CheckCount(len(b.variables))
 	fallback := r.timestamp()
 	if err == nil && b.timestamp != nil {
@@ -220,7 +220,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []BatchItem, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge, x.claimant, x.clear = r.values(), r.MaxCharge, r.Claimant, r.Clear
+	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
 	plans := make([]*Plan, len(items))
 	for i := range items {
 		plans[i] = items[i].Plan
@@ -256,7 +256,7 @@ func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fa
 		return err
 	}
 	x.static, x.regular = result.static, result.regular
-	if x.decided = result.conditional; x.decided {
+	if x.conditionalBatch = result.conditional; x.conditionalBatch {
 		fallback = row.Unstamped // the leader stamps what it decides
 	}
 	for i := range n {

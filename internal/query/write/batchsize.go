@@ -76,7 +76,7 @@ func (x *Execution) checkSize() error {
 
 // warnLarge warns of logical partitions that are larger than they should be.
 func (x *Execution) warnLarge() {
-	large := x.executor.opts.Large
+	large := x.executor.opts.DescribeLargePartition
 	if large == nil {
 		return
 	}

@@ -39,7 +39,7 @@ type Options struct {
 	RowBytesMax int
 	// Large says in words that a logical partition is large, for a warning to the client; empty if it is not. nil: none
 	// is.
-	Large func(table uint32, at token.Token) string
+	DescribeLargePartition func(table uint32, at token.Token) string
 	// Find reads the rows that a conditional refers to, for Request.MaxCharge where several must not cost more
 	// together; it waits. nil: each may cost so much.
 	Find func(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
@@ -63,7 +63,7 @@ type Request struct {
 }
 
 // values is the guard if any guardrail concerns values.
-func (r *Request) values() *guardrail.Check {
+func (r *Request) valueGuardrails() *guardrail.Check {
 	if r.Guard.On() && r.Guard.Writes {
 		return r.Guard
 	}
@@ -115,7 +115,7 @@ func NewExecutor(c Coordinator, o Options) *Executor {
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge, x.claimant, x.clear = r.values(), r.MaxCharge, r.Claimant, r.Clear
+	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
 	err := p.check(r)
 	if err == nil {
 		err = x.add(p, &r.Bindings, r.timestamp())
@@ -188,7 +188,7 @@ type Execution struct {
 	// decided is set for all statements of a batch with conditions. What such a batch writes outlasts its deletions of
 	// ranges and of the partition, which come first, as in Cassandra; of one row a deletion wins. Where there are no
 	// clustering columns the row is the partition.
-	decided               bool
+	conditionalBatch      bool
 	columns, columnsFound []Column
 	// static and regular tell what kinds of columns the statements write.
 	static, regular bool
@@ -205,7 +205,7 @@ type Execution struct {
 	// and may so create it.
 	putRow, putStatic bool
 	// keyed are the values that the row being changed gets in the keys of views.
-	keyed []keyedValue
+	keyed []viewKeyValue
 	// statement numbers the statements of a batch.
 	statement int
 	now       int64
@@ -218,7 +218,7 @@ func (x *Execution) begin(done Completion) {
 	x.done, x.guard = done, nil
 	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
 	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
-	x.conditional, x.decided, x.static, x.regular, x.statement = false, false, false, false, 0
+	x.conditional, x.conditionalBatch, x.static, x.regular, x.statement = false, false, false, false, 0
 	x.columns, x.columnsFound = nil, nil
 	clear(x.byKey)
 	x.failure.Store(nil)
@@ -232,7 +232,7 @@ func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
 		return err
 	}
 	if x.guard != nil {
-		if err := x.guardStamp(p, b.Now); err != nil {
+		if err := x.checkTimestampGuardrail(p, b.Now); err != nil {
 			return err
 		}
 	}
@@ -259,7 +259,7 @@ func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
 	}
 	t.clustering = x.tail(begin)
 	t.group = x.group(p, key)
-	if p.whole && !p.where.full(p.table) {
+	if p.deletesRows && !p.where.full(p.table) {
 		return x.deleteRanges(p, &t, 1)
 	}
 	return x.change(p, &t)
@@ -277,25 +277,25 @@ func (x *Execution) addMany(p *Plan, t *target) error {
 	if p.conditional && len(keys) > 1 {
 		return dberr.Invalidf("IN on the partition key is not supported with conditional %s", p.changesName())
 	}
-	ranges := p.whole && !p.where.full(p.table)
+	ranges := p.deletesRows && !p.where.full(p.table)
 	var prefixes [][]byte
 	if !ranges {
 		if prefixes, err = p.where.prefixes(p.table, t.b); err != nil {
 			return err
 		}
-		if err := relation.Combinations(len(keys), len(prefixes)); err != nil {
+		if err := relation.CheckCombinations(len(keys), len(prefixes)); err != nil {
 			return err
 		}
 	}
 	for _, key := range keys {
-		t.group = x.group(p, x.hold(key))
+		t.group = x.group(p, x.keep(key))
 		if ranges {
 			if err := x.deleteRanges(p, t, len(keys)); err != nil {
 				return err
 			}
 		}
 		for _, c := range prefixes {
-			t.clustering = x.hold(c)
+			t.clustering = x.keep(c)
 			if err := x.change(p, t); err != nil {
 				return err
 			}
@@ -316,16 +316,16 @@ func (x *Execution) change(p *Plan, t *target) error {
 	x.row.Reset(t.stamp.timestamp)
 	x.header.Reset(t.stamp.timestamp)
 	x.keyed, x.putRow, x.putStatic = x.keyed[:0], false, false
-	if p.whole {
+	if p.deletesRows {
 		delta := 0
-		if x.decided && len(p.table.Clustering) == 0 {
+		if x.conditionalBatch && len(p.table.Clustering) == 0 {
 			delta = -1
 		}
 		x.row.DeleteRowBefore(delta, t.stamp.at)
 	}
-	if p.marks {
+	if p.rowMarker {
 		x.row.Live(t.stamp.ttl, t.stamp.expiry)
-	} else if p.valueless {
+	} else if p.missingCells {
 		return dberr.Invalidf("Column %s is mandatory for this COMPACT STORAGE table", p.table.Regulars[0].Name)
 	}
 	for i := range p.ops {
@@ -334,19 +334,19 @@ func (x *Execution) change(p *Plan, t *target) error {
 		}
 	}
 	if p.kind != remove && len(p.indexes) > 0 {
-		if err := x.enterBothKeys(p, t); err != nil {
+		if err := x.addKeyEntries(p, t); err != nil {
 			return err
 		}
 	}
 	x.operand(t.group, command.OpRow, t.clustering, &x.row)
 	x.operand(t.group, command.OpHeader, nil, &x.header)
-	if len(p.views) > 0 && p.rows && (!x.row.Empty() || p.stored) {
+	if len(p.views) > 0 && p.writesRows && (!x.row.Empty() || p.readsRow) {
 		if err := x.hint(p, t); err != nil {
 			return err
 		}
 	}
 	if p.conditional {
-		return x.condition(p, t)
+		return x.addConditions(p, t)
 	}
 	return nil
 }
@@ -355,7 +355,7 @@ func (x *Execution) change(p *Plan, t *target) error {
 func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 	x.header.Reset(t.stamp.timestamp)
 	delta := 0
-	if x.decided {
+	if x.conditionalBatch {
 		delta = -1
 	}
 	if p.where.clustering.Empty() {
@@ -366,7 +366,7 @@ func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 		if err != nil {
 			return err
 		}
-		if err := relation.Combinations(keys, len(list)); err != nil {
+		if err := relation.CheckCombinations(keys, len(list)); err != nil {
 			return err
 		}
 		for _, s := range list {

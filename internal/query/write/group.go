@@ -48,7 +48,7 @@ type checkedRow struct {
 }
 
 // manyGroups is the number of groups from which on they are found by a map.
-const manyGroups = 16
+const groupMapMin = 16
 
 // group returns the group of a partition key, which the execution keeps alive.
 func (x *Execution) group(p *Plan, key []byte) *group {
@@ -66,7 +66,7 @@ func (x *Execution) group(p *Plan, key []byte) *group {
 }
 
 func (x *Execution) findGroup(table uint32, key []byte) (int, bool) {
-	if x.used < manyGroups {
+	if x.used < groupMapMin {
 		for i := range x.groups[:x.used] {
 			if g := &x.groups[i]; g.table.ID == table && bytes.Equal(g.key, key) {
 				return i, true
@@ -102,7 +102,7 @@ func (g *group) mutation(who share.Claimant) command.Mutation {
 }
 
 // decided reports whether the group depends on stored rows: by what it asks for, or because its changes are logged.
-func (g *group) decided() bool { return len(g.rows) > 0 || g.table.Logged() && len(g.ops) > 0 }
+func (g *group) needsLeader() bool { return len(g.rows) > 0 || g.table.Logged() && len(g.ops) > 0 }
 
 // logOf says how changes of a table are logged, nil if they are not.
 func logOf(t *schema.Table) *command.ChangeLog {
@@ -168,10 +168,10 @@ func (p *Plan) staticConditions() bool {
 }
 
 // condition adds the conditions of a plan on a row.
-func (x *Execution) condition(p *Plan, t *target) error {
+func (x *Execution) addConditions(p *Plan, t *target) error {
 	g := t.group
 	x.regular, x.static = x.regular || p.regular, x.static || p.static
-	static := !p.rows || p.staticConditions()
+	static := !p.writesRows || p.staticConditions()
 	c := checkedRow{row: g.rowRef(static, t.clustering), exists: p.exists, columns: len(p.conditions) > 0}
 	// As in Cassandra, an answer shows all static columns where the execution writes some, else those of conditions.
 	if x.static {

@@ -38,17 +38,17 @@ func indexesOf(t *schema.Table) []*index {
 }
 
 // enterValue adds an index entry for a value, of which it keeps a copy.
-func (x *Execution) enterValue(g *group, ix *index, clustering, value []byte) error {
+func (x *Execution) addIndexValue(g *group, ix *index, clustering, value []byte) error {
 	if ix.Near(ix.column) {
-		return x.enterVector(g, ix, clustering, value)
+		return x.addVectorEntries(g, ix, clustering, value)
 	}
 	begin := len(x.arena)
 	x.arena = ix.form.Append(x.arena, value)
-	return x.enter(g, ix, clustering, x.tail(begin))
+	return x.addIndexEntry(g, ix, clustering, x.tail(begin))
 }
 
 // enter adds an index entry for the form of a value that the execution keeps alive.
-func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
+func (x *Execution) addIndexEntry(g *group, ix *index, clustering, value []byte) error {
 	if len(value) >= indexedBytesMax {
 		t := g.table
 		return dberr.Invalidf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)",
@@ -63,7 +63,7 @@ func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
 }
 
 // enterElement adds the entries for an element of a multi-cell column: key is nil for a list.
-func (x *Execution) enterElement(g *group, o *operation, clustering, key, value []byte) error {
+func (x *Execution) addElementEntries(g *group, o *operation, clustering, key, value []byte) error {
 	for _, ix := range o.indexes {
 		begin := len(x.arena)
 		switch {
@@ -74,7 +74,7 @@ func (x *Execution) enterElement(g *group, o *operation, clustering, key, value 
 		default:
 			x.arena = ix.form.Append(x.arena, value)
 		}
-		if err := x.enter(g, ix, clustering, x.tail(begin)); err != nil {
+		if err := x.addIndexEntry(g, ix, clustering, x.tail(begin)); err != nil {
 			return err
 		}
 	}
@@ -83,21 +83,21 @@ func (x *Execution) enterElement(g *group, o *operation, clustering, key, value 
 
 // enterBothKeys adds the entries of indexes on key columns for a row and for the static row, if the statement may
 // create them.
-func (x *Execution) enterBothKeys(p *Plan, t *target) error {
-	if p.rows && (x.putRow || !x.row.Empty()) {
-		if err := x.enterKeys(p, t.group, t.clustering); err != nil {
+func (x *Execution) addKeyEntries(p *Plan, t *target) error {
+	if p.writesRows && (x.putRow || !x.row.Empty()) {
+		if err := x.addKeyColumnEntries(p, t.group, t.clustering); err != nil {
 			return err
 		}
 	}
 	if len(p.table.Statics) > 0 && (x.putStatic || !x.header.Empty()) {
-		return x.enterKeys(p, t.group, nil)
+		return x.addKeyColumnEntries(p, t.group, nil)
 	}
 	return nil
 }
 
 // enterKeys adds the entries of indexes on key columns for a row that is written; on those of the partition key alone
 // for the static row, whose clustering key is nil.
-func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
+func (x *Execution) addKeyColumnEntries(p *Plan, g *group, clustering []byte) error {
 	for _, ix := range p.indexes {
 		var v []byte
 		var err error
@@ -113,7 +113,7 @@ func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
 			continue
 		}
 		if err == nil && v != nil {
-			err = x.enterValue(g, ix, clustering, v)
+			err = x.addIndexValue(g, ix, clustering, v)
 		}
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
 }
 
 // enterVector adds the entries of a vector that can be searched for by nearness, one for each of the lists in use.
-func (x *Execution) enterVector(g *group, ix *index, clustering, value []byte) error {
+func (x *Execution) addVectorEntries(g *group, ix *index, clustering, value []byte) error {
 	v, ok := ix.column.Type.Floats(nil, value)
 	if !ok {
 		return nil

@@ -151,11 +151,11 @@ func (w *where) intervals(t *schema.Table, b *expr.Bindings) ([]command.Slice, e
 		return nil, err
 	}
 	if last := w.clustering.List[len(w.clustering.List)-1]; last.Kind == relation.Slice {
-		return last.Under(prefixes, b)
+		return last.EvalSlices(prefixes, b)
 	}
 	out := make([]command.Slice, len(prefixes))
 	for i, prefix := range prefixes {
-		out[i] = relation.RowsOf(prefix)
+		out[i] = relation.PrefixInterval(prefix)
 	}
 	return out, nil
 }

@@ -15,27 +15,27 @@ import (
 type opKind uint8
 
 const (
-	setCell         opKind = iota // c = value, of a single-cell column
-	setCells                      // c = value, of a multi-cell column: overwrites all elements
-	addElements                   // c = c + value, of a set or map
-	removeElements                // c = c - value, of a set or map
-	appendElements                // c = c + value, of a list
-	prependElements               // c = value + c
-	setElement                    // c[key] = value, of a map
-	setField                      // c.field = value
-	deleteColumn                  // DELETE c
-	deleteElement                 // DELETE c[key], of a set or map
-	deleteField                   // DELETE c.field
-	addCounter                    // c = c + value
-	subtractCounter               // c = c - value
-	setPlace                      // c[index] = value, of a list
-	discardElements               // c = c - value, of a list
-	deletePlace                   // DELETE c[index], of a list
-	addSum                        // c = c + value, of a number or text
+	setCell           opKind = iota // c = value, of a single-cell column
+	setCells                        // c = value, of a multi-cell column: overwrites all elements
+	addElements                     // c = c + value, of a set or map
+	removeElements                  // c = c - value, of a set or map
+	appendElements                  // c = c + value, of a list
+	prependElements                 // c = value + c
+	setElement                      // c[key] = value, of a map
+	setField                        // c.field = value
+	deleteColumn                    // DELETE c
+	deleteElement                   // DELETE c[key], of a set or map
+	deleteField                     // DELETE c.field
+	addCounter                      // c = c + value
+	subtractCounter                 // c = c - value
+	setListElement                  // c[index] = value, of a list
+	discardElements                 // c = c - value, of a list
+	deleteListElement               // DELETE c[index], of a list
+	addValue                        // c = c + value, of a number or text
 )
 
 // stored reports whether the effect depends on the stored row.
-func (k opKind) stored() bool { return k >= addCounter }
+func (k opKind) readsRow() bool { return k >= addCounter }
 
 // operation changes one column.
 type operation struct {
@@ -102,7 +102,7 @@ func bindAssignment(a *parser.Assignment, c *schema.Column, conditional bool, en
 	value := expr.Text(a.Value)
 	if t := c.Type; conditional && a.Kind == parser.AddTo && !t.IsCollection() && t.Kind != cqltype.Counter &&
 		t.Kind != cqltype.Tuple {
-		return bindSum(a, c, value, env)
+		return bindAddValue(a, c, value, env)
 	}
 	switch a.Kind {
 	case parser.AddTo:
@@ -175,20 +175,20 @@ func bindSubtract(a *parser.Assignment, c *schema.Column, text string, env *expr
 }
 
 // bindSum binds c = c + value of an UPDATE that reads the row anyway, for its conditions.
-func bindSum(a *parser.Assignment, c *schema.Column, value string, env *expr.Env) (o operation, err error) {
+func bindAddValue(a *parser.Assignment, c *schema.Column, value string, env *expr.Env) (o operation, err error) {
 	if !c.Type.Sums() {
 		return o, dberr.Invalidf("Invalid operation (%s = %s + %s) for non-numeric and non-text type %s", c.Name, c.Name,
 			value, c.Name)
 	}
-	o = operation{kind: addSum, column: c}
+	o = operation{kind: addValue, column: c}
 	o.value, err = expr.Bind(a.Value, expr.ForColumn(c), env)
 	return o, err
 }
 
 // checkSum refuses to add to a text that an index has analyzed: the leader makes the entry, and does not analyze.
-func (o *operation) checkSum() error {
+func (o *operation) checkAnalyzedAdd() error {
 	for _, ix := range o.indexes {
-		if o.kind == addSum && ix.Analysis().Any() {
+		if o.kind == addValue && ix.Analysis().Any() {
 			return dberr.Invalidf("Index %s has its own form of column %s, which can be set to a value, and not added to",
 				ix.Name, o.column.Name)
 		}
@@ -221,7 +221,7 @@ func bindSetElement(a *parser.Assignment, c *schema.Column, text string, env *ex
 	}
 	o = operation{kind: setElement, column: c}
 	if c.Type.Kind == cqltype.List {
-		o.kind = setPlace
+		o.kind = setListElement
 	}
 	receiver := expr.ForColumn(c)
 	if o.key, err = expr.Bind(a.Key, receiver.Key(), env); err != nil {
@@ -264,7 +264,7 @@ func bindDeletion(d *parser.DeleteTarget, c *schema.Column, env *expr.Env) (o op
 		}
 		o.kind = deleteElement
 		if c.Type.Kind == cqltype.List {
-			o.kind = deletePlace
+			o.kind = deleteListElement
 		}
 		o.key, err = expr.Bind(d.Key, expr.ForColumn(c).Key(), env)
 	case d.Field.Name != "":

@@ -44,12 +44,12 @@ type Plan struct {
 	// ops are the changes of columns, in the order written.
 	ops []operation
 	// marks is true for an INSERT that leaves a row marker.
-	marks bool
+	rowMarker bool
 	// valueless is true for an INSERT into a compact table that gives none of the cells a row is made of.
-	valueless bool
+	missingCells bool
 	// rows is true if rows are written or deleted, not the static row alone; whole is true for a DELETE of rows, ranges
 	// or partitions.
-	rows, whole bool
+	writesRows, deletesRows bool
 
 	timestamp, ttl, timeout expr.Term // nil if not given
 
@@ -64,7 +64,7 @@ type Plan struct {
 
 	// stored is true if some operation depends on the stored row; static and regular tell what kinds of columns are
 	// written.
-	stored, static, regular bool
+	readsRow, static, regular bool
 	// json is the document of INSERT JSON: the plan then is that of an INSERT whose markers are jsonColumns.
 	json        expr.Term
 	jsonColumns []*schema.Column
@@ -74,7 +74,7 @@ type Plan struct {
 	indexes []*index
 	// masks are those of the columns that the answer of a condition may show.
 	masks   expr.Masks
-	views   []*viewOf
+	views   []*planView
 	dropped []uint32
 }
 
@@ -147,7 +147,7 @@ func (p *Plan) Counter() bool { return p.table.Counter }
 
 // Decides reports whether an execution depends on the stored row, as one whose changes are logged does, and so may wait
 // for others on the same partition key.
-func (p *Plan) Decides() bool { return p.conditional || p.stored || p.table.Logged() }
+func (p *Plan) NeedsLeader() bool { return p.conditional || p.readsRow || p.table.Logged() }
 
 // bindUsing binds USING TIMESTAMP, TTL and TIMEOUT.
 func (p *Plan) bindUsing(u *parser.Using, env *expr.Env) (err error) {
@@ -180,23 +180,23 @@ func (p *Plan) finish() error {
 		}
 	}
 	p.static, p.regular = p.touches()
-	p.regular = p.regular || p.whole
-	p.marks = p.kind == insert && p.rows && !p.table.RowsAreCells()
+	p.regular = p.regular || p.deletesRows
+	p.rowMarker = p.kind == insert && p.writesRows && !p.table.RowsAreCells()
 	for i := range p.ops {
 		o := &p.ops[i]
-		p.stored = p.stored || o.kind.stored()
-		if err := o.checkSum(); err != nil {
+		p.readsRow = p.readsRow || o.kind.readsRow()
+		if err := o.checkAnalyzedAdd(); err != nil {
 			return err
 		}
-		o.put = (o.kind == appendElements || o.kind == prependElements) && p.storedList(o.column)
+		o.put = (o.kind == appendElements || o.kind == prependElements) && p.readsList(o.column)
 	}
 	p.finishResult()
 	return p.bindViews()
 }
 
 // storedList reports whether an operation depends on the stored elements of a list.
-func (p *Plan) storedList(c *schema.Column) bool {
-	return slices.ContainsFunc(p.ops, func(o operation) bool { return o.column == c && o.kind.stored() })
+func (p *Plan) readsList(c *schema.Column) bool {
+	return slices.ContainsFunc(p.ops, func(o operation) bool { return o.column == c && o.kind.readsRow() })
 }
 
 // stamp is the timestamp and time to live of one execution.

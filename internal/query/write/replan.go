@@ -55,7 +55,7 @@ func Replan(s *schema.Schema, c *command.Conditional) error {
 }
 
 // stampForLook takes the place of a stamp where an operand is only looked at.
-const stampForLook = 1 << 40
+const inspectionTimestamp = 1 << 40
 
 // entriesOf are the entries of one index for what an operand writes.
 func entriesOf(t *schema.Table, ix *index, key []byte, o *command.Op) ([]command.Op, error) {
@@ -64,7 +64,7 @@ func entriesOf(t *schema.Table, ix *index, key []byte, o *command.Op) ([]command
 		return nil, nil
 	}
 	operand := bytes.Clone(o.Operand)
-	row.Stamp(operand, stampForLook)
+	row.Stamp(operand, inspectionTimestamp)
 	if static {
 		var h row.Header
 		if err := h.Resolve(operand, math.MinInt64, nil); err != nil {

@@ -19,7 +19,7 @@ import (
 
 // keeper keeps what an executor sends.
 type keeper struct {
-	*world
+	*fixture
 	sent []command.Conditional
 }
 
@@ -28,13 +28,13 @@ func (k *keeper) Write(ctx context.Context, ms []command.Mutation, o coordinator
 	for _, m := range ms {
 		k.keep(&command.Conditional{Mutation: m})
 	}
-	k.world.Write(ctx, ms, o, done)
+	k.fixture.Write(ctx, ms, o, done)
 }
 
 func (k *keeper) Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
 	done command.DecisionCompletion) {
 	k.keep(c)
-	k.world.Decide(ctx, c, o, done)
+	k.fixture.Decide(ctx, c, o, done)
 }
 
 func (k *keeper) keep(c *command.Conditional) {
@@ -60,7 +60,7 @@ func entriesIn(m *command.Mutation) []string {
 // TestReplan proves that a part which was planned without indexes gets, by Replan, the entries that planning it anew
 // would give it, that it carries the new revision, and that what it writes stays the same.
 func TestReplan(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE t (a int, b int, c int, v int, s int static, PRIMARY KEY ((a, b), c))",
 		"CREATE TABLE col (k int PRIMARY KEY, l list<int>, st set<text>, mk map<text, int>, me map<text, int>, f frozen<set<int>>)",
@@ -71,7 +71,7 @@ func TestReplan(t *testing.T) {
 	} {
 		w.mustDDL(t, text)
 	}
-	k := &keeper{world: w}
+	k := &keeper{fixture: w}
 	w.executor = NewExecutor(k, Options{})
 	for _, text := range []string{
 		"INSERT INTO t (a, b, c, v, s) VALUES (1, 2, 3, 4, 5)", "UPDATE t SET v = 6 WHERE a = 1 AND b = 2 AND c = 3",

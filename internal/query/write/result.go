@@ -56,13 +56,13 @@ func (x *Execution) fillResult() error {
 		return x.fillRow(g, nil, nil, static) // there is only a static row to show
 	}
 	if o.RowCount == 0 {
-		x.fillNothing()
+		x.fillNotApplied()
 	}
 	return nil
 }
 
 // fillNothing tells only that the conditions did not hold.
-func (x *Execution) fillNothing() {
+func (x *Execution) fillNotApplied() {
 	o := &x.outcome
 	o.Columns, o.RowCount = x.columns, 1
 	o.Cells = cqltype.AppendValue(o.Cells[:0], cellFalse)
@@ -82,7 +82,7 @@ func (x *Execution) fillFirst(g *group) error {
 			r = g.decision.First.Row
 		}
 	} else if !x.shows(static) {
-		x.fillNothing()
+		x.fillNotApplied()
 		return nil
 	}
 	return x.fillRow(g, clustering, r, static)

@@ -26,7 +26,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	decisions, together := int64(0), o.Atomic
 	for i := range x.groups[:x.used] {
 		g := &x.groups[i]
-		if g.decided() {
+		if g.needsLeader() {
 			g.prepare(x, serial)
 			decisions++
 			together = together || len(g.rows) > 0
@@ -34,7 +34,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 			x.mutations = append(x.mutations, g.mutation(x.claimant))
 		}
 	}
-	if err := x.affords(ctx, decisions); err != nil {
+	if err := x.checkMaxCharge(ctx, decisions); err != nil {
 		x.finish(err)
 		return
 	}
@@ -47,7 +47,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 		x.pending.Store(1)
 		o.Atomic = true
 		for i := range x.groups[:x.used] {
-			if g := &x.groups[i]; g.decided() {
+			if g := &x.groups[i]; g.needsLeader() {
 				o.Updates = append(o.Updates, &g.conditional)
 			}
 		}
@@ -59,7 +59,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 		if apart > 0 { // of tables whose changes are not logged
 			x.executor.coordinator.Write(ctx, x.mutations, o, x)
 		}
-		x.decide(ctx, o, decisions)
+		x.sendConditionals(ctx, o, decisions)
 	case apart > 0:
 		x.executor.coordinator.Write(ctx, x.mutations, o, x)
 	default:
@@ -69,9 +69,9 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 
 // decide sends the conditionals. When the last one is through, x may belong to somebody else: groups are not looked at
 // behind it.
-func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions, left int64) {
+func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOptions, left int64) {
 	for i := 0; left > 0; i++ {
-		if g := &x.groups[i]; g.decided() {
+		if g := &x.groups[i]; g.needsLeader() {
 			left--
 			x.executor.coordinator.Decide(ctx, &g.conditional, o, g)
 		}
@@ -108,7 +108,7 @@ func (x *Execution) finish(err error) {
 	for i := range x.groups[:x.used] {
 		x.groups[i].reset()
 	}
-	if cap(x.arena) > keepBytesMax || cap(x.outcome.Cells) > keepBytesMax || len(x.groups) > keepGroupsMax {
+	if cap(x.arena) > pooledBytesMax || cap(x.outcome.Cells) > pooledBytesMax || len(x.groups) > pooledGroupsMax {
 		return // let the garbage collector have what one large batch needed
 	}
 	x.executor.pool.Put(x)
@@ -116,6 +116,6 @@ func (x *Execution) finish(err error) {
 
 // An execution with more memory than this is not kept.
 const (
-	keepBytesMax  = 1 << 20
-	keepGroupsMax = 256
+	pooledBytesMax  = 1 << 20
+	pooledGroupsMax = 256
 )

@@ -15,13 +15,13 @@ import (
 
 // viewOf is a materialized view of the table that a plan writes to. skip is true if no execution of the plan concerns
 // it.
-type viewOf struct {
+type planView struct {
 	*view.View
 	skip bool
 }
 
 // keyedValue is what a row gets in a column that is in the key of a view.
-type keyedValue struct {
+type viewKeyValue struct {
 	column *schema.Column
 	value  []byte
 }
@@ -33,7 +33,7 @@ func (p *Plan) bindViews() error {
 		return dberr.Serverf("%s", err)
 	}
 	for _, v := range views {
-		skip := !p.whole && !v.Affected(func(c *schema.Column) bool {
+		skip := !p.deletesRows && !v.Affected(func(c *schema.Column) bool {
 			for i := range p.ops {
 				if p.ops[i].column == c {
 					return true
@@ -41,11 +41,11 @@ func (p *Plan) bindViews() error {
 			}
 			return false
 		})
-		p.views = append(p.views, &viewOf{v, skip})
+		p.views = append(p.views, &planView{v, skip})
 		for i := range p.ops {
 			o := &p.ops[i]
 			o.keyed = o.keyed || o.column == v.Key()
-			if o.keyed && o.kind == addSum {
+			if o.keyed && o.kind == addValue {
 				return dberr.Invalidf("Column %s is in the key of a materialized view: it can be set to a value, and not "+
 					"added to", o.column.Name)
 			}
@@ -91,7 +91,7 @@ func hintsOf(s *schema.Schema, t *schema.Table, ops []command.Op, c *command.Con
 	for _, v := range views {
 		for i := range ops {
 			operand := bytes.Clone(ops[i].Operand)
-			row.Stamp(operand, stampForLook)
+			row.Stamp(operand, inspectionTimestamp)
 			switch ops[i].Kind {
 			case command.OpRow:
 				var r row.Row

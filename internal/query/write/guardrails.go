@@ -10,7 +10,7 @@ import (
 )
 
 // guardStamp checks the timestamp of the statement that is being added, if the client gave one.
-func (x *Execution) guardStamp(p *Plan, now time.Time) error {
+func (x *Execution) checkTimestampGuardrail(p *Plan, now time.Time) error {
 	if x.stamp.timestamp == row.Unstamped {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (x *Execution) guardStamp(p *Plan, now time.Time) error {
 }
 
 // guardValue checks what is put into a column: a value, or what is set in or added to a collection.
-func (x *Execution) guardValue(c *schema.Column, v []byte) error {
+func (x *Execution) checkValueGuardrails(c *schema.Column, v []byte) error {
 	if !c.Type.IsCollection() {
 		return x.guard.Value(c.Name, len(v))
 	}
@@ -35,11 +35,11 @@ func (x *Execution) guardValue(c *schema.Column, v []byte) error {
 }
 
 // guardList checks an operation on a list that has to read it.
-func (x *Execution) guardList(o *operation) error {
+func (x *Execution) checkListGuardrails(o *operation) error {
 	switch o.kind {
-	case setPlace:
+	case setListElement:
 		return x.guard.ListAssignment()
-	case deletePlace:
+	case deleteListElement:
 		return x.guard.ListRemoval()
 	case discardElements:
 		return x.guard.ListDiscard()

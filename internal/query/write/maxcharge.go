@@ -15,7 +15,7 @@ import (
 // is priced by its leader, which refuses it before it is proposed. Where there are several of that, in several
 // partitions, one must not be refused when others are done: so the rows of all are looked at before any is sent. What
 // somebody else adds to them between is not counted.
-func (x *Execution) affords(ctx context.Context, decisions int64) error {
+func (x *Execution) checkMaxCharge(ctx context.Context, decisions int64) error {
 	if x.maxCharge == 0 {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (x *Execution) affords(ctx context.Context, decisions int64) error {
 	}
 	for i := range x.groups[:x.used] {
 		g := &x.groups[i]
-		if !g.decided() {
+		if !g.needsLeader() {
 			continue
 		}
 		if decisions == 1 && len(x.mutations) == 0 {

@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a schema and a store that keeps merged operands in a map and answers at once.
-type world struct {
+type fixture struct {
 	catalog  *catalog.Catalog
 	ddl      *ddl.Executor
 	executor *Executor
@@ -46,8 +46,8 @@ type world struct {
 
 var worldNow = time.Unix(1_000_000, 0).UTC()
 
-func newWorld(t testing.TB) *world {
-	w := &world{rows: map[string][]byte{}, clock: 5000}
+func newFixture(t testing.TB) *fixture {
+	w := &fixture{rows: map[string][]byte{}, clock: 5000}
 	w.catalog = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	w.ddl = ddl.New(w.catalog, w, ddl.Options{Now: func() time.Time { return worldNow }})
 	w.executor = NewExecutor(w, Options{})
@@ -56,7 +56,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // Apply makes the world a ddl.Store.
-func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
+func (w *fixture) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	s, events, err := schema.Apply(w.catalog.Snapshot(), c)
 	if err == nil {
 		w.catalog.Publish(s, events...)
@@ -64,7 +64,7 @@ func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 	return s, events, err
 }
 
-func (w *world) mustDDL(t testing.TB, text string) {
+func (w *fixture) mustDDL(t testing.TB, text string) {
 	t.Helper()
 	stmt, _, err := parser.Parse(text)
 	if err != nil {
@@ -76,11 +76,11 @@ func (w *world) mustDDL(t testing.TB, text string) {
 }
 
 // Table makes the world Names.
-func (w *world) Release() *release.Release { return release.Cassandra40 }
+func (w *fixture) Release() *release.Release { return release.Cassandra40 }
 
-func (w *world) Functions() expr.Functions { return nil }
+func (w *fixture) Functions() expr.Functions { return nil }
 
-func (w *world) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
+func (w *fixture) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	ks := "ks"
 	if name.HasKeyspace() {
 		ks = name.Keyspace.Name
@@ -104,13 +104,13 @@ func (o *outcome) Written(r *Outcome) {
 	o.Cells = bytes.Clone(r.Cells)
 }
 
-func (w *world) request() *Request {
+func (w *fixture) request() *Request {
 	return &Request{Bindings: expr.Bindings{Now: worldNow, UUIDs: cqltype.NewTimeUUIDs([6]byte{1, 2, 3, 4, 5, 6}, 7)},
 		Level: dberr.LocalQuorum}
 }
 
 // execute prepares and executes a statement.
-func (w *world) execute(text string, r *Request) *outcome {
+func (w *fixture) execute(text string, r *Request) *outcome {
 	o := &outcome{}
 	stmt, markers, err := parser.Parse(text)
 	if err != nil {
@@ -131,7 +131,7 @@ func (w *world) execute(text string, r *Request) *outcome {
 	return o
 }
 
-func (w *world) prepare(text string) (*Plan, error) {
+func (w *fixture) prepare(text string) (*Plan, error) {
 	stmt, markers, err := parser.Parse(text)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (w *world) prepare(text string) (*Plan, error) {
 }
 
 // Write makes the world a Coordinator.
-func (w *world) Write(_ context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion) {
+func (w *fixture) Write(_ context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion) {
 	w.mu.Lock()
 	for i := range ms {
 		w.note(&ms[i], fmt.Sprintf("%s atomic=%v", o.Type, o.Atomic))
@@ -161,7 +161,7 @@ func (w *world) Write(_ context.Context, ms []command.Mutation, o coordinator.Wr
 }
 
 // Decide decides as a leader does.
-func (w *world) Decide(_ context.Context, c *command.Conditional, o coordinator.WriteOptions,
+func (w *fixture) Decide(_ context.Context, c *command.Conditional, o coordinator.WriteOptions,
 	done command.DecisionCompletion) {
 	w.mu.Lock()
 	d, err := w.decide(c, o)
@@ -172,7 +172,7 @@ func (w *world) Decide(_ context.Context, c *command.Conditional, o coordinator.
 	done.Decided(d, err)
 }
 
-func (w *world) decide(c *command.Conditional, o coordinator.WriteOptions) (*command.Decision, error) {
+func (w *fixture) decide(c *command.Conditional, o coordinator.WriteOptions) (*command.Decision, error) {
 	w.note(&c.Mutation, fmt.Sprintf("%s serial=%d", o.Type, c.Serial))
 	d := &command.Decision{Found: make([]*row.Row, len(c.Rows))}
 	m := &c.Mutation
@@ -221,7 +221,7 @@ func place(m *command.Mutation, kind command.OpKind, clustering []byte) string {
 	return fmt.Sprintf("%d/%d/%x/%x", m.Table, kind, m.Key, clustering)
 }
 
-func (w *world) apply(ops []command.Op, m *command.Mutation) {
+func (w *fixture) apply(ops []command.Op, m *command.Mutation) {
 	w.clock++
 	for _, op := range ops {
 		if op.Kind == command.OpIndex {
@@ -244,7 +244,7 @@ func (w *world) apply(ops []command.Op, m *command.Mutation) {
 }
 
 // note describes a mutation.
-func (w *world) note(m *command.Mutation, how string) {
+func (w *fixture) note(m *command.Mutation, how string) {
 	w.sent = append(w.sent, fmt.Sprintf("%s table=%s key=%x token=%d", how,
 		w.catalog.Snapshot().TableByID(m.Table).Name, m.Key, m.Token))
 	for _, op := range m.Ops {

@@ -23,8 +23,8 @@ CREATE INDEX ON t (v);
 CREATE INDEX ON t (b);
 CREATE TABLE kv (k blob PRIMARY KEY, v1 blob, v2 blob, v3 blob, v4 blob, v5 blob)`
 
-func lawWorld(t testing.TB) *world {
-	w := newWorld(t)
+func lawWorld(t testing.TB) *fixture {
+	w := newFixture(t)
 	for _, s := range strings.Split(lawTables, ";\n") {
 		w.mustDDL(t, s)
 	}
@@ -106,7 +106,7 @@ var hotStatements = []struct {
 	{"delete", "DELETE FROM kv WHERE k = ?", 1},
 }
 
-func hotRequest(w *world, values int) *Request {
+func hotRequest(w *fixture, values int) *Request {
 	r := w.request()
 	for range values {
 		r.Values = append(r.Values, make([]byte, 200))
@@ -182,7 +182,7 @@ func (l *later) Decide(_ context.Context, _ *command.Conditional, _ coordinator.
 // TestCompletedOnce proves that an execution of several parts, completed on other goroutines, tells its caller once,
 // and tells of the first failure.
 func TestCompletedOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.mustDDL(t, "CREATE TABLE cnt (k int PRIMARY KEY, n counter)")
 	plan, err := w.prepare("UPDATE cnt SET n = n + 1 WHERE k IN (1, 2, 3, 4)")
 	if err != nil {
