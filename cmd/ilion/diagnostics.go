@@ -147,7 +147,7 @@ func printSessions(out io.Writer, s *catalog.Sessions, now time.Time) {
 			driver = "(" + c.State + ")"
 		}
 		w.row(c.ID, c.Address, c.User, driver, fmt.Sprintf("v%d", c.Protocol), map[bool]string{true: "yes"}[c.TLS],
-			c.Keyspace, c.UnderWay, c.Requests, now.Sub(c.Since).Round(time.Second), doing)
+			c.Keyspace, c.ActiveRequests, c.Requests, now.Sub(c.Since).Round(time.Second), doing)
 	}
 	w.end()
 	fmt.Fprintf(out, "\n%d connections", s.Connections)

@@ -166,7 +166,7 @@ func TestAskedOfACluster(t *testing.T) {
 
 	poll.Until(t, "the table is told of", func() bool {
 		r := asked[admin.TableReport](t, third, "/table?table=k.t")
-		return r.Sampled && r.Rows == 19 && r.Dead >= 1 && r.Write.Count == 21 && r.Read.Count == 20 &&
+		return r.Sampled && r.Rows == 19 && r.Tombstones >= 1 && r.Write.Count == 21 && r.Read.Count == 20 &&
 			r.PhysicalPartitions == 3 && r.Write.P99 > 0 && r.TotalUnits > 0 && len(r.LargeKeys) > 0 &&
 			len(r.Silent) == 0
 	})

@@ -98,7 +98,7 @@ func TestCall(t *testing.T) {
 		{`CALL d.c.bothOf('p', now())`, `cannot be an argument of a procedure`},
 		{`CALL d.c.bothOf('p', fromJson('1, 2'))`, `Argument arg1 is no JSON`},
 		{`CALL d.c.bothOf('` + strings.Repeat("p", 3000) + `')`, `The partition key has 3000 bytes`},
-		{`EXPLAIN CALL d.c.bothOf('p')`, `EXPLAIN cannot say what bothof would cost`},
+		{`EXPLAIN CALL d.c.bothOf('p')`, `EXPLAIN is not supported for CALL: the cost depends on the procedure bothof`},
 		{`CALL d.c.transfer('p', 'a', 'b', 71)`, `execution of 'd.c.transfer[text, text, varint]' failed: Encountered ` +
 			`exception while executing Javascript. Exception = Error: a has only 70`},
 	} {

@@ -266,7 +266,7 @@ func (n *Node) openRecords(ctx context.Context) error {
 		c.begin(n.records)
 	}
 	first := n.records.State()
-	n.catalog = catalog.Of(n.answers, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
+	n.catalog = catalog.NewForRelease(n.answers, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.host.SetBatches(n.coordinator)
 	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })

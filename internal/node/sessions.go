@@ -53,7 +53,7 @@ func (n *Node) sessionShown(i *cql.SessionInfo, now time.Time) catalog.Session {
 	s := catalog.Session{ID: sessionID(id.Short(), i.Number), Node: hex.EncodeToString(id[:]),
 		Address: i.Remote.String(), State: "connecting", User: i.User, Driver: cutName(i.DriverName),
 		DriverVersion: cutName(i.DriverVersion), Protocol: int(i.Version), Keyspace: i.Keyspace, TLS: i.Encrypted,
-		UnderWay: i.UnderWay, Requests: i.Requests, Since: i.Since, Statement: i.Statement}
+		ActiveRequests: i.UnderWay, Requests: i.Requests, Since: i.Since, Statement: i.Statement}
 	if i.Ready {
 		s.State = "ready"
 	}
@@ -82,7 +82,7 @@ func (n *Node) sessions(ctx context.Context, most int) catalog.Sessions {
 		out.Sessions = append(out.Sessions, answers[i].Sessions...)
 	}
 	slices.SortStableFunc(out.Sessions, func(a, b catalog.Session) int {
-		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.UnderWay, a.UnderWay),
+		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.ActiveRequests, a.ActiveRequests),
 			cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.ID, b.ID))
 	})
 	out.Sessions = out.Sessions[:min(len(out.Sessions), most)]

@@ -81,7 +81,7 @@ func (n *Node) replicaShown(p *topology.Partition) *catalog.Replica {
 }
 
 // latencyShown is a row of a latency view.
-func (n *Node) latencyShown(table uint32, op catalog.LatencyOf) (catalog.Latency, bool) {
+func (n *Node) latencyShown(table uint32, op catalog.LatencyOperation) (catalog.Latency, bool) {
 	s := n.engine.TableHistogram(table, session.Operation(op))
 	l := shownLatency(&s)
 	return l, l.Count > 0

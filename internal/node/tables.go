@@ -133,7 +133,7 @@ func (p *tablePart) add(s *storage.Survey, logical float64) {
 }
 
 // tableFigures is what all nodes together know of tables, by id.
-func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableFigures {
+func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableStats {
 	ids := []uint32{}
 	for _, t := range tables {
 		ids = append(ids, t.ID)
@@ -146,9 +146,9 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	if err != nil {
 		return nil
 	}
-	out := map[uint32]catalog.TableFigures{}
+	out := map[uint32]catalog.TableStats{}
 	for _, id := range ids {
-		f := catalog.TableFigures{Sampled: true, Exact: true, Silent: silent, Views: map[uint32]catalog.ViewLag{}}
+		f := catalog.TableStats{Sampled: true, Exact: true, Silent: silent, Views: map[uint32]catalog.ViewLag{}}
 		var spreads [3]session.LatencyHistogram
 		for _, parts := range answers {
 			for i := range parts {
@@ -164,10 +164,10 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	return out
 }
 
-func (p *tablePart) addTo(f *catalog.TableFigures, spreads *[3]session.LatencyHistogram) {
+func (p *tablePart) addTo(f *catalog.TableStats, spreads *[3]session.LatencyHistogram) {
 	f.Sampled, f.Exact = f.Sampled && p.Sampled, f.Exact && p.Exact
 	f.Rows, f.LogicalBytes = f.Rows+uint64(p.Rows+0.5), f.LogicalBytes+uint64(p.Bytes+0.5)
-	f.Dead, f.DeadMore, f.SweepLag = f.Dead+p.Dead, f.DeadMore || p.More, max(f.SweepLag, p.Lag)
+	f.Tombstones, f.TombstonesOrMore, f.SweepLag = f.Tombstones+p.Dead, f.TombstonesOrMore || p.More, max(f.SweepLag, p.Lag)
 	for op := range spreads {
 		spreads[op].Add(&p.Spread[op])
 	}

@@ -68,7 +68,7 @@ var global = regexp.MustCompile(`(?i)^\s*DESC(RIBE)?\s+(KEYSPACES|TABLES|TYPES|S
 // statements that ask a node for the others.
 var (
 	ofClusters = regexp.MustCompile(`^(Keyspace \S+ has \d replicas of everything, and \d of them confirm every ` +
-		`write, |Writes at consistency level \w+ are confirmed by \d of \d replicas, )`)
+		`write, |Writes at consistency level \w+ are acknowledged by \d of \d replicas, )`)
 	peers = regexp.MustCompile(`(?i)\bFROM\s+system\.peers(_v2)?\b`)
 )
 

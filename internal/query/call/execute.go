@@ -62,19 +62,19 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o con
 	}
 	c, err := e.containers.ContainerByName(p.table.Keyspace, p.table.Name)
 	if err != nil {
-		return out, refused(err)
+		return out, lookupError(err)
 	}
 	key, err := c.ParseKey(string(header))
 	if err == nil {
 		_, err = c.Script(container.StoredProcedure, p.id)
 	}
 	if err != nil {
-		return out, refused(err)
+		return out, lookupError(err)
 	}
 	trace.From(ctx).Add("Calling procedure " + p.Name() + " at the leader of " + key.String())
 	done, where, err := e.procedures.Execute(ctx, c, key, p.id, args, p.log, o)
 	if out.Charge = where.Charge; err != nil {
-		return out, p.failed(err)
+		return out, p.executionError(err)
 	}
 	out.Cells = [][]byte{done.Body}
 	if p.log {
@@ -84,7 +84,7 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o con
 }
 
 // refused is why nothing was tried.
-func refused(err error) error {
+func lookupError(err error) error {
 	if e, ok := errors.AsType[*container.Error](err); ok {
 		return dberr.Invalidf("%s", e.Message)
 	}
@@ -92,7 +92,7 @@ func refused(err error) error {
 }
 
 // failed is why a procedure was not carried out: what the database said, or what the script did.
-func (p *Plan) failed(err error) error {
+func (p *Plan) executionError(err error) error {
 	e, ok := errors.AsType[*container.Error](err)
 	switch {
 	case !ok:

@@ -48,7 +48,7 @@ func Prepare(rel *release.Release, stmt *parser.Call, snapshot *schema.Schema, k
 	if ks == nil {
 		return nil, dberr.Invalidf("keyspace %s does not exist", keyspace)
 	}
-	t, id, err := find(stmt, ks)
+	t, id, err := findProcedure(stmt, ks)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func Prepare(rel *release.Release, stmt *parser.Call, snapshot *schema.Schema, k
 }
 
 // find finds the procedure that a statement names.
-func find(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error) {
+func findProcedure(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error) {
 	if stmt.Container.Name != "" {
 		t := ks.Tables[stmt.Container.Name]
 		switch {

@@ -22,9 +22,9 @@ type Session struct {
 	Keyspace      string `json:"keyspace"`
 	TLS           bool   `json:"tls"`
 	// UnderWay is how many requests are, Requests how many came so far.
-	UnderWay int       `json:"requests_under_way"`
-	Requests int64     `json:"requests"`
-	Since    time.Time `json:"since"`
+	ActiveRequests int       `json:"requests_under_way"`
+	Requests       int64     `json:"requests"`
+	Since          time.Time `json:"since"`
 	// Statement is the one that is under way longest, for Millis now, without its constants; empty if there is none.
 	Statement string  `json:"statement"`
 	Millis    float64 `json:"statement_ms"`
@@ -84,7 +84,7 @@ type EndpointReplica struct {
 }
 
 // TableFigures is what all nodes together know of a table.
-type TableFigures struct {
+type TableStats struct {
 	// Rows and LogicalBytes are estimates from a sample of logical partitions, exact if Exact; they are unknown, and 0,
 	// unless Sampled.
 	Rows         uint64 `json:"rows"`
@@ -93,9 +93,9 @@ type TableFigures struct {
 	Exact        bool   `json:"exact"`
 	// Dead is how many deletions, and values that have expired, are stored still, at least so many if DeadMore.
 	// SweepLag is for how many seconds the oldest of them could have been removed, 0 if none could.
-	Dead     uint64 `json:"tombstones"`
-	DeadMore bool   `json:"tombstones_or_more"`
-	SweepLag int64  `json:"sweep_lag_seconds"`
+	Tombstones       uint64 `json:"tombstones"`
+	TombstonesOrMore bool   `json:"tombstones_or_more"`
+	SweepLag         int64  `json:"sweep_lag_seconds"`
 	// Read, Scan and Write are how long the coordinators of all nodes took since they started.
 	Read  Latency `json:"read"`
 	Scan  Latency `json:"scan"`

@@ -21,9 +21,9 @@ type Publication struct {
 
 // Catalog holds the schema that statements are bound to. It is safe for concurrent use.
 type Catalog struct {
-	snapshot atomic.Pointer[schema.Schema]
-	info     func() NodeInfo
-	whole    func(*schema.Schema) *schema.Schema
+	snapshot  atomic.Pointer[schema.Schema]
+	info      func() NodeInfo
+	addSystem func(*schema.Schema) *schema.Schema
 
 	mu        sync.Mutex // serialises Publish; guards listeners
 	listeners map[int]func(Publication)
@@ -34,13 +34,13 @@ type Catalog struct {
 // its like show; it is called once for every query of them and must be cheap, as copying what was put together when it
 // last changed.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
-	return Of(release.Cassandra40, initial, info)
+	return NewForRelease(release.Cassandra40, initial, info)
 }
 
 // Of is New with the system keyspaces of a release.
-func Of(r *release.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
-	c := &Catalog{info: info, whole: System(r), listeners: map[int]func(Publication){}}
-	c.snapshot.Store(c.whole(initial))
+func NewForRelease(r *release.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
+	c := &Catalog{info: info, addSystem: System(r), listeners: map[int]func(Publication){}}
+	c.snapshot.Store(c.addSystem(initial))
 	return c
 }
 
@@ -59,7 +59,7 @@ func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	if s.Revision <= old.Revision {
 		return
 	}
-	s = c.whole(s)
+	s = c.addSystem(s)
 	c.snapshot.Store(s)
 	for i := range c.next {
 		if listener := c.listeners[i]; listener != nil {
@@ -97,13 +97,13 @@ func CheckWritable(t *schema.Table) error {
 
 // KeysOfCache reports whether a computed table shows the keys of one of Cassandra's caches. There they are deleted to
 // have a change of roles or permissions noticed at once, as it always is here: a deletion has nothing to do.
-func KeysOfCache(t *schema.Table) bool {
+func IsCacheKeysTable(t *schema.Table) bool {
 	return schema.IsVirtualSystem(t.Keyspace) && strings.HasSuffix(t.Name, "_cache_keys")
 }
 
 // CheckTruncatable refuses TRUNCATE of computed tables, but for the keys of caches.
 func CheckTruncatable(t *schema.Table) error {
-	if KeysOfCache(t) {
+	if IsCacheKeysTable(t) {
 		return nil
 	}
 	if schema.IsVirtualSystem(t.Keyspace) {

@@ -62,7 +62,7 @@ func testInfo() NodeInfo {
 				MeanBytes: 100}}
 		},
 		Settings: func() map[string]string { return map[string]string{"a": "1", "b": ""} },
-		Latency: func(_ uint32, op LatencyOf) (Latency, bool) {
+		Latency: func(_ uint32, op LatencyOperation) (Latency, bool) {
 			return Latency{Count: uint64(op) + 1, Median: 1.5, P99: 3, Slowest: 7, PerSecond: 0.25}, true
 		},
 		Records: testRecords,
@@ -70,9 +70,9 @@ func testInfo() NodeInfo {
 			return []usage.User{{Name: "app", Units: 12.5, Requests: 3, Refused: 1, PerSecond: 1.5,
 				RequestsPerSecond: 2, RefusedPerSecond: 0.5}}
 		},
-		Tables: func(_ context.Context, tables []*schema.Table) map[uint32]TableFigures {
-			return map[uint32]TableFigures{schema.FirstTableID: {Rows: 5, LogicalBytes: 50, Sampled: true, Dead: 2,
-				DeadMore: true, SweepLag: 3, Read: Latency{Count: 1, Median: 1, P99: 2}}}
+		Tables: func(_ context.Context, tables []*schema.Table) map[uint32]TableStats {
+			return map[uint32]TableStats{schema.FirstTableID: {Rows: 5, LogicalBytes: 50, Sampled: true, Tombstones: 2,
+				TombstonesOrMore: true, SweepLag: 3, Read: Latency{Count: 1, Median: 1, P99: 2}}}
 		},
 		Sessions: func(context.Context) Sessions {
 			return Sessions{Connections: 1, Sessions: []Session{{ID: "0a-1", Node: strings.Repeat("0a", 16),

@@ -75,11 +75,11 @@ type PreparedStatement struct {
 }
 
 // LatencyOf names an operation of the latency views.
-type LatencyOf uint8
+type LatencyOperation uint8
 
 // The operations of coordinator_read_latency, coordinator_scan_latency and coordinator_write_latency.
 const (
-	Reads LatencyOf = iota
+	Reads LatencyOperation = iota
 	Scans
 	Writes
 )
@@ -128,7 +128,7 @@ type NodeInfo struct {
 	// Roles are those that system_auth shows.
 	Roles func() *access.State
 	// Latency is how long what this node was asked took on a table, false for an operation that there was none of.
-	Latency func(table uint32, op LatencyOf) (Latency, bool)
+	Latency func(table uint32, op LatencyOperation) (Latency, bool)
 	// Records are what the cluster knows about itself, of which keyspace ilion shows the partitions.
 	Records func() *meta.State
 	// Advice is what is to be said about the design of tables, those that could be looked at in a while.
@@ -140,7 +140,7 @@ type NodeInfo struct {
 	// ViewLags are how far views are behind, by the id of their index of hints.
 	ViewLags func() map[uint32]ViewLag
 	// Tables is what all nodes know of tables, by their ids; those for which there is no time are not sampled.
-	Tables func(ctx context.Context, tables []*schema.Table) map[uint32]TableFigures
+	Tables func(ctx context.Context, tables []*schema.Table) map[uint32]TableStats
 	// Sessions are the connections of all nodes that have most to do, Slow the requests that took long, Ring the nodes
 	// as drivers see them.
 	Sessions func(ctx context.Context) Sessions

@@ -170,7 +170,7 @@ var fillers = map[string]func(*builder){
 	"system_views.coordinator_scan_latency":      func(b *builder) { fillLatency(b, Scans) },
 	"system_views.coordinator_write_latency":     func(b *builder) { fillLatency(b, Writes) },
 	"system_views.disk_usage":                    fillDiskUsage,
-	"system_views.sai_column_indexes":            fillAttached,
+	"system_views.sai_column_indexes":            fillSAIIndexes,
 	"system_views.settings":                      fillSettings,
 	"ilion.advice":                               fillAdvice,
 	"ilion.index_builds":                         fillIndexBuilds,
@@ -186,6 +186,6 @@ var fillers = map[string]func(*builder){
 	"ilion.sessions":                             fillSessions,
 	"ilion.slow_queries":                         fillSlowQueries,
 	"ilion.slow_statements":                      fillSlowStatements,
-	"ilion.tables":                               fillTableFigures,
+	"ilion.tables":                               fillTableStats,
 	"ilion.views":                                fillViewLags,
 }

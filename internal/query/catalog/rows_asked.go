@@ -56,7 +56,7 @@ func fillSessions(b *builder) {
 			"user": textOrNull(s.User), "driver_name": textOrNull(s.Driver),
 			"driver_version": textOrNull(s.DriverVersion), "protocol_version": int32Value(int32(s.Protocol)),
 			"keyspace_name": textOrNull(s.Keyspace), "tls": boolean(s.TLS),
-			"requests_under_way": int32Value(int32(s.UnderWay)), "requests": bigint(s.Requests),
+			"requests_under_way": int32Value(int32(s.ActiveRequests)), "requests": bigint(s.Requests),
 			"since": instant(s.Since), "statement": textOrNull(s.Statement)}
 		if s.Millis > 0 {
 			v["statement_ms"] = double(s.Millis)
@@ -101,7 +101,7 @@ func fillSlowStatements(b *builder) {
 	}
 }
 
-func fillTableFigures(b *builder) {
+func fillTableStats(b *builder) {
 	if b.info.Tables == nil || b.info.Records == nil {
 		return
 	}
@@ -123,7 +123,7 @@ func fillTableFigures(b *builder) {
 		f := figures[t.ID]
 		v := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name),
 			"physical_partitions": int32Value(int32(len(m.Partitions(t.ID)))),
-			"tombstones":          bigint(int64(f.Dead)), "tombstones_or_more": boolean(f.DeadMore),
+			"tombstones":          bigint(int64(f.Tombstones)), "tombstones_or_more": boolean(f.TombstonesOrMore),
 			"sweep_lag_seconds": bigint(f.SweepLag)}
 		if f.Sampled {
 			v["rows"], v["logical_bytes"] = bigint(int64(f.Rows)), bigint(int64(f.LogicalBytes))

@@ -195,7 +195,7 @@ func fillIndexes(b *builder) {
 }
 
 // fillAttached shows the storage-attached indexes.
-func fillAttached(b *builder) {
+func fillSAIIndexes(b *builder) {
 	var building map[uint32]bool
 	if b.info.Records != nil {
 		building = b.info.Records().Building

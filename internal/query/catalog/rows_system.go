@@ -179,7 +179,7 @@ func fillClients(b *builder) {
 }
 
 // fillLatency shows the tables that there was such an operation of, since the node started.
-func fillLatency(b *builder, op LatencyOf) {
+func fillLatency(b *builder, op LatencyOperation) {
 	if b.info.Latency == nil {
 		return
 	}

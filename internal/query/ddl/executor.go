@@ -115,12 +115,12 @@ func Handles(stmt parser.Statement) bool {
 		*parser.CreateFunction, *parser.DropFunction, *parser.CreateAggregate, *parser.DropAggregate:
 		return true
 	}
-	return outside(stmt)
+	return isUnsupported(stmt)
 }
 
 // Prepare checks what can be checked of a statement without looking at the schema, as PREPARE does.
 func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
-	if outside(stmt) {
+	if isUnsupported(stmt) {
 		return nil
 	}
 	_, err := e.change(stmt, keyspace)
@@ -132,15 +132,15 @@ func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
 // checked against the guardrails, which keep their warnings.
 func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, actor Actor,
 	g *guardrail.Check) (Result, error) {
-	if outside(stmt) {
-		return Result{}, refuse(stmt, keyspace, e.catalog.Snapshot())
+	if isUnsupported(stmt) {
+		return Result{}, unsupportedError(stmt, keyspace, e.catalog.Snapshot())
 	}
 	change, err := e.change(stmt, keyspace)
 	if err == nil {
-		err = guard(change, e.opts.Release)
+		err = checkSystemKeyspace(change, e.opts.Release)
 	}
 	if err == nil {
-		err = bound(change, e.catalog.Snapshot(), g)
+		err = checkGuardrails(change, e.catalog.Snapshot(), g)
 	}
 	if err != nil {
 		return Result{}, err
@@ -148,13 +148,13 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	if change == nil {
 		return Result{}, errors.New("not a DDL statement")
 	}
-	if err := actor.may(change, e.catalog.Snapshot()); err != nil {
+	if err := actor.authorize(change, e.catalog.Snapshot()); err != nil {
 		return Result{}, err
 	}
 	if err := e.checkDropTime(ctx, change); err != nil {
 		return Result{}, err
 	}
-	if err := e.mask(stmt, change, e.catalog.Snapshot()); err != nil {
+	if err := e.bindMasks(stmt, change, e.catalog.Snapshot()); err != nil {
 		return Result{}, err
 	}
 	if err := e.compile(ctx, change); err != nil {
@@ -162,7 +162,7 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	}
 	s, events, err := e.store.Apply(ctx, change, actor.Role)
 	if err != nil {
-		return Result{Warnings: append(unknownOrder(change), ofVectors(change)...)}, err
+		return Result{Warnings: append(unknownOrder(change), vectorIndexWarnings(change)...)}, err
 	}
 	if len(events) == 0 {
 		return Result{}, nil

@@ -18,7 +18,7 @@ var errMaskingOff = dberr.Invalidf("Cannot mask columns because dynamic data mas
 
 // mask binds the masks that a statement puts on columns, by the schema that this node has. What is missing there, the
 // change itself refuses.
-func (e *Executor) mask(stmt parser.Statement, change schema.Change, s *schema.Schema) error {
+func (e *Executor) bindMasks(stmt parser.Statement, change schema.Change, s *schema.Schema) error {
 	switch c := change.(type) {
 	case *schema.CreateTable:
 		ks := s.Keyspace(c.Keyspace)

@@ -40,13 +40,13 @@ func createKeyspace(ks *schema.Keyspace) string {
 	text := "CREATE KEYSPACE " + quote(ks.Name) + " WITH replication = " + replicationText(ks.Replication) +
 		"  AND durable_writes = " + strconv.FormatBool(ks.DurableWrites)
 	for _, name := range slices.Sorted(maps.Keys(ks.Options)) {
-		text += " AND " + name + " = " + keptValue(ks.Options[name])
+		text += " AND " + name + " = " + optionValueText(ks.Options[name])
 	}
 	return text + ";"
 }
 
 // keptValue writes an option that was kept as it was given: a number, boolean or map stays one.
-func keptValue(v string) string {
+func optionValueText(v string) string {
 	if _, err := strconv.ParseFloat(v, 64); err == nil || v == "true" || v == "false" || strings.HasPrefix(v, "{") {
 		return v
 	}
@@ -267,7 +267,7 @@ func optionTexts(o *schema.TableOptions, rel *release.Release) []string {
 		"compaction = "+schema.FormatMap(o.Compaction),
 		"compression = "+schema.FormatMap(o.Compression))
 	for _, name := range slices.Sorted(maps.Keys(o.Cosmos)) {
-		texts = append(texts, name+" = "+keptValue(o.Cosmos[name]))
+		texts = append(texts, name+" = "+optionValueText(o.Cosmos[name]))
 	}
 	if rel.SnapshotOptions {
 		texts = append(texts, "memtable = 'default'")

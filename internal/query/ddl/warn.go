@@ -19,45 +19,45 @@ import (
 func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	switch c := change.(type) {
 	case *schema.CreateKeyspace:
-		return append(withoutEffect(c.Properties), e.factors(c.Name, c.Properties, s)...)
+		return append(ineffectiveWarnings(c.Properties), e.replicationWarnings(c.Name, c.Properties, s)...)
 	case *schema.AlterKeyspace:
-		return append(withoutEffect(c.Properties), e.factors(c.Name, c.Properties, s)...)
+		return append(ineffectiveWarnings(c.Properties), e.replicationWarnings(c.Name, c.Properties, s)...)
 	case *schema.CreateTable:
-		return append(withoutEffect(c.Properties), withoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))...)
+		return append(ineffectiveWarnings(c.Properties), feedLevelWarnings(c.Properties, s.Table(c.Keyspace, c.Name))...)
 	case *schema.AlterTable:
 		t := s.Table(c.Keyspace, c.Name)
-		warnings := append(withoutEffect(c.Properties), withoutFeed(c.Properties, t)...)
+		warnings := append(ineffectiveWarnings(c.Properties), feedLevelWarnings(c.Properties, t)...)
 		if t == nil || c.Op == schema.SetOptions {
 			return warnings
 		}
-		return append(warnings, slices.Repeat([]string{vectorsAreNew}, t.VectorIndexes())...)
+		return append(warnings, slices.Repeat([]string{experimentalVectorWarning}, t.VectorIndexes())...)
 	case *schema.CreateView:
-		return viewWithoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))
+		return viewFeedWarnings(c.Properties, s.Table(c.Keyspace, c.Name))
 	case *schema.AlterView:
-		return viewWithoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))
+		return viewFeedWarnings(c.Properties, s.Table(c.Keyspace, c.Name))
 	case *schema.CreateIndex:
-		return ofVectors(change)
+		return vectorIndexWarnings(change)
 	}
 	return nil
 }
 
 // vectorsAreNew is what Cassandra says of each index on vectors that a table has, whenever it gets a further index or
 // other columns.
-const vectorsAreNew = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
+const experimentalVectorWarning = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
 	"They don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n" +
 	" * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n" +
 	" * Filters on columns without a SAI index."
 
 // ofVectors are the warnings of a new index, whether it was made or refused, about those on vectors.
-func ofVectors(change schema.Change) []string {
+func vectorIndexWarnings(change schema.Change) []string {
 	if c, ok := change.(*schema.CreateIndex); ok && c.Examined > 0 {
-		return slices.Repeat([]string{vectorsAreNew}, c.Examined)
+		return slices.Repeat([]string{experimentalVectorWarning}, c.Examined)
 	}
 	return nil
 }
 
 // withoutFeed warns of a table that is to have a change feed and has none.
-func withoutFeed(properties []schema.Property, t *schema.Table) []string {
+func feedLevelWarnings(properties []schema.Property, t *schema.Table) []string {
 	asked := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "cdc" })
 	if t == nil || !asked || !t.Options.CDC || t.Logged() {
 		return nil
@@ -68,7 +68,7 @@ func withoutFeed(properties []schema.Property, t *schema.Table) []string {
 }
 
 // viewWithoutFeed warns of cdc = true for a view: what it has is that of its base, at other places.
-func viewWithoutFeed(properties []schema.Property, t *schema.Table) []string {
+func viewFeedWarnings(properties []schema.Property, t *schema.Table) []string {
 	asked := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "cdc" })
 	if t == nil || t.View == nil || !asked || !t.Options.CDC {
 		return nil
@@ -77,7 +77,7 @@ func viewWithoutFeed(properties []schema.Property, t *schema.Table) []string {
 		"of its base table %s.%s", t, t.Keyspace, t.View.Base)}
 }
 
-func withoutEffect(properties []schema.Property) []string {
+func ineffectiveWarnings(properties []schema.Property) []string {
 	var kept []string
 	for _, p := range properties {
 		if strings.HasPrefix(p.Name, "cosmosdb_cell_level") {
@@ -92,7 +92,7 @@ func withoutEffect(properties []schema.Property) []string {
 
 // factors warns of a replication that is not the one that holds here. Stand-alone, factors that the nodes cannot give
 // are told in Cassandra's words, with every change of the keyspace; the rest if the replication was given.
-func (e *Executor) factors(keyspace string, properties []schema.Property, s *schema.Schema) []string {
+func (e *Executor) replicationWarnings(keyspace string, properties []schema.Property, s *schema.Schema) []string {
 	ks := s.Keyspace(keyspace)
 	if ks == nil {
 		return nil

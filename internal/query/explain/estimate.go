@@ -12,16 +12,16 @@ import (
 
 const (
 	// sureOf is how many standard deviations bounds are away from what is expected.
-	sureOf = 5
+	confidence = 5
 	// fewest is how many logical partitions, or rows of the result, must have been seen to estimate by.
-	fewest = 16
+	minSample = 16
 	// pageLooks is what one page of a range looks at, at most: read.Options.PageVisitsMax and a command.
-	pageLooks = 510_000
+	maxPageVisits = 510_000
 )
 
 // spread is what was seen of the logical partitions of a range. Tokens are hashes, so those that were not seen yet are
 // like those that were, and as close to each other.
-type spread struct {
+type partitionSample struct {
 	begun       bool
 	from, width float64 // of the range
 	at          token.Token
@@ -31,7 +31,7 @@ type spread struct {
 }
 
 // begin notes the range, at its first command.
-func (s *spread) begin(c *command.Read) {
+func (s *partitionSample) begin(c *command.Read) {
 	if s.begun {
 		return
 	}
@@ -50,7 +50,7 @@ func (s *spread) begin(c *command.Read) {
 }
 
 // partition notes that the next logical partition has begun.
-func (s *spread) partition(t token.Token) {
+func (s *partitionSample) partition(t token.Token) {
 	if t == s.at {
 		return // the same one, in another command
 	}
@@ -64,7 +64,7 @@ func (s *spread) partition(t token.Token) {
 
 // rest is how much there is in what was not seen of the range, as a multiple of what was: expected, and by how much
 // that may be wrong, as a part of it.
-func (s *spread) rest() (times, wrong float64) {
+func (s *partitionSample) rest() (times, wrong float64) {
 	covered := (float64(s.at.Position()) - s.from + 1) / s.width
 	n := float64(s.count)
 	mean := s.sum / n
@@ -76,9 +76,9 @@ func (s *spread) rest() (times, wrong float64) {
 
 // extrapolate fills in what a statement costs of which only a part was looked at: given rows of the wanted ones were
 // found, 0 if all are.
-func (l *looker) extrapolate(out *Price, given, wanted int64) {
-	out.Least = l.price + l.meter.Price(&l.c)
-	out.Expected, out.Most = out.Least, Unknown
+func (l *peekReader) extrapolate(out *Price, given, wanted int64) {
+	out.Min = l.price + l.meter.Price(&l.c)
+	out.Expected, out.Max = out.Min, Unknown
 	if l.c.Key != nil {
 		return
 	}
@@ -86,27 +86,27 @@ func (l *looker) extrapolate(out *Price, given, wanted int64) {
 	left := 0
 	for _, p := range all {
 		r, ok := p.Span.Tokens().Intersect(l.c.Range)
-		if ok && r.Begin > l.seen.at.Position() {
+		if ok && r.Begin > l.sample.at.Position() {
 			left++
 		}
 	}
 	out.Partitions += 1 + left // the one at hand, and those after it
-	if l.seen.count < fewest {
+	if l.sample.count < minSample {
 		return
 	}
 	variable := float64(l.price+l.meter.Price(&l.c)) - float64(out.Partitions-left)*float64(ru.Partition)
-	times, wrong := l.seen.rest()
-	low, mid, high := times*max(0, 1-sureOf*wrong), times, times*(1+sureOf*wrong)
+	times, wrong := l.sample.rest()
+	low, mid, high := times*max(0, 1-confidence*wrong), times, times*(1+confidence*wrong)
 	if wanted > 0 {
-		high = min(high, float64(pageLooks)/float64(max(1, l.rows)))
+		high = min(high, float64(maxPageVisits)/float64(max(1, l.rows)))
 	}
-	if wanted > 0 && given >= fewest {
+	if wanted > 0 && given >= minSample {
 		more := float64(wanted-given) / float64(given)
-		off := sureOf / math.Sqrt(float64(given))
+		off := confidence / math.Sqrt(float64(given))
 		low, mid, high = min(low, more*max(0, 1-off)), min(mid, more), min(high, more*(1+off))
 	}
-	begun := out.Least
-	out.Least += ru.Units(variable * low)
+	begun := out.Min
+	out.Min += ru.Units(variable * low)
 	out.Expected = begun + ru.Units(variable*mid) + ru.Units(float64(left)*mid/times)*ru.Partition
-	out.Most = begun + ru.Units(variable*high) + ru.Units(left)*ru.Partition
+	out.Max = begun + ru.Units(variable*high) + ru.Units(left)*ru.Partition
 }

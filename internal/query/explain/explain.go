@@ -24,9 +24,9 @@ import (
 const (
 	// lookRows, lookBytes and lookWalk bound the rows that are looked at for one statement, their logical bytes, and
 	// the keys of deleted rows that are passed over.
-	lookRows  = 20_000
-	lookBytes = 16 << 20
-	lookWalk  = 200_000
+	maxPeekRows  = 20_000
+	maxPeekBytes = 16 << 20
+	maxPeekWalk  = 200_000
 )
 
 // Unknown is the Price.Most of a statement that reads more than is looked at, with nothing to estimate the rest by.
@@ -39,7 +39,7 @@ type Price struct {
 	// Partitions is the number of physical partitions that it touches.
 	Partitions int
 	// Least, Expected and Most are what the request costs: one page of a SELECT that is read in pages.
-	Least, Expected, Most ru.Units
+	Min, Expected, Max ru.Units
 	// Cost is what finding that out has cost.
 	Cost ru.Units
 }

@@ -34,7 +34,7 @@ func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Tab
 	execute(write.NewExecutor(p, o), p)
 	p.price.Partitions = len(p.touched)
 	p.price.Index = strings.Join(slices.Sorted(maps.Keys(p.indexes)), ", ")
-	p.price.Plan = p.words()
+	p.price.Plan = p.summary()
 	return p.price, p.warnings, p.err
 }
 
@@ -54,7 +54,7 @@ type pricer struct {
 	rows    int
 	entries int
 	// looked says what conditions and updates depend on.
-	looked []string
+	notes []string
 }
 
 // Write implements write.Coordinator.
@@ -87,9 +87,9 @@ func (p *pricer) Written(o *write.Outcome) {
 
 // add adds what costs the same in any case.
 func (p *pricer) add(u ru.Units) {
-	p.price.Least += u
+	p.price.Min += u
 	p.price.Expected += u
-	p.price.Most += u
+	p.price.Max += u
 }
 
 func (p *pricer) touch(m *command.Mutation) {
@@ -148,29 +148,29 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 	d := &command.Decision{Applied: holds, Found: found}
 	if !serial {
 		if len(found) > 0 {
-			p.looked = append(p.looked, fmt.Sprintf("reads %s first", count(len(found), "row")))
+			p.notes = append(p.notes, fmt.Sprintf("reads %s first", count(len(found), "row")))
 		}
 		p.add(applied)
 		return d, nil
 	}
-	refused, err := p.refused(ctx, c)
+	refused, err := p.notAppliedCost(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	p.price.Least += min(applied, refused)
-	p.price.Most += max(applied, refused)
+	p.price.Min += min(applied, refused)
+	p.price.Max += max(applied, refused)
 	if holds {
 		p.price.Expected += applied
-		p.looked = append(p.looked, "its conditions hold now")
+		p.notes = append(p.notes, "its conditions hold now")
 	} else {
 		p.price.Expected += refused
-		p.looked = append(p.looked, "its conditions do not hold now")
+		p.notes = append(p.notes, "its conditions do not hold now")
 	}
 	return d, nil
 }
 
 // refused is what a conditional costs more if it does not hold: some are answered with a row of the partition.
-func (p *pricer) refused(ctx context.Context, c *command.Conditional) (ru.Units, error) {
+func (p *pricer) notAppliedCost(ctx context.Context, c *command.Conditional) (ru.Units, error) {
 	if c.First == command.NoFirst {
 		return 0, nil
 	}
@@ -213,7 +213,7 @@ func (v *firstRow) Row(clustering []byte, r *row.Row) (command.Step, error) {
 }
 
 // words says what is written.
-func (p *pricer) words() string {
+func (p *pricer) summary() string {
 	parts := []string{fmt.Sprintf("writes %s of %s", count(p.rows, "row"), count(len(p.keys), "partition"))}
 	if p.entries > 0 {
 		entry := "1 index entry"
@@ -222,7 +222,7 @@ func (p *pricer) words() string {
 		}
 		parts = append(parts, entry)
 	}
-	return strings.Join(append(parts, p.looked...), "; ")
+	return strings.Join(append(parts, p.notes...), "; ")
 }
 
 func count(n int, what string) string {

@@ -77,7 +77,7 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 		return func(m *meter.Meter, args [][]byte) ([]byte, error) {
 			m.Pause() // the engine of scripts has places of its own
 			out, err := f.engine.Call(m.Context(), body, m.Who(), args)
-			return out, f.failed(fn, err)
+			return out, f.callError(fn, err)
 		}, nil
 	}
 	program, err := java.Compile(java.Signature{ArgNames: fn.ArgNames, Args: fn.Args, Returns: fn.Returns,
@@ -87,12 +87,12 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 	}
 	return func(m *meter.Meter, args [][]byte) ([]byte, error) {
 		out, err := program.Call(m, args)
-		return out, f.failed(fn, err)
+		return out, f.callError(fn, err)
 	}, nil
 }
 
 // failed is what a client is told of a call that failed.
-func (f *Functions) failed(fn *schema.Function, err error) error {
+func (f *Functions) callError(fn *schema.Function, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -41,16 +41,16 @@ func (c *Check) warn(name, text string) {
 }
 
 // refuse is the error of a violated guardrail, which is among the warnings, too.
-func (c *Check) refuse(name, text string) error {
+func (c *Check) fail(name, text string) error {
 	c.warn(name, text)
 	return &dberr.Invalid{Message: c.Warnings[len(c.Warnings)-1]}
 }
 
 // over checks a number against the bounds of a threshold; warn and fail make the texts of a bound that is exceeded.
-func (c *Check) over(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
+func (c *Check) checkMax(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
 	switch {
 	case t.Fail > 0 && n > t.Fail:
-		return c.refuse(name, fail(t.Fail))
+		return c.fail(name, fail(t.Fail))
 	case t.Warn > 0 && n > t.Warn:
 		c.warn(name, warn(t.Warn))
 	}
@@ -58,10 +58,10 @@ func (c *Check) over(name string, t Threshold, n int64, warn, fail func(bound in
 }
 
 // under is over for bounds below.
-func (c *Check) under(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
+func (c *Check) checkMin(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
 	switch {
 	case t.Fail > 0 && n < t.Fail:
-		return c.refuse(name, fail(t.Fail))
+		return c.fail(name, fail(t.Fail))
 	case t.Warn > 0 && n < t.Warn:
 		c.warn(name, warn(t.Warn))
 	}
@@ -69,7 +69,7 @@ func (c *Check) under(name string, t Threshold, n int64, warn, fail func(bound i
 }
 
 // any checks values against the lists of a guardrail; ignored are those that are to be passed over.
-func (c *Check) any(name, what string, v *Values, values ...string) (ignored []string, err error) {
+func (c *Check) checkValues(name, what string, v *Values, values ...string) (ignored []string, err error) {
 	in := func(listed []string) (out []string) {
 		for _, value := range values {
 			if slices.Contains(listed, value) {
@@ -79,7 +79,7 @@ func (c *Check) any(name, what string, v *Values, values ...string) (ignored []s
 		return out
 	}
 	if found := in(v.Disallowed); found != nil {
-		return nil, c.refuse(name, fmt.Sprintf("Provided values %s are not allowed for %s (disallowed values are: %s)",
+		return nil, c.fail(name, fmt.Sprintf("Provided values %s are not allowed for %s (disallowed values are: %s)",
 			list(found), what, list(v.Disallowed)))
 	}
 	if ignored = in(v.Ignored); ignored != nil {
@@ -94,7 +94,7 @@ func (c *Check) any(name, what string, v *Values, values ...string) (ignored []s
 }
 
 // enabled refuses what is switched off; text says what that is.
-func (c *Check) enabled(option, text string) error {
+func (c *Check) checkEnabled(option, text string) error {
 	if !c.Disabled[option] {
 		return nil
 	}
@@ -104,5 +104,5 @@ func (c *Check) enabled(option, text string) error {
 			name = s.name
 		}
 	}
-	return c.refuse(name, text)
+	return c.fail(name, text)
 }

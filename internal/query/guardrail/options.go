@@ -182,14 +182,14 @@ func (o *Options) set(name string, value *yaml.Node) (known bool, err error) {
 		if isSwitch && s.option == option {
 			var on bool
 			err := value.Decode(&on)
-			o.turn(option, on)
+			o.setEnabled(option, on)
 			return true, err
 		}
 	}
 	return false, nil
 }
 
-func (o *Options) turn(option string, on bool) {
+func (o *Options) setEnabled(option string, on bool) {
 	if o.Disabled == nil {
 		o.Disabled = map[string]bool{}
 	}

@@ -9,7 +9,7 @@ import (
 
 // NewKeyspace checks that there may be one keyspace more; n counts those of users, with it.
 func (c *Check) NewKeyspace(name string, n int) error {
-	return c.over("keyspaces", c.Keyspaces, int64(n), func(bound int64) string {
+	return c.checkMax("keyspaces", c.Keyspaces, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold of %d.",
 			name, n, bound)
 	}, func(bound int64) string {
@@ -19,7 +19,7 @@ func (c *Check) NewKeyspace(name string, n int) error {
 
 // NewTable checks that there may be one table more; n counts those of users, with it.
 func (c *Check) NewTable(name string, n int) error {
-	return c.over("tables", c.Tables, int64(n), func(bound int64) string {
+	return c.checkMax("tables", c.Tables, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.", name, n,
 			bound)
 	}, func(bound int64) string {
@@ -29,7 +29,7 @@ func (c *Check) NewTable(name string, n int) error {
 
 // Columns checks how many columns a table is to have.
 func (c *Check) Columns(table string, n int) error {
-	return c.over("columns_per_table", c.ColumnsPerTable, int64(n), func(bound int64) string {
+	return c.checkMax("columns_per_table", c.ColumnsPerTable, int64(n), func(bound int64) string {
 		return fmt.Sprintf("The table %s has %d columns, this exceeds the warning threshold of %d.", table, n, bound)
 	}, func(bound int64) string {
 		return fmt.Sprintf("Tables cannot have more than %d columns, but %d provided for table %s", bound, n, table)
@@ -38,7 +38,7 @@ func (c *Check) Columns(table string, n int) error {
 
 // Fields checks how many fields a type is to have.
 func (c *Check) Fields(typ string, n int) error {
-	return c.over("fields_per_udt", c.FieldsPerUDT, int64(n), func(bound int64) string {
+	return c.checkMax("fields_per_udt", c.FieldsPerUDT, int64(n), func(bound int64) string {
 		return fmt.Sprintf("The user type %s has %d columns, this exceeds the warning threshold of %d.", typ, n, bound)
 	}, func(bound int64) string {
 		return fmt.Sprintf("User types cannot have more than %d columns, but %d provided for user type %s.", bound, n,
@@ -48,11 +48,11 @@ func (c *Check) Fields(typ string, n int) error {
 
 // NewIndex checks that a table may have another index; n counts them, with it. name may be empty.
 func (c *Check) NewIndex(name, table string, n int) error {
-	if err := c.enabled("secondary_indexes", "Creating secondary indexes is not allowed"); err != nil {
+	if err := c.checkEnabled("secondary_indexes", "Creating secondary indexes is not allowed"); err != nil {
 		return err
 	}
 	what := strings.TrimSpace(name + " on table " + table)
-	return c.over("secondary_indexes_per_table", c.SecondaryIndexesPerTable, int64(n), func(bound int64) string {
+	return c.checkMax("secondary_indexes_per_table", c.SecondaryIndexesPerTable, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating secondary index %s, current number of indexes %d exceeds warning threshold of %d.",
 			what, n, bound)
 	}, func(bound int64) string {
@@ -63,7 +63,7 @@ func (c *Check) NewIndex(name, table string, n int) error {
 // NewView checks that a table may have another materialized view; n counts them, with it.
 func (c *Check) NewView(name, table string, n int) error {
 	what := name + " on table " + table
-	return c.over("materialized_views_per_table", c.MaterializedViewsPerTable, int64(n), func(bound int64) string {
+	return c.checkMax("materialized_views_per_table", c.MaterializedViewsPerTable, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating materialized view %s, current number of views %d exceeds warning threshold of %d.",
 			what, n, bound)
 	}, func(bound int64) string {
@@ -80,7 +80,7 @@ func (c *Check) Dimensions(column string, n int) error {
 				kind, bound)
 		}
 	}
-	return c.over("vector_dimensions", c.VectorDimensions, int64(n), text("warning"), text("failure"))
+	return c.checkMax("vector_dimensions", c.VectorDimensions, int64(n), text("warning"), text("failure"))
 }
 
 // ReplicationFactor checks the factor of a keyspace, in one data centre or in all.
@@ -91,48 +91,48 @@ func (c *Check) ReplicationFactor(keyspace string, n int64) error {
 				n, side, kind, bound)
 		}
 	}
-	err := c.over("maximum_replication_factor", c.MaximumReplicationFactor, n, text("above", "warning"),
+	err := c.checkMax("maximum_replication_factor", c.MaximumReplicationFactor, n, text("above", "warning"),
 		text("above", "failure"))
 	if err != nil {
 		return err
 	}
-	return c.under("minimum_replication_factor", c.MinimumReplicationFactor, n, text("below", "warning"),
+	return c.checkMin("minimum_replication_factor", c.MinimumReplicationFactor, n, text("below", "warning"),
 		text("below", "failure"))
 }
 
 // Properties checks the options that a table is given; ignored are those to be passed over.
 func (c *Check) Properties(names []string) (ignored []string, err error) {
-	return c.any("table_properties", "Table Properties", &c.TableProperties, names...)
+	return c.checkValues("table_properties", "Table Properties", &c.TableProperties, names...)
 }
 
 // Compact refuses COMPACT STORAGE where that is switched off.
 func (c *Check) Compact() error {
-	return c.enabled("compact_tables", "Creation of new COMPACT STORAGE tables is not allowed")
+	return c.checkEnabled("compact_tables", "Creation of new COMPACT STORAGE tables is not allowed")
 }
 
 // Uncompressed refuses a table without compression where that is switched off.
 func (c *Check) Uncompressed() error {
-	return c.enabled("uncompressed_tables", "Uncompressed table is not allowed")
+	return c.checkEnabled("uncompressed_tables", "Uncompressed table is not allowed")
 }
 
 // SimpleStrategy refuses that strategy where it is switched off.
 func (c *Check) SimpleStrategy() error {
-	return c.enabled("simplestrategy", "SimpleStrategy is not allowed")
+	return c.checkEnabled("simplestrategy", "SimpleStrategy is not allowed")
 }
 
 // AlterColumns refuses ALTER TABLE of columns where that is switched off.
 func (c *Check) AlterColumns() error {
-	return c.enabled("alter_table", "ALTER TABLE changing columns is not allowed")
+	return c.checkEnabled("alter_table", "ALTER TABLE changing columns is not allowed")
 }
 
 // DropTable refuses DROP TABLE and TRUNCATE where they are switched off.
 func (c *Check) DropTable() error {
-	return c.enabled("drop_truncate_table", "DROP and TRUNCATE TABLE functionality is not allowed")
+	return c.checkEnabled("drop_truncate_table", "DROP and TRUNCATE TABLE functionality is not allowed")
 }
 
 // DropKeyspace refuses DROP KEYSPACE where that is switched off.
 func (c *Check) DropKeyspace() error {
-	return c.enabled("drop_keyspace", "DROP KEYSPACE functionality is not allowed")
+	return c.checkEnabled("drop_keyspace", "DROP KEYSPACE functionality is not allowed")
 }
 
 // WindowsWithoutTTL checks a table of time windows whose rows do not expire by default.
@@ -146,7 +146,7 @@ func (c *Check) WindowsWithoutTTL() error {
 			"certain size. Please set TTL " +
 			"for your INSERT or UPDATE statements if you expect data to be expired as table settings will not do it. "
 	}
-	if err := c.enabled("zero_ttl_on_twcs", text("allowed")); err != nil {
+	if err := c.checkEnabled("zero_ttl_on_twcs", text("allowed")); err != nil {
 		return err
 	}
 	if c.ZeroTTLWarned {

@@ -54,8 +54,8 @@ func seesAll(who *access.Subject) bool {
 
 // visible are the roles that are shown to whoever asks, by name.
 func visible(r *Request, direct bool) []string {
-	if !seesAll(r.Who) {
-		return memberships(r.State, r.Who.Name, direct)
+	if !seesAll(r.Subject) {
+		return memberships(r.State, r.Subject.Name, direct)
 	}
 	var names []string
 	for _, role := range r.State.Roles() {
@@ -81,7 +81,7 @@ func listRoles(r *Request, s *parser.ListRoles) (*Rows, error) {
 		names = visible(r, s.NoRecursive)
 	case r.State.Role(of) == nil:
 		return nil, dberr.Invalidf("%s doesn't exist", access.OfRole(of))
-	case !seesAll(r.Who) && !slices.Contains(r.Who.Roles, of):
+	case !seesAll(r.Subject) && !slices.Contains(r.Subject.Roles, of):
 		return nil, dberr.Unauthorizedf("You are not authorized to view roles granted to %s ", of)
 	default:
 		names = memberships(r.State, of, s.NoRecursive)
@@ -140,11 +140,11 @@ func listPermissions(r *Request, s *parser.ListPermissions) (*Rows, error) {
 		}
 	}
 	switch {
-	case everybody && !r.Who.Superuser:
+	case everybody && !r.Subject.Superuser:
 		return nil, dberr.Unauthorizedf("You are not authorized to view everyone's permissions")
 	case !everybody && r.State.Role(of) == nil:
 		return nil, dberr.Invalidf("%s doesn't exist", access.OfRole(of))
-	case !everybody && !r.Who.Superuser && !slices.Contains(r.Who.Roles, of):
+	case !everybody && !r.Subject.Superuser && !slices.Contains(r.Subject.Roles, of):
 		return nil, dberr.Unauthorizedf("You are not authorized to view %s's permissions", of)
 	}
 	names := memberships(r.State, of, false)

@@ -35,9 +35,9 @@ type Request struct {
 	// Keyspace is the session's, empty if it has none.
 	Keyspace string
 	// Who asks, nil where nobody has to log in; State and Schema are the present ones.
-	Who    *access.Subject
-	State  *access.State
-	Schema *schema.Schema
+	Subject *access.Subject
+	State   *access.State
+	Schema  *schema.Schema
 }
 
 // Executor executes statements about roles. It is safe for concurrent use.
@@ -48,11 +48,11 @@ type Executor struct {
 }
 
 // hashesAtOnce bounds how many new passwords are hashed at once.
-const hashesAtOnce = 2
+const maxConcurrentHashes = 2
 
 // New makes an executor.
 func New(store Store) *Executor {
-	return &Executor{store: store, hashing: make(chan struct{}, hashesAtOnce)}
+	return &Executor{store: store, hashing: make(chan struct{}, maxConcurrentHashes)}
 }
 
 // Handles reports whether a statement is one of this package.
@@ -70,7 +70,7 @@ var errAnonymous = &dberr.Unauthorized{Message: "You have to be logged in and no
 // Execute executes a statement that Handles accepts. The rows are nil for all but LIST, and for a LIST that finds
 // nothing to list.
 func (e *Executor) Execute(ctx context.Context, r *Request) (rows *Rows, warnings []string, err error) {
-	if r.Who == nil {
+	if r.Subject == nil {
 		return nil, nil, errAnonymous
 	}
 	switch s := r.Statement.(type) {
@@ -87,14 +87,14 @@ func (e *Executor) Execute(ctx context.Context, r *Request) (rows *Rows, warning
 	if err != nil {
 		return nil, nil, err
 	}
-	warnings, err = e.store.ApplyRoles(ctx, change, r.Who.Name)
+	warnings, err = e.store.ApplyRoles(ctx, change, r.Subject.Name)
 	return nil, warnings, err
 }
 
 func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error) {
 	switch s := r.Statement.(type) {
 	case *parser.CreateRole:
-		a, err := e.attributes(ctx, &s.Options, r.Who.May(access.Create, access.Resource{Kind: access.AllRoles}))
+		a, err := e.attributes(ctx, &s.Options, r.Subject.May(access.Create, access.Resource{Kind: access.AllRoles}))
 		if s.User {
 			yes := true
 			a.Login = &yes
@@ -102,8 +102,8 @@ func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error
 		return &access.CreateRole{Name: s.Role.Name, IfNotExists: s.IfNotExists, Attributes: a,
 			ID: access.RoleID(uuid.New())}, err
 	case *parser.AlterRole:
-		own := r.Who.Name == s.Role.Name
-		a, err := e.attributes(ctx, &s.Options, own || r.Who.May(access.Alter, access.OfRole(s.Role.Name)))
+		own := r.Subject.Name == s.Role.Name
+		a, err := e.attributes(ctx, &s.Options, own || r.Subject.May(access.Alter, access.OfRole(s.Role.Name)))
 		return &access.AlterRole{Name: s.Role.Name, IfExists: s.IfExists, Attributes: a}, err
 	case *parser.DropRole:
 		return &access.DropRole{Name: s.Role.Name, IfExists: s.IfExists}, nil

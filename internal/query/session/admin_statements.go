@@ -24,8 +24,8 @@ func (st *statement) mayBlock() bool {
 	return !use
 }
 
-// runOther executes what is bound when it runs: USE, TRUNCATE, DESCRIBE, DDL and statements
-// about roles.
+// runOther executes the statements that are bound during execution: USE, TRUNCATE, DESCRIBE, DDL, and statements about
+// roles.
 func (s *Session) runOther(ctx context.Context, c *Call, st *statement) Status {
 	switch p := st.parsed.(type) {
 	case *parser.Use:
@@ -52,16 +52,16 @@ func (s *Session) runUse(c *Call, p *parser.Use) Status {
 }
 
 func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *parser.Truncate) Status {
-	// Indexes and views that this node has not heard of would keep what is truncated.
+	// If this node did not know an index or view, the index or view would keep the truncated rows.
 	if err := s.engine.readBarrier(ctx, changeBarrierWait); err != nil {
-		return c.Result.Fail(&dberr.Server{Message: "The table was not truncated: the meta partition has no leader that " +
-			"answers, so that it is not known which indexes and views the table has."})
+		return c.Result.Fail(&dberr.Server{Message: "The table was not truncated because the leader of the meta partition does not " +
+			"respond, and the table's indexes and views are not known. Retry the statement."})
 	}
 	ks, t, err := s.engine.findTable(s.engine.catalog.Snapshot(), keyspaceOf(p.Table, st.keyspace), p.Table.Name.Name)
 	if err == nil {
 		err = catalog.CheckTruncatable(t)
 	}
-	if err == nil && catalog.KeysOfCache(t) {
+	if err == nil && catalog.IsCacheKeysTable(t) {
 		return Done
 	}
 	check := guardrail.Check{Guards: s.guardrails()}
@@ -79,7 +79,7 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 	return Done
 }
 
-// requireWait bounds how long a TRUNCATE waits for a view's partitions to require its new revision.
+// requireWait limits how long TRUNCATE waits for the partitions of a view to require its new revision.
 const requireWait = 10 * time.Second
 
 // truncate truncates a table with its indexes and views.
@@ -96,7 +96,7 @@ func (e *Engine) truncate(ctx context.Context, ks *schema.Keyspace, t *schema.Ta
 	return e.coordinator.Truncate(ctx, t.ID, indexes...)
 }
 
-// runSchema executes DDL. Others hear of the change before the client that made it has its answer (SE4).
+// runSchema executes DDL. The other clients are notified of the change before this client receives its response (SE4).
 func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status {
 	if !ddl.Handles(st.parsed) {
 		return c.Result.Fail(dberr.Invalidf("This statement is not supported"))

@@ -11,30 +11,31 @@ import (
 )
 
 const (
-	// newestWait bounds the wait for the newest schema before a statement is refused by the one that is here.
+	// barrierWait limits the read barrier before a statement is rejected.
 	barrierWait = time.Second
-	// newestPause is how long nobody waits for that after it was waited for in vain: refusals shall not take the
-	// workers away from what can be done without a leader of the meta partition.
+	// barrierPause is the time during which rejections skip the read barrier after it has timed out. Otherwise rejected
+	// statements would occupy the workers while the meta partition has no leader.
 	barrierPause = 5 * time.Second
-	// newestChangeWait bounds it before the schema, roles or all rows of a table are changed.
+	// changeBarrierWait limits the read barrier before a change of the schema or the roles, and before TRUNCATE.
 	changeBarrierWait = 10 * time.Second
 )
 
-// verdict is what becomes of a request that was refused.
+// recheckResult is the decision about a rejected request.
 type recheckResult int
 
 const (
-	// refused: the refusal stands.
+	// rejectionFinal means that the rejection is final.
 	rejectionFinal recheckResult = iota
-	// offload: whether it stands has to be found out where the request may block.
+	// recheckOnWorker means that the request must be checked again on a goroutine that may block.
 	recheckOnWorker
-	// again: the schema and the roles here are the newest now; they were perhaps not when the request was refused.
+	// recheckNow means that the schema and the roles are now up to date. They may have been outdated when the request
+	// was rejected.
 	recheckNow
 )
 
-// judge returns the verdict on a request that was refused with err, which may be nil, and the error to answer with if
-// the refusal stands. This node may have missed a change for a moment, such as the table that the statement names: it
-// was away, or is slow. (SE7)
+// recheck decides about a request that was rejected with err, which may be nil. If the rejection is final, the error is
+// the one for the client. This node may not have received a recent change, such as the creation of the table, because
+// it was down or is slow. (SE7)
 func (e *Engine) recheck(ctx context.Context, c *Call, err error) (recheckResult, error) {
 	if e.opts.ReadBarrier == nil || err == nil {
 		return rejectionFinal, err
@@ -57,17 +58,17 @@ func (e *Engine) recheck(ctx context.Context, c *Call, err error) (recheckResult
 	return recheckNow, err
 }
 
-// unconfirmed returns the error for a refusal by a schema that may be old. A keyspace or a table that is not in it may
-// exist: to deny that would be wrong, so the client gets an error that drivers repeat at another node.
+// unconfirmed returns the error for a rejection that is based on a schema that may be outdated. A missing keyspace or
+// table may exist in the current schema, so the client receives an error that makes drivers retry on another node.
 func unconfirmed(err error) error {
 	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && bad.Missing {
-		return dberr.Serverf("The statement was not carried out: %s in the schema of this node, which may be old because "+
-			"the meta partition has no leader that answers. Repeat the statement.", bad.Message)
+		return dberr.Serverf("The statement was not executed: %s in the schema of this node, which may be outdated because "+
+			"the leader of the meta partition does not respond. Retry the statement.", bad.Message)
 	}
 	return err
 }
 
-// newest returns when schema and roles here have every change that was acknowledged before.
+// readBarrier waits until the schema and the roles of this node include every change acknowledged before the call.
 func (e *Engine) readBarrier(ctx context.Context, limit time.Duration) error {
 	if e.opts.ReadBarrier == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// bindCall binds CALL. A procedure is a function to the permissions: who may execute it needs none on the container.
+// bindCall binds CALL. The permission required is EXECUTE on the procedure. No permission on the container is required.
 func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 	p, err := call.Prepare(e.opts.Release, s, e.catalog.Snapshot(), st.keyspace, len(st.markers))
 	if err != nil {
@@ -37,7 +37,7 @@ func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 // runCall executes CALL. It waits for the leader of the logical partition.
 func (s *Session) runCall(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	if s.engine.opts.Calls == nil {
-		return c.Result.Fail(dberr.Invalidf("This node runs no procedures"))
+		return c.Result.Fail(dberr.Invalidf("Stored procedures are not available on this node"))
 	}
 	r := &c.Request
 	sc := scratches.Get().(*scratch)

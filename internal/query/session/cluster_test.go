@@ -47,11 +47,11 @@ func TestLevelWarnings(t *testing.T) {
 		want     map[dberr.Consistency]string
 	}{
 		{0, nil},
-		{1, map[dberr.Consistency]string{dberr.Two: "TWO are confirmed by 1 of 1",
-			dberr.Three: "THREE are confirmed by 1 of 1"}},
-		{3, map[dberr.Consistency]string{dberr.Three: "THREE are confirmed by 2 of 3",
-			dberr.All: "ALL are confirmed by 2 of 3"}},
-		{4, map[dberr.Consistency]string{dberr.All: "ALL are confirmed by 3 of 4"}},
+		{1, map[dberr.Consistency]string{dberr.Two: "TWO are acknowledged by 1 of 1",
+			dberr.Three: "THREE are acknowledged by 1 of 1"}},
+		{3, map[dberr.Consistency]string{dberr.Three: "THREE are acknowledged by 2 of 3",
+			dberr.All: "ALL are acknowledged by 2 of 3"}},
+		{4, map[dberr.Consistency]string{dberr.All: "ALL are acknowledged by 3 of 4"}},
 	} {
 		replicas = test.replicas
 		for _, level := range levels {

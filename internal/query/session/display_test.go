@@ -64,7 +64,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 // granted to it, and that a role that is created again does not read those of the dropped one.
 func TestOwnTraces(t *testing.T) {
 	w := newAuthFixture(t)
-	const refused = "may read its own traces only"
+	const refused = "can read only its own traces"
 	trace := func(s *Session) string {
 		id := w.run(s, (*Session).Query, Request{Text: []byte("SELECT key FROM system.local"), Tracing: true}).TraceID
 		return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])

@@ -7,7 +7,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// guards are the guardrails that hold for the client, nil if none does. Superusers are exempt.
+// guardrails returns the guardrails for the client, or nil if there are none. Superusers are exempt.
 func (s *Session) guardrails() *guardrail.Guards {
 	if who, _ := s.subject(); who != nil && who.Superuser {
 		return nil
@@ -15,13 +15,13 @@ func (s *Session) guardrails() *guardrail.Guards {
 	return s.engine.opts.Guards
 }
 
-// refuse ends a call that a guardrail refused.
+// failGuardrail ends a call that a guardrail rejected.
 func (c *Call) failGuardrail(g *guardrail.Check, err error) Status {
 	c.Result.Warnings = append(c.Result.Warnings, g.Warnings...)
 	return c.Result.Fail(err)
 }
 
-// guardSelect checks what a SELECT asks for but for its values, which read.Plan.Execute checks.
+// checkSelectGuardrails checks a SELECT, except for its values, which read.Plan.Execute checks.
 func checkSelectGuardrails(g *guardrail.Check, st *statement, r *Request) error {
 	if st.computed {
 		return nil
@@ -41,7 +41,7 @@ func checkSelectGuardrails(g *guardrail.Check, st *statement, r *Request) error 
 	return nil
 }
 
-// guard checks what a modification asks for but for its values, which write.Executor checks.
+// checkGuardrails checks a modification, except for its values, which write.Executor checks.
 func (m *modification) checkGuardrails() error {
 	g := m.request.Guard
 	if !g.On() {
@@ -52,12 +52,13 @@ func (m *modification) checkGuardrails() error {
 		return err
 	}
 	if m.st == nil {
-		return nil // items checks the statements of a batch message
+		return nil // items checks each statement of a batch message
 	}
 	return checkTimestampGuardrails(g, m.st.parsed)
 }
 
-// guardTimestamps checks USING TIMESTAMP of modifications; that of a batch is none of a modification, as in Cassandra.
+// checkTimestampGuardrails checks USING TIMESTAMP of modifications. As in Cassandra, the timestamp of a batch is not
+// checked.
 func checkTimestampGuardrails(g *guardrail.Check, s parser.Statement) error {
 	var using parser.Using
 	switch s := s.(type) {

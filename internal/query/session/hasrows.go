@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/read"
 )
 
-// hasRows reports whether a table has a row, or a static row.
+// hasRows reports whether a table has a row or a static row.
 func (e *Engine) hasRows(ctx context.Context, ks *schema.Keyspace, t *schema.Table) (bool, error) {
 	one := &parser.Constant{Kind: parser.IntegerConstant, Text: "1"}
 	plan, err := read.Bind(&parser.Select{Limit: one}, expr.NewEnv(e.opts.Release, ks, t, 0))

@@ -11,11 +11,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// PriorityPayload is the key of the custom payload that says which requests are refused first: those whose value is
-// low. normal is the other value; high is Cosmos DB's word for it.
+// PriorityPayload is the key of the custom payload that sets the priority of a request. Requests with the value "low"
+// are rejected first. The other value is "normal"; Cosmos DB calls it "high".
 const PriorityPayload = "Priority"
 
-// IsLow reads the value of a PriorityPayload.
+// IsLow parses the value of a PriorityPayload. It reports whether the priority is low.
 func IsLow(value []byte) (bool, error) {
 	switch strings.ToLower(string(value)) {
 	case "low":
@@ -23,10 +23,10 @@ func IsLow(value []byte) (bool, error) {
 	case "normal", "high":
 		return false, nil
 	}
-	return false, dberr.Invalidf("Unknown priority %q: it is low or normal", value)
+	return false, dberr.Invalidf("Unknown priority %q: expected low or normal", value)
 }
 
-// Who is the role of the client, or where it comes from if it has none.
+// Identity returns the role of the client, or its address if it has no role.
 func (c *Client) Identity() string {
 	if c.User == "" {
 		return c.Remote.Addr().String()
@@ -34,14 +34,14 @@ func (c *Client) Identity() string {
 	return c.User
 }
 
-// Claimant tells the client from others where something is scarce: by its role, or by where it comes from if it has
-// none. It is the same on all nodes.
+// Claimant identifies the client when resources are shared fairly: by its role, or by its address if it has no role.
+// The value is the same on all nodes.
 func (c *Client) Claimant() share.Claimant {
 	of := func(s string) uint32 { return uint32(token.Hash([]byte(s))) }
 	return share.Claimant{User: of(c.Identity()), Connection: of(c.Remote.String())}
 }
 
-// claimantOf is who asks for what a call is about, where a throughput bounds that of one of its tables.
+// claimantOf returns the claimant of a call if one of its tables has provisioned throughput, or the zero value.
 func (s *Session) claimantOf(c *Call, tables []*schema.Table) share.Claimant {
 	if !(*s.engine.metered.Load()).hasAny(tables) {
 		return share.Claimant{}
@@ -51,7 +51,7 @@ func (s *Session) claimantOf(c *Call, tables []*schema.Table) share.Claimant {
 	return who
 }
 
-// LowPriority reports whether the requests of a role are of low priority, whatever they say themselves.
+// LowPriority reports whether all requests of a role have low priority.
 func (e *Engine) LowPriority(role string) bool {
 	a := e.opts.Authority
 	return a != nil && role != "" && a.Subject(role).Low

@@ -10,23 +10,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// The pauses before a SELECT is repeated: elections take longer than the shortest, and nobody is to wait for longer
-// than the longest.
+// The pauses before a SELECT is restarted. An election takes longer than the minimum, and no client should wait longer
+// than the maximum.
 const (
 	restartPauseMin = time.Millisecond
 	restartPauseMax = 50 * time.Millisecond
 )
 
-// repetition is the repeating of one SELECT. The coordinator asks for it (coordinator.ErrRepeat) when rows were passed
-// on which a replica could not confirm afterwards: it may not have been the leader any more, so that newer writes may
-// be missing among them.
+// readRestart restarts one SELECT. The coordinator requests it with coordinator.ErrRepeat when a replica could not
+// confirm rows that were already passed on. The replica may have lost its leadership, so the rows may lack newer
+// writes.
 type readRestart struct {
 	engine *Engine
 	began  time.Time
 	pause  time.Duration
 }
 
-// wait returns when the SELECT is to be executed once more, or the error that it ends with.
+// wait waits until the SELECT can be restarted, or returns the error with which it ends.
 func (r *readRestart) wait(ctx context.Context, level dberr.Consistency) error {
 	left := r.engine.opts.ReadTimeout - r.engine.opts.Now().Sub(r.began)
 	if left <= 0 {
@@ -42,7 +42,7 @@ func (r *readRestart) wait(ctx context.Context, level dberr.Consistency) error {
 	}
 	r.engine.readRestarts.Add(1)
 	if t := trace.From(ctx); t != nil {
-		t.Add("Executing the statement again: what was read could not be confirmed")
+		t.Add("Restarting the statement: the rows could not be confirmed")
 	}
 	return nil
 }

@@ -258,7 +258,7 @@ func TestRepeatIsTraced(t *testing.T) {
 	}
 	again := 0
 	for _, activity := range cells(w.query(t, "SELECT activity FROM system_traces.events")) {
-		if strings.HasPrefix(activity, "Executing the statement again") {
+		if strings.HasPrefix(activity, "Restarting the statement") {
 			again++
 		}
 	}

@@ -2,22 +2,22 @@
 
 package session
 
-// kept is a copy of what a request points to, for a modification that may have to be sent again after the method that
-// got the request has returned. Its memory is used again.
+// requestCopy holds a copy of the data that a request refers to. It is needed for a modification that may be sent again
+// after the method that received the request has returned. The memory is reused.
 type requestCopy struct {
 	active bool
 	arena  []byte
 	lists  [][]byte
-	// What the request had.
+	// The original fields of the request.
 	values, names [][]byte
 	statements    []BatchStatement
 	keyspace      []byte
 }
 
-// keptBytesMax is the most memory that is kept for the next request, in bytes.
+// requestCopyBytesMax limits the memory that is retained for the next request, in bytes.
 const requestCopyBytesMax = 64 << 10
 
-// keep makes a request point to copies.
+// copyRequest makes a request refer to copies.
 func (k *requestCopy) copyRequest(r *Request) {
 	k.active, k.values, k.names, k.statements, k.keyspace = true, r.Values, r.Names, r.Statements, r.Keyspace
 	size, count := len(r.Keyspace), len(r.Values)+len(r.Names)
@@ -28,7 +28,7 @@ func (k *requestCopy) copyRequest(r *Request) {
 		size += len(r.Statements[i].Text) + sizeOf(r.Statements[i].Values)
 		count += len(r.Statements[i].Values)
 	}
-	if k.arena == nil || cap(k.arena) < size { // of nil, an empty value would be a null
+	if k.arena == nil || cap(k.arena) < size { // a slice of a nil arena would turn an empty value into null
 		k.arena = make([]byte, 0, size)
 	}
 	if cap(k.lists) < count {
@@ -54,7 +54,7 @@ func sizeOf(list [][]byte) (n int) {
 	return n
 }
 
-// copied copies a list; nil stays nil, in it and for it.
+// copyList copies a list. A nil list or element remains nil.
 func (k *requestCopy) copyList(list [][]byte) [][]byte {
 	if list == nil {
 		return nil
@@ -75,7 +75,7 @@ func (k *requestCopy) copyBytes(b []byte) []byte {
 	return k.arena[begin:len(k.arena):len(k.arena)]
 }
 
-// giveBack makes a request point to what it did before.
+// restore makes a request refer to its original data.
 func (k *requestCopy) restore(r *Request) {
 	if !k.active {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
-// noteSlow keeps what a slow request was. Its values are not looked at: they are gone when a write completes.
+// recordSlow records a slow request. It does not access the bound values, which are not valid after a write completes.
 func (s *Session) recordSlow(c *Call, text string, tables []*schema.Table, took time.Duration) {
 	s.engine.opts.Slow.Record(took, func() slowlog.Request {
 		r := slowlog.Request{Statement: slowlog.Redact(text), User: s.client.User, Client: s.client.Remote.String(),
@@ -24,7 +24,7 @@ func (s *Session) recordSlow(c *Call, text string, tables []*schema.Table, took 
 	})
 }
 
-// outcomeWord is what became of a request, in a word.
+// outcomeName returns the name of an outcome for the slow-query log.
 func outcomeName(err error) string {
 	var readTimeout *dberr.ReadTimeout
 	var writeTimeout *dberr.WriteTimeout
@@ -46,14 +46,14 @@ func outcomeName(err error) string {
 	return "failed"
 }
 
-// underWay says that a call takes a while: from now on UnderWay tells of it. st is nil for a batch message.
+// setRunning makes Running return this statement. st is nil for a batch message.
 func (c *Call) setRunning(st *statement, began time.Time) {
 	c.statement.Store(st)
 	c.began.Store(began.UnixNano())
 }
 
-// UnderWay is the statement that a call executes, as display has it, and since when. It is empty, and of the zero
-// time, where that is not known yet. It may be called at any time, by anybody.
+// Running returns the display text of the statement that the call executes, and its start time. If no statement is
+// known, it returns an empty text and the zero time. It is safe for concurrent use.
 func (c *Call) Running() (text string, since time.Time) {
 	began := c.began.Load()
 	if began == 0 {
@@ -66,7 +66,7 @@ func (c *Call) Running() (text string, since time.Time) {
 	return "BATCH", since
 }
 
-// Forget has UnderWay tell of nothing: the call is over.
+// ClearRunning makes Running return no statement. It is called when the call is complete.
 func (c *Call) ClearRunning() {
 	if c.began.Load() != 0 {
 		c.began.Store(0)
@@ -74,7 +74,7 @@ func (c *Call) ClearRunning() {
 	}
 }
 
-// Keyspace is the one that statements without a keyspace are in, empty if there is none.
+// Keyspace returns the keyspace of the session, or an empty string if none is set.
 func (s *Session) Keyspace() string {
 	if k := s.keyspace.Load(); k != nil {
 		return *k

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package session is the single entry to the query wing: a Session is one client's state, an Engine what all sessions
-// share. Doors (CQL today) turn what they receive into a Call and get back a Result, both free of any protocol.
+// Package session is the entry point for executing CQL. A Session holds the state of one client. An Engine holds the
+// state that all sessions share. Protocol servers convert a message into a Call and receive a Result. Both are
+// independent of the protocol.
 //
-// Guarantees: (SE1) a prepared statement is executed against the revision of the table it was bound to, or not at all;
-// (SE2) the path of a prepared single-partition statement allocates nothing here; (SE3) what may wait for anything but
-// a processor is not done on a goroutine that must not block (Offload); (SE4) other clients hear of a schema change
-// before its own client has the answer; (SE5) nothing that a read found before it had to be repeated is left in its
-// result; (SE6) nothing is executed for a client whose role may not do it at the present state of the roles; (SE7) a
-// statement is not refused because of a schema or roles that miss a change which was acknowledged before, on whatever
-// node, as long as the meta partition has a leader that answers; without one, a keyspace or a table that is not known
-// here is not denied.
+// Guarantees:
 //
-// Start at Session.Execute.
+//   - (SE1) A prepared statement is executed on the table revision that it is bound to, or it is not executed.
+//   - (SE2) Executing a prepared single-partition statement allocates no memory in this package.
+//   - (SE3) Work that may wait for anything except a processor is not done on a goroutine that must not block
+//     (Offload).
+//   - (SE4) The other clients are notified of a schema change before its client receives the response.
+//   - (SE5) The result of a restarted read contains no rows of an earlier attempt.
+//   - (SE6) No statement is executed for a client whose role lacks the permission in the current state of the roles.
+//   - (SE7) While the leader of the meta partition responds, no statement is rejected because this node's schema or
+//     roles lack a change that was acknowledged before, on any node. Without a leader, an unknown keyspace or table is
+//     not reported as missing.
+//
+// Start reading at Session.Execute.
 package session
 
 import (
@@ -30,24 +35,24 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Session is the state of one client. Its methods may be called concurrently.
+// Session is the state of one client. Its methods are safe for concurrent use.
 type Session struct {
 	engine   *Engine
 	client   Client
 	claimant share.Claimant
-	// account is what the key of a client of the account allows, nil for others.
+	// account holds the permissions of an account key. It is nil for other clients.
 	account  *access.Subject
 	keyspace atomic.Pointer[string]
-	// admitted is what the client may do at the state of the roles that it was last asked at.
+	// access holds the permissions of the client in the last state of the roles that was checked.
 	access atomic.Pointer[sessionAccess]
-	// warned has a bit for each consistency level that the client was warned about, and warnedOfUse.
+	// warned has a bit for each consistency level that the client was warned about, and warnedUseBit.
 	warned atomic.Uint32
 }
 
 // Close ends the session.
 func (s *Session) Close() {}
 
-// inKeyspace is the keyspace a request is to be understood in.
+// inKeyspace returns the keyspace of a request.
 func (s *Session) inKeyspace(r *Request) string {
 	if len(r.Keyspace) > 0 {
 		return string(r.Keyspace)
@@ -58,7 +63,7 @@ func (s *Session) inKeyspace(r *Request) string {
 // inlineTextMax is the longest statement that is parsed on the goroutine of a connection, in bytes.
 const inlineTextMax = 64 << 10
 
-// Query executes a statement given as text.
+// Query executes an unprepared statement.
 func (s *Session) Query(ctx context.Context, c *Call) Status {
 	if !c.MayBlock && len(c.Request.Text) > inlineTextMax {
 		return Offload
@@ -80,7 +85,7 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 		return c.Result.Fail(err)
 	}
 	if !st.modifies() {
-		defer s.engine.texts.release(st.reserved) // a modification does it when it is done
+		defer s.engine.texts.release(st.reserved) // a modification releases it when it is complete
 	}
 	return s.start(ctx, c, st, traceQuery, began)
 }
@@ -103,7 +108,7 @@ func (s *Session) query(c *Call) (*statement, error) {
 	return st, nil
 }
 
-// Prepare binds a statement and remembers it under its id.
+// Prepare binds a statement and caches it under its ID.
 func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 	if !c.MayBlock && len(c.Request.Text) > inlineTextMax {
 		return Offload
@@ -118,7 +123,7 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 	return s.runPrepare(ctx, c, &shown)
 }
 
-// runPrepare prepares a statement. If a trace or an audit log asks for it, shown becomes its text for them.
+// runPrepare prepares a statement. It sets shown to the display text if the request is traced or audited.
 func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status {
 	st, err := s.prepare(c)
 	verdict, err := s.engine.recheck(ctx, c, err)
@@ -142,7 +147,7 @@ func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status
 	return Done
 }
 
-// prepare fills in the result of Prepare.
+// prepare sets the result of Prepare.
 func (s *Session) prepare(c *Call) (*statement, error) {
 	if _, err := s.subject(); err != nil {
 		return nil, err
@@ -170,7 +175,7 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	}
 	if s.preparedElsewhere(st) {
 		if !c.MayBlock {
-			return Offload // to be told once, by whoever carries it out
+			return Offload // the worker adds the warning, so that it is sent once
 		}
 		s.warnUse(c, st, s.Keyspace(), c.Request.ID)
 	}
@@ -178,7 +183,7 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	return s.start(ctx, c, st, traceExecute, began)
 }
 
-// start runs a statement, with a trace if the client asked for one.
+// start executes a statement, with a trace if the client requested one.
 func (s *Session) start(ctx context.Context, c *Call, st *statement, request string, began time.Time) Status {
 	if c.MayBlock {
 		c.setRunning(st, began)
@@ -196,7 +201,8 @@ func (s *Session) start(ctx context.Context, c *Call, st *statement, request str
 	return s.run(ctx, c, st, began)
 }
 
-// run executes a bound statement and records its latency, unless it is pending: then its completion does.
+// run executes a bound statement. It records the latency unless the statement is pending. The completion records the
+// latency of a pending statement.
 func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	var status Status
 	err := c.readPayload()
@@ -233,7 +239,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			return Offload
 		}
 		status = s.runCIDRGroups(ctx, c, st, began)
-	case st.deletesCacheKeys: // there is nothing to do: the result is that of a deletion
+	case st.deletesCacheKeys: // the cache does not exist: return the result of a deletion
 	case st.modifies():
 		return s.runModify(ctx, c, st, began)
 	case !c.MayBlock && st.mayBlock():
@@ -267,7 +273,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 	return status
 }
 
-// finished records a request that has its result, and returns how long it took.
+// finished records a request that has a result, and returns its duration.
 func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, began time.Time) time.Duration {
 	switch {
 	case errors.Is(c.Result.Err, coordinator.ErrUnknownTable):

@@ -297,12 +297,12 @@ func TestUnpagedBound(t *testing.T) {
 		w.query(t, fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (1, %d, '%s')", i, strings.Repeat("x", 300)))
 	}
 	for text, want := range map[string]string{
-		"SELECT * FROM ks.t": "The result is larger than 4000 bytes, the most that is sent in one " +
-			"piece: set a page size or a LIMIT",
-		"SELECT * FROM ks.t WHERE k = 1": "The result is larger than 4000 bytes, the most that is sent in one " +
-			"piece: set a page size or a LIMIT",
-		"DESCRIBE FULL SCHEMA": "The schema is larger than 4000 bytes, the most that is sent in one " +
-			"piece: set a page size, or describe a part of it",
+		"SELECT * FROM ks.t": "The result exceeds 4000 bytes, the maximum size of an unpaged " +
+			"result: set a page size or a LIMIT",
+		"SELECT * FROM ks.t WHERE k = 1": "The result exceeds 4000 bytes, the maximum size of an unpaged " +
+			"result: set a page size or a LIMIT",
+		"DESCRIBE FULL SCHEMA": "The schema exceeds 4000 bytes, the maximum size of an unpaged " +
+			"result: set a page size, or describe a single object",
 	} {
 		r := w.run(w.client, (*Session).Query, Request{Text: []byte(text), PageSize: -1})
 		if invalid, ok := r.Err.(*dberr.Invalid); !ok || invalid.Error() != want {
@@ -341,7 +341,7 @@ func TestResultsBound(t *testing.T) {
 	}
 	r := w.run(w.client, (*Session).Query, Request{Text: []byte("SELECT * FROM ks.t")})
 	if overloaded, ok := r.Err.(*dberr.Overloaded); !ok ||
-		overloaded.Message != "Too many large results without paging are being read: set a page size" {
+		overloaded.Message != "Too many large unpaged results are being read. Set a page size" {
 		t.Errorf("24 MiB at a bound of 20 MiB: %v", r.Err)
 	}
 	for range 3 {

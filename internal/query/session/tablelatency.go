@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Operation is what a table is asked for.
+// Operation is a kind of operation on a table.
 type Operation uint8
 
-// The operations: a Read names partition keys, a Scan does not.
+// The operations. A Read names its partition keys, a Scan does not.
 const (
 	Read Operation = iota
 	Scan
@@ -23,27 +23,27 @@ const (
 	operations
 )
 
-// LatencySummary is how long operations took since the node started.
+// LatencySummary summarizes the latencies of an operation since the node started.
 type LatencySummary struct {
 	Count                uint64
 	Median, P99, Slowest time.Duration
-	// PerSecond is how many there were a second in the last minute.
+	// PerSecond is the mean rate over the last minute.
 	PerSecond float64
 }
 
-// The buckets of a spread: one a microsecond up to 8, then four for each power of two, which is 19 % at most, up to
-// 2^26 us; the last takes what is longer.
+// The buckets of a histogram: one per microsecond up to 8, then four per power of two up to 2^26 us. The last bucket
+// has no upper bound. The relative error is at most 19 %.
 const (
 	exactBuckets     = 8
 	histogramBuckets = exactBuckets + 4*23 + 1
 )
 
-// spread counts durations of one operation on one table. It may be used concurrently.
+// latencyHistogram counts the durations of one operation on one table. It is safe for concurrent use.
 type latencyHistogram struct {
 	buckets [histogramBuckets]atomic.Uint64
 	slowest atomic.Int64 // us
-	// minute is the newest minute in which something was counted; now and before are what was counted in it and in the
-	// one before.
+	// minute is the most recent minute with a recorded duration. thisMinute and lastMinute are the counts in that
+	// minute and in the minute before.
 	minute                 atomic.Int64
 	thisMinute, lastMinute atomic.Int64
 }
@@ -56,7 +56,7 @@ func bucketOf(us uint64) int {
 	return min(exactBuckets+(log-3)*4+int(us>>(log-2)&3), histogramBuckets-1)
 }
 
-// bucketEnd is the largest duration of a bucket, in microseconds.
+// bucketEnd returns the largest duration of a bucket, in microseconds.
 func bucketEnd(i int) uint64 {
 	if i < exactBuckets {
 		return uint64(i)
@@ -81,16 +81,16 @@ func (s *latencyHistogram) record(took time.Duration, at time.Time) {
 	s.thisMinute.Add(1)
 }
 
-// Spread is how many operations took how long, as nodes tell each other.
+// LatencyHistogram is a histogram in the format that nodes exchange.
 type LatencyHistogram struct {
-	// Counts are by bucket, those without a count left out.
+	// Counts holds the counts by bucket. Empty buckets are omitted.
 	Counts map[int]uint64 `json:"counts,omitempty"`
-	// Slowest is in microseconds; PerSecond is how many there were a second in the last minute.
+	// Slowest is in microseconds. PerSecond is the mean rate over the last minute.
 	Slowest   int64   `json:"slowest,omitempty"`
 	PerSecond float64 `json:"per_second,omitempty"`
 }
 
-// Add adds what another node has counted.
+// Add adds the counts of another node.
 func (s *LatencyHistogram) Add(o *LatencyHistogram) {
 	if s.Counts == nil {
 		s.Counts = map[int]uint64{}
@@ -101,7 +101,7 @@ func (s *LatencyHistogram) Add(o *LatencyHistogram) {
 	s.Slowest, s.PerSecond = max(s.Slowest, o.Slowest), s.PerSecond+o.PerSecond
 }
 
-// Summary sums up. Buckets that this build does not know are left out.
+// Summary returns the quantiles. It ignores buckets that this build does not know.
 func (s *LatencyHistogram) Summary() (out LatencySummary) {
 	var counts [histogramBuckets]uint64
 	for i := range counts {
@@ -123,7 +123,7 @@ func (s *LatencyHistogram) Summary() (out LatencySummary) {
 	return out
 }
 
-// told is the spread as others are told it.
+// export returns the histogram in the format that nodes exchange.
 func (s *latencyHistogram) export(at time.Time) LatencyHistogram {
 	out := LatencyHistogram{Counts: map[int]uint64{}, Slowest: s.slowest.Load()}
 	for i := range s.buckets {
@@ -144,16 +144,16 @@ func (s *latencyHistogram) export(at time.Time) LatencyHistogram {
 	return out
 }
 
-// tableSpreads are the spreads of a table, each made when it is first needed.
+// tableHistograms holds the histograms of a table. Each one is created on first use.
 type tableHistograms [operations]atomic.Pointer[latencyHistogram]
 
-// tableLatencies are the spreads of all tables that were asked for something.
+// tableLatencies holds the histograms of all tables with recorded operations.
 type tableLatencies struct {
 	mu     sync.RWMutex
 	tables map[uint32]*tableHistograms
 }
 
-// record counts an operation of each of the tables.
+// record records an operation for each of the tables.
 func (l *tableLatencies) record(tables []*schema.Table, op Operation, took time.Duration, at time.Time) {
 	for _, t := range tables {
 		of := l.find(t.ID)
@@ -189,7 +189,7 @@ func (l *tableLatencies) add(table uint32) *tableHistograms {
 	return of
 }
 
-// keep forgets the tables that a schema does not have.
+// keep removes the tables that a schema does not have.
 func (l *tableLatencies) keep(s *schema.Schema) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,13 +200,13 @@ func (l *tableLatencies) keep(s *schema.Schema) {
 	}
 }
 
-// TableLatency says how long an operation took on a table, of the requests that this node has answered.
+// TableLatency returns the latency of an operation on a table, for the requests that this node has coordinated.
 func (e *Engine) TableLatency(table uint32, op Operation) LatencySummary {
 	s := e.TableHistogram(table, op)
 	return s.Summary()
 }
 
-// TableSpread is what TableLatency sums up.
+// TableHistogram returns the histogram that TableLatency summarizes.
 func (e *Engine) TableHistogram(table uint32, op Operation) LatencyHistogram {
 	of := e.tableLatencies.find(table)
 	if of == nil || of[op].Load() == nil {

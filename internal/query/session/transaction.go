@@ -44,10 +44,10 @@ func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
 	return nil
 }
 
-// Programs carries out the transactions of the partitions that this node leads.
+// Programs returns the programs that execute the transactions of partitions that this node leads.
 func (e *Engine) Programs() *transaction.Programs { return e.programs }
 
-// present is the schema of an engine's catalog. It implements transaction.Schemas.
+// currentSchema provides the current schema of an engine's catalog. It implements transaction.Schemas.
 type currentSchema struct{ *Engine }
 
 // Names implements transaction.Schemas.

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package slow keeps the requests of a node that took longer than a bound, the newest of them, in a fixed amount of
-// memory.
+// Package slowlog keeps the most recent slow requests of a node in a bounded amount of memory. A request is slow if it
+// took at least Options.Threshold.
 //
-// Guarantees: (SW1) what is kept takes no more than Options.Bytes, whatever clients send, and what is told of it no
-// more than RequestsMost requests and StatementsMost statements; (SW2) a request that was not slow costs a comparison;
-// (SW3) a node whose requests are all slow spends next to nothing on saying so: beyond eachSecond they are counted, and
-// nothing else; (SW4) no constant of a statement and no value bound to it is kept. The package measures nothing itself
-// and knows no statement but as text. Start at Log.
+// Guarantees:
+//
+//   - (SW1) The kept requests use at most Options.MaxBytes, whatever clients send. A Report holds at most MaxRequests
+//     requests and MaxStatements statements.
+//   - (SW2) A request that is not slow costs one comparison.
+//   - (SW3) A node whose requests are all slow spends almost no time on recording them: beyond maxPerSecond, requests
+//     are only counted.
+//   - (SW4) Neither constants of a statement nor bound values are kept.
+//
+// The package measures nothing itself and treats statements as text. Start reading at Log.
 package slowlog
 
 import (
@@ -23,65 +28,66 @@ import (
 )
 
 const (
-	// RequestsMost and StatementsMost bound an Answer.
+	// MaxRequests and MaxStatements limit the size of a Report.
 	MaxRequests, MaxStatements = 500, 200
-	// eachSecond is how many slow requests are looked at in a second.
+	// maxPerSecond is the number of slow requests per second that are recorded. Further requests are only counted.
 	maxPerSecond = 100
-	// textMax bounds what is shown of a statement, textLooked what is looked at of it, in bytes.
+	// maxTextBytes limits the redacted text of a statement. maxScannedBytes limits the part of the text that is
+	// redacted.
 	maxTextBytes, maxScannedBytes = 1 << 10, 2 << 10
-	// requestBytes is about what a request takes beside its texts.
+	// requestOverhead is the approximate memory of a Request in bytes, without its texts.
 	requestOverhead = 256
 )
 
-// Options of a Log.
+// Options configures a Log.
 type Options struct {
-	// After is from how long on a request is slow; 0: none is.
+	// Threshold is the duration from which a request is slow. If it is 0, no request is slow.
 	Threshold time.Duration
-	// Bytes bounds what is kept; 1 MiB if 0.
+	// MaxBytes limits the memory of the kept requests. The default is 1 MiB.
 	MaxBytes int
-	// Now is the clock; time.Now if nil.
+	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
 }
 
-// Request is one that was slow, without its values.
+// Request describes a slow request, without its values.
 type Request struct {
-	// At is when it ended, Node the node that was asked.
+	// At is the time at which the request ended. Node is the node that coordinated it.
 	At   time.Time `json:"at"`
 	Node string    `json:"node"`
-	// Statement is as Shown has it; Keyspace and Table are empty where it is about none.
+	// Statement is the text returned by Redact. Keyspace and Table are empty if the statement does not name a table.
 	Statement string `json:"statement"`
 	Keyspace  string `json:"keyspace"`
 	Table     string `json:"table"`
-	// User is the role, empty where nobody has to log in; Client is the address it came from.
+	// User is the role, or empty if authentication is off. Client is the address of the client.
 	User        string  `json:"user"`
 	Client      string  `json:"client"`
 	Millis      float64 `json:"ms"`
 	Consistency string  `json:"consistency"`
-	// Rows were answered, and More says that there are more pages.
+	// Rows is the number of returned rows. MorePages reports whether the result has further pages.
 	Rows      int     `json:"rows"`
 	MorePages bool    `json:"more_pages"`
 	Units     float64 `json:"request_units"`
-	// Outcome is done, timeout, unavailable, overloaded, not allowed or failed.
+	// Outcome is one of done, timeout, unavailable, overloaded, not allowed, and failed.
 	Outcome string `json:"outcome"`
 }
 
-// Log keeps slow requests. It is safe for concurrent use; nil keeps none.
+// Log keeps slow requests. It is safe for concurrent use. A nil Log keeps no requests.
 type Log struct {
 	o Options
-	// noted counts what was looked at in second.
+	// recorded counts the requests recorded in second.
 	second, recorded   atomic.Int64
 	slowCount, omitted atomic.Uint64
 
 	mu sync.Mutex
-	// requests are those from head on, the oldest first; size is what they take.
+	// requests holds the kept requests in requests[head:], oldest first. size is their memory in bytes.
 	requests   []Request
 	head, size int
-	// slowest is the slowest since Digest, and logged what Log.slow was then.
+	// slowest is the slowest request since the last Summarize, and summarized is the value of slowCount at that time.
 	slowest    Request
 	summarized uint64
 }
 
-// New makes a log that is empty.
+// New returns an empty log.
 func New(o Options) *Log {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	if o.Now == nil {
@@ -90,12 +96,12 @@ func New(o Options) *Log {
 	return &Log{o: o}
 }
 
-// Is reports whether a request that took so long is slow.
+// IsSlow reports whether a request with this duration is slow.
 func (l *Log) IsSlow(took time.Duration) bool {
 	return l != nil && l.o.Threshold > 0 && took >= l.o.Threshold
 }
 
-// Count is how many were slow since the start.
+// Count returns the number of slow requests since the start.
 func (l *Log) Count() uint64 {
 	if l == nil {
 		return 0
@@ -103,7 +109,7 @@ func (l *Log) Count() uint64 {
 	return l.slowCount.Load()
 }
 
-// Note keeps a slow request, of which describe says what it was; it is not asked where there are too many.
+// Record keeps a slow request. It calls describe only if the limit of requests per second is not exceeded.
 func (l *Log) Record(took time.Duration, describe func() Request) {
 	l.slowCount.Add(1)
 	now := l.o.Now()
@@ -137,7 +143,7 @@ func (r *Request) bytes() int {
 	return requestOverhead + len(r.Statement) + len(r.User) + len(r.Client)
 }
 
-// Digest is what there is to be logged: how many requests were slow since the last digest, and the slowest of them.
+// Summarize returns the number of slow requests since the previous call, and the slowest of them.
 func (l *Log) Summarize() (count uint64, slowest Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,12 +153,12 @@ func (l *Log) Summarize() (count uint64, slowest Request) {
 	return count, slowest
 }
 
-// Statement is what slow requests of one statement have in common.
+// Statement summarizes the slow requests with the same statement.
 type Statement struct {
 	Statement string `json:"statement"`
 	Keyspace  string `json:"keyspace"`
 	Table     string `json:"table"`
-	// Count, and the rest, is of the requests that are kept.
+	// Count and the following fields cover the kept requests only.
 	Count      uint64    `json:"count"`
 	MinMillis  float64   `json:"min_ms"`
 	MeanMillis float64   `json:"mean_ms"`
@@ -160,21 +166,22 @@ type Statement struct {
 	Last       time.Time `json:"last"`
 }
 
-// Answer is what a log tells, or those of several nodes together.
+// Report is the content of one log, or the merged content of several logs.
 type Report struct {
-	// AfterMillis is from how long on a request is slow; 0: none is.
+	// ThresholdMillis is the duration from which a request is slow. If it is 0, no request is slow.
 	ThresholdMillis float64 `json:"slow_after_ms"`
-	// Slow is how many were since the nodes started, Omitted how many of them were counted only.
+	// Slow is the number of slow requests since the nodes started. Omitted is the number of them that were only
+	// counted.
 	Slow    uint64 `json:"slow"`
 	Omitted uint64 `json:"omitted"`
-	// Statements are those that took most time together first; Requests are the newest first.
+	// Statements is sorted by total duration, longest first. Requests is sorted by time, newest first.
 	Statements []Statement `json:"statements"`
 	Requests   []Request   `json:"requests"`
-	// Silent are the nodes that did not answer.
+	// Unreachable lists the nodes that did not respond.
 	Unreachable []string `json:"silent"`
 }
 
-// Answer tells what is kept of this node.
+// Report returns the content of the log. node is stored as the node of each request.
 func (l *Log) Report(node string) Report {
 	out := Report{ThresholdMillis: float64(l.o.Threshold.Microseconds()) / 1000, Slow: l.slowCount.Load(), Omitted: l.omitted.Load()}
 	l.mu.Lock()
@@ -192,7 +199,7 @@ func (l *Log) Report(node string) Report {
 	return out
 }
 
-// Merge is what several nodes tell.
+// Merge combines the reports of several nodes.
 func Merge(answers ...Report) (out Report) {
 	for i := range answers {
 		a := &answers[i]
@@ -205,7 +212,7 @@ func Merge(answers ...Report) (out Report) {
 	return out
 }
 
-// trim adds up what is of one statement, sorts, and cuts at the bounds.
+// trim merges the entries of equal statements, sorts the lists, and truncates them to their limits.
 func (a *Report) trim() {
 	type name struct{ statement, keyspace, table string }
 	of, list := map[name]int{}, []Statement{}
@@ -234,8 +241,8 @@ func (a *Report) trim() {
 	a.Requests = append([]Request{}, a.Requests[:min(len(a.Requests), MaxRequests)]...)
 }
 
-// Shown is a statement as operators see it, who need not be allowed to see data: without constants, on one line,
-// without control characters, and cut where it is long.
+// Redact returns the text of a statement for operators, who may not be allowed to see data. The result has no constants
+// and no control characters. It is a single line, and long texts are truncated.
 func Redact(text string) string {
 	looked := text[:min(len(text), maxScannedBytes)]
 	looked = strings.ToValidUTF8(parser.WithoutConstants(looked), "?")

@@ -47,7 +47,7 @@ type TableReport struct {
 	PhysicalPartitions int    `json:"physical_partitions"`
 	LogicalPartitions  uint64 `json:"logical_partitions"`
 	DiskBytes          uint64 `json:"disk_bytes"`
-	catalog.TableFigures
+	catalog.TableStats
 	// Throughput is what the table may take in request units a second, 0 without one; Shared says that it shares it
 	// with others of its keyspace.
 	Throughput     int64   `json:"throughput"`
@@ -89,9 +89,9 @@ type ViewReport struct {
 const keysShown = 10
 
 // Report is one view of a table; figures are what all nodes know of it.
-func (n *Node) Report(ctx context.Context, t *schema.Table, figures catalog.TableFigures,
+func (n *Node) Report(ctx context.Context, t *schema.Table, figures catalog.TableStats,
 	nowMicros int64) *TableReport {
-	r := &TableReport{Name: t.String(), Kind: "table", TableFigures: figures, HotKeys: []HotKey{},
+	r := &TableReport{Name: t.String(), Kind: "table", TableStats: figures, HotKeys: []HotKey{},
 		LargeKeys: []usage.Large{}, Indexes: []IndexReport{}, Views: []ViewReport{}}
 	switch {
 	case t.Container != nil:

@@ -14,7 +14,7 @@ import (
 
 // bound checks a change against the guardrails, and takes the properties out of it that they have ignored. It looks at
 // the schema that this node has: two clients may together exceed a bound by what they do in the same moment.
-func bound(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
+func checkGuardrails(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
 	if !g.On() {
 		return nil
 	}
@@ -25,15 +25,15 @@ func bound(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
 				return err
 			}
 		}
-		return boundReplication(c.Name, c.Properties, g)
+		return checkReplicationGuardrails(c.Name, c.Properties, g)
 	case *schema.AlterKeyspace:
-		return boundReplication(c.Name, c.Properties, g)
+		return checkReplicationGuardrails(c.Name, c.Properties, g)
 	case *schema.DropKeyspace:
 		return g.DropKeyspace()
 	case *schema.CreateTable:
-		return boundTable(c, s, g)
+		return checkTableGuardrails(c, s, g)
 	case *schema.AlterTable:
-		return boundAlter(c, s, g)
+		return checkAlterGuardrails(c, s, g)
 	case *schema.DropTable:
 		return g.DropTable()
 	case *schema.CreateView:
@@ -44,7 +44,7 @@ func bound(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
 		return g.NewView(c.Name, c.Base, n)
 	case *schema.CreateType:
 		for _, f := range c.Fields {
-			if err := boundVectors(f.Name, f.Type, g); err != nil {
+			if err := checkVectorGuardrails(f.Name, f.Type, g); err != nil {
 				return err
 			}
 		}
@@ -85,7 +85,7 @@ func countTables(s *schema.Schema) (n int) {
 	return n
 }
 
-func boundTable(c *schema.CreateTable, s *schema.Schema, g *guardrail.Check) error {
+func checkTableGuardrails(c *schema.CreateTable, s *schema.Schema, g *guardrail.Check) error {
 	if c.CompactStorage {
 		if err := g.Compact(); err != nil {
 			return err
@@ -99,13 +99,13 @@ func boundTable(c *schema.CreateTable, s *schema.Schema, g *guardrail.Check) err
 	if err := g.Columns(c.Name, len(c.Columns)); err != nil {
 		return err
 	}
-	if err := boundColumns(c.Columns, g); err != nil {
+	if err := checkColumnGuardrails(c.Columns, g); err != nil {
 		return err
 	}
-	return boundProperties(&c.Properties, "0", g)
+	return checkPropertyGuardrails(&c.Properties, "0", g)
 }
 
-func boundAlter(c *schema.AlterTable, s *schema.Schema, g *guardrail.Check) error {
+func checkAlterGuardrails(c *schema.AlterTable, s *schema.Schema, g *guardrail.Check) error {
 	t := s.Table(c.Keyspace, c.Name)
 	switch {
 	case c.Op == schema.SetOptions:
@@ -113,14 +113,14 @@ func boundAlter(c *schema.AlterTable, s *schema.Schema, g *guardrail.Check) erro
 		if t != nil {
 			ttl = strconv.Itoa(int(t.Options.DefaultTTL))
 		}
-		return boundProperties(&c.Properties, ttl, g)
+		return checkPropertyGuardrails(&c.Properties, ttl, g)
 	case c.Op == schema.DropCompactStorage:
 		return nil
 	}
 	if err := g.AlterColumns(); err != nil {
 		return err
 	}
-	if err := boundColumns(c.Add, g); err != nil {
+	if err := checkColumnGuardrails(c.Add, g); err != nil {
 		return err
 	}
 	if c.Op == schema.AddColumns && t != nil {
@@ -130,9 +130,9 @@ func boundAlter(c *schema.AlterTable, s *schema.Schema, g *guardrail.Check) erro
 }
 
 // boundColumns checks the types of new columns.
-func boundColumns(columns []schema.ColumnSpec, g *guardrail.Check) error {
+func checkColumnGuardrails(columns []schema.ColumnSpec, g *guardrail.Check) error {
 	for i := range columns {
-		if err := boundVectors(columns[i].Name, columns[i].Type, g); err != nil {
+		if err := checkVectorGuardrails(columns[i].Name, columns[i].Type, g); err != nil {
 			return err
 		}
 	}
@@ -140,14 +140,14 @@ func boundColumns(columns []schema.ColumnSpec, g *guardrail.Check) error {
 }
 
 // boundVectors checks the vectors that a type is or holds.
-func boundVectors(name string, t *schema.TypeSpec, g *guardrail.Check) error {
+func checkVectorGuardrails(name string, t *schema.TypeSpec, g *guardrail.Check) error {
 	if t.Kind == cqltype.Vector {
 		if err := g.Dimensions(name, t.Dimension); err != nil {
 			return err
 		}
 	}
 	for _, p := range t.Params {
-		if err := boundVectors(name, p, g); err != nil {
+		if err := checkVectorGuardrails(name, p, g); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func boundVectors(name string, t *schema.TypeSpec, g *guardrail.Check) error {
 }
 
 // boundProperties checks the options of a table, whose default TTL is ttl where they say nothing of it.
-func boundProperties(given *[]schema.Property, ttl string, g *guardrail.Check) error {
+func checkPropertyGuardrails(given *[]schema.Property, ttl string, g *guardrail.Check) error {
 	var names []string
 	for _, p := range *given {
 		names = append(names, p.Name)
@@ -199,7 +199,7 @@ func entry(p schema.Property, key string) string {
 	return ""
 }
 
-func boundReplication(keyspace string, given []schema.Property, g *guardrail.Check) error {
+func checkReplicationGuardrails(keyspace string, given []schema.Property, g *guardrail.Check) error {
 	for _, p := range given {
 		if p.Name != "replication" {
 			continue

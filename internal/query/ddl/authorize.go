@@ -8,7 +8,7 @@ import (
 )
 
 // may returns why the actor must not make a change.
-func (a Actor) may(change schema.Change, s *schema.Schema) error {
+func (a Actor) authorize(change schema.Change, s *schema.Schema) error {
 	if a.Check == nil {
 		return nil
 	}
@@ -38,9 +38,9 @@ func (a Actor) may(change schema.Change, s *schema.Schema) error {
 	case *schema.CreateView:
 		return a.Check(access.Alter, access.OfTable(c.BaseKeyspace, c.Base))
 	case *schema.AlterView:
-		return a.ofBase(s, c.Keyspace, c.Name)
+		return a.authorizeBase(s, c.Keyspace, c.Name)
 	case *schema.DropView:
-		return a.ofBase(s, c.Keyspace, c.Name)
+		return a.authorizeBase(s, c.Keyspace, c.Name)
 	case *schema.CreateFunction:
 		return a.createFunction(c, s)
 	case *schema.CreateAggregate:
@@ -53,7 +53,7 @@ func (a Actor) may(change schema.Change, s *schema.Schema) error {
 }
 
 // ofBase asks about the base table of a view. Where there is no such view, the transition says so.
-func (a Actor) ofBase(s *schema.Schema, keyspace, name string) error {
+func (a Actor) authorizeBase(s *schema.Schema, keyspace, name string) error {
 	t := s.Table(keyspace, name)
 	if t == nil || t.View == nil {
 		return nil

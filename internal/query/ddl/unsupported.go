@@ -18,7 +18,7 @@ const (
 )
 
 // outside reports whether a statement is not supported.
-func outside(stmt parser.Statement) bool {
+func isUnsupported(stmt parser.Statement) bool {
 	switch stmt.(type) {
 	case *parser.CreateTrigger, *parser.DropTrigger:
 		return true
@@ -27,18 +27,18 @@ func outside(stmt parser.Statement) bool {
 }
 
 // refuse is the error of a statement that is not supported; nil for DROP .. IF EXISTS, which has nothing to drop.
-func refuse(stmt parser.Statement, session string, s *schema.Schema) error {
+func unsupportedError(stmt parser.Statement, session string, s *schema.Schema) error {
 	switch st := stmt.(type) {
 	case *parser.CreateTrigger:
-		return refuseCreate(st.Table, session, s, noTriggers)
+		return unsupportedCreate(st.Table, session, s, noTriggers)
 	case *parser.DropTrigger:
-		return missing("Trigger", parser.QualifiedName{Keyspace: st.Table.Keyspace, Name: st.Name}, session,
+		return missingError("Trigger", parser.QualifiedName{Keyspace: st.Table.Keyspace, Name: st.Name}, session,
 			st.IfExists)
 	}
 	return errors.New("not a DDL statement")
 }
 
-func refuseCreate(name parser.QualifiedName, session string, s *schema.Schema, text string) error {
+func unsupportedCreate(name parser.QualifiedName, session string, s *schema.Schema, text string) error {
 	ks, err := keyspaceOf(name, session)
 	switch {
 	case err != nil:
@@ -53,7 +53,7 @@ func refuseCreate(name parser.QualifiedName, session string, s *schema.Schema, t
 	return &dberr.Invalid{Message: text}
 }
 
-func missing(what string, name parser.QualifiedName, session string, ifExists bool) error {
+func missingError(what string, name parser.QualifiedName, session string, ifExists bool) error {
 	ks, err := keyspaceOf(name, session)
 	if err != nil || ifExists {
 		return err
