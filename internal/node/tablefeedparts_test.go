@@ -251,7 +251,7 @@ func TestTableFeedBesideViews(t *testing.T) {
 			return len(r) == 1 && r[0]["v"] == "8"
 		})
 		err := attempt(c, "SELECT k, v FROM ks."+name+feed)
-		if err == nil || !strings.Contains(err.Error(), "follow that of its base table ks.t") {
+		if err == nil || !strings.Contains(err.Error(), "Read the change feed of its base table ks.t") {
 			t.Errorf("the feed of a view: %v", err)
 		}
 	}

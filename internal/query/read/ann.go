@@ -14,22 +14,22 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// nearMax is the largest LIMIT of a query for the nearest vectors.
+// maxANNLimit is the maximum LIMIT of an ANN query.
 const maxANNLimit = 1000
 
 const annNeedsLimit = "Top-K queries must have a limit specified and the limit must be less than the query page size"
 
-// near is ORDER BY column ANN OF target.
+// annOrder is ORDER BY column ANN OF target.
 type annOrder struct {
 	column *schema.Column
 	index  *schema.Index
 	target expr.Term
-	// text is the target as written, slot where the values of the column stand.
+	// text is the target as written. slot is the slot of the column.
 	text string
 	slot int
 }
 
-// bindNear binds ORDER BY .. ANN OF; nil if the statement has none.
+// bindANN binds ORDER BY .. ANN OF. It returns nil if the statement has no such clause.
 func (p *Plan) bindANN(stmt *parser.Select, env *expr.Env) (*annOrder, error) {
 	i := slices.IndexFunc(stmt.OrderBy, func(o parser.Ordering) bool { return o.ANN != nil })
 	if i < 0 {
@@ -57,13 +57,13 @@ func (p *Plan) bindANN(stmt *parser.Select, env *expr.Env) (*annOrder, error) {
 	}
 	for _, ix := range p.table.Indexes {
 		if ix.Column == c.Name {
-			return nil, dberr.Invalidf(requiresFiltering) // it finds equal vectors only
+			return nil, dberr.Invalidf(requiresFiltering) // the index finds only equal vectors
 		}
 	}
 	return nil, dberr.Invalidf("ANN ordering by vector requires the column to be indexed")
 }
 
-// checkNear checks what a query for the nearest vectors has beside them.
+// checkANN rejects clauses that an ANN query does not support.
 func (p *Plan) checkANN(stmt *parser.Select) error {
 	switch {
 	case p.aggregated:
@@ -90,7 +90,7 @@ func (p *Plan) checkANN(stmt *parser.Select) error {
 	return nil
 }
 
-// refuseNear refuses restrictions on columns whose index finds vectors that are near.
+// rejectANNColumns rejects restrictions on columns with a vector index.
 func (w *where) rejectANNColumns() error {
 	for _, r := range w.others.List {
 		for _, c := range r.Columns {
@@ -102,38 +102,38 @@ func (w *where) rejectANNColumns() error {
 	return nil
 }
 
-// nearest collects the rows of a result that are the nearest to a vector.
+// annResult collects the rows of an ANN query, the nearest neighbors of the target.
 type annResult struct {
 	target, buf []float32
-	// wire is the target in wire form.
+	// wire is the target in wire format.
 	wire []byte
-	// search judges the entries of a walk by nearness, nil in any other read; previous is what it said of the row
-	// before, in the physical partition at hand.
+	// search orders the index entries of an index walk. It is nil for other reads. previous is the bound of the
+	// previous row in the current physical partition.
 	search     *vector.Search
 	previous   float32
 	similarity vector.Similarity
 	limit      int
-	// rows are the best so far, the worst of them at the front once there are limit of them. bytes is what their cells
-	// take, seen counts rows, by which those that are equally near are in order.
+	// rows holds the best rows so far. When it contains limit rows, it is a heap with the worst row first. bytes is the
+	// size of their cells. seen counts the rows and breaks ties.
 	rows  []annRow
 	bytes int
 	seen  int
 }
 
-// nearRow is a row of the result.
+// annRow is a row of the result.
 type annRow struct {
 	similarity float32
 	seen       int
 	cells      []byte
 }
 
-// compare orders rows of a result.
+// compare orders rows by decreasing similarity.
 func (a *annRow) compare(b *annRow) int {
 	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.seen, b.seen))
 }
 
-// beginNear evaluates the target and the number of rows. The search keeps the consistency level of the request, so that
-// above ONE it sees every acknowledged write. Cassandra lowers the level to ONE with a warning.
+// beginANN evaluates the target and the limit. The search uses the consistency level of the request, so at levels above
+// ONE it sees every acknowledged write. Cassandra lowers the level to ONE with a warning.
 func (s *scan) beginANN(limit int64) error {
 	n := s.plan.ann
 	s.trim, s.remaining, s.paged, s.pageLeft = limit, unlimited, false, unlimited
@@ -164,17 +164,17 @@ func (s *scan) beginANN(limit int64) error {
 		return &dberr.ReadFailure{Level: s.options.Level, BlockFor: 1, Failures: 1, Message: err.Error()}
 	}
 	if len(n.index.ListsOf(n.column)) > 1 {
-		return nil // the older lists are complete
+		return nil // the older lists cover all rows
 	}
 	return s.available(n.index)
 }
 
-// offer takes the row at hand if it is among the nearest so far.
+// offerANN adds the current row if it is among the nearest rows so far.
 func (s *scan) offerANN() error {
 	n := &s.ann
 	v, ok := s.plan.ann.column.Type.Floats(n.buf[:0], s.values[s.plan.ann.slot])
 	if n.buf = v; !ok || n.similarity.Check(v) != nil {
-		return nil // it has no vector, or one from before the index
+		return nil // the row has no vector, or an invalid one that is older than the index
 	}
 	r := annRow{similarity: n.similarity.Of(n.target, v), seen: n.seen}
 	n.seen++
@@ -200,21 +200,21 @@ func (s *scan) offerANN() error {
 		err = s.bind.Meter.Keep(len(r.cells))
 	}
 	if more := s.page.Held - held; more > 0 && s.options.Memory != nil {
-		s.options.Memory.Give(more) // the meter counts it
+		s.options.Memory.Give(more) // the meter accounts for it
 		s.page.Held = held
 	}
 	if err != nil {
 		return err
 	}
 	if n.bytes += len(r.cells); n.bytes > s.options.SortBytesMax {
-		return dberr.Invalidf("The nearest rows take more than %d bytes; select fewer columns or set a lower LIMIT",
+		return dberr.Invalidf("The nearest rows exceed %d bytes: select fewer columns or set a lower LIMIT",
 			s.options.SortBytesMax)
 	}
 	n.add(r, full)
 	return nil
 }
 
-// add adds a row, in the place of the worst one where there are enough.
+// add adds a row. If full is true, it replaces the worst row.
 func (n *annResult) add(r annRow, full bool) {
 	if !full {
 		if n.rows = append(n.rows, r); len(n.rows) == n.limit {
@@ -228,7 +228,7 @@ func (n *annResult) add(r annRow, full bool) {
 	n.sink(0)
 }
 
-// sink moves a row behind those that are worse: each is worse than the two behind it, as in a heap.
+// sink restores the heap property from index i: each row is worse than its two children.
 func (n *annResult) sink(i int) {
 	for {
 		worst := i
@@ -245,7 +245,7 @@ func (n *annResult) sink(i int) {
 	}
 }
 
-// emitNearest makes the page of the rows that are the nearest.
+// emitANN emits the nearest rows as a page.
 func (s *scan) emitANN() error {
 	n := &s.ann
 	slices.SortFunc(n.rows, func(a, b annRow) int { return a.compare(&b) })
@@ -263,7 +263,7 @@ func (s *scan) emitANN() error {
 	return nil
 }
 
-// String is what Explain prints.
+// String returns the clause as printed by Explain.
 func (n *annOrder) String() string {
 	return n.column.Name + " nearest to " + n.text + " by " + n.index.Nearness().String()
 }

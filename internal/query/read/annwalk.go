@@ -9,16 +9,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// nearFew is how many rows are looked at that another index leads to, before those that are near are looked at in their
-// order instead.
+// annExactMax is the number of rows found by a secondary index that are examined exactly. Beyond that the vector index
+// is walked instead.
 const annExactMax = 2000
 
-// runNear reads the rows of a range of tokens that are the nearest to a vector. What another index leads to is looked
-// at whole, if it is little: then the result is exact.
+// runANN reads the rows of a token range that are nearest to a vector. If a secondary index restricts the rows to at
+// most annExactMax, all of them are examined and the result is exact.
 func (s *scan) runANN(ctx context.Context, r Reader) error {
 	lists := s.plan.ann.index.ListsOf(s.plan.ann.column)
 	if len(lists) > 0 && s.building(s.plan.ann.index) {
-		lists = lists[len(lists)-1:] // which are complete
+		lists = lists[len(lists)-1:] // the last list is complete
 	}
 	walks := len(lists) > 0 && !lists[0].None() && s.plan.walksANN
 	tokens := s.cmd.Range
@@ -49,8 +49,9 @@ func (s *scan) runANN(ctx context.Context, r Reader) error {
 	return s.finish(false, nil)
 }
 
-// nearStep judges the row at hand in a walk by nearness: those that follow it are not nearer, by what their entries
-// tell, than it may be itself, until those of further lists begin.
+// annStep returns the next step of a vector index walk. Entries of a list follow in order of decreasing bound. The walk
+// can therefore stop when the limit is reached and no following row can be nearer than the worst row, unless the
+// entries of a further list begin.
 func (s *scan) annStep() command.Step {
 	n := &s.ann
 	v, ok := s.plan.ann.column.Type.Floats(n.buf[:0], s.values[s.plan.ann.slot])

@@ -17,17 +17,18 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// origin is where the rows of a view come from. The cells of a view have the stamps of deliveries (RFC 0030): a
-// statement that selects the times of its columns is shown those of the base table's cells, and each row costs a read
-// of the row that it was made from. Where that has no such cell any more the view is behind, and shows its own time.
+// baseTimes replaces the timestamps of a view's cells by those of the base table. The cells of a view have the
+// timestamps of the view updates (RFC 0030). A statement that selects WRITETIME or TTL of a view column returns the
+// times of the base table's cells. Each row then costs an additional read of its base row. If the base row has no such
+// cell, the view is behind, and its own time is returned.
 type baseTimes struct {
 	view, base *schema.Table
-	// columns are those of the base by those of the view.
+	// columns maps column IDs of the view to column IDs of the base table.
 	columns map[uint32]uint32
 	dropped []uint32
 }
 
-// bindOrigin notes the base table, if times of a view's columns are selected.
+// bindBaseTimes sets baseTimes if times of a view's columns are selected.
 func (p *Plan) bindBaseTimes() {
 	times := slices.ContainsFunc(p.sel.slots, func(s slot) bool { return s.part != cellValue })
 	if p.table.View == nil || !times {
@@ -45,7 +46,7 @@ func (p *Plan) bindBaseTimes() {
 	}
 }
 
-// read is the command for the row of the base that a row of the view was made from.
+// read returns the command that reads the base row of a view row.
 func (o *baseTimes) read(of *command.Read, key, clustering []byte) (*command.Read, error) {
 	values := map[string][]byte{}
 	for i, c := range o.view.PartitionKey {
@@ -83,7 +84,7 @@ func (o *baseTimes) read(of *command.Read, key, clustering []byte) (*command.Rea
 	return out, nil
 }
 
-// take gives the cells of a view's row the times of those of the base's row.
+// take copies the timestamps from the base row to the view row.
 func (o *baseTimes) take(to, from *row.Row) {
 	for i := range to.Cells {
 		c := &to.Cells[i]
@@ -99,8 +100,8 @@ func (o *baseTimes) take(to, from *row.Row) {
 	}
 }
 
-// originReader is a Reader of a view whose rows have the times of their origins. Rows are collected first, so that no
-// read waits for another one: a command is sent in pieces of so many rows and bytes.
+// baseTimesReader is a Reader of a view whose rows have the timestamps of their base rows. It buffers rows in pieces
+// limited by number and bytes, so that no read runs inside another read.
 type baseTimesReader struct {
 	Reader
 	base *baseTimes
@@ -129,7 +130,7 @@ func (o baseTimesReader) Read(ctx context.Context, c *command.Read, v command.Vi
 	}
 }
 
-// after makes next go on with a command behind a piece; false if nothing can be left.
+// after makes next resume the command after a piece. It returns false if no rows can be left.
 func after(next, c *command.Read, p *piece) bool {
 	next.Continued = true
 	if next.Limit > 0 {
@@ -143,7 +144,7 @@ func after(next, c *command.Read, p *piece) bool {
 	return true
 }
 
-// pass hands a piece on to the visitor that is meant.
+// pass passes a piece to the visitor.
 func (o baseTimesReader) pass(ctx context.Context, c *command.Read, p *piece, v command.Visitor) (stop bool, err error) {
 	step := command.More
 	for i := range p.events {
@@ -173,7 +174,7 @@ func (o baseTimesReader) pass(ctx context.Context, c *command.Read, p *piece, v 
 	return false, nil
 }
 
-// times reads the origin of a row.
+// times reads the base row of a row and sets its timestamps.
 func (o baseTimesReader) times(ctx context.Context, c *command.Read, h *readEvent, v command.Visitor) error {
 	r, err := o.base.read(c, h.key, h.clustering)
 	if err != nil {
@@ -193,20 +194,21 @@ func (o baseTimesReader) times(ctx context.Context, c *command.Read, h *readEven
 	return nil
 }
 
-// piece is a visitor that keeps what it hears, up to so many rows and bytes.
+// piece is a visitor that buffers its events, limited by number of rows and bytes.
 type piece struct {
 	events      []readEvent
 	rows, bytes int
-	// tok and key are the partition at hand, and clustering is its last row.
+	// tok and key are the current partition. clustering is its last row.
 	tok             token.Token
 	key, clustering []byte
-	// cut says that there may be more; over, that there is no more of the partition at hand that is wanted.
+	// truncated reports whether there may be further events. partitionDone reports whether no more rows of the current
+	// partition are required.
 	truncated, partitionDone bool
-	// resumed says that the partition at hand was begun by an earlier piece.
+	// resumed reports whether the current partition began in an earlier piece.
 	resumed bool
 }
 
-// heard is a partition, a row of it, a place that was passed, or a charge.
+// readEvent is a partition, a row, a passed position, or a charge.
 type readEvent struct {
 	tok             token.Token
 	key, clustering []byte
@@ -216,7 +218,7 @@ type readEvent struct {
 	units           ru.Units
 }
 
-// Partition implements command.Visitor. A view has no static row.
+// Partition implements command.Visitor. A view has no static rows.
 func (p *piece) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
 	goesOn := p.resumed && bytes.Equal(key, p.key)
 	p.resumed = false

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// seal appends text encrypted and authenticated with a secret of 32 bytes: AES-256-GCM with a random nonce, which comes
-// first.
+// encrypt appends the ciphertext of text. It uses AES-256-GCM with a random nonce, which comes first. The secret has 32
+// bytes.
 func encrypt(dst, text, secret []byte) ([]byte, error) {
 	g, err := newAEAD(secret)
 	if err != nil {
@@ -19,12 +19,12 @@ func encrypt(dst, text, secret []byte) ([]byte, error) {
 	}
 	nonce := make([]byte, g.NonceSize())
 	if _, err := rand.Read(nonce); err != nil {
-		return nil, dberr.Serverf("no random numbers: %v", err)
+		return nil, dberr.Serverf("cannot read random numbers: %v", err)
 	}
 	return g.Seal(append(dst, nonce...), nonce, text, nil), nil
 }
 
-// unseal is the text that was sealed; the error says that the bytes are not what seal made with the secret.
+// decrypt returns the plaintext. It returns an error if b was not encrypted with the secret.
 func decrypt(b, secret []byte) ([]byte, error) {
 	g, err := newAEAD(secret)
 	if err != nil {
@@ -39,7 +39,7 @@ func decrypt(b, secret []byte) ([]byte, error) {
 func newAEAD(secret []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(secret)
 	if err != nil {
-		return nil, dberr.Serverf("the secret of a table with masked keys: %v", err)
+		return nil, dberr.Serverf("invalid secret of a table with masked keys: %v", err)
 	}
 	return cipher.NewGCM(block)
 }

@@ -22,11 +22,11 @@ const (
 	multiplePartitionKeys = "Aggregation query used on multiple partition keys (IN restriction)"
 )
 
-// scans are reused, for their buffers.
+// scans is a pool of scans, which reuse their buffers.
 var scans = sync.Pool{New: func() any { return new(scan) }}
 
-// Execute reads one page into page, which is reset first. b holds the values of the bind markers. Errors are of package
-// dberr, or what the Reader returned.
+// Execute reads one page into page, which it resets first. b holds the values of the bind markers. Errors are from
+// package dberr, or from the Reader.
 func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Options, page *Page) error {
 	page.Reset()
 	if o.Level == dberr.Any {
@@ -49,7 +49,7 @@ func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Option
 	return err
 }
 
-// evaluate begins the evaluation of a plan that evaluates.
+// evaluate sets the limits of the evaluation.
 func (s *scan) evaluate(ctx context.Context) {
 	o := &s.options
 	l := meter.Limits{Pool: o.Evaluation.Pool, Bytes: o.Evaluation.Bytes, Slots: o.Evaluation.Slots,
@@ -64,10 +64,10 @@ func (s *scan) evaluate(ctx context.Context) {
 	s.bind.Meter = &s.meter
 }
 
-// stepsPerUnit is how much work beyond the allowance costs one request unit.
+// stepsPerUnit is the number of steps, beyond the allowance, that cost one request unit.
 const stepsPerUnit = 10_000
 
-// Charge is the price of the work that an evaluation has done beyond its allowance.
+// Charge returns the cost of the work that an evaluation has done beyond its allowance.
 func Charge(m *meter.Meter) ru.Units { return ru.Units(m.Excess()/stepsPerUnit) * ru.Unit }
 
 // begin prepares a scan for one execution.
@@ -102,7 +102,7 @@ func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, 
 	}
 	switch {
 	case p.aggregated && !p.grouped:
-		s.trim = limit // of the one row; the partition limit was refused
+		s.trim = limit // applies to the single row; a partition limit was rejected
 	case len(p.sort) > 0:
 		s.trim = limit
 	default:
@@ -115,7 +115,7 @@ func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, 
 	} else if o.PageSize > 0 {
 		s.paged = !p.aggregated || p.grouped && !p.distinct
 		if s.paged && (p.aggregated || limit > int64(o.PageSize) || len(o.PagingState) > 0) {
-			s.pageLeft = int64(o.PageSize) // a LIMIT that fits into one page is reached before the page is full
+			s.pageLeft = int64(o.PageSize) // a LIMIT within one page is reached before the page is full
 		}
 	}
 	if len(o.PagingState) > 0 && p.where.feedStart == nil && p.ann == nil {
@@ -149,7 +149,7 @@ func grow(v [][]byte, n int) [][]byte {
 	return v
 }
 
-// run reads until the page is full or there is nothing left.
+// run reads until the page is full or no rows are left.
 func (s *scan) run(ctx context.Context, r Reader) error {
 	w := &s.plan.where
 	if o := s.plan.baseTimes; o != nil {
@@ -176,7 +176,7 @@ func (s *scan) run(ctx context.Context, r Reader) error {
 	return s.runKeys(ctx, r, keys)
 }
 
-// singleKey evaluates a partition key that is given by equalities alone, without allocating.
+// singleKey evaluates a partition key that consists of equalities only, without allocating.
 func (s *scan) singleKey() ([]partitionKey, bool, error) {
 	w := &s.plan.where
 	if w.token != nil {
@@ -203,7 +203,7 @@ func (s *scan) singleKey() ([]partitionKey, bool, error) {
 	return s.oneKey[:], true, nil
 }
 
-// bounds evaluates what the commands of all partitions share. none is true if no row can match.
+// bounds evaluates the parts that the commands of all partitions share. none is true if no row can match.
 func (s *scan) bounds() (none bool, err error) {
 	p, w := s.plan, &s.plan.where
 	s.cmd = command.Read{
@@ -237,7 +237,7 @@ func (s *scan) bounds() (none bool, err error) {
 	return false, nil
 }
 
-// lookup evaluates what is looked up in the index.
+// lookup evaluates the index lookup.
 func (s *scan) lookup() error {
 	w := &s.plan.where
 	if len(w.terms) > 0 {
@@ -265,7 +265,7 @@ func (s *scan) lookup() error {
 	return nil
 }
 
-// runRange reads the partitions of a range of tokens.
+// runRange reads the partitions of a token range.
 func (s *scan) runRange(ctx context.Context, r Reader) error {
 	none, err := s.bounds()
 	if none || err != nil {
@@ -296,7 +296,7 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 	}
 }
 
-// rangeBehind makes the command go on after a position.
+// resumeRange makes the command resume after a position.
 func (s *scan) resumeRange(at *position) {
 	s.afterKey = append(s.afterKey[:0], at.key...)
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
@@ -307,7 +307,7 @@ func (s *scan) resumeRange(at *position) {
 	}
 }
 
-// runKeys reads the given partitions one after the other.
+// runKeys reads the given partitions sequentially.
 func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error {
 	none, err := s.bounds()
 	if none || err != nil {
@@ -317,7 +317,7 @@ func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error
 	if s.resumed {
 		first = slices.IndexFunc(keys, func(k partitionKey) bool { return bytes.Equal(k.bytes, s.from.key) })
 		if first < 0 {
-			return errState // it was made for other keys
+			return errState // the paging state belongs to different keys
 		}
 		if s.from.afterPartition {
 			first++
@@ -340,7 +340,7 @@ func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error
 	return s.finish(false, nil)
 }
 
-// runKey reads one partition; more is false if it is known that nothing of it is left.
+// runKey reads one partition. more is false if it has no rows left.
 func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 	for more {
 		if err := s.read(ctx, r); err != nil {
@@ -352,11 +352,11 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 		more = !s.at.afterPartition && s.resumeKey(&s.at)
 		s.cmd.Continued = true
 	}
-	s.cmd.Continued = false // of the next partition
+	s.cmd.Continued = false // for the next partition
 	return s.endPartition()
 }
 
-// keyBehind makes the command go on after a row of its partition; false if there can be none.
+// resumeKey makes the command resume after a row of its partition. It returns false if no rows can be left.
 func (s *scan) resumeKey(at *position) bool {
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
 	s.cmd.Slices = relation.After(s.slices, s.afterClustering, s.plan.reversed)
@@ -364,7 +364,7 @@ func (s *scan) resumeKey(at *position) bool {
 	return len(s.cmd.Slices) > 0
 }
 
-// enter goes back into the partition of a position.
+// reenterPartition restores the state of the partition at a position.
 func (s *scan) reenterPartition(at *position) {
 	if !s.open {
 		s.key = append(s.key[:0], at.key...)
@@ -373,8 +373,8 @@ func (s *scan) reenterPartition(at *position) {
 	s.open, s.rowsSeen, s.continuing = true, true, true
 }
 
-// bound gives the execution the time of USING TIMEOUT, from the beginning of the request on. It replaces the time that
-// the options give, in both directions; a single command still ends in the time of a read.
+// applyTimeout sets the deadline of USING TIMEOUT, counted from the start of the request. It replaces the deadline in
+// the options, even if it is later. A single command is still limited by the read timeout.
 func (s *scan) applyTimeout() error {
 	timeout, err := expr.EvalTimeout(s.plan.timeout, &s.bind)
 	if err != nil || timeout == 0 {
@@ -401,7 +401,7 @@ func (s *scan) read(ctx context.Context, r Reader) error {
 	return s.endCommand()
 }
 
-// ended ends the partition at hand, unless a command has ended within it.
+// endCommand ends the current partition unless the command paused within it.
 func (s *scan) endCommand() error {
 	if s.full || s.done || s.paused {
 		return nil
@@ -409,7 +409,7 @@ func (s *scan) endCommand() error {
 	return s.endPartition()
 }
 
-// usable is the number of rows that can be used at most, 0 = not known.
+// commandLimit returns the maximum number of rows that can be used, or 0 if it is not known.
 func (s *scan) commandLimit() int {
 	p := s.plan
 	if p.aggregated || p.distinct || p.ann != nil || len(s.partitionFilters)+len(s.rowFilters) > 0 ||
@@ -430,7 +430,7 @@ func (s *scan) commandLimit() int {
 	return int(n)
 }
 
-// finish ends the page; more promises another one.
+// finish ends the page. more reports whether a further page exists.
 func (s *scan) finish(more bool, err error) error {
 	if err != nil {
 		return err

@@ -69,17 +69,17 @@ func TestRefusedExecutions(t *testing.T) {
 		{
 			"sort", "SELECT * FROM t WHERE k IN (1, 2) ORDER BY c",
 			Options{Level: dberr.One, SortBytesMax: 10},
-			"ORDER BY over several partitions holds more than 10 bytes; restrict the query",
+			"ORDER BY over several partitions exceeds 10 bytes of memory: restrict the query",
 		},
 		{
 			"whole", "SELECT * FROM t",
 			Options{Level: dberr.One, ResultBytesMax: 200},
-			"The result is larger than 200 bytes, the most that is sent in one piece: set a page size or a LIMIT",
+			"The result exceeds 200 bytes, the maximum size of an unpaged result: set a page size or a LIMIT",
 		},
 		{
 			"whole groups", "SELECT JSON k, count(*) FROM t GROUP BY k",
 			Options{Level: dberr.One, ResultBytesMax: 50},
-			"The result is larger than 50 bytes, the most that is sent in one piece: set a page size or a LIMIT",
+			"The result exceeds 50 bytes, the maximum size of an unpaged result: set a page size or a LIMIT",
 		},
 		{"state", "SELECT * FROM t", Options{Level: dberr.One, PageSize: 1, PagingState: []byte("garbage, much of it")},
 			"Invalid value for the paging state"},

@@ -4,7 +4,7 @@ package read
 
 import "github.com/ilion-db/ilion/internal/query/relation"
 
-// guard checks the execution against the guardrails.
+// checkGuardrails checks the execution against the guardrails.
 func (s *scan) checkGuardrails() error {
 	p, w, g := s.plan, &s.plan.where, s.options.Guard
 	if p.table.Virtual {

@@ -14,23 +14,23 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// term is a condition that a storage-attached index serves: the rows that have a value, or one of a range.
+// saiTerm is a condition that a storage-attached index (SAI) serves: the rows with a value, or with a value in a range.
 type saiTerm struct {
 	index *schema.Index
 	form  expr.IndexForm
-	// whole says that entries stand for whole logical partitions.
+	// whole reports whether an index entry refers to a whole logical partition.
 	whole bool
-	// key and value are what is looked up, value alone unless it is an entry of a map. Where the columns of a tuple are
-	// compared with one marker it is component of tuple.
+	// key and value are the lookup. key is nil unless the lookup is a map entry. If the columns of a tuple are compared
+	// with one marker, the value is the component of tuple.
 	key, value expr.Term
 	tuple      *relation.Restriction
 	component  int
-	// low and high are the ends of a range, nil where it is open; ranged says that it is one.
+	// low and high are the bounds of a range, or nil if the range is open. ranged reports whether the term is a range.
 	low, high *relation.Bound
 	ranged    bool
 }
 
-// attachedSupports reports whether a storage-attached index on a column answers a restriction.
+// saiSupports reports whether a storage-attached index on a column serves a restriction.
 func saiSupports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
 	if i.Near(c) || i.Indexed(c)[0].Kind == cqltype.Vector {
 		return false
@@ -61,7 +61,7 @@ func saiSupports(i *schema.Index, c *schema.Column, r *relation.Restriction) boo
 	return false
 }
 
-// attached is a storage-attached index that answers a restriction, nil if there is none.
+// saiIndex returns a storage-attached index that serves a restriction, or nil if there is no such index.
 func (w *where) saiIndex(r *relation.Restriction) *schema.Index {
 	for _, i := range w.table.SortedIndexes() {
 		for _, c := range r.Columns {
@@ -73,7 +73,7 @@ func (w *where) saiIndex(r *relation.Restriction) *schema.Index {
 	return nil
 }
 
-// allAttached reports whether storage-attached indexes answer all that is filtered by, and there is something.
+// allSAI reports whether there are filters and storage-attached indexes serve all of them.
 func (w *where) allSAI() bool {
 	n := 0
 	for _, set := range w.checked {
@@ -87,7 +87,7 @@ func (w *where) allSAI() bool {
 	return n > 0
 }
 
-// analysisOf is what the index that answers a restriction does to texts of a column before it compares them.
+// analysisOf returns the analysis that the index serving a restriction applies to texts of a column.
 func (w *where) analysisOf(r *relation.Restriction, c *schema.Column, target schema.IndexTarget) schema.Analysis {
 	for _, i := range w.table.SortedIndexes() {
 		if i.Attached() && i.Column == c.Name && i.Target == target && saiSupports(i, c, r) {
@@ -97,8 +97,8 @@ func (w *where) analysisOf(r *relation.Restriction, c *schema.Column, target sch
 	return schema.Analysis{}
 }
 
-// chooseTerms collects what storage-attached indexes serve of what rows are filtered by. In one logical partition that
-// is equal values of rows: ranges, and what all rows of it have, its rows tell faster.
+// chooseTerms collects the filters that storage-attached indexes serve. In one logical partition these are only
+// equality filters on row values. For ranges, and for values that all rows share, reading the partition is faster.
 func (w *where) chooseTerms() {
 	for _, r := range w.filtered {
 		for _, i := range w.table.SortedIndexes() {
@@ -115,7 +115,7 @@ func (w *where) chooseTerms() {
 	slices.SortStableFunc(w.terms, func(a, b saiTerm) int { return a.rank() - b.rank() })
 }
 
-// rank puts first what is likely to leave few rows.
+// rank orders terms by their expected number of rows, lowest first.
 func (t *saiTerm) rank() int {
 	switch {
 	case t.ranged:
@@ -160,7 +160,7 @@ func (w *where) termsOf(i *schema.Index, n int, c *schema.Column, r *relation.Re
 	return out
 }
 
-// lookupTerms evaluates what is looked up in storage-attached indexes.
+// lookupTerms evaluates the terms of storage-attached indexes.
 func (s *scan) lookupTerms() error {
 	s.terms = s.terms[:0]
 	for i := range s.plan.where.terms {
@@ -179,12 +179,12 @@ func (s *scan) lookupTerms() error {
 	return nil
 }
 
-// building reports whether an index is not complete.
+// building reports whether an index is being built.
 func (s *scan) building(ix *schema.Index) bool {
 	return s.options.Building != nil && s.options.Building(ix)
 }
 
-// available refuses to read by an index that is not complete.
+// available returns an error if an index is being built.
 func (s *scan) available(ix *schema.Index) error {
 	if !s.building(ix) {
 		return nil
@@ -195,7 +195,7 @@ func (s *scan) available(ix *schema.Index) error {
 	}
 }
 
-// eval evaluates a term. The filters have refused nulls.
+// eval evaluates a term. The filters have already rejected nulls.
 func (t *saiTerm) eval(b *expr.Bindings) (command.IndexTerm, error) {
 	out := command.IndexTerm{Index: t.index.ID, Whole: t.whole}
 	var err error
@@ -223,7 +223,8 @@ func (t *saiTerm) eval(b *expr.Bindings) (command.IndexTerm, error) {
 	return out, err
 }
 
-// interval are the forms that a range has. Those of long values are cut off: what may be in it is.
+// interval returns the index forms of a range. The forms of long values are truncated, so the interval may contain
+// additional values.
 func (t *saiTerm) interval(b *expr.Bindings) (from, to []byte, err error) {
 	from, to = []byte{}, []byte{0xff}
 	for _, end := range []*relation.Bound{t.low, t.high} {
@@ -251,7 +252,7 @@ func (t *saiTerm) interval(b *expr.Bindings) (from, to []byte, err error) {
 	return from, to, nil
 }
 
-// indexNames are the names of the indexes that are read, each once.
+// indexNames returns the distinct names of the indexes that are read.
 func (w *where) indexNames() string {
 	if len(w.terms) == 0 {
 		return w.index.Name

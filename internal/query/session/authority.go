@@ -69,7 +69,7 @@ func (a *Authority) subject(e *roleCache, name string) *access.Subject {
 type sessionAccess struct {
 	cache   *roleCache
 	subject *access.Subject
-	err     error // // set if the session may not execute any request
+	err     error // set if the session may not execute any request
 }
 
 // requiredPermission is a permission that a statement requires.

@@ -88,7 +88,7 @@ func TestExplain(t *testing.T) {
 			plan: "index by_n of ks.t in all physical partitions; filtered by n = 7", partitions: 2, least: 6.1, most: 6.2, cost: 2.18},
 		{text: "SELECT v FROM ks.t WHERE k = 1", size: 4, plan: "one partition of ks.t: k = 1; one page of 4 rows",
 			partitions: 1, least: 1.355, most: 1.355, cost: 1.06},
-		{text: "SELECT count(*) FROM ks.t", plan: "all of ks.t; folded into one row", partitions: 2, least: 6.1,
+		{text: "SELECT count(*) FROM ks.t", plan: "all of ks.t; aggregated into one row", partitions: 2, least: 6.1,
 			most: 6.2, cost: 2.18},
 		{text: "INSERT INTO ks.t (k, c, n) VALUES (9, 9, 9)", plan: "writes 1 row of 1 partition; 1 index entry",
 			index: "by_n", partitions: 1, least: 5.5, most: 5.5},

@@ -22,7 +22,7 @@ type preparedCache struct {
 	count, bytes atomic.Int64
 	// clock advances by one per prepared statement, so that using a statement usually requires no write.
 	clock  atomic.Int64
-	hand   atomic.Uint32 // // shard at which the next eviction starts
+	hand   atomic.Uint32 // shard at which the next eviction starts
 	evicts atomic.Int64
 }
 
