@@ -115,7 +115,7 @@ func ask(ctx context.Context, e *container.Engine, c *container.Container, q con
 
 // unreliable are folds that are declined now and then, end early, or fail in their middle or at their end.
 type unreliable struct {
-	partition.Folds
+	partition.PushdownEngine
 	mu     sync.Mutex
 	random *rand.Rand
 }
@@ -128,26 +128,26 @@ func (u *unreliable) draw(n int) int {
 
 var errFold = errors.New("a fold that fails")
 
-// Fold implements partition.Folds.
-func (u *unreliable) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
+// Start implements partition.PushdownEngine.
+func (u *unreliable) Start(ctx context.Context, c *command.Read) (partition.Pushdown, error) {
 	if u.draw(5) == 0 {
-		return nil, partition.ErrNoFold
+		return nil, partition.ErrNoPushdown
 	}
-	f, err := u.Folds.Fold(ctx, c)
+	f, err := u.PushdownEngine.Start(ctx, c)
 	return &unreliableFold{f, u}, err
 }
 
 type unreliableFold struct {
-	partition.Fold
+	partition.Pushdown
 	u *unreliable
 }
 
 func (f *unreliableFold) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
-	return f.Fold.Partition(t, key, static)
+	return f.Pushdown.Partition(t, key, static)
 }
 
 func (f *unreliableFold) Row(clustering []byte, r *row.Row) (command.Step, error) {
-	step, err := f.Fold.Row(clustering, r)
+	step, err := f.Pushdown.Row(clustering, r)
 	switch f.u.draw(400) {
 	case 0:
 		return step, errFold
@@ -161,7 +161,7 @@ func (f *unreliableFold) Result() ([]byte, error) {
 	if f.u.draw(50) == 0 {
 		return nil, errFold
 	}
-	return f.Fold.Result()
+	return f.Pushdown.Result()
 }
 
 // unfolded is an engine over a node that evaluates all queries by itself.
@@ -226,13 +226,13 @@ func TestFoldsChangeNothing(t *testing.T) {
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, SortFreely: true})
-	faulty := &unreliable{Folds: n.containers, random: rand.New(rand.NewPCG(5, 8))}
+	faulty := &unreliable{PushdownEngine: n.containers, random: rand.New(rand.NewPCG(5, 8))}
 	for round := range rounds {
-		var known partition.Folds = folds{n.containers}
+		var known partition.PushdownEngine = folds{n.containers}
 		if round%2 == 1 {
 			known = faulty
 		}
-		n.host.SetFolds(known)
+		n.host.SetPushdownEngine(known)
 		if folded := differ(t, w, s, each, round%2 == 0); folded == 0 {
 			t.Error("nothing is folded")
 		}

@@ -16,35 +16,35 @@ import (
 	"github.com/ilion-db/ilion/internal/query/script"
 )
 
-// Containers finds containers by their names in CQL; *container.Engine does.
+// Containers finds containers by their CQL names. It is implemented by *container.Engine.
 type Containers interface {
 	ContainerByName(keyspace, table string) (*container.Container, error)
 }
 
-// Procedures runs stored procedures; *script.Service does.
+// Procedures runs stored procedures. It is implemented by *script.Service.
 type Procedures interface {
 	Execute(ctx context.Context, c *container.Container, key epk.Key, id string, args []byte, log bool,
 		o container.RequestOptions) (*script.Executed, container.Where, error)
 }
 
-// Executor runs plans. It may be used by many goroutines at once.
+// Executor executes plans. It is safe for concurrent use.
 type Executor struct {
 	containers Containers
 	procedures Procedures
 }
 
-// NewExecutor makes an executor.
+// NewExecutor returns an executor.
 func NewExecutor(c Containers, p Procedures) *Executor { return &Executor{c, p} }
 
-// Outcome is what a procedure has left.
+// Outcome is the result of a procedure.
 type Outcome struct {
-	// Cells are the values of the one row of the result, by Plan.Columns; nil is null.
+	// Cells holds the values of the single result row, in the order of Plan.Columns. A nil value is null.
 	Cells [][]byte
-	// Charge is what it has cost, also where it failed.
+	// Charge is the cost, even if the procedure failed.
 	Charge ru.Units
 }
 
-// Execute runs a plan and waits for its end. The outcome is there with an error, too.
+// Execute executes a plan and waits for its result. The outcome is also valid if there is an error.
 func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o container.RequestOptions) (Outcome,
 	error) {
 	var out Outcome
@@ -83,7 +83,7 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o con
 	return out, nil
 }
 
-// refused is why nothing was tried.
+// lookupError converts an error that occurred before the procedure was executed.
 func lookupError(err error) error {
 	if e, ok := errors.AsType[*container.Error](err); ok {
 		return dberr.Invalidf("%s", e.Message)
@@ -91,7 +91,7 @@ func lookupError(err error) error {
 	return err
 }
 
-// failed is why a procedure was not carried out: what the database said, or what the script did.
+// executionError converts an error of the procedure: an error returned by the database, or an exception of the script.
 func (p *Plan) executionError(err error) error {
 	e, ok := errors.AsType[*container.Error](err)
 	switch {

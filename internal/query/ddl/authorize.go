@@ -7,7 +7,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// may returns why the actor must not make a change.
+// authorize returns an error if the actor must not apply a change.
 func (a Actor) authorize(change schema.Change, s *schema.Schema) error {
 	if a.Check == nil {
 		return nil
@@ -48,11 +48,12 @@ func (a Actor) authorize(change schema.Change, s *schema.Schema) error {
 	case *schema.DropFunction:
 		return a.dropFunction(c, s)
 	}
-	// A change that this function does not know is for those who may do everything.
+	// An unknown change requires the permission to do everything.
 	return a.Check(access.Authorize, access.Resource{Kind: access.AllKeyspaces})
 }
 
-// ofBase asks about the base table of a view. Where there is no such view, the transition says so.
+// authorizeBase checks the permission on the base table of a view. If the view does not exist, applying the change
+// returns the error.
 func (a Actor) authorizeBase(s *schema.Schema, keyspace, name string) error {
 	t := s.Table(keyspace, name)
 	if t == nil || t.View == nil {
@@ -61,8 +62,8 @@ func (a Actor) authorizeBase(s *schema.Schema, keyspace, name string) error {
 	return a.Check(access.Alter, access.OfTable(keyspace, t.View.Base))
 }
 
-// dropIndex asks about the table of an index. Where there is no such index now, there may be one when the change is
-// made, of any table.
+// dropIndex checks the permission on the table of an index. If the index does not exist now, it may exist in any table
+// when the change is applied.
 func (a Actor) dropIndex(c *schema.DropIndex, s *schema.Schema) error {
 	if ks := s.Keyspace(c.Keyspace); ks != nil {
 		for _, t := range ks.Tables {

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
 
-// bound checks a change against the guardrails, and takes the properties out of it that they have ignored. It looks at
-// the schema that this node has: two clients may together exceed a bound by what they do in the same moment.
+// checkGuardrails checks a change against the guardrails and removes ignored properties from the change. It uses the
+// schema of this node, so concurrent changes of two clients may exceed a limit.
 func checkGuardrails(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
 	if !g.On() {
 		return nil
@@ -129,7 +129,7 @@ func checkAlterGuardrails(c *schema.AlterTable, s *schema.Schema, g *guardrail.C
 	return nil
 }
 
-// boundColumns checks the types of new columns.
+// checkColumnGuardrails checks the types of new columns.
 func checkColumnGuardrails(columns []schema.ColumnSpec, g *guardrail.Check) error {
 	for i := range columns {
 		if err := checkVectorGuardrails(columns[i].Name, columns[i].Type, g); err != nil {
@@ -139,7 +139,7 @@ func checkColumnGuardrails(columns []schema.ColumnSpec, g *guardrail.Check) erro
 	return nil
 }
 
-// boundVectors checks the vectors that a type is or holds.
+// checkVectorGuardrails checks the vectors in a type.
 func checkVectorGuardrails(name string, t *schema.TypeSpec, g *guardrail.Check) error {
 	if t.Kind == cqltype.Vector {
 		if err := g.Dimensions(name, t.Dimension); err != nil {
@@ -154,7 +154,7 @@ func checkVectorGuardrails(name string, t *schema.TypeSpec, g *guardrail.Check) 
 	return nil
 }
 
-// boundProperties checks the options of a table, whose default TTL is ttl where they say nothing of it.
+// checkPropertyGuardrails checks the options of a table. ttl is the default TTL if the options do not set it.
 func checkPropertyGuardrails(given *[]schema.Property, ttl string, g *guardrail.Check) error {
 	var names []string
 	for _, p := range *given {
@@ -212,7 +212,7 @@ func checkReplicationGuardrails(keyspace string, given []schema.Property, g *gua
 		for _, e := range p.Map {
 			n, err := strconv.ParseInt(e.Value, 10, 64)
 			if err != nil {
-				continue // the class, or what the change is refused for
+				continue // the class, or an invalid value that is rejected later
 			}
 			if err := g.ReplicationFactor(keyspace, n); err != nil {
 				return err

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// guard refuses changes of system keyspaces as Cassandra's permission check does, which comes before the schema is
-// looked at. What it lets through, the transitions refuse in words of their own.
+// checkSystemKeyspace rejects changes of system keyspaces like Cassandra's permission check, which precedes the check
+// of the schema. Changes that it does not reject may be rejected with different texts when they are applied.
 func checkSystemKeyspace(change schema.Change, r *release.Release) error {
 	switch c := change.(type) {
 	case *schema.AlterKeyspace:

@@ -10,14 +10,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// This file is the list of statements that this version does not support. What creates an object is refused by name;
-// what alters or drops one is told that it does not exist, which is true.
+// This file lists unsupported statements. A statement that creates an object is rejected with an error that names the
+// feature. A statement that alters or drops an object returns the error that the object does not exist.
 
 const (
 	noTriggers = "Triggers are not supported"
 )
 
-// outside reports whether a statement is not supported.
+// isUnsupported reports whether a statement is not supported.
 func isUnsupported(stmt parser.Statement) bool {
 	switch stmt.(type) {
 	case *parser.CreateTrigger, *parser.DropTrigger:
@@ -26,7 +26,8 @@ func isUnsupported(stmt parser.Statement) bool {
 	return false
 }
 
-// refuse is the error of a statement that is not supported; nil for DROP .. IF EXISTS, which has nothing to drop.
+// unsupportedError returns the error of an unsupported statement. It returns nil for DROP .. IF EXISTS, which has no
+// effect.
 func unsupportedError(stmt parser.Statement, session string, s *schema.Schema) error {
 	switch st := stmt.(type) {
 	case *parser.CreateTrigger:

@@ -11,26 +11,28 @@ import (
 )
 
 const (
-	// sureOf is how many standard deviations bounds are away from what is expected.
+	// confidence is the distance between the expected value and its bounds, in standard deviations.
 	confidence = 5
-	// fewest is how many logical partitions, or rows of the result, must have been seen to estimate by.
+	// minSample is the minimum number of logical partitions, or of result rows, for an estimate.
 	minSample = 16
-	// pageLooks is what one page of a range looks at, at most: read.Options.PageVisitsMax and a command.
+	// maxPageVisits is the maximum number of keys that one page of a range visits: read.Options.PageVisitsMax and one
+	// command.
 	maxPageVisits = 510_000
 )
 
-// spread is what was seen of the logical partitions of a range. Tokens are hashes, so those that were not seen yet are
-// like those that were, and as close to each other.
+// partitionSample holds statistics of the logical partitions of a range that have been read. Tokens are hashes, so the
+// remaining partitions have the same distribution and density.
 type partitionSample struct {
 	begun       bool
-	from, width float64 // of the range
+	from, width float64 // start and width of the range
 	at          token.Token
-	// count is the number of partitions that are through, rows that of the one at hand; sum and squares are of rows.
+	// count is the number of complete partitions. rows is the number of rows of the current partition. sum and squares
+	// are computed over the rows of complete partitions.
 	count, rows  int64
 	sum, squares float64
 }
 
-// begin notes the range, at its first command.
+// begin records the range at its first command.
 func (s *partitionSample) begin(c *command.Read) {
 	if s.begun {
 		return
@@ -49,10 +51,10 @@ func (s *partitionSample) begin(c *command.Read) {
 	}
 }
 
-// partition notes that the next logical partition has begun.
+// partition records the start of the next logical partition.
 func (s *partitionSample) partition(t token.Token) {
 	if t == s.at {
-		return // the same one, in another command
+		return // the same partition, continued by a further command
 	}
 	if s.rows > 0 {
 		s.count++
@@ -62,20 +64,20 @@ func (s *partitionSample) partition(t token.Token) {
 	s.at, s.rows = t, 0
 }
 
-// rest is how much there is in what was not seen of the range, as a multiple of what was: expected, and by how much
-// that may be wrong, as a part of it.
+// rest returns the expected size of the unread part of the range as a multiple of the read part, and the relative
+// standard deviation of this estimate.
 func (s *partitionSample) rest() (times, wrong float64) {
 	covered := (float64(s.at.Position()) - s.from + 1) / s.width
 	n := float64(s.count)
 	mean := s.sum / n
 	variance := max(0, s.squares/n-mean*mean)
 	times = 1/covered - 1
-	more := times * n // of which there are a few more or less by chance, too
+	more := times * n // the expected number of unread partitions, which also varies
 	return times, math.Sqrt((1 + variance/(mean*mean)) * (1/n + (more+1)/(more*more)))
 }
 
-// extrapolate fills in what a statement costs of which only a part was looked at: given rows of the wanted ones were
-// found, 0 if all are.
+// extrapolate sets the price of a statement that was read only partially. given of the wanted rows were found. wanted
+// is 0 if all rows are wanted.
 func (l *peekReader) extrapolate(out *Price, given, wanted int64) {
 	out.Min = l.price + l.meter.Price(&l.c)
 	out.Expected, out.Max = out.Min, Unknown
@@ -90,7 +92,7 @@ func (l *peekReader) extrapolate(out *Price, given, wanted int64) {
 			left++
 		}
 	}
-	out.Partitions += 1 + left // the one at hand, and those after it
+	out.Partitions += 1 + left // the current partition and the following ones
 	if l.sample.count < minSample {
 		return
 	}

@@ -20,8 +20,9 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Modify says what a modification or a batch would cost. execute has an executor of these options carry it out; what it
-// sends goes nowhere. tables are those that it writes to. Errors and warnings are those of the statement.
+// Modify computes the price of a modification or a batch. execute must execute the statement with the given executor,
+// whose writes are not sent. tables are the tables to which the statement writes. Errors and warnings are those of the
+// statement.
 func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Table,
 	execute func(e *write.Executor, done write.Completion)) (Price, []string, error) {
 	p := &pricer{source: s, snapshot: s.Topology(), touched: map[topology.PartitionID]bool{},
@@ -38,8 +39,7 @@ func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Tab
 	return p.price, p.warnings, p.err
 }
 
-// pricer is the coordinator of an execution that is not to happen: it says that everything was done, and adds up what
-// that would have cost.
+// pricer is a write.Coordinator that completes all writes without sending them and adds up their cost.
 type pricer struct {
 	source   Source
 	snapshot *topology.Snapshot
@@ -53,7 +53,7 @@ type pricer struct {
 	names   map[uint32]string
 	rows    int
 	entries int
-	// looked says what conditions and updates depend on.
+	// notes describes the effect of conditions and updates.
 	notes []string
 }
 
@@ -85,7 +85,7 @@ func (p *pricer) Written(o *write.Outcome) {
 	p.warnings = slices.Clone(o.Warnings)
 }
 
-// add adds what costs the same in any case.
+// add adds a fixed cost.
 func (p *pricer) add(u ru.Units) {
 	p.price.Min += u
 	p.price.Expected += u
@@ -99,7 +99,7 @@ func (p *pricer) touch(m *command.Mutation) {
 	p.keys[fmt.Sprint(m.Table, " ", string(m.Key))] = true
 }
 
-// mutation is the price of a mutation, whose rows and index entries are counted.
+// mutation returns the cost of a mutation and counts its rows and index entries.
 func (p *pricer) mutation(m *command.Mutation) ru.Units {
 	var last *command.Op
 	for i := range m.Ops {
@@ -121,7 +121,8 @@ func (p *pricer) mutation(m *command.Mutation) ru.Units {
 	return u
 }
 
-// conditional adds what a conditional costs if it holds, and if it does not, by the rows as they are.
+// conditional adds the cost of a conditional if its conditions are satisfied and if they are not, based on the current
+// rows.
 func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.Decision, error) {
 	m := &c.Mutation
 	p.touch(m)
@@ -169,7 +170,8 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 	return d, nil
 }
 
-// refused is what a conditional costs more if it does not hold: some are answered with a row of the partition.
+// notAppliedCost returns the additional cost of a conditional whose conditions are not satisfied. The result of some
+// conditionals then contains a row of the partition.
 func (p *pricer) notAppliedCost(ctx context.Context, c *command.Conditional) (ru.Units, error) {
 	if c.First == command.NoFirst {
 		return 0, nil
@@ -185,14 +187,14 @@ func (p *pricer) notAppliedCost(ctx context.Context, c *command.Conditional) (ru
 	return v.Price(&q), nil
 }
 
-// firstRow looks at rows as a leader does that looks for the first one, or the first one with a marker.
+// firstRow reads rows like a leader that searches for the first row, or for the first row with a marker.
 type firstRow struct {
 	ru.Meter
 	pricer *pricer
 	marked bool
 }
 
-// firstRowsMax is how many rows without a marker a leader passes over.
+// firstRowsMax is the maximum number of rows without a marker that a leader skips.
 const firstRowsMax = 100
 
 // Charge implements ru.Charged.
@@ -212,7 +214,7 @@ func (v *firstRow) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.Stop, nil
 }
 
-// words says what is written.
+// summary describes the written data.
 func (p *pricer) summary() string {
 	parts := []string{fmt.Sprintf("writes %s of %s", count(p.rows, "row"), count(len(p.keys), "partition"))}
 	if p.entries > 0 {

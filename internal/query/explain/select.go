@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/read"
 )
 
-// Select says what one page of a SELECT would cost, read as o says. The reader is that of the statement; m is the
-// present map. Errors are those of the statement.
+// Select computes the price of one page of a SELECT with the options o. r is the reader of the statement. m is the
+// current topology. Errors are those of the statement.
 func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Plan, b *expr.Bindings, o read.Options,
 ) (Price, error) {
 	wanted, err := p.MaxRows(b, o.PageSize)
@@ -39,30 +39,29 @@ func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Pl
 		}
 		return out, nil
 	}
-	l.cost += l.meter.Price(&command.Read{Peek: true}) // of the partition at hand, which was charged, but not told
+	l.cost += l.meter.Price(&command.Read{Peek: true}) // the current partition was charged but not reported
 	out.Cost = l.cost
 	l.extrapolate(&out, int64(page.Rows), wanted)
 	out.Plan += fmt.Sprintf("; estimated from its first %d rows", l.rows)
 	return out, nil
 }
 
-// errEnough ends an execution that has looked at enough. The reader may make another error of it.
+// errSampleFull ends an execution that has reached the limits. The reader may replace it by a different error.
 var errSampleFull = errors.New("enough was looked at")
 
-// looker stands between an execution and what it reads: its commands only peek, and what they examine is counted at the
-// price that the execution would pay.
+// peekReader is a Reader whose commands only peek. It counts the examined rows at the price of a real read.
 type peekReader struct {
 	reader   read.Reader
 	snapshot *topology.Snapshot
 
 	v command.Visitor
-	// c is the command as it would be sent, and continued in the physical partition at hand.
+	// c is the command without Peek. Its Continued flag applies to the current physical partition.
 	c command.Read
-	// meter counts in the physical partition at hand.
+	// meter counts in the current physical partition.
 	meter ru.Meter
-	// price is that of the partitions which are through, cost what peeking has cost there.
+	// price is the price of the complete partitions. cost is the cost of peeking in them.
 	price, cost ru.Units
-	// touched are the physical partitions of keys, passed is the number of those of a range.
+	// touched holds the physical partitions of keys. rangePartitions is the number of physical partitions of a range.
 	touched         map[topology.PartitionID]bool
 	rangePartitions int
 
@@ -84,7 +83,7 @@ func (l *peekReader) Read(ctx context.Context, c *command.Read, v command.Visito
 	return l.reader.Read(ctx, &peek, l)
 }
 
-// Charge implements ru.Charged: a physical partition is through.
+// Charge implements ru.Charged. It is called at the end of a physical partition.
 func (l *peekReader) Charge(u ru.Units) {
 	l.cost += u
 	l.price += l.meter.Price(&l.c)
@@ -92,7 +91,7 @@ func (l *peekReader) Charge(u ru.Units) {
 		l.rangePartitions++
 	}
 	l.meter, l.c.Continued = ru.Meter{}, false
-	ru.Tell(l.v, 0) // a search for the nearest vectors begins anew
+	ru.Tell(l.v, 0) // resets an ANN search for the next partition
 }
 
 // Partition implements command.Visitor.
@@ -110,8 +109,8 @@ func (l *peekReader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return l.counted(&before, func() (command.Step, error) { return l.v.Row(clustering, r) })
 }
 
-// counted adds up what the meter has counted since, passes it on, and ends the execution that would go on when enough
-// was seen.
+// counted adds the rows and bytes counted since before and calls pass. It ends the execution if a limit is reached and
+// the execution would continue.
 func (l *peekReader) counted(before *ru.Meter, pass func() (command.Step, error)) (command.Step, error) {
 	l.rows += l.meter.Rows - before.Rows
 	l.bytes += l.meter.Bytes - before.Bytes

@@ -9,16 +9,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Guards check statements. They do not change and may be used by many goroutines; nil lets everything pass. A check
-// adds its warnings to a list and returns the error of what is refused.
+// Guards checks statements. It is immutable and safe for concurrent use. A nil Guards has no limits. A check adds its
+// warnings to a list and returns an error if a statement must be rejected.
 type Guards struct {
 	Options
-	// Reads is true if any guardrail concerns how a SELECT is executed, Writes if any concerns the values of writes: so
-	// that requests need not ask one after the other.
+	// Reads reports whether any guardrail concerns the execution of a SELECT. Writes reports whether any guardrail
+	// concerns written values. Requests use them to skip the individual checks.
 	Reads, Writes bool
 }
 
-// New makes guards of options.
+// New returns guards with the given options.
 func New(o Options) *Guards {
 	writes := o.CollectionSize.on() || o.ColumnValueSize.on() || o.ItemsPerCollection.on() ||
 		o.MaximumTimestamp.on() || o.MinimumTimestamp.on() || o.Disabled["read_before_write_list_operations"]
@@ -27,26 +27,26 @@ func New(o Options) *Guards {
 	return &Guards{Options: o, Reads: reads, Writes: writes}
 }
 
-// A Check is one statement's: the guards that hold for it, and the warnings so far.
+// Check holds the guards for one statement and its warnings so far.
 type Check struct {
 	*Guards
 	Warnings []string
 }
 
-// On reports whether there is anything to check.
+// On reports whether there are guards.
 func (c *Check) On() bool { return c != nil && c.Guards != nil }
 
 func (c *Check) warn(name, text string) {
 	c.Warnings = append(c.Warnings, "Guardrail "+name+" violated: "+text)
 }
 
-// refuse is the error of a violated guardrail, which is among the warnings, too.
+// fail returns the error of a violated guardrail and adds it to the warnings.
 func (c *Check) fail(name, text string) error {
 	c.warn(name, text)
 	return &dberr.Invalid{Message: c.Warnings[len(c.Warnings)-1]}
 }
 
-// over checks a number against the bounds of a threshold; warn and fail make the texts of a bound that is exceeded.
+// checkMax checks a number against a threshold with upper limits. warn and fail return the text for an exceeded limit.
 func (c *Check) checkMax(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
 	switch {
 	case t.Fail > 0 && n > t.Fail:
@@ -57,7 +57,7 @@ func (c *Check) checkMax(name string, t Threshold, n int64, warn, fail func(boun
 	return nil
 }
 
-// under is over for bounds below.
+// checkMin checks a number against a threshold with lower limits.
 func (c *Check) checkMin(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
 	switch {
 	case t.Fail > 0 && n < t.Fail:
@@ -68,7 +68,7 @@ func (c *Check) checkMin(name string, t Threshold, n int64, warn, fail func(boun
 	return nil
 }
 
-// any checks values against the lists of a guardrail; ignored are those that are to be passed over.
+// checkValues checks values against the lists of a guardrail. ignored contains the values that must be ignored.
 func (c *Check) checkValues(name, what string, v *Values, values ...string) (ignored []string, err error) {
 	in := func(listed []string) (out []string) {
 		for _, value := range values {
@@ -93,7 +93,7 @@ func (c *Check) checkValues(name, what string, v *Values, values ...string) (ign
 	return ignored, nil
 }
 
-// enabled refuses what is switched off; text says what that is.
+// checkEnabled rejects a disabled feature. text is the error text.
 func (c *Check) checkEnabled(option, text string) error {
 	if !c.Disabled[option] {
 		return nil

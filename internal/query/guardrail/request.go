@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// PartitionKeys checks how many partition keys the IN relations of a SELECT give.
+// PartitionKeys checks the number of partition keys in the IN relations of a SELECT.
 func (c *Check) PartitionKeys(table string, n int) error {
 	if n < 2 {
 		return nil
@@ -25,7 +25,7 @@ func (c *Check) PartitionKeys(table string, n int) error {
 	})
 }
 
-// Combinations checks how many combinations of values the IN relations of a SELECT give; what names the columns.
+// Combinations checks the number of combinations of values in the IN relations of a SELECT. what names the columns.
 func (c *Check) Combinations(what string, n int) error {
 	if n < 2 {
 		return nil
@@ -39,7 +39,7 @@ func (c *Check) Combinations(what string, n int) error {
 	})
 }
 
-// Page checks the page size that a client asks for; zero or less is none.
+// Page checks the page size of a request. If it is not positive, the request is not paged.
 func (c *Check) Page(table string, n int) error {
 	return c.checkMax("page_size", c.PageSize, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Query for table %s with page size %d exceeds warning threshold of %d.", table, n, bound)
@@ -57,7 +57,7 @@ func (c *Check) ReadLevel(level dberr.Consistency) error {
 	return err
 }
 
-// WriteLevels checks the consistency level of a modification, and the serial one of a condition.
+// WriteLevels checks the consistency level of a modification and the serial consistency level of a condition.
 func (c *Check) WriteLevels(level, serial dberr.Consistency, conditional bool) error {
 	if c.WriteConsistencyLevels.none() {
 		return nil
@@ -70,41 +70,41 @@ func (c *Check) WriteLevels(level, serial dberr.Consistency, conditional bool) e
 	return err
 }
 
-// Filtering refuses ALLOW FILTERING where that is switched off.
+// Filtering rejects ALLOW FILTERING if it is disabled.
 func (c *Check) Filtering() error {
 	return c.checkEnabled("allow_filtering", "Querying with ALLOW FILTERING is not allowed. "+
 		"ALLOW FILTERING can potentially visit all the data in the table and have unpredictable performance.")
 }
 
-// GroupBy refuses GROUP BY where that is switched off.
+// GroupBy rejects GROUP BY if it is disabled.
 func (c *Check) GroupBy() error {
 	return c.checkEnabled("group_by", "GROUP BY functionality is not allowed")
 }
 
-// WideIndexQuery refuses a SELECT through an index over all partitions where that is switched off.
+// WideIndexQuery rejects a SELECT that uses an index over all partitions if this is disabled.
 func (c *Check) WideIndexQuery() error {
 	return c.checkEnabled("non_partition_restricted_index_query", "Non-partition key restricted query is not allowed. "+
 		"Executing a query on secondary indexes without partition key restriction might degrade performance")
 }
 
-// UserTimestamp refuses USING TIMESTAMP where that is switched off.
+// UserTimestamp rejects USING TIMESTAMP if it is disabled.
 func (c *Check) UserTimestamp() error {
 	return c.checkEnabled("user_timestamps", "User provided timestamps (USING TIMESTAMP) is not allowed")
 }
 
-// ListAssignment refuses to set an item of a list by its index where that is switched off.
+// ListAssignment rejects setting a list element by index if this is disabled.
 func (c *Check) ListAssignment() error {
 	return c.checkEnabled("read_before_write_list_operations",
 		"Setting of list items by index requiring read before write is not allowed")
 }
 
-// ListRemoval refuses to remove an item of a list by its index where that is switched off.
+// ListRemoval rejects removing a list element by index if this is disabled.
 func (c *Check) ListRemoval() error {
 	return c.checkEnabled("read_before_write_list_operations",
 		"Removal of list items by index requiring read before write is not allowed")
 }
 
-// ListDiscard refuses to remove items of a list by their values where that is switched off.
+// ListDiscard rejects removing list elements by value if this is disabled.
 func (c *Check) ListDiscard() error {
 	return c.checkEnabled("read_before_write_list_operations",
 		"Removal of list items requiring read before write is not allowed")
@@ -121,7 +121,7 @@ func (c *Check) Value(column string, size int) error {
 	return c.checkMax("column_value_size", c.ColumnValueSize, int64(size), text("warning"), text("failure"))
 }
 
-// Collection checks the items and the size of a collection, or of what is added to one.
+// Collection checks the number of items and the size of a collection, or of the elements added to one.
 func (c *Check) Collection(column string, items, size int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {
@@ -142,7 +142,7 @@ func (c *Check) Collection(column string, items, size int) error {
 	return c.checkMax("collection_size", c.CollectionSize, int64(size), text("warning"), text("failure"))
 }
 
-// Timestamp checks a client's timestamp; both are in microseconds since the epoch.
+// Timestamp checks a client's timestamp. stamp and now are in microseconds since the Unix epoch.
 func (c *Check) Timestamp(table string, stamp, now int64) error {
 	at := func(t Threshold, sign int64) Threshold {
 		if t.Warn > 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// NewKeyspace checks that there may be one keyspace more; n counts those of users, with it.
+// NewKeyspace checks the number of keyspaces. n is the number of user keyspaces, including the new one.
 func (c *Check) NewKeyspace(name string, n int) error {
 	return c.checkMax("keyspaces", c.Keyspaces, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold of %d.",
@@ -17,7 +17,7 @@ func (c *Check) NewKeyspace(name string, n int) error {
 	})
 }
 
-// NewTable checks that there may be one table more; n counts those of users, with it.
+// NewTable checks the number of tables. n is the number of user tables, including the new one.
 func (c *Check) NewTable(name string, n int) error {
 	return c.checkMax("tables", c.Tables, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.", name, n,
@@ -27,7 +27,7 @@ func (c *Check) NewTable(name string, n int) error {
 	})
 }
 
-// Columns checks how many columns a table is to have.
+// Columns checks the number of columns of a table.
 func (c *Check) Columns(table string, n int) error {
 	return c.checkMax("columns_per_table", c.ColumnsPerTable, int64(n), func(bound int64) string {
 		return fmt.Sprintf("The table %s has %d columns, this exceeds the warning threshold of %d.", table, n, bound)
@@ -36,7 +36,7 @@ func (c *Check) Columns(table string, n int) error {
 	})
 }
 
-// Fields checks how many fields a type is to have.
+// Fields checks the number of fields of a type.
 func (c *Check) Fields(typ string, n int) error {
 	return c.checkMax("fields_per_udt", c.FieldsPerUDT, int64(n), func(bound int64) string {
 		return fmt.Sprintf("The user type %s has %d columns, this exceeds the warning threshold of %d.", typ, n, bound)
@@ -46,7 +46,7 @@ func (c *Check) Fields(typ string, n int) error {
 	})
 }
 
-// NewIndex checks that a table may have another index; n counts them, with it. name may be empty.
+// NewIndex checks the number of indexes of a table. n includes the new index. name may be empty.
 func (c *Check) NewIndex(name, table string, n int) error {
 	if err := c.checkEnabled("secondary_indexes", "Creating secondary indexes is not allowed"); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (c *Check) NewIndex(name, table string, n int) error {
 	})
 }
 
-// NewView checks that a table may have another materialized view; n counts them, with it.
+// NewView checks the number of materialized views of a table. n includes the new view.
 func (c *Check) NewView(name, table string, n int) error {
 	what := name + " on table " + table
 	return c.checkMax("materialized_views_per_table", c.MaterializedViewsPerTable, int64(n), func(bound int64) string {
@@ -72,7 +72,7 @@ func (c *Check) NewView(name, table string, n int) error {
 	})
 }
 
-// Dimensions checks how many dimensions the vectors of a column, or of a field of a type, are to have.
+// Dimensions checks the number of dimensions of a vector in a column or in a field of a type.
 func (c *Check) Dimensions(column string, n int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {
@@ -83,7 +83,7 @@ func (c *Check) Dimensions(column string, n int) error {
 	return c.checkMax("vector_dimensions", c.VectorDimensions, int64(n), text("warning"), text("failure"))
 }
 
-// ReplicationFactor checks the factor of a keyspace, in one data centre or in all.
+// ReplicationFactor checks a replication factor of a keyspace, in one data center or in all data centers.
 func (c *Check) ReplicationFactor(keyspace string, n int64) error {
 	text := func(side, kind string) func(int64) string {
 		return func(bound int64) string {
@@ -100,42 +100,42 @@ func (c *Check) ReplicationFactor(keyspace string, n int64) error {
 		text("below", "failure"))
 }
 
-// Properties checks the options that a table is given; ignored are those to be passed over.
+// Properties checks the options of a table. ignored contains the options that must be ignored.
 func (c *Check) Properties(names []string) (ignored []string, err error) {
 	return c.checkValues("table_properties", "Table Properties", &c.TableProperties, names...)
 }
 
-// Compact refuses COMPACT STORAGE where that is switched off.
+// Compact rejects COMPACT STORAGE if it is disabled.
 func (c *Check) Compact() error {
 	return c.checkEnabled("compact_tables", "Creation of new COMPACT STORAGE tables is not allowed")
 }
 
-// Uncompressed refuses a table without compression where that is switched off.
+// Uncompressed rejects a table without compression if this is disabled.
 func (c *Check) Uncompressed() error {
 	return c.checkEnabled("uncompressed_tables", "Uncompressed table is not allowed")
 }
 
-// SimpleStrategy refuses that strategy where it is switched off.
+// SimpleStrategy rejects SimpleStrategy if it is disabled.
 func (c *Check) SimpleStrategy() error {
 	return c.checkEnabled("simplestrategy", "SimpleStrategy is not allowed")
 }
 
-// AlterColumns refuses ALTER TABLE of columns where that is switched off.
+// AlterColumns rejects ALTER TABLE of columns if it is disabled.
 func (c *Check) AlterColumns() error {
 	return c.checkEnabled("alter_table", "ALTER TABLE changing columns is not allowed")
 }
 
-// DropTable refuses DROP TABLE and TRUNCATE where they are switched off.
+// DropTable rejects DROP TABLE and TRUNCATE if they are disabled.
 func (c *Check) DropTable() error {
 	return c.checkEnabled("drop_truncate_table", "DROP and TRUNCATE TABLE functionality is not allowed")
 }
 
-// DropKeyspace refuses DROP KEYSPACE where that is switched off.
+// DropKeyspace rejects DROP KEYSPACE if it is disabled.
 func (c *Check) DropKeyspace() error {
 	return c.checkEnabled("drop_keyspace", "DROP KEYSPACE functionality is not allowed")
 }
 
-// WindowsWithoutTTL checks a table of time windows whose rows do not expire by default.
+// WindowsWithoutTTL checks a table with TimeWindowCompactionStrategy and without a default TTL.
 func (c *Check) WindowsWithoutTTL() error {
 	text := func(verdict string) string {
 		return "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not " +

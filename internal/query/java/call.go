@@ -196,7 +196,7 @@ func (c *compiler) call(n *node) expression {
 }
 
 // known are methods that the classes have in Java and that are not supported.
-var known = []string{"stream", "parallelStream", "forEach", "computeIfAbsent", "computeIfPresent", "compute", "merge",
+var unsupportedMethods = []string{"stream", "parallelStream", "forEach", "computeIfAbsent", "computeIfPresent", "compute", "merge",
 	"replaceAll", "removeIf", "getClass", "wait", "notify", "chars", "codePoints", "getBytes", "listIterator",
 	"toArray",
 	"spliterator", "clone", "intern", "lines", "map", "filter", "sort", "descendingIterator"}
@@ -212,7 +212,7 @@ func (c *compiler) invoke(n *node, of expression, static bool) expression {
 	}
 	m := choose(found, args, of.typ)
 	if m == nil {
-		for _, k := range known {
+		for _, k := range unsupportedMethods {
 			if k == n.text {
 				panic(unsupported(n.line, "The method "+of.typ.name+"."+n.text))
 			}
@@ -256,7 +256,7 @@ func (c *compiler) invocation(n *node, m *method, of expression, args []expressi
 		evals = append(evals, c.coerce(a, p))
 	}
 	message := "Cannot invoke \"" + fullName(of.typ.name) + "." + m.name + "(" + paramNames(m) + ")\""
-	because := of.because
+	because := of.nullReason
 	receiver := !m.static && m.name != "new"
 	t := fill(m.result, of.typ)
 	do := m.call
@@ -264,7 +264,7 @@ func (c *compiler) invocation(n *node, m *method, of expression, args []expressi
 	if receiver {
 		at++
 	}
-	e := expression{typ: t, because: "the return value of \"" + fullName(of.typ.name) + "." + m.name + "(" +
+	e := expression{typ: t, nullReason: "the return value of \"" + fullName(of.typ.name) + "." + m.name + "(" +
 		paramNames(m) + ")\""}
 	e.eval = func(f *frame) value {
 		f.step(1)
@@ -274,7 +274,7 @@ func (c *compiler) invocation(n *node, m *method, of expression, args []expressi
 			values = append(values, arg(f))
 		}
 		if receiver && values[0].r == nil {
-			f.null(message, because)
+			f.throwNull(message, because)
 		}
 		if m.variadic {
 			rest := &list{}
@@ -285,14 +285,14 @@ func (c *compiler) invocation(n *node, m *method, of expression, args []expressi
 		}
 		return do(f, values)
 	}
-	if erased(m.result) && t.kind == kRef && t.name != "Object" {
+	if isTypeParameter(m.result) && t.kind == kRef && t.name != "Object" {
 		e.eval = check(e.eval, t)
 	}
 	return e
 }
 
 // erased reports whether the result is of a type that only the compiler knows: it is checked when it is used.
-func erased(t *typeName) bool { return t.name == "E" || t.name == "K" || t.name == "V" }
+func isTypeParameter(t *typeName) bool { return t.name == "E" || t.name == "K" || t.name == "V" }
 
 func paramNames(m *method) string {
 	texts := make([]string, len(m.params))

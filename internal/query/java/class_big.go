@@ -72,7 +72,7 @@ func (f *frame) rescale(d cqltype.DecimalValue, scale int64) *big.Int {
 func bigArg(f *frame, v value) *big.Int {
 	n, ok := v.r.(*big.Int)
 	if !ok {
-		f.null("Cannot read a field of a BigInteger", "the argument")
+		f.throwNull("Cannot read a field of a BigInteger", "the argument")
 	}
 	return n
 }
@@ -80,7 +80,7 @@ func bigArg(f *frame, v value) *big.Int {
 func decimalArg(f *frame, v value) cqltype.DecimalValue {
 	d, ok := v.r.(cqltype.DecimalValue)
 	if !ok {
-		f.null("Cannot read a field of a BigDecimal", "the argument")
+		f.throwNull("Cannot read a field of a BigDecimal", "the argument")
 	}
 	return d
 }

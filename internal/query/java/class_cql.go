@@ -17,7 +17,7 @@ var getters = map[string]string{"Bool": "boolean", "Byte": "byte", "Short": "sho
 	"TupleValue": "TupleValue", "UDTValue": "UDTValue"}
 
 // place finds a field by its name, or by its number.
-func (r *record) place(v value, named bool) int {
+func (r *record) fieldIndex(v value, named bool) int {
 	if named {
 		name, _ := v.r.(string)
 		if i := r.typ.FieldIndex(name); i >= 0 {
@@ -43,11 +43,11 @@ func defRecords() {
 			}
 			def(class, "isNull("+by+")boolean", func(_ *frame, a []value) value {
 				r := a[0].r.(*record)
-				return ofBool(r.fields[r.place(a[1], named)] == nil)
+				return ofBool(r.fields[r.fieldIndex(a[1], named)] == nil)
 			})
 			def(class, "setToNull("+by+")"+class, func(_ *frame, a []value) value {
 				r := a[0].r.(*record)
-				r.fields[r.place(a[1], named)] = nil
+				r.fields[r.fieldIndex(a[1], named)] = nil
 				return a[0]
 			})
 		}
@@ -103,7 +103,7 @@ func defField(class, by, name, t string, named bool) {
 	}
 	get := func(_ *frame, a []value) value {
 		r := a[0].r.(*record)
-		v := r.fields[r.place(a[1], named)]
+		v := r.fields[r.fieldIndex(a[1], named)]
 		if p == nil {
 			if v != nil && !isA(v, &jtype{name: t}) {
 				throw("ClassCastException", "class %s cannot be cast to class %s", fullName(classOf(v)), fullName(t))
@@ -123,7 +123,7 @@ func defField(class, by, name, t string, named bool) {
 	}
 	def(class, "set"+name+"("+by+","+t+")"+class, func(f *frame, a []value) value {
 		r := a[0].r.(*record)
-		i := r.place(a[1], named)
+		i := r.fieldIndex(a[1], named)
 		v := a[2].r
 		if p != nil {
 			v = box{p.kind, a[2].n}
@@ -165,7 +165,7 @@ func init() {
 		def("Date", name+"(Date)boolean", func(f *frame, a []value) value {
 			d, ok := a[1].r.(date)
 			if !ok {
-				f.null("Cannot read a field of a Date", "the argument")
+				f.throwNull("Cannot read a field of a Date", "the argument")
 			}
 			return ofBool(a[0].r != a[1].r && (a[0].r.(date) < d) == before)
 		})
@@ -203,7 +203,7 @@ func init() {
 		return ofRef(localDate(a[0].n))
 	})
 	def("InetAddress", "getHostAddress()String", func(f *frame, a []value) value {
-		return f.made(cqltype.Native(cqltype.Inet).Text([]byte(a[0].r.(inet))))
+		return f.newString(cqltype.Native(cqltype.Inet).Text([]byte(a[0].r.(inet))))
 	})
 	def("ByteBuffer", "remaining()int", func(_ *frame, a []value) value {
 		b := a[0].r.(*buffer)

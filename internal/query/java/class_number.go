@@ -208,7 +208,7 @@ func defBoxes() {
 		def(name, "static valueOf("+p+")"+name, func(_ *frame, a []value) value { return a[0].boxing(k) })
 		def(name, "new("+p+")"+name, func(_ *frame, a []value) value { return a[0].boxing(k) })
 		def(name, p+"Value()"+p, func(_ *frame, a []value) value { return ofInt(a[0].r.(box).n) })
-		def(name, "static toString("+p+")String", func(f *frame, a []value) value { return f.made(text(a[0], k)) })
+		def(name, "static toString("+p+")String", func(f *frame, a []value) value { return f.newString(text(a[0], k)) })
 		order := func(a, b value) value {
 			if k == kFloat || k == kDouble {
 				t := cqltype.Native(cqltype.Double)
@@ -228,7 +228,7 @@ func defBoxes() {
 		def(name, "compareTo("+name+")int", func(f *frame, a []value) value {
 			b, ok := a[1].r.(box)
 			if !ok {
-				f.null("Cannot read field \"value\"", "the argument of compareTo")
+				f.throwNull("Cannot read field \"value\"", "the argument of compareTo")
 			}
 			return order(ofInt(a[0].r.(box).n), ofInt(b.n))
 		})
@@ -281,7 +281,7 @@ func defBoxes() {
 				if t == jInt {
 					u = uint64(uint32(a[0].n))
 				}
-				return f.made(strconv.FormatUint(u, base))
+				return f.newString(strconv.FormatUint(u, base))
 			})
 		}
 		def(name, "static signum("+t.name+")int", func(_ *frame, a []value) value { return ofInt(sign(a[0].n)) })

@@ -60,7 +60,7 @@ func (c *compiler) find(name string) *variable {
 }
 
 // within compiles in a scope of its own.
-func (c *compiler) within(compile func()) {
+func (c *compiler) inScope(compile func()) {
 	n, slots := len(c.scope), c.slots
 	compile()
 	c.scope, c.slots = c.scope[:n], slots
@@ -74,8 +74,8 @@ func (c *compiler) resolve(t *typeName) *jtype {
 	} else {
 		name := simpleName(t.name)
 		if name == "" {
-			if slices.ContainsFunc(others, func(p string) bool { return strings.HasPrefix(t.name, p) }) &&
-				!hidden(t.name) {
+			if slices.ContainsFunc(unsupportedPackages, func(p string) bool { return strings.HasPrefix(t.name, p) }) &&
+				!isHidden(t.name) {
 				panic(unsupported(t.line, "The class "+t.name))
 			}
 			c.errorf(t.line, "%s cannot be resolved to a type", t.name)
@@ -117,7 +117,7 @@ func simpleName(name string) string {
 }
 
 // hidden are classes that bodies cannot name in Cassandra either: what reaches out of the function.
-func hidden(name string) bool {
+func isHidden(name string) bool {
 	for _, p := range []string{"java.lang.Thread", "java.lang.System", "java.lang.Runtime", "java.lang.Process",
 		"java.lang.Class", "java.lang.reflect.", "java.lang.invoke.", "java.util.concurrent.", "java.net.Socket",
 		"java.net.URL", "java.nio.file.", "java.nio.channels.", "java.util.jar.", "java.util.zip."} {
@@ -165,7 +165,7 @@ func (c *compiler) statement(n *node) (run exec, open bool) {
 	case opEmpty:
 		return nil, true
 	case opBlock:
-		c.within(func() { run, open = c.statements(n.kids) })
+		c.inScope(func() { run, open = c.statements(n.kids) })
 		return run, open
 	case opLocal:
 		return c.local(n), true
@@ -178,10 +178,10 @@ func (c *compiler) statement(n *node) (run exec, open bool) {
 	case opIf:
 		return c.branch(n)
 	case opWhile, opDo, opFor:
-		c.within(func() { run, open = c.loop(n) })
+		c.inScope(func() { run, open = c.loop(n) })
 		return run, open
 	case opForEach:
-		c.within(func() { run = c.each(n) })
+		c.inScope(func() { run = c.each(n) })
 		return run, true
 	case opReturn:
 		return c.returns(n), false
@@ -269,9 +269,9 @@ func (c *compiler) branch(n *node) (exec, bool) {
 	condition := c.condition(n.kids[0])
 	var yes, no exec
 	openYes, openNo := true, true
-	c.within(func() { yes, openYes = c.statement(n.kids[1]) })
+	c.inScope(func() { yes, openYes = c.statement(n.kids[1]) })
 	if n.kids[2] != nil {
-		c.within(func() { no, openNo = c.statement(n.kids[2]) })
+		c.inScope(func() { no, openNo = c.statement(n.kids[2]) })
 	}
 	return func(f *frame) next {
 		run := no
@@ -343,19 +343,19 @@ func (c *compiler) unbox(e expression) expression {
 	if u == nil || e.typ.kind != kRef {
 		return e
 	}
-	inner, because := e.eval, e.because
+	inner, because := e.eval, e.nullReason
 	message := "Cannot invoke \"java.lang." + e.typ.name + "." + u.name + "Value()\""
 	return expression{typ: u, eval: func(f *frame) value {
 		b, ok := inner(f).r.(box)
 		if !ok {
-			f.null(message, because)
+			f.throwNull(message, because)
 		}
 		return value{n: b.n}
 	}}
 }
 
 // null throws the exception of something that is null.
-func (f *frame) null(message, because string) {
+func (f *frame) throwNull(message, because string) {
 	if because != "" {
 		message += " because " + because + " is null"
 	}

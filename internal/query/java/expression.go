@@ -15,9 +15,9 @@ type expression struct {
 	// constant says that eval needs no frame and always gives the same.
 	constant bool
 	// because says in an exception what was null, such as "<parameter1>" in quotes.
-	because string
+	nullReason string
 	// store, for a variable, an element of an array: returns where the value is kept at run time.
-	place func(f *frame) *value
+	target func(f *frame) *value
 }
 
 func bad() expression { return expression{typ: jBad, eval: func(*frame) value { return value{} }} }
@@ -72,7 +72,7 @@ func (c *compiler) literal(n *node) expression {
 	case "boolean":
 		return constant(jBoolean, ofBool(n.text == "true"))
 	case "null":
-		return expression{typ: jNull, eval: func(*frame) value { return value{} }, because: "\"null\""}
+		return expression{typ: jNull, eval: func(*frame) value { return value{} }, nullReason: "\"null\""}
 	}
 	return c.number(n)
 }
@@ -139,8 +139,8 @@ func (c *compiler) variable(n *node) expression {
 	if v.parameter {
 		because = "\"<parameter" + strconv.Itoa(v.index+1) + ">\""
 	}
-	return expression{typ: v.typ, because: because, eval: func(f *frame) value { return f.locals[i] },
-		place: func(f *frame) *value { return &f.locals[i] }}
+	return expression{typ: v.typ, nullReason: because, eval: func(f *frame) value { return f.locals[i] },
+		target: func(f *frame) *value { return &f.locals[i] }}
 }
 
 // statics are the constants of classes.
@@ -220,7 +220,7 @@ func (c *compiler) field(n *node) expression {
 		return expression{typ: jInt, eval: func(f *frame) value {
 			a, ok := of.eval(f).r.(*array)
 			if !ok {
-				f.null("Cannot read the array length", of.because)
+				f.throwNull("Cannot read the array length", of.nullReason)
 			}
 			return ofInt(int64(len(a.of)))
 		}}
@@ -232,7 +232,7 @@ func (c *compiler) field(n *node) expression {
 
 // unknownName is the error of names that stand for nothing.
 func (c *compiler) unknownName(line int, written string) {
-	if hasPackage(written) && !hidden(written) {
+	if hasPackage(written) && !isHidden(written) {
 		panic(unsupported(line, "The class "+written))
 	}
 	first, _, _ := strings.Cut(written, ".")
@@ -244,7 +244,7 @@ func (c *compiler) unknownName(line int, written string) {
 }
 
 func hasPackage(name string) bool {
-	for _, p := range others {
+	for _, p := range unsupportedPackages {
 		if strings.HasPrefix(name, p) {
 			return true
 		}
@@ -266,14 +266,14 @@ func (c *compiler) index(n *node) expression {
 		a, ok := of.eval(f).r.(*array)
 		k := i(f).n
 		if !ok {
-			f.null("Cannot load from array", of.because)
+			f.throwNull("Cannot load from array", of.nullReason)
 		}
 		if k < 0 || k >= int64(len(a.of)) {
 			throw("ArrayIndexOutOfBoundsException", "Index %d out of bounds for length %d", k, len(a.of))
 		}
 		return &a.of[k]
 	}
-	return expression{typ: of.typ.elem, eval: func(f *frame) value { return *place(f) }, place: place}
+	return expression{typ: of.typ.elem, eval: func(f *frame) value { return *place(f) }, target: place}
 }
 
 func (c *compiler) newArray(n *node) expression {
@@ -324,18 +324,18 @@ func (c *compiler) cast(n *node) expression {
 		}
 		return expression{typ: to, eval: func(f *frame) value { return convert(e.eval(f), from, kind) }}
 	case convertible(e.typ, to):
-		return expression{typ: to, eval: c.coerce(e, to), because: e.because}
+		return expression{typ: to, eval: c.coerce(e, to), nullReason: e.nullReason}
 	case e.typ.kind != kRef || to.kind != kRef && to.boxed().kind != kRef:
 	case to.kind != kRef: // (int) of an Object
 		if e.typ.name != "Object" && e.typ.name != "Number" && e.typ.name != "Comparable" {
 			break
 		}
-		checked := expression{typ: to.boxed(), eval: check(e.eval, to.boxed()), because: e.because}
+		checked := expression{typ: to.boxed(), eval: check(e.eval, to.boxed()), nullReason: e.nullReason}
 		u := c.unbox(checked)
 		return expression{typ: to, eval: u.eval}
 	case extends(to.name, e.typ.name) || e.typ.name == "Iterable" || e.typ.name == "Collection",
 		to.name == "CharSequence" || to.name == "Comparable":
-		return expression{typ: to, eval: check(e.eval, to), because: e.because}
+		return expression{typ: to, eval: check(e.eval, to), nullReason: e.nullReason}
 	}
 	c.errorf(n.line, "Cannot cast from %s to %s", e.typ, to)
 	return bad()
@@ -400,10 +400,10 @@ func (c *compiler) common(a, b expression) *jtype {
 	case ua != nil && ub != nil && ua == ub:
 		return ua
 	case ua != nil && ub != nil && ua.numeric() && ub.numeric():
-		if fits(a, ub) {
+		if fitsConstant(a, ub) {
 			return ub
 		}
-		if fits(b, ua) {
+		if fitsConstant(b, ua) {
 			return ua
 		}
 		return promote(ua, ub)
@@ -423,7 +423,7 @@ func (c *compiler) common(a, b expression) *jtype {
 }
 
 // fits reports whether e is a constant int that fits a smaller integer.
-func fits(e expression, to *jtype) bool {
+func fitsConstant(e expression, to *jtype) bool {
 	return e.constant && e.typ == jInt && to.integral() && to.kind < kInt &&
 		narrow(e.eval(nil).n, to.kind) == e.eval(nil)
 }

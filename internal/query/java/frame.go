@@ -26,36 +26,36 @@ type frame struct {
 	locals  []value
 	result  value
 	// steps and bytes are what is left. meter is that of the request; it is told of steps when they fall below look.
-	steps, look, told int
+	steps, checkAt, reported int
 	bytes             int
 	meter             *meter.Meter
 	deep              int
 	// held are the places that assignments under way change.
-	held []*value
+	targets []*value
 }
 
 // lookEvery is after how many steps the meter of the request is told of them.
-const lookEvery = 512
+const checkEvery = 512
 
 // step takes steps from what the call may take. It is called before the work is done.
 func (f *frame) step(n int) {
-	if f.steps -= n; f.steps < f.look {
-		f.tell()
+	if f.steps -= n; f.steps < f.checkAt {
+		f.reportSteps()
 	}
 }
 
 // tell tells the meter of the steps since the last time, and ends the call if it may not go on.
-func (f *frame) tell() {
+func (f *frame) reportSteps() {
 	if f.steps < 0 {
 		panic(exhausted{what: "more than 2000000 steps"})
 	}
-	n := f.told - f.steps
-	f.told, f.look = f.steps, max(0, f.steps-lookEvery)
-	f.heed(f.meter.Step(n))
+	n := f.reported - f.steps
+	f.reported, f.checkAt = f.steps, max(0, f.steps-checkEvery)
+	f.abort(f.meter.Step(n))
 }
 
 // heed ends the call with an error of the request.
-func (f *frame) heed(err error) {
+func (f *frame) abort(err error) {
 	if err != nil {
 		panic(exhausted{err: err})
 	}
@@ -67,7 +67,7 @@ func (f *frame) alloc(n int) {
 	if f.bytes -= n; f.bytes < 0 {
 		panic(exhausted{what: "more than 16 MiB of memory"})
 	}
-	f.heed(f.meter.Alloc(n))
+	f.abort(f.meter.Alloc(n))
 	f.step(n >> 6)
 }
 
@@ -90,7 +90,7 @@ func (f *frame) digits(n *big.Int) {
 }
 
 // made is a string that was made, which must not be too long.
-func (f *frame) made(s string) value {
+func (f *frame) newString(s string) value {
 	if len(s) > stringMax {
 		panic(exhausted{what: "a string of more than 2 MiB"})
 	}

@@ -232,7 +232,7 @@ func (c *compiler) concatenation(a, b expression) expression {
 		if len(l)+len(r) > stringMax {
 			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
-		return f.made(l + r)
+		return f.newString(l + r)
 	}}
 }
 
@@ -293,7 +293,7 @@ func (c *compiler) step(n *node, op string, postfix bool) expression {
 		return bad()
 	}
 	u := target.typ.unboxed()
-	if target.place == nil || u == nil || !u.numeric() {
+	if target.target == nil || u == nil || !u.numeric() {
 		c.errorf(n.line, "Invalid argument to operation %s", op)
 		return bad()
 	}
@@ -306,7 +306,7 @@ func (c *compiler) assign(n *node) expression {
 	if target.typ == jBad || e.typ == jBad {
 		return bad()
 	}
-	if target.place == nil {
+	if target.target == nil {
 		c.errorf(n.line, "The left-hand side of an assignment must be a variable")
 		return bad()
 	}
@@ -315,7 +315,7 @@ func (c *compiler) assign(n *node) expression {
 	}
 	v := c.assigned(n.line, e, target.typ)
 	return expression{typ: target.typ, eval: func(f *frame) value {
-		place := target.place(f)
+		place := target.target(f)
 		*place = v(f)
 		return *place
 	}}
@@ -324,8 +324,8 @@ func (c *compiler) assign(n *node) expression {
 // update compiles x op= e, and x++, which gives the value from before.
 func (c *compiler) update(n *node, op string, target, e expression, before bool) expression {
 	// The target is evaluated once: its value is then what stands at the place.
-	held := expression{typ: target.typ, because: target.because}
-	held.eval = func(f *frame) value { return *f.held[len(f.held)-1] }
+	held := expression{typ: target.typ, nullReason: target.nullReason}
+	held.eval = func(f *frame) value { return *f.targets[len(f.targets)-1] }
 	result := c.operation(n, op, held, e)
 	if result.typ == jBad {
 		return result
@@ -340,12 +340,12 @@ func (c *compiler) update(n *node, op string, target, e expression, before bool)
 		store = c.assigned(n.line, result, target.typ)
 	}
 	return expression{typ: target.typ, eval: func(f *frame) value {
-		place := target.place(f)
-		depth := len(f.held)
-		f.held = append(f.held, place)
+		place := target.target(f)
+		depth := len(f.targets)
+		f.targets = append(f.targets, place)
 		old := *place
 		v := store(f)
-		f.held = f.held[:depth]
+		f.targets = f.targets[:depth]
 		*place = v
 		if before {
 			return old

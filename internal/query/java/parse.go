@@ -73,7 +73,7 @@ func (p *parser) enter() func() {
 }
 
 // refused are the words that begin what is not supported.
-var refused = map[string]string{
+var unsupportedWords = map[string]string{
 	"switch": "switch", "synchronized": "synchronized", "class": "A class of one's own", "interface": "An interface",
 	"enum": "An enum", "assert": "assert", "yield": "yield", "record": "A record", "super": "super", "this": "this",
 }
@@ -112,7 +112,7 @@ func (p *parser) statement() *node {
 	if t.kind != tIdent {
 		return p.expressionStatement()
 	}
-	if what, ok := refused[t.text]; ok && p.peek(1).text != "=" && p.peek(1).text != "." {
+	if what, ok := unsupportedWords[t.text]; ok && p.peek(1).text != "=" && p.peek(1).text != "." {
 		panic(unsupported(t.line, what))
 	}
 	switch t.text {

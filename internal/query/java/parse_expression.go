@@ -152,7 +152,7 @@ func (p *parser) primary() *node {
 		p.pos++
 		return p.creation(t.line)
 	default:
-		if what, ok := refused[t.text]; ok && slices.Contains(keywords, t.text) {
+		if what, ok := unsupportedWords[t.text]; ok && slices.Contains(keywords, t.text) {
 			panic(unsupported(t.line, what))
 		}
 		if slices.Contains(primitives, t.text) {

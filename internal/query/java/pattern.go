@@ -74,7 +74,7 @@ func defPatterns() {
 		if (len(s)+1)*(len(by)+len(s)+1) > stringMax*8 {
 			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
-		return f.made(p.ReplaceAllString(s, replacement(by)))
+		return f.newString(p.ReplaceAllString(s, replacement(by)))
 	})
 	def("String", "replaceFirst(String,String)String", func(f *frame, a []value) value {
 		p, s := match(f, a, false)
@@ -83,7 +83,7 @@ func defPatterns() {
 			return a[0]
 		}
 		by := p.ExpandString(nil, replacement(notNull(f, a[2])), s, at)
-		return f.made(s[:at[0]] + string(by) + s[at[1]:])
+		return f.newString(s[:at[0]] + string(by) + s[at[1]:])
 	})
 	split := func(f *frame, a []value, limit int) value {
 		p, s := match(f, a, false)

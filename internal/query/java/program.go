@@ -85,7 +85,7 @@ func (n *node) last() int {
 // error is *Thrown, or that of the meter, which the call ends with; a nil meter bounds nothing.
 func (p *Program) Call(m *meter.Meter, args [][]byte) (out []byte, err error) {
 	f := &frame{program: p, locals: make([]value, p.locals), steps: stepsMax, bytes: bytesMax,
-		look: stepsMax, told: stepsMax, meter: m}
+		checkAt: stepsMax, reported: stepsMax, meter: m}
 	mark := m.Mark()
 	defer func() {
 		if m.Release(mark); err == nil {

@@ -156,7 +156,7 @@ var classes = map[string]struct {
 const driver = "org.apache.cassandra.cql3.functions.types"
 
 // others are the packages that bodies of Cassandra's may name classes of, and that are not supported here.
-var others = []string{"java.util.", "java.math.", "java.text.", "java.time.", "java.nio.", "java.net.", "java.lang."}
+var unsupportedPackages = []string{"java.util.", "java.math.", "java.text.", "java.time.", "java.nio.", "java.net.", "java.lang."}
 
 // extends reports whether a class is another one or extends it.
 func extends(name, super string) bool {

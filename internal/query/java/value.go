@@ -199,7 +199,7 @@ func javaFloat(t *cqltype.Type, f float64) string {
 }
 
 // deeper bounds how deep what goes through a value calls itself, and counts it as a step.
-func (f *frame) deeper() func() {
+func (f *frame) enter() func() {
 	f.step(1)
 	if f.deep++; f.deep > depthMax {
 		panic(exhausted{what: "values that lie more than 100 deep in each other"})
@@ -212,7 +212,7 @@ func (f *frame) string(r any) string {
 	if s, ok := r.(string); ok {
 		return s
 	}
-	defer f.deeper()()
+	defer f.enter()()
 	var s string
 	switch r := r.(type) {
 	case nil:
@@ -282,7 +282,7 @@ func (f *frame) join(elems []any, open, end string) string {
 func itoa(n int) string { return big.NewInt(int64(n)).String() }
 
 // keyOf is what two references have in common exactly if they are equal.
-func (f *frame) keyOf(r any) any {
+func (f *frame) equalityKey(r any) any {
 	switch r := r.(type) {
 	case nil, string, box, date, localDate, uuidValue, inet:
 		return r
@@ -331,10 +331,10 @@ func (f *frame) keys(elems []any) string {
 }
 
 // same reports whether two references are equal by equals.
-func (f *frame) same(a, b any) bool {
+func (f *frame) equal(a, b any) bool {
 	f.step(1)
 	if s, ok := a.(string); ok {
 		f.step(len(s) / 64)
 	}
-	return f.keyOf(a) == f.keyOf(b)
+	return f.equalityKey(a) == f.equalityKey(b)
 }

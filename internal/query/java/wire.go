@@ -107,7 +107,7 @@ func (p *Program) toWire(f *frame, t *cqltype.Type, r any) []byte {
 	if r == nil {
 		return nil
 	}
-	defer f.deeper()()
+	defer f.enter()()
 	wire := p.encode(f, t, r)
 	if wire == nil {
 		throw("ClassCastException", "class %s cannot be cast to class %s", fullName(classOf(r)),

@@ -66,7 +66,7 @@ func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 
 // Tokens counts the tokens of a text, those after the first wrong one left out, and stops soon after most. It says what
 // parsing the text would take before that is done.
-func Tokens(text string, most int) (n int) {
+func CountTokens(text string, most int) (n int) {
 	for l := (lexer{text: text}); n <= most; n++ {
 		if k := l.next().kind; k == tEOF || k == tError {
 			break

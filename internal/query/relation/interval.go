@@ -12,27 +12,30 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// Intervals of clustering keys. Because a clustering key is a concatenation of order-preserving forms, whatever a WHERE
-// clause says of the clustering columns is a union of half-open intervals of bytes. A nil End is open.
+// This file computes intervals of clustering keys. A clustering key is a concatenation of order-preserving forms.
+// Restrictions on clustering columns are therefore a union of half-open byte intervals. A nil End means that the
+// interval is open.
 
-// after returns the smallest key after all that have the prefix, nil if there is none. It does not change the prefix.
+// afterPrefix returns the smallest key greater than all keys with the prefix, or nil if there is no such key. It does
+// not modify the prefix.
 func afterPrefix(prefix []byte) []byte {
 	return cqltype.AfterPrefix(bytes.Clone(prefix))
 }
 
-// RowsOf is the interval of all keys with a prefix.
+// PrefixInterval returns the interval of all keys with a prefix.
 func PrefixInterval(prefix []byte) command.Slice {
 	return command.Slice{Start: prefix, End: afterPrefix(prefix)}
 }
 
-// Point is the interval of one whole clustering key.
+// Point returns the interval that contains a single complete clustering key.
 func Point(key []byte) command.Slice {
 	return command.Slice{Start: key, End: append(key[:len(key):len(key)], 0)}
 }
 
-// beyond gives the intervals of the keys below prefix whose columns, compared as a tuple of values, lie above the given
-// ones (or below them), or are equal if inclusive. Where columns are in different orders these are several intervals:
-// one for each column, with equal values before it.
+// tupleIntervals returns the intervals of keys with the given prefix whose next columns, compared as a tuple, are
+// greater than values if above is true, or less otherwise. If inclusive is true, equal keys are included. If the
+// columns have different directions, there are several intervals: one for each column, with equal values in the columns
+// before it.
 func tupleIntervals(prefix []byte, columns []*schema.Column, values [][]byte, above, inclusive bool) []command.Slice {
 	var out []command.Slice
 	equal := prefix
@@ -56,7 +59,7 @@ func tupleIntervals(prefix []byte, columns []*schema.Column, values [][]byte, ab
 	return Normalize(out)
 }
 
-// Normalize sorts intervals and joins those that touch; empty ones vanish.
+// Normalize sorts intervals, merges adjacent intervals, and removes empty ones.
 func Normalize(list []command.Slice) []command.Slice {
 	list = slices.DeleteFunc(list, func(s command.Slice) bool { return emptyInterval(s) })
 	slices.SortFunc(list, func(a, b command.Slice) int { return bytes.Compare(a.Start, b.Start) })
@@ -77,7 +80,7 @@ func emptyInterval(s command.Slice) bool {
 	return s.End != nil && bytes.Compare(s.Start, s.End) >= 0
 }
 
-// intersect gives what two Normalized lists have in common.
+// intersect returns the intersection of two normalized lists.
 func intersect(a, b []command.Slice) []command.Slice {
 	var out []command.Slice
 	for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -101,7 +104,7 @@ func intersect(a, b []command.Slice) []command.Slice {
 	return out
 }
 
-// Behind cuts off what has been read: intervals as they are strictly after a key, or before it when reading in reverse.
+// After removes the part that has been read: it returns the intervals after a key, or before the key in a reverse read.
 func After(list []command.Slice, key []byte, reversed bool) []command.Slice {
 	if len(list) == 0 {
 		list = []command.Slice{{}}
@@ -121,7 +124,7 @@ func AppendForms(dst []byte, columns []*schema.Column, values [][]byte) []byte {
 	return dst
 }
 
-// Under evaluates a slice under each of the prefixes.
+// EvalSlices evaluates a slice for each of the prefixes.
 func (r *Restriction) EvalSlices(prefixes [][]byte, b *expr.Bindings) ([]command.Slice, error) {
 	low, err := r.Low.eval(r.Columns, b)
 	if err != nil {
@@ -145,7 +148,7 @@ func (r *Restriction) EvalSlices(prefixes [][]byte, b *expr.Bindings) ([]command
 	return Normalize(out), nil
 }
 
-// eval evaluates an end of a slice; nil where there is none.
+// eval evaluates a bound of a slice. It returns nil for a missing bound.
 func (b *Bound) eval(columns []*schema.Column, at *expr.Bindings) ([][]byte, error) {
 	if b == nil {
 		return nil, nil

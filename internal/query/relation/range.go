@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// RangeText says in CQL which rows of a logical partition an interval of clustering keys has: relations that go behind
-// WHERE. An open end is nil, or empty for the first row. It is empty for all rows. Where columns that are in different
-// orders are compared together CQL has no words for it: a comment says that the order of the table is meant.
+// RangeText returns CQL relations for an interval of clustering keys in a logical partition. An open start is nil or
+// empty, and an open end is nil. The result is empty if the interval contains all rows. CQL cannot express a comparison
+// of columns with different directions. In this case a comment states that the order of the table applies.
 func RangeText(t *schema.Table, start, end []byte) string {
 	low, lowBehind, lowKnown := decodeBound(t, start, false)
 	high, highBehind, highKnown := decodeBound(t, end, true)
@@ -46,8 +46,9 @@ func RangeText(t *schema.Table, start, end []byte) string {
 	return strings.Join(parts, " AND ")
 }
 
-// edge takes an end of an interval apart: the values of the first columns, and whether it stands behind the keys that
-// have them, not before. Of integers both may be true; then it is what reads best for the end that it is.
+// decodeBound decodes a bound of an interval. It returns the values of the first columns, and whether the bound is
+// after the keys with these values instead of before them. For integers both readings may be possible. Then it returns
+// the more readable one for this end of the interval.
 func decodeBound(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known bool) {
 	if len(key) == 0 {
 		return nil, false, true
@@ -68,7 +69,7 @@ func decodeBound(t *schema.Table, key []byte, end bool) (values [][]byte, behind
 	return exact, false, ok
 }
 
-// KeyBytes is how many bytes the values have that a clustering key, or an end of an interval of them, is made of.
+// KeyBytes returns the total length of the values in a clustering key or in a bound of an interval.
 func KeyBytes(t *schema.Table, key []byte, end bool) (n int) {
 	values, _, _ := decodeBound(t, key, end)
 	for _, v := range values {
@@ -77,11 +78,11 @@ func KeyBytes(t *schema.Table, key []byte, end bool) (n int) {
 	return n
 }
 
-// edgeTries is how many bytes 0xff at the end of a key form its successor may have lost: those of the greatest value of
-// a UUID, or of what ends a text in descending order.
+// maxBoundTries is the maximum number of trailing 0xff bytes that the successor of a key form may have lost. The
+// greatest UUID and the end of a text in descending order have such bytes.
 const maxBoundTries = 40
 
-// columnsOf reads the values of the first columns of a clustering key; ok is false if it is not made of whole forms.
+// columnsOf decodes the values of the first columns of a clustering key. ok is false if the key ends within a value.
 func columnsOf(t *schema.Table, key []byte) (values [][]byte, ok bool) {
 	for _, c := range t.Clustering {
 		if len(key) == 0 {
@@ -96,7 +97,7 @@ func columnsOf(t *schema.Table, key []byte) (values [][]byte, ok bool) {
 	return values, len(key) == 0
 }
 
-// compared compares columns from one on, by the order of the table.
+// comparisonText returns the comparison of consecutive columns in table order, starting at column from.
 func comparisonText(t *schema.Table, from int, values [][]byte, op string, tuple bool) string {
 	desc, mixed := t.Clustering[from].Desc, false
 	var names, literals []string

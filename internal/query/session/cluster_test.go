@@ -57,7 +57,7 @@ func TestLevelWarnings(t *testing.T) {
 		for _, level := range levels {
 			want := ""
 			if text := test.want[level]; text != "" {
-				want = "Writes at consistency level " + text + " replicas, as all writes are"
+				want = "Writes at consistency level " + text + " replicas, like all writes"
 			}
 			for _, text := range []string{
 				"INSERT INTO ks.t (k, v) VALUES (1, 1)", "INSERT INTO ks.t (k, v) VALUES (1, 1) IF NOT EXISTS",

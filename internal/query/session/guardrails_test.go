@@ -245,7 +245,7 @@ func TestGuardrailOptions(t *testing.T) {
 		"collections_per_moon_warn_threshold: 5": `line 1: unknown key ` +
 			`"collections_per_moon_warn_threshold" in guardrails`,
 		"tables_warn_threshold: 9\ntables_fail_threshold: 5": "guardrails.tables_warn_threshold 9 " +
-			"is past guardrails.tables_fail_threshold 5",
+			"exceeds guardrails.tables_fail_threshold 5",
 		"allow_filtering_enabled: sometimes":                                 "guardrails.allow_filtering_enabled",
 		"minimum_replication_factor_warn_threshold: 3\ntables_enabled: true": `unknown key "tables_enabled"`,
 	} {

@@ -37,7 +37,7 @@ func (m *statementMemory) reserve(texts ...[]byte) (int64, error) {
 	}
 	most, tokens := int(m.max/tokenBytes), 0
 	for _, t := range texts {
-		tokens += parser.Tokens(string(t), most-tokens)
+		tokens += parser.CountTokens(string(t), most-tokens)
 		if tokens > most {
 			return 0, dberr.Invalidf("The statement has too many terms for the statement memory of %d bytes: "+
 				"bind the values, or use several statements", m.max)

@@ -57,8 +57,8 @@ func (b *binder) modification(stmt parser.Statement) (*write.Plan, error) {
 	return plan, nil
 }
 
-// selfless turns c = c + value of a number into c = row.c + value, where row is a let of the row that is updated. The
-// statement itself stays as it is.
+// rewriteSelfUpdates rewrites c = c + value for a number as c = row.c + value, where row is a let of the updated row.
+// It does not modify the original statement.
 func (b *binder) rewriteSelfUpdates(u *parser.Update, env *expr.Env) (*parser.Update, error) {
 	out := *u
 	out.Assignments = append([]parser.Assignment(nil), u.Assignments...)
@@ -89,10 +89,10 @@ func (b *binder) rewriteSelfUpdates(u *parser.Update, env *expr.Env) (*parser.Up
 	return &out, b.bindOwnRow(own, &out, env.Table)
 }
 
-// ownName is the name of the let of the row that the UPDATE at hand changes. It cannot be written.
+// ownRowName is the name of the let for the row of the current UPDATE. It cannot occur in a statement.
 const ownRowName = "\x00"
 
-// adds reports whether values of a type are numbers, or moments that durations can be added to.
+// isAddable reports whether values of a type are numbers, or times to which durations can be added.
 func isAddable(t *cqltype.Type) bool {
 	switch t.Kind {
 	case cqltype.Tinyint, cqltype.Smallint, cqltype.Int, cqltype.Bigint, cqltype.Varint, cqltype.Float, cqltype.Double,
@@ -102,7 +102,7 @@ func isAddable(t *cqltype.Type) bool {
 	return false
 }
 
-// readOwn makes a let of the columns of the row that an UPDATE sets by themselves.
+// bindOwnRow binds a let of the columns that an UPDATE changes relative to their current values.
 func (b *binder) bindOwnRow(own *let, u *parser.Update, t *schema.Table) error {
 	s := &parser.Select{Table: u.Table, Where: u.Where}
 	static := true
@@ -120,7 +120,7 @@ func (b *binder) bindOwnRow(own *let, u *parser.Update, t *schema.Table) error {
 		return err
 	}
 	if own.plan = plan; !plan.OneRow() && !static {
-		return dberr.Invalidf("An UPDATE within a transaction that sets a column by its own value must name one row")
+		return dberr.Invalidf("An UPDATE in a transaction that refers to a column's current value must specify one row")
 	}
 	b.p.lets = append(b.p.lets, *own)
 	return nil
@@ -131,12 +131,12 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 	c = condition{operator: s.Op, let: -1}
 	if row, ok := s.Left.(*parser.Column); ok {
 		if c.let = b.find(row.Name); c.let < 0 {
-			return c, dberr.Invalidf("No LET of the transaction has read %s", row.Name)
+			return c, dberr.Invalidf("The transaction has no LET %s", row.Name)
 		}
 		return c, nil
 	}
 	if b.p.table == nil {
-		return c, dberr.Invalidf("A transaction must read before it can compare what it has read")
+		return c, dberr.Invalidf("A transaction must have a LET before it can compare a reference")
 	}
 	env := b.env.For(b.p.ks, b.p.table)
 	env.References = b
@@ -156,7 +156,7 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 		return c, err
 	}
 	if r.Type.ContainsDuration() && s.Op != parser.Equal && s.Op != parser.NotEqual {
-		return c, dberr.Invalidf("Durations have no order: %s cannot be compared by %s", r.Name, s.Op)
+		return c, dberr.Invalidf("Durations have no order: %s cannot be compared with %s", r.Name, s.Op)
 	}
 	if c.left, err = expr.Bind(left, r, env); err == nil {
 		c.right, err = expr.Bind(right, r, env)
@@ -164,7 +164,8 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 	return c, err
 }
 
-// hinted gives markers beside a term of a known type that type: in x.a - ?, the marker is of the type of x.a.
+// addTypeHints gives a marker the type of the other operand if that type is known. In x.a - ?, the marker has the type
+// of x.a.
 func addTypeHints(t parser.Term, env *expr.Env) parser.Term {
 	a, ok := t.(*parser.Arithmetic)
 	if !ok {
@@ -179,8 +180,8 @@ func addTypeHints(t parser.Term, env *expr.Env) parser.Term {
 	return &parser.Arithmetic{Op: a.Op, Left: left, Right: right}
 }
 
-// hint says of a marker that it is a number of a type, or a duration that is added to a moment, and has it named after
-// what it is calculated with, for the name of a function's argument says nothing.
+// typeHint marks a marker as a number of a type, or as a duration that is added to a time. The marker is named after
+// the other operand, because the name of a function argument is not meaningful.
 func typeHint(t parser.Term, typ *cqltype.Type, name string) parser.Term {
 	m, ok := t.(*parser.Marker)
 	if !ok || typ == nil || !isAddable(typ) {

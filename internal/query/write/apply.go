@@ -15,14 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// hold copies bytes into the execution's memory, where they live until the write is done.
+// keep copies bytes into the execution's arena, where they are valid until the write is complete.
 func (x *Execution) keep(b []byte) []byte {
 	begin := len(x.arena)
 	x.arena = append(x.arena, b...)
 	return x.tail(begin)
 }
 
-// tail is what was appended to the arena since begin.
+// tail returns the bytes appended to the arena since begin.
 func (x *Execution) tail(begin int) []byte {
 	return x.arena[begin:len(x.arena):len(x.arena)]
 }
@@ -34,7 +34,7 @@ func (x *Execution) path(t *cqltype.Type, key []byte) []byte {
 	return x.tail(begin)
 }
 
-// target is the row that operations are applied to.
+// target is the row to which operations are applied.
 type target struct {
 	group      *group
 	clustering []byte
@@ -48,7 +48,7 @@ func (x *Execution) apply(o *operation, t *target) error {
 	if o.column.Kind == schema.Static {
 		into = &x.header
 	}
-	if o.kind == setCell { // nearly all operations are one
+	if o.kind == setCell { // the most frequent operation
 		return x.setCell(o, t, into)
 	}
 	if x.guard != nil {
@@ -100,7 +100,7 @@ func (x *Execution) apply(o *operation, t *target) error {
 	return x.applyReadModify(o, t, v)
 }
 
-// setCell sets a column that has one cell, or deletes it if the value is null.
+// setCell sets a single-cell column, or deletes it if the value is null.
 func (x *Execution) setCell(o *operation, t *target, into *row.Builder) error {
 	v, state, err := o.value.Eval(t.b)
 	if err != nil || state == expr.Unset {
@@ -165,7 +165,7 @@ func (x *Execution) applyElement(o *operation, t *target, into *row.Builder) err
 	return x.addElementEntries(t.group, o, t.clustering, k, v)
 }
 
-// addAll adds the elements of a collection, or the fields of a UDT. A null collection has none.
+// addAll adds the elements of a collection or the fields of a UDT. A null collection has no elements.
 func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte) error {
 	if v == nil {
 		return nil
@@ -203,8 +203,8 @@ func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte)
 	return nil
 }
 
-// addList appends elements, each under a timeuuid of its own, in their order. Prepended ones get timeuuids mirrored
-// into the past: the later a prepend, the earlier its elements.
+// addList appends elements in order, each with its own timeuuid. Prepended elements receive timeuuids that are mirrored
+// into the past: the later the prepend, the earlier its elements.
 func (x *Execution) addList(o *operation, t *target, into *row.Builder, v []byte) error {
 	typ := o.column.Type
 	uuids := make([][16]byte, typ.Count(v))
@@ -268,7 +268,7 @@ func (x *Execution) update(o *operation, t *target, kind command.UpdateKind, arg
 	})
 }
 
-// applyPlace sets or deletes an element of a list by its index.
+// applyListIndex sets or deletes an element of a list by its index.
 func (x *Execution) applyListIndex(o *operation, t *target) error {
 	i, state, err := o.key.Eval(t.b)
 	switch {
@@ -297,7 +297,7 @@ func (x *Execution) applyListIndex(o *operation, t *target) error {
 	return x.addElementEntries(t.group, o, t.clustering, nil, v)
 }
 
-// applyStored adds to a counter or takes values out of a list.
+// applyReadModify adds to a counter or number, or removes values from a list.
 func (x *Execution) applyReadModify(o *operation, t *target, v []byte) error {
 	if o.kind == discardElements {
 		if v == nil {
@@ -331,7 +331,7 @@ func (x *Execution) applyReadModify(o *operation, t *target, v []byte) error {
 	return nil
 }
 
-// applySum has the leader add to a number or text.
+// applyAdd makes the leader add to a number or text.
 func (x *Execution) applyAdd(o *operation, t *target, v []byte) error {
 	if v == nil && (o.column.Type.Kind == cqltype.Text || o.column.Type.Kind == cqltype.Ascii) {
 		return dberr.Invalidf("Invalid null value for string append")

@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// BackfillTable is the data of all tables as package backfill sees them.
+// BackfillTable provides the data of all tables to package backfill.
 type BackfillTable struct {
 	Coordinator *coordinator.Coordinator
-	// Sched is what it waits by, nil outside simulations.
+	// Sched is the scheduler in simulations. It is nil otherwise.
 	Sched *sched.Scheduler
 }
 
@@ -37,7 +37,7 @@ func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level d
 	}
 	var busy *dberr.Overloaded
 	for i := range all {
-		// each ends at the coordinator's own deadline
+		// Each write ends at the coordinator's deadline.
 		end, stopped := sched.Await(t.Sched, context.WithoutCancel(ctx), all[i], 0)
 		switch end = retryable(errors.Join(end, stopped)); {
 		case end == nil:
@@ -53,10 +53,10 @@ func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level d
 	return left, err
 }
 
-// ended is a completion that somebody waits for.
+// doneChannel is a command.Completion that delivers the outcome on a channel.
 type doneChannel chan error
 
-// Done passes the outcome on.
+// Done implements command.Completion.
 func (e doneChannel) Done(err error) { e <- err }
 
 func retryable(err error) error {

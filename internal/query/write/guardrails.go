@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// guardStamp checks the timestamp of the statement that is being added, if the client gave one.
+// checkTimestampGuardrail checks the timestamp of the current statement if the client set it.
 func (x *Execution) checkTimestampGuardrail(p *Plan, now time.Time) error {
 	if x.stamp.timestamp == row.Unstamped {
 		return nil
@@ -17,7 +17,7 @@ func (x *Execution) checkTimestampGuardrail(p *Plan, now time.Time) error {
 	return x.guard.Timestamp(p.table.Name, x.stamp.timestamp, now.UnixMicro())
 }
 
-// guardValue checks what is put into a column: a value, or what is set in or added to a collection.
+// checkValueGuardrails checks a value written to a column, or elements set in or added to a collection.
 func (x *Execution) checkValueGuardrails(c *schema.Column, v []byte) error {
 	if !c.Type.IsCollection() {
 		return x.guard.Value(c.Name, len(v))
@@ -34,7 +34,7 @@ func (x *Execution) checkValueGuardrails(c *schema.Column, v []byte) error {
 	return x.guard.Collection(c.Name, c.Type.Count(v), len(v))
 }
 
-// guardList checks an operation on a list that has to read it.
+// checkListGuardrails checks a list operation that requires reading the list.
 func (x *Execution) checkListGuardrails(o *operation) error {
 	switch o.kind {
 	case setListElement:

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// indexedBytesMax is one more than the longest value that can be indexed.
+// indexedBytesMax is one more than the maximum length of an indexed value.
 const indexedBytesMax = 65535
 
 // index is a secondary index with its column.
@@ -18,11 +18,11 @@ type index struct {
 	*schema.Index
 	column *schema.Column
 	form   expr.IndexForm
-	// lists are those of an index of vectors.
+	// lists holds the lists of a vector index.
 	lists schema.Lists
 }
 
-// indexesOf lists the indexes of a table, those on collections of vectors aside, in the order of their ids.
+// indexesOf returns the indexes of a table by ascending ID, except indexes on collections of vectors.
 func indexesOf(t *schema.Table) []*index {
 	var out []*index
 	for _, ix := range t.Indexes {
@@ -37,7 +37,7 @@ func indexesOf(t *schema.Table) []*index {
 	return out
 }
 
-// enterValue adds an index entry for a value, of which it keeps a copy.
+// addIndexValue adds an index entry for a value, which it copies.
 func (x *Execution) addIndexValue(g *group, ix *index, clustering, value []byte) error {
 	if ix.Near(ix.column) {
 		return x.addVectorEntries(g, ix, clustering, value)
@@ -47,7 +47,7 @@ func (x *Execution) addIndexValue(g *group, ix *index, clustering, value []byte)
 	return x.addIndexEntry(g, ix, clustering, x.tail(begin))
 }
 
-// enter adds an index entry for the form of a value that the execution keeps alive.
+// addIndexEntry adds an index entry for the form of a value. The execution retains the value.
 func (x *Execution) addIndexEntry(g *group, ix *index, clustering, value []byte) error {
 	if len(value) >= indexedBytesMax {
 		t := g.table
@@ -62,7 +62,7 @@ func (x *Execution) addIndexEntry(g *group, ix *index, clustering, value []byte)
 	return nil
 }
 
-// enterElement adds the entries for an element of a multi-cell column: key is nil for a list.
+// addElementEntries adds the entries for an element of a multi-cell column. key is nil for a list.
 func (x *Execution) addElementEntries(g *group, o *operation, clustering, key, value []byte) error {
 	for _, ix := range o.indexes {
 		begin := len(x.arena)
@@ -81,7 +81,7 @@ func (x *Execution) addElementEntries(g *group, o *operation, clustering, key, v
 	return nil
 }
 
-// enterBothKeys adds the entries of indexes on key columns for a row and for the static row, if the statement may
+// addKeyEntries adds the entries of indexes on key columns, for the row and for the static row, if the statement may
 // create them.
 func (x *Execution) addKeyEntries(p *Plan, t *target) error {
 	if p.writesRows && (x.putRow || !x.row.Empty()) {
@@ -95,8 +95,8 @@ func (x *Execution) addKeyEntries(p *Plan, t *target) error {
 	return nil
 }
 
-// enterKeys adds the entries of indexes on key columns for a row that is written; on those of the partition key alone
-// for the static row, whose clustering key is nil.
+// addKeyColumnEntries adds the entries of indexes on key columns for a written row. For the static row, whose
+// clustering key is nil, it adds only entries of partition key columns.
 func (x *Execution) addKeyColumnEntries(p *Plan, g *group, clustering []byte) error {
 	for _, ix := range p.indexes {
 		var v []byte
@@ -122,7 +122,7 @@ func (x *Execution) addKeyColumnEntries(p *Plan, g *group, clustering []byte) er
 	return nil
 }
 
-// enterVector adds the entries of a vector that can be searched for by nearness, one for each of the lists in use.
+// addVectorEntries adds the entries of a vector for ANN search, one for each list in use.
 func (x *Execution) addVectorEntries(g *group, ix *index, clustering, value []byte) error {
 	v, ok := ix.column.Type.Floats(nil, value)
 	if !ok {

@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// affords refuses what costs more than its client allows. The price of mutations is known. What depends on stored rows
-// is priced by its leader, which refuses it before it is proposed. Where there are several of that, in several
-// partitions, one must not be refused when others are done: so the rows of all are looked at before any is sent. What
-// somebody else adds to them between is not counted.
+// checkMaxCharge rejects a write that exceeds the client's maximum charge. The cost of mutations is known. The leader
+// computes the cost of a conditional and rejects it before it is proposed. With several conditionals in several
+// partitions, one must not be rejected after others have been applied. Therefore the rows of all conditionals are read
+// before any conditional is sent. Concurrent changes of these rows are not counted.
 func (x *Execution) checkMaxCharge(ctx context.Context, decisions int64) error {
 	if x.maxCharge == 0 {
 		return nil
@@ -45,7 +45,7 @@ func (x *Execution) checkMaxCharge(ctx context.Context, decisions int64) error {
 	return nil
 }
 
-// priceOf is what a conditional without conditions would cost now.
+// priceOf returns the current cost of a conditional without conditions.
 func (e *Executor) priceOf(ctx context.Context, c *command.Conditional) (ru.Units, error) {
 	if e.opts.Find == nil {
 		return 0, nil

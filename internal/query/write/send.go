@@ -10,10 +10,10 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// send sends all groups: those that depend on stored rows as conditionals, the others as one write. Where a batch
-// updates lists by their places in more than one partition, or has other changes as well, all go as one atomic write,
-// whatever its kind: what is refused there must leave nothing of the batch here, and Cassandra, too, looks at the lists
-// before it writes anything.
+// send sends all groups. Groups that depend on stored rows are sent as conditionals, all other groups as one write. A
+// batch that uses list indexes may change several partitions, or contain other changes. Such a batch is sent as one
+// atomic write, whatever its kind: if a list operation is rejected, no part of the batch may remain. Cassandra also
+// reads the lists before it writes.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
 	if err := x.checkMutations(); err != nil {
 		x.finish(err)
@@ -56,7 +56,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 	switch {
 	case decisions > 0:
-		if apart > 0 { // of tables whose changes are not logged
+		if apart > 0 { // the groups of tables without a change log
 			x.executor.coordinator.Write(ctx, x.mutations, o, x)
 		}
 		x.sendConditionals(ctx, o, decisions)
@@ -67,8 +67,8 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 }
 
-// decide sends the conditionals. When the last one is through, x may belong to somebody else: groups are not looked at
-// behind it.
+// sendConditionals sends the conditionals. When the last conditional has completed, x may be in use by a different
+// caller. Therefore groups must not be accessed after it has been sent.
 func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOptions, left int64) {
 	for i := 0; left > 0; i++ {
 		if g := &x.groups[i]; g.needsLeader() {
@@ -81,10 +81,10 @@ func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOpt
 // Charge implements ru.Charged.
 func (x *Execution) Charge(u ru.Units) { x.charge.Add(int64(u)) }
 
-// Done counts off one part of the execution; the last one completes it. It makes Execution a command.Completion.
+// Done implements command.Completion. It completes the execution when all its parts are complete.
 func (x *Execution) Done(err error) {
 	if err != nil {
-		first := err // a copy, so that only failures allocate
+		first := err // copied, so that only failures allocate
 		x.failure.CompareAndSwap(nil, &first)
 	}
 	if x.pending.Add(-1) > 0 {
@@ -97,7 +97,7 @@ func (x *Execution) Done(err error) {
 	x.finish(nil)
 }
 
-// finish completes the execution and gives it back to the pool.
+// finish completes the execution and returns it to the pool.
 func (x *Execution) finish(err error) {
 	if err == nil && x.conditional {
 		err = x.fillResult()
@@ -109,12 +109,12 @@ func (x *Execution) finish(err error) {
 		x.groups[i].reset()
 	}
 	if cap(x.arena) > pooledBytesMax || cap(x.outcome.Cells) > pooledBytesMax || len(x.groups) > pooledGroupsMax {
-		return // let the garbage collector have what one large batch needed
+		return // release the memory of a large batch
 	}
 	x.executor.pool.Put(x)
 }
 
-// An execution with more memory than this is not kept.
+// Executions that exceed these limits are not returned to the pool.
 const (
 	pooledBytesMax  = 1 << 20
 	pooledGroupsMax = 256

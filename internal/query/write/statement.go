@@ -82,7 +82,7 @@ func (p *Plan) bindValues(columns []*schema.Column, values []parser.Term, env *e
 	}
 	static, regular := p.touches()
 	if p.table.RowsAreCells() && !regular {
-		if len(p.table.Clustering) == 0 { // in the words of Cassandra, which has a hidden clustering column there
+		if len(p.table.Clustering) == 0 { // in Cassandra such a table has a hidden clustering column
 			return dberr.Invalidf("Some clustering keys are missing: column1")
 		}
 		p.missingCells = true
@@ -175,7 +175,7 @@ func (p *Plan) bindDelete(s *parser.Delete, env *expr.Env) error {
 	return p.checkDelete()
 }
 
-// bindWhere binds the WHERE clause of UPDATE and DELETE, after everything else.
+// bindWhere binds the WHERE clause of UPDATE and DELETE. It must be called after all other clauses have been bound.
 func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
 	if err := p.where.bindRelations(relations, env, p.kind == update); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
 	return p.where.check(p, static && !regular)
 }
 
-// checkDelete refuses deletions of columns in ranges, and conditions on ranges.
+// checkDelete rejects deletions of columns in ranges, and conditions on ranges.
 func (p *Plan) checkDelete() error {
 	_, regular := p.touches()
 	full := p.where.full(p.table)

@@ -11,25 +11,25 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Bind binds an INSERT, UPDATE or DELETE of a transaction in the environment that its statements share.
+// Bind binds an INSERT, UPDATE, or DELETE of a transaction in the environment that its statements share.
 func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	p, err := bind(stmt, env)
 	switch {
 	case err != nil:
 		return nil, err
 	case p.conditional:
-		return nil, dberr.Invalidf("Statements within a transaction have no conditions of their own: use its IF .. THEN")
+		return nil, dberr.Invalidf("A statement in a transaction cannot have an IF clause: use IF .. THEN")
 	case p.timestamp != nil:
-		return nil, dberr.Invalidf("Statements within a transaction have no timestamps of their own")
+		return nil, dberr.Invalidf("A statement in a transaction cannot have USING TIMESTAMP")
 	case p.timeout != nil:
-		return nil, dberr.Invalidf("A statement within a transaction cannot have USING TIMEOUT")
+		return nil, dberr.Invalidf("A statement in a transaction cannot have USING TIMEOUT")
 	case p.table.Counter:
 		return nil, dberr.Invalidf("Counter columns cannot be accessed within a transaction")
 	}
 	return p, nil
 }
 
-// Key is the partition key that the plan writes to, which must be one.
+// Key returns the partition key that the plan writes to. It returns an error unless there is exactly one.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.json != nil {
 		var err error
@@ -39,7 +39,7 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	}
 	keys, err := p.where.keys(b)
 	if err == nil && len(keys) != 1 {
-		err = dberr.Invalidf("A statement within a transaction must name one partition key, not %d", len(keys))
+		err = dberr.Invalidf("A statement in a transaction must specify one partition key, not %d", len(keys))
 	}
 	if err != nil {
 		return nil, err
@@ -47,10 +47,10 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	return keys[0], nil
 }
 
-// Staging collects what the statements of a transaction change in its logical partition. Its memory is its own.
+// Staging collects the changes of a transaction in its logical partition. It does not use pooled memory.
 type Staging struct{ x Execution }
 
-// NewStaging begins a staging, with the guardrails that hold for the client, nil if none does.
+// NewStaging returns an empty staging. guard holds the guardrails of the client, or nil.
 func (e *Executor) NewStaging(guard *guardrail.Check) *Staging {
 	s := &Staging{Execution{executor: e}}
 	s.x.begin(nil)
@@ -60,10 +60,10 @@ func (e *Executor) NewStaging(guard *guardrail.Check) *Staging {
 	return s
 }
 
-// Add adds a statement. Its operands are stamped by the leader.
+// Add adds a statement. The leader sets the timestamps of its operands.
 func (s *Staging) Add(p *Plan, b *expr.Bindings) error { return s.x.add(p, b, row.Unstamped) }
 
-// Conditional is what was added, for its leader, nil if that is nothing, and what the client is to be warned of.
+// Conditional returns the changes for the leader and the warnings for the client. c is nil if there are no changes.
 func (s *Staging) Conditional() (c *command.Conditional, warnings []string, err error) {
 	x := &s.x
 	if err := x.checkMutations(); err != nil || x.used == 0 {
