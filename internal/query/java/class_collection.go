@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// elements are those of a list, a set or the keys of a map.
+// elements returns the elements of a list or a set, or the keys of a map.
 func elements(r any) []any {
 	switch r := r.(type) {
 	case *list:
@@ -56,7 +56,7 @@ func (f *frame) find(elems []any, e any) int {
 	})
 }
 
-// iterate makes an iterator.
+// iterate returns an iterator.
 func (f *frame) iterate(elems []any) value {
 	f.alloc(64)
 	i := 0
@@ -322,7 +322,7 @@ func defMaps() {
 	})
 }
 
-// order compares two references as compareTo does.
+// order compares two references like compareTo.
 func (f *frame) order(a, b any) int {
 	f.step(1)
 	switch x := a.(type) {
@@ -412,7 +412,8 @@ func defHelpers() {
 	def("Object", "hashCode()int", func(f *frame, a []value) value { return f.hash(a[0].r) })
 }
 
-// hash is hashCode: Java's for boxes, texts and lists of them. That of other objects is the one of their text.
+// hash returns hashCode. For boxes, texts, and lists of them it equals Java's hash code. For other objects it is the
+// hash of their text.
 func (f *frame) hash(r any) value {
 	defer f.enter()()
 	h := int32(0)
@@ -449,7 +450,7 @@ func (f *frame) hash(r any) value {
 	return ofInt(int64(h))
 }
 
-// wideHash is the hash of a text that has more than ASCII.
+// wideHash returns the hash of a text with non-ASCII characters.
 func (f *frame) wideHash(s string) value {
 	h := int32(0)
 	for _, unit := range utf16.Encode([]rune(s)) {

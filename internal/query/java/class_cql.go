@@ -9,14 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// getters are the methods of UDTValue and TupleValue, by the class of what they read and write.
+// getters maps the getter suffixes of UDTValue and TupleValue to the classes that they read and write.
 var getters = map[string]string{"Bool": "boolean", "Byte": "byte", "Short": "short", "Int": "int", "Long": "long",
 	"Float": "float", "Double": "double", "String": "String", "UUID": "UUID", "Timestamp": "Date", "Date": "LocalDate",
 	"Time": "long", "Varint": "BigInteger", "Decimal": "BigDecimal", "Inet": "InetAddress", "Bytes": "ByteBuffer",
 	"BytesUnsafe": "ByteBuffer", "Object": "Object", "List": "List", "Set": "Set", "Map": "Map",
 	"TupleValue": "TupleValue", "UDTValue": "UDTValue"}
 
-// place finds a field by its name, or by its number.
+// fieldIndex returns the index of a field given by name or by number.
 func (r *record) fieldIndex(v value, named bool) int {
 	if named {
 		name, _ := v.r.(string)

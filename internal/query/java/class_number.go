@@ -20,7 +20,7 @@ func decimalFloat(d cqltype.DecimalValue) float64 {
 	return v
 }
 
-// numberClass is the class of a number that is no box.
+// numberClass returns the class of a number that is not a box.
 func numberClass(r any) string {
 	switch r.(type) {
 	case *big.Int:
@@ -35,7 +35,7 @@ func numberClass(r any) string {
 	return "Object"
 }
 
-// numberOf is a number as a double and as a long.
+// numberOf returns a number as a double and as a long.
 func numberOf(r any) (float64, int64) {
 	switch r := r.(type) {
 	case box:
@@ -58,7 +58,7 @@ func numberFormat(s any) {
 	panic(&Thrown{"java.lang.NumberFormatException", "For input string: \"" + s.(string) + "\"", true})
 }
 
-// integerText reads what Integer.parseInt and its like read.
+// integerText parses a text like Integer.parseInt and similar methods.
 func integerText(f *frame, v value, base, bits int) int64 {
 	s, ok := v.r.(string)
 	if !ok {
@@ -170,7 +170,7 @@ func init() {
 	defBig()
 }
 
-// exact defines an operation that throws where its result does not fit.
+// exact defines an operation that throws an exception on overflow.
 func exact(t *jtype, name string, do func(z, a, b *big.Int) *big.Int) {
 	what := map[string]string{"int": "integer", "long": "long"}[t.name]
 	def("Math", "static "+name+"("+t.name+","+t.name+")"+t.name, func(_ *frame, a []value) value {

@@ -8,14 +8,14 @@ import (
 	"unicode/utf16"
 )
 
-// checkRange throws as String.substring does.
+// checkRange throws the exception of String.substring for an invalid range.
 func checkRange(begin, end, length int64) {
 	if begin < 0 || end > length || begin > end {
 		throw("StringIndexOutOfBoundsException", "begin %d, end %d, length %d", begin, end, length)
 	}
 }
 
-// search is where a text stands in another in UTF-16 units, from a unit on.
+// search returns the position of a text within another text, in UTF-16 units, starting at from.
 func search(f *frame, s, sought string, from int64) value {
 	f.step(len(s)/16 + 1)
 	n := f.units(s)
@@ -41,13 +41,13 @@ func charAt(f *frame, s string, i int64, what string) value {
 	return ofInt(int64(u[i]))
 }
 
-// trim removes what String.trim does: everything up to the space.
+// trim implements String.trim, which removes all characters up to U+0020 at both ends.
 func trim(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
 
-// compare is String.compareTo.
+// compare implements String.compareTo.
 func (f *frame) compare(a, b string) value {
 	if i := 0; isASCII(a[:min(len(a), 64)]) {
-		// Most texts differ at their beginning, or are the same.
+		// Most texts differ near the beginning or are equal.
 		for i < len(a) && i < len(b) && a[i] == b[i] && a[i] < 0x80 {
 			i++
 		}
@@ -74,7 +74,7 @@ func compareText(a, b string) value {
 	return ofInt(int64(len(x) - len(y)))
 }
 
-// of1 makes a method of a text that makes another.
+// textMethod returns a method that maps a text to a text.
 func textMethod(do func(s string) string) func(f *frame, a []value) value {
 	return func(f *frame, a []value) value {
 		f.step(len(a[0].str()) / 4)

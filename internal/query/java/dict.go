@@ -6,7 +6,7 @@ import "slices"
 
 func newDict(isSet bool) *dict { return &dict{index: map[any]int{}, isSet: isSet} }
 
-// place finds a key, -1 if it is not there.
+// find returns the index of a key, or -1.
 func (d *dict) find(f *frame, key any) int {
 	f.step(1)
 	if s, ok := key.(string); ok {
@@ -18,7 +18,7 @@ func (d *dict) find(f *frame, key any) int {
 	return -1
 }
 
-// put sets the value of a key, and returns the one that it had.
+// put sets the value of a key and returns the previous value.
 func (d *dict) put(f *frame, key, v any) any {
 	f.writable(d.fixed)
 	if i := d.find(f, key); i >= 0 {
@@ -38,7 +38,7 @@ func (d *dict) put(f *frame, key, v any) any {
 	return nil
 }
 
-// remove removes a key, and returns whether it was there and the value that it had.
+// remove removes a key. It returns the previous value and whether the key existed.
 func (d *dict) remove(f *frame, key any) (old any, was bool) {
 	f.writable(d.fixed)
 	i := d.find(f, key)
@@ -64,7 +64,7 @@ func (d *dict) clear(f *frame) {
 	d.keys, d.values, d.index = nil, nil, map[any]int{}
 }
 
-// writable throws where a collection cannot be changed.
+// writable throws an exception if a collection is immutable.
 func (f *frame) writable(fixed bool) {
 	if fixed {
 		panic(&Thrown{Class: "java.lang.UnsupportedOperationException"})

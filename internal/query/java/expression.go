@@ -12,11 +12,11 @@ import (
 type expression struct {
 	typ  *jtype
 	eval eval
-	// constant says that eval needs no frame and always gives the same.
+	// constant reports whether eval does not use the frame and always returns the same value.
 	constant bool
-	// because says in an exception what was null, such as "<parameter1>" in quotes.
+	// nullReason describes the null value in a NullPointerException, for example "<parameter1>" in quotes.
 	nullReason string
-	// store, for a variable, an element of an array: returns where the value is kept at run time.
+	// target returns the location of the value at run time. It is set for variables and array elements.
 	target func(f *frame) *value
 }
 
@@ -113,7 +113,7 @@ func (c *compiler) number(n *node) expression {
 		base, text = 8, text[1:]
 	}
 	u, err := strconv.ParseUint(text, base, 64)
-	limit := uint64(1) << (bits - 1) // that of negative numbers
+	limit := uint64(1) << (bits - 1) // the magnitude limit of negative numbers
 	if sign == "" {
 		limit--
 	}
@@ -143,7 +143,7 @@ func (c *compiler) variable(n *node) expression {
 		target: func(f *frame) *value { return &f.locals[i] }}
 }
 
-// statics are the constants of classes.
+// statics holds the constants of classes.
 var statics = map[string]expression{
 	"Integer.MAX_VALUE": constant(jInt, ofInt(math.MaxInt32)),
 	"Integer.MIN_VALUE": constant(jInt, ofInt(math.MinInt32)),
@@ -175,7 +175,7 @@ var statics = map[string]expression{
 	"Long.BYTES":      constant(jInt, ofInt(8)),
 }
 
-// dotted is a chain of names with dots; false if the node is something else.
+// dotted returns a chain of names with dots. It returns false if the node has a different form.
 func dotted(n *node) (string, bool) {
 	switch n.op {
 	case opName:
@@ -188,7 +188,8 @@ func dotted(n *node) (string, bool) {
 	return "", false
 }
 
-// className is the class that a chain of names stands for: it is one only if its first name is no variable.
+// className returns the class that a chain of names refers to. The chain refers to a class only if its first name is
+// not a variable.
 func (c *compiler) className(n *node) (name, written string, ok bool) {
 	written, ok = dotted(n)
 	if !ok {
@@ -230,7 +231,7 @@ func (c *compiler) field(n *node) expression {
 	return bad()
 }
 
-// unknownName is the error of names that stand for nothing.
+// unknownName reports an unknown name.
 func (c *compiler) unknownName(line int, written string) {
 	if hasPackage(written) && !isHidden(written) {
 		panic(unsupported(line, "The class "+written))
@@ -341,7 +342,7 @@ func (c *compiler) cast(n *node) expression {
 	return bad()
 }
 
-// check throws where a reference is not of a class.
+// check throws an exception if a reference is not an instance of a class.
 func check(inner eval, to *jtype) eval {
 	return func(f *frame) value {
 		v := inner(f)
@@ -391,7 +392,7 @@ func (c *compiler) conditional(n *node) expression {
 	}}
 }
 
-// common is the type of a conditional expression of two.
+// common returns the type of a conditional expression with two alternatives.
 func (c *compiler) common(a, b expression) *jtype {
 	ua, ub := a.typ.unboxed(), b.typ.unboxed()
 	switch {
@@ -422,13 +423,13 @@ func (c *compiler) common(a, b expression) *jtype {
 	return jObject
 }
 
-// fits reports whether e is a constant int that fits a smaller integer.
+// fitsConstant reports whether e is a constant int that fits a smaller integer type.
 func fitsConstant(e expression, to *jtype) bool {
 	return e.constant && e.typ == jInt && to.integral() && to.kind < kInt &&
 		narrow(e.eval(nil).n, to.kind) == e.eval(nil)
 }
 
-// promote is the type in which an operation on two numbers is done.
+// promote returns the type in which a binary numeric operation is evaluated.
 func promote(a, b *jtype) *jtype {
 	switch {
 	case a == jDouble || b == jDouble:

@@ -2,7 +2,7 @@
 
 package java
 
-// loop compiles while, do and for.
+// loop compiles while, do, and for.
 func (c *compiler) loop(n *node) (exec, bool) {
 	var init, update exec
 	var condition eval
@@ -54,7 +54,7 @@ func (c *compiler) loop(n *node) (exec, bool) {
 	}, !endless || breaks
 }
 
-// hasBreak reports whether a break ends the loop of a body.
+// hasBreak reports whether a body contains a break that ends the loop.
 func hasBreak(n *node) bool {
 	if n == nil {
 		return false
@@ -141,7 +141,7 @@ func (c *compiler) each(n *node) exec {
 	}
 }
 
-// left is where a loop leaves off that a statement in it has left.
+// afterLoop returns the way in which a loop ends after a statement in its body has ended it.
 func afterLoop(n next) next {
 	if n == doReturn {
 		return doReturn
