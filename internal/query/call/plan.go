@@ -143,8 +143,8 @@ func (p *Plan) Variables() []expr.Variable { return p.variables }
 // PKIndexes returns the markers of the partition key, or nil unless all components are markers.
 func (p *Plan) PKIndexes() []uint16 { return slices.Clone(p.pkIndexes) }
 
-// Columns describes the result: the response body as JSON, or null if there is none, and the log if the statement
-// requests it.
+// Columns describes the result: the response body as JSON (null without a body), and the log if the statement requests
+// it.
 func (p *Plan) Columns() []Column {
 	text := cqltype.Native(cqltype.Text)
 	columns := []Column{{p.table.Keyspace, p.table.Name, "result", text}}

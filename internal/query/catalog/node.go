@@ -113,9 +113,9 @@ type NodeInfo struct {
 	// Peers holds the other nodes of the cluster, whether or not they are up, in any order. It is not modified after
 	// the NodeInfo has been returned.
 	Peers []Endpoint
-	// EffectiveReplication returns the number of replicas of every table, whatever replication its keyspace declares.
-	// It is four, or the possible number of voters with fewer nodes. If the function is nil or returns 0, the node is
-	// stand-alone and the declared replication is shown.
+	// EffectiveReplication returns the number of replicas of every table, independent of the replication that its
+	// keyspace declares. It is four, or the possible number of voters with fewer nodes. If the function is nil or
+	// returns 0, the node is stand-alone and the declared replication is shown.
 	EffectiveReplication func() int
 
 	// Sizes returns size estimates of table ranges. Each range is reported by exactly one node, and the ranges of a

@@ -104,8 +104,8 @@ func fillPrepared(b *builder) {
 	}
 }
 
-// fillIndexInfo fills the indexes that are complete. An index is complete as soon as it is visible. As in Cassandra,
-// table_name is the keyspace.
+// fillIndexInfo fills the indexes that are complete. A visible index is complete. As in Cassandra, table_name is the
+// keyspace.
 func fillIndexInfo(b *builder) {
 	for ks := range b.schema.All() {
 		if !b.wants(ks.Name) {

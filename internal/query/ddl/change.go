@@ -210,7 +210,7 @@ func (e *Executor) alterTable(s *parser.AlterTable, session string) (schema.Chan
 	return orError(c, err)
 }
 
-// dropTime returns the value of DROP .. USING TIMESTAMP, or 0 if there is none.
+// dropTime returns the value of DROP .. USING TIMESTAMP, or 0 without such a clause.
 func dropTime(t parser.Term) (int64, error) {
 	if t == nil {
 		return 0, nil
@@ -227,7 +227,7 @@ func dropTime(t parser.Term) (int64, error) {
 }
 
 // checkDropTime rejects DROP .. USING TIMESTAMP with a time in the past if the table has rows. All values of a dropped
-// column are removed, whatever their timestamps. Values written after the given time would therefore be lost.
+// column are removed, regardless of their timestamps. Values written after the given time would therefore be lost.
 func (e *Executor) checkDropTime(ctx context.Context, change schema.Change) error {
 	c, ok := change.(*schema.AlterTable)
 	if !ok || c.DroppedAt == 0 || c.DroppedAt >= c.At || e.hasRows == nil {

@@ -21,8 +21,8 @@ import (
 )
 
 // Modify computes the price of a modification or a batch. execute must execute the statement with the given executor,
-// whose writes are not sent. tables are the tables to which the statement writes. Errors and warnings are those of the
-// statement.
+// whose writes are not sent. tables are the tables to which the statement writes. Errors and warnings are the same as
+// for the statement.
 func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Table,
 	execute func(e *write.Executor, done write.Completion)) (Price, []string, error) {
 	p := &pricer{source: s, snapshot: s.Topology(), touched: map[topology.PartitionID]bool{},

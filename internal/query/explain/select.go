@@ -17,7 +17,7 @@ import (
 )
 
 // Select computes the price of one page of a SELECT with the options o. r is the reader of the statement. m is the
-// current topology. Errors are those of the statement.
+// current topology. Errors are the same as for the statement.
 func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Plan, b *expr.Bindings, o read.Options,
 ) (Price, error) {
 	wanted, err := p.MaxRows(b, o.PageSize)

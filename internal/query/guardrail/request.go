@@ -25,7 +25,7 @@ func (c *Check) PartitionKeys(table string, n int) error {
 	})
 }
 
-// Combinations checks the number of combinations of values in the IN relations of a SELECT. what names the columns.
+// Combinations checks the number of combinations of values in the IN relations of a SELECT. The columns are named by what.
 func (c *Check) Combinations(what string, n int) error {
 	if n < 2 {
 		return nil

@@ -86,7 +86,7 @@ func defRecords() {
 
 func newRecord(f *frame, t *cqltype.Type, kind cqltype.Kind) value {
 	if t.Kind != kind {
-		throw("IllegalStateException", "the type %s is not the one that is asked for", t)
+		throw("IllegalStateException", "cannot create a value of type %s with this method", t)
 	}
 	f.alloc(16*len(t.Elems) + 32)
 	return ofRef(&record{t, make([]any, len(t.Elems))})
@@ -129,7 +129,7 @@ func defField(class, by, name, t string, named bool) {
 			v = box{p.kind, a[2].n}
 		}
 		if v != nil && f.program.encode(f, r.typ.Elems[i], v) == nil {
-			throw("IllegalArgumentException", "class %s is not what field %d of type %s takes", fullName(classOf(v)), i,
+			throw("IllegalArgumentException", "class %s does not match field %d of type %s", fullName(classOf(v)), i,
 				r.typ.Elems[i])
 		}
 		r.fields[i] = v

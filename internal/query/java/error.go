@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Error is the error for a body that cannot be compiled. It has one line per error. The texts are those of Cassandra's
-// compiler if they are known.
+// Error is the error for a body that cannot be compiled. It has one line per error. If the text of Cassandra's compiler
+// is known, it is used.
 type Error struct{ Lines []string }
 
 // Error returns Cassandra's message for a body that does not compile.

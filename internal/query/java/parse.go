@@ -74,7 +74,7 @@ func (p *parser) enter() func() {
 
 // unsupportedWords maps the first words of unsupported statements to their names in errors.
 var unsupportedWords = map[string]string{
-	"switch": "switch", "synchronized": "synchronized", "class": "A class of one's own", "interface": "An interface",
+	"switch": "switch", "synchronized": "synchronized", "class": "A nested class", "interface": "An interface",
 	"enum": "An enum", "assert": "assert", "yield": "yield", "record": "A record", "super": "super", "this": "this",
 }
 
@@ -286,7 +286,7 @@ func (p *parser) try(n *node) {
 	}
 }
 
-// local parses a declaration of variables. If there is none, it returns nil and consumes no tokens.
+// local parses a declaration of variables. Without a declaration, it returns nil and consumes no tokens.
 func (p *parser) local() *node {
 	begin := p.pos
 	final := p.accept("final")
@@ -341,7 +341,7 @@ func (p *parser) arrayLiteral(t *typeName) *node {
 
 var primitives = []string{"boolean", "byte", "short", "char", "int", "long", "float", "double"}
 
-// typeName parses a type. If there is none, it returns nil and consumes no tokens.
+// typeName parses a type. Without a type, it returns nil and consumes no tokens.
 func (p *parser) typeName() *typeName {
 	begin := p.pos
 	t := p.tok()

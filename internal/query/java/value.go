@@ -202,7 +202,7 @@ func javaFloat(t *cqltype.Type, f float64) string {
 func (f *frame) enter() func() {
 	f.step(1)
 	if f.deep++; f.deep > depthMax {
-		panic(exhausted{what: "values that lie more than 100 deep in each other"})
+		panic(exhausted{what: "values nested more than 100 levels deep"})
 	}
 	return func() { f.deep-- }
 }

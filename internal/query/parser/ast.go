@@ -129,7 +129,7 @@ type (
 	Negate struct{ Term Term }
 	// ListLiteral is [a, b].
 	ListLiteral struct{ Elems []Term }
-	// SetLiteral is {a, b}. The text {} is a SetLiteral without elements, whatever its type is.
+	// SetLiteral is {a, b}. The text {} is a SetLiteral without elements, independent of its type.
 	SetLiteral struct{ Elems []Term }
 	// MapLiteral is {k: v}. In a SELECT clause a user-defined type literal is written the same way and is a MapLiteral
 	// whose keys are *Column.

@@ -76,7 +76,7 @@ type DeleteTarget struct {
 // BatchKind is the kind of a batch.
 type BatchKind uint8
 
-// The kinds of batches. Their values are those of the protocol.
+// The kinds of batches. Their values are the numbers in the protocol.
 const (
 	Logged BatchKind = iota
 	Unlogged

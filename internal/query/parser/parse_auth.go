@@ -225,7 +225,8 @@ func (p *parser) grantOrRevoke() Statement {
 	return s
 }
 
-// beginsPermissions reports whether permissions follow, and not a role with the name of a permission (GRANT all TO x).
+// beginsPermissions reports whether permissions follow, rather than a role with the name of a permission (GRANT all TO
+// x).
 func (p *parser) beginsPermissions() bool {
 	if p.is(kwAll) || p.permission() >= 0 {
 		next := p.peek(1)

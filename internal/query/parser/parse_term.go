@@ -106,7 +106,7 @@ func (p *parser) simple(selecting bool) Term {
 	return p.call(selecting)
 }
 
-// constant parses a constant. It returns nil if there is none.
+// constant parses a constant. It returns nil if the current token does not start one.
 func (p *parser) constant() Term {
 	c := p.constantValue()
 	if c.Kind == 0 {
@@ -116,7 +116,7 @@ func (p *parser) constant() Term {
 	return &kept
 }
 
-// constantValue is constant without an allocation. Kind is 0 if there is none.
+// constantValue is constant without an allocation. Kind is 0 if the current token does not start a constant.
 func (p *parser) constantValue() Constant {
 	var c Constant
 	switch p.tok.kind {

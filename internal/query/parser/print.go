@@ -34,7 +34,7 @@ func isBare(name string) bool {
 	return len(name) < keywordLenMin || len(name) > keywordLenMax || lookupKeyword(name, h).isName()
 }
 
-// String prints the identifier as it was written, or quoted if required.
+// String prints the identifier as written, or quoted if required.
 func (id Ident) String() string {
 	if id.Quoted {
 		return `"` + strings.ReplaceAll(id.Name, `"`, `""`) + `"`

@@ -74,7 +74,7 @@ func (s *AlterKeyspace) String() string {
 	})
 }
 
-// dropping returns a DROP statement up to the name. what is the kind of object.
+// dropping returns a DROP statement for the kind of object in what, up to the name.
 func dropping(what string, exists bool, name string) string {
 	if exists {
 		what += " IF EXISTS"

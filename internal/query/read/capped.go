@@ -13,7 +13,7 @@ import (
 )
 
 // capped limits the cost of a scan to Options.MaxCharge. It counts the examined rows like the replica does. The read
-// therefore stops at the row that exceeds the limit, in whichever physical partition it is.
+// therefore stops at the row that exceeds the limit, in any physical partition.
 type capped struct {
 	*scan
 	// c is the command. Its Continued flag applies to the current physical partition. meter counts the cost in that

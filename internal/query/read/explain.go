@@ -155,7 +155,7 @@ func (p *Plan) accessText() string {
 	return "a slice of one partition of " + table + ": " + join(w.partitionsText(), rows)
 }
 
-// Index returns the names of the indexes that are read, or an empty string if there are none.
+// Index returns the names of the indexes that are read, or an empty string if no index is read.
 func (p *Plan) Index() string {
 	if p.where.index == nil {
 		return ""

@@ -47,7 +47,7 @@ type scan struct {
 	room, rowBegin                 int // size up to which memory is reserved; start of the current row
 	meter                          meter.Meter
 	full, done, paused, continuing bool
-	// err is the error of the visitor. The client receives it unchanged, whatever error the reader returns.
+	// err is the error of the visitor. The client receives it unchanged, even if the reader returns a different error.
 	err error
 	// at is the position at which to resume if the page is full or the read has paused. It points into atClustering and
 	// key.

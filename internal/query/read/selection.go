@@ -176,8 +176,7 @@ func (s *selection) slotOf(v slot) int {
 	return len(s.slots) - 1
 }
 
-// onlyStatics reports whether only static columns and partition key columns are selected, and at least one static
-// column.
+// onlyStatics reports whether only static columns and partition key columns are selected, including a static column.
 func (s *selection) onlyStatics() bool {
 	any := false
 	for _, c := range s.selected {

@@ -7,7 +7,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// guardrails returns the guardrails for the client, or nil if there are none. Superusers are exempt.
+// guardrails returns the guardrails for the client, or nil if no guardrail applies. Superusers are exempt.
 func (s *Session) guardrails() *guardrail.Guards {
 	if who, _ := s.subject(); who != nil && who.Superuser {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// A quorum of the replicas acknowledges every write, whatever its consistency level. Every read, except at ONE and
+// A quorum of the replicas acknowledges every write, at all consistency levels. Every read, except at ONE and
 // LOCAL_ONE, sees all writes acknowledged before it. A level therefore gives at least the guarantee that it names, with
 // one exception: a write at a level that requires more replicas than a quorum. Its client receives a warning, once per
 // connection and level.

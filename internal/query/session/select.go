@@ -35,7 +35,7 @@ func (s *scratch) release() {
 const (
 	// inlineRowsMax is the largest page that is read on the goroutine of a connection.
 	inlineRowsMax = 5000
-	// pageBytesMax is the size in bytes at which a page ends, whatever its number of rows.
+	// pageBytesMax is the size in bytes at which a page ends, regardless of its number of rows.
 	pageBytesMax = 8 << 20
 )
 

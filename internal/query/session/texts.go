@@ -10,9 +10,9 @@ import (
 )
 
 // statementMemory limits the memory of all large unprepared statements in execution. The memory of a statement depends
-// on its number of tokens: the syntax tree of many short terms is a hundred times as large as its text, but the tree of
-// a few long terms is no larger than its text. Short texts are not counted. They are covered by the limit on the bytes
-// of requests in flight.
+// on its number of tokens. The syntax tree of many short terms is a hundred times as large as its text. The tree of a
+// few long terms has about the size of its text. Short texts are not counted. They are covered by the limit on the
+// bytes of requests in flight.
 type statementMemory struct {
 	max  int64
 	used atomic.Int64

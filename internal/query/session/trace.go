@@ -128,7 +128,7 @@ func (s *Session) checkTraces(st *statement, b *expr.Bindings) error {
 		ok = ok && bytes.HasSuffix(id, tag[:])
 	}
 	if err == nil && !ok {
-		err = dberr.Unauthorizedf("User %s can read only its own traces: specify a session_id of its own, or grant "+
+		err = dberr.Unauthorizedf("User %s can read only its own traces: specify one of their session_ids, or grant "+
 			"SELECT on %s", who.Name, access.OfTable(t.Keyspace, t.Name))
 	}
 	return err

@@ -24,7 +24,7 @@ type BatchKind = parser.BatchKind
 type Names interface {
 	// Release returns the Cassandra release whose behavior is reproduced.
 	Release() *release.Release
-	// Functions returns the user-defined functions, or nil if there are none.
+	// Functions returns the user-defined functions, or nil if they are not supported.
 	Functions() expr.Functions
 	// Table finds a table. A name without a keyspace refers to the session's keyspace. The errors have Cassandra's
 	// texts.

@@ -157,7 +157,7 @@ func pathSize(c *schema.Column, path []byte) int {
 	return len(key)
 }
 
-// updateSize returns the size of an update that depends on a stored row, as far as it is known before the row is read.
+// updateSize returns the size of an update that depends on a stored row, as far as known before the row is read.
 func (of *dataSizes) updateSize(u *command.Update) int {
 	size := 0
 	switch u.Kind {

@@ -12,8 +12,8 @@ import (
 
 // send sends all groups. Groups that depend on stored rows are sent as conditionals, all other groups as one write. A
 // batch that uses list indexes may change several partitions, or contain other changes. Such a batch is sent as one
-// atomic write, whatever its kind: if a list operation is rejected, no part of the batch may remain. Cassandra also
-// reads the lists before it writes.
+// atomic write, even if it is unlogged: if a list operation is rejected, no part of the batch may remain. Cassandra
+// also reads the lists before it writes.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
 	if err := x.checkMutations(); err != nil {
 		x.finish(err)
