@@ -118,7 +118,7 @@ func testInfo() NodeInfo {
 	}
 }
 
-// testSchema has a keyspace with every kind of object.
+// testSchema returns a schema with a keyspace that contains every kind of object.
 func testSchema(t *testing.T) *schema.Schema {
 	t.Helper()
 	s := schema.New()
@@ -165,8 +165,8 @@ func testSchema(t *testing.T) *schema.Schema {
 	return s
 }
 
-// TestRowsAreOfTheDeclaredTypes proves (A4): every cell of every computed table belongs to a column and validates
-// against its type, and so do the keys.
+// TestRowsAreOfTheDeclaredTypes checks (A4): every cell of every virtual table belongs to a column and is valid for its
+// type, and so are the keys.
 func TestRowsAreOfTheDeclaredTypes(t *testing.T) {
 	// no column_masks and no sai_column_indexes
 	t.Run("4.0", func(t *testing.T) { testRows(t, release.Cassandra40, len(fillers)-2) })
@@ -247,11 +247,11 @@ func checkRow(t *testing.T, table *schema.Table, r *Row) {
 	}
 }
 
-// lister renders what a read visits.
+// lister formats the items that a read visits.
 type lister struct {
 	table *schema.Table
 	lines []string
-	stop  int // after so many rows, 0 = never
+	stop  int // stop after this number of rows, 0 = never
 	rows  int
 }
 
@@ -290,8 +290,8 @@ func read(t *testing.T, c *Catalog, table *schema.Table, cmd command.Read, stop 
 	return l.lines
 }
 
-// TestReadBehavesAsAStore proves (A3) on system_schema.columns: order, single partitions, slices both ways, and that
-// stopping and resuming anywhere gives the rows of one uninterrupted read.
+// TestReadBehavesAsAStore checks (A3) on system_schema.columns: order, single partitions, slices in both directions.
+// Stopping and resuming at any position returns the rows of one uninterrupted read.
 func TestReadBehavesAsAStore(t *testing.T) {
 	c := New(testSchema(t), testInfo)
 	columns := c.Snapshot().Table("system_schema", "columns")
@@ -371,8 +371,8 @@ func (c *collector) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestPublish proves (A1) and (A2): listeners are told in order, older schemas are ignored, system keyspaces are always
-// there.
+// TestPublish checks (A1) and (A2): listeners are notified in order, older schemas are ignored, and the system
+// keyspaces always exist.
 func TestPublish(t *testing.T) {
 	c := New(schema.New(), testInfo)
 	var heard []string
@@ -399,8 +399,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestSystemTables proves that the ids of system tables are unique, that their UUIDs are Cassandra's, and that virtual
-// keyspaces stay out of system_schema.
+// TestSystemTables checks that the IDs of system tables are unique, that their UUIDs are Cassandra's, and that virtual
+// keyspaces are not in system_schema.
 func TestSystemTables(t *testing.T) {
 	c := New(schema.New(), testInfo)
 	s := c.Snapshot()
@@ -434,8 +434,9 @@ func TestSystemTables(t *testing.T) {
 	}
 }
 
-// TestLocalShowsTheDialledAddress proves that a node that listens everywhere shows each client the address it used.
-func TestLocalShowsTheDialledAddress(t *testing.T) {
+// TestLocalShowsTheDialedAddress checks that a node that listens on all addresses shows each client the address that
+// the client used.
+func TestLocalShowsTheDialedAddress(t *testing.T) {
 	info := testInfo()
 	s := WithSystem(schema.New())
 	local := s.Table("system", "local")
@@ -456,7 +457,7 @@ func TestLocalShowsTheDialledAddress(t *testing.T) {
 	}
 }
 
-// TestCheckWritable holds Cassandra's texts for writes to what is computed.
+// TestCheckWritable checks Cassandra's error texts for writes to virtual tables.
 func TestCheckWritable(t *testing.T) {
 	s := WithSystem(testSchema(t))
 	for name, want := range map[string]string{

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestReplicationInACluster proves that any replication is accepted in a cluster, that whoever declares another one
-// than there is is told so, and that DESCRIBE gives back what was declared.
+// TestReplicationInACluster checks that a cluster accepts any replication, that a client that declares a different
+// replication receives a warning, and that DESCRIBE returns the declared replication.
 func TestReplicationInACluster(t *testing.T) {
 	replicas := 4
 	info := catalog.NodeInfo{

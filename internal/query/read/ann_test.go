@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// attach makes an index of the scene one that finds vectors that are near.
+// createSAI creates a storage-attached vector index.
 func createSAI(w *fixture, table, index string, options ...string) {
 	ix := w.schema.Table("ks", table).Indexes[index]
 	ix.Kind, ix.Options = "CUSTOM", map[string]string{"class_name": "sai"}
@@ -25,7 +25,7 @@ func createSAI(w *fixture, table, index string, options ...string) {
 	}
 }
 
-// nearWorld is a table with three indexes on vectors, one of each similarity, and one on n.
+// newANNFixture returns a table with three vector indexes, one for each similarity function, and an index on n.
 func newANNFixture(t *testing.T) *fixture {
 	w := newFixture()
 	for _, text := range []string{
@@ -46,9 +46,9 @@ func newANNFixture(t *testing.T) *fixture {
 	return w
 }
 
-// TestNearest compares queries for the nearest vectors with what sorting all rows gives, for each similarity, while
-// rows come, change and lose their vectors; with and without restrictions.
-func TestNearest(t *testing.T) {
+// TestANNResults compares ANN queries with a sort of all rows, for each similarity function, with and without
+// restrictions, while rows are inserted, changed, and lose their vectors.
+func TestANNResults(t *testing.T) {
 	w := newANNFixture(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	type item struct {
@@ -103,7 +103,7 @@ func TestNearest(t *testing.T) {
 		want = want[:min(limit, len(want))]
 		query := fmt.Sprintf("SELECT k, c FROM t %s ORDER BY v%d ANN OF %s LIMIT %d", where, i, text(target), limit)
 		plan := w.must(t, query)
-		plan.walksANN = false // the scene has no lists
+		plan.walksANN = false // the fixture has no lists
 		page, err := w.executeAt(plan, Options{Level: dberr.One, VisitsMax: 1 + rnd.IntN(20)})
 		if err != nil {
 			t.Fatalf("%s: %v", query, err)
@@ -121,8 +121,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestNearRefused holds what is refused, and warned of, as Cassandra 5.0.5 has it.
-func TestNearRefused(t *testing.T) {
+// TestANNRejections checks rejections and warnings against Cassandra 5.0.5.
+func TestANNRejections(t *testing.T) {
 	w := newANNFixture(t)
 	for _, c := range []struct{ query, want string }{
 		{"ORDER BY l ANN OF [1, 0, 0] LIMIT 3", "use ALLOW FILTERING"},

@@ -20,19 +20,19 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// world is a schema and its tables in memory, with just enough of DDL and writes to set a scene in CQL.
+// fixture is a schema with tables in memory. It supports just enough DDL and writes to prepare test data in CQL.
 type fixture struct {
 	schema   *schema.Schema
 	keyspace string
 	tables   map[uint32]*memory
-	// clock is the timestamp of the next write, now the second at which reads happen.
+	// clock is the timestamp of the next write. now is the time of reads in seconds.
 	clock, now int64
 	uuids      *cqltype.TimeUUIDs
 	stamp      byte
-	mu         sync.Mutex // of tables
+	mu         sync.Mutex // protects tables
 }
 
-// errScene says that a write is beyond what a world understands.
+// errScene is returned for statements that the fixture does not support.
 var errScene = fmt.Errorf("not a statement for setting scenes")
 
 func newFixture() *fixture {
@@ -42,7 +42,7 @@ func newFixture() *fixture {
 	}
 }
 
-// binds are bound values.
+// binds holds bound values.
 type binds struct {
 	values [][]byte
 	unset  []bool
@@ -61,7 +61,7 @@ func (w *fixture) next() schema.UUID {
 	return schema.UUID{0: w.stamp, 15: 1}
 }
 
-// table finds a table as a session would.
+// table finds a table like a session.
 func (w *fixture) table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	ks := name.Keyspace.Name
 	if ks == "" {
@@ -92,7 +92,7 @@ func (w *fixture) memory(t *schema.Table) *memory {
 	return m
 }
 
-// set executes a statement that sets the scene.
+// set executes a statement that prepares test data.
 func (w *fixture) set(stmt parser.Statement, markers int, b binds) error {
 	switch s := stmt.(type) {
 	case *parser.Use:
@@ -208,7 +208,7 @@ func (w *fixture) createIndex(s *parser.CreateIndex) error {
 	return w.change(c)
 }
 
-// scene is a write in the making.
+// rowBuilder is a write under construction.
 type rowBuilder struct {
 	w          *fixture
 	table      *schema.Table
@@ -222,7 +222,7 @@ type rowBuilder struct {
 	expiry     int64
 	components [][]byte
 	clustering []byte
-	// whole is true if all clustering columns have values.
+	// whole reports whether all clustering columns have values.
 	whole bool
 }
 
@@ -260,7 +260,7 @@ func (w *fixture) scene(name parser.QualifiedName, using parser.Using, markers i
 	return s, nil
 }
 
-// eval evaluates a term; unset is errScene.
+// eval evaluates a term. It returns errScene for an unset value.
 func (s *rowBuilder) eval(t parser.Term, r expr.Receiver) ([]byte, error) {
 	bound, err := expr.Bind(t, r, s.env)
 	if err != nil {
@@ -387,7 +387,7 @@ func (w *fixture) insert(stmt *parser.Insert, markers int, b binds) error {
 	return s.apply()
 }
 
-// where takes key columns from equalities.
+// where sets key columns from equalities.
 func (s *rowBuilder) where(relations []parser.Relation) error {
 	for i := range relations {
 		r := &relations[i]
@@ -516,7 +516,7 @@ func (w *fixture) prepare(text string) (*Plan, error) {
 	return Prepare(release.Cassandra40, sel, ks, t, len(markers))
 }
 
-// execute runs a plan, at LOCAL_QUORUM unless another level is given.
+// execute executes a plan, at LOCAL_QUORUM unless a different level is given.
 func (w *fixture) execute(p *Plan, b binds, o Options) (*Page, error) {
 	if o.Level == dberr.Any {
 		o.Level = dberr.LocalQuorum

@@ -18,7 +18,7 @@ func contains(list []command.Slice, key []byte) bool {
 	})
 }
 
-// TestIntervalArithmetic holds Normalize, intersect and Behind to sets of keys of one byte.
+// TestIntervalArithmetic compares Normalize, intersect, and After with sets of one-byte keys.
 func TestIntervalArithmetic(t *testing.T) {
 	draw := func(t *rapid.T, name string) []command.Slice {
 		var list []command.Slice

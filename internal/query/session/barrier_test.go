@@ -11,11 +11,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestBehind proves (SE7) on a node that has missed a change of the schema: what names something that it does not know
-// is bound again when it has the change, by whichever request the name comes. A question without an answer leaves the
-// refusal, and those after it for a while, but does not deny that a keyspace or a table exists.
-func TestBehind(t *testing.T) {
-	var missed []string // what the node gets to know when it asks
+// TestRecheck checks (SE7) on a node that has missed a schema change. A request for an unknown object is bound again
+// after the node has received the change, through every entry point. If the read barrier times out, this request and
+// the following ones are rejected, but missing keyspaces and tables are not denied.
+func TestRecheck(t *testing.T) {
+	var missed []string // the statements that the read barrier delivers
 	var w *fixture
 	var down error
 	asked, now := 0, time.Now()

@@ -22,8 +22,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
-// TestLevelWarnings proves which writes are told that they got less than they asked for: those that ask for more
-// replicas than a quorum has, once per connection and level, in a cluster only. Reads are not.
+// TestLevelWarnings checks the warnings for consistency levels. A write at a level above a quorum causes a warning once
+// per connection and level, only in a cluster. Reads cause no warning.
 func TestLevelWarnings(t *testing.T) {
 	replicas := 0
 	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
@@ -66,7 +66,7 @@ func TestLevelWarnings(t *testing.T) {
 				"UPDATE ks.c SET n = n + 1 WHERE k = 1",
 			} {
 				if level == dberr.Any && strings.Contains(text, "ks.c") {
-					continue // refused
+					continue // rejected
 				}
 				s := w.NewSession(Client{Version: 4})
 				call := func(text string) string {
@@ -83,7 +83,7 @@ func TestLevelWarnings(t *testing.T) {
 					t.Errorf("%d replicas, %s at %s again: %q", test.replicas, text, level, got)
 				}
 				if level == dberr.Any {
-					continue // refused
+					continue // rejected
 				}
 				if got := call("SELECT v FROM ks.t WHERE k = 1"); got != "" {
 					t.Errorf("%d replicas, SELECT at %s: %q", test.replicas, level, got)
@@ -93,9 +93,9 @@ func TestLevelWarnings(t *testing.T) {
 	}
 }
 
-// TestBatchMessagesAreWarned proves the same of batch messages, and that a write that failed is not told anything of
-// its level, but the next one is.
-func TestBatchMessagesAreWarned(t *testing.T) {
+// TestBatchMessageWarnings checks the warnings for batch messages. A write that fails has no warning, but the next
+// write has one.
+func TestBatchMessageWarnings(t *testing.T) {
 	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
 		return catalog.NodeInfo{EffectiveReplication: func() int { return 4 }}
 	})
@@ -113,7 +113,7 @@ func TestBatchMessagesAreWarned(t *testing.T) {
 	}
 }
 
-// fixedRouting tells one tablet for all tokens but those it has itself.
+// fixedRouting returns one tablet for all tokens except the local ones.
 type fixedRouting struct {
 	tablet Tablet
 	here   map[token.Token]bool
@@ -125,8 +125,8 @@ func (f *fixedRouting) Tablet(_ uint32, t token.Token) (Tablet, bool) {
 	return f.tablet, !f.here[t]
 }
 
-// TestTablets proves who is told where data is: a client that asked for it, for an EXECUTE that binds the whole
-// partition key and reached a node without a replica; and that the bytes are those of the extension.
+// TestTablets checks that the location of data is sent to a client that requested it, for an EXECUTE that binds the
+// whole partition key on a node without a replica. The bytes follow the protocol extension.
 func TestTablets(t *testing.T) {
 	routing := &fixedRouting{here: map[token.Token]bool{token.Hash(i32(7)): true}}
 	routing.tablet = Tablet{First: -2, Last: 5, Replicas: []schema.UUID{{1}, {2}}}
@@ -195,9 +195,9 @@ func TestTablets(t *testing.T) {
 	}
 }
 
-// TestMapRouting proves that ranges are told as drivers want them, that they tile the ring, and that the leader comes
-// first.
-func TestMapRouting(t *testing.T) {
+// TestTopologyRouting checks that the ranges have the form that drivers expect, that they cover the ring, and that the
+// leader comes first.
+func TestTopologyRouting(t *testing.T) {
 	nodes := []topology.NodeID{{1}, {2}, {3}, {4}}
 	snapshot, err := topology.New().AddTable(2000, 4, []topology.Place{{Nodes: nodes}})
 	if err != nil {
@@ -233,8 +233,8 @@ func TestMapRouting(t *testing.T) {
 	}
 }
 
-// TestAnnounceReplication proves that drivers are told to look at all keyspaces whose replication is the effective one,
-// and at no others.
+// TestAnnounceReplication checks that drivers are notified about all keyspaces that show the effective replication, and
+// about no others.
 func TestAnnounceReplication(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.announced = nil
@@ -254,7 +254,7 @@ func TestAnnounceReplication(t *testing.T) {
 	}
 }
 
-// TestNear proves that a read that has to ask another node is not done on the goroutine of a connection.
+// TestNear checks that a read that requires another node is not executed on the goroutine of a connection.
 func TestNear(t *testing.T) {
 	w := newFixture(t, Options{ServesLocally: func(_ uint32, tok token.Token, level dberr.Consistency, _ share.Claimant) bool {
 		return tok == token.Hash(i32(1)) || level == dberr.LocalOne
@@ -302,8 +302,8 @@ func (f *found) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestBatchLog proves that records of batches come back as they were made, that a batch that was removed stays so in
-// whatever order its two mutations are applied, and what clients may do with them.
+// TestBatchLog checks that batch records are decoded unchanged, and that a removed record stays removed in whatever
+// order its two mutations are applied. It also checks the permissions of clients.
 func TestBatchLog(t *testing.T) {
 	w := newFixture(t, Options{})
 	log := write.NewBatchLog(w.catalog.Snapshot())

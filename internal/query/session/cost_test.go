@@ -12,13 +12,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// BenchmarkExecute measures a prepared SELECT and INSERT of one row without a door, over a store in memory.
+// BenchmarkExecute measures a prepared SELECT and INSERT of one row without a protocol server, on an in-memory store.
 func BenchmarkExecute(b *testing.B) {
 	benchmarkExecute(b, Options{})
 }
 
-// BenchmarkExecuteInCluster is the same with what a cluster needs beside: values are kept, reads are looked at for
-// where they are answered, and the client wants to know where data is.
+// BenchmarkExecuteInCluster measures the same with the additional work of a cluster: values are copied, reads are
+// checked for local service, and the client requests the location of data.
 func BenchmarkExecuteInCluster(b *testing.B) {
 	var w *fixture
 	routing := &TopologyRouting{Topology: func() *topology.Snapshot { return w.coordinator.Topology() }}

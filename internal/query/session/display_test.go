@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
-// TestSecretsAreNotShown proves that neither passwords nor values of tables with masked columns are in the audit log,
-// in traces, among prepared statements or in the slow log, whatever way a statement comes in.
+// TestSecretsAreNotShown checks that passwords and values of tables with masked columns do not appear in the audit log,
+// in traces, in the list of prepared statements, or in the slow-query log, through every entry point.
 func TestSecretsAreNotShown(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.m (k int PRIMARY KEY, v text MASKED WITH DEFAULT)")
@@ -60,8 +60,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestOwnTraces proves that a role reads its own traces only, by their IDs, unless it is a superuser or SELECT was
-// granted to it, and that a role that is created again does not read those of the dropped one.
+// TestOwnTraces checks that a role can read only its own traces, by their IDs, unless it is a superuser or has SELECT
+// on the table. A role that is created again cannot read the traces of the dropped role.
 func TestOwnTraces(t *testing.T) {
 	w := newAuthFixture(t)
 	const refused = "can read only its own traces"

@@ -14,7 +14,7 @@ import (
 
 var explainStatements = flag.Int("explain.statements", 600, "how many statements TestExplainBounds explains and runs")
 
-// The kinds of statements, by how far apart their bounds may be.
+// The kinds of statements, by the permitted distance of their bounds.
 const (
 	pointRead = iota
 	sliceRead
@@ -22,12 +22,12 @@ const (
 	change
 )
 
-// sayer makes random statements over the tables of makeTables.
+// statementGenerator generates random statements on the tables of makeTables.
 type statementGenerator struct{ *rand.Rand }
 
 func (s statementGenerator) one(of ...string) string { return of[s.IntN(len(of))] }
 
-// value is a text: mostly short, at times of several KB.
+// value returns a text, usually short, sometimes of several KB.
 func (s statementGenerator) value() string {
 	n := s.IntN(200)
 	switch s.IntN(10) {
@@ -149,9 +149,9 @@ func (s statementGenerator) write() string {
 		"c = 3 AND d = 3; APPLY BATCH", s.value(), row, s.one("=", "<"), k)
 }
 
-// TestExplainBounds proves that what statements cost when they are executed lies between the bounds that EXPLAIN has
-// named in 99.9 % of all cases, and that the upper bound is at most 1.1 times the lower one for reads of one row, and 3
-// times for those of a slice of a logical partition. -explain.statements=10000 is the measurement.
+// TestExplainBounds checks that in 99.9 % of all cases the actual cost of a statement is between the bounds of EXPLAIN.
+// The upper bound is at most 1.1 times the lower bound for reads of one row, and 3 times for slices of a logical
+// partition. Use -explain.statements=10000 for a measurement.
 func TestExplainBounds(t *testing.T) {
 	w := newFixture(t, Options{})
 	s := statementGenerator{rand.New(rand.NewPCG(9, 2))}

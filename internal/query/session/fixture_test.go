@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// world is an engine over a store in memory, without a server.
+// fixture is an engine on an in-memory store, without a server.
 type fixture struct {
 	*Engine
 	catalog *catalog.Catalog
@@ -30,7 +30,7 @@ type fixture struct {
 	announced []SchemaChange
 }
 
-// keeper applies schema changes as a node does, but keeps them in memory.
+// schemaStore applies schema changes like a node, but only in memory.
 type schemaStore struct {
 	mu          sync.Mutex
 	host        *partition.Host
@@ -39,7 +39,7 @@ type schemaStore struct {
 	store       *storage.Store
 }
 
-// Apply makes the physical partitions of new tables and publishes.
+// Apply creates the physical partitions of new tables and publishes the schema.
 func (k *schemaStore) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +89,7 @@ func newFixture(t testing.TB, o Options) *fixture {
 	return newFixtureWith(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{} })
 }
 
-// newWorldOf makes a world that says of itself what info returns.
+// newFixtureWith returns a fixture whose node information is the result of info.
 func newFixtureWith(t testing.TB, o Options, info func() catalog.NodeInfo) *fixture {
 	t.Helper()
 	w := &fixture{}
@@ -128,7 +128,7 @@ func newFixtureWith(t testing.TB, o Options, info func() catalog.NodeInfo) *fixt
 	return w
 }
 
-// run executes a call at ONE unless it has a level.
+// run executes a call at level ONE unless it has a level.
 func (w *fixture) run(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
 	if r.Consistency == dberr.Any {
 		r.Consistency = dberr.One
@@ -136,7 +136,7 @@ func (w *fixture) run(s *Session, method func(*Session, context.Context, *Call) 
 	return w.call(s, method, r)
 }
 
-// call executes a call as a door does: in place first, then on a worker.
+// call executes a call like a protocol server: inline first, then on a worker.
 func (w *fixture) call(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
 	c := &Call{Request: r}
 	if c.Request.Version == 0 {
@@ -193,10 +193,10 @@ func cells(r *Result) (out []string) {
 	return out
 }
 
-// writeOptions are those of writes that a test sends to the coordinator by itself.
+// writeOptions are the options of writes that a test sends directly to the coordinator.
 var writeOptions = coordinator.WriteOptions{Level: dberr.Quorum}
 
-// completion tells a channel how a write ended.
+// completion delivers the result of a write on a channel.
 type completion chan error
 
 // Done implements command.Completion.

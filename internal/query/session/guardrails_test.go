@@ -23,8 +23,8 @@ func guards(t *testing.T, config string) *guardrail.Guards {
 	return guardrail.New(o)
 }
 
-// guarded are statements under guardrails, and what is said of them after "Guardrail": a warning, or the error that is
-// a warning, too, if refused.
+// guarded lists statements under guardrails with the expected text after "Guardrail": a warning, or an error if refused
+// is true. An error is also a warning.
 var guarded = []struct {
 	cql     string
 	says    string
@@ -92,13 +92,13 @@ var guarded = []struct {
 			"maximum allowable failure threshold ", true},
 }
 
-// thresholds are what the recordings of Cassandra were made with, and one more.
+// thresholds returns the guardrails of the recordings of Cassandra, and an additional one.
 func thresholds(t *testing.T) string {
 	t.Helper()
 	return recorded(t, "recorded.yaml") + "read_consistency_levels_warned: [LOCAL_ONE]\n"
 }
 
-// recorded are guardrails that recordings of Cassandra were made with, which test/conformance replays.
+// recorded returns the guardrails of the recordings of Cassandra that test/conformance replays.
 func recorded(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../guardrail/testdata/" + name)
@@ -108,7 +108,7 @@ func recorded(t *testing.T, name string) string {
 	return string(text)
 }
 
-// said checks what a result says of guardrails.
+// said checks the guardrail messages of a result.
 func said(t *testing.T, cql string, r *Result, says string, refused bool) {
 	t.Helper()
 	var found []string
@@ -233,7 +233,7 @@ func TestFeaturesSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestGuardrailOptions proves that options are read by Cassandra's names, and that wrong ones are named.
+// TestGuardrailOptions checks that options are read by Cassandra's names, and that errors name an invalid option.
 func TestGuardrailOptions(t *testing.T) {
 	for config, want := range map[string]string{
 		"tables_warn_threshold: 5":               "",

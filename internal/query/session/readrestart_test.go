@@ -22,11 +22,11 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// unsteady is a reader that loses the leadership of what it reads, at given places of what it passes on.
+// unsteady is a reader that loses leadership at given positions.
 type unsteady struct {
 	read.Reader
-	// passed counts the partitions and rows passed on by all reads. Before the one with the number places[0] the read
-	// fails, and before the command that would be the first behind it, if nothing comes any more.
+	// passed counts the partitions and rows passed on by all reads. A read fails before the item with the number
+	// places[0], or before the command after the last item.
 	passed int
 	places []int
 	failed int
@@ -43,12 +43,12 @@ func (u *unsteady) lost() bool {
 func (u *unsteady) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	err := u.Reader.Read(ctx, r, &relay{u, v})
 	if err == nil && u.lost() {
-		err = coordinator.ErrRepeat // all was passed on, and could not be confirmed
+		err = coordinator.ErrRepeat // all rows were passed on but could not be confirmed
 	}
 	return err
 }
 
-// relay counts what it passes on.
+// relay counts the items that it passes on.
 type relay struct {
 	u *unsteady
 	v command.Visitor
@@ -70,7 +70,7 @@ func (r *relay) Row(clustering []byte, found *row.Row) (command.Step, error) {
 	return r.v.Row(clustering, found)
 }
 
-// page is what a client sees of a result.
+// page is a result as seen by a client.
 type page struct {
 	Cells, State string
 	Rows         int
@@ -78,7 +78,7 @@ type page struct {
 	Err          error
 }
 
-// fetch executes a statement over a reader, as a worker does.
+// fetch executes a statement on a reader, like a worker.
 func (w *fixture) fetch(st *statement, reader read.Reader, r Request) page {
 	stored := st.reader
 	st.reader = reader
@@ -92,10 +92,9 @@ func (w *fixture) fetch(st *statement, reader read.Reader, r Request) page {
 	return page{string(res.Cells), string(res.PagingState), res.RowCount, res.Warnings, res.Err}
 }
 
-// TestRepeat proves (SE5): wherever the coordinator asks for a repetition, once or several times, the client gets what
-// it would have got without: the same rows, aggregates and groups, warnings and next page. Every place of every page is
-// tried.
-func TestRepeat(t *testing.T) {
+// TestReadRestart checks (SE5): if the coordinator requests restarts at any position, once or several times, the client
+// receives the same rows, aggregates, groups, warnings, and next page. The test tries every position of every page.
+func TestReadRestart(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, s int static, v int, x text, PRIMARY KEY (k, c))")
 	w.query(t, "CREATE INDEX ON ks.t (x)")
@@ -161,7 +160,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// disturb fetches a page with interruptions at each of its places, and compares.
+// disturb fetches a page with interruptions at each position and compares the results.
 func (w *fixture) disturb(t *testing.T, st *statement, r Request, want page, places int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, uint64(places)))
@@ -180,9 +179,9 @@ func (w *fixture) disturb(t *testing.T, st *statement, r Request, want page, pla
 	}
 }
 
-// TestRepeatEnds proves that a read is not repeated for ever: after the time for reads the client is told of a timeout,
-// and whose connection has ended is not waited for.
-func TestRepeatEnds(t *testing.T) {
+// TestReadRestartEnds checks that a read is not restarted indefinitely: after the read timeout the client receives a timeout
+// error. A read whose connection has closed ends immediately.
+func TestReadRestartEnds(t *testing.T) {
 	var clock atomic.Int64
 	w := newFixture(t, Options{ReadTimeout: time.Minute, Now: func() time.Time {
 		return time.Unix(1_700_000_000+10*clock.Add(1), 0)
@@ -220,9 +219,9 @@ func (n never) Read(context.Context, *command.Read, command.Visitor) error {
 	return coordinator.ErrRepeat
 }
 
-// TestRepeatInPlace proves that the goroutine of a connection does not wait for an election: the request goes to a
-// worker, and nothing of it is left.
-func TestRepeatInPlace(t *testing.T) {
+// TestReadRestartInline checks that the goroutine of a connection does not wait for an election: the request is passed to a
+// worker, and no partial result remains.
+func TestReadRestartInline(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "INSERT INTO ks.t (k, v) VALUES (1, 5)")
@@ -245,8 +244,8 @@ func TestRepeatInPlace(t *testing.T) {
 	}
 }
 
-// TestRepeatIsTraced proves that a trace tells of repetitions.
-func TestRepeatIsTraced(t *testing.T) {
+// TestReadRestartIsTraced checks that restarts appear in the trace.
+func TestReadRestartIsTraced(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	st, err := w.parse([]byte("SELECT v FROM ks.t WHERE k = 1"), "")
@@ -267,7 +266,7 @@ func TestRepeatIsTraced(t *testing.T) {
 	}
 }
 
-// outdated is a reader of which the first read passes some partitions on and then finds its index dropped.
+// outdated is a reader whose first read passes on some partitions and then finds its index dropped.
 type outdated struct {
 	read.Reader
 	drop func()
@@ -286,8 +285,8 @@ func (o *outdated) Read(ctx context.Context, r *command.Read, v command.Visitor)
 	return coordinator.ErrStaleSchema
 }
 
-// TestRebindRead proves (SE5) that a SELECT whose index is dropped while it reads is bound again and finds all rows, or
-// gets the error of a SELECT that has to filter.
+// TestRebindRead checks (SE5): a SELECT whose index is dropped during the read is bound again and returns all rows, or
+// the error of a SELECT that requires filtering.
 func TestRebindRead(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"SELECT count(*) FROM ks.t WHERE x = 'x' ALLOW FILTERING", ""},

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/read"
 )
 
-// TestScansAreBounded proves that however many kinds of scans a table is asked for, those are kept that cost most, and
-// that tables which are gone are forgotten.
+// TestScansAreBounded checks that of many kinds of scans the most expensive are kept, and that dropped tables are
+// removed.
 func TestScansAreBounded(t *testing.T) {
 	e := &Engine{}
 	for i := range 10 * maxScanShapes {

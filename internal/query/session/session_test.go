@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestValues proves how values find their markers: by position or by name, null or unset, and how wrong numbers of them
-// are refused.
+// TestValues checks how values are assigned to markers: by position or by name, null or unset. Wrong numbers of values
+// are rejected.
 func TestValues(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a text, b text)")
@@ -81,7 +81,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestKeyspaceOfTheRequest proves that a request's own keyspace (protocol 5) holds for it alone.
+// TestKeyspaceOfTheRequest checks that a request's keyspace (protocol 5) applies only to this request.
 func TestKeyspaceOfTheRequest(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
@@ -110,7 +110,7 @@ func TestKeyspaceOfTheRequest(t *testing.T) {
 	w.query(t, "SELECT * FROM t") // still in ks
 }
 
-// TestNow proves that a request's own clock (protocol 5) decides what has expired, for reads and writes.
+// TestNow checks that a request's current time (protocol 5) determines expiry for reads and writes.
 func TestNow(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -136,7 +136,7 @@ func TestNow(t *testing.T) {
 	}
 }
 
-// TestBatches proves batch messages: statements by text and id, values for each, refusals.
+// TestBatches checks batch messages: statements by text and ID, the values of each statement, and rejections.
 func TestBatches(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -176,8 +176,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestTraces proves that queries, prepared statements, batches, PREPARE, DDL and failures leave complete traces: a
-// session with a duration, and events in order.
+// TestTraces checks that queries, prepared statements, batches, PREPARE, DDL, and failed requests leave complete
+// traces: a session with a duration, and events in order.
 func TestTraces(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -263,7 +263,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// formatMap shows a map<text, text>.
+// formatMap formats a map<text, text>.
 func formatMap(wire string) string {
 	r := &Result{Cells: []byte(wire)[4:]}
 	var parts []string
@@ -273,8 +273,8 @@ func formatMap(wire string) string {
 	return strings.Join(parts, " ")
 }
 
-// TestWarningsBesideErrors proves that warnings reach the client also if the statement fails.
-func TestWarningsBesideErrors(t *testing.T) {
+// TestWarningsWithErrors checks that a failed statement also returns its warnings.
+func TestWarningsWithErrors(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, v text, PRIMARY KEY (k))")
 	if r := w.query(t, "SELECT count(*) FROM ks.t"); !slices.Equal(r.Warnings,
@@ -288,8 +288,8 @@ func TestWarningsBesideErrors(t *testing.T) {
 	}
 }
 
-// TestUnpagedBound proves that results that are not paged are bounded, also that of DESCRIBE, and that paging reads
-// them.
+// TestUnpagedBound checks the size limit of unpaged results, including DESCRIBE, and that paging reads the same
+// results.
 func TestUnpagedBound(t *testing.T) {
 	w := newFixture(t, Options{ResultBytesMax: 4000})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -327,8 +327,7 @@ func TestUnpagedBound(t *testing.T) {
 	}
 }
 
-// TestResultsBound proves that results without paging are bounded together, and that what one took is given back,
-// whatever became of it.
+// TestResultsBound checks the common limit of unpaged results, and that their memory is released in all cases.
 func TestResultsBound(t *testing.T) {
 	w := newFixture(t, Options{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -354,7 +353,8 @@ func TestResultsBound(t *testing.T) {
 	}
 }
 
-// TestDescribePages proves that the pages of DESCRIBE are the whole, and that a page of an older schema is refused.
+// TestDescribePages checks that the pages of DESCRIBE form the whole result, and that a page of an older schema is
+// rejected.
 func TestDescribePages(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
@@ -382,8 +382,9 @@ func TestDescribePages(t *testing.T) {
 	}
 }
 
-// TestInPlace proves SE3: on the goroutine of a connection only short work is done, the rest is left to a worker.
-func TestInPlace(t *testing.T) {
+// TestInline checks SE3: the goroutine of a connection executes only short requests, and all others are passed to a
+// worker.
+func TestInline(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, n list<int>, PRIMARY KEY (k, c))")
 	for text, want := range map[string]bool{
@@ -417,7 +418,7 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// TestAnnouncements proves SE4 and that only what changes something is announced.
+// TestAnnouncements checks SE4, and that only effective changes are announced.
 func TestAnnouncements(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.announced = nil
@@ -436,8 +437,8 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
-// TestWritesDuringAlter proves that writes go on while their table changes: by text they never fail, prepared ones only
-// in that they are to be prepared again.
+// TestWritesDuringAlter checks that writes succeed while their table changes: unprepared writes never fail, and
+// prepared writes fail only with Unprepared.
 func TestWritesDuringAlter(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))")
@@ -488,7 +489,7 @@ func TestWritesDuringAlter(t *testing.T) {
 	}
 }
 
-// TestLatency proves what is counted: every statement once, by kind, failures too, in the right bucket.
+// TestLatency checks that every statement is counted once by kind, including failed statements, in the correct bucket.
 func TestLatency(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

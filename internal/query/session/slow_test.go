@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
-// TestSlow proves that requests of every kind which take long are kept with what they were, without their values and
-// constants, and that none is that does not.
+// TestSlow checks that slow requests of every kind are recorded without values and constants, and that fast requests
+// are not recorded.
 func TestSlow(t *testing.T) {
 	log := slowlog.New(slowlog.Options{Threshold: time.Nanosecond})
 	w := newFixture(t, Options{Slow: log})
@@ -74,8 +74,8 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestFastRequestsAllocateNothing proves (SW2) and (SE2): with a slow query log a prepared read that is not slow
-// allocates nothing.
+// TestFastRequestsAllocateNothing checks (SW2) and (SE2): with a slow-query log, a fast prepared read allocates no
+// memory.
 func TestFastRequestsAllocateNothing(t *testing.T) {
 	w := newFixture(t, Options{Slow: slowlog.New(slowlog.Options{Threshold: time.Hour})})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
@@ -93,9 +93,9 @@ func TestFastRequestsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestUnderWay proves that a call which takes a while tells what it executes and since when, a batch as well, and
-// nothing once it is forgotten.
-func TestUnderWay(t *testing.T) {
+// TestRunning checks that a running call, including a batch, returns its statement and start time, and no statement
+// after ClearRunning.
+func TestRunning(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	for text, r := range map[string]Request{"INSERT INTO ks.t (k) VALUES (1)": {}, "BATCH": {}} {

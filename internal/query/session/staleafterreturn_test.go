@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// lateCoordinator refuses writes as stale after their method has returned and what the client sent is gone, as many
-// times as stale says; meanwhile the schema changes.
+// lateCoordinator rejects writes as stale after their method has returned and the client's buffer has been overwritten.
+// It does so as often as stale specifies, and the schema changes in between.
 type lateCoordinator struct {
 	write.Coordinator
 	mu       sync.Mutex
@@ -56,10 +56,9 @@ func (l *lateCoordinator) Decide(ctx context.Context, c *command.Conditional, o 
 	}
 }
 
-// TestLateStale proves (SE1) where replicas are elsewhere: a write that is refused as stale after its method has
-// returned is bound and sent again, with the values that the client sent, though the buffer they came in has been used
-// for something else.
-func TestLateStale(t *testing.T) {
+// TestStaleAfterReturn checks (SE1) with remote replicas: a write that is rejected as stale after its method has returned is
+// bound and sent again. It has the client's values, even though their buffer has been reused.
+func TestStaleAfterReturn(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		method  func(*Session, context.Context, *Call) Status
@@ -154,8 +153,9 @@ func TestLateStale(t *testing.T) {
 	}
 }
 
-// TestKeptEmpty proves that an empty value stays one and a null stays null, also where nothing else is kept.
-func TestKeptEmpty(t *testing.T) {
+// TestRequestCopyKeepsNulls checks that an empty value remains empty and a null remains null, even if there is no other data to
+// copy.
+func TestRequestCopyKeepsNulls(t *testing.T) {
 	k := new(requestCopy)
 	r := Request{Values: [][]byte{{}, nil}}
 	for range 2 {
@@ -167,9 +167,9 @@ func TestKeptEmpty(t *testing.T) {
 	}
 }
 
-// TestDroppedUnderWay proves that a request whose table is dropped while it is on its way is told what one that comes a
-// moment later is told: routes are changed before the catalog is.
-func TestDroppedUnderWay(t *testing.T) {
+// TestTableDroppedDuringRequest checks that a request whose table is dropped during its execution receives the same error as a
+// later request. Routes are changed before the catalog.
+func TestTableDroppedDuringRequest(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k text PRIMARY KEY, v text)")
 	table := w.catalog.Snapshot().Table("ks", "t")

@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSpread: each duration is in the bucket that ends at or after it, and no more than a fifth after it; quantiles are
-// within that of those of the sorted durations, and none is above the slowest.
-func TestSpread(t *testing.T) {
+// TestLatencyHistogram checks that each duration is in the bucket that ends at or after it, by at most a fifth. Quantiles have
+// the same accuracy, and no quantile exceeds the slowest duration.
+func TestLatencyHistogram(t *testing.T) {
 	for i := range histogramBuckets - 1 {
 		if end := bucketEnd(i); bucketOf(end) != i || bucketOf(end+1) != i+1 {
 			t.Fatalf("bucket %d ends at %d us, which is in %d, and the next in %d", i, end, bucketOf(end), bucketOf(end+1))
@@ -40,7 +40,7 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// TestPerSecond: what is shown as the rate is that of the last minute, whenever one looks, and ends when nothing comes.
+// TestPerSecond checks that the rate is the mean of the last minute at any time, and becomes 0 without requests.
 func TestPerSecond(t *testing.T) {
 	var s latencyHistogram
 	at := time.Unix(6e8, 0)

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestTimeoutClause proves that USING TIMEOUT is accepted in all statements and bounds a SELECT that reads several
-// parts of a table, in both directions.
+// TestTimeoutClause checks that USING TIMEOUT is accepted in all statements. For a SELECT that reads several parts of a
+// table, it can shorten and extend the time limit.
 func TestTimeoutClause(t *testing.T) {
 	var now time.Time
 	step := time.Duration(0)
@@ -20,7 +20,7 @@ func TestTimeoutClause(t *testing.T) {
 		now = now.Add(step)
 		return now
 	}})
-	now = time.Now() // replicas have the clock of the machine
+	now = time.Now() // replicas use the machine's clock
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	for _, text := range []string{
 		"INSERT INTO ks.t (k, v) VALUES (1, 2) USING TIMEOUT 5s AND TTL 100",
@@ -60,8 +60,8 @@ func TestTimeoutClause(t *testing.T) {
 	}
 }
 
-// TestDropUsingTimestamp proves that columns are not dropped by a time in the past where that would lose values, and
-// that DESCRIBE WITH INTERNALS can be loaded.
+// TestDropUsingTimestamp checks that a column is not dropped with a time in the past if values would be lost, and that
+// the output of DESCRIBE WITH INTERNALS can be executed.
 func TestDropUsingTimestamp(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, s int static, PRIMARY KEY (k, c))")

@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// clock is one that a test moves.
+// clock is a manual clock.
 type clock struct{ now time.Time }
 
 func (c *clock) newLog(after time.Duration, bytes int) *Log {
 	return New(Options{Threshold: after, MaxBytes: bytes, Now: func() time.Time { return c.now }})
 }
 
-// TestLog proves that requests are slow from the bound on, and none without one; that the newest come first, are summed
-// up by statement, and are logged with the slowest once.
+// TestLog checks that requests are slow from the threshold on, and that no request is slow without a threshold. The
+// newest requests come first, are grouped by statement, and are summarized once with the slowest request.
 func TestLog(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	l := c.newLog(time.Second, 0)
@@ -57,8 +57,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestBounds proves (SW1) and (SW3): a flood of slow requests of the longest texts is kept within the bound, and most
-// of it is counted only, without being asked what it was.
+// TestBounds checks (SW1) and (SW3): a flood of slow requests with long texts stays within the memory limit. Most of
+// them are only counted, without calling describe.
 func TestBounds(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	const most = 100_000
@@ -94,8 +94,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestRedact proves (SW4), whatever a statement consists of: no constant is shown, no control character, and no more
-// than there is room for.
+// TestRedact checks (SW4): the redacted text contains no constants and no control characters, and its length is
+// limited.
 func TestRedact(t *testing.T) {
 	for text, want := range map[string]string{
 		"SELECT * FROM t WHERE k = 'secret' AND n = 42":            "SELECT * FROM t WHERE k = ? AND n = ?",

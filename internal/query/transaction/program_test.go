@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// TestProgramRoundTrip proves that a program and an answer are read as they were written, nulls, unset values and empty
-// ones told apart, and that those of a newer build are refused as such.
+// TestProgramRoundTrip checks that decoding a program and a result returns the encoded data, that null, unset, and
+// empty values are distinguished, and that data of a newer build is rejected as such.
 func TestProgramRoundTrip(t *testing.T) {
 	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
 	b := expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}, Unset: []bool{true, false, false}}
@@ -40,7 +40,7 @@ func TestProgramRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzProgram proves that no bytes make the decoders panic, and what they accept survives another round.
+// FuzzProgram checks that the decoders never panic, and that accepted data survives another round trip.
 func FuzzProgram(f *testing.F) {
 	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
 	f.Add(appendProgram(p, &expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}}, true, false))

@@ -31,16 +31,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a schema and a store that keeps merged operands in a map and answers at once.
+// fixture is a schema and a store that keeps merged operands in a map and completes writes immediately.
 type fixture struct {
 	catalog  *catalog.Catalog
 	ddl      *ddl.Executor
 	executor *Executor
 
 	mu    sync.Mutex
-	rows  map[string][]byte // by table, kind, key and clustering
+	rows  map[string][]byte // by table, kind, key, and clustering
 	clock int64             // of the leader, in microseconds
-	// sent describes what the last execution sent.
+	// sent describes the writes of the last execution.
 	sent []string
 }
 
@@ -55,7 +55,7 @@ func newFixture(t testing.TB) *fixture {
 	return w
 }
 
-// Apply makes the world a ddl.Store.
+// Apply implements ddl.Store.
 func (w *fixture) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	s, events, err := schema.Apply(w.catalog.Snapshot(), c)
 	if err == nil {
@@ -75,7 +75,7 @@ func (w *fixture) mustDDL(t testing.TB, text string) {
 	}
 }
 
-// Table makes the world Names.
+// Release implements Names.
 func (w *fixture) Release() *release.Release { return release.Cassandra40 }
 
 func (w *fixture) Functions() expr.Functions { return nil }
@@ -92,7 +92,7 @@ func (w *fixture) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Ta
 	return nil, nil, dberr.Invalidf("table %s does not exist", name.Name.Name)
 }
 
-// outcome keeps what an execution ended with.
+// outcome holds the outcome of an execution.
 type outcome struct {
 	Outcome
 	told int
@@ -143,7 +143,7 @@ func (w *fixture) prepare(text string) (*Plan, error) {
 	return Prepare(release.Cassandra40, stmt, ks, t, len(markers))
 }
 
-// Write makes the world a Coordinator.
+// Write implements Coordinator.
 func (w *fixture) Write(_ context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion) {
 	w.mu.Lock()
 	for i := range ms {
@@ -160,7 +160,7 @@ func (w *fixture) Write(_ context.Context, ms []command.Mutation, o coordinator.
 	done.Done(err)
 }
 
-// Decide decides as a leader does.
+// Decide decides like a leader.
 func (w *fixture) Decide(_ context.Context, c *command.Conditional, o coordinator.WriteOptions,
 	done command.DecisionCompletion) {
 	w.mu.Lock()
@@ -267,7 +267,7 @@ func clusteringText(c []byte) string {
 	return hex.EncodeToString(c)
 }
 
-// reader decodes operands by the format that package row documents.
+// reader decodes operands by the format documented in package row.
 type reader struct{ b []byte }
 
 func (r *reader) byte() byte { v := r.b[0]; r.b = r.b[1:]; return v }
@@ -285,8 +285,8 @@ func (r *reader) bytes() []byte {
 	return v
 }
 
-// operandText shows an operand: its timestamp, marker, deletions and entries. Paths of list elements, which are
-// timeuuids of now, show as their lengths.
+// operandText formats an operand: its timestamp, marker, deletions, and entries. Paths of list elements are timeuuids
+// of the current time, so only their lengths are shown.
 func operandText(operand []byte) string {
 	r := &reader{operand}
 	flags := r.byte()
@@ -358,7 +358,7 @@ func entryText(r *reader) string {
 	return fmt.Sprintf("%s=%x", s, r.bytes())
 }
 
-// outcomeText shows an outcome: an error, void, or the rows of a conditional statement.
+// String formats an outcome: an error, void, or the rows of a conditional statement.
 func (o *outcome) String() string {
 	if o.Err != nil {
 		return strings.TrimPrefix(fmt.Sprintf("%T", o.Err), "*dberr.") + ": " + o.Err.Error()
@@ -388,7 +388,7 @@ func (o *outcome) String() string {
 	return strings.Join(out, "\n")
 }
 
-// parseValues reads bound values: hex, null, unset or empty, separated by blanks.
+// parseValues parses bound values: hex, null, unset, or empty, separated by blanks.
 func parseValues(t testing.TB, text string) (values [][]byte, unset []bool) {
 	t.Helper()
 	for _, field := range strings.Fields(text) {

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// TestPutElementsEnterKeys proves that a list update which the leader resolves, and which may create the row, writes
-// the same entries for indexes on key columns as a plain append does.
-func TestPutElementsEnterKeys(t *testing.T) {
+// TestListUpdateAddsKeyEntries checks that a list update resolved by the leader, which may create the row, writes the same
+// entries for indexes on key columns as a plain append.
+func TestListUpdateAddsKeyEntries(t *testing.T) {
 	w := newFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE t (a int, b int, c int, l list<text>, s list<text> static, PRIMARY KEY ((a, b), c))",
@@ -62,9 +62,9 @@ func TestPutElementsEnterKeys(t *testing.T) {
 	}
 }
 
-// TestReplanEntersAllLists proves that a part of a batch which is planned again while a vector index is being built by
-// new lists gets entries for the older lists, too: searches use them until the build is complete.
-func TestReplanEntersAllLists(t *testing.T) {
+// TestReplanAddsAllLists checks that a batch part that is replanned while a vector index is being rebuilt with new
+// lists also gets entries for the older lists, because searches use them until the build is complete.
+func TestReplanAddsAllLists(t *testing.T) {
 	w := newFixture(t)
 	w.mustDDL(t, "CREATE TABLE near (k int PRIMARY KEY, v vector<float, 2>)")
 	w.mustDDL(t, "CREATE CUSTOM INDEX nv ON near (v) USING 'sai'")

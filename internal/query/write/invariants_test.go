@@ -31,9 +31,9 @@ func lawWorld(t testing.TB) *fixture {
 	return w
 }
 
-// TestSimplePathEqualsGeneral proves that a statement with one key sends the same, taken the short way or through the
-// products of alternatives that IN needs.
-func TestSimplePathEqualsGeneral(t *testing.T) {
+// TestFastPathEqualsGeneralPath checks that a statement with one key sends the same commands on the fast path and on the
+// general path for IN.
+func TestFastPathEqualsGeneralPath(t *testing.T) {
 	w := lawWorld(t)
 	texts := []string{
 		"INSERT INTO t (a, b, c, d, v, w, x) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -75,7 +75,7 @@ func TestSimplePathEqualsGeneral(t *testing.T) {
 	})
 }
 
-// sink takes writes and does nothing; told counts.
+// sink accepts writes without effect. told counts the completions.
 type sink struct {
 	bytes, told int
 }
@@ -115,7 +115,7 @@ func hotRequest(w *fixture, values int) *Request {
 	return r
 }
 
-// TestHotPathDoesNotAllocate proves (WR4).
+// TestHotPathDoesNotAllocate checks (WR4).
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	w := lawWorld(t)
 	s := &sink{}
@@ -131,7 +131,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			s.told = 0
 			allocs := testing.AllocsPerRun(100, func() { e.Execute(ctx, plan, r, s) })
 			if raceEnabled {
-				return // the pool forgets on purpose
+				return // the pool drops items on purpose
 			}
 			if allocs != 0 {
 				t.Errorf("%v allocations", allocs)
@@ -143,7 +143,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkExecute measures what the coordinator's side of a write costs, without storing it.
+// BenchmarkExecute measures the coordinator's part of a write, without storing it.
 func BenchmarkExecute(b *testing.B) {
 	w := lawWorld(b)
 	s := &sink{}
@@ -179,8 +179,8 @@ func (l *later) Decide(_ context.Context, _ *command.Conditional, _ coordinator.
 	l.wg.Go(func() { done.Decided(&command.Decision{Applied: true}, l.err) })
 }
 
-// TestCompletedOnce proves that an execution of several parts, completed on other goroutines, tells its caller once,
-// and tells of the first failure.
+// TestCompletedOnce checks that an execution of several parts, completed on other goroutines, completes its caller
+// once, with the first error.
 func TestCompletedOnce(t *testing.T) {
 	w := newFixture(t)
 	w.mustDDL(t, "CREATE TABLE cnt (k int PRIMARY KEY, n counter)")
@@ -204,8 +204,8 @@ func TestCompletedOnce(t *testing.T) {
 	}
 }
 
-// TestMutationSize proves that what changes too much of one logical partition is refused whole, as a statement or in a
-// batch, and that the bound is for each partition alone.
+// TestMutationSize checks that a write that changes too much of one logical partition is rejected as a whole, as a
+// statement or in a batch, and that the limit applies to each partition.
 func TestMutationSize(t *testing.T) {
 	w := lawWorld(t)
 	e := NewExecutor(w, Options{MutationBytesMax: 1000})
@@ -242,7 +242,8 @@ func TestMutationSize(t *testing.T) {
 	}
 }
 
-// TestRowSize proves that what changes too much of one row is refused, where many rows of a partition may be changed.
+// TestRowSize checks that a write that changes too much of one row is rejected even if many rows of a partition may be
+// changed.
 func TestRowSize(t *testing.T) {
 	w := lawWorld(t)
 	e := NewExecutor(w, Options{RowBytesMax: 1000})
@@ -260,9 +261,8 @@ func TestRowSize(t *testing.T) {
 	}
 }
 
-// TestBatchSize proves that the bound of Options refuses batches over several partitions, and nothing else, and that a
-// tenth of it is warned of. A row with a value has 70 bytes beside it, as in Cassandra (see
-// TestDataSizes).
+// TestBatchSize checks that the limit in Options rejects only batches over several partitions, and that a tenth of it
+// causes a warning. As in Cassandra, a row has an overhead of 70 bytes (see TestDataSizes).
 func TestBatchSize(t *testing.T) {
 	w := lawWorld(t)
 	e := NewExecutor(w, Options{BatchBytesMax: 2000})

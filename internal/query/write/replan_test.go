@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// keeper keeps what an executor sends.
+// keeper records the commands that an executor sends.
 type keeper struct {
 	*fixture
 	sent []command.Conditional
@@ -45,7 +45,7 @@ func (k *keeper) keep(c *command.Conditional) {
 	k.sent = append(k.sent, kept)
 }
 
-// entriesIn describes the index entries of a mutation, in an order of their own.
+// entriesIn describes the index entries of a mutation in sorted order.
 func entriesIn(m *command.Mutation) []string {
 	var out []string
 	for _, o := range m.Ops {
@@ -57,8 +57,8 @@ func entriesIn(m *command.Mutation) []string {
 	return slices.Compact(out)
 }
 
-// TestReplan proves that a part which was planned without indexes gets, by Replan, the entries that planning it anew
-// would give it, that it carries the new revision, and that what it writes stays the same.
+// TestReplan checks that Replan gives a part planned without indexes the same entries as planning it again. The part
+// has the new revision, and its row changes are the same.
 func TestReplan(t *testing.T) {
 	w := newFixture(t)
 	for _, text := range []string{

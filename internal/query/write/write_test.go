@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestGolden shows what statements become. Each file is a world of its own. Commands, one statement per line (a line
-// that begins with blanks continues the one before):
+// TestGolden prints the commands of statements. Each file has its own fixture. A line that starts with blanks continues
+// the previous statement. Commands:
 //
 //	ddl                      changes the schema
 //	plan                     what PREPARE tells: the markers and which are the partition key
