@@ -115,7 +115,7 @@ func ask(ctx context.Context, e *container.Engine, c *container.Container, q con
 
 // unreliable are folds that are declined now and then, end early, or fail in their middle or at their end.
 type unreliable struct {
-	partition.PushdownEngine
+	partition.Folds
 	mu     sync.Mutex
 	random *rand.Rand
 }
@@ -128,26 +128,26 @@ func (u *unreliable) draw(n int) int {
 
 var errFold = errors.New("a fold that fails")
 
-// Start implements partition.PushdownEngine.
-func (u *unreliable) Start(ctx context.Context, c *command.Read) (partition.Pushdown, error) {
+// Fold implements partition.Folds.
+func (u *unreliable) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
 	if u.draw(5) == 0 {
-		return nil, partition.ErrNoPushdown
+		return nil, partition.ErrNoFold
 	}
-	f, err := u.PushdownEngine.Start(ctx, c)
+	f, err := u.Folds.Fold(ctx, c)
 	return &unreliableFold{f, u}, err
 }
 
 type unreliableFold struct {
-	partition.Pushdown
+	partition.Fold
 	u *unreliable
 }
 
 func (f *unreliableFold) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
-	return f.Pushdown.Partition(t, key, static)
+	return f.Fold.Partition(t, key, static)
 }
 
 func (f *unreliableFold) Row(clustering []byte, r *row.Row) (command.Step, error) {
-	step, err := f.Pushdown.Row(clustering, r)
+	step, err := f.Fold.Row(clustering, r)
 	switch f.u.draw(400) {
 	case 0:
 		return step, errFold
@@ -161,7 +161,7 @@ func (f *unreliableFold) Result() ([]byte, error) {
 	if f.u.draw(50) == 0 {
 		return nil, errFold
 	}
-	return f.Pushdown.Result()
+	return f.Fold.Result()
 }
 
 // unfolded is an engine over a node that evaluates all queries by itself.
@@ -226,13 +226,13 @@ func TestFoldsChangeNothing(t *testing.T) {
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, SortFreely: true})
-	faulty := &unreliable{PushdownEngine: n.containers, random: rand.New(rand.NewPCG(5, 8))}
+	faulty := &unreliable{Folds: n.containers, random: rand.New(rand.NewPCG(5, 8))}
 	for round := range rounds {
-		var known partition.PushdownEngine = folds{n.containers}
+		var known partition.Folds = folds{n.containers}
 		if round%2 == 1 {
 			known = faulty
 		}
-		n.host.SetPushdownEngine(known)
+		n.host.SetFolds(known)
 		if folded := differ(t, w, s, each, round%2 == 0); folded == 0 {
 			t.Error("nothing is folded")
 		}

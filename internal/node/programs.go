@@ -23,12 +23,12 @@ func (p programs) Program(ctx context.Context, c *command.Conditional) (partitio
 }
 
 // folds gives the programs of folds to those who know what they mean, by their first bytes.
-type folds struct{ items partition.PushdownEngine }
+type folds struct{ items partition.Folds }
 
-// Start implements partition.PushdownEngine.
-func (f folds) Start(ctx context.Context, c *command.Read) (partition.Pushdown, error) {
-	if first := c.Pushdown.Program; len(first) > 0 && first[0] >= container.FirstFold && first[0] <= container.LastFold {
-		return f.items.Start(ctx, c)
+// Fold implements partition.Folds.
+func (f folds) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
+	if first := c.Fold.Program; len(first) > 0 && first[0] >= container.FirstFold && first[0] <= container.LastFold {
+		return f.items.Fold(ctx, c)
 	}
-	return nil, partition.ErrNoPushdown
+	return nil, partition.ErrNoFold
 }

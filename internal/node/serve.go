@@ -106,7 +106,7 @@ func (n *Node) serve() error {
 	}
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
 	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
-	n.host.SetPushdownEngine(folds{n.containers})
+	n.host.SetFolds(folds{n.containers})
 	o := cql.Options{
 		TLS:                   n.dynamicTLS(),
 		ConnectionsMax:        n.opts.Limits.Connections,

@@ -148,7 +148,7 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		what, least = "Masked columns", masksLevel
 	case c.Level(s) < functionsLevel && next.HasFunctions():
 		what, least = "User-defined functions", functionsLevel
-	case c.Level(s) < attachedLevel && next.HasSAI():
+	case c.Level(s) < attachedLevel && next.HasAttached():
 		what, least = "Storage-attached indexes", attachedLevel
 	case c.Level(s) < ListsLevel && next.HasLists():
 		what, least = "Lists of vectors", ListsLevel

@@ -363,8 +363,8 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Index != nil && len(c.Index.All) > 0 {
 		a.Field(readTerms, true, c.Index.appendTerms(nil))
 	}
-	if c.Pushdown != nil {
-		a.pushdown(c.Pushdown)
+	if c.Fold != nil {
+		a.fold(c.Fold)
 	}
 	if c.Index != nil && c.Index.Near != nil {
 		a.Field(readNear, true, c.Index.appendNear(nil))
@@ -391,7 +391,7 @@ const (
 	readChanges          = 5
 	readValues           = 6
 	readTerms            = 7
-	readPushdown         = 8
+	readFold             = 8
 	readNear             = 9
 	readNearest          = 10
 	decisionCharge       = 1
@@ -484,8 +484,8 @@ func DecodeRead(c *Read, src []byte) error {
 			r.values(f, c.Index)
 		case readTerms:
 			r.terms(f, c.Index)
-		case readPushdown:
-			c.Pushdown = r.pushdown(f)
+		case readFold:
+			c.Fold = r.fold(f)
 		case readNear:
 			r.near(f, c.Index)
 		case readNearest:

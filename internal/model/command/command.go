@@ -166,7 +166,7 @@ type Read struct {
 	Changes *ChangesRead
 	// Fold, if not nil, asks for something to be made of the rows: the visitor is a Folder, and may be given that
 	// instead.
-	Pushdown *Pushdown
+	Fold *Fold
 	// Limit bounds how many rows the caller can use at most, 0 = not known. A hint: the visitor decides.
 	Limit int
 	// Now is the second since the epoch at which expiry is judged.

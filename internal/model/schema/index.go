@@ -95,10 +95,10 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 		return nil, nil, dberr.Configf("Illegal index name %s", index.Name)
 	}
 	if c.Custom {
-		if !IsSAIClass(c.Class) {
+		if !IsAttachedClass(c.Class) {
 			return nil, nil, c.refuseCustom()
 		}
-		if err := c.checkSAI(t, index); err != nil {
+		if err := c.checkAttached(t, index); err != nil {
 			return nil, nil, err
 		}
 		if t.OfVectors(index) {
@@ -106,7 +106,7 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 		}
 	}
 	index.ID = s.NextID
-	if index.SAI() {
+	if index.Attached() {
 		index.ID |= keys.OrderedIndex
 	}
 	changed := t.clone()
@@ -218,7 +218,7 @@ func (c *CreateIndex) checkTargets(t *Table, targets []TargetSpec) error {
 	switch {
 	case len(targets) == 1:
 		return nil
-	case !IsSAIClass(c.Class):
+	case !IsAttachedClass(c.Class):
 		return c.refuseCustom()
 	case len(targets) == 0:
 		return dberr.Invalidf("Failed to retrieve target column for: ")

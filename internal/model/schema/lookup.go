@@ -279,11 +279,11 @@ func (s *Schema) HasVectors() bool {
 }
 
 // HasAttached reports whether any table has a storage-attached index.
-func (s *Schema) HasSAI() bool {
+func (s *Schema) HasAttached() bool {
 	for _, ks := range s.Keyspaces {
 		for _, t := range ks.Tables {
 			for _, ix := range t.Indexes {
-				if ix.SAI() {
+				if ix.Attached() {
 					return true
 				}
 			}

@@ -16,7 +16,7 @@ func (c *Column) IsFloatVector() bool {
 }
 
 // Near reports whether an index of a column is one by which vectors that are near to another are found.
-func (ix *Index) Near(c *Column) bool { return c != nil && ix.SAI() && c.IsFloatVector() }
+func (ix *Index) Near(c *Column) bool { return c != nil && ix.Attached() && c.IsFloatVector() }
 
 // Nearness is by what an index finds vectors that are near.
 func (ix *Index) Nearness() vector.Similarity {

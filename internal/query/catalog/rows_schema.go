@@ -202,7 +202,7 @@ func fillSAIIndexes(b *builder) {
 	}
 	b.stored(func(t *schema.Table) {
 		for _, ix := range t.ShownIndexes() {
-			if !ix.SAI() {
+			if !ix.Attached() {
 				continue
 			}
 			analyzer := "NoOpAnalyzer"

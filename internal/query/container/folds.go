@@ -51,7 +51,7 @@ func (s *queries) find(r *foldRequest) (*sql.Query, error) {
 	return q, nil
 }
 
-// fold evaluates a part of a query over the rows of a read. It is a partition.Pushdown.
+// fold evaluates a part of a query over the rows of a read. It is a partition.Fold.
 type fold struct {
 	c       *Container
 	request foldRequest
@@ -70,24 +70,24 @@ type fold struct {
 	text         []byte // of the place
 }
 
-// Start implements partition.PushdownEngine.
-func (e *Engine) Start(ctx context.Context, c *command.Read) (partition.Pushdown, error) {
-	r, err := decodeFold(c.Pushdown.Program)
+// Fold implements partition.Folds.
+func (e *Engine) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
+	r, err := decodeFold(c.Fold.Program)
 	if err != nil {
 		return nil, err
 	}
 	t := e.tableByID(c.Table)
 	if t == nil || t.Revision != r.revision || t.Container == nil {
-		return nil, partition.ErrNoPushdown
+		return nil, partition.ErrNoFold
 	}
 	ks := e.schema().Keyspace(t.Keyspace)
 	if ks == nil || ks.Database == nil {
-		return nil, partition.ErrNoPushdown
+		return nil, partition.ErrNoFold
 	}
 	f := &fold{c: e.container(e.database(ks), t), request: r}
 	f.columns = f.c.columns
 	if f.q, err = e.queries.find(&r); err != nil || !f.q.Parts() {
-		return nil, partition.ErrNoPushdown
+		return nil, partition.ErrNoFold
 	}
 	run := sql.Run{Page: r.page, Now: r.now}
 	if r.continuation != "" {
@@ -149,14 +149,14 @@ func (f *fold) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// Close implements partition.Pushdown.
+// Close implements partition.Fold.
 func (f *fold) Close() { f.meter.Close() }
 
 // foldSteps is how much work beyond its allowance a fold does: then the items are passed on, and evaluated by the node
 // that was asked.
 const foldSteps = 5_000_000
 
-// Result implements partition.Pushdown.
+// Result implements partition.Fold.
 func (f *fold) Result() ([]byte, error) {
 	if f.items == 0 {
 		return appendFolded(0, 0, nil), nil
@@ -173,4 +173,4 @@ func (x *pageScan) itemOf(s *scanned) document.Value {
 	return document.View(x.buffer)
 }
 
-var _ partition.PushdownEngine = (*Engine)(nil)
+var _ partition.Folds = (*Engine)(nil)

@@ -28,10 +28,10 @@ func (v charged) Passed(t token.Token, key []byte, looked int) (command.Step, er
 	return command.Passed(v.Visitor, t, key, looked)
 }
 
-// PushdownResult implements command.PushdownVisitor.
-func (v charged) PushdownResult(f *command.PushdownResult) (command.Step, error) {
-	if to, ok := v.Visitor.(command.PushdownVisitor); ok {
-		return to.PushdownResult(f)
+// Folded implements command.Folder.
+func (v charged) Folded(f *command.Folded) (command.Step, error) {
+	if to, ok := v.Visitor.(command.Folder); ok {
+		return to.Folded(f)
 	}
 	return command.Stop, errMalformed
 }

@@ -302,7 +302,7 @@ var indexTargets = map[parser.IndexTargetKind]schema.IndexTarget{
 // index without a class is a legacy index. Cassandra 4.0 treated unknown classes in this way.
 func (e *Executor) indexClass(c *schema.CreateIndex) {
 	if e.opts.Release.CustomByWord {
-		c.Custom = c.Custom || schema.IsSAIClass(c.Class)
+		c.Custom = c.Custom || schema.IsAttachedClass(c.Class)
 		return
 	}
 	if c.Custom && !c.HasClass {

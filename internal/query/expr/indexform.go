@@ -22,7 +22,7 @@ type IndexForm struct {
 
 // FormOf is the form of an index on a column.
 func FormOf(c *schema.Column, ix *schema.Index) IndexForm {
-	if !ix.SAI() || ix.Near(c) {
+	if !ix.Attached() || ix.Near(c) {
 		return IndexForm{} // entries for vectors are made of vectors
 	}
 	return IndexForm{ix.Indexed(c), ix.Analysis()}

@@ -26,7 +26,7 @@ func (w *where) supporting(r *relation.Restriction) *schema.Index {
 func (w *where) legacy(r *relation.Restriction) *schema.Index {
 	for _, i := range w.table.SortedIndexes() {
 		for _, c := range r.Columns {
-			if !i.SAI() && c.Name == i.Column && supports(i, c, r) {
+			if !i.Attached() && c.Name == i.Column && supports(i, c, r) {
 				return i
 			}
 		}

@@ -65,7 +65,7 @@ func saiSupports(i *schema.Index, c *schema.Column, r *relation.Restriction) boo
 func (w *where) saiIndex(r *relation.Restriction) *schema.Index {
 	for _, i := range w.table.SortedIndexes() {
 		for _, c := range r.Columns {
-			if i.SAI() && i.Column == c.Name && saiSupports(i, c, r) {
+			if i.Attached() && i.Column == c.Name && saiSupports(i, c, r) {
 				return i
 			}
 		}
@@ -90,7 +90,7 @@ func (w *where) allSAI() bool {
 // analysisOf returns the analysis that the index serving a restriction applies to texts of a column.
 func (w *where) analysisOf(r *relation.Restriction, c *schema.Column, target schema.IndexTarget) schema.Analysis {
 	for _, i := range w.table.SortedIndexes() {
-		if i.SAI() && i.Column == c.Name && i.Target == target && saiSupports(i, c, r) {
+		if i.Attached() && i.Column == c.Name && i.Target == target && saiSupports(i, c, r) {
 			return i.Analysis()
 		}
 	}
@@ -103,7 +103,7 @@ func (w *where) chooseTerms() {
 	for _, r := range w.filtered {
 		for _, i := range w.table.SortedIndexes() {
 			for n, c := range r.Columns {
-				if i.SAI() && i.Column == c.Name && saiSupports(i, c, r) {
+				if i.Attached() && i.Column == c.Name && saiSupports(i, c, r) {
 					w.terms = append(w.terms, w.termsOf(i, n, c, r)...)
 				}
 			}

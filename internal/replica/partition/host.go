@@ -98,7 +98,7 @@ type Host struct {
 	programs    atomic.Pointer[Programs]
 	batches     atomic.Pointer[Batches]
 	asking      atomic.Int32 // questions to batches in flight
-	folds       atomic.Pointer[PushdownEngine]
+	folds       atomic.Pointer[Folds]
 	folding     atomic.Int64 // folds under way
 	views       atomic.Pointer[Views]
 	// drive is nil but in simulations.

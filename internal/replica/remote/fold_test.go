@@ -13,10 +13,10 @@ import (
 // folder is a visitor that takes what was made of rows.
 type folder struct {
 	payer
-	got []command.PushdownResult
+	got []command.Folded
 }
 
-func (f *folder) PushdownResult(a *command.PushdownResult) (command.Step, error) {
+func (f *folder) Folded(a *command.Folded) (command.Step, error) {
 	own := *a
 	own.Result, own.Key = bytes.Clone(a.Result), bytes.Clone(a.Key)
 	f.got = append(f.got, own)
@@ -28,13 +28,13 @@ func (f *folder) PushdownResult(a *command.PushdownResult) (command.Step, error)
 // and that an answer which nobody asked for is refused.
 func TestFoldOfAnotherNode(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		made := command.PushdownResult{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000, More: true,
+		made := command.Folded{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000, More: true,
 			Token: -4, Key: []byte("key"), Clustering: []byte("c")}
 		w.rows = func(v command.Visitor) error {
-			_, err := v.(command.PushdownVisitor).PushdownResult(&made)
+			_, err := v.(command.Folder).Folded(&made)
 			return err
 		}
-		c := &command.Read{Table: 600, Pushdown: &command.Pushdown{Program: []byte("p"), Rows: 10}}
+		c := &command.Read{Table: 600, Fold: &command.Fold{Program: []byte("p"), Rows: 10}}
 		v := &folder{payer: payer{c: c}}
 		if err := w.replica.Read(t.Context(), c, v); err != nil {
 			t.Fatal(err)

@@ -181,7 +181,7 @@ func (p *pages) take(r *reader) (last bool, err error) {
 				p.heed(command.Passed(p.v, tok, key, int(min(looked, math.MaxInt32))))
 			}
 		case itemFolded:
-			f := command.TakePushdownResult(&r.Reader)
+			f := command.TakeFolded(&r.Reader)
 			p.items++
 			if r.Err() == nil && !p.over {
 				p.folded(&f)
@@ -203,14 +203,14 @@ func (p *pages) take(r *reader) (last bool, err error) {
 }
 
 // folded passes on what was made of rows.
-func (p *pages) folded(f *command.PushdownResult) {
-	to, ok := p.v.(command.PushdownVisitor)
-	if !ok || p.c.Pushdown == nil {
+func (p *pages) folded(f *command.Folded) {
+	to, ok := p.v.(command.Folder)
+	if !ok || p.c.Fold == nil {
 		p.over, p.failure = true, ErrMalformed
 		return
 	}
 	p.Rows, p.Bytes = p.Rows+f.Rows, p.Bytes+f.Bytes
-	p.heed(to.PushdownResult(f))
+	p.heed(to.Folded(f))
 }
 
 func (p *pages) heed(s command.Step, err error) {

@@ -53,9 +53,9 @@ func (p *reading) Passed(t token.Token, key []byte, looked int) (command.Step, e
 	return p.sent(true)
 }
 
-// PushdownResult implements command.PushdownVisitor. The last page follows.
-func (p *reading) PushdownResult(f *command.PushdownResult) (command.Step, error) {
-	p.page = command.AppendPushdownResult(append(p.page, itemFolded), f)
+// Folded implements command.Folder. The last page follows.
+func (p *reading) Folded(f *command.Folded) (command.Step, error) {
+	p.page = command.AppendFolded(append(p.page, itemFolded), f)
 	p.items++
 	return command.Stop, nil
 }

@@ -161,8 +161,8 @@ func (c *counting) Passed(tok token.Token, key []byte, looked int) (command.Step
 	return command.Passed(c.Visitor, tok, key, looked)
 }
 
-func (c *counting) PushdownResult(f *command.PushdownResult) (command.Step, error) {
-	return c.Visitor.(command.PushdownVisitor).PushdownResult(f)
+func (c *counting) Folded(f *command.Folded) (command.Step, error) {
+	return c.Visitor.(command.Folder).Folded(f)
 }
 
 func (c *counting) Lent(u ru.Units) { c.Visitor.(partition.Borrower).Lent(u) }

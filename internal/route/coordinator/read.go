@@ -80,8 +80,8 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		if err == nil {
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			r.lent, sub.Owed, sub.Wanted = 0, 0, 0
-			if sub.Pushdown = q.Pushdown; !exact {
-				sub.Pushdown = nil // should a merge have brought in what was read before, the rows of that are left out
+			if sub.Fold = q.Fold; !exact {
+				sub.Fold = nil // should a merge have brought in what was read before, the rows of that are left out
 			}
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
@@ -222,15 +222,15 @@ func (r *relay) Passed(t token.Token, key []byte, looked int) (command.Step, err
 	return step, err
 }
 
-// PushdownResult implements command.PushdownVisitor. Where there is more of a physical partition the read does not go on to the next.
-func (r *relay) PushdownResult(f *command.PushdownResult) (command.Step, error) {
+// Folded implements command.Folder. Where there is more of a physical partition the read does not go on to the next.
+func (r *relay) Folded(f *command.Folded) (command.Step, error) {
 	r.heard.Store(true)
 	r.seen, r.inPartition = true, true
-	to, ok := r.v.(command.PushdownVisitor)
+	to, ok := r.v.(command.Folder)
 	if !ok {
 		return command.Stop, dberr.Serverf("rows were folded for somebody who did not ask for it")
 	}
-	step, err := r.pass(to.PushdownResult(f))
+	step, err := r.pass(to.Folded(f))
 	r.stopped = r.stopped || f.More || f.Failed
 	return step, err
 }

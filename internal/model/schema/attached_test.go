@@ -113,7 +113,7 @@ func TestAttachedIndexOptions(t *testing.T) {
 			continue
 		}
 		ix := next.Table("ks", "t").Indexes["i"]
-		if !ix.SAI() || ix.ID&keys.OrderedIndex == 0 || ix.Options["class_name"] != tc.class {
+		if !ix.Attached() || ix.ID&keys.OrderedIndex == 0 || ix.Options["class_name"] != tc.class {
 			t.Errorf("the index is %+v", ix)
 		}
 	}

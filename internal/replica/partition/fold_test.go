@@ -21,9 +21,9 @@ type counts struct {
 	fails  bool
 }
 
-func (f counts) Start(_ context.Context, c *command.Read) (Pushdown, error) {
-	if string(c.Pushdown.Program) != "count" {
-		return nil, ErrNoPushdown
+func (f counts) Fold(_ context.Context, c *command.Read) (Fold, error) {
+	if string(c.Fold.Program) != "count" {
+		return nil, ErrNoFold
 	}
 	return &count{counts: f}, nil
 }
@@ -54,7 +54,7 @@ func (f *count) Result() ([]byte, error) { return fmt.Append(nil, f.rows), nil }
 // asker is a visitor that offers a fold.
 type asker struct {
 	rows    int
-	got     []command.PushdownResult
+	got     []command.Folded
 	charged ru.Units
 }
 
@@ -69,7 +69,7 @@ func (a *asker) Row([]byte, *row.Row) (command.Step, error) {
 
 func (a *asker) Charge(u ru.Units) { a.charged += u }
 
-func (a *asker) PushdownResult(f *command.PushdownResult) (command.Step, error) {
+func (a *asker) Folded(f *command.Folded) (command.Step, error) {
 	own := *f
 	own.Key, own.Result = append([]byte(nil), f.Key...), append([]byte(nil), f.Result...)
 	a.got = append(a.got, own)
@@ -98,7 +98,7 @@ func TestFolds(t *testing.T) {
 		}
 		return a
 	}
-	offer := &command.Pushdown{Program: []byte("count")}
+	offer := &command.Fold{Program: []byte("count")}
 	plain := ask(command.Read{})
 	if plain.rows != rows {
 		t.Fatalf("%d rows", plain.rows)
@@ -109,14 +109,14 @@ func TestFolds(t *testing.T) {
 			t.Errorf("%s: %d rows, %d answers, for %v", what, a.rows, len(a.got), a.charged)
 		}
 	}
-	passed("before folds are known", ask(command.Read{Pushdown: offer}))
-	h.SetPushdownEngine(counts{})
-	passed("of another program", ask(command.Read{Pushdown: &command.Pushdown{Program: []byte("x")}}))
+	passed("before folds are known", ask(command.Read{Fold: offer}))
+	h.SetFolds(counts{})
+	passed("of another program", ask(command.Read{Fold: &command.Fold{Program: []byte("x")}}))
 	h.folding.Store(foldsMax)
-	passed("beside too many", ask(command.Read{Pushdown: offer}))
+	passed("beside too many", ask(command.Read{Fold: offer}))
 	h.folding.Store(0)
 
-	whole := ask(command.Read{Pushdown: offer})
+	whole := ask(command.Read{Fold: offer})
 	if whole.rows != 0 || len(whole.got) != 1 || string(whole.got[0].Result) != fmt.Sprint(rows) ||
 		whole.got[0].More || whole.got[0].Rows != rows || whole.charged != plain.charged {
 		t.Errorf("all rows: %+v for %v, want %v", whole.got, whole.charged, plain.charged)
@@ -141,15 +141,15 @@ func TestFolds(t *testing.T) {
 				plain.charged)
 		}
 	}
-	through("by 500 rows", command.Read{Pushdown: &command.Pushdown{Program: offer.Program, Rows: 500}}, 3)
-	h.SetPushdownEngine(counts{enough: 300})
-	through("as it has enough", command.Read{Pushdown: offer}, 5)
-	h.SetPushdownEngine(counts{})
+	through("by 500 rows", command.Read{Fold: &command.Fold{Program: offer.Program, Rows: 500}}, 3)
+	h.SetFolds(counts{enough: 300})
+	through("as it has enough", command.Read{Fold: offer}, 5)
+	h.SetFolds(counts{})
 	h.SetThroughputs(Throughputs{PerSecond: map[topology.PartitionID]int64{r.ID(): 1_000_000}})
-	through("where the throughput is bounded", command.Read{Pushdown: offer}, 3)
+	through("where the throughput is bounded", command.Read{Fold: offer}, 3)
 	h.SetThroughputs(Throughputs{})
-	h.SetPushdownEngine(counts{enough: 10, fails: true})
-	if a := ask(command.Read{Pushdown: offer}); len(a.got) != 1 || !a.got[0].Failed || a.rows != 0 {
+	h.SetFolds(counts{enough: 10, fails: true})
+	if a := ask(command.Read{Fold: offer}); len(a.got) != 1 || !a.got[0].Failed || a.rows != 0 {
 		t.Errorf("a fold that fails: %+v", a.got)
 	}
 	if n := h.folding.Load(); n != 0 {

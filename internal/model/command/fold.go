@@ -12,7 +12,7 @@ import (
 // Fold asks a replica to make something of the rows that a Read finds, instead of passing them on: to filter and count
 // them, for instance. It is an offer. A replica that does not know the program, has no room, or fails at it passes the
 // rows on as ever, and so does a build that does not know of folds: whoever asks has to be ready for both.
-type Pushdown struct {
+type Fold struct {
 	// Program says what to make of the rows. It is opaque here; its first byte says whose it is. At most FoldBytesMax.
 	Program []byte
 	// Rows is how many rows may be looked at at once, 0 for as many as the replica allows.
@@ -20,11 +20,11 @@ type Pushdown struct {
 }
 
 // FoldBytesMax bounds the program of a Fold, in bytes.
-const MaxPushdownBytes = 256 << 10
+const FoldBytesMax = 256 << 10
 
 // Folded is what a replica has made of the rows of one physical partition that it has looked at. Byte slices are valid
 // during the call.
-type PushdownResult struct {
+type Folded struct {
 	// Result is opaque here. Failed says that there is none, and that the rows have to be asked for without a fold.
 	Result []byte
 	Failed bool
@@ -41,26 +41,26 @@ type PushdownResult struct {
 
 // Folder is a Visitor that can do with what was made of rows, instead of the rows. In one read it may be given some of
 // both: physical partitions come in order, and each gives one or the other.
-type PushdownVisitor interface {
+type Folder interface {
 	Visitor
 	// Folded is called once for a physical partition, behind everything else of it. A fold that has More ends the read,
 	// whatever the answer is.
-	PushdownResult(f *PushdownResult) (Step, error)
+	Folded(f *Folded) (Step, error)
 }
 
 // fold appends the field of a fold: who does not know it answers with rows.
-func (a *appender) pushdown(f *Pushdown) {
+func (a *appender) fold(f *Fold) {
 	var w codec.Writer
 	w.Uint(uint64(max(f.Rows, 0)))
 	w.Raw(f.Program)
-	a.Field(readPushdown, false, w)
+	a.Field(readFold, false, w)
 }
 
-func (r *reader) pushdown(f codec.Field) *Pushdown {
+func (r *reader) fold(f codec.Field) *Fold {
 	v := codec.NewReader(f.Value, ErrMalformed)
-	out := &Pushdown{Rows: int(v.UpTo(math.MaxInt32))}
+	out := &Fold{Rows: int(v.UpTo(math.MaxInt32))}
 	out.Program = v.Take(uint64(len(v.Rest())))
-	if v.End() != nil || len(out.Program) == 0 || len(out.Program) > MaxPushdownBytes {
+	if v.End() != nil || len(out.Program) == 0 || len(out.Program) > FoldBytesMax {
 		r.Fail()
 	}
 	return out
@@ -68,17 +68,17 @@ func (r *reader) pushdown(f codec.Field) *Pushdown {
 
 // The flags of an encoded Folded.
 const (
-	pushdownFailed = 1 << iota
-	pushdownMore
-	pushdownAfterPartition
-	pushdownFlagsEnd
+	foldedFailed = 1 << iota
+	foldedMore
+	foldedAfterPartition
+	foldedFlagsEnd
 )
 
 // AppendFolded appends the encoded form of f, which ends by itself.
-func AppendPushdownResult(dst []byte, f *PushdownResult) []byte {
+func AppendFolded(dst []byte, f *Folded) []byte {
 	w := codec.Writer(dst)
-	w.Byte(codec.Bit(f.Failed)*pushdownFailed | codec.Bit(f.More)*pushdownMore |
-		codec.Bit(f.AfterPartition)*pushdownAfterPartition)
+	w.Byte(codec.Bit(f.Failed)*foldedFailed | codec.Bit(f.More)*foldedMore |
+		codec.Bit(f.AfterPartition)*foldedAfterPartition)
 	w.Uint(uint64(f.Rows))
 	w.Uint(uint64(f.Bytes))
 	w.Fixed(uint64(f.Token))
@@ -90,10 +90,10 @@ func AppendPushdownResult(dst []byte, f *PushdownResult) []byte {
 }
 
 // TakeFolded reads what AppendFolded wrote. Byte slices are views over what r reads.
-func TakePushdownResult(r *codec.Reader) (f PushdownResult) {
+func TakeFolded(r *codec.Reader) (f Folded) {
 	flags := r.Byte()
-	f.Failed, f.More = flags&pushdownFailed != 0, flags&pushdownMore != 0
-	f.AfterPartition = flags&pushdownAfterPartition != 0
+	f.Failed, f.More = flags&foldedFailed != 0, flags&foldedMore != 0
+	f.AfterPartition = flags&foldedAfterPartition != 0
 	f.Rows, f.Bytes = int64(r.UpTo(math.MaxInt64)), int64(r.UpTo(math.MaxInt64))
 	f.Token, f.Key, f.Clustering = token.Token(r.Fixed()), r.Bytes(), r.Bytes()
 	f.Result = r.Bytes()
@@ -102,7 +102,7 @@ func TakePushdownResult(r *codec.Reader) (f PushdownResult) {
 			r.Fail()
 		}
 	}
-	if flags >= pushdownFlagsEnd || f.More && len(f.Key) == 0 {
+	if flags >= foldedFlagsEnd || f.More && len(f.Key) == 0 {
 		r.Fail()
 	}
 	return f

@@ -39,7 +39,7 @@ var attachedOptions = []string{caseOption, normalizeOption, asciiOption, similar
 var analysisOptions = []string{caseOption, normalizeOption, asciiOption}
 
 // IsAttachedClass reports whether a class after USING is that of storage-attached indexes.
-func IsSAIClass(class string) bool {
+func IsAttachedClass(class string) bool {
 	switch strings.ToLower(class) {
 	case "sai", "storageattachedindex":
 		return true
@@ -48,7 +48,7 @@ func IsSAIClass(class string) bool {
 }
 
 // Attached reports whether an index is a storage-attached one.
-func (i *Index) SAI() bool { return i.Kind == CustomKind }
+func (i *Index) Attached() bool { return i.Kind == CustomKind }
 
 // Analysis is what an index does to texts before it compares them.
 type Analysis struct {
@@ -77,7 +77,7 @@ func (a Analysis) Any() bool { return a != Analysis{} }
 // OfVectors reports whether what an index of the table has are vectors, of a column or of a collection.
 func (t *Table) OfVectors(ix *Index) bool {
 	c := t.ByName[ix.Column]
-	if !ix.SAI() || c == nil {
+	if !ix.Attached() || c == nil {
 		return false
 	}
 	types := ix.Indexed(c)
@@ -109,13 +109,13 @@ func (i *Index) Indexed(c *Column) []*cqltype.Type {
 }
 
 // checkAttached checks what only holds for storage-attached indexes.
-func (c *CreateIndex) checkSAI(t *Table, index *Index) error {
+func (c *CreateIndex) checkAttached(t *Table, index *Index) error {
 	if err := c.checkNames(); err != nil {
 		return err
 	}
 	column := t.ByName[index.Column]
 	if slices.ContainsFunc(t.SortedIndexes(), func(o *Index) bool {
-		return o.SAI() && o.Column == index.Column && o.Target == index.Target
+		return o.Attached() && o.Column == index.Column && o.Target == index.Target
 	}) {
 		return dberr.Invalidf("Cannot create more than one storage-attached index on the same column: %s", index.Column)
 	}

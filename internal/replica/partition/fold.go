@@ -12,14 +12,14 @@ import (
 )
 
 // Folds knows what the programs of folds mean; see command.Fold. It is safe for concurrent use.
-type PushdownEngine interface {
+type Folds interface {
 	// Fold makes a fold ready for one read. It does not wait. An error, whatever it is, has the rows passed on.
-	Start(ctx context.Context, c *command.Read) (Pushdown, error)
+	Fold(ctx context.Context, c *command.Read) (Fold, error)
 }
 
 // Fold makes something of the rows of one read. It is used by one goroutine. An error of its visitor has the rows asked
 // for again without a fold, so it is to be an error of the fold alone.
-type Pushdown interface {
+type Fold interface {
 	// Partition and Row take in what they are given. Stop says that no more is needed, or that there is no room for
 	// more; what Result returns then is of all that was taken in.
 	command.Visitor
@@ -30,10 +30,10 @@ type Pushdown interface {
 }
 
 // ErrNoFold is what Folds.Fold may return to have the rows passed on.
-var ErrNoPushdown = errors.New("the rows are not folded here")
+var ErrNoFold = errors.New("the rows are not folded here")
 
 // SetFolds says who knows what folds mean. Before that rows are passed on.
-func (h *Host) SetPushdownEngine(f PushdownEngine) { h.folds.Store(&f) }
+func (h *Host) SetFolds(f Folds) { h.folds.Store(&f) }
 
 // The bounds of one fold. One that reaches them answers with what it has, and its reader goes on with another read.
 const (
@@ -49,9 +49,9 @@ const (
 
 // folding is the visitor of a read that is folded. It keeps the bounds, and how far the read has come.
 type folding struct {
-	fold   Pushdown
-	to     command.PushdownVisitor
-	answer command.PushdownResult
+	fold   Fold
+	to     command.Folder
+	answer command.Folded
 	failed bool
 	// rows and bytes are how much may still be looked at.
 	rows, bytes int64
@@ -59,10 +59,10 @@ type folding struct {
 
 // folded returns what folds the rows of a read for a visitor, nil if they are to be passed on.
 func (r *Replica) folded(ctx context.Context, c *command.Read, v command.Visitor) *folding {
-	if c.Pushdown == nil || c.Changes != nil || c.Index.Ordered() {
+	if c.Fold == nil || c.Changes != nil || c.Index.Ordered() {
 		return nil
 	}
-	to, ok := v.(command.PushdownVisitor)
+	to, ok := v.(command.Folder)
 	known := r.host.folds.Load()
 	if !ok || known == nil {
 		return nil
@@ -76,7 +76,7 @@ func (r *Replica) folded(ctx context.Context, c *command.Read, v command.Visitor
 	if r.host.folding.Add(1) > foldsMax {
 		return nil
 	}
-	fold, err := (*known).Start(ctx, c)
+	fold, err := (*known).Fold(ctx, c)
 	if err != nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (r *Replica) folded(ctx context.Context, c *command.Read, v command.Visitor
 	if r.Budgeted() {
 		f.rows, f.bytes = foldRowsBudgeted, foldBytesBudgeted
 	}
-	if n := int64(c.Pushdown.Rows); n > 0 {
+	if n := int64(c.Fold.Rows); n > 0 {
 		f.rows = min(f.rows, n)
 	}
 	return f
@@ -100,9 +100,9 @@ func (f *folding) tell(m *meter) error {
 		}
 	}
 	if f.failed {
-		f.answer = command.PushdownResult{Failed: true}
+		f.answer = command.Folded{Failed: true}
 	}
-	_, err := f.to.PushdownResult(&f.answer)
+	_, err := f.to.Folded(&f.answer)
 	return err
 }
 
