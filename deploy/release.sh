@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds what is shipped into dist/: a tar for each system, Debian packages, a bill of materials and checksums. The same
-# commit gives the same bytes on every machine, by the Go release that go.mod names. Needs Go and its module proxy alone.
+# Build the release files in dist/: a tar archive for each platform, Debian packages, a bill of materials, and checksums.
+# Builds are reproducible: the same commit results in the same bytes on every machine. Requires only Go and its module
+# proxy.
 #   deploy/release.sh [SYSTEM/PROCESSOR...]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -18,11 +18,11 @@ type backupArchiveCommand struct {
 	adminClient
 	transferOptions
 	storageURL
-	To        string        `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
-	Also      []string      `name:"also" placeholder:"HOST:PORT" help:"Further nodes to use if the first does not respond"`
+	To        string        `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Directory or s3://BUCKET/PREFIX"`
+	Also      []string      `name:"also" placeholder:"HOST:PORT" help:"Further nodes, used if the first does not respond"`
 	Every     time.Duration `name:"every" default:"1s" placeholder:"TIME" help:"Interval between restore points (default ${default})"`
 	BaseEvery time.Duration `name:"base-every" default:"24h" placeholder:"TIME" help:"Interval between full backups (default ${default})"`
-	Keep      time.Duration `name:"keep" default:"168h" placeholder:"TIME" help:"Retention period of restore points; 0 keeps them indefinitely (default ${default})"`
+	Keep      time.Duration `name:"keep" default:"168h" placeholder:"TIME" help:"Retention period; 0 is unlimited (default ${default})"`
 }
 
 func (c *backupArchiveCommand) check() error {
@@ -162,7 +162,7 @@ func printArchive(out io.Writer, log *backup.Log) error {
 
 type backupPruneCommand struct {
 	storageURL
-	From      string        `arg:"" name:"from" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
+	From      string        `arg:"" name:"from" placeholder:"PLACE" help:"Directory or s3://BUCKET/PREFIX"`
 	KeepLast  int           `name:"keep-last" placeholder:"N" help:"Number of most recent backups to keep; archive backups are not counted"`
 	OlderThan time.Duration `name:"older-than" placeholder:"TIME" help:"Minimum age of the backups to delete, such as 720h"`
 	Keep      time.Duration `name:"keep" placeholder:"TIME" help:"Retention period of restore points in the archive"`
@@ -193,7 +193,7 @@ func (c *backupPruneCommand) Run(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%s and %s %s\n", plural(p.Backups, "backup"), plural(p.Removed-p.Backups, "other file"), word)
 	if p.Busy {
-		fmt.Fprintln(out, "Row files were kept because a backup is in progress or was interrupted. They are deleted after the next complete backup.")
+		fmt.Fprintln(out, "Row files were kept: a backup is in progress or was interrupted. The next complete backup frees them.")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ type backupCommand struct {
 
 // transferOptions holds the options for the transfer of files.
 type transferOptions struct {
-	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Number of partitions or files to transfer concurrently (default ${default})"`
+	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Number of concurrent transfers (default ${default})"`
 	RateMB   int  `name:"rate" default:"50" placeholder:"MB" help:"Maximum read rate in MB/s; 0 means unlimited (default ${default})"`
 	Quiet    bool `name:"quiet" help:"Do not show progress"`
 }
@@ -47,7 +47,7 @@ type backupMakeCommand struct {
 	adminClient
 	transferOptions
 	storageURL
-	To string `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Repository: an empty directory, an existing repository, or s3://BUCKET/PREFIX"`
+	To string `name:"to" required:"" env:"ILION_BACKUP" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
 }
 
 // Run creates a backup.
@@ -129,8 +129,8 @@ type backupVerifyCommand struct {
 	storageURL
 	From    string `arg:"" name:"from" placeholder:"PLACE" help:"Repository: a directory or s3://BUCKET/PREFIX"`
 	ID      string `arg:"" name:"id" optional:"" placeholder:"BACKUP" help:"Backup to verify (default: all)"`
-	Restore bool   `name:"restore" help:"Also restore the newest backup into a temporary node and compare all rows"`
-	Scratch string `name:"scratch" placeholder:"DIR" help:"Directory for the data of the temporary node (default: the system's temporary directory)"`
+	Restore bool   `name:"restore" help:"Also restore the newest backup into a temporary node and compare rows"`
+	Scratch string `name:"scratch" placeholder:"DIR" help:"Directory for the temporary node (default: the system's temporary directory)"`
 	Quiet   bool   `name:"quiet" help:"Do not show progress"`
 }
 

@@ -18,13 +18,13 @@ import (
 
 type benchCommand struct {
 	Workload     string        `arg:"" enum:"read,write,mixed,scan,update,condition,lookup,indexed,viewed" help:"One of ${enum}"`
-	Addr         string        `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"CQL server to test (default ${default})"`
+	Addr         string        `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"CQL server to test"`
 	Connections  int           `default:"16" help:"Number of connections (default ${default})"`
 	Inflight     int           `default:"16" help:"Number of concurrent requests per connection (default ${default})"`
-	Rate         int           `default:"0" help:"Open-loop request rate per second; 0 sends the next request when one completes (default ${default})"`
+	Rate         int           `default:"0" help:"Open-loop requests per second; 0 means a closed loop (default ${default})"`
 	RowSize      int           `default:"1000" help:"Row size in bytes, divided among five columns (default ${default})"`
 	Zeros        int           `default:"0" help:"Percentage of each column filled with zeros, for compressible rows (default ${default})"`
-	Keys         int           `default:"100000" help:"Number of distinct rows; for scan, of partitions with 1,000 rows (default ${default})"`
+	Keys         int           `default:"100000" help:"Number of rows; for scan, of partitions with 1,000 rows (default ${default})"`
 	Distribution string        `enum:"uniform,zipf,hot" default:"uniform" help:"Key distribution: ${enum} (default ${default})"`
 	Duration     time.Duration `default:"10s" help:"Length of the measurement (default ${default})"`
 	Warmup       time.Duration `default:"2s" help:"Warm-up time before the measurement (default ${default})"`

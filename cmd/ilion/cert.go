@@ -117,7 +117,8 @@ func (c *certRenewCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// A node that reads the new key with the old certificate detects the mismatch, keeps the previous pair, and retries.
+	// A node that reads the new key with the old certificate detects the mismatch, keeps the previous pair, and
+	// retries.
 	for _, f := range []struct {
 		name string
 		data []byte
@@ -128,7 +129,8 @@ func (c *certRenewCommand) Run(out io.Writer) error {
 		}
 	}
 	_, err = fmt.Fprintf(out, "Renewed the certificate of node %s for one year. The previous certificate expires on %s. A "+
-		"running node loads the new certificate within seconds.\n", hex.EncodeToString(id[:]), old.NotAfter.UTC().Format(time.DateOnly))
+		"running node loads the new certificate within seconds.\n", hex.EncodeToString(id[:]),
+		old.NotAfter.UTC().Format(time.DateOnly))
 	return err
 }
 

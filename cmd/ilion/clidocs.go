@@ -7,7 +7,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/ilion-db/ilion/internal/tool/handbook"
+	"github.com/ilion-db/ilion/internal/tool/clidocs"
 )
 
 // completionCommand holds the arguments of `ilion completion`.
@@ -17,12 +17,12 @@ type completionCommand struct {
 
 // Run prints a completion script, for use as: source <(ilion completion bash).
 func (c completionCommand) Run(ctx *kong.Context, out io.Writer) error {
-	return handbook.Completion(out, ctx.Model.Node, c.Shell)
+	return clidocs.Completion(out, ctx.Model.Node, c.Shell)
 }
 
 type manCommand struct{}
 
 // Run prints the manual page, for use as: ilion man | man -l -.
 func (manCommand) Run(ctx *kong.Context, out io.Writer) error {
-	return handbook.Manual(out, ctx.Model.Node)
+	return clidocs.Manual(out, ctx.Model.Node)
 }

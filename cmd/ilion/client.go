@@ -13,10 +13,10 @@ import (
 // clientTLS holds the TLS options of a client.
 type clientTLS struct {
 	TLS         bool   `name:"tls" env:"ILION_TLS" help:"Use TLS; implied by the other TLS options"`
-	TLSCA       string `name:"tls-ca" env:"ILION_TLS_CA" placeholder:"FILE" help:"Certificate authority of the node, in PEM format (default: the system's authorities)"`
+	TLSCA       string `name:"tls-ca" env:"ILION_TLS_CA" placeholder:"FILE" help:"Certificate authority (PEM; default: the system's)"`
 	TLSCert     string `name:"tls-cert" env:"ILION_TLS_CERT" placeholder:"FILE" help:"Client certificate, in PEM format"`
 	TLSKey      string `name:"tls-key" env:"ILION_TLS_KEY" placeholder:"FILE" help:"Key of the client certificate, in PEM format"`
-	TLSInsecure bool   `name:"tls-insecure" env:"ILION_TLS_INSECURE" help:"Do not verify the node's certificate; the connection can be intercepted"`
+	TLSInsecure bool   `name:"tls-insecure" env:"ILION_TLS_INSECURE" help:"Do not verify the certificate of the node (insecure)"`
 }
 
 // config returns the TLS configuration, or nil if TLS is not enabled.

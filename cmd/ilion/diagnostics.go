@@ -146,7 +146,11 @@ func printSessions(out io.Writer, s *catalog.Sessions, now time.Time) {
 		if c.State != "ready" {
 			driver = "(" + c.State + ")"
 		}
-		w.row(c.ID, c.Address, c.User, driver, fmt.Sprintf("v%d", c.Protocol), map[bool]string{true: "yes"}[c.TLS],
+		protocol := "REST"
+		if c.Protocol > 0 {
+			protocol = fmt.Sprintf("v%d", c.Protocol)
+		}
+		w.row(c.ID, c.Address, c.User, driver, protocol, map[bool]string{true: "yes"}[c.TLS],
 			c.Keyspace, c.ActiveRequests, c.Requests, now.Sub(c.Since).Round(time.Second), doing)
 	}
 	w.end()

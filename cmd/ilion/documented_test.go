@@ -17,7 +17,7 @@ func TestStartIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, _, _ := strings.Cut(string(text), "\nSizes may be written")
+	page, _, _ := strings.Cut(string(text), "\n## Options in the configuration file")
 	documented := map[string]string{} // the default
 	for line := range strings.Lines(page) {
 		cells := strings.Split(strings.ReplaceAll(line, `\|`, "/"), "|")

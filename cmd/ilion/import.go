@@ -14,7 +14,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 	"github.com/ilion-db/ilion/internal/tool/migration"
-	"github.com/ilion-db/ilion/internal/tool/migration/outline"
+	"github.com/ilion-db/ilion/internal/tool/migration/schemadiff"
 )
 
 type importCommand struct {
@@ -95,7 +95,7 @@ func (c *importSource) options(out io.Writer) (migration.Options, error) {
 		Checkpoint: c.Checkpoint, Errors: c.Errors, Restart: c.Restart, MaxErrors: c.MaxErrors, Progress: c.progress,
 		Out: out}
 	if c.RateMB < 0 || c.RangeMB < 1 || c.MaxErrors < -1 {
-		return o, &usageError{"option out of range: expected --rate-mb of at least 0, --range-mb of at least 1, and --max-errors of at least -1"}
+		return o, &usageError{"option out of range: --rate-mb must be at least 0, --range-mb 1, and --max-errors -1"}
 	}
 	var err error
 	if o.Target, err = c.client(); err != nil {
@@ -122,7 +122,7 @@ func (c *importSource) options(out io.Writer) (migration.Options, error) {
 			*l.to = append(*l.to, n)
 		}
 	}
-	o.Select.Keyspaces = outline.Names(c.Keyspaces)
+	o.Select.Keyspaces = schemadiff.Names(c.Keyspaces)
 	host := strings.NewReplacer(":", "_", "/", "_").Replace(source.Addr[0])
 	for file, ending := range map[*string]string{&o.Checkpoint: ".checkpoint", &o.Errors: ".errors"} {
 		if *file == "" {

@@ -21,7 +21,7 @@ import (
 
 // bulkClient holds the connection options of the bulk tools.
 type bulkClient struct {
-	Addr        []string `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT,..." help:"Nodes to connect to (default ${default})"`
+	Addr        []string `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT,..." help:"Nodes to connect to"`
 	Connections int      `default:"8" help:"Number of connections (default ${default})"`
 	Inflight    int      `default:"64" help:"Number of concurrent requests per connection (default ${default})"`
 	Rate        int      `default:"0" placeholder:"ROWS" help:"Maximum number of rows per second; 0 means unlimited (default ${default})"`
@@ -41,7 +41,7 @@ func (c *bulkClient) client() (bulk.Client, error) {
 	}
 	if c.Connections < 1 || c.Connections > 1024 || c.Inflight < 1 || c.Inflight > 32000 || c.Retries < 0 ||
 		c.Rate < 0 {
-		return none, &usageError{"option out of range: expected --connections from 1 to 1024, --inflight from 1 to 32000, and --retries and --rate of at least 0"}
+		return none, &usageError{"option out of range: use --connections 1 to 1024, --inflight 1 to 32000, --retries and --rate 0 or more"}
 	}
 	config, err := c.config()
 	if err == nil {
@@ -64,10 +64,10 @@ func (c *bulkClient) progress() *bulk.Progress {
 
 // rowFormat holds the options for the file format.
 type rowFormat struct {
-	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"File format: ${enum}; json has one object per line, cqlsh is the format of COPY TO (default ${default})"`
+	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"File format: ${enum}; cqlsh is that of COPY TO (default ${default})"`
 	Delimiter string   `default:"," help:"Field delimiter of CSV; the word tab means a tab character (default ${default})"`
 	Quote     string   `default:"\"" help:"Quote character of CSV (default ${default})"`
-	Escape    string   `default:"\"" help:"Escape character within quotes: a quote for RFC 4180, a backslash for cqlsh files (default ${default})"`
+	Escape    string   `default:"\"" help:"Escape character; a backslash for cqlsh files (default ${default})"`
 	Null      string   `default:"" help:"Text that represents null (default: empty)"`
 	Header    bool     `negatable:"" default:"true" help:"Treat the first record of each file as column names (default)"`
 	Columns   []string `placeholder:"COLUMN,..." help:"Columns in file order (default: those of the header, otherwise all columns)"`
@@ -96,7 +96,7 @@ func (f *rowFormat) format() (bulk.Format, error) {
 
 type loadCommand struct {
 	Table       string   `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to load; it must exist"`
-	Paths       []string `arg:"" name:"path" placeholder:"PATH" help:"Files, directories, or - for standard input; gzip and zstd files are decompressed"`
+	Paths       []string `arg:"" name:"path" placeholder:"PATH" help:"Files, directories, or - for standard input; may be compressed"`
 	TTL         int      `placeholder:"SECONDS" help:"Time to live of the rows, in seconds"`
 	Timestamp   int64    `placeholder:"MICROSECONDS" help:"Timestamp of the rows, in microseconds since 1970 (default: the server's clock)"`
 	NullsDelete bool     `help:"Write nulls as deletions (default: a null does not change the stored value)"`
@@ -169,7 +169,7 @@ func bulkTarget(table string, c *bulkClient, f *rowFormat) (bulk.Name, bulk.Clie
 
 type unloadCommand struct {
 	Table       string `arg:"" placeholder:"KEYSPACE.TABLE" help:"Table to export, or - with --query"`
-	Path        string `arg:"" optional:"" default:"-" placeholder:"PATH" help:"File, - for standard output, or DIR/ for one file per token range"`
+	Path        string `arg:"" optional:"" default:"-" placeholder:"PATH" help:"File, - for standard output, or DIR/ for many files"`
 	Query       string `placeholder:"SELECT" help:"Export the result of a query instead of a table"`
 	Compression string `enum:"none,gzip,zstd," default:"" help:"Compression: none, gzip, or zstd (default: from the file name extension)"`
 	Ranges      int    `default:"64" help:"Number of token ranges to export separately, 1 to 65536 (default ${default})"`

@@ -38,7 +38,7 @@ func TestUnknownNode(t *testing.T) {
 	s := &admin.Status{Nodes: []admin.NodeStatus{{ID: "abcd1234"}, {ID: "abcd9999"}}}
 	for _, name := range []string{"ffff", "abcd"} {
 		var out strings.Builder
-		if err := confirmNode(strings.NewReader("y\n"), &out, s, name, "It is taken out."); err == nil || out.Len() > 0 {
+		if err := confirmNode(strings.NewReader("y\n"), &out, s, name, "Removed."); err == nil || out.Len() > 0 {
 			t.Errorf("%s: %v, %q", name, err, &out)
 		}
 	}

@@ -194,7 +194,7 @@ type partitionMoveCommand struct {
 	ID     uint64        `arg:"" placeholder:"ID" help:"Partition ID from ilion partition list"`
 	From   string        `name:"from" required:"" placeholder:"NODE" help:"Node ID of the replica, from ilion status"`
 	To     string        `name:"to" required:"" placeholder:"NODE" help:"Node ID of the destination, from ilion status"`
-	Hold   time.Duration `name:"hold" default:"1h" placeholder:"TIME" help:"Time during which rebalancing does not move the replica (default ${default})"`
+	Hold   time.Duration `name:"hold" default:"1h" placeholder:"TIME" help:"Time before rebalancing may move it again (default ${default})"`
 	DryRun bool          `name:"dry-run" help:"Show the planned changes without making them"`
 	Wait   bool          `name:"wait" help:"Wait until the operation completes"`
 }

@@ -26,9 +26,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestFirstHour proves that the first hour of somebody new goes as the README says: testdata/hour runs its commands and
-// its statements, a cluster with certificates and roles, and a node that is lost and replaced. A command of the script
-// that is to be the README's is looked up there, and none of the README's may be missing in the script.
+// TestFirstHour proves that the commands and statements of README.md and docs/tutorial.md work. The script in
+// testdata/hour runs them, and then a cluster with certificates and roles in which a node is lost and replaced. Each
+// command that the script takes from these pages must exist there, and the script must run every command of the pages.
 func TestFirstHour(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many nodes")
@@ -36,16 +36,19 @@ func TestFirstHour(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs 127.0.0.2 and on")
 	}
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+	h := &hour{commands: map[string]bool{}}
+	for _, page := range []string{"../../README.md", "../../docs/tutorial.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.pages += string(text) + "\n"
 	}
-	h := &hour{readme: string(text), commands: map[string]bool{}}
 	h.read()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/hour", RequireExplicitExec: true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"readme": h.run, "node": h.node, "stands-for": h.standsFor, "whole-readme": h.whole,
+			"run": h.run, "node": h.node, "stands-for": h.standsFor, "all-run": h.whole,
 			"statements": h.statements,
 			"end":        h.end, "await": await, "address": address, "ports": ports, "cql": cql,
 		},
@@ -54,24 +57,26 @@ func TestFirstHour(t *testing.T) {
 
 // hour is what the script's commands share.
 type hour struct {
-	readme   string
-	commands map[string]bool // of the README; true: the script has it
+	pages    string          // README.md and docs/tutorial.md
+	commands map[string]bool // the commands of the pages; true if the script contains the command
 	mu       sync.Mutex      // guards running
 	running  map[string]*exec.Cmd
 }
 
 var readmeBlock = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```")
 
-// read finds the commands of the README.
+// read finds the commands of the pages.
 func (h *hour) read() {
 	h.running = map[string]*exec.Cmd{}
-	for _, m := range readmeBlock.FindAllStringSubmatch(h.readme, -1) {
+	for _, m := range readmeBlock.FindAllStringSubmatch(h.pages, -1) {
 		for line := range strings.Lines(m[2]) {
 			line = strings.TrimSpace(line)
 			prompt, isPrompt := strings.CutPrefix(line, "$ ")
 			if isPrompt {
 				line = prompt
 			}
+			line, _, _ = strings.Cut(line, "  #")
+			line = strings.TrimSpace(line)
 			if line == "" || m[1] != "sh" && !(m[1] == "console" && isPrompt) {
 				continue
 			}
@@ -82,10 +87,10 @@ func (h *hour) read() {
 	}
 }
 
-// take marks a command of the README as run, and returns it as arguments of this program.
+// take marks a command of the pages as run, and returns its arguments without the name of the program.
 func (h *hour) take(ts *testscript.TestScript, command string) []string {
 	if _, ok := h.commands[command]; !ok {
-		ts.Fatalf("the README does not say: %s", command)
+		ts.Fatalf("README.md and docs/tutorial.md do not contain the command %s", command)
 	}
 	h.commands[command] = true
 	for _, name := range []string{"go run ./cmd/ilion ", "./ilion ", "ilion "} {
@@ -111,21 +116,21 @@ func adapt(words, args []string) []string {
 	return words
 }
 
-// run runs a command of the README to its end: readme COMMAND ARG...
+// run runs a command of the pages to its end: run COMMAND ARG...
 func (h *hour) run(ts *testscript.TestScript, neg bool, args []string) {
 	if err := ts.Exec("ilion", adapt(h.take(ts, args[0]), args[1:])...); (err != nil) != neg {
 		ts.Fatalf("%s: %v", args[0], err)
 	}
 }
 
-// standsFor says that what follows in the script is what the README says in words that it cannot run.
+// standsFor marks a command that the script cannot run. The lines that follow it in the script have the same effect.
 func (h *hour) standsFor(ts *testscript.TestScript, _ bool, args []string) { h.take(ts, args[0]) }
 
-// whole fails if the README has a command that the script has not.
+// whole fails if the pages contain a command that the script does not.
 func (h *hour) whole(ts *testscript.TestScript, _ bool, _ []string) {
 	for command, done := range h.commands {
 		if !done {
-			ts.Fatalf("the README says what the script does not run: %s", command)
+			ts.Fatalf("the script does not run a command of README.md or docs/tutorial.md: %s", command)
 		}
 	}
 }
@@ -135,8 +140,9 @@ var (
 	demoNode  = regexp.MustCompile(`^ +node (\d)   CQL ([0-9.:]+) +HTTP http://([0-9.:]+) +process (\d+)`)
 )
 
-// node starts something that goes on, a command of the README or this program with the arguments: node NAME COMMAND
-// ARG... It returns when that is ready. NAME_CQL, NAME_HTTP and, of a demo, NAME_PID3 and so on say where it is.
+// node starts a process that keeps running: a command of the pages, or this program with the arguments: node NAME
+// COMMAND ARG... It returns when the process is ready. It sets NAME_CQL, NAME_HTTP and, for a demo, NAME_PID1 to
+// NAME_PID4.
 func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 	name, words := args[0], []string{"start"}
 	if args[1] != "start" {
@@ -267,14 +273,14 @@ func cql(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// statements runs those of the README, and compares the rows with what the README shows: statements ADDRESS.
+// statements runs the statements of the pages, and compares the rows with the tables of the pages: statements ADDRESS.
 func (h *hour) statements(ts *testscript.TestScript, _ bool, args []string) {
 	c, err := dial(ts, args[0])
 	ts.Check(err)
 	defer c.Close()
 	var rows [][]string
 	count := 0
-	for _, m := range readmeBlock.FindAllStringSubmatch(h.readme, -1) {
+	for _, m := range readmeBlock.FindAllStringSubmatch(h.pages, -1) {
 		switch {
 		case m[1] == "sql":
 			for _, text := range strings.Split(strings.NewReplacer("TRACING ON\n", "", "TRACING OFF\n",
@@ -303,25 +309,28 @@ func (h *hour) statements(ts *testscript.TestScript, _ bool, args []string) {
 					rows = append(rows, row)
 				}
 			}
-		case m[1] == "" && strings.Contains(m[2], "-+-") || strings.Contains(m[2], "----\n"):
+		case m[1] == "" && (strings.Contains(m[2], "-+-") || strings.Contains(m[2], "----\n")):
 			_, table, _ := strings.Cut(m[2], "--\n")
 			for line := range strings.Lines(table) {
+				if line == "\n" || strings.HasPrefix(line, "(") {
+					continue // the number of rows
+				}
 				if len(rows) == 0 {
-					ts.Fatalf("the README shows more rows than there are: %s", line)
+					ts.Fatalf("the page shows more rows than the statement returns: %s", line)
 				}
 				fields := strings.Split(line, "|")
 				for i := range fields {
 					fields[i] = strings.TrimSpace(fields[i])
 				}
 				if got := strings.Join(rows[0], "|"); got != strings.Join(fields, "|") {
-					ts.Fatalf("the README shows %s, there is %s", line, got)
+					ts.Fatalf("the page shows %s, the statement returns %s", line, got)
 				}
 				rows = rows[1:]
 			}
 		}
 	}
-	if count < 5 {
-		ts.Fatalf("only %d statements in the README", count)
+	if count < 10 {
+		ts.Fatalf("only %d statements in the pages", count)
 	}
 }
 

@@ -28,14 +28,14 @@ var storedTables = map[uint32]string{
 
 // planOptions holds the lost nodes and the file for the plan.
 type planOptions struct {
-	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"Node whose disk is lost: 4 or more digits of its ID. Repeat for each node."`
+	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"Lost node: 4 or more digits of its ID. Repeat for each node."`
 	Plan string   `name:"plan" default:"ilion-recovery.plan" placeholder:"FILE" help:"File for the plan (default ${default})"`
 }
 
 // make creates a plan, prints it, and writes it to a new file.
-func (g *planOptions) make(out io.Writer, surveys []*recovery.Survey) (*recovery.Plan, string, error) {
+func (g *planOptions) make(out io.Writer, surveys []*recovery.NodeState) (*recovery.Plan, string, error) {
 	if _, err := os.Lstat(g.Plan); !errors.Is(err, os.ErrNotExist) {
-		return nil, "", fmt.Errorf("cannot write the plan: %s exists. Apply that plan with ilion recover apply, or delete it if it was never applied",
+		return nil, "", fmt.Errorf("cannot write the plan: %s exists. Apply it with ilion recover apply, or delete it",
 			g.Plan)
 	}
 	p, err := recovery.Make(surveys, g.Lost, storedTables, time.Now())
@@ -61,9 +61,9 @@ func (c *recoverLocalCommand) Run(out io.Writer) error {
 	if err := requireTerminal(c.Yes); err != nil {
 		return err
 	}
-	var surveys []*recovery.Survey
+	var surveys []*recovery.NodeState
 	for _, dir := range c.Data {
-		s, err := recovery.Take(dir, time.Now())
+		s, err := recovery.Inspect(dir, time.Now())
 		if err != nil {
 			return err
 		}
@@ -98,12 +98,12 @@ func (c *recoverInspectCommand) Run(out io.Writer) error {
 	if _, err := os.Lstat(c.File); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("cannot write %s: the file exists", c.File)
 	}
-	s, err := recovery.Take(c.Data, time.Now())
+	s, err := recovery.Inspect(c.Data, time.Now())
 	if err != nil {
 		return err
 	}
 	s.Print(out)
-	return recovery.WriteSurvey(c.File, s)
+	return recovery.WriteNodeState(c.File, s)
 }
 
 type recoverPlanCommand struct {
@@ -113,9 +113,9 @@ type recoverPlanCommand struct {
 
 // Run creates a plan.
 func (c *recoverPlanCommand) Run(out io.Writer) error {
-	var surveys []*recovery.Survey
+	var surveys []*recovery.NodeState
 	for _, name := range c.Surveys {
-		s, err := recovery.ReadSurvey(name)
+		s, err := recovery.ReadNodeState(name)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	ring := []catalog.RingNode{{Node: hostile, Address: hostile, Zone: hostile, Tokens: []int64{1}}}
 	places := &catalog.Endpoints{Table: hostile, Leader: hostile,
 		Replicas: []catalog.EndpointReplica{{Node: hostile, Address: hostile, State: hostile}}}
-	report := &admin.TableReport{Name: hostile, Kind: "table", LargeKeys: []usage.Large{{Name: hostile}},
+	report := &admin.TableReport{Name: hostile, Kind: "table", LargeKeys: []usage.LargePartition{{Name: hostile}},
 		HotKeys: []admin.HotKey{{Key: hostile}}, Indexes: []admin.IndexReport{{Name: hostile, Target: hostile}},
 		Views: []admin.ViewReport{{Name: hostile, Due: 1}}}
 	parts := []admin.TableStatus{{Name: hostile, Partitions: []admin.PartitionStatus{{Hot: hostile, Leader: hostile}}}}

@@ -23,7 +23,7 @@ import (
 )
 
 type shellCommand struct {
-	Addr        string        `arg:"" optional:"" env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"CQL server (default ${default})"`
+	Addr        string        `arg:"" optional:"" env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"CQL server"`
 	Execute     string        `short:"e" placeholder:"STATEMENTS" help:"Execute the statements and exit"`
 	File        string        `short:"f" placeholder:"FILE" help:"Execute the statements of a file and exit; - means standard input"`
 	Format      string        `enum:"table,expanded,json,csv" default:"table" help:"Output format: ${enum} (default ${default})"`

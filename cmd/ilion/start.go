@@ -22,13 +22,13 @@ import (
 type startCommand struct {
 	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)"`
 	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)"`
-	CosmosCQL      *string  `name:"cosmos-cql" placeholder:"HOST:PORT" help:"Address for clients of Azure Cosmos DB for Apache Cassandra (default: none)"`
-	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for health, metrics, and the web UI, or off (default 127.0.0.1:8080)"`
+	CosmosCQL      *string  `name:"cosmos-cql" placeholder:"HOST:PORT" help:"Address for CQL with account keys (default none)"`
+	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for HTTP, or off (default 127.0.0.1:8080)"`
 	REST           *string  `name:"rest" placeholder:"HOST:PORT" help:"Address for Cosmos DB SDKs, or off (default 127.0.0.1:8081)"`
-	Commit         *string  `placeholder:"batch|periodic" help:"When to acknowledge a write: batch, after it is on disk (default); periodic, up to 10 ms earlier"`
+	Commit         *string  `placeholder:"batch|periodic" help:"When to acknowledge a write: on disk (batch, default), or 10 ms before"`
 	Internal       *string  `placeholder:"HOST:PORT" help:"Address for other nodes; required for a cluster"`
-	Advertise      *string  `placeholder:"HOST:PORT" help:"Address at which other nodes reach this node (default: --internal)"`
-	Bootstrap      bool     `help:"Create a cluster from this node and its data; with --join, on the first node of the list"`
+	Advertise      *string  `placeholder:"HOST:PORT" help:"Address that other nodes use (default: --internal)"`
+	Bootstrap      bool     `help:"Create a cluster; with --join, only on the first node listed"`
 	Join           []string `placeholder:"HOST:PORT,..." help:"Join the cluster of these nodes"`
 	JoinSecretFile *string  `placeholder:"FILE" help:"File with the secret of a cluster without certificates"`
 	Region         *string  `placeholder:"NAME" help:"Region of the node; clients see it as the data center (default datacenter1)"`
@@ -75,8 +75,8 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 	return o, nil
 }
 
-// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process immediately. SIGHUP reloads the
-// certificates.
+// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process immediately. SIGHUP reloads
+// the certificates.
 func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 	if err := checkEnvironment(line); err != nil {
 		return err

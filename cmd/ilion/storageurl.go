@@ -16,7 +16,7 @@ import (
 
 // storageURL holds the options for access to a backup repository.
 type storageURL struct {
-	KeyFile string    `name:"key-file" env:"ILION_BACKUP_KEY_FILE" placeholder:"FILE" help:"Encryption key of the repository (see ilion backup key)"`
+	KeyFile string    `name:"key-file" env:"ILION_BACKUP_KEY_FILE" placeholder:"FILE" help:"Encryption key, from ilion backup key"`
 	S3      s3Options `embed:"" prefix:"s3-"`
 }
 
@@ -24,10 +24,10 @@ type storageURL struct {
 type s3Options struct {
 	Endpoint    string `env:"AWS_ENDPOINT_URL_S3,AWS_ENDPOINT_URL" placeholder:"URL" help:"S3 endpoint (default: AWS)"`
 	Region      string `env:"AWS_REGION,AWS_DEFAULT_REGION" default:"us-east-1" help:"Region of the bucket (default ${default})"`
-	Style       string `env:"ILION_S3_STYLE" placeholder:"path|host" help:"Position of the bucket name in URLs (default: host for AWS, otherwise path)"`
-	Credentials string `env:"AWS_SHARED_CREDENTIALS_FILE" placeholder:"FILE" help:"Credentials file, used without AWS_ACCESS_KEY_ID (default ~/.aws/credentials)"`
+	Style       string `env:"ILION_S3_STYLE" placeholder:"path|host" help:"Bucket name in the path or host of URLs (default: host for AWS)"`
+	Credentials string `env:"AWS_SHARED_CREDENTIALS_FILE" placeholder:"FILE" help:"Credentials file (default ~/.aws/credentials)"`
 	Profile     string `env:"AWS_PROFILE" default:"default" help:"Profile in the credentials file (default ${default})"`
-	CA          string `name:"ca" env:"AWS_CA_BUNDLE" placeholder:"FILE" help:"Certificate authority of the server, in PEM format (default: the system's authorities)"`
+	CA          string `name:"ca" env:"AWS_CA_BUNDLE" placeholder:"FILE" help:"Certificate authority (PEM; default: the system's)"`
 }
 
 // open opens the repository at a directory or URL.

@@ -45,11 +45,11 @@ func printTable(out io.Writer, r *admin.TableReport) {
 	if r.SweepLag > 0 {
 		dead += fmt.Sprintf(", the oldest is %d s overdue for removal", r.SweepLag)
 	}
-	planOptions := "none"
+	throughput := "none"
 	if r.Throughput > 0 {
-		planOptions = fmt.Sprintf("%d RU/s", r.Throughput)
+		throughput = fmt.Sprintf("%d RU/s", r.Throughput)
 		if r.Shared {
-			planOptions += ", shared with other tables of the keyspace"
+			throughput += ", shared with other tables of the keyspace"
 		}
 	}
 	w := newTable(out, "ROWS", rows)
@@ -57,8 +57,9 @@ func printTable(out io.Writer, r *admin.TableReport) {
 	w.row("PHYSICAL PARTITIONS", r.PhysicalPartitions)
 	w.row("BYTES", fmt.Sprintf("%s of keys and values, %s on disk (one replica)", logical, size(r.DiskBytes)))
 	w.row("DELETED OR EXPIRED", dead+", still stored")
-	w.row("THROUGHPUT", planOptions)
-	w.row("CONSUMPTION", fmt.Sprintf("%.0f RU/s, %.0f requests/s, %.0f throttled/s", r.PerSecond, r.Requests, r.Throttled))
+	w.row("THROUGHPUT", throughput)
+	w.row("CONSUMPTION", fmt.Sprintf("%.0f RU/s, %.0f requests/s, %.0f throttled/s", r.PerSecond, r.Requests,
+		r.Throttled))
 	w.row("CONSUMED IN TOTAL", fmt.Sprintf("%.0f RU, %d requests, %d throttled", r.TotalUnits, r.TotalRequests,
 		r.TotalThrottled))
 	w.end()

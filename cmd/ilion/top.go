@@ -30,8 +30,8 @@ type topCommand struct {
 // topIntervalMin is the minimum refresh interval: each refresh sends requests to all nodes.
 const topIntervalMin = 200 * time.Millisecond
 
-// Run shows the request-unit usage of tables, physical partitions, keys, and users: continuously in a terminal, otherwise
-// once.
+// Run shows the request-unit usage of tables, physical partitions, keys, and users: continuously in a terminal,
+// otherwise once.
 func (c *topCommand) Run(out io.Writer) error {
 	if c.Interval < topIntervalMin {
 		return &usageError{fmt.Sprintf("invalid --interval %v: expected at least %v", c.Interval, topIntervalMin)}

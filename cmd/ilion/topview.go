@@ -51,7 +51,8 @@ type topRow struct {
 	partition uint64
 	name      string
 	units     float64
-	// requests and throttled are per second. share is the fraction of the parent row. share and utilization are from 0 to 1.
+	// requests and throttled are per second. share is the fraction of the parent row. share and utilization are from 0
+	// to 1.
 	requests, throttled, share, utilization float64
 	throughput, shared                      int64
 	hot                                     bool
@@ -113,22 +114,23 @@ func (v topView) text(spent *admin.Usage) string {
 		fmt.Fprintln(w, "USER\tRU/S\tREQUESTS/S\tTHROTTLED/S")
 	}
 	for _, r := range v.rows(spent) {
-		planOptions, used := "-", "-"
+		throughput, used := "-", "-"
 		if r.throughput > 0 {
-			planOptions, used = fmt.Sprint(r.throughput), percent(r.utilization)
+			throughput, used = fmt.Sprint(r.throughput), percent(r.utilization)
 		}
 		if r.hot {
 			used += " hot"
 		}
 		if r.shared > 0 {
-			planOptions = fmt.Sprintf("%s of %d, uses %s", planOptions, r.shared, percent(r.share))
+			throughput = fmt.Sprintf("%s of %d, uses %s", throughput, r.shared, percent(r.share))
 		}
 		switch v {
 		case byTable:
-			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%s\t%s\n", r.table, r.units, r.requests, r.throttled, planOptions, used)
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%s\t%s\n", r.table, r.units, r.requests, r.throttled, throughput,
+				used)
 		case byPartition:
 			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%.0f\t%.0f\t%s\t%s\n", r.table, r.partition, r.units, percent(r.share),
-				r.requests, r.throttled, planOptions, used)
+				r.requests, r.throttled, throughput, used)
 		case byKey:
 			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%s\n", r.table, r.partition, r.units, percent(r.share), r.name)
 		case byUser:
@@ -154,8 +156,8 @@ func printTop(out io.Writer, spent *admin.Usage) error {
 	return nil
 }
 
-// lines returns the lines of a screen: a heading, the rows that fit, and a line that explains the keys or shows the error
-// of the last refresh.
+// lines returns the lines of a screen: a heading, the rows that fit, and a line that explains the keys or shows the
+// error of the last refresh.
 func (v topView) lines(spent *admin.Usage, failed error, width, height int) []string {
 	var units, requests, throttled float64
 	for _, r := range byTable.rows(spent) {

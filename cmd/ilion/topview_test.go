@@ -95,8 +95,8 @@ func TestTopAtOlderNode(t *testing.T) {
 	}
 }
 
-// TestTopShares checks that a table that shares the throughput of its keyspace shows its part of the throughput and of the
-// usage.
+// TestTopShares checks that a table that shares the throughput of its keyspace shows its fraction of the throughput
+// and of the usage.
 func TestTopShares(t *testing.T) {
 	want := "TABLE      RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT                BUSIEST PARTITION\n" +
 		"ks.shares  3     1           0            4000 of 12000, uses 25 %  0 %\n"

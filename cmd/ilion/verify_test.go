@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestVerify checks ilion verify with a running node: views, indexes, and the errors for other names. The scripts are in
-// testdata/verify.
+// TestVerify checks ilion verify with a running node: views, indexes, and the errors for other names. The scripts are
+// in testdata/verify.
 func TestVerify(t *testing.T) {
 	h := &hour{running: map[string]*exec.Cmd{}}
 	testscript.Run(t, testscript.Params{
@@ -30,8 +30,8 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// TestVerifyPages checks, with a simulated node, that ilion verify requests all pages, how it counts rows, that it prints
-// 100 differences and counts all of them, and its exit code.
+// TestVerifyPages checks, with a simulated node, that ilion verify requests all pages, how it counts rows, that it
+// prints 100 differences and counts all of them, and its exit code.
 func TestVerifyPages(t *testing.T) {
 	many := make([]admin.VerifyDifference, verifyShown)
 	for i := range many {

@@ -25,8 +25,8 @@ import (
 const (
 	// verifyMemory is the memory budget of the temporary node.
 	verifyMemory = 256 << 20
-	// verifySpaceFactor is the temporary disk usage of a restored byte. verifySpaceMin is the additional disk space for the
-	// write-ahead log, compactions, indexes, and views, in bytes.
+	// verifySpaceFactor is the temporary disk usage of a restored byte. verifySpaceMin is the additional disk space
+	// for the write-ahead log, compactions, indexes, and views, in bytes.
 	verifySpaceFactor = 3
 	verifySpaceMin    = 256 << 20
 	// verifyParallel is the number of files that are restored concurrently.
@@ -71,8 +71,8 @@ func (s *verifyNode) verify(ctx context.Context) (err error) {
 		return fmt.Errorf("cannot restore the backup into the temporary node: %w", err)
 	}
 	shown := &progressLine{out: os.Stderr, quiet: s.quiet, word: "compared"}
-	c := &backup.Comparer{Door: &nodeClient{adminClient: at}, Target: s.target, Manifest: s.manifest, Finished: finished,
-		Now: time.Now().Unix(), Told: shown.show}
+	c := &backup.Comparer{Door: &nodeClient{adminClient: at}, Target: s.target, Manifest: s.manifest,
+		Finished: finished, Now: time.Now().Unix(), Told: shown.show}
 	found, err := c.Compare(ctx)
 	shown.end()
 	if err != nil {

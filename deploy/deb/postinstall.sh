@@ -1,5 +1,5 @@
 #!/bin/sh
-# The user that the service runs as. The service is not started: its configuration comes first.
+# Create the user of the service. The service does not start automatically, because it must be configured first.
 set -e
 if ! getent passwd ilion >/dev/null; then
   useradd --system --user-group --home-dir /var/lib/ilion --no-create-home --shell /usr/sbin/nologin ilion

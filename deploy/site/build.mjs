@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the site out of the documents of the repository: node build.mjs [FOLDER], dist/site by default. `make site` installs what it needs.
+// Builds a website from the Markdown files of the repository: node build.mjs [FOLDER]. The default folder is dist/site. `make site` installs
+// the dependencies.
 //
-// The documents stay as they are read on a forge: they are copied, README.md becomes the page of its folder, and links to what is no document
-// lead to the repository. The order of the pages is that of docs/README.md. A link to a page that is not there is an error.
+// The script copies the Markdown files. README.md becomes the index page of its folder. Links to files that are not pages lead to the
+// repository. The sidebar has the groups and the order of docs/README.md. A link to a file that does not exist is an error.
 import { cp, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import { dirname, join, posix, resolve } from 'node:path'
@@ -17,9 +18,10 @@ const repository = 'https://github.com/ilion-db/ilion/blob/main/'
 const documents = async (folder, deep) => (await readdir(join(root, folder), { withFileTypes: true })).flatMap((e) =>
   e.isFile() && e.name.endsWith('.md') ? [posix.join(folder, e.name)] : []).concat(
   ...(await Promise.all(deep.map((d) => documents(posix.join(folder, d), [])))))
-const pages = [...await documents('', []), ...await documents('docs', ['dev', 'rfcs'])]
+const folders = ['benchmarks', 'dev', 'rfcs'].filter((d) => existsSync(join(root, 'docs', d)))
+const pages = [...await documents('', []), ...await documents('docs', folders)]
 
-// target is where a link of a page leads on the site.
+// target returns the address on the site to which a link of a page leads.
 function target(page, link) {
   if (/^[a-z]+:|^#/.test(link)) return link
   const [path, anchor] = link.split('#')
@@ -41,12 +43,12 @@ function onSite(page, text) {
   return text.replace(/\0(\d+)\0/g, (_, i) => kept[i])
 }
 
-// sidebar has the pages in the order of docs/README.md, under its words for who reads them.
+// sidebar returns one group for each section of docs/README.md, and a group for the RFCs.
 function sidebar(text, titles) {
   const groups = []
   for (const line of text.split('\n')) {
-    const head = /^For (\w+)/.exec(line)
-    if (head) groups.push({ text: 'For ' + head[1], items: [] })
+    const head = /^## (.+)/.exec(line)
+    if (head) groups.push({ text: head[1], collapsed: groups.length > 0, items: [] })
     for (const [, link] of line.matchAll(/\]\(([^)\s#]+\.md)\)/g)) {
       const to = posix.normalize(posix.join('docs', link))
       if (groups.length && titles[to]) {
@@ -54,8 +56,8 @@ function sidebar(text, titles) {
       }
     }
   }
-  groups.push({ text: 'Decisions', collapsed: true, items: pages.filter((p) => p.startsWith('docs/rfcs/')).map((p) => (
-    { text: titles[p], link: '/' + p.replace(/\.md$/, '') })) })
+  const rfcs = pages.filter((p) => /^docs\/rfcs\/\d/.test(p)).sort()
+  groups.push({ text: 'RFCs', collapsed: true, items: rfcs.map((p) => ({ text: titles[p], link: '/' + p.replace(/\.md$/, '') })) })
   return groups
 }
 
@@ -75,9 +77,9 @@ try {
   await mkdir(join(stage, '.vitepress'))
   await cp(join(here, 'theme'), join(stage, '.vitepress/theme'), { recursive: true })
   const config = {
-    title: 'Ilion', description: 'A database that speaks CQL and manages its partitions by itself',
+    title: 'Ilion', description: 'A distributed database that speaks CQL and the Azure Cosmos DB REST API',
     outDir: out, cleanUrls: false, lastUpdated: false,
-    // Documents are Markdown and no templates: what looks like HTML is text.
+    // The pages do not contain HTML or templates: text that looks like HTML is shown as text.
     markdown: { html: false, linkify: false, languageAlias: { cql: 'sql' }, anchor: { slugify: slug } },
     themeConfig: {
       search: { provider: 'local' }, outline: [2, 3],
@@ -86,7 +88,7 @@ try {
       sidebar: sidebar(await readFile(join(root, 'docs/README.md'), 'utf8'), titles),
     },
   }
-  // Functions are no JSON: the configuration is a module that has this one's slugs.
+  // JSON cannot contain functions, so the configuration is a module that includes the source of slug.
   await writeFile(join(stage, '.vitepress/config.mjs'), `const c = ${JSON.stringify(config)}\nc.markdown.anchor.slugify = ${slug}\nexport default c\n`)
   await build(stage)
 } finally {

@@ -76,7 +76,7 @@ func hash(t *testing.T, password string) string {
 	return string(h)
 }
 
-// TestPasswords proves that with users configured only they come in, again and again, and that everybody else is told
+// TestPasswords checks that with users configured only they come in, again and again, and that everybody else is told
 // the same.
 func TestPasswords(t *testing.T) {
 	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"app": hash(t, "s3cret"),
@@ -115,7 +115,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// TestBadHash proves that a hash that cannot be one keeps the node from starting.
+// TestBadHash checks that a hash that cannot be one keeps the node from starting.
 func TestBadHash(t *testing.T) {
 	_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
 		Auth: AuthOptions{Users: map[string]string{"app": "s3cret"}}})
@@ -220,7 +220,7 @@ func withTLS(c *tls.Config) func(*gocql.ClusterConfig) {
 	return func(o *gocql.ClusterConfig) { o.SslOpts = &gocql.SslOptions{Config: c} }
 }
 
-// TestTLS proves that with a certificate CQL and HTTP speak TLS and nothing else, and that with tls.client_ca only
+// TestTLS checks that with a certificate CQL and HTTP speak TLS and nothing else, and that with tls.client_ca only
 // clients with a certificate of that authority come in.
 func TestTLS(t *testing.T) {
 	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
@@ -274,7 +274,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSFiles proves that files that are missing or something else keep the node from starting, by name.
+// TestTLSFiles checks that files that are missing or something else keep the node from starting, by name.
 func TestTLSFiles(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	for want, o := range map[string]TLSOptions{
@@ -330,7 +330,7 @@ func TestListeningBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestAddressOfTheNode proves that a node that listens on all addresses tells each client the address that it dialled:
+// TestAddressOfTheNode checks that a node that listens on all addresses tells each client the address that it dialled:
 // drivers know nodes by it.
 func TestAddressOfTheNode(t *testing.T) {
 	n := startNode(t, Options{CQL: "0.0.0.0:0", Insecure: true})
@@ -349,7 +349,7 @@ func TestAddressOfTheNode(t *testing.T) {
 	}
 }
 
-// TestOpenSecretsAreLogged proves that a node says of each secret that other users of the machine can read which file
+// TestOpenSecretsAreLogged checks that a node says of each secret that other users of the machine can read which file
 // it is, and nothing of one that they cannot.
 func TestOpenSecretsAreLogged(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -17,57 +17,58 @@ import (
 )
 
 const (
-	// adviseSubject is what nodes are asked about for what they know of a table; the question is its id.
+	// adviseSubject is the subject of queries for a node's data about a table. The question is the table's ID.
 	adviseSubject = "table"
-	// adviseWait bounds the wait for advice on a table, and adviseNodeWait that for another node.
+	// adviseWait bounds the wait for advice on a table, and adviseNodeWait the wait for another node.
 	adviseWait     = 20 * time.Second
 	adviseNodeWait = 10 * time.Second
-	// adviceAge is how old the advice may be that a virtual table shows, and adviceTablesMax of how many tables it is
-	// remembered.
+	// adviceAge is the maximum age of the advice in the virtual table, and adviceTablesMax the number of tables whose
+	// advice is cached.
 	adviceAge       = time.Minute
 	adviceTablesMax = 1000
-	// adviceWait bounds the wait of a query of the virtual table: tables that it is not enough for are left out.
+	// adviceWait bounds a query of the virtual table. Tables that do not fit into it are omitted.
 	adviceWait = 8 * time.Second
 )
 
-// advice is what was said of tables lately.
+// advice caches recent advice.
 type advice struct {
-	// looking is held while rows are sampled here: one table at a time, whoever asks.
+	// looking is held while this node samples rows, so that it samples one table at a time.
 	looking sync.Mutex
 
 	mu sync.Mutex
-	at map[uint32]advised
+	at map[uint32]cachedAdvice
 }
 
-type advised struct {
+type cachedAdvice struct {
 	report advise.Report
 	when   time.Time
-	// revision is that of the table.
+	// revision is the revision of the table.
 	revision uint64
 }
 
-// advise says what is to be said of a table, of which all nodes are asked.
+// advise returns advice on a table, using data from all nodes.
 func (n *Node) advise(ctx context.Context, t *schema.Table) (advise.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, adviseWait)
 	defer cancel()
 	ks := n.catalog.Snapshot().Keyspace(t.Keyspace)
 	if ks == nil {
-		return advise.Report{}, fmt.Errorf("there is no table %s", t)
+		return advise.Report{}, fmt.Errorf("table %s does not exist", t)
 	}
-	in := advise.Input{Table: t, Throughput: ks.Throughput(t), Physical: len(n.records.State().Map.Partitions(t.ID))}
+	in := advise.Input{Table: t, Throughput: ks.Throughput(t),
+		Physical: len(n.metadata.State().Topology.Partitions(t.ID))}
 	here, err := n.surveyTable(ctx, t.ID)
 	if err != nil {
 		return advise.Report{}, err
 	}
 	in.Add(&here)
 	if n.cluster != nil {
-		n.cluster.addParts(ctx, &in)
+		n.cluster.collectParts(ctx, &in)
 	}
-	in.Traffic = trafficOf(n.usage(ctx, usage.Question{Table: t.ID, Minutes: true}))
+	in.Traffic = trafficOf(n.usage(ctx, usage.ReportOptions{Table: t.ID, Minutes: true}))
 	return advise.Advise(&in), nil
 }
 
-// trafficOf is what was spent at the physical partitions of a table, and at the key that took most.
+// trafficOf sums the request units spent on a table and finds its busiest key.
 func trafficOf(list []usage.Report) (out advise.Traffic) {
 	minutes, keys := map[int64]bool{}, map[string]float64{}
 	for i := range list {
@@ -89,26 +90,26 @@ func trafficOf(list []usage.Report) (out advise.Traffic) {
 	return out
 }
 
-// addParts asks all other nodes for what they know of a table. One that does not answer is missed in the report's
-// figures.
-func (c *cluster) addParts(ctx context.Context, in *advise.Input) {
+// collectParts collects the other nodes' data about a table. The report shows how much is missing if a node does not
+// respond.
+func (c *cluster) collectParts(ctx context.Context, in *advise.Input) {
 	question := binary.BigEndian.AppendUint32(nil, in.Table.ID)
-	c.askOthers(ctx, adviseSubject, question, adviseNodeWait, func(answer []byte) {
+	c.queryOthers(ctx, adviseSubject, question, adviseNodeWait, func(answer []byte) {
 		if part, err := advise.DecodePart(answer); err == nil {
 			in.Add(&part)
 		}
 	})
 }
 
-// adviseOthers answers another node that asks about a table.
-func (c *cluster) adviseOthers(ctx context.Context, question []byte) ([]byte, error) {
+// handleAdvise handles the query of another node about a table.
+func (c *cluster) handleAdvise(ctx context.Context, question []byte) ([]byte, error) {
 	select {
 	case <-c.started:
 	default:
 		return nil, errors.New("the node is starting")
 	}
 	if len(question) != 4 {
-		return nil, errors.New("malformed request: a table has an id of 4 bytes")
+		return nil, errors.New("malformed request: expected a table ID of 4 bytes")
 	}
 	part, err := c.n.surveyTable(ctx, binary.BigEndian.Uint32(question))
 	if err != nil {
@@ -121,7 +122,7 @@ func (c *cluster) adviseOthers(ctx context.Context, question []byte) ([]byte, er
 func (n *Node) surveyTable(ctx context.Context, table uint32) (part advise.Part, err error) {
 	n.advice.looking.Lock()
 	defer n.advice.looking.Unlock()
-	n.census.Ask(ctx, countWait)
+	n.census.Refresh(ctx, countWait)
 	var led []*partition.Replica
 	for _, p := range n.coordinator.Topology().Partitions(table) {
 		if r := n.host.Replica(p.ID); r != nil && r.Leading() {
@@ -139,10 +140,10 @@ func (n *Node) surveyTable(ctx context.Context, table uint32) (part advise.Part,
 			return part, err
 		}
 		s := advise.Sample{Partition: uint64(r.ID()), DiskBytes: e.Bytes, Logical: float64(e.Partitions)}
-		if counted := n.census.Of(r.ID()); counted != nil {
+		if counted := n.census.Latest(r.ID()); counted != nil {
 			s.Logical = float64(counted.Partitions)
 		}
-		if s.Survey, err = n.store.Survey(ctx, span.Keys(table), o); err != nil {
+		if s.Sample, err = n.store.Sample(ctx, span.Keys(table), o); err != nil {
 			return part, err
 		}
 		counts := r.Usage().Counts()
@@ -161,7 +162,7 @@ func (n *Node) surveyTable(ctx context.Context, table uint32) (part advise.Part,
 // countWait is how long a survey waits for logical partitions to be counted.
 const countWait = time.Second
 
-// adviseNamed is the advice on the tables of users that a name stands for: ks.table, or all if it is empty.
+// adviseNamed returns advice on the user table ks.table, or on all user tables if the name is empty.
 func (n *Node) adviseNamed(ctx context.Context, name string) ([]advise.Report, error) {
 	reports := []advise.Report{}
 	if name != "" {
@@ -187,38 +188,38 @@ func (n *Node) adviseNamed(ctx context.Context, name string) ([]advise.Report, e
 	return reports, nil
 }
 
-// adviceShown is what the virtual table shows of tables: those for which there is no time left are missing.
-func (n *Node) adviceShown(ctx context.Context, tables []*schema.Table) (out []advise.Report) {
+// adviceRows returns the advice for the virtual table. It omits tables for which no time is left.
+func (n *Node) adviceRows(ctx context.Context, tables []*schema.Table) (out []advise.Report) {
 	ctx, cancel := context.WithTimeout(ctx, adviceWait)
 	defer cancel()
 	for _, t := range tables {
 		if schema.IsSystem(t.Keyspace) {
 			continue
 		}
-		if r, err := n.advice.of(t, func() (advise.Report, error) { return n.advise(ctx, t) }); err == nil {
+		if r, err := n.advice.get(t, func() (advise.Report, error) { return n.advise(ctx, t) }); err == nil {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// of is the advice on a table, found anew if it is old.
-func (a *advice) of(t *schema.Table, anew func() (advise.Report, error)) (advise.Report, error) {
+// get returns the cached advice on a table, or computes it if the cached advice is too old.
+func (a *advice) get(t *schema.Table, compute func() (advise.Report, error)) (advise.Report, error) {
 	a.mu.Lock()
 	known, ok := a.at[t.ID]
 	a.mu.Unlock()
 	if ok && known.revision == t.Revision && time.Since(known.when) < adviceAge {
 		return known.report, nil
 	}
-	r, err := anew()
+	r, err := compute()
 	if err != nil {
 		return r, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.at == nil || len(a.at) >= adviceTablesMax {
-		a.at = map[uint32]advised{}
+		a.at = map[uint32]cachedAdvice{}
 	}
-	a.at[t.ID] = advised{r, time.Now(), t.Revision}
+	a.at[t.ID] = cachedAdvice{r, time.Now(), t.Revision}
 	return r, nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestAdvice proves that a node says the same of its tables in the virtual table and over HTTP, by rows that it has
+// TestAdvice checks that a node says the same of its tables in the virtual table and over HTTP, by rows that it has
 // sampled in all physical partitions, and nothing of tables without rows.
 func TestAdvice(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
@@ -93,7 +93,7 @@ func TestAdvice(t *testing.T) {
 		t.Errorf("a read that filters: %+v", reports[0].Findings)
 	}
 	for table, want := range map[string]string{
-		"ks.none": "no table", "foods": "keyspace", "system.local": "left alone",
+		"ks.none": "does not exist", "foods": "keyspace", "system.local": "is a system table",
 	} {
 		if _, err := n.adviseNamed(t.Context(), table); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", table, err)
@@ -101,13 +101,13 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAdviceOfAllNodes proves that any node of a cluster says the same of a table: what others lead is asked of them,
+// TestAdviceOfAllNodes checks that any node of a cluster says the same of a table: what others lead is asked of them,
 // and the reads that clients have asked of any node are counted together.
 func TestAdviceOfAllNodes(t *testing.T) {
 	a := clusterNode(t, nil, Options{InitialPartitions: 4})
 	b := clusterNode(t, a, Options{InitialPartitions: 4})
 	poll.Until(t, "two nodes know each other", func() bool {
-		return len(a.records.State().Nodes) == 2 && len(b.records.State().Nodes) == 2
+		return len(a.metadata.State().Nodes) == 2 && len(b.metadata.State().Nodes) == 2
 	})
 	c := newClient(t, a)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -134,7 +134,7 @@ func TestAdviceOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestAdviceOnTraffic proves that the key which takes most of what a table costs is found, though it is small.
+// TestAdviceOnTraffic checks that the key which takes most of what a table costs is found, though it is small.
 func TestAdviceOnTraffic(t *testing.T) {
 	t.Parallel()
 	now := aMinute()

@@ -67,7 +67,7 @@ func greet(t *testing.T, n *Node, driver string) net.Conn {
 	return nc
 }
 
-// TestAskedOfACluster proves that any node tells of the whole cluster: sessions, slow requests, the ring, where a
+// TestAskedOfACluster checks that any node tells of the whole cluster: sessions, slow requests, the ring, where a
 // logical partition is and one view of a table, over HTTP as in keyspace ilion; that a session is cancelled wherever it
 // is; and that a node which does not answer is named and not waited for long.
 func TestAskedOfACluster(t *testing.T) {
@@ -80,7 +80,7 @@ func TestAskedOfACluster(t *testing.T) {
 	third := clusterNode(t, a, o)
 	nodes := []*Node{a, b, third}
 	poll.Until(t, "three nodes know each other", func() bool {
-		return !slices.ContainsFunc(nodes, func(n *Node) bool { return len(n.cluster.others()) < 2 })
+		return !slices.ContainsFunc(nodes, func(n *Node) bool { return len(n.cluster.liveNodes()) < 2 })
 	})
 	ca, cb := newClient(t, a), newClient(t, b)
 	ca.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
@@ -175,7 +175,7 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 
 	// a node is gone
-	name := a.cluster.nameOf(third.cluster.self)
+	name := a.cluster.nodeName(third.cluster.self)
 	if err := third.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func places(t *testing.T, nodes []*Node) {
 				e = asked[catalog.Endpoints](t, n, "/endpoints?"+q.Encode())
 				return e.Leader != ""
 			})
-			p := n.records.State().Map.Partition(topology.PartitionID(e.Partition))
+			p := n.metadata.State().Topology.Partition(topology.PartitionID(e.Partition))
 			if e.Token != int64(want) || e.BeginToken > e.Token || e.EndToken < e.Token || p == nil ||
 				len(e.Replicas) != len(p.Sets[0].Replicas) || !e.Replicas[0].Up || e.Replicas[0].Address == "" {
 				t.Errorf("%q: %+v, want token %d", key, e, want)
@@ -213,9 +213,9 @@ func places(t *testing.T, nodes []*Node) {
 		key   []string
 		want  string
 	}{{"k.t", []string{"7"}, "give 2 values, not 1"}, {"k.t", []string{"x", "y"}, "id is of type int"},
-		{"k.none", []string{"7"}, "there is no table k.none"}, {"system.local", []string{"x"}, "tables of the system"},
-		{"k.t", []string{"7", strings.Repeat("x", keyBytesMax+1)}, "at most 65535"},
-		{"k.t", []string{"7", strings.Repeat("x", 10*keyBytesMax)}, "at most 65535"},
+		{"k.none", []string{"7"}, "table k.none does not exist"}, {"system.local", []string{"x"}, "is a system table"},
+		{"k.t", []string{"7", strings.Repeat("x", keyBytesMax+1)}, "the limit is 65535"},
+		{"k.t", []string{"7", strings.Repeat("x", 10*keyBytesMax)}, "the limit is 65535"},
 		{"k.t", []string{"null", "x"}, "id is of type int"}, {"k.t", []string{"?", "x"}, "id is of type int"}} {
 		_, err := nodes[0].endpoints(t.Context(), c.table, c.key)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

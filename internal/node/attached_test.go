@@ -94,7 +94,7 @@ func attachedQuery(r *rand.Rand) string {
 	return "SELECT k1, k2, c1, c2, s, a, b FROM %s WHERE " + strings.Join(parts, " AND ") + limit + " ALLOW FILTERING"
 }
 
-// TestAttachedIndexChangesNoResult proves that random queries have the same rows, in the same order and in pages of any
+// TestAttachedIndexChangesNoResult checks that random queries have the same rows, in the same order and in pages of any
 // size, of a table with storage-attached indexes on all kinds of columns as of one without, after writes and deletions
 // with timestamps out of order, when an index was built of the rows that were there, while partitions are split, and
 // after entries that lead nowhere were swept.
@@ -159,12 +159,12 @@ func TestAttachedIndexChangesNoResult(t *testing.T) {
 	}
 	write(300)
 	index("a", "s", "k1", "c1", "l", "keys(m)", "full(f)", "x")
-	poll.Until(t, "indexes are built", func() bool { return len(n.records.State().Building) == 0 })
+	poll.Until(t, "indexes are built", func() bool { return len(n.metadata.State().Building) == 0 })
 	ask(150)
 	write(300)
 	ask(150)
 	index("b", "d", "k2", "c2", "t", "values(m)", "entries(m)")
-	poll.Until(t, "all indexes are built", func() bool { return len(n.records.State().Building) == 0 })
+	poll.Until(t, "all indexes are built", func() bool { return len(n.metadata.State().Building) == 0 })
 	split := make(chan struct{})
 	go func() {
 		defer close(split)

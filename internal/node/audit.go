@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/query/session"
@@ -17,10 +16,10 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// auditDir is where the files of the audit log are, in the data directory.
+// auditDir is the subdirectory of the data directory that holds the audit log.
 const auditDir = "audit"
 
-// openAudit opens the audit log if there is to be one.
+// openAudit opens the audit log if it is enabled.
 func (n *Node) openAudit() (err error) {
 	o := &n.opts.Audit
 	if !o.Enabled {
@@ -33,7 +32,7 @@ func (n *Node) openAudit() (err error) {
 	return err
 }
 
-// auditRequest writes a request of CQL into the audit log.
+// auditRequest writes a CQL request to the audit log.
 func (n *Node) auditRequest(a *session.AuditEntry) {
 	n.audit.Write(&audit.Entry{
 		User: a.Client.User, Host: a.Client.Local, Source: a.Client.Remote, At: time.Now(), Type: a.Type,
@@ -41,8 +40,8 @@ func (n *Node) auditRequest(a *session.AuditEntry) {
 	})
 }
 
-// auditREST writes a request over HTTP into the audit log: its categories are those of CQL, and its user is the name of
-// the key that signed it.
+// auditREST writes an HTTP request to the audit log. It uses the categories of CQL and the name of the signing key as
+// the user.
 func (n *Node) auditREST(a *rest.Audited) {
 	e := audit.Entry{User: a.Key, Host: a.Local, Source: a.Remote, At: time.Now(), Keyspace: a.Database,
 		Table: a.Container, Operation: a.Text, Status: a.Status,
@@ -62,7 +61,7 @@ func (n *Node) auditREST(a *rest.Audited) {
 	n.audit.Write(&e)
 }
 
-// auditLogin writes an attempt to log in into the audit log, if there is one.
+// auditLogin writes a login attempt to the audit log if it is enabled.
 func (n *Node) auditLogin(from netip.Addr, name string, outcome error) {
 	if n.audit == nil {
 		return
@@ -75,30 +74,17 @@ func (n *Node) auditLogin(from netip.Addr, name string, outcome error) {
 	n.audit.Write(&e)
 }
 
-// notices bounds the lines about what was not allowed: one a second, which says how many there were.
-type notices struct{ second, omitted atomic.Int64 }
-
-// allow reports whether there may be another line now, and how many were left out since the last.
-func (q *notices) allow(now time.Time) (omitted int64, ok bool) {
-	if last := q.second.Load(); now.Unix() == last || !q.second.CompareAndSwap(last, now.Unix()) {
-		q.omitted.Add(1)
-		return 0, false
-	}
-	return q.omitted.Swap(0), true
-}
-
-// notable logs changes of roles and permissions, and requests that were not allowed, whether there is an audit log or
-// not.
-func (n *Node) notable(a *session.AuditEntry) {
+// logSecurityEvent logs changes of roles and permissions, and denied requests, whether or not the audit log is enabled.
+func (n *Node) logSecurityEvent(a *session.AuditEntry) {
 	attrs := []slog.Attr{slog.String("role", a.Client.User), slog.String("from", a.Client.Remote.String()),
 		slog.String("type", a.Type)}
 	switch {
 	case a.Type == "UNAUTHORIZED_ATTEMPT":
-		omitted, ok := n.denials.allow(time.Now())
+		omitted, ok := n.deniedLog.Count("")
 		if !ok {
 			return
 		}
-		attrs = append(attrs, slog.String("error", a.Err.Error()), slog.Int64("omitted", omitted))
+		attrs = append(attrs, slog.String("error", a.Err.Error()), slog.Int("omitted", omitted))
 		n.log.LogAttrs(context.Background(), slog.LevelWarn, "request not allowed", attrs...)
 	case a.Err == nil && a.Type != "LIST_ROLES" && a.Type != "LIST_USERS" && a.Type != "LIST_PERMISSIONS":
 		attrs = append(attrs, slog.String("statement", a.Text))

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
-// TestAuditLog proves that a node writes down who logged in or could not, and who asked for what, also over HTTP, in
+// TestAuditLog checks that a node writes down who logged in or could not, and who asked for what, also over HTTP, in
 // files of its data directory that only its user can read.
 func TestAuditLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")

@@ -18,32 +18,32 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/moment"
+	"github.com/ilion-db/ilion/internal/replica/snapshotset"
 )
 
-// backupSubject is what nodes ask each other about for backups.
+// backupSubject is the subject of backup requests between nodes.
 const backupSubject = "backup"
 
-// backupWord is what one node asks of another for a backup.
-type backupWord struct {
-	// Op is begin, seal, drop, page or entries.
+// backupRequest is a backup request between nodes.
+type backupRequest struct {
+	// Op is begin, seal, drop, page, or entries.
 	Op string `json:"op"`
-	// Mark has a node that is to begin keep what is applied from then on, for a while.
+	// Mark makes the node keep the changes applied after begin for a while.
 	Mark bool `json:"mark,omitempty"`
 	archive.Asked
 }
 
-// orderBackup carries out what an operator's tool asks for a backup: what is begin, mark, page, entries or drop.
-func (n *Node) orderBackup(ctx context.Context, what string, body []byte) ([]byte, error) {
+// backupCommand executes a request of the backup tool: begin, mark, page, entries, or drop.
+func (n *Node) backupCommand(ctx context.Context, what string, body []byte) ([]byte, error) {
 	var asked archive.Asked
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &asked); err != nil {
-			return nil, fmt.Errorf("malformed order of a backup: %w", err)
+			return nil, fmt.Errorf("malformed backup request: %w", err)
 		}
 	}
 	switch what {
 	case "begin", "mark":
-		taken, err := n.takeMoment(ctx, what == "mark")
+		taken, err := n.takeSnapshot(ctx, what == "mark")
 		if err != nil {
 			return nil, err
 		}
@@ -52,19 +52,19 @@ func (n *Node) orderBackup(ctx context.Context, what string, body []byte) ([]byt
 		}
 		return json.Marshal(taken)
 	case "page", "entries":
-		node, ok := nodeNamed(asked.Node)
+		node, ok := parseNodeID(asked.Node)
 		if !ok {
-			return nil, fmt.Errorf("%q is not the identity of a node", asked.Node)
+			return nil, fmt.Errorf("%q is not a node ID", asked.Node)
 		}
-		return n.askBackup(ctx, node, &backupWord{Op: what, Asked: asked})
+		return n.requestBackup(ctx, node, &backupRequest{Op: what, Asked: asked})
 	case "drop":
-		n.dropMoment(ctx, asked.ID)
+		n.dropSnapshot(ctx, asked.ID)
 		return []byte("{}"), nil
 	}
-	return nil, fmt.Errorf("a backup has no order %q", what)
+	return nil, fmt.Errorf("unknown backup request %q", what)
 }
 
-func nodeNamed(text string) (id topology.NodeID, ok bool) {
+func parseNodeID(text string) (id topology.NodeID, ok bool) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != len(id) {
 		return id, false
@@ -72,41 +72,41 @@ func nodeNamed(text string) (id topology.NodeID, ok bool) {
 	return topology.NodeID(b), true
 }
 
-// askBackup asks a node, this one included.
-func (n *Node) askBackup(ctx context.Context, node topology.NodeID, w *backupWord) ([]byte, error) {
+// requestBackup sends a backup request to a node, possibly this one.
+func (n *Node) requestBackup(ctx context.Context, node topology.NodeID, w *backupRequest) ([]byte, error) {
 	question, err := json.Marshal(w)
 	if err != nil {
 		return nil, err
 	}
 	if node == n.store.Identity().Node {
-		return n.answerBackup(ctx, question)
+		return n.serveBackup(ctx, question)
 	}
 	if n.cluster == nil {
-		return nil, fmt.Errorf("there is no node %s here", node.Short())
+		return nil, fmt.Errorf("node %s does not exist", node.Short())
 	}
-	return n.cluster.peers.Ask(ctx, node, backupSubject, question)
+	return n.cluster.peers.Query(ctx, node, backupSubject, question)
 }
 
-// answerBackup is Node.answerBackup for a node that may not have begun yet.
-func (c *cluster) answerBackup(ctx context.Context, question []byte) ([]byte, error) {
+// serveBackup is Node.serveBackup for a node that may not have started yet.
+func (c *cluster) serveBackup(ctx context.Context, question []byte) ([]byte, error) {
 	select {
 	case <-c.started:
-		return c.n.answerBackup(ctx, question)
+		return c.n.serveBackup(ctx, question)
 	default:
-		return nil, errors.New("the node has not begun yet")
+		return nil, errors.New("the node is starting")
 	}
 }
 
-// answerBackup does what another node asks for a backup.
-func (n *Node) answerBackup(ctx context.Context, question []byte) ([]byte, error) {
-	var w backupWord
+// serveBackup serves a backup request of another node.
+func (n *Node) serveBackup(ctx context.Context, question []byte) ([]byte, error) {
+	var w backupRequest
 	if err := json.Unmarshal(question, &w); err != nil {
-		return nil, fmt.Errorf("malformed question: %w", err)
+		return nil, fmt.Errorf("malformed backup request: %w", err)
 	}
 	switch w.Op {
 	case "begin":
-		if w.Mark { // before the moment: what is applied after it is to be there
-			n.journal.Ask()
+		if w.Mark { // before the snapshot, so that no later change is missed
+			n.journal.KeepAlive()
 		}
 		parts, err := n.moments.Begin(ctx, w.ID, n.host.Replicas())
 		if err != nil {
@@ -121,32 +121,33 @@ func (n *Node) answerBackup(ctx context.Context, question []byte) ([]byte, error
 	case "page":
 		return n.moments.Page(ctx, &w.Asked)
 	case "entries":
-		return n.journaled(w.Wanted)
+		return n.bufferedChanges(w.Wanted)
 	}
-	return nil, fmt.Errorf("a build that is older than the one which asks: %q", w.Op)
+	return nil, fmt.Errorf("unknown backup request %q: this node runs an older version", w.Op)
 }
 
-// members are all nodes that may lead partitions.
-func (n *Node) members() []topology.NodeID {
+// memberNodes returns all nodes that may lead partitions.
+func (n *Node) memberNodes() []topology.NodeID {
 	out := []topology.NodeID{n.store.Identity().Node}
 	if n.cluster != nil {
-		out = append(out, n.cluster.others()...)
+		out = append(out, n.cluster.liveNodes()...)
 	}
 	return out
 }
 
-// everyMember asks all nodes at once, and returns the first error; take is called with one answer at a time. Once one
-// has failed the others are not waited for, but to drop a moment: writers wait as long as a moment is being taken.
-func (n *Node) everyMember(ctx context.Context, w *backupWord,
+// requestBackupAll sends a request to all nodes in parallel and returns the first error. It calls take with one
+// response at a time. After an error it does not wait for the other nodes, except to drop a snapshot: writers wait
+// while a snapshot is being taken.
+func (n *Node) requestBackupAll(ctx context.Context, w *backupRequest,
 	take func(node topology.NodeID, answer []byte) error) error {
-	ctx, cancel := context.WithTimeout(ctx, moment.StillMax)
+	ctx, cancel := context.WithTimeout(ctx, snapshotset.PauseMax)
 	defer cancel()
 	var asking sync.WaitGroup
 	var mu sync.Mutex
 	var failure error
-	for _, node := range n.members() {
+	for _, node := range n.memberNodes() {
 		asking.Go(func() {
-			answer, err := n.askBackup(ctx, node, w)
+			answer, err := n.requestBackup(ctx, node, w)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil && take != nil {
@@ -165,35 +166,35 @@ func (n *Node) everyMember(ctx context.Context, w *backupWord,
 	return failure
 }
 
-func (n *Node) dropMoment(ctx context.Context, id string) {
-	_ = n.everyMember(context.WithoutCancel(ctx), &backupWord{Op: "drop", Asked: archive.Asked{ID: id}}, nil)
-	// Who did not hear it drops the moment when nobody has asked for it for a while.
+func (n *Node) dropSnapshot(ctx context.Context, id string) {
+	_ = n.requestBackupAll(context.WithoutCancel(ctx), &backupRequest{Op: "drop", Asked: archive.Asked{ID: id}}, nil)
+	// A node that misses the request drops the snapshot after a period without reads.
 }
 
-// takeMoment takes a moment of the whole cluster: it has all leaders keep writers waiting, keeps the state of each
-// partition, and lets the writers in. It begins anew if a leader or a partition has changed meanwhile, or the schema.
-// One that is a mark has nodes keep what they apply after it.
-func (n *Node) takeMoment(ctx context.Context, mark bool) (*archive.Taken, error) {
+// takeSnapshot takes a consistent snapshot of the whole cluster: all leaders block writers, keep the state of their
+// partitions, and unblock the writers. It is retried if a leader, a partition, or the schema changes. A mark makes the
+// nodes keep later changes.
+func (n *Node) takeSnapshot(ctx context.Context, mark bool) (*archive.Taken, error) {
 	r := backupRetries
 	if mark {
 		r = markRetries
 	}
-	return r.take(ctx, func(ctx context.Context) (*archive.Taken, error) { return n.tryMoment(ctx, mark) })
+	return r.take(ctx, func(ctx context.Context) (*archive.Taken, error) { return n.trySnapshot(ctx, mark) })
 }
 
-func (n *Node) tryMoment(ctx context.Context, mark bool) (*archive.Taken, error) {
-	before, err := n.records.Refresh(ctx)
+func (n *Node) trySnapshot(ctx context.Context, mark bool) (*archive.Taken, error) {
+	before, err := n.metadata.ReadBarrier(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &archive.Taken{ID: uuid.NewString(), Software: Software()}
 	t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Node), n.run
 	if n.cluster != nil {
-		t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // what is applied there stays
+		t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // a cluster keeps applied entries
 	}
 	var parts []archive.Partition
 	began := time.Now()
-	err = n.everyMember(ctx, &backupWord{Op: "begin", Mark: mark, Asked: archive.Asked{ID: t.ID}},
+	err = n.requestBackupAll(ctx, &backupRequest{Op: "begin", Mark: mark, Asked: archive.Asked{ID: t.ID}},
 		func(node topology.NodeID, answer []byte) error {
 			t.Nodes = append(t.Nodes, hex.EncodeToString(node[:]))
 			var own []archive.Partition
@@ -208,51 +209,51 @@ func (n *Node) tryMoment(ctx context.Context, mark bool) (*archive.Taken, error)
 		})
 	t.Moment = n.clock()().UTC()
 	if err == nil {
-		err = n.everyMember(ctx, &backupWord{Op: "seal", Asked: archive.Asked{ID: t.ID}}, nil)
+		err = n.requestBackupAll(ctx, &backupRequest{Op: "seal", Asked: archive.Asked{ID: t.ID}}, nil)
 	}
 	t.Still = time.Since(began)
 	if err == nil {
-		err = n.describeMoment(ctx, t, before, parts)
+		err = n.describeSnapshot(ctx, t, before, parts)
 	}
 	if err != nil {
-		n.dropMoment(ctx, t.ID)
+		n.dropSnapshot(ctx, t.ID)
 		return nil, err
 	}
 	return t, nil
 }
 
-// describeMoment fills in what the cluster knows of itself, and the tables, if they have not changed since before.
-func (n *Node) describeMoment(ctx context.Context, t *archive.Taken, before *meta.State,
+// describeSnapshot adds the metadata and the tables to a snapshot. It fails if the schema has changed since before.
+func (n *Node) describeSnapshot(ctx context.Context, t *archive.Taken, before *meta.State,
 	parts []archive.Partition) error {
-	after, err := n.records.Refresh(ctx)
+	after, err := n.metadata.ReadBarrier(ctx)
 	if err != nil {
 		return err
 	}
 	if after.Schema.Revision != before.Schema.Revision {
-		return errors.New("the schema was changed")
+		return errors.New("the schema has changed")
 	}
-	d, err := n.recordsOf(after)
+	d, err := n.dumpMetadata(after)
 	if err != nil {
 		return err
 	}
 	t.Records, t.Described = d.plain, d.name
-	t.Tables, err = archive.Tile(backedUp(after.Schema, n.batchTable()), parts)
+	t.Tables, err = archive.Tile(backupTables(after.Schema, n.batchTable()), parts)
 	return err
 }
 
-// described is a state of the cluster's records as a backup is told of it. Marks come every second, and mostly of the
-// same state.
-type described struct {
+// metadataDump is an encoded metadata state. It is cached because marks are taken every second, usually of the same
+// state.
+type metadataDump struct {
 	state *meta.State
 	plain []byte
 	name  string
 }
 
-func (n *Node) recordsOf(s *meta.State) (*described, error) {
-	if d := n.described.Load(); d != nil && d.state == s {
+func (n *Node) dumpMetadata(s *meta.State) (*metadataDump, error) {
+	if d := n.metadataDump.Load(); d != nil && d.state == s {
 		return d, nil
 	}
-	records, err := meta.Empty().Difference(s)
+	records, err := meta.Empty().Diff(s)
 	if err != nil {
 		return nil, err
 	}
@@ -262,14 +263,14 @@ func (n *Node) recordsOf(s *meta.State) (*described, error) {
 			return nil, err
 		}
 	}
-	d := &described{state: s, plain: b.Plain(), name: archive.NameOf(b.Plain())}
-	n.described.Store(d)
+	d := &metadataDump{state: s, plain: b.Plain(), name: archive.NameOf(b.Plain())}
+	n.metadataDump.Store(d)
 	return d, nil
 }
 
-// journaled answers with what the journal has of logs, encoded as archive.Entries.
-func (n *Node) journaled(wanted []archive.Wanted) ([]byte, error) {
-	n.journal.Ask()
+// bufferedChanges returns the buffered changes of logs, encoded as archive.Entries.
+func (n *Node) bufferedChanges(wanted []archive.Wanted) ([]byte, error) {
+	n.journal.KeepAlive()
 	var out archive.Entries
 	for _, w := range wanted {
 		if out.Full() {
@@ -277,7 +278,7 @@ func (n *Node) journaled(wanted []archive.Wanted) ([]byte, error) {
 		}
 		got, last := archive.Got{Upto: w.Upto}, w.After
 		err := n.journal.Each(w.Partition, w.After, w.Upto, func(index uint64, command []byte) bool {
-			if out.Full() && index > last { // all of an entry, or nothing of it
+			if out.Full() && index > last { // entries are not divided
 				got.Upto = last
 				return false
 			}
@@ -291,9 +292,8 @@ func (n *Node) journaled(wanted []archive.Wanted) ([]byte, error) {
 	return out.Append(nil)
 }
 
-// backedUp lists what a backup has: the tables of users, and the atomic batches under way. Views are made of their
-// tables.
-func backedUp(s *schema.Schema, batches archive.Table) []archive.Table {
+// backupTables returns the tables in a backup: user tables and the batchlog. Views are rebuilt from their base tables.
+func backupTables(s *schema.Schema, batches archive.Table) []archive.Table {
 	out := []archive.Table{batches}
 	for ks := range s.All() {
 		if schema.IsSystem(ks.Name) || ks.Virtual {

@@ -48,7 +48,7 @@ func driver(t *testing.T, n *Node, role, password string) *gocql.Session {
 const echo = `function () { var a = Array.prototype.slice.call(arguments); console.log(JSON.stringify(a)); ` +
 	`getContext().getResponse().setBody(a); }`
 
-// TestCall proves that the Go driver runs stored procedures by CALL: names, arguments of all forms, the result and the
+// TestCall checks that the Go driver runs stored procedures by CALL: names, arguments of all forms, the result and the
 // log, the charge, the transfer of docs/procedures.md and its refusal, which changes nothing.
 func TestCall(t *testing.T) {
 	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})

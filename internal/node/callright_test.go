@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestCallPermission proves that CALL takes EXECUTE on the procedure, or on the functions of the keyspace, and no right
+// TestCallPermission checks that CALL takes EXECUTE on the procedure, or on the functions of the keyspace, and no right
 // on the container: that rights on one are none on another, are listed, and go with the procedure.
 func TestCallPermission(t *testing.T) {
 	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
@@ -159,7 +159,7 @@ func TestCallBeside(t *testing.T) {
 	}
 }
 
-// TestCallInCluster proves that a procedure that is called at any of four nodes runs at the leader, once for each call,
+// TestCallInCluster checks that a procedure that is called at any of four nodes runs at the leader, once for each call,
 // while the partitions split and move their leaders.
 func TestCallInCluster(t *testing.T) {
 	t.Parallel()
@@ -213,9 +213,10 @@ func TestCallInCluster(t *testing.T) {
 		})
 	}
 	table := nodes[0].catalog.Snapshot().Table("d", "c").ID
-	for _, p := range nodes[0].records.State().Map.Partitions(table) {
-		_, err := nodes[0].orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Wait: true,
-			Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)})
+	for _, p := range nodes[0].metadata.State().Topology.Partitions(table) {
+		_, err := nodes[0].splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+			Wait: true,
+			Now:  true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)})
 		if err != nil {
 			t.Error(err)
 		}

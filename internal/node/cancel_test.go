@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestTakenBackAlone proves that a split and a merge which were recorded on a node that stands alone, and taken back
+// TestTakenBackAlone checks that a split and a merge which were recorded on a node that stands alone, and taken back
 // before they were carried out, leave the table as it was, also where the process ended in between; and that the
 // partitions split and merge later.
 func TestTakenBackAlone(t *testing.T) {
@@ -31,11 +31,11 @@ func TestTakenBackAlone(t *testing.T) {
 		c.execute(insert, number(i), number(i))
 	}
 	id := n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID
-	parts := func() []*topology.Partition { return n.records.State().Map.Partitions(id) }
+	parts := func() []*topology.Partition { return n.metadata.State().Topology.Partitions(id) }
 	check := func(when string, want, abandoned int) {
 		t.Helper()
 		found := 0
-		for _, e := range n.records.State().History {
+		for _, e := range n.metadata.State().History {
 			if e.Abandoned {
 				found++
 			}
@@ -45,15 +45,16 @@ func TestTakenBackAlone(t *testing.T) {
 			t.Errorf("%s: %d rows in %d partitions, %d orders taken back", when, got, len(parts()), found)
 		}
 		for _, p := range parts() {
-			if p.Cut != nil || p.Join != nil {
+			if p.Split != nil || p.Merge != nil {
 				t.Errorf("%s: partition %d is still being changed: %+v", when, p.ID, p)
 			}
 		}
 	}
 	ps := parts()
-	cut := split.Order{Table: id, Partition: ps[0].ID, At: ps[0].Span.Limit, Hasty: true, Level: n.store.Level()}
+	cut := split.Request{Table: id, Partition: ps[0].ID, At: ps[0].Span.Limit, SkipCooldown: true,
+		Level: n.store.Level()}
 	cut.At.Ring /= 2
-	join := merge.Order{Table: id, First: ps[2].ID, Second: ps[3].ID, Hasty: true, Level: n.store.Level()}
+	join := merge.Request{Table: id, First: ps[2].ID, Second: ps[3].ID, SkipCooldown: true, Level: n.store.Level()}
 	recordSplit := func() error { _, err := n.recordSplit(t.Context(), &cut); return err }
 	recordMerge := func() error { _, _, err := n.recordMerge(t.Context(), &join); return err }
 	for _, c := range []struct {
@@ -62,14 +63,14 @@ func TestTakenBackAlone(t *testing.T) {
 		want   string
 	}{
 		{recordSplit, ps[0], "the split of partition"}, {recordMerge, ps[3], "the merge of partitions"},
-		{nil, ps[0], "nothing was ordered"},
+		{nil, ps[0], "no pending change"},
 	} {
 		if c.record != nil {
 			if err := c.record(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		said, err := n.orderCancel(t.Context(), admin.CancelOrder{Table: "ks.t", Partition: uint64(c.p.ID)})
+		said, err := n.cancelChange(t.Context(), admin.CancelOrder{Table: "ks.t", Partition: uint64(c.p.ID)})
 		if err != nil {
 			said = err.Error()
 		}
@@ -82,12 +83,12 @@ func TestTakenBackAlone(t *testing.T) {
 	if err := errors.Join(recordSplit(), recordMerge()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.records.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
-		m, err := s.Map.RecallSplit(ps[0].ID)
+	if _, err := n.metadata.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
+		m, err := s.Topology.CancelSplit(ps[0].ID)
 		if err == nil {
-			m, err = m.RecallJoin(ps[2].ID)
+			m, err = m.CancelMerge(ps[2].ID)
 		}
-		return s.WithMap(m), err
+		return s.WithTopology(m), err
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -98,12 +99,12 @@ func TestTakenBackAlone(t *testing.T) {
 	check("taken back before the end of the process", 4, 4)
 
 	ps = parts()
-	if said, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(ps[0].ID),
+	if said, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(ps[0].ID),
 		Now: true}); err != nil {
 		t.Fatal(said, err)
 	}
 	o := admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{uint64(ps[2].ID), uint64(ps[3].ID)}, Now: true}
-	if said, err := n.orderMerge(t.Context(), o); err != nil {
+	if said, err := n.mergePartitions(t.Context(), o); err != nil {
 		t.Fatal(said, err)
 	}
 	check("split and merged later", 4, 4)

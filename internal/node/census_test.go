@@ -15,7 +15,7 @@ import (
 // logicalPartitions is what /status says that a table has.
 func logicalPartitions(t *testing.T, n *Node, table string) uint64 {
 	t.Helper()
-	text, err := json.Marshal(n.shown().Status())
+	text, err := json.Marshal(n.statusView().Status())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func logicalPartitions(t *testing.T, n *Node, table string) uint64 {
 	return 0
 }
 
-// TestLogicalPartitionsAreCounted proves that a status has the exact number of logical partitions, of few and of many,
+// TestLogicalPartitionsAreCounted checks that a status has the exact number of logical partitions, of few and of many,
 // with rows and with nothing but a static cell, in one physical partition and in several, before and after rows and
 // whole partitions are deleted.
 func TestLogicalPartitionsAreCounted(t *testing.T) {

@@ -18,26 +18,26 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// certificatesEvery is how often the node looks whether files of certificates have changed.
+// certificatesEvery is how often the node checks certificate files for changes.
 const certificatesEvery = 2 * time.Second
 
-// certificates are what clients and other nodes are shown and asked for. They are read again when their files change,
-// or when the node is told to; connections that are there stay as they are.
+// certificates holds the certificates and authorities for clients and nodes. They are reloaded when their files change
+// or on request. Existing connections are unchanged.
 type certificates struct {
 	clients atomic.Pointer[tls.Config]
-	// lifetimes are those of the certificates in use.
+	// lifetimes are the lifetimes of the certificates in use.
 	lifetimes atomic.Pointer[[]lifetime]
 	mu        sync.Mutex
-	read      map[string]fileState // by path, as of the last attempt
+	read      map[string]fileState // by path, at the last attempt
 }
 
-// fileState tells one content of a file from the next.
+// fileState identifies a version of a file.
 type fileState struct {
 	size     int64
 	modified time.Time
 }
 
-// dynamicTLS is the configuration of listeners that always shows what was read last; nil without TLS.
+// dynamicTLS returns a listener configuration that always uses the latest certificates, or nil without TLS.
 func (n *Node) dynamicTLS() *tls.Config {
 	if n.certificates.clients.Load() == nil {
 		return nil
@@ -48,7 +48,7 @@ func (n *Node) dynamicTLS() *tls.Config {
 	}}
 }
 
-// clientTLS reads what clients are shown and asked for.
+// clientTLS loads the certificates and authorities for clients.
 func (n *Node) clientTLS() (*tls.Config, error) {
 	c, err := n.opts.TLS.config()
 	if c != nil && n.opts.Auth.Certificates == "optional" {
@@ -57,8 +57,8 @@ func (n *Node) clientTLS() (*tls.Config, error) {
 	return c, err
 }
 
-// identities are what a certificate can be known by: the URIs in it, SPIFFE ids among them, and its subject as RFC 2253
-// writes it.
+// identities returns the identities of a certificate: its URIs, including SPIFFE IDs, and its subject in RFC 2253
+// format.
 func identities(c *x509.Certificate) (out []string) {
 	for _, u := range c.URIs {
 		out = append(out, u.String())
@@ -66,7 +66,8 @@ func identities(c *x509.Certificate) (out []string) {
 	return append(out, c.Subject.String())
 }
 
-// certificateRole returns the role that a verified certificate stands for, empty if for none and a password may do.
+// certificateRole returns the role of a verified certificate. The role is empty if the certificate has none and a
+// password is permitted.
 func (n *Node) certificateRole(from netip.Addr, c *x509.Certificate) (access.Login, error) {
 	state := n.authority.State()
 	for _, identity := range identities(c) {
@@ -102,7 +103,7 @@ func (n *Node) certificateFiles() (paths []string) {
 	return paths
 }
 
-// changed reports whether files of certificates are not as they were at the last attempt to read them, which this is.
+// changed reports whether certificate files have changed since the last call.
 func (c *certificates) changed(paths []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,14 +126,15 @@ func (c *certificates) changed(paths []string) bool {
 	return false
 }
 
-// Reload reads the certificates again, as SIGHUP asks. With an error nothing has changed, and the log has it.
+// Reload reloads the certificates, as SIGHUP does. If it fails, it keeps the previous certificates and logs the error.
 func (n *Node) Reload() error {
 	err := n.reload()
 	if err != nil {
-		n.log.LogAttrs(context.Background(), slog.LevelError, "certificates not read: those before stay",
+		n.log.LogAttrs(context.Background(), slog.LevelError,
+			"certificate reload failed; keeping the previous certificates",
 			slog.String("error", err.Error()))
 	} else if len(n.certificateFiles()) > 0 {
-		n.log.LogAttrs(context.Background(), slog.LevelInfo, "certificates read again")
+		n.log.LogAttrs(context.Background(), slog.LevelInfo, "certificates reloaded")
 	}
 	return err
 }
@@ -147,7 +149,7 @@ func (n *Node) reload() error {
 		return err
 	}
 	if id != nil && *id != *n.nodeID {
-		return fmt.Errorf("cluster.tls.cert is for node %x, and this is node %x", *id, *n.nodeID)
+		return fmt.Errorf("cluster.tls.cert is for node %x, but this is node %x", *id, *n.nodeID)
 	}
 	next := n.lifetimes(clients, nodes)
 	if err := refuseInvalid(*n.certificates.lifetimes.Load(), next, time.Now()); err != nil {
@@ -164,8 +166,7 @@ func (n *Node) reload() error {
 	return nil
 }
 
-// watchCertificates reads certificates whose files have changed, until ctx ends. A file that is written while it is
-// read is read once more, since it goes on changing.
+// watchCertificates reloads changed certificates until ctx ends. A file that changes during a reload is reloaded again.
 func (n *Node) watchCertificates(ctx context.Context) {
 	paths := n.certificateFiles()
 	if len(paths) == 0 {
@@ -182,7 +183,7 @@ func (n *Node) watchCertificates(ctx context.Context) {
 			n.logExpiry(ctx)
 		case <-tick.C:
 			if n.certificates.changed(paths) {
-				_ = n.Reload() // which logs
+				_ = n.Reload() // it logs errors
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func shownSerial(t *testing.T, address string) *big.Int {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber
 }
 
-// TestCertificatesAreReadAgain proves that clients of CQL and HTTP are shown a new certificate when its files have
+// TestCertificatesAreReadAgain checks that clients of CQL and HTTP are shown a new certificate when its files have
 // changed or the node is told so, without a restart, and the one before where the new one is broken.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestCertificatesStandForRoles proves that a client whose certificate was made to stand for a role acts as that role
+// TestCertificatesStandForRoles checks that a client whose certificate was made to stand for a role acts as that role
 // without a password, that one whose certificate stands for nobody needs a password or is refused, and that what stands
 // for a role stops to when it is dropped.
 func TestCertificatesStandForRoles(t *testing.T) {

@@ -4,8 +4,8 @@
 
 package node
 
-// cgoEnabled says whether the store's cache is allocated outside the Go heap.
+// cgoEnabled reports whether the store's cache is allocated outside the Go heap.
 const cgoEnabled = false
 
-// tuneAllocator has nothing to do: everything is on the Go heap.
+// tuneAllocator does nothing: all memory is on the Go heap.
 func tuneAllocator() {}

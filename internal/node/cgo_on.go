@@ -17,9 +17,9 @@ static void one_arena(void) {
 */
 import "C"
 
-// cgoEnabled says whether the store's cache is allocated outside the Go heap.
+// cgoEnabled reports whether the store's cache is allocated outside the Go heap.
 const cgoEnabled = true
 
-// tuneAllocator keeps what is allocated outside the Go heap together: glibc gives each thread an arena of its own and
-// returns little of any, so that twice the size of the cache was held as its blocks came and went on all threads.
+// tuneAllocator limits the C allocator to one arena. By default glibc gives each thread its own arena and returns
+// little of their memory, so that blocks of the cache took twice its size.
 func tuneAllocator() { C.one_arena() }

@@ -154,7 +154,7 @@ func TestChangeFeed(t *testing.T) {
 	}
 }
 
-// TestAllVersions proves that a container with a change feed policy tells of every change, of deletions too, with the
+// TestAllVersions checks that a container with a change feed policy tells of every change, of deletions too, with the
 // item before and after, and that what is not kept any more is refused instead of being passed over.
 func TestAllVersions(t *testing.T) {
 	t.Parallel()
@@ -209,7 +209,7 @@ func TestAllVersions(t *testing.T) {
 	}
 }
 
-// TestChangesInCluster proves that while clients of four nodes change a few items, and partitions split and merge under
+// TestChangesInCluster checks that while clients of four nodes change a few items, and partitions split and merge under
 // them, a reader of all versions is told of every change exactly once, those of a key in order; that its continuations
 // work at any node; and that a reader of latest versions sees the last state of each item in the end.
 func TestChangesInCluster(t *testing.T) {
@@ -297,9 +297,9 @@ func TestChangesInCluster(t *testing.T) {
 		}
 	})
 	table := nodes[0].catalog.Snapshot().Table("d", "c").ID
-	partitions := func() []*topology.Partition { return nodes[0].records.State().Map.Partitions(table) }
+	partitions := func() []*topology.Partition { return nodes[0].metadata.State().Topology.Partitions(table) }
 	for _, p := range partitions() {
-		if _, err := nodes[0].orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+		if _, err := nodes[0].splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
 			Wait: true, Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)}); err != nil {
 			t.Error(err)
 		}
@@ -307,7 +307,7 @@ func TestChangesInCluster(t *testing.T) {
 	for range 2 {
 		two := [2]uint64{uint64(partitions()[0].ID), uint64(partitions()[1].ID)}
 		o := admin.MergeOrder{Table: "d.c", Partitions: two, Wait: true, Now: true}
-		if _, err := nodes[0].orderMerge(t.Context(), o); err != nil {
+		if _, err := nodes[0].mergePartitions(t.Context(), o); err != nil {
 			t.Error(err)
 		}
 	}

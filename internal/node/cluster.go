@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -31,95 +31,96 @@ import (
 )
 
 const (
-	// keepAlive and silence are how soon a connection to a node that says nothing is given up.
+	// keepAlive and silence determine when a silent connection to a node is closed.
 	keepAlive = 300 * time.Millisecond
 	silence   = 1200 * time.Millisecond
-	// clusterWorkers is how many reads may wait for other nodes at a time.
+	// clusterWorkers is the maximum number of reads that wait for other nodes.
 	clusterWorkers = 256
-	// handoverTime bounds how long a node that stops waits for others to lead.
+	// handoverTime bounds how long a stopping node waits for other nodes to take over its leaderships.
 	handoverTime = 5 * time.Second
 )
 
-// cluster is what makes a node one of many.
+// cluster holds the parts of a node that belongs to a cluster.
 type cluster struct {
-	n         *Node
-	self      topology.NodeID
-	log       *raftlog.Store
-	originals *membership.Originals
-	transport *transport.Transport
-	client    *remote.Client
-	server    *remote.Server
-	peers     *peers.Peers
-	loops     *reconcile.Loops
+	n              *Node
+	self           topology.NodeID
+	log            *raftlog.Store
+	directoryGuard *membership.DirectoryGuard
+	transport      *transport.Transport
+	client         *remote.Client
+	server         *remote.Server
+	peers          *peers.Peers
+	reconcilers    *reconcile.Manager
 
-	// returning is held while the replica of the meta partition is exchanged.
+	// returning is held while the replica of the meta partition is replaced.
 	returning sync.Mutex
 
 	cancel context.CancelFunc
 	ctx    context.Context // ends with the node
 	wg     sync.WaitGroup
-	// leaders are told of changes once there is somebody to tell.
+	// started is closed when leader changes can be handled.
 	started chan struct{}
-	// keeper hears of new records, host that a node's process has ended, once they are there; replicas and transport
-	// work before that. version is the newest of the records that the replica here has told of.
+	// keeper receives new metadata, and host the ends of other processes, once they exist; replicas and transport start
+	// earlier. version is the latest metadata version reported by the local replica.
 	keeper  atomic.Pointer[meta.Keeper]
 	host    atomic.Pointer[partition.Host]
 	version atomic.Uint64
 
-	strangers *membership.Strangers
-	member    *membership.Member
-	orders    *membership.Orders
-	leavers   leavers
+	rejections    *membership.Rejections
+	member        *membership.Member
+	operations    *membership.NodeOperations
+	stoppingNodes stoppingNodes
 }
 
-// newCluster opens what the node needs to talk to others. Nothing arrives before listen.
+// newCluster opens the parts that communicate with other nodes. It accepts no requests before listen.
 func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
 	c := &cluster{
-		n: n, self: id.Node, started: make(chan struct{}), strangers: membership.NewStrangers(n.log, silence, n.fail),
+		n: n, self: id.Node, started: make(chan struct{}), rejections: membership.NewRejections(n.log, silence, n.fail),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if err := c.openLog(); err != nil {
 		return nil, err
 	}
 	var err error
-	starts := c.originals.Directory.Lineage.Append(nil)
-	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(starts)}
+	starts := c.directoryGuard.Directory.History.Append(nil)
+	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), History: string(starts)}
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
-		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Former: c.originals.Former, Levels: n.levels,
+		TLS: n.nodeTLS, Secret: n.secret, Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster,
+		Levels:      n.levels,
 		KeepAlive:   keepAlive,
-		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Pressed: n.short,
+		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.overloaded,
 		Events: transport.Events{
-			Refused:          func(p transport.Peer) { c.refused(p.Node) },
-			Departed:         func(p transport.Peer) { c.departed(p.Node) },
-			HandshakeRefused: c.strangers.TurnedAway,
-			Accepted:         func(p transport.Peer, _ transport.Class) { c.originals.Saw(p) },
+			Refused:          func(p transport.Peer) { c.connectionRefused(p.Node) },
+			Departed:         func(p transport.Peer) { c.nodeDeparted(p.Node) },
+			HandshakeRefused: c.rejections.LogRejected,
+			Accepted:         func(p transport.Peer, _ transport.Class) { c.directoryGuard.RecordStart(p) },
 			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
-				c.originals.NotReached(err)
+				c.directoryGuard.HandleUnreachable(err)
 				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
 					errors.Is(err, transport.ErrNotAdmitted) {
-					c.left()
+					c.removed()
 				}
-				c.strangers.NotReached(node, address, err)
+				c.rejections.LogUnreachable(node, address, err)
 			},
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	n.closers = append(n.closers, c.transport.Close, c.transport.Depart) // the host of the replicas is closed before
-	c.client = remote.New(remote.Over(c.transport), nil)
-	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.left, Skewed: c.skewed})
+	n.closers = append(n.closers, c.transport.Close, c.transport.Depart) // the replicas' host is closed before
+	c.client = remote.New(remote.NewTransport(c.transport), nil)
+	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.removed, Skewed: c.skewed})
 	return c, nil
 }
 
-// options are those of the replicas' host.
+// options returns the cluster options of the replicas' host.
 func (c *cluster) options() *partition.Cluster {
 	return &partition.Cluster{
-		Node: c.self, Log: c.log, Transport: frames{c.transport},
+		Node: c.self, Log: c.log, Transport: raftTransport{c.transport},
 		Raft: raftgroup.Options{Events: raftgroup.Events{
 			PeerDown: func(node raftgroup.NodeID, down bool) { c.peers.SetDown(topology.NodeID(node), down) },
-			Failed:   c.originals.GroupsFailed,
+			Failed:   c.directoryGuard.HandleGroupFailure,
 			SnapshotSent: func(group, to uint64, err error) {
 				if err != nil {
 					c.n.log.LogAttrs(
@@ -152,27 +153,27 @@ func (c *cluster) options() *partition.Cluster {
 		},
 		RecordsPut: func(version uint64, put []command.Record) {
 			if k := c.keeper.Load(); k != nil {
-				k.Hear(version, put)
+				k.NoteChange(version, put)
 			}
 		},
 		LeaderChanged: c.leaderChanged,
-		Replaced: func(replica topology.ReplicaID) { // it is told again and again
+		Replaced: func(replica topology.ReplicaID) { // it may be called repeatedly
 			if c.returning.TryLock() {
 				c.run(func() {
 					defer c.returning.Unlock()
-					c.comeBack(replica)
+					c.rejoinMeta(replica)
 				})
 			}
 		},
 	}
 }
 
-// comeBack has the node take another place in the meta partition.
-func (c *cluster) comeBack(replica topology.ReplicaID) {
+// rejoinMeta makes the node rejoin the meta partition with a new replica.
+func (c *cluster) rejoinMeta(replica topology.ReplicaID) {
 	if c.ctx.Err() != nil {
 		return
 	}
-	switch done, err := c.n.local.Return(replica); {
+	switch done, err := c.n.local.Rejoin(replica); {
 	case err != nil:
 		c.n.fail(err)
 	case done:
@@ -182,7 +183,7 @@ func (c *cluster) comeBack(replica topology.ReplicaID) {
 	}
 }
 
-// openLog opens the log of the replica sets.
+// openLog opens the Raft log.
 func (c *cluster) openLog() error {
 	n := c.n
 	o := raftlog.Options{
@@ -194,61 +195,61 @@ func (c *cluster) openLog() error {
 	if n.opts.Data == "" {
 		o.FS, dir = vfs.NewMem(), filepath.Join(memoryDir, membership.LogDir)
 	}
-	var directory *lineage.Directory
+	var directory *incarnation.Directory
 	var err error
 	if c.log, directory, err = membership.OpenLog(n.store, dir, o); err != nil {
 		return err
 	}
 	n.closers = append(n.closers, c.log.Close)
-	c.originals = &membership.Originals{
-		Dir: filepath.Dir(dir), Directory: directory, Witness: lineage.NewWitness(n.store), Records: c.records,
+	c.directoryGuard = &membership.DirectoryGuard{
+		Dir: filepath.Dir(dir), Directory: directory, Witness: incarnation.NewPeerHistory(n.store), Metadata: c.metadata,
 		Log: n.log, Fail: n.fail,
 	}
 	return nil
 }
 
-// records are those that the node knows, nil before it has read them.
-func (c *cluster) records() *meta.State {
+// metadata returns the known metadata, or nil before it has been loaded.
+func (c *cluster) metadata() *meta.State {
 	if k := c.keeper.Load(); k != nil {
 		return k.State()
 	}
 	return nil
 }
 
-// begin makes the node a member that knows the records.
-func (c *cluster) begin(k *meta.Keeper) {
-	c.member.Records = k
-	c.orders = &membership.Orders{Records: k}
-	c.follow(k)
+// setMetadata passes the loaded metadata to the parts that need it.
+func (c *cluster) setMetadata(k *meta.Keeper) {
+	c.member.Metadata = k
+	c.operations = &membership.NodeOperations{Metadata: k}
+	c.attachKeeper(k)
 }
 
-// follow makes a keeper hear of new records, those first that came since it read them.
-func (c *cluster) follow(k *meta.Keeper) {
+// attachKeeper makes a keeper receive new metadata, starting with changes since it was loaded.
+func (c *cluster) attachKeeper(k *meta.Keeper) {
 	c.keeper.Store(k)
 	k.Reload(c.version.Load())
 }
 
-// frames joins transport and raftgroup, which do not know each other.
-type frames struct{ t *transport.Transport }
+// raftTransport adapts transport to raftgroup.
+type raftTransport struct{ t *transport.Transport }
 
-func (f frames) Send(to raftgroup.NodeID, frame []byte) bool {
+func (f raftTransport) Send(to raftgroup.NodeID, frame []byte) bool {
 	return f.t.Send(topology.NodeID(to), frame)
 }
 
-func (f frames) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
+func (f raftTransport) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
 	return f.t.SendSnapshot(topology.NodeID(to), head, data, size)
 }
 
-// listen lets other nodes in.
+// listen starts accepting connections of other nodes.
 func (c *cluster) listen(l net.Listener) error {
-	c.server = remote.NewServer(c.n.host, remote.Over(c.transport), nil)
+	c.server = remote.NewServer(c.n.host, remote.NewTransport(c.transport), nil)
 	return c.transport.Start(l, transport.Handlers{
 		OnFrame: c.n.host.Receive,
 		OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
 			return c.n.host.ReceiveSnapshot(from, s, s.Size)
 		},
-		Quick: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
-			return c.server.Quick(request, r)
+		ServeInline: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
+			return c.server.ServeInline(request, r)
 		},
 		OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
 			switch {
@@ -263,9 +264,9 @@ func (c *cluster) listen(l net.Listener) error {
 	})
 }
 
-// left is told that the others count this node out. That is what was asked for if this node knew that it was leaving.
-func (c *cluster) left() {
-	if s := c.records(); s != nil {
+// removed stops the node because the other nodes have removed it. This is expected if the node was leaving.
+func (c *cluster) removed() {
+	if s := c.metadata(); s != nil {
 		if self := s.Node(c.self); self != nil && self.State >= meta.Leaving {
 			c.n.fail(ErrLeft)
 			return
@@ -274,25 +275,24 @@ func (c *cluster) left() {
 	c.n.fail(errors.New("the node was taken out of the cluster while it was away: its data may be removed"))
 }
 
-// refused is told that a node's address refuses connections: its process may have ended.
-func (c *cluster) refused(node topology.NodeID) {
+// connectionRefused is called when a node's address refuses connections: its process may have ended.
+func (c *cluster) connectionRefused(node topology.NodeID) {
 	c.peers.SetDown(node, true)
 	if h := c.host.Load(); h != nil {
 		h.NodeRefused(node)
 	}
 }
 
-// departed is told by a node's process that it has ended.
-func (c *cluster) departed(node topology.NodeID) {
+// nodeDeparted is called when a node's process announces its end.
+func (c *cluster) nodeDeparted(node topology.NodeID) {
 	c.peers.SetDown(node, true)
 	if h := c.host.Load(); h != nil {
 		h.NodeDeparted(node)
 	}
 }
 
-// skewed is told that the clock of this node is wrong by what a quorum of the nodes say, or right. What the node
-// stamps and sweeps is held to the others' clocks anyhow, as soon as it has heard them; it is better led by nodes that
-// need not be held.
+// skewed is called when this node's clock is wrong according to a quorum, or correct again. The clocks of the other
+// nodes limit the timestamps and expirations of this node. Nevertheless, nodes with correct clocks should lead.
 func (c *cluster) skewed(skewed bool, ahead time.Duration) {
 	if h := c.host.Load(); h != nil {
 		h.Abstain(partition.ClockWrong, skewed)
@@ -311,7 +311,7 @@ func (c *cluster) skewed(skewed bool, ahead time.Duration) {
 		slog.Duration("ahead", ahead.Round(time.Millisecond)))
 }
 
-// leaderChanged is told who leads a partition.
+// leaderChanged is called when the leader of a partition changes.
 func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID, here bool) {
 	select {
 	case <-c.started:
@@ -322,61 +322,61 @@ func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID,
 		slog.String("leader", leader.Short()), slog.Bool("here", here))
 	c.n.coordinator.LeaderChanged(id, leader)
 	if here {
-		c.loops.Look(id)
+		c.reconcilers.Enqueue(id)
 	}
 	if id == topology.MetaPartition {
-		c.n.builder.Look()
+		c.n.builder.Wake()
 	}
 }
 
-// start begins what runs in the background.
+// start starts the background work.
 func (c *cluster) start() {
 	n := c.n
-	c.loops = &reconcile.Loops{
-		Node: c.self, Keeper: n.records, Host: n.host, View: c.member.View, LeadsMeta: c.member.LeadsMeta, Log: n.log,
+	c.reconcilers = &reconcile.Manager{
+		Node: c.self, Keeper: n.metadata, Host: n.host, View: c.member.View, LeadsMeta: c.member.LeadsMeta, Log: n.log,
 		Local: n.local, Size: n.sizeOf,
 	}
 	close(c.started)
 	c.run(func() { c.peers.Run(c.ctx) })
-	c.loops.Start(c.ctx, c.run)
+	c.reconcilers.Start(c.ctx, c.run)
 	c.run(func() { c.member.FollowDisks(c.ctx) })
-	c.run(func() { c.followLeavers(c.ctx) })
-	c.run(func() { c.member.Weigh(c.ctx) })
-	presence := &membership.Presence{Records: n.records, Self: n.record}
+	c.run(func() { c.watchStoppingNodes(c.ctx) })
+	c.run(func() { c.member.CollectStats(c.ctx) })
+	presence := &membership.NodeRecordUpdater{Metadata: n.metadata, Self: n.nodeRecord}
 	c.run(func() {
 		presence.Run(c.ctx)
 		c.ensureTables()
 	})
 	joining := c.joining()
-	c.run(func() { joining.Greet(c.ctx) })
+	c.run(func() { joining.DiscoverPeers(c.ctx) })
 }
 
 func (c *cluster) run(f func()) { c.wg.Go(f) }
 
-// stop ends the background work.
+// stop stops the background work.
 func (c *cluster) stop() error {
 	c.cancel()
 	c.wg.Wait()
 	return nil
 }
 
-// handover lets others lead before the node stops.
+// handover transfers leaderships to other nodes before the node stops.
 func (c *cluster) handover() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handoverTime)
 	defer cancel()
-	c.peers.Stop(ctx)
-	if err := c.n.host.Handover(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	c.peers.AnnounceStop(ctx)
+	if err := c.n.host.TransferAll(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return nil
 }
 
-// change has records changed by whoever leads the meta partition. What a node without any records makes of them is no
-// change of the cluster's; and to expect version 0 is to expect none in particular.
+// change changes the metadata through the leader of the meta partition. It rejects changes of a node without metadata,
+// because version 0 would match any version.
 func (c *cluster) change(ctx context.Context, records command.Records) (version uint64, err error) {
-	p := c.n.records.State().Map.Meta()
+	p := c.n.metadata.State().Topology.Meta()
 	if p == nil || records.Expect == 0 {
-		return 0, errors.New("the node has not joined yet")
+		return 0, errors.New("the node has not joined the cluster yet")
 	}
-	return c.n.coordinator.Change(ctx, p, records, schemachange.Wait)
+	return c.n.coordinator.Change(ctx, p, records, schemachange.Timeout)
 }

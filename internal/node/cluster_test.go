@@ -39,7 +39,7 @@ func clusterNode(t *testing.T, first *Node, o Options) *Node {
 // voters counts the voters of every partition; it is the same number for all, or 0.
 func voters(n *Node) int {
 	count := -1
-	for p := range n.records.State().Map.All() {
+	for p := range n.metadata.State().Topology.All() {
 		v := p.Sets[0].Count(topology.Voter)
 		if count >= 0 && v != count || p.Sets[0].Count(topology.Joining) > 0 {
 			return 0
@@ -49,7 +49,7 @@ func voters(n *Node) int {
 	return count
 }
 
-// TestClusterGrows proves that replica sets grow from one voter to three and then four as nodes join (never two), that
+// TestClusterGrows checks that replica sets grow from one voter to three and then four as nodes join (never two), that
 // what one node writes another reads, that all follow a schema change, and that a node that leaves is taken out of
 // every set and stops.
 func TestClusterGrows(t *testing.T) {
@@ -63,7 +63,7 @@ func TestClusterGrows(t *testing.T) {
 	}
 	b := clusterNode(t, a, Options{})
 	poll.Until(t, "two nodes know each other", func() bool {
-		return len(a.records.State().Nodes) == 2 && len(b.records.State().Nodes) == 2
+		return len(a.metadata.State().Nodes) == 2 && len(b.metadata.State().Nodes) == 2
 	})
 	if got := voters(a); got != 1 {
 		t.Errorf("two nodes: %d voters", got)
@@ -83,21 +83,21 @@ func TestClusterGrows(t *testing.T) {
 			b.catalog.Snapshot().Table("k", "t").Column("w") != nil
 	})
 	id := fmt.Sprintf("%x", d.cluster.self)
-	if _, err := a.order(t.Context(), "resume", id); err == nil {
+	if _, err := a.setNodeState(t.Context(), "resume", id); err == nil {
 		t.Error("an order was cancelled that nobody had given")
 	}
 	for _, what := range []string{"drain", "decommission"} {
 		for _, o := range []string{what, "resume"} {
-			if _, err := a.order(t.Context(), o, id); err != nil {
+			if _, err := a.setNodeState(t.Context(), o, id); err != nil {
 				t.Fatal(err)
 			}
 		}
 		poll.Until(t, "four voters after "+what+" was cancelled", func() bool { return voters(a) == 4 })
-		if state := a.records.State().Node(d.cluster.self).State; state != meta.Up || d.Err() != nil {
+		if state := a.metadata.State().Node(d.cluster.self).State; state != meta.Up || d.Err() != nil {
 			t.Errorf("%s was cancelled: the node is %s, %v", what, state, d.Err())
 		}
 	}
-	if _, err := a.order(t.Context(), "decommission", id); err != nil {
+	if _, err := a.setNodeState(t.Context(), "decommission", id); err != nil {
 		t.Fatal(err)
 	}
 	poll.Until(t, "three voters again", func() bool { return voters(a) == 3 })
@@ -105,12 +105,12 @@ func TestClusterGrows(t *testing.T) {
 	if !errors.Is(d.Err(), ErrLeft) {
 		t.Errorf("it did what it was told and says %v", d.Err())
 	}
-	if state := a.records.State().Node(d.cluster.self).State; state != meta.Left {
+	if state := a.metadata.State().Node(d.cluster.self).State; state != meta.Left {
 		t.Errorf("the node is %s", state)
 	}
 }
 
-// TestAdoption proves that a node that stood alone goes on as the first of a cluster with all its data, does so again
+// TestAdoption checks that a node that stood alone goes on as the first of a cluster with all its data, does so again
 // after a restart, and never stands alone again.
 func TestAdoption(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -140,7 +140,7 @@ func TestAdoption(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]Options{
-		"give --internal": {Data: dir},
+		"specify --internal": {Data: dir},
 	} {
 		if _, err := Start(t.Context(), o.quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -153,7 +153,7 @@ func (o Options) quiet() Options {
 	return o
 }
 
-// TestJoinRefusals proves that data of another node are never mixed into a cluster, and that each refusal says what to
+// TestJoinRefusals checks that data of another node are never mixed into a cluster, and that each refusal says what to
 // do.
 func TestJoinRefusals(t *testing.T) {
 	first := clusterNode(t, nil, Options{})
@@ -171,15 +171,15 @@ func TestJoinRefusals(t *testing.T) {
 		name, want string
 		o          Options
 	}{
-		{"neither", "give --bootstrap to found one", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0"}}},
+		{"neither", "Use --bootstrap to create one", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0"}}},
 		{"no secret", "give --join-secret-file",
 			Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true, Join: []string{"127.0.0.1:1"}}}},
-		{"no address", "give --internal", Options{Cluster: ClusterOptions{Bootstrap: true}}},
+		{"no address", "specify --internal", Options{Cluster: ClusterOptions{Bootstrap: true}}},
 		{"periodic", "commit periodic is for a node that stands alone",
 			Options{Commit: "periodic", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}}},
 		{"no certificates", "configure cluster.tls",
 			Options{Cluster: ClusterOptions{Internal: "192.0.2.1:7000", Bootstrap: true}}},
-		{"data", "only --bootstrap takes them into a cluster",
+		{"data", "use --bootstrap to keep it in a new cluster",
 			Options{Data: used, Cluster: ClusterOptions{Internal: "127.0.0.1:0",
 				Join: []string{first.internalAddr()}}}},
 	} {
@@ -200,14 +200,14 @@ func TestJoinRefusals(t *testing.T) {
 	}
 }
 
-// TestFeatureLevel proves that builds of two feature levels work together at the older one, that nothing but an order
+// TestFeatureLevel checks that builds of two feature levels work together at the older one, that nothing but an order
 // raises it, to what all of them understand, and that the older build cannot come back then: neither on its directory,
 // which it refuses as newer, nor on an empty one.
 func TestFeatureLevel(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	a := clusterNode(t, nil, Options{Data: dir})
 	b := clusterNode(t, a, Options{newest: feature.Newest + 1})
-	poll.Until(t, "the newer node is there", func() bool { return len(a.records.State().Nodes) == 2 })
+	poll.Until(t, "the newer node is there", func() bool { return len(a.metadata.State().Nodes) == 2 })
 	c := newClient(t, b)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
@@ -224,9 +224,9 @@ func TestFeatureLevel(t *testing.T) {
 	}
 	a = clusterNode(t, nil, Options{Data: dir, newest: feature.Newest + 1})
 	poll.Until(t, "the cluster knows the newer build", func() bool {
-		return b.records.State().Node(a.store.Identity().Node).Levels.Newest == feature.Newest+1
+		return b.metadata.State().Node(a.store.Identity().Node).Levels.Newest == feature.Newest+1
 	})
-	if level := b.records.State().Map.Level(); level != feature.Newest {
+	if level := b.metadata.State().Topology.Level(); level != feature.Newest {
 		t.Errorf("the level was raised to %d by nobody", level)
 	}
 	raise(b, feature.Newest+1)
@@ -245,7 +245,7 @@ func TestFeatureLevel(t *testing.T) {
 	})
 	c.query("CREATE TABLE k.born_later (k int PRIMARY KEY)")
 	poll.Until(t, "a partition is born at the level of the cluster", func() bool {
-		for p := range b.records.State().Map.All() {
+		for p := range b.metadata.State().Topology.All() {
 			for _, n := range []*Node{a, b} {
 				if r := n.host.Replica(p.ID); p.Level == feature.Newest+1 && r != nil && r.Level() == p.Level {
 					return true
@@ -283,7 +283,7 @@ func TestFeatureLevel(t *testing.T) {
 	}
 }
 
-// TestLongAbsence proves that a node which was away for so long that its replicas were rebuilt elsewhere, that of the
+// TestLongAbsence checks that a node which was away for so long that its replicas were rebuilt elsewhere, that of the
 // meta partition among them, follows the records again when it is back, and can be used.
 func TestLongAbsence(t *testing.T) {
 	t.Parallel()
@@ -295,15 +295,16 @@ func TestLongAbsence(t *testing.T) {
 	var nodes []*Node
 	for i := range 5 {
 		var first *Node
-		o := Options{Data: filepath.Join(dirs, strconv.Itoa(i)), usage: roomy, Cluster: ClusterOptions{RebuildDelay: heal}}
+		o := Options{Data: filepath.Join(dirs, strconv.Itoa(i)), usage: roomy,
+			Cluster: ClusterOptions{RebuildDelay: heal}}
 		if i > 0 {
 			first = nodes[0]
 		}
 		nodes = append(nodes, clusterNode(t, first, o))
 	}
 	a := nodes[0]
-	poll.Until(t, "four voters", func() bool { return voters(a) == 4 && len(a.records.State().Nodes) == 5 })
-	set := func() *topology.ReplicaSet { return &a.records.State().Map.Meta().Sets[0] }
+	poll.Until(t, "four voters", func() bool { return voters(a) == 4 && len(a.metadata.State().Nodes) == 5 })
+	set := func() *topology.ReplicaSet { return &a.metadata.State().Topology.Meta().Sets[0] }
 	// Which node has the replica that does not vote depends on who joined when; nobody takes its place.
 	votes := func(n *Node) bool { return set().On(n.cluster.self).State == topology.Voter }
 	i := 1 + slices.IndexFunc(nodes[1:], votes)
@@ -321,7 +322,7 @@ func TestLongAbsence(t *testing.T) {
 	newClient(t, a).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	back := clusterNode(t, a, Options{Data: dir, usage: roomy, Cluster: ClusterOptions{RebuildDelay: heal}})
 	poll.Until(t, "the node follows the records", func() bool {
-		return back.records.State().Version >= a.records.State().Version
+		return back.metadata.State().Version >= a.metadata.State().Version
 	})
 	if back.cluster.self != id {
 		t.Fatal("it came back as another node")

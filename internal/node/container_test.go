@@ -185,7 +185,7 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// TestItemsRefused proves that what is not an item, or not one of the key that was asked for, is refused with the
+// TestItemsRefused checks that what is not an item, or not one of the key that was asked for, is refused with the
 // status and sub-status of Cosmos DB, and nothing is done.
 func TestItemsRefused(t *testing.T) {
 	t.Parallel()
@@ -237,7 +237,7 @@ func TestItemsRefused(t *testing.T) {
 	}
 }
 
-// TestBatches proves that the operations of a batch see what those before them have done, that they are done all or not
+// TestBatches checks that the operations of a batch see what those before them have done, that they are done all or not
 // at all, and which of them is named when one fails.
 func TestBatches(t *testing.T) {
 	t.Parallel()
@@ -300,7 +300,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestUniqueKeys proves that two items of a logical partition never have the values of a unique key in common, within a
+// TestUniqueKeys checks that two items of a logical partition never have the values of a unique key in common, within a
 // batch as well, that a missing path is null, and that what has gone is free again.
 func TestUniqueKeys(t *testing.T) {
 	t.Parallel()
@@ -354,7 +354,7 @@ func (s *items) feed(scope container.Scope, most int) (out []string) {
 	}
 }
 
-// TestFeeds proves that pages of any size have every item of a container, of a key, of a physical partition, of a range
+// TestFeeds checks that pages of any size have every item of a container, of a key, of a physical partition, of a range
 // of effective partition keys and of the prefix of a hierarchical key exactly once, in one order, and that the physical
 // partitions tile the ring, also while they split between two pages and after a restart.
 func TestFeeds(t *testing.T) {
@@ -419,8 +419,8 @@ func TestFeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	split := func() {
-		for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
-			_, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Now: true})
+		for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
+			_, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Now: true})
 			if err != nil && !strings.Contains(err.Error(), "one token") {
 				t.Fatal(err)
 			}

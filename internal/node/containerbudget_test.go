@@ -36,7 +36,7 @@ func (s *spent) Read(ctx context.Context, q *command.Read, v command.Visitor) er
 	return s.Coordinator.Read(ctx, q, v)
 }
 
-// TestQueriesWaitForBudget proves that a query and a feed that have read something wait for budget in their middle
+// TestQueriesWaitForBudget checks that a query and a feed that have read something wait for budget in their middle
 // instead of being refused, lose and double nothing by it, and end their page early where they would have to wait too
 // long; that the first read of a request is refused, and so is what has no pages to end.
 func TestQueriesWaitForBudget(t *testing.T) {

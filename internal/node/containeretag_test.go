@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestConditionsOfChanges proves that of two changes with one etag one succeeds, for containers, scripts and offers,
+// TestConditionsOfChanges checks that of two changes with one etag one succeeds, for containers, scripts and offers,
 // that what was dropped is missing for those who change it, and that nothing is dropped in its place.
 func TestConditionsOfChanges(t *testing.T) {
 	t.Parallel()
@@ -69,4 +69,41 @@ func TestConditionsOfChanges(t *testing.T) {
 	status(200, err)
 	status(404, e.DeleteDatabase(t.Context(), shared, ""))
 	status(200, e.DeleteDatabase(t.Context(), again, again.Etag))
+}
+
+// TestAutoscaleIncrement proves that the increment of an automatic throughput is kept with a container and with a
+// database, changes with their offers, and goes when the throughput becomes a fixed one.
+func TestAutoscaleIncrement(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	e := n.containers
+	d, err := e.CreateDatabase(t.Context(), "shared", container.Throughput{Autoscale: 4000, Increment: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = e.CreateContainer(t.Context(), d, []byte(`{"id":"own","partitionKey":{"paths":["/k"]}}`),
+		container.Throughput{Autoscale: 5000, Increment: 2}); err != nil {
+		t.Fatal(err)
+	}
+	offers := func() (out []*container.Offer) { return e.Offers() }
+	if len(offers()) != 2 {
+		t.Fatalf("there are %d offers", len(offers()))
+	}
+	for i, want := range []container.Throughput{{Autoscale: 4000, Increment: 1}, {Autoscale: 5000, Increment: 2}} {
+		o := offers()[i]
+		if o.Throughput != want {
+			t.Errorf("the offer is %+v, want %+v", o.Throughput, want)
+		}
+		for _, next := range []container.Throughput{{Autoscale: 4000 + 1000*int64(i), Increment: 7}, {Autoscale: 6000},
+			{Manual: 500}} {
+			o, err = e.ReplaceOffer(t.Context(), o, next, o.Etag)
+			if err != nil || o.Throughput != next {
+				t.Fatalf("the offer is %+v, %v; want %+v", o, err, next)
+			}
+		}
+		_, err = e.ReplaceOffer(t.Context(), o, container.Throughput{Autoscale: 4000, Increment: 101}, "")
+		if container.StatusOf(err) != 400 {
+			t.Errorf("an increment of 101 percent: %v", err)
+		}
+	}
 }

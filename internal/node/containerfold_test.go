@@ -174,9 +174,9 @@ func unfolded(n *Node) *container.Engine {
 func splitOne(t *testing.T, n *Node) {
 	t.Helper()
 	var err error
-	for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
+	for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
 		o := admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Now: true}
-		if _, err = n.orderSplit(t.Context(), o); err == nil {
+		if _, err = n.splitPartition(t.Context(), o); err == nil {
 			return
 		}
 	}
@@ -210,7 +210,7 @@ func differ(t *testing.T, w foldWorld, s *items, queries int, costs bool) (folde
 const foldContainer = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
 	"excludedPaths":[{"path":"/n/?"},{"path":"/text/?"},{"path":"/a/*"}]}}`
 
-// TestFoldsChangeNothing proves that queries which replicas evaluate for the node that is asked have the answers of
+// TestFoldsChangeNothing checks that queries which replicas evaluate for the node that is asked have the answers of
 // queries that it evaluates by itself, over splits, and whatever becomes of the folds: declined, ended early, failed.
 func TestFoldsChangeNothing(t *testing.T) {
 	t.Parallel()
@@ -228,7 +228,7 @@ func TestFoldsChangeNothing(t *testing.T) {
 		Definitions: &n.definitions, SortFreely: true})
 	faulty := &unreliable{Folds: n.containers, random: rand.New(rand.NewPCG(5, 8))}
 	for round := range rounds {
-		var known partition.Folds = folds{n.containers}
+		var known partition.Folds = foldDispatcher{n.containers}
 		if round%2 == 1 {
 			known = faulty
 		}
@@ -258,7 +258,7 @@ func foldCluster(t *testing.T, fill func(s *items)) (nodes []*Node) {
 
 // elsewhere is how many physical partitions of the container c have no replica on a node.
 func elsewhere(n *Node) (count int) {
-	for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
+	for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
 		if n.host.Replica(p.ID) == nil {
 			count++
 		}
@@ -286,7 +286,7 @@ func TestFoldsInCluster(t *testing.T) {
 		t.Error("the fifth node has all replicas")
 	}
 	for _, n := range nodes {
-		before := len(n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID))
+		before := len(n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID))
 		splitOne(t, first)
 		n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 			Definitions: &n.definitions, SortFreely: true})
@@ -294,7 +294,7 @@ func TestFoldsInCluster(t *testing.T) {
 			t.Error("nothing is folded")
 		}
 		poll.Until(t, "the split is done", func() bool {
-			return len(n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID)) > before
+			return len(n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID)) > before
 		})
 	}
 }

@@ -25,7 +25,7 @@ func TestFoldCosts(t *testing.T) {
 	}
 	a := clusterNode(t, nil, Options{InitialPartitions: 2})
 	b := clusterNode(t, a, Options{})
-	poll.Until(t, "two nodes know each other", func() bool { return len(b.records.State().Nodes) == 2 })
+	poll.Until(t, "two nodes know each other", func() bool { return len(b.metadata.State().Nodes) == 2 })
 	s := newContainer(t, a, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
 		"includedPaths":[{"path":"/city/?"}],"excludedPaths":[{"path":"/*"}]}}`)
 	for i := range *foldItems {

@@ -240,8 +240,8 @@ func TestIndexChangesNoResult(t *testing.T) {
 		}
 		if round == 5 {
 			for _, name := range []string{"c", "plain"} {
-				p := n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", name).ID)[0]
-				if _, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "d." + name, Partition: uint64(p.ID),
+				p := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", name).ID)[0]
+				if _, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "d." + name, Partition: uint64(p.ID),
 					Now: true}); err != nil {
 					t.Fatal(err)
 				}
@@ -330,7 +330,7 @@ func TestIndexServes(t *testing.T) {
 	}
 }
 
-// TestIndexWithinKey proves that a range of values, and an order, within one logical partition of many items read only
+// TestIndexWithinKey checks that a range of values, and an order, within one logical partition of many items read only
 // what they find, and that the logical partition is read whole where too many entries of others are in the way.
 func TestIndexWithinKey(t *testing.T) {
 	t.Parallel()
@@ -374,7 +374,7 @@ func TestIndexWithinKey(t *testing.T) {
 	}
 }
 
-// TestOrderNeedsComposite proves that what sorts by several properties is refused without a composite index of these,
+// TestOrderNeedsComposite checks that what sorts by several properties is refused without a composite index of these,
 // in this order or the opposite one, with Cosmos DB's text and one that says what to do.
 func TestOrderNeedsComposite(t *testing.T) {
 	t.Parallel()
@@ -406,7 +406,7 @@ func mostOf(where string) int {
 	return 0
 }
 
-// TestIndexIsPaid proves that a write pays for the entries that it makes: a create for all, a replace for those that
+// TestIndexIsPaid checks that a write pays for the entries that it makes: a create for all, a replace for those that
 // the item did not have.
 func TestIndexIsPaid(t *testing.T) {
 	t.Parallel()
@@ -427,7 +427,7 @@ func TestIndexIsPaid(t *testing.T) {
 	}
 }
 
-// TestIndexIsBuilt proves that an index is built for items that were there before it, that its progress reaches 100,
+// TestIndexIsBuilt checks that an index is built for items that were there before it, that its progress reaches 100,
 // that it serves queries then, and that it is gone with the mode none.
 func TestIndexIsBuilt(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestLargeResults proves that a batch returns what its operations have read and made, also where items are large,
+// TestLargeResults checks that a batch returns what its operations have read and made, also where items are large,
 // deleted or changed by the same batch and by others at the same time, and that it is refused as a whole where it would
 // return too much.
 func TestLargeResults(t *testing.T) {

@@ -157,7 +157,7 @@ func TestItemsAgreeWithModel(t *testing.T) {
 	})
 }
 
-// TestItemsInCluster proves that clients of four nodes, all at the same few items, lose no increment and double none
+// TestItemsInCluster checks that clients of four nodes, all at the same few items, lose no increment and double none
 // while the partitions split and move their leaders, that each node reads what another wrote, that of those who replace
 // one etag exactly one succeeds, and that all nodes list the same physical partitions.
 func TestItemsInCluster(t *testing.T) {
@@ -200,8 +200,8 @@ func TestItemsInCluster(t *testing.T) {
 		})
 	}
 	table := nodes[0].catalog.Snapshot().Table("d", "c").ID
-	for _, p := range nodes[0].records.State().Map.Partitions(table) {
-		_, err := nodes[0].orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+	for _, p := range nodes[0].metadata.State().Topology.Partitions(table) {
+		_, err := nodes[0].splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
 			Wait: true, Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)})
 		if err != nil {
 			t.Error(err)

@@ -106,8 +106,8 @@ func TestQueries(t *testing.T) {
 	q := all
 	q.Text, q.MaxItems = "SELECT VALUE c.id FROM c", 25
 	first := of(q)
-	for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
-		if _, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+	for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
+		if _, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
 			Now: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestPatchConditions proves that a patch with a condition is made only where that holds.
+// TestPatchConditions checks that a patch with a condition is made only where that holds.
 func TestPatchConditions(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -178,7 +178,7 @@ func (r runner) RunProgram(ctx context.Context, t *container.Transaction, progra
 	return r(ctx, t, program)
 }
 
-// TestRunner proves that a program reads and writes the items of its logical partition in one transaction, sees what it
+// TestRunner checks that a program reads and writes the items of its logical partition in one transaction, sees what it
 // has written by point and by query, goes on after an operation that was refused, and leaves nothing when it fails.
 func TestRunner(t *testing.T) {
 	t.Parallel()
@@ -245,7 +245,7 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestRunnerPages proves that a program reads many items page by page, each page from where the one before has ended:
+// TestRunnerPages checks that a program reads many items page by page, each page from where the one before has ended:
 // it sees every item once, with what it changes meanwhile, and reads hardly more than there is.
 func TestRunnerPages(t *testing.T) {
 	t.Parallel()
@@ -315,7 +315,7 @@ func TestTimeToLive(t *testing.T) {
 	now := time.Now().Truncate(time.Second).Add(999 * time.Millisecond)
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: func() time.Time { return now }})
-	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
+	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":100,
 		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}`)
 	for i, ttl := range []string{``, `,"ttl":-1`, `,"ttl":10`, ``} {
@@ -359,7 +359,7 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// TestHierarchicalQueries proves that a query by a prefix of a hierarchical key finds what has it and nothing else.
+// TestHierarchicalQueries checks that a query by a prefix of a hierarchical key finds what has it and nothing else.
 func TestHierarchicalQueries(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 4})

@@ -42,7 +42,7 @@ func (c *copied) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestRestoredContainer proves that the items of a container cannot be used while it is being restored, that a restore
+// TestRestoredContainer checks that the items of a container cannot be used while it is being restored, that a restore
 // ends after the indexes of its unique keys are complete, and that a table which a client makes in the place of one
 // that was being restored is the client's.
 func TestRestoredContainer(t *testing.T) {
@@ -53,7 +53,7 @@ func TestRestoredContainer(t *testing.T) {
 	for i := range 60 {
 		s.want(201, nil, create(fmt.Sprintf(`{"id":"%d","k":"%d","slot":1}`, i, i)))
 	}
-	from := n.records.State()
+	from := n.metadata.State()
 	o := archive.Restore{Backup: "b", Tables: []archive.RestoredTable{{Keyspace: s.c.Database.Keyspace(), Name: "c",
 		AsKeyspace: s.c.Database.Keyspace(), As: "copy"}}}
 	if _, err := n.restoreTables(t.Context(), from, &o); err != nil {
@@ -112,7 +112,7 @@ func TestRestoredContainer(t *testing.T) {
 		t.Fatalf("%d rows are copied", len(rows.out))
 	}
 	for i := range rows.out {
-		done := make(told, 1)
+		done := make(completion, 1)
 		n.coordinator.Write(t.Context(), rows.out[i:i+1], coordinator.WriteOptions{Level: dberr.Quorum}, done)
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestRestoredContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What an earlier build has left behind.
-	if _, err := n.records.Update(t.Context(), func(m *meta.State) (*meta.State, error) {
+	if _, err := n.metadata.Update(t.Context(), func(m *meta.State) (*meta.State, error) {
 		return m.WithSetting(meta.RestoreSetting(s.c.Database.Keyspace(), "mine"), "b2"), nil
 	}); err != nil {
 		t.Fatal(err)

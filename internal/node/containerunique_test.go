@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestUniqueIndexIncomplete proves that a unique key whose index is not complete refuses what it would have to look up,
+// TestUniqueIndexIncomplete checks that a unique key whose index is not complete refuses what it would have to look up,
 // and nothing else.
 func TestUniqueIndexIncomplete(t *testing.T) {
 	t.Parallel()
@@ -23,7 +23,7 @@ func TestUniqueIndexIncomplete(t *testing.T) {
 		Definitions: &n.definitions, Building: func(ix *schema.Index) bool {
 			return ix.Kind == schema.UniqueKind && building.Load()
 		}})
-	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
+	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
 		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/slot"]}]}}`)
 	k := key("a")
@@ -39,7 +39,7 @@ func TestUniqueIndexIncomplete(t *testing.T) {
 	s.want(201, nil, create(`{"id":"2","k":"a","slot":1}`))
 }
 
-// TestUniqueValuesStayCheap proves that a value of a unique key which items take and give up again costs the same each
+// TestUniqueValuesStayCheap checks that a value of a unique key which items take and give up again costs the same each
 // time, whether they are deleted or changed, and that an item with large values and many unique keys can be changed.
 func TestUniqueValuesStayCheap(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func (o *Options) validateCosmos() error {
 
 func (o *Options) noCosmos() bool { return o.CosmosCQL == "" || o.CosmosCQL == "off" }
 
-// listenCosmos opens the listener of clients that log in with a key of the account, if there is to be one.
+// listenCosmos opens the listener for clients that authenticate with an account key, if it is configured.
 func (n *Node) listenCosmos(ctx context.Context) error {
 	if n.opts.noCosmos() {
 		return nil
@@ -41,7 +41,7 @@ func (n *Node) listenCosmos(ctx context.Context) error {
 	return nil
 }
 
-// CosmosAddr is where clients of CQL log in with a key of the account, nil if nowhere.
+// CosmosAddr returns the address at which CQL clients authenticate with an account key, or nil.
 func (n *Node) CosmosAddr() net.Addr {
 	if n.cosmosListener == nil {
 		return nil
@@ -49,7 +49,8 @@ func (n *Node) CosmosAddr() net.Addr {
 	return n.cosmosListener.Addr()
 }
 
-// serveCosmos serves clients that log in with a key of the account, whether others have to log in or not.
+// serveCosmos serves clients that authenticate with an account key, whether or not authentication is required
+// elsewhere.
 func (n *Node) serveCosmos() {
 	if n.cosmosListener == nil {
 		return
@@ -62,14 +63,14 @@ func (n *Node) serveCosmos() {
 	})
 }
 
-// accountKeys are the keys of now.
+// accountKeys returns the current account keys.
 func (n *Node) accountKeys() []login.Key {
 	k := n.restKeys()
 	return []login.Key{{Name: access.PrimaryKey, Secret: k.Primary}, {Name: access.SecondaryKey, Secret: k.Secondary},
 		{Name: access.ReadOnlyKey, Secret: k.ReadOnly}}
 }
 
-// loginCounts are the logins since the start, with passwords and with keys; see login.Checker.Counts.
+// loginCounts returns the logins since the start, with passwords and keys; see login.Checker.Counts.
 func (n *Node) loginCounts() (succeeded, failed, refused uint64) {
 	if n.logins != nil {
 		succeeded, failed, refused = n.logins.Counts()

@@ -20,7 +20,7 @@ func withKey(key string, ca *authority) func(*gocql.ClusterConfig) {
 	}
 }
 
-// TestAccountKeysLogIn proves that an application for Azure Cosmos DB connects as it is, over TLS and with a key, and
+// TestAccountKeysLogIn checks that an application for Azure Cosmos DB connects as it is, over TLS and with a key, and
 // what each key allows, whether others have to log in or not; that no key is a password elsewhere, that no password is
 // a key, and that a role which has the name of a key lends it nothing.
 func TestAccountKeysLogIn(t *testing.T) {
@@ -102,7 +102,7 @@ func TestAccountKeysLogIn(t *testing.T) {
 	}
 }
 
-// TestAccountAddress proves that nobody serves keys unless told to, that a key is not asked for in clear beyond this
+// TestAccountAddress checks that nobody serves keys unless told to, that a key is not asked for in clear beyond this
 // machine, whatever else is allowed, and that an address that is none, or is taken, is refused.
 func TestAccountAddress(t *testing.T) {
 	n := startNode(t, Options{})

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// descriptors is how many files and connections the process may have open. Go has raised it to the hard limit.
+// descriptors returns the maximum number of open files and connections. Go has raised it to the hard limit.
 func descriptors() int {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || uint64(r.Cur) > math.MaxInt32 {

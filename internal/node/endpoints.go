@@ -21,12 +21,12 @@ import (
 
 const (
 	leaderSubject = "leader"
-	// keyBytesMax bounds a component of a partition key, as Cassandra does.
+	// keyBytesMax bounds a component of a partition key, as in Cassandra.
 	keyBytesMax = 65_535
 )
 
-// endpoints say where a logical partition of a table is, of which the components of the key are literals of CQL or
-// plain text, for containers JSON or plain text. Nothing is read: whether there is such a partition does not matter.
+// endpoints returns the replicas of a logical partition. The key components are CQL literals or plain text; for
+// containers, JSON or plain text. The logical partition need not exist, because no data is read.
 func (n *Node) endpoints(ctx context.Context, table string, key []string) (out catalog.Endpoints, err error) {
 	t, err := n.tableNamed(table)
 	if err != nil {
@@ -49,9 +49,9 @@ func (n *Node) endpoints(ctx context.Context, table string, key []string) (out c
 	whole := token.AppendKey(nil, components...)
 	at := t.Token(whole)
 	out.Table, out.Token = t.String(), int64(at)
-	p := n.records.State().Map.Locate(t.ID, at, whole)
+	p := n.metadata.State().Topology.Locate(t.ID, at, whole)
 	if p == nil {
-		return out, errors.New("the partition map is changing: try again")
+		return out, errors.New("the topology is changing: retry later")
 	}
 	tokens := p.Span.Tokens()
 	out.Partition, out.BeginToken, out.EndToken = uint64(p.ID), int64(tokens.First()), int64(tokens.Last())
@@ -62,10 +62,10 @@ func (n *Node) endpoints(ctx context.Context, table string, key []string) (out c
 	return out, nil
 }
 
-// component is the wire form of one value of a partition key.
+// component returns the wire format of one component of a partition key.
 func (n *Node) component(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
-	if len(text) > 2*keyBytesMax+2 { // as large as the literal of a blob
-		return nil, fmt.Errorf("%s: the value has %d bytes, and a key at most %d", c.Name, len(text), keyBytesMax)
+	if len(text) > 2*keyBytesMax+2 { // twice the size, for a blob literal
+		return nil, fmt.Errorf("%s: the value has %d bytes, but the limit is %d", c.Name, len(text), keyBytesMax)
 	}
 	var wire []byte
 	var err error
@@ -77,30 +77,31 @@ func (n *Node) component(t *schema.Table, c *schema.Column, text string) ([]byte
 		}
 	}
 	if len(wire) > keyBytesMax {
-		return nil, fmt.Errorf("%s: the value has %d bytes, and a key at most %d", c.Name, len(wire), keyBytesMax)
+		return nil, fmt.Errorf("%s: the value has %d bytes, but the limit is %d", c.Name, len(wire), keyBytesMax)
 	}
 	return wire, nil
 }
 
-// literal reads a value of CQL.
+// literal parses a CQL literal.
 func (n *Node) literal(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
 	term, markers, err := parser.ParseTerm(text)
 	if err != nil || len(markers) > 0 {
 		return nil, errors.Join(err, errors.New("not a literal"))
 	}
-	env := expr.NewEnv(n.answers, n.catalog.Snapshot().Keyspace(t.Keyspace), t, 0)
+	env := expr.NewEnv(n.compat, n.catalog.Snapshot().Keyspace(t.Keyspace), t, 0)
 	bound, err := expr.Bind(term, expr.Receiver{Name: c.Name, Type: c.Type}, env)
 	if err != nil {
 		return nil, err
 	}
 	wire, state, err := bound.Eval(&expr.Bindings{Now: n.clock()()})
 	if err == nil && state != expr.Value {
-		err = errors.New("a key has no null")
+		err = errors.New("a key component cannot be null")
 	}
 	return wire, err
 }
 
-// containerValue is a value of a container's partition key: JSON, or else a text as it is.
+// containerValue returns a component of a container's partition key: JSON if the text is valid JSON, otherwise a
+// string.
 func containerValue(text string) []byte {
 	if v, err := epk.ParseValue([]byte(text)); err == nil {
 		return v.Append(nil)
@@ -108,7 +109,7 @@ func containerValue(text string) []byte {
 	return epk.Text(text).Append(nil)
 }
 
-// leaderOf is the node that leads a partition, as far as those that have a replica know.
+// leaderOf returns the leader of a partition according to the nodes with a replica.
 func (n *Node) leaderOf(ctx context.Context, p *topology.Partition) topology.NodeID {
 	if n.cluster == nil {
 		return n.store.Identity().Node
@@ -119,7 +120,7 @@ func (n *Node) leaderOf(ctx context.Context, p *topology.Partition) topology.Nod
 		}
 	}
 	question := strconv.AppendUint(nil, uint64(p.ID), 10)
-	answers, _, err := askAll(ctx, n, leaderSubject, question, askedWait, n.leaderHere)
+	answers, _, err := queryAll(ctx, n, leaderSubject, question, queryTimeout, n.localLeader)
 	if err != nil {
 		return topology.NodeID{}
 	}
@@ -132,11 +133,12 @@ func (n *Node) leaderOf(ctx context.Context, p *topology.Partition) topology.Nod
 	return topology.NodeID{}
 }
 
-// leaderHere is the node, in hex, that leads the partition whose id is asked about, as far as its replica here knows.
-func (n *Node) leaderHere(_ context.Context, question []byte) (string, error) {
+// localLeader returns the leader of a partition according to the local replica. The question is the partition's ID, and
+// the result a hex node ID.
+func (n *Node) localLeader(_ context.Context, question []byte) (string, error) {
 	id, err := strconv.ParseUint(string(question), 10, 64)
 	if err != nil {
-		return "", errors.New("malformed question")
+		return "", errors.New("malformed request")
 	}
 	if r := n.host.Replica(topology.PartitionID(id)); r != nil {
 		if leader, ok := r.Leader(); ok {
@@ -146,15 +148,15 @@ func (n *Node) leaderHere(_ context.Context, question []byte) (string, error) {
 	return "", nil
 }
 
-// replicasOf are the replicas of a partition with where their nodes are.
+// replicasOf returns the replicas of a partition with the addresses of their nodes.
 func (n *Node) replicasOf(p *topology.Partition) []catalog.EndpointReplica {
 	if n.cluster == nil {
-		r := n.record()
+		r := n.nodeRecord()
 		return []catalog.EndpointReplica{{Node: hex.EncodeToString(r.ID[:]), Address: r.CQL, Region: r.Region,
 			Zone: r.Zone, State: topology.Voter.String(), Up: true}}
 	}
 	out := []catalog.EndpointReplica{}
-	state := n.records.State()
+	state := n.metadata.State()
 	for i := range p.Sets {
 		for _, r := range p.Sets[i].Replicas {
 			e := catalog.EndpointReplica{Node: hex.EncodeToString(r.Node[:]), State: r.State.String(),

@@ -10,38 +10,38 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/replica/census"
+	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 )
 
-// estimatesWait is how long a query of size_estimates waits for partitions to be counted anew.
+// estimatesWait is how long a query of size_estimates waits for partitions to be counted.
 const estimatesWait = time.Second
 
-// place is a token of the ring with the node that shows it.
-type place struct {
+// ringToken is a token of the ring and its node.
+type ringToken struct {
 	token token.Token
 	node  topology.NodeID
 }
 
-// ring lists the places of all nodes, ascending.
-func (n *Node) ring() []place {
+// ring returns the tokens of all nodes in ascending order.
+func (n *Node) ring() []ringToken {
 	info := n.nodeInfo()
-	var out []place
+	var out []ringToken
 	for _, e := range append([]catalog.Endpoint{info.Endpoint}, info.Peers...) {
 		for _, t := range e.Tokens {
-			out = append(out, place{t, topology.NodeID(e.HostID)})
+			out = append(out, ringToken{t, topology.NodeID(e.HostID)})
 		}
 	}
-	slices.SortFunc(out, func(a, b place) int { return a.token.Compare(b.token) })
+	slices.SortFunc(out, func(a, b ringToken) int { return a.token.Compare(b.token) })
 	return out
 }
 
-// openCensus makes what counts the logical partitions of this node.
+// openCensus creates the counters of logical partitions.
 func (n *Node) openCensus() {
-	n.largest = &census.Largest{Store: n.store.Statistics, Replicas: n.host.Replicas,
+	n.largest = &partitioncount.LargestFinder{Store: n.store.Statistics, Replicas: n.host.Replicas,
 		Now: func() int64 { return n.clock()().Unix() }}
-	n.census = census.New(census.Options{
+	n.census = partitioncount.New(partitioncount.Options{
 		Store: n.store.Statistics, Replicas: n.host.Replicas, Now: func() int64 { return n.clock()().Unix() },
-		Cuts: func() []token.Token {
+		Boundaries: func() []token.Token {
 			var out []token.Token
 			for _, p := range n.ring() {
 				out = append(out, p.token)
@@ -51,20 +51,20 @@ func (n *Node) openCensus() {
 	})
 }
 
-// sizes are the pieces of all tables that this node tells of. Each piece of a table is told of by one node of the
-// cluster: the first, from the piece's end around the ring, that has a replica of it.
-func (n *Node) sizes(ctx context.Context) []catalog.SizeEstimate {
-	n.census.Ask(ctx, estimatesWait)
+// sizeEstimates returns the estimates that this node reports. One node reports each piece of a table: the first node
+// from the piece's end around the ring that has a replica of it.
+func (n *Node) sizeEstimates(ctx context.Context) []catalog.SizeEstimate {
+	n.census.Refresh(ctx, estimatesWait)
 	ring := n.ring()
 	self := topology.NodeID(n.store.Identity().Node)
 	var out []catalog.SizeEstimate
 	for p := range n.coordinator.Topology().All() {
-		count := n.census.Of(p.ID)
+		count := n.census.Latest(p.ID)
 		if count == nil {
 			continue
 		}
 		for _, piece := range count.Pieces {
-			if n.cluster != nil && teller(p, ring, piece.Range.Last()) != self {
+			if n.cluster != nil && reportingNode(p, ring, piece.Range.Last()) != self {
 				continue
 			}
 			out = append(out, catalog.SizeEstimate{Table: p.Table, Range: piece.Range, Partitions: piece.Partitions,
@@ -74,9 +74,9 @@ func (n *Node) sizes(ctx context.Context) []catalog.SizeEstimate {
 	return out
 }
 
-// teller is the node that tells of the piece of a partition that ends with a token.
-func teller(p *topology.Partition, ring []place, last token.Token) topology.NodeID {
-	first, _ := slices.BinarySearchFunc(ring, last, func(a place, t token.Token) int { return a.token.Compare(t) })
+// reportingNode returns the node that reports the piece of a partition that ends with a token.
+func reportingNode(p *topology.Partition, ring []ringToken, last token.Token) topology.NodeID {
+	first, _ := slices.BinarySearchFunc(ring, last, func(a ringToken, t token.Token) int { return a.token.Compare(t) })
 	for i := range ring {
 		node := ring[(first+i)%len(ring)].node
 		for s := range p.Sets {

@@ -16,21 +16,20 @@ import (
 )
 
 const (
-	// expiryWarning is how long before a certificate expires status, log and alerts begin to say so.
+	// expiryWarning is how long before the expiration of a certificate the status, log, and alerts warn.
 	expiryWarning = 30 * 24 * time.Hour
-	// expiryLogEvery is how often the log says it.
+	// expiryLogEvery is how often the log warns.
 	expiryLogEvery = 24 * time.Hour
 )
 
-// lifetime is how long a certificate of the configuration is valid.
+// lifetime is the validity of a configured certificate.
 type lifetime struct {
-	// option names the certificate as the configuration does, and file is where it is.
+	// option is the configuration option of the certificate, and file its path.
 	option, file string
 	from, until  time.Time
 }
 
-// lifetimes returns those of the certificates that are in use: clients and nodes are the loaded configurations, nil for
-// those that are not there.
+// lifetimes returns the lifetimes of the certificates in use. clients and nodes are the loaded configurations, or nil.
 func (n *Node) lifetimes(clients, nodes *tls.Config) (out []lifetime) {
 	o, c := &n.opts.TLS, &n.opts.Cluster.TLS
 	leaf := func(option, file string, config *tls.Config) {
@@ -52,8 +51,8 @@ func (n *Node) lifetimes(clients, nodes *tls.Config) (out []lifetime) {
 	return out
 }
 
-// authorityLifetime returns the lifetime of the authority in a file; of several, which are there while one is replaced
-// by another, that of the one that expires last.
+// authorityLifetime returns the lifetime of the certificate authority in a file. If the file has several authorities,
+// as during a replacement, it returns the lifetime that ends last.
 func authorityLifetime(file string) (l lifetime, ok bool) {
 	if file == "" {
 		return l, false
@@ -74,7 +73,7 @@ func authorityLifetime(file string) (l lifetime, ok bool) {
 // valid reports whether the certificate is valid at a time.
 func (l *lifetime) valid(now time.Time) bool { return !now.Before(l.from) && !now.After(l.until) }
 
-// refuseInvalid returns an error if a certificate that is not valid would replace one that is.
+// refuseInvalid returns an error if an invalid certificate would replace a valid one.
 func refuseInvalid(old, next []lifetime, now time.Time) error {
 	for i := range next {
 		l := &next[i]
@@ -91,7 +90,7 @@ func refuseInvalid(old, next []lifetime, now time.Time) error {
 	return nil
 }
 
-// expiryProblems says in words which certificates of this node expire soon, or have expired.
+// expiryProblems describes the certificates of this node that have expired or expire soon.
 func (n *Node) expiryProblems() (problems []string) {
 	now := time.Now()
 	for _, l := range *n.certificates.lifetimes.Load() {
@@ -112,14 +111,14 @@ func (n *Node) expiryProblems() (problems []string) {
 	return problems
 }
 
-// logExpiry logs what expiryProblems says.
+// logExpiry logs the expiration problems.
 func (n *Node) logExpiry(ctx context.Context) {
 	for _, p := range n.expiryProblems() {
 		n.log.LogAttrs(ctx, slog.LevelWarn, p)
 	}
 }
 
-// expiryMetrics collects when certificates expire.
+// expiryMetrics collects the expiration times of certificates.
 type expiryMetrics struct {
 	n    *Node
 	desc *prometheus.Desc

@@ -68,7 +68,7 @@ func TestExpiringCertificates(t *testing.T) {
 	address := n.CQLAddr().String()
 	first := shownSerial(t, address).String()
 	const soon = "(tls.cert) expires on"
-	problems := n.shown().Status().Problems
+	problems := n.statusView().Status().Problems
 	if len(problems) != 1 || !strings.Contains(problems[0], soon) || !strings.Contains(log.String(), soon) {
 		t.Errorf("problems %q, log %s", problems, log)
 	}
@@ -85,7 +85,7 @@ func TestExpiringCertificates(t *testing.T) {
 	if got := shownSerial(t, address).String(); err != nil || got != serial {
 		t.Errorf("a renewed certificate: %v, %s is shown, want %s", err, got, serial)
 	}
-	if problems := n.shown().Status().Problems; len(problems) > 0 {
+	if problems := n.statusView().Status().Problems; len(problems) > 0 {
 		t.Errorf("after it was renewed: %q", problems)
 	}
 	if got := expiry(); got != float64(until.Unix()) {
@@ -111,7 +111,7 @@ type one struct{ prometheus.Metric }
 func (o one) Describe(out chan<- *prometheus.Desc) { out <- o.Desc() }
 func (o one) Collect(out chan<- prometheus.Metric) { out <- o.Metric }
 
-// TestNodeCertificateIsRenewed proves that a node of a cluster takes a renewed certificate while it runs, and no
+// TestNodeCertificateIsRenewed checks that a node of a cluster takes a renewed certificate while it runs, and no
 // expired one, and that its authority counts among what expires.
 func TestNodeCertificateIsRenewed(t *testing.T) {
 	t.Parallel()

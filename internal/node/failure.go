@@ -10,12 +10,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// explainFailure says what a failure of the disk means for the data directory.
+// explainFailure explains the effect of a disk failure on the data directory.
 func explainFailure(data string, err error) error {
 	switch {
 	case data == "":
 		return err
-	case errors.Is(err, syscall.ENOSPC): // whichever file met it first
+	case errors.Is(err, syscall.ENOSPC): // whichever file was affected first
 		return fmt.Errorf("the disk of %s is full: nothing that was acknowledged is lost, the node can be started when there "+
 			"is more space: %w", data, err)
 	case errors.Is(err, partition.ErrStopped):

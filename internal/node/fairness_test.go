@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestThroughputIsShared proves that a client which spends the throughput of a table does not have another one refused,
+// TestThroughputIsShared checks that a client which spends the throughput of a table does not have another one refused,
 // whose requests are of normal priority, however it asks: only itself, and requests of low priority, which a role may
 // have whatever its clients say.
 func TestThroughputIsShared(t *testing.T) {
@@ -71,7 +71,7 @@ func TestThroughputIsShared(t *testing.T) {
 	}
 }
 
-// TestThroughputIsWaitedFor proves that a node which is to wait refuses nothing that the throughput of a table gives
+// TestThroughputIsWaitedFor checks that a node which is to wait refuses nothing that the throughput of a table gives
 // soon enough, and that the goroutine of a connection does not wait.
 func TestThroughputIsWaitedFor(t *testing.T) {
 	n := startTestNode(t, Options{Limits: LimitOptions{ThrottleTimeout: time.Minute}})
@@ -111,7 +111,7 @@ func TestThroughputIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestIndexOfSmallThroughput proves that an index is built whose entries cost far more than the throughput of its table
+// TestIndexOfSmallThroughput checks that an index is built whose entries cost far more than the throughput of its table
 // gives at once, though a client asks for all of that.
 func TestIndexOfSmallThroughput(t *testing.T) {
 	n := startTestNode(t, Options{})

@@ -91,7 +91,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionsStay proves that functions are there after a restart, and that those who may not execute one do not.
+// TestFunctionsStay checks that functions are there after a restart, and that those who may not execute one do not.
 func TestFunctionsStay(t *testing.T) {
 	o := Options{Data: t.TempDir(), Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}},
 		UserFunctions: true}

@@ -18,10 +18,10 @@ import (
 
 // partsOf are the physical partitions of ks.t.
 func partsOf(n *Node) []*topology.Partition {
-	return n.records.State().Map.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
+	return n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
 }
 
-// TestSplitsBySize proves that a table which grows beyond its cap is split while it is written, that no request fails
+// TestSplitsBySize checks that a table which grows beyond its cap is split while it is written, that no request fails
 // and no row is lost, that what is in the middle of the bytes is what is split at, and that a table within its cap is
 // left alone.
 func TestSplitsBySize(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSplitsBySize(t *testing.T) {
 	parts := partsOf(n)
 	inTime := time.Since(began) < time.Minute/2 // else this machine took so long for the rows that they may split again
 	for _, p := range parts {
-		if inTime && split.Rests(p, time.Now()) == 0 {
+		if inTime && split.CooldownRemaining(p, time.Now()) == 0 {
 			t.Errorf("partition %d does not rest", p.ID)
 		}
 		size, err := n.store.Size(p.Span.Keys(p.Table), 1)
@@ -66,12 +66,12 @@ func TestSplitsBySize(t *testing.T) {
 		}
 	}
 	other := n.catalog.Snapshot().Keyspaces["ks"].Tables["u"].ID
-	if u := n.records.State().Map.Partitions(other); inTime && len(parts) != 2 || len(u) != 1 {
+	if u := n.metadata.State().Topology.Partitions(other); inTime && len(parts) != 2 || len(u) != 1 {
 		t.Errorf("%d partitions within a minute, %d of a table without a cap", len(parts), len(u))
 	}
 }
 
-// TestOneLogicalPartitionIsNotSplit proves that a physical partition which holds little but one logical partition is
+// TestOneLogicalPartitionIsNotSplit checks that a physical partition which holds little but one logical partition is
 // left whole, and that this is told with the key.
 func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	n := startTestNode(t, Options{})
@@ -87,7 +87,7 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	c.execute(insert, []byte("small"), make([]byte, 4), []byte("v"))
 	var said string
 	poll.Until(t, "it is told", func() bool {
-		for _, table := range n.shown().Status().Tables {
+		for _, table := range n.statusView().Status().Tables {
 			if table.Name == "ks.t" {
 				said = table.Partitions[0].Stuck
 			}
@@ -102,7 +102,7 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	}
 }
 
-// TestSplitsByLoad proves that a partition which is asked much for ten seconds is split where its load divides, and
+// TestSplitsByLoad checks that a partition which is asked much for ten seconds is split where its load divides, and
 // that the siblings of a hot key are moved away, which is named.
 func TestSplitsByLoad(t *testing.T) {
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestSplitsByLoad(t *testing.T) {
 	c.query("CREATE TABLE ks.hot (k int PRIMARY KEY, v int)")
 	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 	hotParts := func() []*topology.Partition {
-		return n.records.State().Map.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["hot"].ID)
+		return n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["hot"].ID)
 	}
 	hotID := func() topology.PartitionID { return hotParts()[0].ID }
 	stop := make(chan struct{})
@@ -142,7 +142,7 @@ func TestSplitsByLoad(t *testing.T) {
 	said := ""
 	poll.UntilNone(t, "both are told of", poll.Limit, func() string {
 		said = ""
-		for _, table := range n.shown().Status().Tables {
+		for _, table := range n.statusView().Status().Tables {
 			if table.Name == "ks.hot" {
 				for _, p := range table.Partitions {
 					said += p.Hot
@@ -152,7 +152,8 @@ func TestSplitsByLoad(t *testing.T) {
 		if len(partsOf(n)) == 2 && len(hotParts()) == 2 && said != "" {
 			return ""
 		}
-		return fmt.Sprintf("%d partitions, %q of the hot key: %+v", len(partsOf(n)), said, n.growth.Of(hotID()))
+		return fmt.Sprintf("%d partitions, %q of the hot key: %+v", len(partsOf(n)), said,
+			n.splitController.Report(hotID()))
 	})
 	close(stop)
 	clients.Wait()

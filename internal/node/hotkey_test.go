@@ -20,7 +20,7 @@ import (
 
 // shownOf is how the status shows the partitions of ks.t.
 func shownOf(n *Node) []admin.PartitionStatus {
-	for _, table := range n.shown().Status().Tables {
+	for _, table := range n.statusView().Status().Tables {
 		if table.Name == "ks.t" {
 			return table.Partitions
 		}
@@ -28,7 +28,7 @@ func shownOf(n *Node) []admin.PartitionStatus {
 	return nil
 }
 
-// TestHotKeyIsIsolated proves that a logical partition which takes all that a table is given is named, in the status
+// TestHotKeyIsIsolated checks that a logical partition which takes all that a table is given is named, in the status
 // and to those who are refused; that it is moved apart by two splits, while ordinary splits would wait a minute between
 // them; that its siblings are not refused anything any more, and that the history has the cause.
 func TestHotKeyIsIsolated(t *testing.T) {
@@ -73,7 +73,7 @@ func TestHotKeyIsIsolated(t *testing.T) {
 	sibling := 100
 	ask(1, 40*time.Millisecond, func() int { sibling++; return sibling % 1000 })
 	began := time.Now()
-	hot := func() string { return n.growth.Of(partsOf(n)[0].ID).Hot }
+	hot := func() string { return n.splitController.Report(partsOf(n)[0].ID).HotKey }
 	poll.Until(t, "the key is recognised", func() bool { return hot() != "" })
 	recognised := time.Since(began)
 	poll.Until(t, "the key is apart", func() bool { return len(partsOf(n)) == 3 })
@@ -102,14 +102,14 @@ func TestHotKeyIsIsolated(t *testing.T) {
 			t.Errorf("the partition of the hot key has %s", p.Span)
 		}
 	}
-	for _, e := range n.records.State().History {
+	for _, e := range n.metadata.State().History {
 		if e.Kind == meta.Split && e.Cause != topology.ByKey {
 			t.Errorf("a split because of %s", e.Cause)
 		}
 	}
 }
 
-// TestLoneKeyIsNotIsolated proves that a hot key is named, and keeps the whole throughput, where nobody asks for any
+// TestLoneKeyIsNotIsolated checks that a hot key is named, and keeps the whole throughput, where nobody asks for any
 // other key.
 func TestLoneKeyIsNotIsolated(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestLoneKeyIsNotIsolated(t *testing.T) {
 			}
 		}
 	}
-	hot := func() bool { return n.growth.Of(partsOf(n)[0].ID).Hot != "" }
+	hot := func() bool { return n.splitController.Report(partsOf(n)[0].ID).HotKey != "" }
 	if ask(poll.Limit, hot); !hot() {
 		t.Fatal("it is not named")
 	}
@@ -140,7 +140,7 @@ func TestLoneKeyIsNotIsolated(t *testing.T) {
 	}
 }
 
-// TestHotKeyThroughFollowers proves that a logical partition which is read through the replicas of other nodes alone is
+// TestHotKeyThroughFollowers checks that a logical partition which is read through the replicas of other nodes alone is
 // recognised by the leader of its physical partition, whose own load would never tell.
 func TestHotKeyThroughFollowers(t *testing.T) {
 	if testing.Short() {
@@ -207,14 +207,14 @@ func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.Partition
 			t.Fatalf("a follower's node refuses a read: %v", err)
 		default:
 		}
-		named = led.growth.Of(id).Hot == "ks.t k = 7"
+		named = led.splitController.Report(id).HotKey == "ks.t k = 7"
 		return named || !leads()
 	})
 	own := (led.host.Replica(id).Counts().Units - before).Float() / time.Since(began).Seconds()
 	if !named || !leads() {
 		return false
 	}
-	t.Logf("after %v, at a load of %.0f", time.Since(began), led.growth.Of(id).Load)
+	t.Logf("after %v, at a load of %.0f", time.Since(began), led.splitController.Report(id).Load)
 	if own > 2000 { // a follower passes on what it may not serve yet
 		t.Errorf("the leader served %.0f RU/s itself: nothing was proved", own)
 	}

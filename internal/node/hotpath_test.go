@@ -136,7 +136,7 @@ func TestWritesReadNothing(t *testing.T) {
 	}
 }
 
-// TestHotPathAllocations proves that a prepared point read and a prepared write allocate at most twice on their way
+// TestHotPathAllocations checks that a prepared point read and a prepared write allocate at most twice on their way
 // through session, plan, coordinator, partition and store. The door in front of them has a test of its own.
 func TestHotPathAllocations(t *testing.T) {
 	if raceEnabled {

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// others are the addresses to join by. A list that is the same on all nodes may name this one, too.
-func (n *Node) others() (out []string) {
+// joinAddresses returns the addresses in --join without this node's own, because all nodes may use the same list.
+func (n *Node) joinAddresses() (out []string) {
 	for _, address := range n.opts.Cluster.Join {
 		if address != n.opts.Cluster.Internal && address != n.opts.Cluster.Advertise && address != n.internalAddr() {
 			out = append(out, address)
@@ -26,24 +26,24 @@ func (n *Node) others() (out []string) {
 	return out
 }
 
-func (n *Node) seeker() membership.Seeker {
-	return membership.Seeker{
-		Addresses: n.others(), Log: n.log,
-		Ask: func(ctx context.Context, address string) (transport.ClusterID, error) {
-			id, _, err := transport.Ask(ctx, transport.DialTCP, n.nodeTLS, n.secret, address)
+func (n *Node) seeker() membership.ClusterFinder {
+	return membership.ClusterFinder{
+		Addresses: n.joinAddresses(), Log: n.log,
+		QueryCluster: func(ctx context.Context, address string) (transport.ClusterID, error) {
+			id, _, err := transport.Identify(ctx, transport.DialTCP, n.nodeTLS, n.secret, address)
 			return id, err
 		},
 	}
 }
 
-// identity is the identity that a new store gets.
+// identity returns the identity of a new store.
 func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 	if n.nodeID != nil {
 		id.Node = *n.nodeID
 	}
 	if n.opts.Data != "" {
 		if was, err := storage.ReadIdentity(vfs.Default, n.opts.Data); err != nil || was != nil {
-			return id, err // it is somebody already
+			return id, err // the directory already has an identity
 		}
 	}
 	switch c := &n.opts.Cluster; {
@@ -55,25 +55,25 @@ func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 	if err := n.checkJoinSecret(); err != nil {
 		return id, err
 	}
-	if founds, err := n.decideFounding(ctx); err != nil || founds {
+	if founds, err := n.decideBootstrap(ctx); err != nil || founds {
 		return id, err
 	}
-	id.Level = n.levels.Oldest // the cluster's own follows with its records
+	id.Level = n.levels.Oldest // the cluster's level follows with its metadata
 	seeker := n.seeker()
-	id.Cluster, err = seeker.Seek(ctx)
+	id.Cluster, err = seeker.FindCluster(ctx)
 	return id, err
 }
 
-// decideFounding is for a node that is told to found a cluster and to join it, as are the others: the first of the list
-// founds it, unless it is there. From then on the node goes one of the two ways.
-func (n *Node) decideFounding(ctx context.Context) (founds bool, err error) {
+// decideBootstrap decides whether a node with --bootstrap and --join creates the cluster. The first node of the list
+// does, unless the cluster exists. All other nodes, and later starts, join.
+func (n *Node) decideBootstrap(ctx context.Context) (founds bool, err error) {
 	c := &n.opts.Cluster
 	if !c.Bootstrap || len(c.Join) == 0 {
 		return false, nil
 	}
 	if first := c.Join[0]; first == c.Advertise || first == n.internalAddr() {
 		seeker := n.seeker()
-		if founds, err = seeker.Unfounded(ctx); err != nil {
+		if founds, err = seeker.NoClusterFound(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -83,39 +83,41 @@ func (n *Node) decideFounding(ctx context.Context) (founds bool, err error) {
 	return founds, nil
 }
 
-// checkMembership founds a cluster if that is to be done, and refuses what cannot be.
+// checkMembership creates a cluster if required, and rejects invalid starts.
 func (n *Node) checkMembership(ctx context.Context) error {
 	if id := n.store.Identity().Node; n.nodeID != nil && *n.nodeID != id {
-		return fmt.Errorf("the certificate in cluster.tls is for node %x, the data are those of node %x", *n.nodeID, id)
+		return fmt.Errorf("the certificate in cluster.tls is for node %x, but the data belongs to node %x", *n.nodeID,
+			id)
 	}
 	if known, err := membership.IsMember(n.store.Records); err != nil {
 		return err
 	} else if !known {
-		if _, err := n.decideFounding(ctx); err != nil {
+		if _, err := n.decideBootstrap(ctx); err != nil {
 			return err
 		}
 	}
 	c := &n.opts.Cluster
-	found, err := membership.Check(n.store, membership.Wanted{Internal: c.Internal != "", Bootstrap: c.Bootstrap,
-		Join: len(c.Join) > 0})
+	found, err := membership.CheckStart(n.store, membership.StartOptions{Internal: c.Internal != "",
+		Bootstrap: c.Bootstrap,
+		Join:      len(c.Join) > 0})
 	if err != nil || !found {
 		return err
 	}
-	self := n.record()
+	self := n.nodeRecord()
 	self.Joined = time.Now().UTC().Truncate(time.Millisecond)
-	return membership.Found(n.store, self)
+	return membership.Bootstrap(n.store, self)
 }
 
-// joining is the node's way into its cluster.
-func (c *cluster) joining() *membership.Joining {
+// joining returns the node's Joiner.
+func (c *cluster) joining() *membership.Joiner {
 	n := c.n
-	return &membership.Joining{
-		Seeker: n.seeker(), Cluster: n.store.Identity().Cluster, Self: n.record, Network: c.transport,
-		Records: n.records, Host: n.host,
+	return &membership.Joiner{
+		ClusterFinder: n.seeker(), Cluster: n.store.Identity().Cluster, Self: n.nodeRecord, Network: c.transport,
+		Metadata: n.metadata, Host: n.host,
 	}
 }
 
-// join has the cluster take this node in, and waits until it has the cluster's records.
+// join joins the cluster and waits for its metadata.
 func (c *cluster) join(ctx context.Context) error {
 	known, err := membership.IsMember(c.n.store.Records)
 	if err != nil {
@@ -124,11 +126,11 @@ func (c *cluster) join(ctx context.Context) error {
 	return c.joining().Run(ctx, known)
 }
 
-// ensureTables makes the stored tables that are part of every schema.
+// ensureTables creates the stored system tables.
 func (c *cluster) ensureTables() {
-	ctx, cancel := context.WithTimeout(c.ctx, schemachange.Wait)
+	ctx, cancel := context.WithTimeout(c.ctx, schemachange.Timeout)
 	defer cancel()
 	if err := c.n.changer.Ensure(ctx); err != nil && c.ctx.Err() == nil {
-		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "system tables not made", slog.String("error", err.Error()))
+		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "cannot create the system tables", slog.String("error", err.Error()))
 	}
 }

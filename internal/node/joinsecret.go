@@ -18,10 +18,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// joinSecretFile is where a node keeps the secret of its cluster, in the data directory.
+// joinSecretFile is the file in the data directory that holds the cluster's join secret.
 const joinSecretFile = "join-secret"
 
-// joinSecretPath is the file with the secret of the cluster; empty if there is no place for one.
+// joinSecretPath returns the path of the join secret, or an empty string if there is no directory for it.
 func (n *Node) joinSecretPath() string {
 	if path := n.opts.Cluster.JoinSecretFile; path != "" || n.opts.Data == "" {
 		return path
@@ -29,16 +29,15 @@ func (n *Node) joinSecretPath() string {
 	return filepath.Join(n.opts.Data, joinSecretFile)
 }
 
-// needsJoinSecret reports whether nodes prove themselves by a secret: where no file is configured, certificates stand
-// for it.
+// needsJoinSecret reports whether nodes authenticate with a secret. Without a configured file, certificates replace the
+// secret.
 func (n *Node) needsJoinSecret() bool {
 	c := &n.opts.Cluster
 	return c.Internal != "" && (n.nodeTLS == nil || c.JoinSecretFile != "")
 }
 
-// readJoinSecret reads what the nodes of the cluster prove to each other with: from the file that is configured, or
-// else from what the data directory keeps of an earlier start. A file that is missing is missed only when it is
-// needed.
+// readJoinSecret reads the join secret from the configured file, or else from the data directory, where an earlier
+// start has saved it. A missing file is an error only if the secret is needed.
 func (n *Node) readJoinSecret() (err error) {
 	if path := n.joinSecretPath(); n.needsJoinSecret() && path != "" {
 		n.secret, err = readSecret(path)
@@ -46,7 +45,7 @@ func (n *Node) readJoinSecret() (err error) {
 	return err
 }
 
-// checkJoinSecret refuses to go on without the secret where one is needed.
+// checkJoinSecret returns an error if a required join secret is missing.
 func (n *Node) checkJoinSecret() error {
 	if n.secret != nil || !n.needsJoinSecret() {
 		return nil
@@ -60,8 +59,8 @@ func (n *Node) checkJoinSecret() error {
 		"and give it with --join-secret-file, or use certificates (cluster.tls)", path, joinSecretFile)
 }
 
-// makeJoinSecret draws the secret of a cluster that is founded, if there is none yet, and keeps one that was
-// configured in the data directory, so that later starts need no option.
+// makeJoinSecret creates the secret of a new cluster if there is none. It saves a configured secret in the data
+// directory, so that later starts need no option.
 func (n *Node) makeJoinSecret() error {
 	path, kept := n.joinSecretPath(), filepath.Join(n.opts.Data, joinSecretFile)
 	var was []byte
@@ -93,18 +92,19 @@ func (n *Node) makeJoinSecret() error {
 	return keepSecret(kept, n.secret)
 }
 
-// A secret that Ilion writes stands between two marks with its checksum: ilion:SECRET:CHECKSUM:ilion. A file that
-// begins or ends with a mark has to be whole, so no flipped bit makes another secret of it. Any other file is a secret
-// that somebody has written by hand, and counts as it is.
+// Ilion writes a secret between two markers with its checksum: ilion:SECRET:CHECKSUM:ilion. A file that begins or ends
+// with a marker must be intact, so a flipped bit cannot produce another secret. Any other file is used as a secret
+// written by an operator.
 const secretHead, secretTail = "ilion:", ":ilion"
 
-// formatSecret is what Ilion writes of a secret.
+// formatSecret returns the file content for a secret.
 func formatSecret(secret []byte) string {
 	text := secretHead + string(secret)
 	return fmt.Sprintf("%s:%08x%s\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)), secretTail)
 }
 
-// readSecret reads the secret in a file, written by Ilion or by hand. It is nil if there is no such file.
+// readSecret reads a secret from a file, whether written by Ilion or an operator. It returns nil if the file does not
+// exist.
 func readSecret(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +120,7 @@ func readSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// parseSecret returns the secret in the text of a file. Its errors go on from the name of the file.
+// parseSecret returns the secret in a file's content. Its errors continue a message that begins with the file name.
 func parseSecret(text string) ([]byte, error) {
 	secret := strings.TrimSpace(text)
 	if strings.HasPrefix(secret, secretHead) || strings.HasSuffix(secret, secretTail) {
@@ -143,7 +143,7 @@ func parseSecret(text string) ([]byte, error) {
 	return []byte(secret), nil
 }
 
-// keepSecret writes a secret to a file unless the file is that already.
+// keepSecret writes a secret to a file unless the file already contains it.
 func keepSecret(path string, secret []byte) error {
 	if text, err := os.ReadFile(path); err == nil && string(text) == formatSecret(secret) {
 		return nil
@@ -154,7 +154,7 @@ func keepSecret(path string, secret []byte) error {
 	return nil
 }
 
-// writeSecret writes a secret to a file that only its owner can read, whole or not at all.
+// writeSecret atomically writes a secret to a file that only its owner can read.
 func writeSecret(path string, secret []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

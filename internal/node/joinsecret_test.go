@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestNobodyJoinsWithoutSecret proves that a node with users and without certificates lets nobody in by its internal
+// TestNobodyJoinsWithoutSecret checks that a node with users and without certificates lets nobody in by its internal
 // address who does not have the secret it made: no node, and nobody who speaks as one does.
 func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	dir := func(name string) string { return filepath.Join(t.TempDir(), name) }
@@ -41,7 +41,8 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	if _, err := stranger.Discover(t.Context(), at); !errors.Is(err, transport.ErrSecret) {
 		t.Errorf("a process that knows the cluster's id: %v", err)
 	}
-	if _, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, nil, at); !errors.Is(err, transport.ErrSecret) {
+	if _, _, err := transport.Identify(t.Context(), transport.DialTCP, nil, nil, at); !errors.Is(err,
+		transport.ErrSecret) {
 		t.Errorf("a process that asks: %v", err)
 	}
 
@@ -71,12 +72,12 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if got := len(first.records.State().Nodes); got != 1 {
+	if got := len(first.metadata.State().Nodes); got != 1 {
 		t.Errorf("%d nodes", got)
 	}
 }
 
-// TestJoinSecretIsKept proves that a node joins with a copy of the secret, keeps it where only its owner can read it,
+// TestJoinSecretIsKept checks that a node joins with a copy of the secret, keeps it where only its owner can read it,
 // and comes back without being given it again.
 func TestJoinSecretIsKept(t *testing.T) {
 	base := t.TempDir()
@@ -99,7 +100,7 @@ func TestJoinSecretIsKept(t *testing.T) {
 	}
 	o.Cluster.Join, o.Cluster.JoinSecretFile = nil, ""
 	again := startNode(t, o)
-	poll.Until(t, "both know each other", func() bool { return len(again.records.State().Nodes) == 2 })
+	poll.Until(t, "both know each other", func() bool { return len(again.metadata.State().Nodes) == 2 })
 
 	before := first.secret
 	if err := first.Close(); err != nil {
@@ -112,7 +113,7 @@ func TestJoinSecretIsKept(t *testing.T) {
 	}
 }
 
-// TestFlippedBitsOfJoinSecret proves that no flipped bit of a file that Ilion wrote makes another secret of it: it is
+// TestFlippedBitsOfJoinSecret checks that no flipped bit of a file that Ilion wrote makes another secret of it: it is
 // refused, or it changes nothing.
 func TestFlippedBitsOfJoinSecret(t *testing.T) {
 	secret := []byte(strings.Repeat("0123456789", 4))
@@ -169,7 +170,7 @@ func TestSecretsByHand(t *testing.T) {
 	}
 }
 
-// TestDamagedSecretIsNotReplaced proves that a node whose file is damaged is refused by its name: it neither goes on
+// TestDamagedSecretIsNotReplaced checks that a node whose file is damaged is refused by its name: it neither goes on
 // with another secret nor draws one. With a configured file beside it the node starts, and makes the kept one whole.
 func TestDamagedSecretIsNotReplaced(t *testing.T) {
 	base := t.TempDir()

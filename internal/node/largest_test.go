@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/internal/replica/census"
+	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -22,7 +22,7 @@ import (
 // largestOf is how many keys TestLargestKeys has on disk; with a million it takes a minute.
 var largestOf = flag.Int("largest.keys", 2000, "keys of TestLargestKeys")
 
-// TestLargestKeys proves that the ten largest logical partitions of a physical one are named in order, their sizes
+// TestLargestKeys checks that the ten largest logical partitions of a physical one are named in order, their sizes
 // being those of zipf 0.99, and that they are looked for again when they have changed.
 func TestLargestKeys(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestLargestKeys(t *testing.T) {
 	table := n.catalog.Snapshot().Table("k", "t").ID
 	named := func() string {
 		var names []string
-		for _, r := range n.usage(t.Context(), usage.Question{Table: table, Largest: true}) {
+		for _, r := range n.usage(t.Context(), usage.ReportOptions{Table: table, Largest: true}) {
 			for _, l := range r.Largest {
 				names = append(names, strings.TrimPrefix(l.Name, "k = "))
 			}
@@ -69,16 +69,16 @@ func TestLargestKeys(t *testing.T) {
 	if err := n.store.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	id := n.records.State().Map.Partitions(table)[0].ID
+	id := n.metadata.State().Topology.Partitions(table)[0].ID
 	for _, most := range []uint64{0, 1} { // read as a whole, and looked for where the bytes on disk are
 		began = time.Now()
-		l := &census.Largest{Store: n.store.Statistics, Replicas: n.host.Replicas, ReadMax: most,
+		l := &partitioncount.LargestFinder{Store: n.store.Statistics, Replicas: n.host.Replicas, ReadMax: most,
 			Now: func() int64 { return n.clock()().Unix() }}
 		var looks sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		looks.Go(func() { l.Run(ctx) })
-		var found []census.Large
-		poll.Until(t, "the largest on disk are found", func() bool { found = l.Of(id); return found != nil })
+		var found []partitioncount.LargePartition
+		poll.Until(t, "the largest on disk are found", func() bool { found = l.Latest(id); return found != nil })
 		cancel()
 		looks.Wait()
 		t.Logf("found after %v", time.Since(began))

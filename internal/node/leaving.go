@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// leavingSubject is what a node that stops tells the others before it closes the connections of its clients; the
-	// question is its identity.
+	// leavingSubject is the subject of the message that a stopping node sends before it closes its client connections.
+	// The question is its node ID.
 	leavingSubject = "leaving"
-	// leavingWait bounds the wait for a node that is told.
-	leavingWait = 500 * time.Millisecond
-	// returnWait is how long a node that has said that it stops is watched for its return.
+	// leavingTimeout bounds the wait for a receiver.
+	leavingTimeout = 500 * time.Millisecond
+	// returnWait is how long a stopping node is watched for its return.
 	returnWait = time.Minute
 )
 
-// tellLeaving has all nodes tell their clients that this one is down. The node hands over its leaderships before that,
-// and closes its connections at once after it: gocql, which is the driver that acts on the event, closes its
-// connections one second later, with the requests on them. If clients heard of it only when the process has ended, a
-// node that starts again within that second would lose requests on its new connections.
-func (c *cluster) tellLeaving() {
-	ctx, cancel := context.WithTimeout(context.Background(), leavingWait)
+// announceLeaving makes all nodes send their clients an event that this node is down. The node has already transferred
+// its leaderships and closes its connections immediately afterward. The gocql driver reacts to the event by closing its
+// connections one second later, with their requests. If the event followed the end of the process, a node that restarts
+// within that second would lose requests on new connections.
+func (c *cluster) announceLeaving() {
+	ctx, cancel := context.WithTimeout(context.Background(), leavingTimeout)
 	defer cancel()
-	c.tellStatus(c.self, false)
-	c.askOthers(ctx, leavingSubject, c.self[:], leavingWait, func([]byte) {})
+	c.sendStatusEvent(c.self, false)
+	c.queryOthers(ctx, leavingSubject, c.self[:], leavingTimeout, func([]byte) {})
 }
 
-// leavers are the nodes that have said that they stop, with the process that said so and when.
-type leavers struct {
+// stoppingNodes holds the nodes that have announced their stop, with their processes and the times.
+type stoppingNodes struct {
 	mu    sync.Mutex
-	nodes map[topology.NodeID]leaver
+	nodes map[topology.NodeID]stoppingNode
 }
 
-type leaver struct{ process, at time.Time }
+type stoppingNode struct{ process, at time.Time }
 
-// hearLeaving is told that another node closes the connections of its clients.
-func (c *cluster) hearLeaving(_ context.Context, question []byte) ([]byte, error) {
+// handleLeaving handles the announcement of a node that closes its client connections.
+func (c *cluster) handleLeaving(_ context.Context, question []byte) ([]byte, error) {
 	var node topology.NodeID
 	if len(question) != len(node) {
 		return nil, errors.New("malformed request: expected the identity of a node")
@@ -54,20 +54,20 @@ func (c *cluster) hearLeaving(_ context.Context, question []byte) ([]byte, error
 		return nil, errors.New("the node is starting")
 	}
 	if k, ok := c.peers.Report(node); ok {
-		c.leavers.mu.Lock()
-		if c.leavers.nodes == nil {
-			c.leavers.nodes = map[topology.NodeID]leaver{}
+		c.stoppingNodes.mu.Lock()
+		if c.stoppingNodes.nodes == nil {
+			c.stoppingNodes.nodes = map[topology.NodeID]stoppingNode{}
 		}
-		c.leavers.nodes[node] = leaver{k.Started, time.Now()}
-		c.leavers.mu.Unlock()
-		c.tellStatus(node, false)
+		c.stoppingNodes.nodes[node] = stoppingNode{k.Started, time.Now()}
+		c.stoppingNodes.mu.Unlock()
+		c.sendStatusEvent(node, false)
 	}
 	return nil, nil
 }
 
-// followLeavers tells clients that a node is up again once a new process of it reports, until ctx ends. Usually
-// aliveChanged does so; but a process may start again before anybody has noticed that it was away.
-func (c *cluster) followLeavers(ctx context.Context) {
+// watchStoppingNodes sends clients an event when a new process of a stopped node reports, until ctx ends. Usually
+// aliveChanged does this, but a process may restart before its absence is noticed.
+func (c *cluster) watchStoppingNodes(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -76,14 +76,14 @@ func (c *cluster) followLeavers(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for _, node := range c.leavers.returned(c.peers) {
-			c.tellStatus(node, true)
+		for _, node := range c.stoppingNodes.returned(c.peers) {
+			c.sendStatusEvent(node, true)
 		}
 	}
 }
 
-// returned takes out the nodes whose new processes report, and those that were watched for long enough.
-func (l *leavers) returned(p *peers.Peers) (back []topology.NodeID) {
+// returned removes and returns the nodes with new processes. It also removes nodes whose watch time has passed.
+func (l *stoppingNodes) returned(p *peers.Peers) (back []topology.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for node, was := range l.nodes {
@@ -99,9 +99,9 @@ func (l *leavers) returned(p *peers.Peers) (back []topology.NodeID) {
 	return back
 }
 
-// tellStatus tells clients that a node is up or down.
-func (c *cluster) tellStatus(node topology.NodeID, up bool) {
-	if n := c.n.records.State().Node(node); n != nil {
+// sendStatusEvent sends clients the event that a node is up or down.
+func (c *cluster) sendStatusEvent(node topology.NodeID, up bool) {
+	if n := c.n.metadata.State().Node(node); n != nil {
 		if a, ok := endpoint(n).Address(c.n.info.RPC); ok {
 			c.n.cql.StatusChanged(a, up)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestIdlePartitionsLend proves that a partition which refuses requests borrows of partitions of its table that are
+// TestIdlePartitionsLend checks that a partition which refuses requests borrows of partitions of its table that are
 // idle, also of those that other nodes lead, that all it has was taken from the others, and that a node which is not to
 // lend does not.
 func TestIdlePartitionsLend(t *testing.T) {
@@ -95,7 +95,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	all := leaders()
 	borrower := all[0][0]
 	poll.Until(t, "it borrows of other nodes, too", func() bool {
-		nodes[0].borrow(t.Context(), borrower, 1<<20*ru.Unit)
+		nodes[0].lender().Borrow(t.Context(), borrower, 1<<20*ru.Unit)
 		other, _ := loans(all[1])
 		third, _ := loans(all[2])
 		return other > 0 && third > 0

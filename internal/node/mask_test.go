@@ -9,7 +9,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// TestMasksSurvive proves that masks are there after a restart, that transactions heed them where their leader runs
+// TestMasksSurvive checks that masks are there after a restart, that transactions heed them where their leader runs
 // them, and that a node on which masking is switched off shows everything and masks nothing new.
 func TestMasksSurvive(t *testing.T) {
 	t.Parallel()

@@ -18,18 +18,18 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// orderMerge has two neighbouring physical partitions merge.
-func (n *Node) orderMerge(ctx context.Context, o admin.MergeOrder) (string, error) {
+// mergePartitions merges two adjacent physical partitions.
+func (n *Node) mergePartitions(ctx context.Context, o admin.MergeOrder) (string, error) {
 	t, err := n.tableNamed(o.Table)
 	if err != nil {
 		return "", err
 	}
-	order := &merge.Order{Table: t.ID, First: topology.PartitionID(o.Partitions[0]),
-		Second: topology.PartitionID(o.Partitions[1]), Hasty: o.Now, Cause: topology.ByHand}
+	order := &merge.Request{Table: t.ID, First: topology.PartitionID(o.Partitions[0]),
+		Second: topology.PartitionID(o.Partitions[1]), SkipCooldown: o.Now, Cause: topology.ByOperator}
 	if n.cluster == nil {
 		order.Level = n.store.Level()
 	}
-	l, r, err := order.Neighbours(n.records.State())
+	l, r, err := order.Neighbors(n.metadata.State())
 	if err != nil {
 		return "", err
 	}
@@ -45,12 +45,12 @@ func (n *Node) orderMerge(ctx context.Context, o admin.MergeOrder) (string, erro
 		slog.Uint64("right", uint64(r.ID)), slog.String("table", t.String()), slog.Bool("gathering", gathering))
 	if gathering && !o.Wait {
 		return fmt.Sprintf("%s are on different nodes: their replicas are brought together, for which there is %v, "+
-			"and merged then: see ilion partition list", what, merge.GatherFor), nil
+			"and merged then: see ilion partition list", what, merge.ColocateTimeout), nil
 	}
-	switch p := s.Map.Partition(l.ID); {
-	case p == nil || p.Join == nil && !gathering: // it is done already
+	switch p := s.Topology.Partition(l.ID); {
+	case p == nil || p.Merge == nil && !gathering: // it is done already
 	case n.cluster == nil:
-		if err := n.mergeAlone(ctx); err != nil {
+		if err := n.applyMergesStandalone(ctx); err != nil {
 			return "", err
 		}
 	case !o.Wait:
@@ -63,39 +63,39 @@ func (n *Node) orderMerge(ctx context.Context, o admin.MergeOrder) (string, erro
 	return fmt.Sprintf("%s are merged: what is left is partition %d", what, l.ID), nil
 }
 
-// orderCancel takes back what was ordered of a physical partition.
-func (n *Node) orderCancel(ctx context.Context, o admin.CancelOrder) (string, error) {
+// cancelChange cancels the pending change of a physical partition.
+func (n *Node) cancelChange(ctx context.Context, o admin.CancelOrder) (string, error) {
 	t, err := n.tableNamed(o.Table)
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, orderMax)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var what string
 	var cut *topology.Partition
-	_, err = n.records.Update(ctx, func(s *meta.State) (next *meta.State, err error) {
+	_, err = n.metadata.Update(ctx, func(s *meta.State) (next *meta.State, err error) {
 		next, what, err = merge.Cancel(s, t.ID, topology.PartitionID(o.Partition))
 		if cut = nil; err == nil {
-			if p := next.Map.Partition(topology.PartitionID(o.Partition)); p != nil && p.Cut != nil {
+			if p := next.Topology.Partition(topology.PartitionID(o.Partition)); p != nil && p.Split != nil {
 				cut = p
 			}
 		}
 		return next, err
 	})
 	if err == nil && n.cluster == nil {
-		err = errors.Join(n.splitAlone(ctx), n.mergeAlone(ctx))
+		err = errors.Join(n.applySplitsStandalone(ctx), n.applyMergesStandalone(ctx))
 	}
 	if err != nil {
 		return "", err
 	}
-	n.log.LogAttrs(ctx, slog.LevelInfo, "order taken back", slog.String("what", what), slog.String("table", t.String()))
+	n.log.LogAttrs(ctx, slog.LevelInfo, "change canceled", slog.String("what", what), slog.String("table", t.String()))
 	if cut != nil {
-		waiting, done := context.WithTimeout(ctx, recallWait)
+		waiting, done := context.WithTimeout(ctx, cancelTimeout)
 		defer done()
 		switch err := n.awaitSplit(waiting, cut); {
 		case err == nil:
 			return "", fmt.Errorf("%s of %s was in its log already: it is split", what, t)
-		case !errors.Is(err, errNotSplit):
+		case !errors.Is(err, errSplitCanceled):
 			return fmt.Sprintf("%s of %s is taken back, unless its log has it already, which is known when its replicas "+
 				"answer: see ilion partition history", what, t), nil
 		}
@@ -103,12 +103,12 @@ func (n *Node) orderCancel(ctx context.Context, o admin.CancelOrder) (string, er
 	return fmt.Sprintf("%s of %s is taken back", what, t), nil
 }
 
-// recallWait is how long an order that takes back a split waits for the partition to say whether it came in time.
-const recallWait = 2 * time.Second
+// cancelTimeout is how long the cancellation of a split waits for its outcome.
+const cancelTimeout = 2 * time.Second
 
-// describeMerge says what an order would do.
-func (n *Node) describeMerge(o *merge.Order, what string) (string, error) {
-	_, gathering, err := o.Apply(n.records.State(), time.Now())
+// describeMerge describes the effect of a merge request.
+func (n *Node) describeMerge(o *merge.Request, what string) (string, error) {
+	_, gathering, err := o.Apply(n.metadata.State(), time.Now())
 	switch {
 	case err != nil:
 		return "", err
@@ -118,73 +118,73 @@ func (n *Node) describeMerge(o *merge.Order, what string) (string, error) {
 	return what + " would be merged; nothing was done", nil
 }
 
-// recordMerge puts an order into the records.
-func (n *Node) recordMerge(ctx context.Context, o *merge.Order) (s *meta.State, gathering bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, orderMax)
+// recordMerge records a merge request.
+func (n *Node) recordMerge(ctx context.Context, o *merge.Request) (s *meta.State, gathering bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	s, err = n.records.Update(ctx, func(s *meta.State) (next *meta.State, err error) {
+	s, err = n.metadata.Update(ctx, func(s *meta.State) (next *meta.State, err error) {
 		next, gathering, err = o.Apply(s, time.Now())
 		return next, err
 	})
 	return s, gathering, err
 }
 
-// awaitMerge returns when the map has a merge, or it was taken back.
+// awaitMerge returns when a merge has been completed or canceled.
 func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, left, right *topology.Partition) error {
-	most := orderWaitMax
-	if !placement.Together(left, right) {
-		most = moveWaitMax
+	most := completionTimeout
+	if !placement.Colocated(left, right) {
+		most = moveTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {
-		s := n.records.State()
-		switch now := s.Map.Partition(left.ID); {
+		s := n.metadata.State()
+		switch now := s.Topology.Partition(left.ID); {
 		case now == nil:
 			return fmt.Errorf("partition %d was dropped with its table", left.ID)
 		case now.Epoch > left.Epoch:
 			return nil
-		case now.Join == nil && (now.Wish == nil || now.Wish.With == 0):
+		case now.Merge == nil && (now.Pin == nil || now.Pin.MergeWith == 0):
 			return fmt.Errorf("the merge of partitions %d and %d of %s was taken back: not all their replicas were "+
 				"there in time. Order it again when all nodes are up", left.ID, right.ID, t)
 		}
-		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
 			return fmt.Errorf("partitions %d and %d are not merged yet: the order stands, see ilion partition list: %w", left.ID,
 				right.ID, err)
 		}
 	}
 }
 
-// mergeAlone carries out what the records have as ordered, on a node that stands alone.
-func (n *Node) mergeAlone(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderMax)
+// applyMergesStandalone executes recorded merges on a standalone node.
+func (n *Node) applyMergesStandalone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	n.splitting.Lock()
 	defer n.splitting.Unlock()
-	joiner := &reconcile.Joiner{Keeper: n.records, Size: n.sizeOf,
+	joiner := &reconcile.MergeReconciler{Keeper: n.metadata, Size: n.sizeOf,
 		Done: func(left, right topology.PartitionID, recalled bool) {
 			reconcile.LogMerge(n.log, left, right, recalled)
 		}}
-	for p := range n.records.State().Map.InMotion() {
-		if p.Join == nil || p.Join.Left != p.ID {
+	for p := range n.metadata.State().Topology.InMotion() {
+		if p.Merge == nil || p.Merge.Left != p.ID {
 			continue
 		}
-		l, err := n.joined(p.ID)
+		l, err := n.mergeableReplica(p.ID)
 		if err != nil {
 			return err
 		}
-		right := func() (reconcile.Joined, error) { return n.joined(p.Join.Right) }
-		if err := joiner.Alone(ctx, l, right, p); err != nil {
+		right := func() (reconcile.Mergeable, error) { return n.mergeableReplica(p.Merge.Right) }
+		if err := joiner.RunStandalone(ctx, l, right, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// joined is the replica here of a partition that is being merged.
-func (n *Node) joined(id topology.PartitionID) (reconcile.Joined, error) {
+// mergeableReplica returns the local replica of a partition that is being merged.
+func (n *Node) mergeableReplica(id topology.PartitionID) (reconcile.Mergeable, error) {
 	if r := n.host.Replica(id); r != nil {
 		return r, nil
 	}
-	return nil, fmt.Errorf("partition %d has no replica here", id)
+	return nil, fmt.Errorf("partition %d has no replica on this node", id)
 }

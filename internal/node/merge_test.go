@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestMergeAlone proves that the partitions of a node that stands alone merge while they are written to: nothing fails,
+// TestMergeAlone checks that the partitions of a node that stands alone merge while they are written to: nothing fails,
 // every row and every addition is there once; and that a merge which was recorded, or frozen, before the end of a
 // process is carried out by the next one.
 func TestMergeAlone(t *testing.T) {
@@ -29,7 +29,7 @@ func TestMergeAlone(t *testing.T) {
 	c.query("CREATE TABLE ks.n (k int PRIMARY KEY, n counter)")
 	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 	parts := func(table string) []*topology.Partition {
-		return n.records.State().Map.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables[table].ID)
+		return n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables[table].ID)
 	}
 	var clients sync.WaitGroup
 	for w := range writers {
@@ -52,7 +52,7 @@ func TestMergeAlone(t *testing.T) {
 			ps := parts(table)
 			o := admin.MergeOrder{Table: "ks." + table, Now: true,
 				Partitions: [2]uint64{uint64(ps[2].ID), uint64(ps[1].ID)}}
-			if said, err := n.orderMerge(t.Context(), o); err != nil || !strings.Contains(said, "are merged") {
+			if said, err := n.mergePartitions(t.Context(), o); err != nil || !strings.Contains(said, "are merged") {
 				t.Fatalf("%s, %v", said, err)
 			}
 		}
@@ -72,11 +72,12 @@ func TestMergeAlone(t *testing.T) {
 		}
 	}
 	check("after the merges", 2)
-	if e := n.records.State().History; len(e) == 0 || e[len(e)-1].Kind != meta.Merge || e[len(e)-1].Pause <= 0 {
+	if e := n.metadata.State().History; len(e) == 0 || e[len(e)-1].Kind != meta.Merge || e[len(e)-1].Pause <= 0 {
 		t.Errorf("the history has no merge: %+v", e)
 	}
 	ps := parts("t")
-	order := merge.Order{Table: ps[0].Table, First: ps[0].ID, Second: ps[1].ID, Hasty: true, Level: n.store.Level()}
+	order := merge.Request{Table: ps[0].Table, First: ps[0].ID, Second: ps[1].ID, SkipCooldown: true,
+		Level: n.store.Level()}
 	if _, _, err := n.recordMerge(t.Context(), &order); err != nil {
 		t.Fatal(err)
 	}
@@ -90,27 +91,27 @@ func TestMergeAlone(t *testing.T) {
 	check("after a restart", 1)
 }
 
-// TestMergeOrdersRefused proves that orders which cannot be carried out are refused, in words, and change nothing.
+// TestMergeOrdersRefused checks that orders which cannot be carried out are refused, in words, and change nothing.
 func TestMergeOrdersRefused(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 3})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY)")
-	parts := n.records.State().Map.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
+	parts := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
 	a, b, z := uint64(parts[0].ID), uint64(parts[1].ID), uint64(parts[2].ID)
-	before := n.records.State().Version
+	before := n.metadata.State().Version
 	for _, o := range []struct {
 		want string
 		admin.MergeOrder
 	}{
-		{"is no table", admin.MergeOrder{Table: "t", Partitions: [2]uint64{a, b}}},
-		{"tables of the", admin.MergeOrder{Table: "system_schema.tables", Partitions: [2]uint64{a, b}}},
+		{"invalid table name", admin.MergeOrder{Table: "t", Partitions: [2]uint64{a, b}}},
+		{"is a system table", admin.MergeOrder{Table: "system_schema.tables", Partitions: [2]uint64{a, b}}},
 		{"no partition 999", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, 999}}},
-		{"are no neighbours", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, z}}},
-		{"are no neighbours", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, a}}},
+		{"are not adjacent", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, z}}},
+		{"are not adjacent", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, a}}},
 		{"nothing was done", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{b, a}, DryRun: true}},
 	} {
-		said, err := n.orderMerge(t.Context(), o.MergeOrder)
+		said, err := n.mergePartitions(t.Context(), o.MergeOrder)
 		if err != nil {
 			said = err.Error()
 		}
@@ -118,17 +119,17 @@ func TestMergeOrdersRefused(t *testing.T) {
 			t.Errorf("%+v: %s", o, said)
 		}
 	}
-	if now := n.records.State().Version; now != before {
+	if now := n.metadata.State().Version; now != before {
 		t.Errorf("the records went from version %d to %d", before, now)
 	}
 	o := admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, b}}
-	if said, err := n.orderMerge(t.Context(), o); err != nil {
+	if said, err := n.mergePartitions(t.Context(), o); err != nil {
 		t.Error(said, err)
 	}
 	o.Partitions[1] = z
 	began := time.Now()
-	said, err := n.orderMerge(t.Context(), o)
-	if time.Since(began) < time.Minute && (err == nil || !strings.Contains(err.Error(), "left alone")) {
+	said, err := n.mergePartitions(t.Context(), o)
+	if time.Since(began) < time.Minute && (err == nil || !strings.Contains(err.Error(), "less than a minute ago")) {
 		t.Error(said, err)
 	}
 }

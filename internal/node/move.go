@@ -16,19 +16,19 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// moveWaitMax bounds the wait for a move to be done. What waits longer goes on by itself.
-const moveWaitMax = 10 * time.Minute
+// moveTimeout bounds the wait for a move. The move continues after the timeout.
+const moveTimeout = 10 * time.Minute
 
-// orderMove has a replica of a physical partition moved.
-func (n *Node) orderMove(ctx context.Context, o admin.MoveOrder) (string, error) {
+// moveReplica moves a replica of a physical partition.
+func (n *Node) moveReplica(ctx context.Context, o admin.MoveOrder) (string, error) {
 	if n.cluster == nil {
-		return "", errors.New("this node stands alone: there is no other one to move a replica to")
+		return "", errors.New("cannot move a replica: this is a standalone node")
 	}
 	t, err := n.tableNamed(o.Table)
 	if err != nil {
 		return "", err
 	}
-	s := n.records.State()
+	s := n.metadata.State()
 	from, err := membership.Find(s, o.From)
 	if err != nil {
 		return "", err
@@ -46,7 +46,7 @@ func (n *Node) orderMove(ctx context.Context, o admin.MoveOrder) (string, error)
 		if _, err := order.Apply(s, &view); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("the replica of %s would be moved%s; nothing was done", what, n.weightOf(&order)), nil
+		return fmt.Sprintf("the replica of %s would be moved%s; nothing was done", what, n.moveSize(&order)), nil
 	}
 	if err := n.recordMove(ctx, &order); err != nil {
 		return "", err
@@ -62,9 +62,9 @@ func (n *Node) orderMove(ctx context.Context, o admin.MoveOrder) (string, error)
 	return fmt.Sprintf("the replica of %s has been moved", what), nil
 }
 
-// weightOf says how much would be moved, if this node knows.
-func (n *Node) weightOf(o *placement.Move) string {
-	p := n.records.State().Map.Partition(o.Partition)
+// moveSize describes the amount of data to move, if known.
+func (n *Node) moveSize(o *placement.Move) string {
+	p := n.metadata.State().Topology.Partition(o.Partition)
 	if p == nil || n.host.Replica(p.ID) == nil {
 		return ""
 	}
@@ -75,33 +75,33 @@ func (n *Node) weightOf(o *placement.Move) string {
 	return fmt.Sprintf(": about %d bytes on disk", e.Bytes)
 }
 
-// recordMove puts an order into the records.
+// recordMove records a move request.
 func (n *Node) recordMove(ctx context.Context, o *placement.Move) error {
-	ctx, cancel := context.WithTimeout(ctx, orderMax)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := n.metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		view := n.cluster.member.View()
 		return o.Apply(s, &view)
 	})
 	return err
 }
 
-// awaitMove returns when the map has a move.
+// awaitMove returns when a move has been completed.
 func (n *Node) awaitMove(ctx context.Context, o *placement.Move) error {
-	ctx, cancel := context.WithTimeout(ctx, moveWaitMax)
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	for {
-		s := n.records.State()
-		p := s.Map.Partition(o.Partition)
+		s := n.metadata.State()
+		p := s.Topology.Partition(o.Partition)
 		switch {
 		case p == nil:
-			return fmt.Errorf("partition %d is gone: its table was dropped, or it was merged", o.Partition)
-		case placement.Moved(p, o):
+			return fmt.Errorf("partition %d no longer exists: its table was dropped, or it was merged", o.Partition)
+		case placement.MoveDone(p, o):
 			return nil
-		case p.Wish == nil:
-			return fmt.Errorf("partition %d was not moved: the order has ended before it could be", o.Partition)
+		case p.Pin == nil:
+			return fmt.Errorf("partition %d was not moved: the request expired or was canceled", o.Partition)
 		}
-		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
 			return fmt.Errorf("partition %d is not moved yet: the order stands, see ilion partition list: %w", p.ID, err)
 		}
 	}

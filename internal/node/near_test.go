@@ -155,7 +155,7 @@ var nearModes = []struct {
 	rows, keys, lists int
 }{{"rows", 1 << 20, 150, 0}, {"one list", 1, 150, 1}, {"several lists", 1, 1000, 2}}
 
-// TestNearExact proves that searches which look at all vectors find exactly the nearest rows, by the rows themselves,
+// TestNearExact checks that searches which look at all vectors find exactly the nearest rows, by the rows themselves,
 // by one list and by several, for each similarity, while rows come, change, expire, are overtaken and go, with and
 // without a restriction, over several physical partitions that are split meanwhile, while lists come, and after a
 // restart.
@@ -192,9 +192,9 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 		}
 		poll.Until(t, "the index has its lists", func() bool { return s.lists() >= lists })
 		table, _ := s.descriptor()
-		for _, p := range n.records.State().Map.Partitions(table.ID) {
+		for _, p := range n.metadata.State().Topology.Partitions(table.ID) {
 			o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
-			if _, err := n.orderSplit(t.Context(), o); err != nil {
+			if _, err := n.splitPartition(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -225,7 +225,7 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 	}
 }
 
-// TestNearElsewhere proves that searches at a node that has none of the rows find the nearest ones, by the rows
+// TestNearElsewhere checks that searches at a node that has none of the rows find the nearest ones, by the rows
 // themselves and by lists, over several physical partitions, and cost what they cost where the rows are.
 func TestNearElsewhere(t *testing.T) {
 	t.Parallel()
@@ -287,7 +287,7 @@ func (s *nearItems) lists() int {
 	return ix.Lists[0].Len()
 }
 
-// TestNearLists proves that an index gets lists around centres when it has grown, serves while it is built by them, and
+// TestNearLists checks that an index gets lists around centres when it has grown, serves while it is built by them, and
 // finds nearly all of the nearest rows by them, also those that are written later and with a restriction; that searches
 // are exact where few rows fulfil one; and that the lists are there after a restart.
 func TestNearLists(t *testing.T) {
@@ -340,7 +340,7 @@ func (s *nearItems) column() *schema.Column {
 	return t.ByName[ix.Column]
 }
 
-// TestSearchSeesWrites proves that a vector search above ONE finds what was acknowledged, at every node of a cluster:
+// TestSearchSeesWrites checks that a vector search above ONE finds what was acknowledged, at every node of a cluster:
 // the level of the request is kept.
 func TestSearchSeesWrites(t *testing.T) {
 	t.Parallel()

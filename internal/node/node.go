@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node is the composition root: it builds a database node of its parts, starts them in order, and stops them in
-// the reverse order. Nothing else knows how the parts fit together.
+// Package node is the composition root: it assembles a database node from its parts, starts them in order, and stops
+// them in reverse order. No other package knows how the parts are connected.
 //
-// Guarantees: (D1) Start returns when the node serves requests, or not at all: a failed start leaves nothing behind;
-// (D2) Close finishes the requests under way, syncs what was written, and leaves no goroutine but those that a broken
-// disk holds; (D3) after a failure of the disk the node stops itself (Failed) rather than serve on.
+// Guarantees:
 //
-// Start at Start; open.go builds what data needs, cluster.go what other nodes need, serve.go what clients need;
-// metrics.go and status.go show what goes on.
+//   - (D1) Start returns when the node serves requests. A failed start leaves no files or goroutines behind.
+//   - (D2) Close finishes the requests in flight and syncs all writes. It leaves no goroutines except those blocked by a
+//     broken disk.
+//   - (D3) After a disk failure the node stops itself (Failed) instead of serving further requests.
+//
+// Start reading at Start. open.go opens the data, cluster.go connects to other nodes, and serve.go serves clients.
 package node
 
 import (
@@ -22,8 +24,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/backfill"
-	"github.com/ilion-db/ilion/internal/control/growth"
+	"github.com/ilion-db/ilion/internal/control/lograte"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -35,11 +38,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/query/view"
-	"github.com/ilion-db/ilion/internal/replica/census"
-	"github.com/ilion-db/ilion/internal/replica/guard"
-	"github.com/ilion-db/ilion/internal/replica/journal"
-	"github.com/ilion-db/ilion/internal/replica/moment"
+	"github.com/ilion-db/ilion/internal/replica/changebuffer"
+	"github.com/ilion-db/ilion/internal/replica/diskfs"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/partitioncount"
+	"github.com/ilion-db/ilion/internal/replica/snapshotset"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/server/audit"
@@ -49,12 +52,11 @@ import (
 )
 
 const (
-	// drainTime is how long Close waits for requests under way.
+	// drainTime is how long Close waits for requests in flight.
 	drainTime = 10 * time.Second
-	// failedTime is how long Close waits for anything once the node has failed: calls of a broken store may never
-	// return.
+	// failedTime is how long Close waits after the node has failed, because calls of a broken store may never return.
 	failedTime = 3 * time.Second
-	// memoryDir is where an in-memory node believes its data to be.
+	// memoryDir is the data directory of an in-memory node in its virtual file system.
 	memoryDir = "memory"
 )
 
@@ -62,82 +64,82 @@ const (
 type Node struct {
 	opts Options
 	log  *slog.Logger
-	// answers is the release of Cassandra whose answers are given.
-	answers *release.Release
+	// compat is the Cassandra release that the node is compatible with.
+	compat *release.Release
 
 	store *storage.Store
 	host  *partition.Host
-	// moments are what backups read, journal what archives do. run names this process where a later one may have other
-	// entries in the places of those that it has lost; described is what a backup was told last of the cluster.
-	moments   moment.Keeper
-	journal   *journal.Journal
-	run       string
-	described atomic.Pointer[described]
+	// moments serves backups, and journal serves archives. run identifies this process on a standalone node, because a
+	// later process may reuse the log positions of lost entries. metadataDump caches the metadata for backups.
+	moments      snapshotset.Manager
+	journal      *changebuffer.Buffer
+	run          string
+	metadataDump atomic.Pointer[metadataDump]
 
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
-	// scales measure what the replicas here take.
-	// records are schema, map and nodes; changer changes them as statements ask, installer has this node follow them,
-	// and local its replicas.
-	scales scales
+	// loads measures the loads of the local replicas.
+	// metadata holds the schema, topology, and nodes. changer changes them for statements. installer and local apply
+	// changes to this node and its replicas.
+	loads  loadTracker
 	advice advice
-	// hots counts how often partitions became hot.
-	hots      atomic.Uint64
-	records   *meta.Keeper
+	// hotEvents counts how often partitions became hot.
+	hotEvents atomic.Uint64
+	metadata  *meta.Keeper
 	changer   *schemachange.Changer
 	installer *schemachange.Installer
 	local     *localReplicas
 	builder   *backfill.Builder
 	replayer  *coordinator.Replayer
-	// cluster is nil for a node that stands alone.
-	cluster *cluster
-	census  *census.Census
-	largest *census.Largest
-	growth  *growth.Watch
-	engine  *session.Engine
-	// containers serves what is stored as items; definitions are what it has parsed.
+	// cluster is nil on a standalone node.
+	cluster         *cluster
+	census          *partitioncount.Counter
+	largest         *partitioncount.LargestFinder
+	splitController *autosplit.SplitController
+	engine          *session.Engine
+	// containers serves containers and their items; definitions caches parsed definitions.
 	containers  *container.Engine
 	scripts     *script.Service // of containers
 	restores    atomic.Pointer[restoringTables]
 	definitions container.Definitions
 	views       *view.Keeper
 	cql         *cql.Server
-	// gated is cql once that is there, for what runs before.
-	gated       atomic.Pointer[cql.Server]
-	reserve     *guard.Reserve // of descriptors
-	cqlListener net.Listener
-	webListener net.Listener
-	// cosmosListener is nil where nobody logs in with a key of the account.
+	// publishedCQL is cql after it has been created, for goroutines that start earlier.
+	publishedCQL atomic.Pointer[cql.Server]
+	reserve      *diskfs.Reserve // of file descriptors
+	cqlListener  net.Listener
+	webListener  net.Listener
+	// cosmosListener is nil if clients cannot authenticate with an account key.
 	cosmosListener net.Listener
-	// restListener is nil where nobody is served containers over HTTP.
+	// restListener is nil if the REST API is off.
 	restListener net.Listener
 	rest         *rest.Server
 	keyring      keyring
-	// nodeListener is for other nodes.
+	// nodeListener accepts connections of other nodes.
 	nodeListener net.Listener
 	info         catalog.NodeInfo
 	began        time.Time
 	certificates certificates
 	nodeTLS      *tls.Config
-	nodeID       *topology.NodeID // of the certificate
-	secret       []byte           // of the cluster; nil: certificates stand for it, or the node stands alone
-	levels       feature.Range    // what this build understands
-	tables       int              // how many tables the store may keep open
-	// logins and authority are nil where everybody comes in and may do everything.
+	nodeID       *topology.NodeID // in the certificate
+	secret       []byte           // of the cluster; nil on standalone nodes and with certificates
+	levels       feature.Range    // levels that this version supports
+	tables       int              // maximum number of tables that the store keeps open
+	// logins and authority are nil without authentication.
 	logins    *login.Checker
 	accounts  *login.Account // nil without a cosmosListener
 	authority *session.Authority
 
-	slow    *slowlog.Log // requests that took long
-	audit   *audit.Log   // nil: none
-	denials notices
-	serving atomic.Bool // the start has come to its end
+	slow      *slowlog.Log // slow requests
+	audit     *audit.Log   // nil if off
+	deniedLog lograte.Limiter
+	serving   atomic.Bool // the start is complete
 
 	copying sync.Mutex // held while a checkpoint is made
-	// splitting is held while a node that stands alone splits partitions.
+	// splitting is held while a standalone node splits partitions.
 	splitting sync.Mutex
-	lastSlow  atomic.Int64   // the second in which the end of a slow client's connection was logged last
-	wg        sync.WaitGroup // the servers
+	lastSlow  atomic.Int64   // second of the last log message about a slow client
+	wg        sync.WaitGroup // servers
 	closers   []func() error // in the order of starting
 
 	closeOnce sync.Once
@@ -147,7 +149,7 @@ type Node struct {
 	failure   error
 }
 
-// Start starts a node and returns when it serves requests. ctx bounds the start alone.
+// Start starts a node and returns when it serves requests. ctx bounds only the start.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -160,11 +162,12 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.newest, feature.Newest)},
 		failed: make(chan struct{}),
 	}
+	n.deniedLog.Interval = time.Second
 	var err error
-	if n.answers, err = release.Parse(o.Compatibility); err != nil {
+	if n.compat, err = release.Parse(o.Compatibility); err != nil {
 		return nil, err
 	}
-	n.reserve = guard.NewReserve(n.descriptorsLow)
+	n.reserve = diskfs.NewReserve(n.descriptorsLow)
 	n.closers = append(n.closers, n.reserve.Close)
 	n.boundConnections()
 	if err := n.startUnlessFailed(ctx); err != nil {
@@ -173,8 +176,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// boundConnections lets in no more clients than there are descriptors for, and says so if that is less than half of
-// what was wanted.
+// boundConnections limits the number of clients by the available file descriptors, and logs if that is less than half
+// of the configured number.
 func (n *Node) boundConnections() {
 	wanted := n.opts.Limits.Connections
 	n.tables, n.opts.Limits.Connections = shareDescriptors(descriptors(), wanted)
@@ -188,17 +191,17 @@ func (n *Node) boundConnections() {
 	}
 }
 
-// descriptorsLow says that clients have taken descriptors that the store needs, and when that is over.
+// descriptorsLow logs when clients use file descriptors that the store needs, and when enough are available again.
 func (n *Node) descriptorsLow(low bool) {
 	if low {
 		n.log.LogAttrs(context.Background(), slog.LevelWarn, "the process has no file descriptors left: the store "+
 			"goes on with its reserve, and nobody else is let in; raise ulimit -n, or lower limits.connections")
 		return
 	}
-	n.log.LogAttrs(context.Background(), slog.LevelInfo, "there are enough file descriptors again")
+	n.log.LogAttrs(context.Background(), slog.LevelInfo, "file descriptors are available again")
 }
 
-// startUnlessFailed ends the start when the node fails meanwhile: it may wait for others then.
+// startUnlessFailed aborts the start if the node fails, because the start may be waiting for other nodes.
 func (n *Node) startUnlessFailed(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -228,7 +231,7 @@ func (n *Node) startUnlessFailed(ctx context.Context) error {
 }
 
 func (n *Node) start(ctx context.Context) error {
-	// What a configuration can get wrong, and a port that is taken, is found before the store is touched.
+	// Configuration errors and used ports are detected before the store is opened.
 	if err := n.loadSecrets(); err != nil {
 		return err
 	}
@@ -246,18 +249,18 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.openPartitions(ctx); err != nil {
 		return err
 	}
-	if err := n.openRecords(ctx); err != nil {
+	if err := n.openMetadata(ctx); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return err // the store may have taken long to open
+		return err // opening the store may have taken long
 	}
 	err := n.serve()
 	n.serving.Store(err == nil)
 	return err
 }
 
-// loadSecrets reads what clients have to prove and how the node proves its identity.
+// loadSecrets loads the credentials for clients and the node's own identity.
 func (n *Node) loadSecrets() (err error) {
 	n.certificates.changed(n.certificateFiles()) // before they are read, so that no change is missed
 	clients, err := n.clientTLS()
@@ -289,13 +292,13 @@ func (n *Node) listen(ctx context.Context) error {
 	var lc net.ListenConfig
 	var err error
 	if n.cqlListener, err = lc.Listen(ctx, "tcp", n.opts.CQL); err != nil {
-		return fmt.Errorf("listen for CQL clients: %w", err)
+		return fmt.Errorf("cannot listen for CQL clients: %w", err)
 	}
 	n.cqlListener = n.reserve.Listener(n.cqlListener)
 	n.closers = append(n.closers, closeQuietly(n.cqlListener))
 	if n.opts.Cluster.Internal != "" {
 		if n.nodeListener, err = lc.Listen(ctx, "tcp", n.opts.Cluster.Internal); err != nil {
-			return fmt.Errorf("listen for other nodes: %w", err)
+			return fmt.Errorf("cannot listen for other nodes: %w", err)
 		}
 		n.nodeListener = n.reserve.Listener(n.nodeListener)
 		n.closers = append(n.closers, closeQuietly(n.nodeListener))
@@ -310,14 +313,14 @@ func (n *Node) listen(ctx context.Context) error {
 		return nil
 	}
 	if n.webListener, err = lc.Listen(ctx, "tcp", n.opts.HTTP); err != nil {
-		return fmt.Errorf("listen for HTTP: %w", err)
+		return fmt.Errorf("cannot listen for HTTP: %w", err)
 	}
 	n.webListener = n.reserve.Listener(n.webListener)
 	n.closers = append(n.closers, closeQuietly(n.webListener))
 	return nil
 }
 
-// closeQuietly closes a listener that its server may have closed before.
+// closeQuietly closes a listener that its server may have closed already.
 func closeQuietly(l net.Listener) func() error {
 	return func() error {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -327,7 +330,7 @@ func closeQuietly(l net.Listener) func() error {
 	}
 }
 
-// ReadyLine is what `ilion start` prints once the node serves requests.
+// ReadyLine returns the output of `ilion start` when the node serves requests.
 func (n *Node) ReadyLine() string {
 	line := "Ilion is ready: CQL on " + n.CQLAddr().String()
 	if a := n.HTTPAddr(); a != nil {
@@ -345,10 +348,10 @@ func (n *Node) ReadyLine() string {
 	return line + ", data in " + n.opts.Data
 }
 
-// CQLAddr is where CQL clients connect.
+// CQLAddr returns the address for CQL clients.
 func (n *Node) CQLAddr() net.Addr { return n.cqlListener.Addr() }
 
-// HTTPAddr is where health and metrics are served, nil if they are not.
+// HTTPAddr returns the address of health checks and metrics, or nil.
 func (n *Node) HTTPAddr() net.Addr {
 	if n.webListener == nil {
 		return nil
@@ -356,11 +359,11 @@ func (n *Node) HTTPAddr() net.Addr {
 	return n.webListener.Addr()
 }
 
-// Failed is closed when the node has met a failure it must not go on with (D3), or has left its cluster (ErrLeft); Err
-// then has it.
+// Failed returns a channel that is closed after a failure that stops the node (D3), or when the node has left its
+// cluster (ErrLeft). Err then returns the cause.
 func (n *Node) Failed() <-chan struct{} { return n.failed }
 
-// Err returns why the node failed, nil while it serves.
+// Err returns the cause of the failure, or nil while the node serves.
 func (n *Node) Err() error {
 	select {
 	case <-n.failed:
@@ -370,7 +373,7 @@ func (n *Node) Err() error {
 	}
 }
 
-// ErrLeft is why a node ends that was told to leave its cluster and has no replica any more: all is well.
+// ErrLeft is the expected error of a node that was decommissioned and has no replicas left.
 var ErrLeft = errors.New("the node has left the cluster: its data may be removed")
 
 func (n *Node) fail(err error) {
@@ -401,10 +404,10 @@ func (n *Node) Close() error {
 		select {
 		case n.closeErr = <-closed:
 			if n.serving.Load() && n.closeErr == nil && n.Err() == nil {
-				n.log.LogAttrs(context.Background(), slog.LevelInfo, "stopped in order")
+				n.log.LogAttrs(context.Background(), slog.LevelInfo, "node stopped")
 			}
 			return
-		case <-n.failed: // before, or by closing
+		case <-n.failed: // before Close, or by it
 		}
 		select {
 		case n.closeErr = <-closed:

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
+	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
@@ -26,7 +27,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/write"
-	"github.com/ilion-db/ilion/internal/replica/journal"
+	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -37,7 +38,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.closeDirectory(); err != nil {
+	if err := n.restrictDirectory(); err != nil {
 		return err
 	}
 	var fs vfs.FS = vfs.Default
@@ -54,7 +55,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		Identity:      identity,
 		Levels:        n.levels,
 		CacheBytes:    int64(n.opts.Memory.BlockCache),
-		NearBytes:     int64(n.opts.Memory.Budget / 5),
+		ANNCacheBytes: int64(n.opts.Memory.Budget / 5),
 		MemtableBytes: int64(n.opts.Memory.Memtable),
 		LargeRowBytes: int64(n.opts.Memory.Budget / 8),
 		LargeRowWait:  n.opts.Limits.ReadTimeout,
@@ -86,16 +87,16 @@ func (n *Node) openStore(ctx context.Context) error {
 	return nil
 }
 
-// closeDirectory takes from others of the machine what an earlier build, or whoever made the directory, has left them.
-func (n *Node) closeDirectory() error {
+// restrictDirectory removes access of other users to the data directory.
+func (n *Node) restrictDirectory() error {
 	info, err := os.Stat(n.opts.Data)
 	if n.opts.Data == "" || err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 {
-		return nil // the store says what is wrong
+		return nil // the store reports the problem
 	}
 	return os.Chmod(n.opts.Data, 0o700)
 }
 
-// diskUsage is that of whichever disk is the fuller one: the log of the replica sets may be on one of its own.
+// diskUsage returns the usage of the fuller disk: the Raft log may be on another disk than the data.
 func (n *Node) diskUsage(dir string) (vfs.DiskUsage, error) {
 	u, err := vfs.Default.GetDiskUsage(dir)
 	log, logErr := vfs.Default.GetDiskUsage(filepath.Join(dir, membership.LogDir))
@@ -105,8 +106,8 @@ func (n *Node) diskUsage(dir string) (vfs.DiskUsage, error) {
 	return u, err
 }
 
-// diskOut ends a node of a cluster before its disk is so full that it could not be started again: it has to write what
-// others decide. One that stands alone refuses writes and serves reads.
+// diskOut stops a cluster node before its disk is too full for a restart, because it must write entries that other
+// nodes commit. A standalone node rejects writes and serves reads.
 func (n *Node) diskOut(free, need uint64) {
 	if n.opts.Cluster.Internal == "" {
 		return
@@ -117,12 +118,12 @@ func (n *Node) diskOut(free, need uint64) {
 
 func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
-// openPartitions opens the replicas, and before that what they need of a cluster.
+// openPartitions opens the replicas, after the parts of the cluster that they need.
 func (n *Node) openPartitions(ctx context.Context) error {
-	n.journal, n.run = journal.New(int64(n.opts.Memory.ChangeBuffer)), uuid.NewString()
+	n.journal, n.run = changebuffer.New(int64(n.opts.Memory.ChangeBuffer)), uuid.NewString()
 	n.closers = append(n.closers, n.journal.Close)
 	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot, Now: n.opts.now,
-		Journal: n.journal, Log: n.log}
+		ChangeBuffer: n.journal, Log: n.log}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}
@@ -141,7 +142,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	}
 	if n.host, err = partition.Open(partition.Stored{Store: n.store}, o); err != nil {
 		if n.cluster != nil {
-			err = n.cluster.originals.NotOpened(err)
+			err = n.cluster.directoryGuard.ExplainOpenError(err)
 		}
 		return err
 	}
@@ -149,30 +150,31 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	if c := n.cluster; c != nil {
 		c.host.Store(n.host)
 		c.member = &membership.Member{
-			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.describe,
-			DiskFree:  func() int { return n.store.Metrics().FreePercent },
-			HealAfter: n.opts.Cluster.RebuildDelay, Log: n.log, Held: n.held, QuietHere: c.quietHere,
-			BytesSlack: float64(n.opts.Cluster.BalanceThreshold),
-			Answers: map[string]func(context.Context, []byte) ([]byte, error){
-				adviseSubject: c.adviseOthers, usageSubject: c.answerUsage, asideSubject: c.hearAside,
-				usersSubject: c.answerUsers, lendSubject: c.answerLend, backupSubject: c.answerBackup,
-				sessionsSubject: tell(c, n.sessionsHere), cancelSubject: tell(c, n.cancelHere),
-				slowSubject: tell(c, n.slowHere), tablesSubject: tell(c, n.tablesHere),
-				leaderSubject: tell(c, n.leaderHere), leavingSubject: c.hearLeaving,
+			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.report,
+			DiskFree:     func() int { return n.store.Metrics().FreePercent },
+			RebuildDelay: n.opts.Cluster.RebuildDelay, Log: n.log, LocalStats: n.replicaStats,
+			LocalCandidates: c.localCandidates,
+			BytesSlack:      float64(n.opts.Cluster.BalanceThreshold),
+			QueryHandlers: map[string]func(context.Context, []byte) ([]byte, error){
+				adviseSubject: c.handleAdvise, usageSubject: c.handleUsage, followerLoadSubject: c.handleFollowerLoad,
+				usersSubject: c.handleUsers, lending.Subject: c.handleLoan, backupSubject: c.serveBackup,
+				sessionsSubject: queryHandler(c, n.localSessions), cancelSubject: queryHandler(c, n.cancelLocalSession),
+				slowSubject: queryHandler(c, n.localSlowQueries), tablesSubject: queryHandler(c, n.localTables),
+				leaderSubject: queryHandler(c, n.localLeader), leavingSubject: c.handleLeaving,
 			},
 		}
-	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
+	} else if _, err := membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err
 	}
 	n.checkClock(ctx)
-	n.local = &localReplicas{local: reconcile.Local{Node: n.store.Identity().Node, Host: replicas{n.host}}}
+	n.local = &localReplicas{local: reconcile.LocalReconciler{Node: n.store.Identity().Node, Host: replicas{n.host}}}
 	return nil
 }
 
-// checkClock warns of a clock that is behind what was stamped before the node stopped.
+// checkClock warns if the clock is behind timestamps of earlier writes.
 func (n *Node) checkClock(ctx context.Context) {
 	newest := time.UnixMicro(n.host.NewestStamp())
-	if behind := peers.SetBack(time.Now(), newest); behind > 0 {
+	if behind := peers.ClockRegression(time.Now(), newest); behind > 0 {
 		n.log.LogAttrs(ctx, slog.LevelWarn,
 			"the clock is behind the newest write: it was set back, or was wrong when that was stamped; "+
 				"writes with timestamps of clients are hidden by what was stamped later than they are",
@@ -180,106 +182,108 @@ func (n *Node) checkClock(ctx context.Context) {
 	}
 }
 
-// RaiseLevel raises the feature level to the newest that every node of the cluster understands, and returns it. There
-// is no way back: builds that do not understand the level are refused from then on.
+// RaiseLevel raises the feature level to the newest level that all nodes support, and returns it. This cannot be
+// undone: versions that do not support the level are rejected from then on.
 func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	if n.cluster == nil {
-		return membership.RaiseAlone(ctx, n.store.Directory, n.host, n.levels.Newest)
+		return membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.levels.Newest)
 	}
-	return membership.Raise(ctx, n.records)
+	return membership.RaiseLevel(ctx, n.metadata)
 }
 
-// newReplayer makes what finishes batches that their coordinators left.
+// newReplayer returns the replayer of batches that their coordinators did not finish.
 func (n *Node) newReplayer() *coordinator.Replayer {
 	return &coordinator.Replayer{
 		Coordinator: n.coordinator,
 		Done: func(batches int) {
-			n.log.LogAttrs(context.Background(), slog.LevelInfo, "unfinished batches written",
+			n.log.LogAttrs(context.Background(), slog.LevelInfo, "batchlog replayed",
 				slog.Int("batches", batches))
 		},
 		Failed: func(err error) {
-			n.log.LogAttrs(context.Background(), slog.LevelWarn, "unfinished batches not written",
+			n.log.LogAttrs(context.Background(), slog.LevelWarn, "batchlog replay failed",
 				slog.String("error", err.Error()))
 		},
 	}
 }
 
-// replicas is the host as package reconcile sees it.
+// replicas adapts the host to package reconcile.
 type replicas struct{ *partition.Host }
 
 func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
 
-// localReplicas has the methods of reconcile.Local called one at a time.
+// localReplicas serializes the calls of a reconcile.LocalReconciler.
 type localReplicas struct {
 	mu    sync.Mutex
-	local reconcile.Local
+	local reconcile.LocalReconciler
 }
 
-// Make implements the replicas of schemachange.Installer, as Remove does.
-func (l *localReplicas) Make(old, next *topology.Snapshot) error {
+// Create implements schemachange.Installer.Replicas.
+func (l *localReplicas) Create(old, next *topology.Snapshot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.local.Make(old, next)
+	return l.local.Create(old, next)
 }
 
-// Remove is the other half.
+// Remove implements schemachange.Installer.Replicas.
 func (l *localReplicas) Remove(old, next *topology.Snapshot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.local.Remove(old, next)
 }
 
-// Return is reconcile.Local's.
-func (l *localReplicas) Return(replica topology.ReplicaID) (done bool, err error) {
+// Rejoin calls reconcile.LocalReconciler.Rejoin.
+func (l *localReplicas) Rejoin(replica topology.ReplicaID) (done bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.local.Return(replica)
+	return l.local.Rejoin(replica)
 }
 
-// Check is for reconcile.Loops.
-func (l *localReplicas) Check() error {
+// CheckPending implements reconcile.Manager.Local.
+func (l *localReplicas) CheckPending() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.local.Check()
+	return l.local.CheckPending()
 }
 
-// openRecords loads schema, map and nodes, makes everything follow them, and joins the cluster if that is to be done.
-func (n *Node) openRecords(ctx context.Context) error {
-	scan, change := meta.Alone(n.store)
+// openMetadata loads the metadata, applies it and all later changes to this node, and joins the cluster if required.
+func (n *Node) openMetadata(ctx context.Context) error {
+	scan, change := meta.Standalone(n.store)
 	self := n.store.Identity().Node
 	if n.cluster != nil {
 		scan, change = n.host.Records, n.cluster.change
 	}
 	var err error
 	o := meta.Options{Self: self, LoadFailed: func(err error) {
-		n.log.LogAttrs(context.Background(), slog.LevelError, "records not loaded", slog.String("error", err.Error()))
+		n.log.LogAttrs(context.Background(), slog.LevelError, "cannot load the metadata", slog.String("error",
+			err.Error()))
 	}}
 	if n.cluster != nil {
-		o.Line, o.Newest = n.cluster.member.Turn, n.cluster.member.Newest
+		o.Acquire, o.LatestVersion = n.cluster.member.AcquireFromLeader, n.cluster.member.LatestVersion
 	}
-	n.records, err = meta.New(scan, change, o)
+	n.metadata, err = meta.New(scan, change, o)
 	if err != nil {
 		return err
 	}
-	n.closers = append(n.closers, func() error { n.records.Close(); return nil })
+	n.closers = append(n.closers, func() error { n.metadata.Close(); return nil })
 	if c := n.cluster; c != nil {
-		c.begin(n.records)
+		c.setMetadata(n.metadata)
 	}
-	first := n.records.State()
-	n.catalog = catalog.NewForRelease(n.answers, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
+	first := n.metadata.State()
+	n.catalog = catalog.NewForRelease(n.compat, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.host.SetBatches(n.coordinator)
 	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
 	n.replayer = n.newReplayer()
 	n.newSchema()
-	if err := n.followRecords(); err != nil {
+	if err := n.followMetadata(); err != nil {
 		return err
 	}
 	if n.cluster == nil {
 		if err := n.changer.Ensure(ctx); err != nil {
 			return err
 		}
-		if err := errors.Join(n.splitAlone(ctx), n.mergeAlone(ctx)); err != nil { // what a crash has left
+		if err := errors.Join(n.applySplitsStandalone(ctx),
+			n.applyMergesStandalone(ctx)); err != nil { // left by a crash
 			return err
 		}
 		n.replayer.FinishOwn(ctx)
@@ -303,8 +307,8 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 		o.ThrottledReadsMax = clusterWorkers / 2
 		o.Now = c.peers.Now
 		o.Cluster = &coordinator.Cluster{
-			Node: c.self, Sequence: c.originals.Directory.Lineage.FirstNumber(), Alive: c.peers.Alive,
-			Acknowledged: c.peers.Acknowledged, Memory: c.peers.Memory, NodeName: c.transport.Address,
+			Node: c.self, Sequence: c.directoryGuard.Directory.History.FirstNumber(), Alive: c.peers.Alive,
+			Acknowledged: c.peers.SendAcknowledged, DedupeEpoch: c.peers.Memory, NodeName: c.transport.Address,
 			Batches: batches,
 			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return c.client.Replica(node, id)
@@ -317,12 +321,12 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	return o
 }
 
-// place says how a new table is cut and where its parts live.
-func (n *Node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
+// placeTable returns the partitions of a new table and their nodes.
+func (n *Node) placeTable(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 	parts := n.opts.InitialPartitions
 	whole := parts > 1
-	if n := throughput.AtFirst(s, t); n > 0 {
-		parts, whole = n, true // the ring would leave each a small part of the throughput
+	if n := throughput.InitialPartitions(s, t); n > 0 {
+		parts, whole = n, true // with the ring's boundaries some partitions would get little of the throughput
 	}
 	if schema.IsSystem(t.Keyspace) {
 		parts, whole = 1, true
@@ -335,7 +339,7 @@ func (n *Node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 	return placement.Place(s, &view, n.opts.Region, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
 }
 
-// tableName names a table for traces.
+// tableName returns the name of a table for traces.
 func (n *Node) tableName(id uint32) string {
 	if t := n.catalog.Snapshot().TableByID(id); t != nil {
 		return t.String()

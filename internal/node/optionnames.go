@@ -58,8 +58,8 @@ type edit struct {
 }
 
 // currentNames returns a configuration file in which former names are replaced by the present names, and the value off
-// by the number that it stands for. Lines keep their numbers. It also returns a warning for each former name. A file that is
-// not valid YAML is returned unchanged: the decoder reports the error.
+// by the number that it stands for. Lines keep their numbers. It also returns a warning for each former name. A file
+// that is not valid YAML is returned unchanged: the decoder reports the error.
 func currentNames(source []byte) (current []byte, warnings []string, err error) {
 	var document yaml.Node
 	if yaml.Unmarshal(source, &document) != nil || len(document.Content) == 0 {

@@ -70,13 +70,14 @@ rest: {allow_unindexed_order_by: true}
 	if !reflect.DeepEqual(former, present) {
 		t.Errorf("the former names set %+v, the present names %+v", former, present)
 	}
-	if present.Region != "north" || present.Cluster.SnapshotRate != 32e6 || present.Limits.ThrottleTimeout != 2*time.Second {
+	if present.Region != "north" || present.Cluster.SnapshotRate != 32e6 ||
+		present.Limits.ThrottleTimeout != 2*time.Second {
 		t.Errorf("%+v", present)
 	}
 }
 
-// TestFormerNamesKeepLines checks that errors name the line of the file that the operator wrote, and that an option may not
-// be set by both names.
+// TestFormerNamesKeepLines checks that errors name the line of the file that the operator wrote, and that an option
+// may not be set by both names.
 func TestFormerNamesKeepLines(t *testing.T) {
 	_, err := loaded(t, "rack: a\ncluster:\n  heal_after: 1m\n  nonsense: 1\n")
 	if err == nil || !strings.Contains(err.Error(), "line 4") || !strings.Contains(err.Error(), "nonsense") {

@@ -26,35 +26,35 @@ import (
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
-// Options is everything that can be set about a node: the fields of the configuration file, of which the command line
-// can set the most used. The zero value of a field means its default; sizes are in bytes, durations are Go durations.
+// Options holds all settings of a node: the fields of the configuration file. The command line can set the most
+// important ones. The zero value of a field means its default. Sizes are in bytes, durations are Go durations.
 type Options struct {
-	// Data is the data directory; empty keeps everything in memory.
+	// Data is the data directory. If it is empty, the data is kept in memory.
 	Data string `yaml:"data"`
-	// CQL is the address of the CQL listener, host:port; port 0 takes a free one.
+	// CQL is the address of the CQL listener, host:port. Port 0 selects a free port.
 	CQL string `yaml:"cql"`
-	// CosmosCQL is the address of clients that were written for Azure Cosmos DB's Cassandra API, host:port; empty, or
-	// "off", listens nowhere. They show a key of RESTOptions instead of a password.
+	// CosmosCQL is the address, host:port, for clients of Azure Cosmos DB's Cassandra API, which authenticate with a
+	// key in RESTOptions. Empty or "off" disables it.
 	CosmosCQL string `yaml:"cosmos_cql"`
-	// HTTP is the address of health and metrics, host:port; "off" listens nowhere.
+	// HTTP is the address, host:port, of health checks and metrics. "off" disables it.
 	HTTP string `yaml:"http"`
-	// Compatibility is the release of Cassandra whose answers are given: 4.0, or 5.0, the default. It is the same on
-	// all nodes.
+	// Compatibility is the Cassandra release to be compatible with: 4.0, or 5.0 (default). It must be the same on all
+	// nodes.
 	Compatibility string `yaml:"compatibility"`
-	// Masking is whether columns can be masked, and masks are heeded; nil is true. It has to be the same on all nodes.
+	// Masking enables data masking. nil means true. It must be the same on all nodes.
 	Masking *bool `yaml:"dynamic_data_masking_enabled"`
-	// DropCompactStorage lets tables leave COMPACT STORAGE, by Cassandra's name; nil: as in the release whose answers
-	// are given as it is delivered, with 4.0 only.
+	// DropCompactStorage permits DROP COMPACT STORAGE; the option has Cassandra's name. nil means the default of the
+	// compatible release: true with 4.0, false with 5.0.
 	DropCompactStorage *bool `yaml:"drop_compact_storage_enabled"`
-	// Commit is batch (an acknowledged write is on disk) or periodic (on disk within 10 ms; stand-alone only).
+	// Commit is batch (acknowledged writes are on disk) or periodic (on disk within 10 ms; standalone nodes only).
 	Commit string `yaml:"commit"`
 	// ClusterName is the name that clients see. Clients see Region as the data center and Zone as the rack of the node.
 	ClusterName string `yaml:"cluster_name"`
 	Region      string `yaml:"region"`
 	Zone        string `yaml:"zone"`
-	// Insecure allows listening beyond loopback without authentication.
+	// Insecure permits non-loopback listeners without authentication.
 	Insecure bool `yaml:"insecure"`
-	// InitialPartitions is how many physical partitions a new table is cut into, 1 to 1024.
+	// InitialPartitions is the number of physical partitions of a new table, from 1 to 1024.
 	InitialPartitions int `yaml:"initial_partitions"`
 
 	Memory  MemoryOptions  `yaml:"memory"`
@@ -62,65 +62,66 @@ type Options struct {
 	Storage StorageOptions `yaml:"storage"`
 	Splits  SplitOptions   `yaml:"splits"`
 	Merges  MergeOptions   `yaml:"merges"`
-	// UserFunctions lets clients make and call user-defined functions, by Cassandra's name.
+	// UserFunctions enables user-defined functions; the option has Cassandra's name.
 	UserFunctions bool `yaml:"user_defined_functions_enabled"`
-	// VectorListsRows is from how many rows on an index of vectors has lists, and VectorListsPause how often it is
-	// looked whether its table has as many; 0: 2,500, and 20 s.
+	// VectorListsRows is the number of rows from which a table's vector index has lists; the default is 2,500.
+	// VectorListsPause is how often the number is checked; the default is 20 s.
 	VectorListsRows  int64         `yaml:"-"`
 	VectorListsPause time.Duration `yaml:"-"`
-	// Guardrails bound what statements may ask for, by Cassandra's names.
+	// Guardrails limits statements; the options have Cassandra's names.
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       AuthOptions       `yaml:"auth"`
 	TLS        TLSOptions        `yaml:"tls"`
-	// SlowQueryLogTimeout is from how long on a request is kept among the slow ones, by Cassandra's name; nil: 500 ms,
-	// 0: none is.
+	// SlowQueryLogTimeout is the minimum duration of logged slow requests; the option has Cassandra's name. nil means
+	// 500 ms, 0 disables the log.
 	SlowQueryLogTimeout *time.Duration `yaml:"slow_query_log_timeout"`
-	// Audit is the audit log, by Cassandra's names.
+	// Audit configures the audit log; the options have Cassandra's names.
 	Audit   audit.Options  `yaml:"audit_logging_options"`
 	Cluster ClusterOptions `yaml:"cluster"`
-	// REST is the HTTP surface of containers; the zero value is none.
+	// REST configures the REST API of containers. The zero value disables it.
 	REST RESTOptions `yaml:"rest"`
 
-	// File is the configuration file that the options were read from, for the log; empty if there was none.
+	// File is the path of the configuration file, for the log, or empty.
 	File string `yaml:"-"`
 	// Deprecations are warnings about options of the file that were set by a former name. The node logs them.
 	Deprecations []string `yaml:"-"`
-	// Log receives what happens; nil discards it.
+	// Log receives the log messages. nil discards them.
 	Log *slog.Logger `yaml:"-"`
 
-	// newest stands in tests for the newest feature level that a later build understands.
+	// newest overrides, in tests, the newest feature level that this version supports.
 	newest feature.Level
-	// usage stands in tests for a disk with room, whatever the disk of the tests has.
+	// usage overrides, in tests, the disk usage.
 	usage func(dir string) (vfs.DiskUsage, error)
-	// now stands in tests for the clock by which replicas stamp and note what they have spent, and by which items get
-	// their time and expire: where one stands still no minute ends, and nothing expires, while a test looks.
+	// now overrides, in tests, the clock for timestamps, usage records, and the times and expirations of items. If it
+	// stands still, no minute ends and nothing expires during a test.
 	now func() time.Time
 }
 
-// MemoryOptions divide the memory of the process.
+// MemoryOptions divides the memory of the process.
 type MemoryOptions struct {
-	// Budget is what the process may use in all; 0 takes half of the machine's memory (or of the container's limit).
+	// Budget is the total memory of the process. 0 means half of the memory of the machine or container.
 	Budget Bytes `yaml:"budget"`
-	// BlockCache and Memtable are shares of the budget; 0 takes 40 % and 1/128, at most 64 MiB (four memtables
-	// can be alive at once; a read of fresh rows slows down as they grow).
+	// BlockCache and Memtable are parts of the budget. 0 means 40 % and 1/128 (up to 64 MiB). Up to four memtables
+	// exist at the same time, and reads of fresh rows become slower with their size.
 	BlockCache Bytes `yaml:"block_cache"`
 	Memtable   Bytes `yaml:"memtable"`
-	// ChangeBuffer is the memory for recent changes while an archive is running; 0 means 1/32 of the budget, but at least
-	// 4 MiB.
+	// ChangeBuffer is the memory for recent changes while an archive is running; 0 means 1/32 of the budget, but at
+	// least 4 MiB.
 	ChangeBuffer Bytes `yaml:"change_buffer"`
 }
 
-// LimitOptions bound what clients can make the node hold.
+// LimitOptions limits the resources that clients can use.
 type LimitOptions struct {
 	Connections        int           `yaml:"connections"`
 	AddressConnections int           `yaml:"connections_per_address"`
 	IdleTimeout        time.Duration `yaml:"idle_timeout"`
-	// QueueDelayTarget is the average queue delay above which requests are rejected; a negative value disables the check.
+	// QueueDelayTarget is the average queue delay above which requests are rejected; a negative value disables the
+	// check.
 	QueueDelayTarget time.Duration `yaml:"queue_delay_target"`
-	// ThrottleTimeout is the time for which a request waits when the throughput is used up, before it is rejected; 0 rejects
-	// it immediately.
+	// ThrottleTimeout is the time for which a request waits when the throughput is used up, before it is rejected; 0
+	// rejects it immediately.
 	ThrottleTimeout time.Duration `yaml:"throttle_timeout"`
-	// Lending has partitions lend what they do not use to busy ones that share their throughput.
+	// Lending lets partitions lend unused throughput to busy partitions that share it.
 	Lending               bool          `yaml:"throughput_lending"`
 	FrameBytes            Bytes         `yaml:"frame_bytes"`
 	RequestsPerConnection int           `yaml:"requests_per_connection"`
@@ -137,55 +138,56 @@ type LimitOptions struct {
 	WriteTimeout          time.Duration `yaml:"write_timeout"`
 }
 
-// StorageOptions tune the store.
+// StorageOptions configures the store.
 type StorageOptions struct {
-	// MinFreeDisk is the share of the disk that must stay free for writes to be accepted, in percent; -1: none.
+	// MinFreeDisk is the free share of the disk, in percent, below which writes are rejected. -1 disables the check.
 	MinFreeDisk int `yaml:"min_free_disk_percent"`
-	// SweepKeys bounds how many keys a second are looked at to remove what was deleted or has expired.
+	// SweepKeys is the maximum number of keys per second that are examined to remove deleted and expired data.
 	SweepKeys int `yaml:"sweep_keys_per_second"`
 }
 
-// AuthOptions switch on password authentication and permissions: they are on when there are users, or when Roles is
+// AuthOptions configures password authentication and permissions. They are enabled if there are users, or if Roles is
 // true.
 type AuthOptions struct {
-	// Users maps names to bcrypt hashes, as `ilion hash-password` prints them. They are superusers.
+	// Users maps names to bcrypt hashes as printed by `ilion hash-password`. Users are superusers.
 	Users map[string]string `yaml:"users"`
-	// Roles makes clients log in although no user is configured: as a role that was made with CREATE ROLE.
+	// Roles requires authentication even without configured users: as a role created with CREATE ROLE.
 	Roles bool `yaml:"roles"`
-	// Certificates has client certificates stand for roles (ADD IDENTITY): optional, which asks clients whose
-	// certificate stands for none for a password, or required. Empty: they stand for nobody.
+	// Certificates maps client certificates to roles (ADD IDENTITY). "optional" requests a password from clients whose
+	// certificate has no role; "required" rejects them. Empty disables the mapping.
 	Certificates string `yaml:"certificates"`
-	// EndChangedLogins closes the connections of a role when its password or LOGIN is changed. Connections of a dropped
-	// role are always closed.
+	// EndChangedLogins closes the connections of a role when its password or LOGIN changes. Connections of dropped
+	// roles are always closed.
 	EndChangedLogins bool `yaml:"end_sessions_on_credential_change"`
 	// AnonymousEndpoints lists the HTTP endpoints that need no login: metrics, status, and history.
 	AnonymousEndpoints []string `yaml:"anonymous_endpoints"`
 }
 
-// TLSOptions switch on TLS for CQL and HTTP: it is on when there is a certificate.
+// TLSOptions configures TLS for CQL and HTTP. TLS is enabled if there is a certificate.
 type TLSOptions struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
-	// ClientCA, if set, makes client certificates signed by it mandatory.
+	// ClientCA, if set, requires client certificates signed by it.
 	ClientCA string `yaml:"client_ca"`
 }
 
-// ClusterOptions make the node one of many: it is when Internal is set.
+// ClusterOptions configures a cluster node. A node is standalone if Internal is empty.
 type ClusterOptions struct {
-	// Internal is the address where other nodes reach this one, host:port; empty for a node that stands alone.
-	// Advertise is the address that they are told, Internal's if empty.
+	// Internal is the listener address for other nodes, host:port. Advertise is the address sent to other nodes; it
+	// defaults to Internal.
 	Internal  string `yaml:"internal"`
 	Advertise string `yaml:"advertise"`
-	// Bootstrap founds a cluster, of the data that are in the directory if there are any. It does nothing where that
-	// was done before. With Join, all nodes can be told the same: the first of the list founds the cluster, unless one
-	// of the others answers as a member of it.
+	// Bootstrap creates a cluster, with existing data in the directory. It has no effect on a member. With Join, all
+	// nodes can use the same options: the first node in the list creates the cluster, unless another node responds as a
+	// member.
 	Bootstrap bool `yaml:"bootstrap"`
-	// Join lists internal addresses of nodes of the cluster to join; one that answers is enough.
+	// Join lists internal addresses of cluster nodes. One of them must respond.
 	Join []string `yaml:"join"`
-	// JoinSecretFile holds what nodes without TLS prove to each other with, join-secret in the data directory if empty;
-	// a node that founds a cluster makes it if it is missing. With TLS, both are asked for if it is given.
+	// JoinSecretFile holds the secret with which nodes without TLS authenticate. It defaults to join-secret in the data
+	// directory, which the bootstrapping node creates. If it is set together with TLS, both are required.
 	JoinSecretFile string `yaml:"join_secret_file"`
-	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes; 0 means 5 min.
+	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes; 0 means 5
+	// min.
 	RebuildDelay time.Duration `yaml:"rebuild_delay"`
 	// Capacity is the disk capacity of this node for placement; 0 means the free disk space plus the data.
 	Capacity Bytes `yaml:"capacity"`
@@ -194,13 +196,13 @@ type ClusterOptions struct {
 	BalanceThreshold Bytes `yaml:"balance_threshold"`
 	// SnapshotRate is the rate at which this node sends replicas to other nodes, in bytes per second; 0 means 64 MB.
 	SnapshotRate Bytes `yaml:"snapshot_rate"`
-	// ClockSkew is the difference of clocks between nodes above which it is reported; 500 ms if 0.
+	// ClockSkew is the difference between node clocks above which a problem is reported. The default is 500 ms.
 	ClockSkew time.Duration `yaml:"clock_skew"`
-	// TLS is what nodes prove themselves to each other with.
+	// TLS configures the mutual authentication of nodes.
 	TLS NodeTLSOptions `yaml:"tls"`
 }
 
-// NodeTLSOptions are the files `ilion cert` makes. All or none are given.
+// NodeTLSOptions names the files that `ilion cert` creates. Either all or none must be set.
 type NodeTLSOptions struct {
 	CA   string `yaml:"ca"`
 	Cert string `yaml:"cert"`
@@ -208,18 +210,18 @@ type NodeTLSOptions struct {
 }
 
 const (
-	// budgetMin is the least memory budget.
+	// budgetMin is the minimum memory budget.
 	budgetMin Bytes = 64 << 20
-	// frameBytesMax is the largest frame the protocol allows.
+	// frameBytesMax is the maximum frame size of the protocol.
 	frameBytesMax Bytes = 256 << 20
-	// frameHeadroom is what a frame carries besides the cells of a result.
+	// frameHeadroom is the size of a frame without the cells of a result.
 	frameHeadroom Bytes = 1 << 20
 )
 
 // Bytes is a size. In the configuration file it is a number of bytes, or a number with a unit: 512KiB, 64MiB, 30GB.
 type Bytes int64
 
-// UnmarshalYAML reads a size.
+// UnmarshalYAML decodes a size.
 func (b *Bytes) UnmarshalYAML(n *yaml.Node) error {
 	v, err := ParseBytes(n.Value)
 	if err != nil {
@@ -236,8 +238,8 @@ var units = map[string]int64{
 	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 }
 
-// ParseBytes parses a size: digits and one of the units B, KiB, MiB, GiB, TiB, KB, MB, GB, TB. Without a unit the size is
-// in bytes.
+// ParseBytes parses a size: digits and one of the units B, KiB, MiB, GiB, TiB, KB, MB, GB, TB. Without a unit the size
+// is in bytes.
 func ParseBytes(s string) (Bytes, error) {
 	digits := strings.TrimRight(s, "BKMGTi ")
 	v, err := strconv.ParseInt(digits, 10, 64)
@@ -248,7 +250,7 @@ func ParseBytes(s string) (Bytes, error) {
 	return Bytes(v * unit), nil
 }
 
-// LoadOptions reads a configuration file over o. An unknown key is an error that names it and its line.
+// LoadOptions reads a configuration file into o. The error for an unknown key contains its name and line.
 func LoadOptions(path string, o *Options) error {
 	source, err := os.ReadFile(path)
 	if err != nil {
@@ -272,7 +274,7 @@ func LoadOptions(path string, o *Options) error {
 	return nil
 }
 
-// unknownField is what the YAML package says about a key that it does not know.
+// unknownField matches the error of the YAML package for an unknown key.
 var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
 func (o Options) withDefaults() Options {
@@ -454,7 +456,7 @@ func (o Options) validate() error {
 func (c ClusterOptions) validate(insecure bool, commit string) error {
 	if c.Internal == "" {
 		if c.Bootstrap || len(c.Join) > 0 {
-			return errors.New("a node of a cluster needs an address for the others: give --internal HOST:PORT")
+			return errors.New("a node of a cluster needs an address for the others: specify --internal HOST:PORT")
 		}
 		return nil
 	}
@@ -537,13 +539,13 @@ func isLoopback(addr string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// ShareOfMemory is a memory budget for each of several nodes on one machine.
+// ShareOfMemory returns a memory budget for each of several nodes on one machine.
 func ShareOfMemory(nodes int) Bytes {
 	return max(machineMemory()/2/Bytes(max(nodes, 1)), budgetMin)
 }
 
-// machineMemory is what the process could use at most: the machine's memory or the container's limit, whichever is
-// smaller.
+// machineMemory returns the memory available to the process: the memory of the machine or the container's limit,
+// whichever is smaller.
 func machineMemory() Bytes {
 	total := Bytes(4 << 30)
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {

@@ -68,7 +68,7 @@ storage:
 	for text, want := range map[string]string{
 		"nosuch: 1\n":                     `line 1: unknown key "nosuch"`,
 		"cql: a\nmemory:\n  cache: 1\n":   `line 3: unknown key "cache"`,
-		"memory:\n  budget: lots\n":       `line 2: "lots" is not a size: write a number and one of B, KiB, MiB, GiB, TiB`,
+		"memory:\n  budget: lots\n":       `line 2: "lots" is not a size: use a number with a unit, such as 64MiB or 30GB`,
 		"limits:\n  read_timeout: soon\n": "line 2: cannot unmarshal !!str `soon` into time.Duration",
 		"limits:\n  connections: many\n":  "line 2: cannot unmarshal !!str `many` into int",
 		"cql: [\n":                        "line 1: did not find expected node content",
@@ -152,7 +152,7 @@ func configured(v reflect.Value, prefix string, out map[string]reflect.Value) {
 	}
 }
 
-// TestConfigurationIsDocumented proves that docs/configuration.md has every key of the configuration file and no other,
+// TestConfigurationIsDocumented checks that docs/configuration.md has every key of the configuration file and no other,
 // and that the defaults in it are those of the code, as far as they are numbers, words or times.
 func TestConfigurationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
@@ -166,12 +166,15 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	key := regexp.MustCompile("`([a-z_]+(?:\\.[a-z_]+)*)`")
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `\|`, "or"), " | ")
-		if strings.HasPrefix(line, "## ") {
-			break // what follows is not of this table
+		if strings.HasPrefix(line, "## Memory budget") {
+			break // the tables that follow list no keys
 		}
-		if len(cells) == 4 {
-			cells = cells[1:] // behind the option of the command line
-		} else if len(cells) != 3 {
+		switch len(cells) {
+		case 4: // command line, key, default, meaning
+			cells = cells[1:]
+		case 5: // key, type, unit, default, meaning
+			cells = []string{cells[0], cells[3], cells[4]}
+		default:
 			continue
 		}
 		names := key.FindAllStringSubmatch(cells[0], -1)
@@ -242,7 +245,7 @@ func plainly(v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// TestDescriptorsAreShared proves that clients cannot take the files that the store needs: with any limit there are
+// TestDescriptorsAreShared checks that clients cannot take the files that the store needs: with any limit there are
 // some for tables, and what is left is not promised twice.
 func TestDescriptorsAreShared(t *testing.T) {
 	for _, c := range []struct{ limit, clients, tables, connections int }{

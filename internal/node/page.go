@@ -12,18 +12,18 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/internal/server/page"
+	"github.com/ilion-db/ilion/internal/server/webui"
 )
 
-// page is what browsers are shown.
-func (n *Node) page(shown *admin.Node) http.Handler {
-	return page.Handler(page.Options{
+// webUI returns the handler of the web UI.
+func (n *Node) webUI(shown *admin.Node) http.Handler {
+	return webui.Handler(webui.Options{
 		Status: shown.Status, Usage: shown.ShowUsage, History: shown.History, Latency: n.pageLatency,
 		Explore: n.explore, Slow: n.slowQueries,
 	})
 }
 
-// pageLatency is how long what this node was asked took on a table, in milliseconds.
+// pageLatency returns the latencies of a table's requests on this node in milliseconds.
 func (n *Node) pageLatency(table string, writes bool) (median, p99 float64, ok bool) {
 	t, err := n.tableNamed(table)
 	if err != nil {
@@ -33,25 +33,25 @@ func (n *Node) pageLatency(table string, writes bool) (median, p99 float64, ok b
 	if writes {
 		op = catalog.Writes
 	}
-	l, ok := n.latencyShown(t.ID, op)
+	l, ok := n.latencyView(t.ID, op)
 	return l.Median, l.P99, ok
 }
 
-// explorer calls itself this where clients are told apart, as in the audit log.
+// explorer is the client name of the web UI's explorer, for example in the audit log.
 const explorer = "Ilion page"
 
-// explored waits for a call.
+// explored is a completion that can be awaited.
 type explored chan struct{}
 
 // Completed implements session.Completer.
 func (e explored) Completed() { close(e) }
 
-// explore carries a statement out as a client of a role would. What is under way when ctx ends may still be done.
-func (n *Node) explore(ctx context.Context, role string, q page.Query) (*page.Answer, error) {
+// explore executes a statement with a role's permissions. If ctx ends, the statement may still complete.
+func (n *Node) explore(ctx context.Context, role string, q webui.Query) (*webui.Answer, error) {
 	s := n.engine.NewSession(session.Client{User: role, Version: 5, DriverName: explorer})
 	defer s.Close()
 	c := &session.Call{MayBlock: true, Request: session.Request{Version: 5, Text: []byte(q.Text),
-		Keyspace: []byte(q.Keyspace), Consistency: dberr.LocalQuorum, Serial: dberr.Serial, PageSize: page.PageRows,
+		Keyspace: []byte(q.Keyspace), Consistency: dberr.LocalQuorum, Serial: dberr.Serial, PageSize: webui.PageRows,
 		PagingState: q.State}}
 	done := make(explored)
 	c.CompleteTo(done)
@@ -59,14 +59,14 @@ func (n *Node) explore(ctx context.Context, role string, q page.Query) (*page.An
 		select {
 		case <-done:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("it was given up after a while; whether it was done is not known: %w", ctx.Err())
+			return nil, fmt.Errorf("statement timed out; its outcome is unknown: %w", ctx.Err())
 		}
 	}
 	r := &c.Result
 	if r.Err != nil {
 		return nil, r.Err
 	}
-	out := &page.Answer{Warnings: r.Warnings, Units: r.Charge.Float(), Keyspace: r.Keyspace, Done: "Done."}
+	out := &webui.Answer{Warnings: r.Warnings, Units: r.Charge.Float(), Keyspace: r.Keyspace, Done: "Done."}
 	switch r.Kind {
 	case session.Rows:
 		out.State = r.PagingState
@@ -79,8 +79,8 @@ func (n *Node) explore(ctx context.Context, role string, q page.Query) (*page.An
 	return out, nil
 }
 
-// fillRows turns the cells of a result into text.
-func fillRows(out *page.Answer, r *session.Result) {
+// fillRows converts the cells of a result to text.
+func fillRows(out *webui.Answer, r *session.Result) {
 	for i := range r.Metadata.Columns {
 		out.Columns = append(out.Columns, r.Metadata.Columns[i].Name)
 	}

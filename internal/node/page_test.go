@@ -34,7 +34,7 @@ func explore(t *testing.T, n *Node, user, statement string) (code int, body stri
 	return resp.StatusCode, string(b)
 }
 
-// TestExplorer proves that the explorer carries statements out, shows values and errors as text, and goes on page by
+// TestExplorer checks that the explorer carries statements out, shows values and errors as text, and goes on page by
 // page, and that a browser that comes to the root is led to the page.
 func TestExplorer(t *testing.T) {
 	n := startNode(t, Options{HTTP: "127.0.0.1:0"})
@@ -63,7 +63,7 @@ func TestExplorer(t *testing.T) {
 	}
 }
 
-// TestExplorerOfRoles proves that the explorer does what the role that has logged in may do and nothing else, and that
+// TestExplorerOfRoles checks that the explorer does what the role that has logged in may do and nothing else, and that
 // such a role is shown nothing else of the page.
 func TestExplorerOfRoles(t *testing.T) {
 	n := startNode(t, Options{HTTP: "127.0.0.1:0",

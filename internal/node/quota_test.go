@@ -19,7 +19,7 @@ func (c *client) try(id [16]byte, values ...[]byte) error {
 	return c.wait(c.s.Execute(context.Background(), &c.call)).Err
 }
 
-// TestLogicalPartitionLimit proves that a logical partition of 20 MB is refused what would make it larger, between its
+// TestLogicalPartitionLimit checks that a logical partition of 20 MB is refused what would make it larger, between its
 // limit and 2 % above, with its key in the text; that reads, deletes, and writes of other logical partitions go on;
 // that overwriting it is no growth; and that it is written again when it was emptied.
 func TestLogicalPartitionLimit(t *testing.T) {
@@ -64,7 +64,7 @@ func TestLogicalPartitionLimit(t *testing.T) {
 	poll.Until(t, "it is written again", func() bool { return c.try(insert, full, number(7), v) == nil })
 }
 
-// TestLargeLogicalPartitionsAreTold proves that logical partitions of more than 10 MB, or of more than 100,000 values,
+// TestLargeLogicalPartitionsAreTold checks that logical partitions of more than 10 MB, or of more than 100,000 values,
 // are told of with their key, to clients that write to them.
 func TestLargeLogicalPartitionsAreTold(t *testing.T) {
 	n := startTestNode(t, Options{})

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// TestRecordsBeforeKeeper proves that records which come after the keeper has read them and before it can be told are
+// TestRecordsBeforeKeeper checks that records which come after the keeper has read them and before it can be told are
 // read again: at a start the replica of the meta partition catches up at that moment.
 func TestRecordsBeforeKeeper(t *testing.T) {
 	version := uint64(4)
@@ -31,29 +31,29 @@ func TestRecordsBeforeKeeper(t *testing.T) {
 	version = 5
 	o.RecordsPut(5, nil)
 	o.RecordsChanged(5)
-	c.follow(k)
+	c.attachKeeper(k)
 	if _, err := k.Wait(t.Context(), 5); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestNoChangeFromNothing proves that a node proposes nothing that it made of no records at all, also where they come
+// TestNoChangeFromNothing checks that a node proposes nothing that it made of no records at all, also where they come
 // while it proposes: to expect version 0 is to expect none, and the map of the whole cluster would be replaced.
 func TestNoChangeFromNothing(t *testing.T) {
 	a := clusterNode(t, nil, Options{})
-	before := a.records.State().Version
+	before := a.metadata.State().Version
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := a.cluster.change(ctx,
 		command.Records{Put: []command.Record{{Key: []byte("x"), Value: []byte("y")}}}); err == nil {
 		t.Error("a change of anything is taken")
 	}
-	if after := a.records.State().Version; after != before {
+	if after := a.metadata.State().Version; after != before {
 		t.Errorf("version %d became %d", before, after)
 	}
 }
 
-// TestStopBeforeRecords proves that a node which was taken into a cluster, and stopped before the records came, waits
+// TestStopBeforeRecords checks that a node which was taken into a cluster, and stopped before the records came, waits
 // for them when it starts again and shows clients no empty database.
 func TestStopBeforeRecords(t *testing.T) {
 	a := clusterNode(t, nil, Options{})

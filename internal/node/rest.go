@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// listenREST opens the listener of the REST surface, if there is to be one.
+// listenREST opens the listener of the REST API if it is enabled.
 func (n *Node) listenREST(ctx context.Context) error {
 	o := &n.opts.REST
 	if o.off() {
@@ -30,14 +30,14 @@ func (n *Node) listenREST(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("listen for REST clients: %w", err)
+		return fmt.Errorf("cannot listen for REST clients: %w", err)
 	}
 	n.restListener = n.reserve.Listener(l)
 	n.closers = append(n.closers, closeQuietly(n.restListener))
 	return nil
 }
 
-// RESTAddr is where containers are served over HTTP, nil if they are not.
+// RESTAddr returns the address of the REST API, or nil.
 func (n *Node) RESTAddr() net.Addr {
 	if n.restListener == nil {
 		return nil
@@ -45,10 +45,10 @@ func (n *Node) RESTAddr() net.Addr {
 	return n.restListener.Addr()
 }
 
-// serveREST starts the REST surface, if there is one.
-func (n *Node) serveREST() error {
+// makeREST creates the REST API if it is enabled.
+func (n *Node) makeREST() {
 	if n.restListener == nil {
-		return nil
+		return
 	}
 	o := rest.Options{
 		Keys: n.restKeys, Now: n.clock(), TLS: n.dynamicTLS(),
@@ -62,6 +62,13 @@ func (n *Node) serveREST() error {
 		o.Audit = n.auditREST
 	}
 	n.rest = rest.New(n.containers, n.scripts, o)
+}
+
+// serveREST starts the REST surface, if there is one.
+func (n *Node) serveREST() error {
+	if n.rest == nil {
+		return nil
+	}
 	n.closers = append(n.closers, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()

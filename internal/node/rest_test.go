@@ -35,7 +35,7 @@ func keysOf(t *testing.T, n *Node) admin.Keys {
 	return k
 }
 
-// TestRESTKeysAreDrawnOnce proves that a node draws the keys of the REST surface at its first start, keeps them over
+// TestRESTKeysAreDrawnOnce checks that a node draws the keys of the REST surface at its first start, keeps them over
 // restarts, shows them to the owner of its data directory alone, and writes them to no log; that a configured key
 // counts instead, and the drawn one again without it.
 func TestRESTKeysAreDrawnOnce(t *testing.T) {
@@ -91,7 +91,7 @@ func TestRESTKeysAreDrawnOnce(t *testing.T) {
 	}
 }
 
-// TestRESTKeysOfACluster proves that the nodes of a cluster have the same keys.
+// TestRESTKeysOfACluster checks that the nodes of a cluster have the same keys.
 func TestRESTKeysOfACluster(t *testing.T) {
 	surface := func(name string) Options {
 		return Options{Data: filepath.Join(t.TempDir(), name), REST: RESTOptions{Address: "127.0.0.1:0"}}
@@ -104,7 +104,7 @@ func TestRESTKeysOfACluster(t *testing.T) {
 	})
 }
 
-// TestRESTAddress proves that a node starts without the REST surface where its default address is taken, and says so,
+// TestRESTAddress checks that a node starts without the REST surface where its default address is taken, and says so,
 // and that it does not start where the address was asked for.
 func TestRESTAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

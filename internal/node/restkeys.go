@@ -19,12 +19,12 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// RESTOptions are about the HTTP surface of containers and items.
+// RESTOptions configures the REST API of containers and items.
 type RESTOptions struct {
-	// Address is where it listens, host:port; "off", or empty, listens nowhere.
+	// Address is the listener address, host:port. Empty or "off" disables it.
 	Address string `yaml:"address"`
-	// PrimaryKey, SecondaryKey and ReadOnlyKey are what requests are signed with, base64 of 64 bytes. One that is empty
-	// is drawn by the cluster, once, and kept with its records. The same on all nodes.
+	// PrimaryKey, SecondaryKey, and ReadOnlyKey are the signing keys: 64 bytes in base64, the same on all nodes. The
+	// cluster generates an empty key once and stores it in the metadata.
 	PrimaryKey   string `yaml:"primary_key"`
 	SecondaryKey string `yaml:"secondary_key"`
 	ReadOnlyKey  string `yaml:"read_only_key"`
@@ -32,14 +32,14 @@ type RESTOptions struct {
 	// queries.
 	AllowUnindexedOrderBy bool `yaml:"allow_unindexed_order_by"`
 
-	// Optional has the node start without it where the address is taken.
+	// Optional lets the node start without the REST API if the address is in use.
 	Optional bool `yaml:"-"`
 }
 
-// off reports whether there is no such surface.
+// off reports whether the REST API is disabled.
 func (o *RESTOptions) off() bool { return o.Address == "" || o.Address == "off" }
 
-// restKey is one of the keys: by its name in the configuration, and in the settings of the cluster.
+// restKey is one of the keys, with its names in the configuration and in the cluster's settings.
 type restKey struct {
 	name, setting string
 	configured    func(*RESTOptions) string
@@ -77,16 +77,16 @@ func (o *RESTOptions) validate() error {
 	return nil
 }
 
-// keyring is what requests are signed with, as of the newest settings.
+// keyring caches the signing keys of the latest settings.
 type keyring struct {
 	mu   sync.Mutex
 	of   *meta.State
 	keys *rest.Keys
 }
 
-// restKeys are the keys of now: those of the configuration, and of the cluster's records.
+// restKeys returns the current keys: those in the configuration and in the metadata.
 func (n *Node) restKeys() *rest.Keys {
-	state := n.records.State()
+	state := n.metadata.State()
 	r := &n.keyring
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +103,7 @@ func (o *RESTOptions) keys(settings map[string]string) *rest.Keys {
 		if text == "" {
 			text = settings[k.setting]
 		}
-		// What cannot be read is empty, and admits nobody.
+		// An unreadable key is empty and admits no client.
 		if key, err := base64.StdEncoding.DecodeString(text); err == nil && len(key) == rest.KeyBytes {
 			*k.in(keys) = key
 		}
@@ -111,8 +111,8 @@ func (o *RESTOptions) keys(settings map[string]string) *rest.Keys {
 	return keys
 }
 
-// ensureRESTKeys has the cluster draw the keys it has none of: before the first client comes, or in a cluster as soon
-// as its meta partition has a leader. Until then nobody comes in with a key that is not configured.
+// ensureRESTKeys generates missing keys: on a standalone node before the first client, in a cluster as soon as the meta
+// partition has a leader. Until then only configured keys are accepted.
 func (n *Node) ensureRESTKeys() error {
 	if n.cluster == nil {
 		return n.drawRESTKeys(context.Background())
@@ -123,7 +123,7 @@ func (n *Node) ensureRESTKeys() error {
 			if err == nil || errors.Is(err, meta.ErrClosed) {
 				return
 			}
-			n.log.LogAttrs(ctx, slog.LevelDebug, "keys of the REST surface are not drawn yet",
+			n.log.LogAttrs(ctx, slog.LevelDebug, "cannot generate the keys of the REST API yet",
 				slog.String("error", err.Error()))
 			select {
 			case <-ctx.Done():
@@ -135,13 +135,13 @@ func (n *Node) ensureRESTKeys() error {
 }
 
 func (n *Node) drawRESTKeys(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
+	ctx, cancel := context.WithTimeout(ctx, schemachange.Timeout)
 	defer cancel()
 	drawn := map[string]string{}
 	for _, k := range restKeyTable {
 		drawn[k.setting] = drawKey()
 	}
-	_, err := n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := n.metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		for _, k := range restKeyTable {
 			if s.Settings[k.setting] == "" {
 				s = s.WithSetting(k.setting, drawn[k.setting])
@@ -154,11 +154,11 @@ func (n *Node) drawRESTKeys(ctx context.Context) error {
 
 func drawKey() string {
 	key := make([]byte, rest.KeyBytes)
-	_, _ = rand.Read(key) // which never fails
+	_, _ = rand.Read(key) // it never fails
 	return base64.StdEncoding.EncodeToString(key)
 }
 
-// shownRESTKeys is what the owner of the data directory is shown of the keys.
+// shownRESTKeys returns the keys for the owner of the data directory.
 func (n *Node) shownRESTKeys() *admin.Keys {
 	keys, text := n.restKeys(), base64.StdEncoding.EncodeToString
 	shown := &admin.Keys{Primary: text(keys.Primary), Secondary: text(keys.Secondary), ReadOnly: text(keys.ReadOnly)}

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// orderRestore carries out what an operator's tool asks for a restore: what is tables, rows, batches or end.
-func (n *Node) orderRestore(ctx context.Context, what string, body []byte) ([]byte, error) {
+// restoreCommand executes a request of the restore tool: tables, rows, batches, or end.
+func (n *Node) restoreCommand(ctx context.Context, what string, body []byte) ([]byte, error) {
 	switch what {
 	case "rows", "batches":
 		page, err := archive.DecodePage(body)
@@ -38,7 +38,7 @@ func (n *Node) orderRestore(ctx context.Context, what string, body []byte) ([]by
 	}
 	var o archive.Restore
 	if err := json.Unmarshal(body, &o); err != nil {
-		return nil, fmt.Errorf("malformed order of a restore: %w", err)
+		return nil, fmt.Errorf("malformed restore request: %w", err)
 	}
 	from, err := stateOf(o.Records)
 	if err != nil {
@@ -53,16 +53,16 @@ func (n *Node) orderRestore(ctx context.Context, what string, body []byte) ([]by
 	case "end":
 		return []byte("{}"), n.endRestore(ctx, from, &o)
 	}
-	return nil, fmt.Errorf("a restore has no order %q", what)
+	return nil, fmt.Errorf("unknown restore request %q", what)
 }
 
-// sortedRecords puts records in the order of their keys.
+// sortedRecords sorts records by their keys.
 func sortedRecords(records []command.Record) []command.Record {
 	slices.SortFunc(records, func(a, b command.Record) int { return bytes.Compare(a.Key, b.Key) })
 	return records
 }
 
-// stateOf is what another cluster knew of itself, by the records of its backup.
+// stateOf decodes the metadata in a backup.
 func stateOf(plain []byte) (*meta.State, error) {
 	return meta.Load(func(fn func(key, value []byte) error) (uint64, error) {
 		return 1, archive.Each(plain, fn)
@@ -70,7 +70,7 @@ func stateOf(plain []byte) (*meta.State, error) {
 }
 
 func (n *Node) stamp() schema.Stamp {
-	return schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.answers}
+	return schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.compat}
 }
 
 func settingOf(t *archive.RestoredTable) string { return meta.RestoreSetting(t.AsKeyspace, t.As) }
@@ -80,11 +80,11 @@ func restored(t *archive.RestoredTable) schema.Restored {
 		ID: schema.UUID(uuid.New())}
 }
 
-// restoreTables makes the tables that are not here, and returns all with their ids. One that is here is taken only if
-// it was begun for the same backup.
+// restoreTables creates missing tables and returns all tables with their IDs. An existing table is accepted only if its
+// restore from the same backup was started before.
 func (n *Node) restoreTables(ctx context.Context, from *meta.State, o *archive.Restore) ([]archive.RestoredTable,
 	error) {
-	now, err := n.records.Refresh(ctx)
+	now, err := n.metadata.ReadBarrier(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func (n *Node) restoreTables(ctx context.Context, from *meta.State, o *archive.R
 				t.AsKeyspace, t.As)
 		}
 	}
-	// The settings first: a table without one would be taken for somebody else's.
-	_, err = n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	// The settings come first: without its setting, a table would be taken for a client's.
+	_, err = n.metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		for i := range o.Tables {
 			s = s.WithSetting(settingOf(&o.Tables[i]), o.Backup)
 		}
@@ -115,21 +115,21 @@ func (n *Node) restoreTables(ctx context.Context, from *meta.State, o *archive.R
 			return nil, err
 		}
 	}
-	if now, err = n.records.Refresh(ctx); err != nil {
+	if now, err = n.metadata.ReadBarrier(ctx); err != nil {
 		return nil, err
 	}
 	for i := range o.Tables {
 		t := &o.Tables[i]
 		was, is := from.Schema.Table(t.Keyspace, t.Name), now.Schema.Table(t.AsKeyspace, t.As)
 		if was == nil || is == nil {
-			return nil, fmt.Errorf("table %s.%s was dropped while it was restored", t.AsKeyspace, t.As)
+			return nil, fmt.Errorf("table %s.%s was dropped during the restore", t.AsKeyspace, t.As)
 		}
 		t.Was, t.Is = was.ID, is.ID
 	}
 	return o.Tables, nil
 }
 
-// endRestore makes indexes, views and roles, which come from what is there by then.
+// endRestore creates indexes, views, and roles after the rows have been restored.
 func (n *Node) endRestore(ctx context.Context, from *meta.State, o *archive.Restore) error {
 	indexes := &schema.RestoreIndexes{Stamp: n.stamp(), From: from.Schema}
 	for i := range o.Tables {
@@ -154,9 +154,9 @@ func (n *Node) endRestore(ctx context.Context, from *meta.State, o *archive.Rest
 	if err := n.awaitUnique(ctx, o.Tables); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
+	ctx, cancel := context.WithTimeout(ctx, schemachange.Timeout)
 	defer cancel()
-	_, err := n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := n.metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		roles := s.Roles
 		for _, r := range from.Roles.Roles() {
 			if o.Roles && roles.Role(r.Name) == nil && !r.Configured {
@@ -175,22 +175,26 @@ func (n *Node) endRestore(ctx context.Context, from *meta.State, o *archive.Rest
 }
 
 const (
-	// restoredBytes is from which size on the rows of a logical partition are written by a further mutation.
-	restoredBytes = 256 << 10
-	// restoredAtOnce bounds the mutations of a file that are under way.
-	restoredAtOnce = 32
-	// restoredTry bounds how long a mutation is tried again, restoredPause is the pause between.
-	restoredTry   = 30 * time.Second
-	restoredPause = 50 * time.Millisecond
+	// restoreMutationBytes is the size above which the rows of a logical partition are divided among mutations.
+	restoreMutationBytes = 256 << 10
+	// restoreConcurrency bounds the mutations of a file that are in flight.
+	restoreConcurrency = 32
+	// restoreRetryLimit bounds how long a mutation is retried; restoreRetryPause is the pause between attempts.
+	restoreRetryLimit = 30 * time.Second
+	restoreRetryPause = 50 * time.Millisecond
 )
 
-// restoreRows writes the rows of a file, with the timestamps that they have.
+// restoreRows writes the rows of a file with their original timestamps.
 func (n *Node) restoreRows(ctx context.Context, table uint32, plain []byte) error {
-	w := restoring{n: n, places: make(chan struct{}, restoredAtOnce), failed: make(chan error, 1)}
+	w := rowWriter{n: n, slots: make(chan struct{}, restoreConcurrency), failed: make(chan error, 1)}
 	var m command.Mutation
 	size := 0
-	err := eachRow(table, plain, func(p *parsed) error {
-		if m.Key != nil && (!bytes.Equal(m.Key, p.Key) || m.Token != p.Token || size >= restoredBytes) {
+	level := n.levelOf(n.metadata.State())
+	err := eachRow(table, plain, func(p *parsedRecord) error {
+		if err := writable(level, p.op.Operand); err != nil {
+			return err
+		}
+		if m.Key != nil && (!bytes.Equal(m.Key, p.Key) || m.Token != p.Token || size >= restoreMutationBytes) {
 			if err := w.write(ctx, m); err != nil {
 				return err
 			}
@@ -212,36 +216,36 @@ func (n *Node) restoreRows(ctx context.Context, table uint32, plain []byte) erro
 	return err
 }
 
-// restoring writes some mutations at a time.
-type restoring struct {
+// rowWriter writes a bounded number of mutations concurrently.
+type rowWriter struct {
 	n      *Node
-	places chan struct{}
+	slots  chan struct{}
 	failed chan error
 }
 
-func (w *restoring) write(ctx context.Context, m command.Mutation) error {
+func (w *rowWriter) write(ctx context.Context, m command.Mutation) error {
 	select {
 	case err := <-w.failed:
 		w.failed <- err
 		return err
-	case w.places <- struct{}{}:
+	case w.slots <- struct{}{}:
 	}
 	go func() {
-		defer func() { <-w.places }()
-		if err := w.n.writeAgain(ctx, &m); err != nil {
+		defer func() { <-w.slots }()
+		if err := w.n.writeWithIndexes(ctx, &m); err != nil {
 			select {
 			case w.failed <- err:
-			default: // another one was first
+			default: // another error was first
 			}
 		}
 	}()
 	return nil
 }
 
-// wait returns when all are written, with the first error.
-func (w *restoring) wait() error {
-	for range cap(w.places) {
-		w.places <- struct{}{}
+// wait returns when all mutations have been written, with the first error.
+func (w *rowWriter) wait() error {
+	for range cap(w.slots) {
+		w.slots <- struct{}{}
 	}
 	select {
 	case err := <-w.failed:

@@ -13,15 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// restoringTables holds the names of the settings of the tables that are being restored in one state of the records.
+// restoringTables holds the names of the settings of tables that are being restored in one metadata state.
 type restoringTables struct {
 	of    *meta.State
 	names map[string]bool
 }
 
-// restoring reports whether a table is being restored from a backup. While none is, it compares two pointers.
+// restoring reports whether a table is being restored from a backup. If none is, the check compares two pointers.
 func (n *Node) restoring(t *schema.Table) bool {
-	state, known := n.records.State(), n.restores.Load()
+	state, known := n.metadata.State(), n.restores.Load()
 	if known == nil || known.of != state {
 		known = &restoringTables{state, state.Restoring()}
 		n.restores.Store(known)
@@ -29,17 +29,17 @@ func (n *Node) restoring(t *schema.Table) bool {
 	return len(known.names) > 0 && known.names[meta.RestoreSetting(t.Keyspace, t.Name)]
 }
 
-// uniquePause is the pause between two looks whether the indexes of unique keys are complete.
+// uniquePause is the pause between checks whether the indexes of unique keys are complete.
 const uniquePause = 50 * time.Millisecond
 
-// awaitUnique waits until the indexes of the unique keys of restored containers are complete: before that two items
-// could take the same values.
+// awaitUnique waits until the indexes of the unique keys of restored containers are complete. Before that, two items
+// could have the same values.
 func (n *Node) awaitUnique(ctx context.Context, tables []archive.RestoredTable) error {
 	for i := range tables {
 		for {
-			t := n.records.State().Schema.Table(tables[i].AsKeyspace, tables[i].As)
+			t := n.metadata.State().Schema.Table(tables[i].AsKeyspace, tables[i].As)
 			if t == nil {
-				return fmt.Errorf("table %s.%s was dropped while it was restored", tables[i].AsKeyspace, tables[i].As)
+				return fmt.Errorf("table %s.%s was dropped during the restore", tables[i].AsKeyspace, tables[i].As)
 			}
 			if !slices.ContainsFunc(t.SortedIndexes(), func(ix *schema.Index) bool {
 				return ix.Kind == schema.UniqueKind && n.builder.Building(ix)

@@ -14,20 +14,21 @@ import (
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 )
 
-// on reports whether clients have to log in.
+// on reports whether clients must authenticate.
 func (a *AuthOptions) on() bool { return len(a.Users) > 0 || a.Roles }
 
-// datacenters are those of the cluster, for roles that are bound to some.
+// datacenters returns the data centers of the cluster, for roles that are restricted to some.
 func (n *Node) datacenters() []string {
 	info := n.nodeInfo()
 	return info.Datacenters()
 }
 
-// configured reports whether a name is a user of this node's configuration.
+// configured reports whether a name is a user in this node's configuration.
 func (n *Node) configured(name string) bool { return n.logins != nil && n.logins.Configured(name) }
 
-// ensureRoles gives the users of the configuration records, so that they are listed and can be granted things: before
-// the first client comes, or in a cluster as soon as its meta partition has a leader. The users can log in before.
+// ensureRoles creates role records for the configured users, so that they are listed and can be granted permissions. A
+// standalone node does this before the first client; a cluster does it as soon as the meta partition has a leader. The
+// users can log in before.
 func (n *Node) ensureRoles() error {
 	users := slices.Sorted(maps.Keys(n.opts.Auth.Users))
 	if len(users) == 0 {
@@ -42,7 +43,7 @@ func (n *Node) ensureRoles() error {
 			if err == nil || errors.Is(err, meta.ErrClosed) {
 				return
 			}
-			n.log.LogAttrs(ctx, slog.LevelDebug, "users of the configuration have no records yet",
+			n.log.LogAttrs(ctx, slog.LevelDebug, "cannot create the roles of configured users yet",
 				slog.String("error", err.Error()))
 			select {
 			case <-ctx.Done():
@@ -54,15 +55,14 @@ func (n *Node) ensureRoles() error {
 }
 
 func (n *Node) ensureOnce(ctx context.Context, users []string) error {
-	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
+	ctx, cancel := context.WithTimeout(ctx, schemachange.Timeout)
 	defer cancel()
 	return n.changer.EnsureRoles(ctx, users)
 }
 
-// endLogins closes the connections of clients whose role was dropped or, if the configuration says so, whose
-// credentials were changed.
+// endLogins closes the connections of dropped roles and, if configured, of roles whose credentials have changed.
 func (n *Node) endLogins() {
-	server := n.gated.Load()
+	server := n.publishedCQL.Load()
 	if server == nil {
 		return // no client has connected yet
 	}

@@ -38,7 +38,7 @@ func as(addr, role, password string) (*gocql.Session, error) {
 	return cluster.CreateSession()
 }
 
-// TestRolesSurvive proves that roles, their options and grants are there after a restart, that what is dropped is
+// TestRolesSurvive checks that roles, their options and grants are there after a restart, that what is dropped is
 // granted to nobody when it is made again, and that the users of a configuration are what the configuration says.
 func TestRolesSurvive(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestRolesSurvive(t *testing.T) {
 	})
 }
 
-// TestSessionsEndWithTheirRole proves that the node closes the connections of a role that is dropped, those of a role
+// TestSessionsEndWithTheirRole checks that the node closes the connections of a role that is dropped, those of a role
 // whose password is changed if the configuration says so, and no others.
 func TestSessionsEndWithTheirRole(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 )
 
-// routing tells clients where data is, and sessions which reads this node answers by itself; nil for a node that stands
-// alone, where all are.
+// routing returns the token metadata for drivers and the local reads for sessions, or nil on a standalone node, which
+// holds all data.
 func (n *Node) routing() *session.TopologyRouting {
 	if n.cluster == nil {
 		return nil

@@ -158,7 +158,7 @@ func TestBuildOfChangedTable(t *testing.T) {
 	}
 }
 
-// TestRestoredRowsHaveEntries proves that rows which a restore writes are found by an index that a client has created
+// TestRestoredRowsHaveEntries checks that rows which a restore writes are found by an index that a client has created
 // since the restore began.
 func TestRestoredRowsHaveEntries(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 4})
@@ -194,7 +194,7 @@ func TestRestoredRowsHaveEntries(t *testing.T) {
 	}
 }
 
-// TestDropIndexDuringRead proves that a read by an index that is dropped during the read is planned again: without the
+// TestDropIndexDuringRead checks that a read by an index that is dropped during the read is planned again: without the
 // index it finds all rows, or is refused where it would have to filter.
 func TestDropIndexDuringRead(t *testing.T) {
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 4})

@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -34,26 +35,26 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
-// serve starts everything that clients see.
+// serve starts all listeners for clients.
 func (n *Node) serve() error {
-	n.describe()
+	n.setNodeInfo()
 	n.openCensus()
 	n.inBackground(n.census.Run)
 	n.inBackground(n.largest.Run)
-	n.growth = n.newGrowth()
+	n.splitController = n.newSplitController()
 	large := n.newQuota()
 	n.inBackground(large.Run)
 	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
-	engine := script.New(script.Bounds{})
+	engine := script.New(script.Bounds{MemoryBytes: n.opts.Memory.scriptBytes()})
 	began := time.Now()
-	// One processor at least is left to everything that is not the evaluation of expressions.
+	// At least one processor remains for work other than evaluating expressions.
 	slots := share.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
-	memory := meter.NewPool(4 * int64(n.opts.Limits.ResultBytes))
-	functions := function.New(engine, n.answers, n.opts.UserFunctions)
-	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.answers, MaskingOff: maskingOff,
+	memory := meter.NewPool(n.opts.evaluationBytes())
+	functions := function.New(engine, n.compat, n.opts.UserFunctions)
+	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.compat, MaskingOff: maskingOff,
 		KeepsCompact: !n.dropsCompact(), Functions: functions})
 	options := session.Options{
-		Release:                n.answers,
+		Release:                n.compat,
 		MaskingOff:             maskingOff,
 		Now:                    n.clock(),
 		PreparedMax:            n.opts.Limits.PreparedStatements,
@@ -80,22 +81,23 @@ func (n *Node) serve() error {
 	options.Slow = n.slow
 	n.inBackground(n.logSlow)
 	if n.cluster != nil {
-		options.ReadBarrier = n.newest
+		options.ReadBarrier = n.awaitLatestMetadata
 	}
 	if n.audit != nil {
 		options.Audit = n.auditRequest
 	}
 	if n.authority != nil {
-		options.AuditSecurity = n.notable
+		options.AuditSecurity = n.logSecurityEvent
 	}
 	if r := n.routing(); r != nil {
-		options.Routing, options.ServesLocally = r, n.coordinator.Near
+		options.Routing, options.ServesLocally = r, n.coordinator.ServesLocally
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
 		Sizes: n.containerSizes, Restoring: n.restoring,
-		Indexes: func() bool { return n.levelOf(n.records.State()) >= container.IndexLevel },
+		Indexes: func() bool { return n.levelOf(n.metadata.State()) >= container.IndexLevel },
+		Level:   func() feature.Level { return n.levelOf(n.metadata.State()) },
 		Newest:  options.ReadBarrier, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
@@ -105,8 +107,8 @@ func (n *Node) serve() error {
 		return err
 	}
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
-	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
-	n.host.SetFolds(folds{n.containers})
+	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
+	n.host.SetFolds(foldDispatcher{n.containers})
 	o := cql.Options{
 		TLS:                   n.dynamicTLS(),
 		ConnectionsMax:        n.opts.Limits.Connections,
@@ -118,7 +120,7 @@ func (n *Node) serve() error {
 		InFlightMax:           n.opts.Limits.Requests,
 		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
 		BacklogMax:            int64(n.opts.Limits.RequestBytes),
-		CQLVersion:            n.answers.CQLVersion,
+		CQLVersion:            n.compat.CQLVersion,
 		Events:                cql.Events{Closed: n.clientClosed},
 		LowPriority:           n.engine.LowPriority,
 	}
@@ -132,8 +134,9 @@ func (n *Node) serve() error {
 		o.Tablets, o.Workers = true, clusterWorkers
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
-	n.gated.Store(n.cql)
-	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails before drain
+	n.makeREST() // before clients can ask for sessions
+	n.publishedCQL.Store(n.cql)
+	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails early
 	n.inBackground(n.views.Run)
 	n.inBackground(n.builder.Run)
 	if err := n.ensureRoles(); err != nil {
@@ -143,8 +146,8 @@ func (n *Node) serve() error {
 		n.cluster.start()
 		n.closers = append(n.closers, n.cluster.stop)
 	}
-	// Clients are served by a node that leads nothing any more and still knows all others, until they have gone.
-	n.closers = append(n.closers, n.drain)
+	// Clients are served until they have disconnected, by a node that leads no partition but still knows all others.
+	n.closers = append(n.closers, n.drainClients)
 	if n.cluster != nil {
 		n.closers = append(n.closers, n.cluster.handover)
 	}
@@ -168,19 +171,19 @@ func (n *Node) serve() error {
 	}
 	n.inBackground(n.watchCertificates)
 	n.inBackground(n.sweep)
-	n.inBackground(n.growth.Run)
-	n.inBackground(n.newMerger().Run)
-	n.inBackground(n.newProvider().Run)
+	n.inBackground(n.splitController.Run)
+	n.inBackground(n.newMergeController().Run)
+	n.inBackground(n.newThroughputSplitter().Run)
 	if n.opts.Limits.Lending {
-		n.inBackground(n.lend)
+		n.inBackground(n.lender().Run)
 	}
 	n.inBackground(n.watch)
 	n.logStart()
 	return nil
 }
 
-// clientClosed logs why the server has ended a client's connection. Strangers and slow clients may be many: there is at
-// most one line a second at the usual level, and ilion_cql_connections_slow_total counts them.
+// clientClosed logs why the server closed a client connection. Unknown and slow clients may be many, so it logs at most
+// one line per second at the default level. ilion_cql_connections_slow_total counts them.
 func (n *Node) clientClosed(remote netip.AddrPort, reason error) {
 	if reason == nil {
 		return
@@ -193,10 +196,10 @@ func (n *Node) clientClosed(remote netip.AddrPort, reason error) {
 		slog.String("reason", reason.Error()))
 }
 
-// drain closes each connection of a client when it is idle: see cql.Server.Shutdown.
-func (n *Node) drain() error {
+// drainClients closes each client connection when it is idle: see cql.Server.Shutdown.
+func (n *Node) drainClients() error {
 	if n.cluster != nil {
-		n.cluster.tellLeaving()
+		n.cluster.announceLeaving()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
@@ -216,8 +219,8 @@ func (n *Node) inBackground(f func(ctx context.Context)) {
 	})
 }
 
-// clock is the wall clock as far as the clocks of a quorum allow it. It says when what a client writes now is to
-// expire, and what has expired for one that reads.
+// clock returns the wall clock, limited by the clocks of a quorum. It determines the expiration of new writes and what
+// has expired for reads.
 func (n *Node) clock() func() time.Time {
 	if n.opts.now != nil {
 		return n.opts.now
@@ -228,33 +231,33 @@ func (n *Node) clock() func() time.Time {
 	return time.Now
 }
 
-// past is an instant, in seconds, that has passed: by the clocks of a quorum, or by its own for a node that stands
-// alone.
-func (n *Node) past() int64 {
+// earliestNow returns a time in seconds that has passed according to a quorum of clocks, or the node's own clock on a
+// standalone node.
+func (n *Node) earliestNow() int64 {
 	if n.cluster != nil {
-		return n.cluster.peers.Past().Unix()
+		return n.cluster.peers.EarliestNow().Unix()
 	}
 	return time.Now().Unix()
 }
 
-// short reports whether this machine is asked for more than it does, so that what runs in the background gives way.
-func (n *Node) short() bool {
-	s := n.gated.Load()
+// overloaded reports whether this machine is overloaded, so that background work yields.
+func (n *Node) overloaded() bool {
+	s := n.publishedCQL.Load()
 	return s != nil && s.Gate().Closed
 }
 
-// sweep removes what nobody can see any more, until ctx ends.
+// sweep removes data that no read can see, until ctx ends.
 func (n *Node) sweep(ctx context.Context) {
 	n.store.RunSweeper(ctx, storage.SweeperOptions{
-		Now:   n.past,
+		Now:   n.earliestNow,
 		Spans: n.sweepable,
-		// What is due is known; looking at everything else finds little.
+		// The due entries are known; scanning everything else finds little.
 		DuePerSecond: n.opts.Storage.SweepKeys, KeysPerSecond: n.opts.Storage.SweepKeys / 5,
 		Recorded: func(ctx context.Context) (storage.Recorded, error) {
 			all, err := n.coordinator.RecordedBatches(ctx)
 			return func(batch [16]byte) bool { return all[batch] }, err
 		},
-		Pressed: n.short,
+		Overloaded: n.overloaded,
 		Propose: func(ctx context.Context, sw command.Sweep) error {
 			t := n.catalog.Snapshot().TableByID(sw.Table)
 			return n.host.Sweep(ctx, &sw, t != nil && t.Logged())
@@ -262,14 +265,14 @@ func (n *Node) sweep(ctx context.Context) {
 		Error: func(err error) {
 			level := slog.LevelWarn
 			if _, ok := errors.AsType[*partition.WrongRange](err); ok {
-				level = slog.LevelDebug // it has split or merged meanwhile, and is swept later
+				level = slog.LevelDebug // it has been split or merged, and is swept later
 			}
 			n.log.LogAttrs(ctx, level, "sweep failed", slog.String("error", err.Error()))
 		},
 	})
 }
 
-// watchEvery is how often the node looks whether its disk has failed.
+// watchEvery is how often the node checks whether its disk has failed.
 const watchEvery = 100 * time.Millisecond
 
 func (n *Node) watch(ctx context.Context) {
@@ -288,7 +291,7 @@ func (n *Node) watch(ctx context.Context) {
 	}
 }
 
-// sweepable are the parts of tables whose garbage this node is to remove: those of replicas that lead.
+// sweepable returns the spans that this node sweeps: those of leading replicas.
 func (n *Node) sweepable() []keys.Span {
 	var out []keys.Span
 	for _, r := range n.host.Replicas() {
@@ -300,8 +303,8 @@ func (n *Node) sweepable() []keys.Span {
 	return out
 }
 
-// announce tells clients of this node what changed in the schema, whoever changed it.
-func (n *Node) announce(events []schema.Event) {
+// announceSchema sends the clients of this node events about schema changes by any node.
+func (n *Node) announceSchema(events []schema.Event) {
 	if n.cql == nil {
 		return
 	}
@@ -311,12 +314,12 @@ func (n *Node) announce(events []schema.Event) {
 	}
 }
 
-// describe fixes what clients are told of this node as long as it runs.
-func (n *Node) describe() {
+// setNodeInfo sets the information about this node that does not change while it runs.
+func (n *Node) setNodeInfo() {
 	id := n.store.Identity()
 	addr := n.cqlListener.Addr().(*net.TCPAddr).AddrPort()
 	n.info = catalog.NodeInfo{
-		Release: n.answers,
+		Release: n.compat,
 		Endpoint: catalog.Endpoint{
 			HostID: schema.UUID(id.Node), Datacenter: n.opts.Region, Rack: n.opts.Zone,
 			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),
@@ -326,23 +329,23 @@ func (n *Node) describe() {
 		Clients:     n.clients,
 		Prepared:    func() []catalog.PreparedStatement { return n.engine.PreparedStatements() },
 		Settings:    n.settings,
-		Sizes:       n.sizes,
-		Roles:       func() *access.State { return n.records.State().Roles },
-		Latency:     n.latencyShown,
-		Records:     n.records.State,
-		Replica:     n.replicaShown,
-		Advice:      n.adviceShown,
+		Sizes:       n.sizeEstimates,
+		Roles:       func() *access.State { return n.metadata.State().Roles },
+		Latency:     n.latencyView,
+		Records:     n.metadata.State,
+		Replica:     n.replicaView,
+		Advice:      n.adviceRows,
 		Usage:       n.usage,
 		Users:       n.users,
 		ViewLags:    n.viewLags,
 		Tables:      n.tableFigures,
-		Sessions:    func(ctx context.Context) catalog.Sessions { return n.sessions(ctx, sessionsMost) },
+		Sessions:    func(ctx context.Context) catalog.Sessions { return n.sessions(ctx, sessionsDefault) },
 		Slow:        n.slowQueries,
-		Ring:        func() []catalog.RingNode { return n.shown().Ring() },
+		Ring:        func() []catalog.RingNode { return n.statusView().Ring() },
 	}
 }
 
-// nodeInfo is what clients are told of this node and the others now.
+// nodeInfo returns the information about this node and the others for clients.
 func (n *Node) nodeInfo() catalog.NodeInfo {
 	info := n.info
 	if n.cluster == nil {
@@ -352,6 +355,7 @@ func (n *Node) nodeInfo() catalog.NodeInfo {
 	if self.Tokens != nil {
 		info.Tokens = self.Tokens
 	}
-	info.Peers, info.EffectiveReplication = others, func() int { return placement.Effective(n.records.State()) }
+	info.Peers, info.EffectiveReplication = others,
+		func() int { return placement.EffectiveReplicas(n.metadata.State()) }
 	return info
 }

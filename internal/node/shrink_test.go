@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestMergesByThemselves proves that quiet partitions which came of splits merge again while the table is in use, until
+// TestMergesByThemselves checks that quiet partitions which came of splits merge again while the table is in use, until
 // it has as many as it was made with, which stay; that nothing is lost meanwhile; and that the history says why.
 func TestMergesByThemselves(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestMergesByThemselves(t *testing.T) {
 	born := partsOf(n)
 	for _, p := range born {
 		o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
-		if said, err := n.orderSplit(t.Context(), o); err != nil {
+		if said, err := n.splitPartition(t.Context(), o); err != nil {
 			t.Fatal(said, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestMergesByThemselves(t *testing.T) {
 		}
 	}
 	merges := 0
-	for _, e := range n.records.State().History {
+	for _, e := range n.metadata.State().History {
 		if e.Kind == meta.Merge && (e.Cause == topology.BySize || e.Cause == topology.ByLoad) && !e.Abandoned {
 			merges++
 		}
@@ -81,7 +81,7 @@ func TestMergesByThemselves(t *testing.T) {
 	}
 }
 
-// TestShrinksAfterDeletes proves that a table which has split by its size goes back to one partition when all its rows
+// TestShrinksAfterDeletes checks that a table which has split by its size goes back to one partition when all its rows
 // are deleted: what was deleted is removed when the grace of its tombstones is over. That its space on disk is given
 // back without being asked is proved by TestSweptSpaceComesBack (storage).
 func TestShrinksAfterDeletes(t *testing.T) {
@@ -102,7 +102,7 @@ func TestShrinksAfterDeletes(t *testing.T) {
 	poll.Until(t, "it is split by its size", func() bool { return len(partsOf(n)) == 2 })
 	for _, p := range partsOf(n) {
 		o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
-		if said, err := n.orderSplit(t.Context(), o); err != nil {
+		if said, err := n.splitPartition(t.Context(), o); err != nil {
 			t.Fatal(said, err)
 		}
 	}
@@ -125,22 +125,22 @@ func TestShrinksAfterDeletes(t *testing.T) {
 	})
 }
 
-// TestMergesOfOneTable proves that a table with automatic_merges = false keeps its partitions while those of another
+// TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions while those of another
 // one, which came later, merge, and that they merge when the option is taken back.
 func TestMergesOfOneTable(t *testing.T) {
-	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: quietForMin}})
+	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: minIdlePeriod}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	count := func(table string) int {
-		m := n.records.State().Map
+		m := n.metadata.State().Topology
 		return len(m.Partitions(n.catalog.Snapshot().Table("ks", table).ID))
 	}
 	for _, name := range []string{"kept", "merged"} {
 		c.query("CREATE TABLE ks." + name + " (k int PRIMARY KEY) WITH automatic_merges = " +
 			fmt.Sprint(name == "merged"))
-		p := n.records.State().Map.Partitions(n.catalog.Snapshot().Table("ks", name).ID)[0]
+		p := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("ks", name).ID)[0]
 		o := admin.SplitOrder{Table: "ks." + name, Partition: uint64(p.ID), At: "0", Now: true}
-		if said, err := n.orderSplit(t.Context(), o); err != nil {
+		if said, err := n.splitPartition(t.Context(), o); err != nil {
 			t.Fatal(said, err)
 		}
 	}

@@ -11,22 +11,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// retries says how often a consistent snapshot is tried. A backup waits long; a mark of an archive has its second.
+// retries configures the attempts to take a consistent snapshot. A backup waits long; a mark of an archive must
+// complete within its second.
 type retries struct {
 	tries int
 	pause time.Duration
-	// within is how long after the beginning another attempt may begin.
+	// within is how long after the start another attempt may begin.
 	within time.Duration
 }
 
 var (
 	backupRetries = retries{tries: 10, pause: 200 * time.Millisecond, within: time.Minute}
-	// A mark fails when the schema or a partition changes while it is taken. Retried within its second, no second is
-	// lost as long as leaders are stable.
+	// A mark fails if the schema or a partition changes while it is taken. With retries within its second, no second is
+	// lost while leaders are stable.
 	markRetries = retries{tries: 8, pause: 20 * time.Millisecond, within: 900 * time.Millisecond}
 )
 
-// take tries to take a snapshot until it succeeds, ctx ends, or there are no attempts left.
+// take tries to take a snapshot until it succeeds, ctx ends, or no attempts are left.
 func (r retries) take(ctx context.Context, try func(context.Context) (*archive.Taken, error)) (*archive.Taken, error) {
 	began := time.Now()
 	for attempt := 1; ; attempt++ {

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// TestSnapshotRetries proves that a mark is retried within its second and no longer, that a backup waits longer, and
+// TestSnapshotRetries checks that a mark is retried within its second and no longer, that a backup waits longer, and
 // that the error says how often it was tried and why it failed.
 func TestSnapshotRetries(t *testing.T) {
 	changed := errors.New("the schema was changed")

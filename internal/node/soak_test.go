@@ -20,7 +20,7 @@ var (
 	soakRate = flag.Int("soak.rate", 1_000_000, "expiring writes a minute")
 )
 
-// TestExpiringWrites proves that a node at its defaults keeps up with a million expiring writes a minute: what has
+// TestExpiringWrites checks that a node at its defaults keeps up with a million expiring writes a minute: what has
 // expired and is still on the disk stays bounded, however long that goes on. It shows the figures every ten seconds.
 //
 //	go test ./internal/node -run TestExpiringWrites -soak 5m -v

@@ -20,22 +20,22 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// The bounds of orders about partitions.
+// The limits of operator requests about partitions.
 const (
-	// orderMax bounds the wait for an order to be recorded, and alone for what was ordered.
-	orderMax = 10 * time.Second
-	// orderWaitMax bounds the wait for a split or a merge to be done. What waits longer goes on by itself.
-	orderWaitMax = 45 * time.Second
+	// requestTimeout bounds the wait for a request to be recorded, and on a standalone node for its execution.
+	requestTimeout = 10 * time.Second
+	// completionTimeout bounds the wait for a split or merge. The operation continues after the timeout.
+	completionTimeout = 45 * time.Second
 )
 
-// orderSplit has a physical partition split.
-func (n *Node) orderSplit(ctx context.Context, o admin.SplitOrder) (string, error) {
+// splitPartition splits a physical partition.
+func (n *Node) splitPartition(ctx context.Context, o admin.SplitOrder) (string, error) {
 	t, err := n.tableNamed(o.Table)
 	if err != nil {
 		return "", err
 	}
-	order := split.Order{Table: t.ID, Partition: topology.PartitionID(o.Partition), Hasty: o.Now,
-		Cause: topology.ByHand}
+	order := split.Request{Table: t.ID, Partition: topology.PartitionID(o.Partition), SkipCooldown: o.Now,
+		Cause: topology.ByOperator}
 	if n.cluster == nil {
 		order.Level = n.store.Level()
 	}
@@ -43,79 +43,81 @@ func (n *Node) orderSplit(ctx context.Context, o admin.SplitOrder) (string, erro
 		return "", err
 	}
 	if o.DryRun {
-		if _, err := order.Apply(n.records.State(), time.Now()); err != nil {
+		if _, err := order.Apply(n.metadata.State(), time.Now()); err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("partition %d of %s would be split at token %s%s; nothing was done", o.Partition, t,
-			order.At, n.sidesOf(&order)), nil
+			order.At, n.splitSizes(&order)), nil
 	}
 	s, err := n.recordSplit(ctx, &order)
 	if err != nil {
 		return "", err
 	}
-	p := s.Map.Partition(order.Partition)
-	if p == nil || p.Cut == nil { // it is done already
+	p := s.Topology.Partition(order.Partition)
+	if p == nil || p.Split == nil { // it is done already
 		return fmt.Sprintf("partition %d of %s is split at token %s", o.Partition, t, order.At), nil
 	}
 	n.log.LogAttrs(ctx, slog.LevelInfo, "split ordered", slog.Uint64("partition", o.Partition),
 		slog.String("table", t.String()), slog.String("at", order.At.String()),
 		slog.String("cause", order.Cause.String()))
 	if n.cluster == nil {
-		if err := n.splitAlone(ctx); err != nil {
+		if err := n.applySplitsStandalone(ctx); err != nil {
 			return "", err
 		}
 	} else if !o.Wait {
 		return fmt.Sprintf("partition %d of %s is being split at token %s: what begins there becomes partition %d",
-			o.Partition, t, order.At, p.Cut.Child), nil
+			o.Partition, t, order.At, p.Split.Child), nil
 	} else if err := n.awaitSplit(ctx, p); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("partition %d of %s is split at token %s: what begins there is partition %d", o.Partition, t,
-		order.At, p.Cut.Child), nil
+		order.At, p.Split.Child), nil
 }
 
-// tableNamed finds a table of users by its name with the keyspace.
+// tableNamed returns a user table by its name with the keyspace.
 func (n *Node) tableNamed(name string) (*schema.Table, error) {
 	ks, table, ok := strings.Cut(name, ".")
 	if !ok {
-		return nil, fmt.Errorf("%q is no table: give its keyspace, too, as in ks.table", name)
+		return nil, fmt.Errorf("invalid table name %q: the keyspace is missing. Use KEYSPACE.TABLE", name)
 	}
 	if schema.IsSystem(ks) {
-		return nil, errors.New("tables of the system are left alone: name one of users")
+		return nil, fmt.Errorf("%s is a system table. Specify a user table", name)
 	}
 	if k := n.catalog.Snapshot().Keyspaces[ks]; k != nil && k.Tables[table] != nil {
 		return k.Tables[table], nil
 	}
-	return nil, fmt.Errorf("there is no table %s", name)
+	return nil, fmt.Errorf("table %s does not exist", name)
 }
 
-// splitPoint is the position of a token, or the middle of what the partition's replica here holds.
-func (n *Node) splitPoint(t *schema.Table, o *split.Order, at string) (topology.Position, error) {
+// splitPoint returns the position of a token, or the middle of the data in the local replica.
+func (n *Node) splitPoint(t *schema.Table, o *split.Request, at string) (topology.Position, error) {
 	if at != "" {
 		tok, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return topology.Position{}, fmt.Errorf("%q is no token: give a number of -2^63 to 2^63-1", at)
+			return topology.Position{}, fmt.Errorf("invalid token %q: expected an integer from -2^63 to 2^63-1", at)
 		}
 		return topology.Position{Ring: token.Token(tok).Position()}, nil
 	}
-	p := n.records.State().Map.Partition(o.Partition)
+	p := n.metadata.State().Topology.Partition(o.Partition)
 	if p == nil || p.Table != t.ID {
-		return topology.Position{}, fmt.Errorf("%s has no partition %d: see ilion partition list", t, o.Partition)
+		return topology.Position{},
+			fmt.Errorf("%s has no partition %d. Run \"ilion partition list\" to list its partitions", t, o.Partition)
 	}
 	if r := n.host.Replica(p.ID); r == nil || r.Table() == 0 {
-		return topology.Position{}, fmt.Errorf("this node has no replica of partition %d and does not know its middle: "+
-			"ask one that has, or give --at TOKEN", p.ID)
+		return topology.Position{},
+			fmt.Errorf("this node has no replica of partition %d and cannot compute its middle: "+
+				"ask one that has, or give --at TOKEN", p.ID)
 	}
-	middle, err := n.store.Middle(p.Span.Keys(p.Table))
+	middle, err := n.store.FindSplitPoint(p.Span.Keys(p.Table))
 	if err != nil {
 		return topology.Position{}, fmt.Errorf("partition %d cannot be split in the middle: %w", p.ID, err)
 	}
 	return middle.At, nil
 }
 
-// sidesOf says how much there would be on both sides of a split, if this node knows.
-func (n *Node) sidesOf(o *split.Order) string {
-	p := n.records.State().Map.Partition(o.Partition)
+// splitSizes describes the sizes of both sides of a split, if known.
+func (n *Node) splitSizes(o *split.Request) string {
+	p := n.metadata.State().Topology.Partition(o.Partition)
 	if p == nil || n.host.Replica(o.Partition) == nil {
 		return ""
 	}
@@ -130,59 +132,59 @@ func (n *Node) sidesOf(o *split.Order) string {
 		l.Bytes, r.Partitions, r.Bytes)
 }
 
-// sizeOf is how large a partition is on the disk of this node, in bytes, about; 0 if the store cannot say. It reads no
-// rows: requests wait for the end of a merge meanwhile.
+// sizeOf estimates the size of a partition on this node's disk in bytes, or returns 0 if unknown. It reads no rows,
+// because requests may be waiting for the end of a merge.
 func (n *Node) sizeOf(p *topology.Partition) uint64 {
 	size, _ := n.store.DiskBytes(p.Span.Keys(p.Table))
 	return size
 }
 
-// recordSplit puts an order into the records.
-func (n *Node) recordSplit(ctx context.Context, o *split.Order) (*meta.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, orderMax)
+// recordSplit records a split request.
+func (n *Node) recordSplit(ctx context.Context, o *split.Request) (*meta.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return n.records.Update(ctx, func(s *meta.State) (*meta.State, error) { return o.Apply(s, time.Now()) })
+	return n.metadata.Update(ctx, func(s *meta.State) (*meta.State, error) { return o.Apply(s, time.Now()) })
 }
 
-// errNotSplit says that an order was taken back before it was carried out.
-var errNotSplit = errors.New("the order to split it was taken back")
+// errSplitCanceled means that a split was canceled before it was executed.
+var errSplitCanceled = errors.New("the split was canceled")
 
-// awaitSplit returns when the map has a split, or ends in errNotSplit.
+// awaitSplit returns when a split has been completed, or errSplitCanceled.
 func (n *Node) awaitSplit(ctx context.Context, p *topology.Partition) error {
-	ctx, cancel := context.WithTimeout(ctx, orderWaitMax)
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	for {
-		s := n.records.State()
-		switch now := s.Map.Partition(p.ID); {
+		s := n.metadata.State()
+		switch now := s.Topology.Partition(p.ID); {
 		case now == nil:
 			return fmt.Errorf("partition %d was dropped with its table", p.ID)
 		case now.Epoch == p.Epoch+1 && now.Span.Limit.Compare(p.Span.Limit) == 0:
-			return fmt.Errorf("partition %d is as it was: %w", p.ID, errNotSplit)
+			return fmt.Errorf("partition %d is unchanged: %w", p.ID, errSplitCanceled)
 		case now.Epoch > p.Epoch:
 			return nil
 		}
-		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
 			return fmt.Errorf("partition %d is not split yet: the order stands, see ilion partition list: %w", p.ID, err)
 		}
 	}
 }
 
-// splitAlone carries out the splits that the records have as ordered, on a node that stands alone, and ends those
-// that were taken back.
-func (n *Node) splitAlone(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderMax)
+// applySplitsStandalone executes recorded splits on a standalone node, and completes the cancellation of canceled
+// splits.
+func (n *Node) applySplitsStandalone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	n.splitting.Lock()
 	defer n.splitting.Unlock()
-	splitter := &reconcile.Splitter{Keeper: n.records, Size: n.sizeOf,
+	splitter := &reconcile.SplitReconciler{Keeper: n.metadata, Size: n.sizeOf,
 		Done: func(p *topology.Partition, recalled bool) { reconcile.LogSplit(n.log, p, recalled) }}
-	for p := range n.records.State().Map.All() {
-		if p.Cut == nil {
+	for p := range n.metadata.State().Topology.All() {
+		if p.Split == nil {
 			continue
 		}
 		r := n.host.Replica(p.ID)
 		if r == nil {
-			return fmt.Errorf("partition %d has no replica here", p.ID)
+			return fmt.Errorf("partition %d has no replica on this node", p.ID)
 		}
 		if err := splitter.Run(ctx, r, p); err != nil {
 			return err

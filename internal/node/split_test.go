@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestSplitAlone proves that a node which stands alone splits a table in eight while rows and counters are written and
+// TestSplitAlone checks that a node which stands alone splits a table in eight while rows and counters are written and
 // read, that no request fails and no row is lost or doubled, also after a restart; and that a split which was ordered
 // and not carried out before a crash is made at the next start.
 func TestSplitAlone(t *testing.T) {
@@ -47,9 +47,9 @@ func TestSplitAlone(t *testing.T) {
 	for range 3 {
 		for _, table := range []string{"ks.t", "ks.n"} {
 			ks := n.catalog.Snapshot().Keyspaces["ks"]
-			for _, p := range n.records.State().Map.Partitions(ks.Tables[strings.TrimPrefix(table, "ks.")].ID) {
+			for _, p := range n.metadata.State().Topology.Partitions(ks.Tables[strings.TrimPrefix(table, "ks.")].ID) {
 				o := admin.SplitOrder{Table: table, Partition: uint64(p.ID), Now: true}
-				said, err := n.orderSplit(t.Context(), o)
+				said, err := n.splitPartition(t.Context(), o)
 				if err != nil && !strings.Contains(err.Error(), "one token") {
 					t.Fatalf("%s, %v", said, err)
 				}
@@ -58,10 +58,10 @@ func TestSplitAlone(t *testing.T) {
 	}
 	clients.Wait()
 	id := n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID
-	if parts := n.records.State().Map.Partitions(id); len(parts) != 8 || count(n) != rows {
+	if parts := n.metadata.State().Topology.Partitions(id); len(parts) != 8 || count(n) != rows {
 		t.Errorf("%d rows in %d partitions", count(n), len(parts))
 	}
-	for _, e := range n.records.State().History {
+	for _, e := range n.metadata.State().History {
 		if e.Kind == meta.Split && e.Pause <= 0 {
 			t.Errorf("the history has no pause of a split: %+v", *e)
 		}
@@ -88,8 +88,9 @@ func TestSplitAlone(t *testing.T) {
 		t.Errorf("the counters have %d, not %d", got, rows)
 	}
 
-	first := n.records.State().Map.Partitions(id)[0]
-	order := split.Order{Table: id, Partition: first.ID, At: first.Span.Limit, Hasty: true, Level: n.store.Level()}
+	first := n.metadata.State().Topology.Partitions(id)[0]
+	order := split.Request{Table: id, Partition: first.ID, At: first.Span.Limit, SkipCooldown: true,
+		Level: n.store.Level()}
 	order.At.Ring /= 2
 	if _, err := n.recordSplit(t.Context(), &order); err != nil {
 		t.Fatal(err)
@@ -98,32 +99,32 @@ func TestSplitAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = startNode(t, Options{Data: dir})
-	if parts := n.records.State().Map.Partitions(id); len(parts) != 9 || count(n) != rows || sum(n) != rows {
+	if parts := n.metadata.State().Topology.Partitions(id); len(parts) != 9 || count(n) != rows || sum(n) != rows {
 		t.Errorf("after a restart: %d rows and %d counts in %d partitions", count(n), sum(n), len(parts))
 	}
 }
 
-// TestSplitOrdersRefused proves that orders which cannot be carried out are refused, in words, and change nothing.
+// TestSplitOrdersRefused checks that orders which cannot be carried out are refused, in words, and change nothing.
 func TestSplitOrdersRefused(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 2})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY)")
-	parts := n.records.State().Map.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
+	parts := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
 	left, right := uint64(parts[0].ID), uint64(parts[1].ID)
-	before := n.records.State().Version
+	before := n.metadata.State().Version
 	for want, o := range map[string]admin.SplitOrder{
-		"is no table":         {Table: "t", Partition: left},
-		"no table ks.none":    {Table: "ks.none", Partition: left},
-		"tables of the":       {Table: "system_schema.tables", Partition: left},
-		"no partition 999":    {Table: "ks.t", Partition: 999},
-		"is no token":         {Table: "ks.t", Partition: left, At: "x"},
-		"cannot be split at":  {Table: "ks.t", Partition: right, At: "-5"},
-		"nothing was done":    {Table: "ks.t", Partition: left, DryRun: true},
-		"at token -4611686":   {Table: "ks.t", Partition: left, DryRun: true},
-		"at token 4611686018": {Table: "ks.t", Partition: right, DryRun: true},
+		"invalid table name":           {Table: "t", Partition: left},
+		"table ks.none does not exist": {Table: "ks.none", Partition: left},
+		"is a system table":            {Table: "system_schema.tables", Partition: left},
+		"no partition 999":             {Table: "ks.t", Partition: 999},
+		"invalid token":                {Table: "ks.t", Partition: left, At: "x"},
+		"cannot be split at":           {Table: "ks.t", Partition: right, At: "-5"},
+		"nothing was done":             {Table: "ks.t", Partition: left, DryRun: true},
+		"at token -4611686":            {Table: "ks.t", Partition: left, DryRun: true},
+		"at token 4611686018":          {Table: "ks.t", Partition: right, DryRun: true},
 	} {
-		said, err := n.orderSplit(t.Context(), o)
+		said, err := n.splitPartition(t.Context(), o)
 		if err != nil {
 			said = err.Error()
 		}
@@ -131,14 +132,14 @@ func TestSplitOrdersRefused(t *testing.T) {
 			t.Errorf("%+v: %s", o, said)
 		}
 	}
-	if now := n.records.State().Version; now != before {
+	if now := n.metadata.State().Version; now != before {
 		t.Errorf("the records went from version %d to %d", before, now)
 	}
-	if said, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err != nil {
+	if said, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err != nil {
 		t.Error(said, err)
 	}
-	if said, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err == nil ||
-		!strings.Contains(err.Error(), "left alone") {
+	if said, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err == nil ||
+		!strings.Contains(err.Error(), "less than a minute ago") {
 		t.Error(said, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// logStart logs what runs, with which configuration, and where it can be reached.
+// logStart logs the version, the configuration, and the addresses of the node.
 func (n *Node) logStart() {
 	o := &n.opts
 	id := n.store.Identity().Node

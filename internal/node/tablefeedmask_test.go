@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestTableFeedHeedsMasks proves that whoever sees masks in a table sees them in its change feed: in both images, in
+// TestTableFeedHeedsMasks checks that whoever sees masks in a table sees them in its change feed: in both images, in
 // the latest versions, in what is said of deleted ranges, and in paging states, which have keys.
 func TestTableFeedHeedsMasks(t *testing.T) {
 	t.Parallel()

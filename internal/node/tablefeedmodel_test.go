@@ -128,7 +128,7 @@ func statement(rng *rand.Rand, k int) string {
 // tail is the end of a list, to be shown.
 func tail(list []string) []string { return list[max(0, len(list)-30):] }
 
-// TestTableFeedReplays proves that whoever follows the feed of all changes knows the table: random writes of all kinds,
+// TestTableFeedReplays checks that whoever follows the feed of all changes knows the table: random writes of all kinds,
 // in batches, under conditions and with times of their own, are applied from the feed to a copy, by pages of random
 // sizes between the writes; each change begins where the one before it has ended, and in the end the copy is the table.
 // Whoever follows the latest versions has each row as it is.
@@ -206,7 +206,7 @@ func TestTableFeedReplays(t *testing.T) {
 	}
 }
 
-// TestTableFeedInCluster proves that while clients of four nodes write to a few rows of a table, blindly and by adding,
+// TestTableFeedInCluster checks that while clients of four nodes write to a few rows of a table, blindly and by adding,
 // and its partitions split and merge under them, a reader of all changes, with a paging state that it uses at one node
 // after the other, is told of every one exactly once, each beginning where the one before it has ended.
 func TestTableFeedInCluster(t *testing.T) {
@@ -276,9 +276,9 @@ func TestTableFeedInCluster(t *testing.T) {
 		}
 	})
 	table := nodes[0].catalog.Snapshot().Table("ks", "t").ID
-	partitions := func() []*topology.Partition { return nodes[0].records.State().Map.Partitions(table) }
+	partitions := func() []*topology.Partition { return nodes[0].metadata.State().Topology.Partitions(table) }
 	for _, p := range partitions() {
-		if _, err := nodes[0].orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID),
+		if _, err := nodes[0].splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID),
 			Wait: true, Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)}); err != nil {
 			t.Error(err)
 		}
@@ -286,7 +286,7 @@ func TestTableFeedInCluster(t *testing.T) {
 	for range 2 {
 		two := [2]uint64{uint64(partitions()[0].ID), uint64(partitions()[1].ID)}
 		o := admin.MergeOrder{Table: "ks.t", Partitions: two, Wait: true, Now: true}
-		if _, err := nodes[0].orderMerge(t.Context(), o); err != nil {
+		if _, err := nodes[0].mergePartitions(t.Context(), o); err != nil {
 			t.Error(err)
 		}
 	}

@@ -22,7 +22,7 @@ type part struct {
 	state []byte
 }
 
-// TestTableFeedOfParts proves that consumers of ranges of tokens, and of a key, which begin at the beginning, at a time
+// TestTableFeedOfParts checks that consumers of ranges of tokens, and of a key, which begin at the beginning, at a time
 // or now, are told together of every change once, in order for each key, over splits and where a consumer hands its
 // range and its paging state to two: and that a paging state is refused where it knows nothing of what it would leave
 // out.
@@ -70,10 +70,11 @@ func TestTableFeedOfParts(t *testing.T) {
 			read(p, 2+rng.IntN(3))
 		}
 		write()
-		for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("ks", "t").ID) {
+		for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("ks", "t").ID) {
 			if round < 2 {
-				_, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Wait: true,
-					Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<(61-round))})
+				_, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID),
+					Wait: true,
+					Now:  true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<(61-round))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -131,7 +132,7 @@ func TestTableFeedOfParts(t *testing.T) {
 	}
 }
 
-// TestTableFeedTampered proves that no byte of a paging state of a change feed can be changed, none be left out and
+// TestTableFeedTampered checks that no byte of a paging state of a change feed can be changed, none be left out and
 // none added without a clear refusal; and that one whose checksum fits all the same breaks nothing.
 func TestTableFeedTampered(t *testing.T) {
 	t.Parallel()
@@ -185,7 +186,7 @@ func TestTableFeedTampered(t *testing.T) {
 	}
 }
 
-// TestTableFeedByServerClock proves that a client which names a second of its own (now_in_seconds of protocol 5)
+// TestTableFeedByServerClock checks that a client which names a second of its own (now_in_seconds of protocol 5)
 // neither has a change expire before anybody has read it, nor is told that there is none because all have expired.
 func TestTableFeedByServerClock(t *testing.T) {
 	t.Parallel()
@@ -208,7 +209,7 @@ func TestTableFeedByServerClock(t *testing.T) {
 	}
 }
 
-// TestTableFeedBesideViews proves that a table with a materialized view has its feed, whichever was there first, that
+// TestTableFeedBesideViews checks that a table with a materialized view has its feed, whichever was there first, that
 // the view has none and that this is said.
 func TestTableFeedBesideViews(t *testing.T) {
 	t.Parallel()

@@ -18,16 +18,16 @@ import (
 
 const (
 	tablesSubject = "tables"
-	// tablesTime is how long a node samples tables for one question, tablesWait how long it is waited for.
+	// tablesTime is how long a node samples tables for one query; tablesWait bounds the wait for it.
 	tablesTime, tablesWait = 800 * time.Millisecond, 2 * time.Second
-	// deadLooked is how many notes of dead keys of a table are looked at.
-	deadLooked = 20_000
+	// deadKeysMax bounds the examined records of dead keys of a table.
+	deadKeysMax = 20_000
 )
 
-// tablePart is what one node knows of a table: of the physical partitions that it leads, and of what it was asked.
+// tablePart is a node's data about a table: about the physical partitions that it leads, and the requests it served.
 type tablePart struct {
 	Table uint32 `json:"table"`
-	// Sampled says that Rows and Bytes are known of every partition that is led here, Exact that they are no estimates.
+	// Sampled reports whether Rows and Bytes cover every led partition; Exact reports whether they are not estimates.
 	Sampled bool    `json:"sampled"`
 	Exact   bool    `json:"exact"`
 	Rows    float64 `json:"rows"`
@@ -40,11 +40,11 @@ type tablePart struct {
 	Views  map[uint32]catalog.ViewLag  `json:"views,omitempty"`
 }
 
-// tablesHere is what this node knows of the tables whose ids are asked about.
-func (n *Node) tablesHere(ctx context.Context, question []byte) (parts []tablePart, err error) {
+// localTables returns this node's data about tables. The question lists their IDs.
+func (n *Node) localTables(ctx context.Context, question []byte) (parts []tablePart, err error) {
 	var ids []uint32
 	if err := json.Unmarshal(question, &ids); err != nil {
-		return nil, fmt.Errorf("malformed question: %w", err)
+		return nil, fmt.Errorf("malformed request: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, tablesTime)
 	defer cancel()
@@ -71,18 +71,18 @@ func (n *Node) tablesHere(ctx context.Context, question []byte) (parts []tablePa
 				p.Views[ix.ID] = l
 			}
 		}
-		n.lookAt(ctx, t, led[id], &p)
+		n.sampleTable(ctx, t, led[id], &p)
 		parts = append(parts, p)
 	}
 	return parts, nil
 }
 
-// lookAt samples what this node leads of a table. What cannot be read ends the node by itself.
-func (n *Node) lookAt(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
+// sampleTable samples the led partitions of a table. Read errors stop the node by themselves.
+func (n *Node) sampleTable(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
 	now := n.clock()().Unix()
-	if d, err := n.store.Dead(t.ID, led, now, deadLooked); err == nil && d.Count > 0 {
+	if d, err := n.store.PendingGarbage(t.ID, led, now, deadKeysMax); err == nil && d.Count > 0 {
 		p.Dead, p.More = d.Count, d.Partial
-		p.Lag = max(0, n.past()-int64(t.Options.GCGrace)-d.Oldest)
+		p.Lag = max(0, n.earliestNow()-int64(t.Options.GCGrace)-d.Oldest)
 	}
 	p.Sampled, p.Exact = true, true
 	for _, span := range led {
@@ -90,7 +90,7 @@ func (n *Node) lookAt(ctx context.Context, t *schema.Table, led []keys.Span, p *
 			p.Sampled = false
 			return
 		}
-		s, err := n.store.Survey(ctx, span, sampleOptions(len(led), now))
+		s, err := n.store.Sample(ctx, span, sampleOptions(len(led), now))
 		if err != nil {
 			p.Sampled = false
 			return
@@ -100,21 +100,22 @@ func (n *Node) lookAt(ctx context.Context, t *schema.Table, led []keys.Span, p *
 	}
 }
 
-// sampleOptions are those of a look at one of several physical partitions, which takes some milliseconds together.
-func sampleOptions(spans int, now int64) storage.SurveyOptions {
+// sampleOptions returns options for sampling one of several physical partitions. All samples together take some
+// milliseconds.
+func sampleOptions(spans int, now int64) storage.SampleOptions {
 	each := max(64/max(spans, 1), 4)
-	return storage.SurveyOptions{Spots: each, Run: 2, Heavy: each, RowsKept: 1, Bytes: int64(each) << 16, Now: now}
+	return storage.SampleOptions{Spots: each, Run: 2, HeavySpots: each, RowsKept: 1, Bytes: int64(each) << 16, Now: now}
 }
 
-// logicalIn is about how many logical partitions a span has.
+// logicalIn estimates the number of logical partitions in a span.
 func (n *Node) logicalIn(span keys.Span) float64 {
 	e, _ := n.store.Estimate(span)
 	return float64(e.Partitions)
 }
 
-// add adds what was seen of a physical partition with so many logical ones. Those that were drawn by chance stand for
-// all others but the ones that were found because they are large.
-func (p *tablePart) add(s *storage.Survey, logical float64) {
+// add adds the sample of a physical partition with a number of logical partitions. The randomly sampled ones represent
+// all except those found because of their size.
+func (p *tablePart) add(s *storage.Sample, logical float64) {
 	var rows, bytes, drawn, heavy float64
 	for i := range s.Partitions {
 		q := &s.Partitions[i]
@@ -132,7 +133,7 @@ func (p *tablePart) add(s *storage.Survey, logical float64) {
 	}
 }
 
-// tableFigures is what all nodes together know of tables, by id.
+// tableFigures returns the data of all nodes about tables, by ID.
 func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableStats {
 	ids := []uint32{}
 	for _, t := range tables {
@@ -140,9 +141,9 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	}
 	question, err := json.Marshal(ids)
 	if err != nil {
-		return nil // numbers can be told
+		return nil // numbers can always be encoded
 	}
-	answers, silent, err := askAll(ctx, n, tablesSubject, question, tablesWait, n.tablesHere)
+	answers, silent, err := queryAll(ctx, n, tablesSubject, question, tablesWait, n.localTables)
 	if err != nil {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestThroughputIsDivided proves that the throughput of a table is divided evenly over its physical partitions, that
+// TestThroughputIsDivided checks that the throughput of a table is divided evenly over its physical partitions, that
 // tables without one share that of their keyspace, and that ALTER changes both.
 func TestThroughputIsDivided(t *testing.T) {
 	n := startTestNode(t, Options{})
@@ -26,11 +26,11 @@ func TestThroughputIsDivided(t *testing.T) {
 		c.query("CREATE TABLE k." + table + " (k int PRIMARY KEY, v int)")
 	}
 	shares := func() (out string) {
-		state := n.records.State()
-		all := throughput.Divide(state).PerSecond
+		state := n.metadata.State()
+		all := throughput.DividePerPartition(state).PerSecond
 		for _, table := range []string{"own", "a", "b"} {
 			out += table
-			ps := state.Map.Partitions(state.Schema.Table("k", table).ID)
+			ps := state.Topology.Partitions(state.Schema.Table("k", table).ID)
 			for _, p := range ps {
 				if bound := n.host.Replica(p.ID).Budgeted(); bound != (all[p.ID] > 0) {
 					t.Errorf("partition %d of %s: bounded is %v", p.ID, table, bound)
@@ -41,8 +41,8 @@ func TestThroughputIsDivided(t *testing.T) {
 		return out
 	}
 	own := func() []*topology.Partition {
-		s := n.records.State()
-		return s.Map.Partitions(s.Schema.Table("k", "own").ID)
+		s := n.metadata.State()
+		return s.Topology.Partitions(s.Schema.Table("k", "own").ID)
 	}
 	first := len(own())
 	for _, step := range []struct{ ddl, want string }{
@@ -63,7 +63,7 @@ func TestThroughputIsDivided(t *testing.T) {
 	}
 }
 
-// TestThroughputIsEnforced proves that a client which asks for more than a table may take is refused with OVERLOADED
+// TestThroughputIsEnforced checks that a client which asks for more than a table may take is refused with OVERLOADED
 // and a time, that it succeeds if it waits for that, and that other tables do not notice.
 func TestThroughputIsEnforced(t *testing.T) {
 	n := startTestNode(t, Options{})
@@ -111,11 +111,11 @@ func TestThroughputIsEnforced(t *testing.T) {
 	}
 }
 
-// TestPartitionsByThroughput proves that a table is made with as many physical partitions as its throughput asks for,
+// TestPartitionsByThroughput checks that a table is made with as many physical partitions as its throughput asks for,
 // that more are split off at once when it is raised, though it has not a row, and that they merge when it is lowered.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
-	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: quietForMin}})
+	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: minIdlePeriod}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 18000")
@@ -124,15 +124,15 @@ func TestPartitionsByThroughput(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), poll.Limit)
 		defer cancel()
 		for {
-			s := n.records.State()
-			ps := s.Map.Partitions(s.Schema.Table("k", "t").ID)
+			s := n.metadata.State()
+			ps := s.Topology.Partitions(s.Schema.Table("k", "t").ID)
 			if len(ps) == want {
-				if got := throughput.Divide(s).PerSecond[ps[0].ID]; got != each {
+				if got := throughput.DividePerPartition(s).PerSecond[ps[0].ID]; got != each {
 					t.Errorf("each of %d takes %d RU/s, want %d", want, got, each)
 				}
 				return
 			}
-			if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+			if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
 				t.Fatalf("%d partitions, want %d", len(ps), want)
 			}
 		}
@@ -140,7 +140,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 	await(3, 6_000)
 	c.query("ALTER TABLE k.t WITH cosmosdb_provisioned_throughput = 31000")
 	await(4, 7_750)
-	for _, e := range n.records.State().History {
+	for _, e := range n.metadata.State().History {
 		if e.Cause != topology.ByThroughput {
 			t.Errorf("a split with the cause %s", e.Cause)
 		}

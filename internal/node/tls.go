@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// config builds the TLS configuration of the listeners; nil if TLS is off.
+// config returns the TLS configuration of the client listeners, or nil if TLS is off.
 func (o TLSOptions) config() (*tls.Config, error) {
 	if o.Cert == "" {
 		return nil, nil
@@ -54,8 +54,8 @@ func (n *Node) warnOfOpenKeys() {
 	}
 }
 
-// config builds the mutual TLS of the connections between nodes, and reads which node the certificate is for; nil if
-// TLS is off.
+// config returns the mutual TLS configuration between nodes, and the node ID in the certificate. It returns nil if TLS
+// is off.
 func (o NodeTLSOptions) config() (*tls.Config, *topology.NodeID, error) {
 	if o.CA == "" {
 		return nil, nil, nil
@@ -77,7 +77,7 @@ func (o NodeTLSOptions) config() (*tls.Config, *topology.NodeID, error) {
 	}
 	id, ok := transport.NodeOf(leaf)
 	if !ok {
-		return nil, nil, fmt.Errorf("cluster.tls.cert: %s names no node: make it with ilion cert node", o.Cert)
+		return nil, nil, fmt.Errorf("cluster.tls.cert: %s contains no node ID: create it with ilion cert node", o.Cert)
 	}
 	return c, &id, nil
 }

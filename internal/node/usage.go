@@ -22,29 +22,29 @@ import (
 )
 
 const (
-	// usageSubject and usersSubject are what nodes ask each other about for usage.
+	// usageSubject and usersSubject are the subjects of queries about usage.
 	usageSubject, usersSubject = "usage", "users"
-	// usageWait is how long a node is waited for that is asked what was spent there.
+	// usageWait bounds the wait for another node.
 	usageWait = 2 * time.Second
 )
 
-// usage is what was spent at all replicas of the cluster, those of tables of the system left out. What a node that does
-// not answer has measured is missing.
-func (n *Node) usage(ctx context.Context, q usage.Question) []usage.Report {
-	lists := [][]usage.Report{n.usageHere(ctx, q)}
+// usage returns the usage of all replicas in the cluster except those of system tables. Usage on nodes that do not
+// respond is missing.
+func (n *Node) usage(ctx context.Context, q usage.ReportOptions) []usage.Report {
+	lists := [][]usage.Report{n.localUsage(ctx, q)}
 	if c := n.cluster; c != nil {
 		lists = append(lists, c.usage(ctx, q)...)
 	}
 	return usage.Merge(lists...)
 }
 
-// usage asks the other nodes.
-func (c *cluster) usage(ctx context.Context, q usage.Question) (lists [][]usage.Report) {
+// usage queries the other nodes.
+func (c *cluster) usage(ctx context.Context, q usage.ReportOptions) (lists [][]usage.Report) {
 	question, err := json.Marshal(q)
 	if err != nil {
 		return nil
 	}
-	c.askOthers(ctx, usageSubject, question, usageWait, func(answer []byte) {
+	c.queryOthers(ctx, usageSubject, question, usageWait, func(answer []byte) {
 		if list, err := usage.DecodeReports(answer); err == nil {
 			lists = append(lists, list)
 		}
@@ -52,46 +52,46 @@ func (c *cluster) usage(ctx context.Context, q usage.Question) (lists [][]usage.
 	return lists
 }
 
-// answerUsage tells another node what was spent here.
-func (c *cluster) answerUsage(ctx context.Context, question []byte) ([]byte, error) {
+// handleUsage handles the usage query of another node.
+func (c *cluster) handleUsage(ctx context.Context, question []byte) ([]byte, error) {
 	select {
 	case <-c.started:
 	default:
 		return usage.EncodeReports(nil)
 	}
-	var q usage.Question
+	var q usage.ReportOptions
 	if err := json.Unmarshal(question, &q); err != nil {
-		return nil, fmt.Errorf("malformed question: %w", err)
+		return nil, fmt.Errorf("malformed request: %w", err)
 	}
-	return usage.EncodeReports(c.n.usageHere(ctx, q))
+	return usage.EncodeReports(c.n.localUsage(ctx, q))
 }
 
-// containerSizes are the sizes of the physical partitions of a container's table, by id. Those of nodes that do not
-// answer are missing.
+// containerSizes returns the sizes of the physical partitions of a container's table, by ID. Sizes on nodes that do not
+// respond are missing.
 func (n *Node) containerSizes(ctx context.Context, table uint32) map[topology.PartitionID]container.Size {
 	out := map[topology.PartitionID]container.Size{}
-	for _, r := range n.usage(ctx, usage.Question{Table: table, Sizes: true}) {
+	for _, r := range n.usage(ctx, usage.ReportOptions{Table: table, Sizes: true}) {
 		out[topology.PartitionID(r.Partition)] = container.Size{DiskBytes: r.DiskBytes, Keys: r.LogicalPartitions}
 	}
 	return out
 }
 
-// users are those that take most of all nodes.
+// users returns the users with the highest usage on all nodes.
 func (n *Node) users(ctx context.Context) []usage.User {
 	lists := [][]usage.User{n.cql.Users()}
 	if c := n.cluster; c != nil {
-		c.askOthers(ctx, usersSubject, nil, usageWait, func(answer []byte) {
+		c.queryOthers(ctx, usersSubject, nil, usageWait, func(answer []byte) {
 			var list []usage.User
 			if json.Unmarshal(answer, &list) == nil {
-				lists = append(lists, list[:min(len(list), usage.UsersMost)])
+				lists = append(lists, list[:min(len(list), usage.UsersMax)])
 			}
 		})
 	}
 	return usage.MergeUsers(lists...)
 }
 
-// answerUsers tells another node what users ask of this one.
-func (c *cluster) answerUsers(context.Context, []byte) ([]byte, error) {
+// handleUsers handles the query of another node about the usage of users.
+func (c *cluster) handleUsers(context.Context, []byte) ([]byte, error) {
 	select {
 	case <-c.started:
 		return json.Marshal(c.n.cql.Users())
@@ -100,18 +100,17 @@ func (c *cluster) answerUsers(context.Context, []byte) ([]byte, error) {
 	}
 }
 
-// usageHere is what was spent at the replicas of this node. Those of which there is nothing to tell are left
-// out.
-func (n *Node) usageHere(_ context.Context, q usage.Question) (out []usage.Report) {
+// localUsage returns the usage of the local replicas. It omits replicas without usage.
+func (n *Node) localUsage(_ context.Context, q usage.ReportOptions) (out []usage.Report) {
 	for _, r := range n.host.Replicas() {
 		if r.ID() == topology.MetaPartition || q.Table != 0 && r.Table() != q.Table || !n.isUsers(r.Table()) {
 			continue
 		}
 		u := r.Report(q)
 		if q.Largest && r.Leading() {
-			for _, l := range n.largest.Of(r.ID()) {
+			for _, l := range n.largest.Latest(r.ID()) {
 				name := n.keyName(u.Table, l.Token, l.Key)
-				u.Largest = append(u.Largest, usage.Large{Token: int64(l.Token), Name: name, Bytes: l.Bytes,
+				u.Largest = append(u.Largest, usage.LargePartition{Token: int64(l.Token), Name: name, Bytes: l.Bytes,
 					Estimated: l.Estimated})
 			}
 		}
@@ -121,7 +120,7 @@ func (n *Node) usageHere(_ context.Context, q usage.Question) (out []usage.Repor
 				u.DiskBytes, u.LogicalPartitions = e.Bytes, e.Partitions
 			}
 		}
-		if u.Counts.Asked() == 0 && u.Throttled == 0 && u.PerSecond == 0 && u.Largest == nil && !q.Sizes {
+		if u.Counts.RequestCount() == 0 && u.Throttled == 0 && u.PerSecond == 0 && u.Largest == nil && !q.Sizes {
 			continue
 		}
 		n.nameKeys(u.Table, u.Top.Keys)
@@ -133,21 +132,20 @@ func (n *Node) usageHere(_ context.Context, q usage.Question) (out []usage.Repor
 	return out
 }
 
-// isUsers reports whether a table is one of users.
+// isUsers reports whether a table is a user table.
 func (n *Node) isUsers(table uint32) bool {
 	t := n.catalog.Snapshot().TableByID(table)
 	return table >= keys.FirstTable && t != nil && !schema.IsSystem(t.Keyspace)
 }
 
-// nameKeys puts logical partitions in words. Where no read has named the key it is looked up.
-func (n *Node) nameKeys(table uint32, heavy []usage.Heavy) {
+// nameKeys adds the readable names of logical partitions. It looks up keys that no read has named.
+func (n *Node) nameKeys(table uint32, heavy []usage.HeavyPartition) {
 	for i := range heavy {
 		heavy[i].Name = n.keyName(table, heavy[i].Token, heavy[i].Key)
 	}
 }
 
-// keyName is a logical partition as the columns of its key with their values, in CQL; its token if nothing is known of
-// it but that.
+// keyName returns the readable name of a logical partition: its key columns in CQL, or its token if the key is unknown.
 func (n *Node) keyName(table uint32, at token.Token, key []byte) string {
 	t := n.catalog.Snapshot().TableByID(table)
 	if key == nil && (t == nil || !t.MaskedKey()) {
@@ -162,8 +160,8 @@ func (n *Node) keyName(table uint32, at token.Token, key []byte) string {
 	return keyLiterals(t, key)
 }
 
-// keyLiterals are the columns of a partition key with their values, in CQL, and those of a container in JSON. Those
-// with a mask are shown to nobody: who will read this is not known.
+// keyLiterals returns the columns and values of a partition key, in CQL or, for containers, in JSON. Masked columns are
+// never shown, because the reader is unknown.
 func keyLiterals(t *schema.Table, key []byte) string {
 	columns := make([]string, len(t.PartitionKey))
 	for i, c := range t.PartitionKey {
@@ -177,14 +175,14 @@ func keyLiterals(t *schema.Table, key []byte) string {
 		}
 		literal := c.Type.Format(value)
 		if t.Container != nil {
-			literal = string(value) // the text that the column holds is JSON
+			literal = string(value) // the column holds JSON text
 		}
 		columns[i] = c.Name + " = " + literal
 	}
 	return strings.Join(columns, " AND ")
 }
 
-// partitionHot logs that a partition is hot, or is not any more (R55).
+// partitionHot logs that a partition is hot, or is no longer hot (R55).
 func (n *Node) partitionHot(r *partition.Replica, hot bool) {
 	if !n.isUsers(r.Table()) {
 		return
@@ -192,19 +190,19 @@ func (n *Node) partitionHot(r *partition.Replica, hot bool) {
 	table := slog.String("table", n.tableName(r.Table()))
 	id := slog.Uint64("partition", uint64(r.ID()))
 	if !hot {
-		n.log.LogAttrs(context.Background(), slog.LevelInfo, "partition is not hot any more", table, id)
+		n.log.LogAttrs(context.Background(), slog.LevelInfo, "partition is no longer hot", table, id)
 		return
 	}
-	n.hots.Add(1)
-	u := r.Report(usage.Question{Keys: 1})
+	n.hotEvents.Add(1)
+	u := r.Report(usage.ReportOptions{Keys: 1})
 	key, share := "", 0.
-	if len(u.Top.Keys) > 0 && u.Busy() > 0 {
+	if len(u.Top.Keys) > 0 && u.UnitsPerSecond() > 0 {
 		h := &u.Top.Keys[0]
 		key = cmp.Or(n.keyName(r.Table(), h.Token, h.Key), "")
-		share = min(h.PerSecond/u.Busy(), 1)
+		share = min(h.PerSecond/u.UnitsPerSecond(), 1)
 	}
 	n.log.LogAttrs(context.Background(), slog.LevelWarn, "partition is hot", table, id,
-		slog.Float64("utilisation_percent", float64(int(1000*u.Lately.Utilisation()))/10),
+		slog.Float64("utilisation_percent", float64(int(1000*u.Lately.Utilization()))/10),
 		slog.Int64("throughput", u.PerSecond), slog.Uint64("throttled", u.Lately.Throttled),
 		slog.String("hottest_key", key), slog.Int("its_share_percent", int(100*share)))
 }

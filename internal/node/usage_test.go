@@ -19,7 +19,7 @@ import (
 // aMinute is a moment near the beginning of a minute, this one: keys are counted by the minute.
 func aMinute() time.Time { return time.Now().Truncate(time.Minute).Add(10 * time.Second) }
 
-// TestUsageIsShown proves that what is spent at a physical partition is seen in the views, as JSON, as a heat map and
+// TestUsageIsShown checks that what is spent at a physical partition is seen in the views, as JSON, as a heat map and
 // in metrics, with the key that spends it in words, and that a partition which refuses requests is told of as hot.
 func TestUsageIsShown(t *testing.T) {
 	now := aMinute()
@@ -84,7 +84,7 @@ func TestUsageIsShown(t *testing.T) {
 	}
 }
 
-// TestUsageOfCluster proves that each node shows the sum of what all have measured, and that a change of leaders loses
+// TestUsageOfCluster checks that each node shows the sum of what all have measured, and that a change of leaders loses
 // none of it.
 func TestUsageOfCluster(t *testing.T) {
 	t.Parallel()
@@ -108,12 +108,13 @@ func TestUsageOfCluster(t *testing.T) {
 			}
 		}
 	}
-	hottest := func(h usage.Heavy) bool { return h.Name == "k = 0" }
+	hottest := func(h usage.HeavyPartition) bool { return h.Name == "k = 0" }
 	same := func(when string, named bool) {
 		t.Helper()
 		for _, n := range nodes {
-			list := n.usage(t.Context(), usage.Question{Table: id, Keys: 3})
-			if len(list) != 1 || list[0].Counts.Asked() != done || list[0].Counts.Total().Float() != float64(done/2*6) {
+			list := n.usage(t.Context(), usage.ReportOptions{Table: id, Keys: 3})
+			if len(list) != 1 || list[0].Counts.RequestCount() != done ||
+				list[0].Counts.Total().Float() != float64(done/2*6) {
 				t.Errorf("%s: %d requests, and a node shows %+v", when, done, list)
 			} else if named && !slices.ContainsFunc(list[0].Top.Keys, hottest) {
 				t.Errorf("%s: %+v", when, list[0].Top.Keys)
@@ -123,9 +124,9 @@ func TestUsageOfCluster(t *testing.T) {
 	poll.Until(t, "three voters of the table", func() bool { return voters(b) == 3 })
 	work()
 	same("before", true)
-	leader := a.host.Replica(a.records.State().Map.Partitions(id)[0].ID)
+	leader := a.host.Replica(a.metadata.State().Topology.Partitions(id)[0].ID)
 	before, _ := leader.Leader()
-	if _, err := a.order(t.Context(), "drain", fmt.Sprintf("%x", before)); err != nil {
+	if _, err := a.setNodeState(t.Context(), "drain", fmt.Sprintf("%x", before)); err != nil {
 		t.Fatal(err)
 	}
 	poll.Until(t, "another node leads", func() bool {
@@ -137,7 +138,7 @@ func TestUsageOfCluster(t *testing.T) {
 	same("and after more requests", true)
 }
 
-// TestUsageOfSharers proves that tables which share the throughput of their keyspace are told apart: which part of what
+// TestUsageOfSharers checks that tables which share the throughput of their keyspace are told apart: which part of what
 // they spend of it is each one's, also when only one is asked about.
 func TestUsageOfSharers(t *testing.T) {
 	t.Parallel()
@@ -153,7 +154,7 @@ func TestUsageOfSharers(t *testing.T) {
 	c.query("INSERT INTO k.own (k) VALUES (1)")
 	n.host.TickUsage(time.Now().Add(time.Second))
 	for table, want := range map[string]float64{"k.a": 0.75, "k.b": 0.25, "k.own": 0} {
-		list := n.shown().ShowUsage(t.Context(), table, false)
+		list := n.statusView().ShowUsage(t.Context(), table, false)
 		if len(list) != 1 || list[0].SharedPart != want || (list[0].Shared == 6000) != (want > 0) {
 			t.Errorf("%s: %+v", table, list)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// orderVerify compares a page of a view or an index with its table.
-func (n *Node) orderVerify(ctx context.Context, o admin.VerifyOrder) (*admin.VerifyPage, error) {
+// verifyPage compares a page of a view or an index with its table.
+func (n *Node) verifyPage(ctx context.Context, o admin.VerifyOrder) (*admin.VerifyPage, error) {
 	keyspace, name, ok := strings.Cut(o.Name, ".")
 	if !ok {
 		return nil, fmt.Errorf("%s names no %s: give its keyspace, too, as in ks.name", o.Name, o.Kind)
@@ -52,8 +52,8 @@ func (n *Node) orderVerify(ctx context.Context, o admin.VerifyOrder) (*admin.Ver
 	return out, nil
 }
 
-// verifiable is what can be verified: an index with its table or, for a view, the index of its hints with its base.
-// What is being built cannot: each row that the build has not come to would seem to differ.
+// verifiable returns the index to verify and its table. For a view, these are the hint index and the base table. An
+// index that is being built cannot be verified, because its missing rows would count as differences.
 func verifiable(ks *schema.Keyspace, kind, name string, building func(*schema.Index) bool) (t *schema.Table,
 	ix *schema.Index, err error) {
 	if kind != "view" {
@@ -67,12 +67,12 @@ func verifiable(ks *schema.Keyspace, kind, name string, building func(*schema.In
 	case ix == nil:
 		return nil, nil, fmt.Errorf("there is no %s %s.%s", kind, ks.Name, name)
 	case building(ix):
-		return nil, nil, fmt.Errorf("%s %s.%s is being built: try again when it is built", kind, ks.Name, name)
+		return nil, nil, fmt.Errorf("%s %s.%s is being built: retry when it is complete", kind, ks.Name, name)
 	}
 	return t, ix, nil
 }
 
-// encodeAt is a place between two pages as text.
+// encodeAt encodes a position between two pages as text.
 func encodeAt(at *view.At) string {
 	if at == nil {
 		return ""
@@ -90,7 +90,7 @@ func encodeAt(at *view.At) string {
 	return hex.EncodeToString(append(append(b, at.Key...), at.Clustering...))
 }
 
-// decodeAt reads what encodeAt wrote.
+// decodeAt decodes a position encoded by encodeAt.
 func decodeAt(text string) (at view.At, err error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || text == "" {

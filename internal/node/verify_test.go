@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestVerifyOrders proves that an order to verify what is not there is refused with what is wrong, and so is one for
+// TestVerifyOrders checks that an order to verify what is not there is refused with what is wrong, and so is one for
 // views and indexes that are being built: each row that the build has not come to would seem to differ.
 func TestVerifyOrders(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestVerifyOrders(t *testing.T) {
 		{"index", "vo.m", "there is no index vo.m"},
 		{"index", "vo.view/m", "there is no index vo.view/m"},
 	} {
-		_, err := n.orderVerify(t.Context(), admin.VerifyOrder{Kind: r.kind, Name: r.name, Rows: 1})
+		_, err := n.verifyPage(t.Context(), admin.VerifyOrder{Kind: r.kind, Name: r.name, Rows: 1})
 		if err == nil || err.Error() != r.want {
 			t.Errorf("%s %s: %v, want %s", r.kind, r.name, err, r.want)
 		}

@@ -4,7 +4,7 @@ package node
 
 import "runtime/debug"
 
-// Software is what the build knows about itself.
+// Software returns the version of this build.
 func Software() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestViewsAreGuardedByTheirBase proves that a role may read a view if it may read the base table, also a role that has
+// TestViewsAreGuardedByTheirBase checks that a role may read a view if it may read the base table, also a role that has
 // made the view, and that it sees values that are masked in the base with UNMASK on the view itself, as in 5.0.5.
 func TestViewsAreGuardedByTheirBase(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/view"
 )
 
-// entries are those that a row has in an index that is being built. For a view they are hints, which have it follow.
+// entries returns the entries of a row in an index that is being built. For a view these are hints, which update the
+// view.
 func (n *Node) entries(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
 	if ix.Kind != schema.ViewKind {
 		return n.definitions.IndexOps(t, ix, key, clustering, r)
@@ -22,7 +23,7 @@ func (n *Node) entries(t *schema.Table, ix *schema.Index, key, clustering []byte
 	return view.Entries(ks, t, ix, clustering, r)
 }
 
-// viewLags are how far views are behind, for clients to see.
+// viewLags returns the lags of views for clients.
 func (n *Node) viewLags() map[uint32]catalog.ViewLag {
 	out := map[uint32]catalog.ViewLag{}
 	for id, l := range n.views.Lags() {

@@ -188,7 +188,7 @@ func viewStatement(r *rand.Rand) string {
 	return draw()
 }
 
-// TestViewsFollow proves that views agree with their base table whenever all hints are followed, after any writes: of
+// TestViewsFollow checks that views agree with their base table whenever all hints are followed, after any writes: of
 // every kind of statement, with timestamps out of order, times to live, batches, conditions and transactions, by
 // several clients at once, while partitions of the base and of a view are split and a view is built of the rows that
 // are there.
@@ -288,7 +288,7 @@ func verifyAll(t *testing.T, n *Node, kind, name string) {
 	t.Helper()
 	o := admin.VerifyOrder{Kind: kind, Name: name, Rows: 3}
 	for pages := 0; ; pages++ {
-		page, err := n.orderVerify(t.Context(), o)
+		page, err := n.verifyPage(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,9 +304,9 @@ func verifyAll(t *testing.T, n *Node, kind, name string) {
 // splitHalves has the first partition of a table split in the middle of its span.
 func splitHalves(t *testing.T, n *Node, table string) {
 	t.Helper()
-	first := n.records.State().Map.Partitions(n.catalog.Snapshot().Table("v", table).ID)[0]
+	first := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("v", table).ID)[0]
 	o := admin.SplitOrder{Table: "v." + table, Partition: uint64(first.ID), Now: true}
-	if _, err := n.orderSplit(t.Context(), o); err != nil {
+	if _, err := n.splitPartition(t.Context(), o); err != nil {
 		t.Errorf("split of %s: %v", table, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestViewTimes proves that writetime and ttl of a view's columns are those of the base table's cells, of rows that
+// TestViewTimes checks that writetime and ttl of a view's columns are those of the base table's cells, of rows that
 // were there before the view and after, moved and not, whatever way the view is read: in pages of any size, backwards,
 // cut off in each partition, filtered, by several keys, folded; over more rows than one piece of a read has.
 func TestViewTimes(t *testing.T) {

@@ -27,12 +27,12 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpguard"
 )
 
-// AdminSocket is the name of the socket in the data directory by which its owner sees and orders the node.
+// AdminSocket is the name of the admin socket in the data directory.
 const AdminSocket = "admin.sock"
 
-// serveHTTP opens the doors for operators: the socket in the data directory, and the address if there is one.
+// serveHTTP opens the admin socket in the data directory and, if configured, the HTTP listener.
 func (n *Node) serveHTTP() error {
-	shown := n.shown()
+	shown := n.statusView()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -50,7 +50,7 @@ func (n *Node) serveHTTP() error {
 		},
 		Ring: shown.Ring, Endpoints: n.endpoints, Cancel: n.cancelSession, Slow: n.slowQueries,
 		Sessions: func(ctx context.Context, most int) catalog.Sessions {
-			return n.sessions(ctx, cmp.Or(most, sessionsMost))
+			return n.sessions(ctx, cmp.Or(most, sessionsDefault))
 		},
 	}
 	pages := admin.Options{
@@ -64,10 +64,10 @@ func (n *Node) serveHTTP() error {
 		},
 		History: func() any { return shown.History() }, Usage: shown.ShowUsage, Users: n.users,
 		Advise:  func(ctx context.Context, table string) (any, error) { return n.adviseNamed(ctx, table) },
-		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
-		Split: n.orderSplit, Move: n.orderMove, Merge: n.orderMerge, Cancel: n.orderCancel,
-		Verify:  n.orderVerify,
-		Archive: n.orderArchive,
+		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.setNodeState, Upgrade: n.upgrade,
+		Split: n.splitPartition, Move: n.moveReplica, Merge: n.mergePartitions, Cancel: n.cancelChange,
+		Verify:  n.verifyPage,
+		Archive: n.archiveCommand,
 		Profile: true,
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.AnonymousEndpoints, Log: n.log}
@@ -81,9 +81,9 @@ func (n *Node) serveHTTP() error {
 		return nil
 	}
 	if n.logins != nil {
-		gate.Login = n.logIn
+		gate.Login = n.authenticate
 	}
-	pages.Profile, pages.Page = isLoopback(n.opts.HTTP), n.page(shown)
+	pages.Profile, pages.Page = isLoopback(n.opts.HTTP), n.webUI(shown)
 	s := n.webServer(admin.Handler(pages, gate))
 	httpguard.Attach(s)
 	n.serveWeb(s, httpguard.Listen(n.webListener, httpguard.Options{Max: webConnections,
@@ -91,7 +91,7 @@ func (n *Node) serveHTTP() error {
 	return nil
 }
 
-// collectors are the metrics of the node itself.
+// collectors returns the metrics of the node itself.
 func (n *Node) collectors(shown *admin.Node) []prometheus.Collector {
 	return []prometheus.Collector{admin.Collector(shown), newExpiryMetrics(n),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ilion_build_info", Help: "The build that runs; always 1.",
@@ -99,15 +99,15 @@ func (n *Node) collectors(shown *admin.Node) []prometheus.Collector {
 			func() float64 { return 1 })}
 }
 
-// listenAdmin opens the socket in the data directory; nil, and a line in the log, if that cannot be: the path may be
-// too long.
+// listenAdmin opens the admin socket. If that fails, for example because the path is too long, it logs a warning and
+// returns nil.
 func (n *Node) listenAdmin() net.Listener {
 	if n.opts.Data == "" {
 		return nil
 	}
 	path, err := filepath.Abs(filepath.Join(n.opts.Data, AdminSocket))
 	if err == nil {
-		err = os.Remove(path) // of a process that was killed: this one has the directory for itself
+		err = os.Remove(path) // left by a killed process: this process owns the directory
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -122,21 +122,21 @@ func (n *Node) listenAdmin() net.Listener {
 		}
 	}
 	if err != nil {
-		n.log.LogAttrs(context.Background(), slog.LevelWarn, "no socket for orders in the data directory",
+		n.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot open the admin socket in the data directory",
 			slog.String("error", err.Error()))
 		return nil
 	}
 	return l
 }
 
-// logIn is how the gate knows who may do what.
-func (n *Node) logIn(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error) {
+// authenticate authenticates a user for the HTTP server.
+func (n *Node) authenticate(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error) {
 	login, err := n.logins.Authenticate(ctx, from, name, password)
 	if err != nil {
 		return nil, err
 	}
 	who := n.authority.Subject(login.Role)
-	if n.authority.Ended(&login) { // between the two lines above
+	if n.authority.Ended(&login) { // the credentials changed between the two calls above
 		who = access.Ended(login.Role)
 	}
 	return who, who.Admit(n.opts.Region, from)
@@ -148,11 +148,11 @@ func (n *Node) webServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // handshakes that strangers fail
+		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // failed handshakes of unknown clients
 	}
 }
 
-// serveWeb serves until the node stops.
+// serveWeb serves HTTP until the node stops.
 func (n *Node) serveWeb(s *http.Server, l net.Listener) {
 	n.closers = append(n.closers, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -170,7 +170,7 @@ func (n *Node) serveWeb(s *http.Server, l net.Listener) {
 	})
 }
 
-// upgrade is RaiseLevel for an operator.
+// upgrade calls RaiseLevel for an operator.
 func (n *Node) upgrade(ctx context.Context) (string, error) {
 	level, err := n.RaiseLevel(ctx)
 	if err != nil {
@@ -179,14 +179,14 @@ func (n *Node) upgrade(ctx context.Context) (string, error) {
 	return fmt.Sprintf("feature level %d", level), nil
 }
 
-// checkpoint writes a consistent copy of the data beside the data directory and returns its name. It shares what it can
-// with the original.
+// checkpoint writes a consistent copy of the data next to the data directory and returns its name. The copy shares
+// files with the original where possible.
 func (n *Node) checkpoint() (string, error) {
 	if n.opts.Data == "" {
-		return "", errors.New("the data is in memory: there is no place for a copy beside it")
+		return "", errors.New("cannot create a checkpoint: the data is in memory")
 	}
 	if !n.copying.TryLock() {
-		return "", errors.New("a checkpoint is being made: try again when that one is done")
+		return "", errors.New("a checkpoint is already being created: retry when it is complete")
 	}
 	defer n.copying.Unlock()
 	dir := filepath.Clean(n.opts.Data) + ".checkpoint-" + time.Now().UTC().Format("20060102T150405.000Z")

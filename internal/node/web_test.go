@@ -54,7 +54,7 @@ func webPage(t *testing.T, path string, r *http.Response, err error) string {
 	return string(b)
 }
 
-// TestHTTPByRole proves that a node with users shows its status and takes orders from roles that were granted that, as
+// TestHTTPByRole checks that a node with users shows its status and takes orders from roles that were granted that, as
 // on any other management bean, from the moment they are; that health is everybody's; and that the owner of the data
 // directory needs no password.
 func TestHTTPByRole(t *testing.T) {
@@ -110,7 +110,7 @@ func TestHTTPByRole(t *testing.T) {
 	}
 }
 
-// TestMetrics proves that the metrics are named as Prometheus recommends, that they move, and that docs/operations.md
+// TestMetrics checks that the metrics are named as Prometheus recommends, that they move, and that docs/metrics.md
 // explains each.
 func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
@@ -127,7 +127,7 @@ func TestMetrics(t *testing.T) {
 	c.query("SELECT * FROM ks.t WHERE k = 1")
 
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(n.collectors(n.shown())...)
+	reg.MustRegister(n.collectors(n.statusView())...)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestMetrics(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestStatus proves that /status shows the tables with their physical partitions, and what was done to them.
+// TestStatus checks that /status shows the tables with their physical partitions, and what was done to them.
 func TestStatus(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", InitialPartitions: 3})
@@ -198,7 +198,7 @@ func TestStatus(t *testing.T) {
 	t.Errorf("no table ks.t in %+v", s)
 }
 
-// TestCheckpoint proves that a checkpoint of a node at work is a data directory of its own, with what was there when
+// TestCheckpoint checks that a checkpoint of a node at work is a data directory of its own, with what was there when
 // it was made.
 func TestCheckpoint(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
@@ -223,8 +223,8 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestLatencyViews: the latency views of system_views count what a table was asked for by what it was, and forget
-// tables that are dropped.
+// TestLatencyViews checks that the latency views of system_views count what a table was asked for by what it was, and
+// forget tables that are dropped.
 func TestLatencyViews(t *testing.T) {
 	n := startNode(t, Options{Data: t.TempDir()})
 	c := newClient(t, n)

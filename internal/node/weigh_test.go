@@ -9,23 +9,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestPaceOfReplacedReplica proves that a replica which comes to a node in the place of another of the same partition,
+// TestPaceOfReplacedReplica checks that a replica which comes to a node in the place of another of the same partition,
 // and has done less than that one had, is not taken to do less than nothing: a load below zero would be told as the
 // greatest there is, and everything else would be moved off the node, to and fro.
 func TestPaceOfReplacedReplica(t *testing.T) {
-	p := pace{}.after(7, 1000*ru.Unit, 5*time.Second)
+	p := loadRate{}.next(7, 1000*ru.Unit, 5*time.Second)
 	if p.rate != 0 {
 		t.Errorf("a replica that was not seen before has a rate of %v", p.rate)
 	}
-	p = p.after(7, 7000*ru.Unit, time.Hour)
+	p = p.next(7, 7000*ru.Unit, time.Hour)
 	if p.rate < 1 || p.rate > 2 {
 		t.Errorf("6000 request units in an hour are %v a second", p.rate)
 	}
-	next := p.after(8, ru.Unit, 5*time.Second)
+	next := p.next(8, ru.Unit, 5*time.Second)
 	if next.rate != p.rate {
 		t.Errorf("a replica in the place of one with a rate of %v begins with %v", p.rate, next.rate)
 	}
-	next = next.after(8, 2*ru.Unit, 5*time.Second)
+	next = next.next(8, 2*ru.Unit, 5*time.Second)
 	if next.rate < 0 || next.rate > p.rate {
 		t.Errorf("one request unit in 5 s changes a rate of %v to %v", p.rate, next.rate)
 	}

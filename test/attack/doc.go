@@ -8,6 +8,11 @@
 // neighbours' requests is reported: on a quiet machine 99 of 100 take less than 100 ms. With -long attacks go on for
 // longer.
 //
+// TestEvaluation has a process with a budget of 256 MiB, and clients that may only read. Each request may raise the
+// resident memory by a quarter of the budget and take five seconds of a processor; many at once may raise it by 1.25
+// times the budget. What the process takes without any request is not counted. With -long it sends all attacks that
+// generator_test.go makes, and prints a table of them.
+//
 // Which point of the examination is proven where:
 //
 //	A1   TestNoDescriptors, TestStrangers; of the internal address: test/process TestStrangers
@@ -20,6 +25,7 @@
 //	A8   TestUnreadPages, TestPartialFrames
 //	A10  TestDeadlines; with a clock of its own: query/read TestDeadline
 //	A11  TestCertificates
+//	S8, S9  TestEvaluation
 //
 //	go test ./test/attack                              seconds each
 //	go test ./test/attack -run TestUnread -long -v     minutes each

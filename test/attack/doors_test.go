@@ -45,7 +45,7 @@ func TestCheckpoints(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Error(err)
-			case code != http.StatusOK && !strings.Contains(text, "a checkpoint is being made"):
+			case code != http.StatusOK && !strings.Contains(text, "a checkpoint is already being created"):
 				t.Errorf("%d: %s", code, text)
 			case code == http.StatusOK && made[text]:
 				t.Errorf("%s was handed out twice", text)
@@ -214,13 +214,13 @@ func TestUninvited(t *testing.T) {
 	l.Close()
 	v := setup{args: []string{"--internal", internal, "--bootstrap"}, configuration: []string{users(t)}}.start(t)
 	v.observe()
-	cluster, self, err := transport.Ask(t.Context(), transport.DialTCP, nil, process.Secret(), internal)
+	cluster, self, err := transport.Identify(t.Context(), transport.DialTCP, nil, process.Secret(), internal)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range rounds(20) {
 		for name, secret := range map[string][]byte{"none": nil, "another": bytes.Repeat([]byte("x"), 40)} {
-			if got, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, secret, internal); err == nil ||
+			if got, _, err := transport.Identify(t.Context(), transport.DialTCP, nil, secret, internal); err == nil ||
 				got == cluster {
 				t.Errorf("secret %s: it was told the cluster: %v", name, err)
 			}
@@ -235,7 +235,8 @@ func TestUninvited(t *testing.T) {
 			thief.Close()
 		}
 	}
-	if _, again, err := transport.Ask(t.Context(), transport.DialTCP, nil, process.Secret(), internal); err != nil ||
+	if _, again, err := transport.Identify(t.Context(), transport.DialTCP, nil, process.Secret(),
+		internal); err != nil ||
 		again.Node != self.Node {
 		t.Errorf("who has the secret: %v", err)
 	}

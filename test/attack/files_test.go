@@ -126,7 +126,7 @@ func TestCertificates(t *testing.T) {
 		}
 		v.hangUp()
 		v.until("the damage is reported", func() bool {
-			return strings.Count(v.Stderr(), "certificates not read") > i
+			return strings.Count(v.Stderr(), "certificate reload failed") > i
 		})
 		if now := v.serial(); now != before {
 			t.Errorf("certificate %s is shown, and the file is damaged", now)

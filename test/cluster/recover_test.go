@@ -136,7 +136,7 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	f.refuses("is not in the plan", "recover", "apply", "--yes", "--plan", plan, "--data", old)
 	a.applyKilled(plan)
 	a.start()
-	b.comesBack("carry the plan out there") // which was forgotten
+	b.comesBack("apply it there") // which was forgotten
 	a.kill()
 	b.applyKilled(plan)
 	f.must("recover", "apply", "--yes", "--plan", plan, "--data", a.dir)

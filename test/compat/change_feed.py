@@ -10,15 +10,15 @@ session = cluster.connect()
 
 
 def follow(session, state, handle):
-    """Passes the changes of shop.orders to handle, from state on, which is None at first; returns where the feed goes on."""
+    """Passes the changes of shop.orders after state to handle, and returns the new state. Begin with None."""
     feed = SimpleStatement("""SELECT customer, number, total FROM shop.orders
         WHERE cosmos_changefeed_start_time() = 0 AND cosmos_changefeed_mode() = 'all'""", fetch_size=100)
     while True:
         page = session.execute(feed, paging_state=state)
-        changes = page.current_rows  # to iterate over the page itself would fetch for ever
+        changes = page.current_rows  # iterating over page itself would never end
         for change in changes:
             handle(change)
-        state = page.paging_state  # keep it with what handle has done
+        state = page.paging_state  # store it together with the results of handle
         if not changes:
             return state
 

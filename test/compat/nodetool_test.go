@@ -50,7 +50,7 @@ func nodetoolRows(t *testing.T) (names, answers []string) {
 
 // TestNodetoolPage proves that docs/nodetool.md has every command of the nodetool of Cassandra 5.0.5 once, as testdata
 // lists them, and that what it names is there: commands of the binary have help, tables are read from a node that
-// answers as 5.0, and metrics are on its page, or in docs/operations.md if only nodes of a cluster have them.
+// answers as 5.0, and metrics are on its page, or in docs/metrics.md if only nodes of a cluster have them.
 func TestNodetoolPage(t *testing.T) {
 	names, answers := nodetoolRows(t)
 	list, err := os.ReadFile(filepath.Join("testdata", "nodetool.txt"))
@@ -81,11 +81,11 @@ func TestNodetoolPage(t *testing.T) {
 	c := s.Dial(t)
 	defer c.Close()
 	metrics := page(t, "http://"+s.HTTP+"/metrics")
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	operations := string(b)
+	documented := string(b)
 	var commands, tables, gauges int
 	for _, a := range answers {
 		for _, table := range isTable.FindAllString(a, -1) {
@@ -104,7 +104,7 @@ func TestNodetoolPage(t *testing.T) {
 			}
 		case isGauge.MatchString(a):
 			gauges++
-			if !strings.Contains(metrics, "\n# TYPE "+a+" ") && !strings.Contains(operations, "`"+a+"`") {
+			if !strings.Contains(metrics, "\n# TYPE "+a+" ") && !strings.Contains(documented, "`"+a+"`") {
 				t.Errorf("%s is not among the metrics", a)
 			}
 		}

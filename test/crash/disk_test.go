@@ -157,7 +157,7 @@ func TestBrokenDisk(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]
 	if code := s.Cmd.ProcessState.ExitCode(); code != 1 ||
-		!strings.HasPrefix(last, "ilion: the store cannot go on: ") ||
+		!strings.HasPrefix(last, "ilion: the store has stopped: ") ||
 		!strings.HasSuffix(last, "no space left on device") || strings.Contains(s.Stderr(), "goroutine") {
 		t.Errorf("it ended with code %d and said %s", code, s.Stderr())
 	}

@@ -251,8 +251,8 @@ func TestNewerDirectories(t *testing.T) {
 	}{
 		{"format", false, edit("\nformat 2\n", "\nformat 3\n"),
 			"this directory was written by a newer Ilion (format 3); this build understands 2"},
-		{"level", false, edit("\nlevel 2\n", "\nlevel 8\n"),
-			"this directory was written by a newer Ilion (feature level 8); this build understands 1 to 7"},
+		{"level", false, edit("\nlevel 2\n", "\nlevel 9\n"),
+			"this directory was written by a newer Ilion (feature level 9); this build understands 1 to 8"},
 		{"meta", false, stored(keys.PartitionID, newer),
 			"the meta of a partition was written by a newer Ilion (format 99); this build understands 2"},
 		{"meta of a member", true, stored(keys.PartitionID, newer),

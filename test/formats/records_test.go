@@ -73,7 +73,7 @@ func records() []record {
 		{"conditional", command.AppendConditional(nil, &command.Conditional{
 			Mutation: m, Serial: dberr.Serial, Now: 9, MaxCharge: 300, Program: []byte("program"), Dry: true,
 		})},
-		{"decision", command.AppendDecision(nil, &command.Decision{Applied: true, Timestamp: 7, Charge: 300,
+		{"decision", command.AppendCASResult(nil, &command.CASResult{Applied: true, Timestamp: 7, Charge: 300,
 			Result: []byte("result")})},
 		{"read", command.AppendRead(nil, &command.Read{
 			Table: 1024, Range: token.Range{Begin: 5, Limit: 1 << 63}, AfterKey: []byte("k"), AfterToken: 9,
@@ -85,14 +85,14 @@ func records() []record {
 		})},
 		{
 			"decision",
-			command.AppendDecision(nil, &command.Decision{Timestamp: 5, Found: []*row.Row{nil, found},
+			command.AppendCASResult(nil, &command.CASResult{Timestamp: 5, Found: []*row.Row{nil, found},
 				First: &command.FoundRow{Row: found}}),
 		},
 	}
 	for _, e := range []command.Entry{
 		{Kind: command.EntryWrite, Epoch: 2, Mutations: []command.Mutation{logged, wide}, Result: []byte("result")},
 		{Kind: command.EntrySweep, Epoch: 2, Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("k")},
-			Horizon: 1 << 31, Dropped: []uint32{3}}},
+			Horizon: 1 << 31, Dropped: []cqltype.Dropped{{Column: 3, Upto: cqltype.AllDropped}}}},
 		{Kind: command.EntryTruncate, Epoch: 2, Span: keys.Span{Table: 1024, Begin: []byte{1}}, Indexes: []uint32{7}},
 		{Kind: command.EntryRequire, Epoch: 2, SchemaVersion: 12},
 		{Kind: command.EntryRecords, Epoch: 1,
@@ -141,7 +141,7 @@ func records() []record {
 		s, err = split(s, 2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
 	}
 	if err == nil { // and one that is under way
-		s, err = s.BeginSplit(1, topology.Position{Ring: 7}, topology.ByHand, time.UnixMilli(1e12))
+		s, err = s.BeginSplit(1, topology.Position{Ring: 7}, topology.ByOperator, time.UnixMilli(1e12))
 	}
 	if err != nil {
 		panic(err)
@@ -165,8 +165,9 @@ func records() []record {
 		record{"read", command.AppendRead(nil, &command.Read{Table: 1024, Level: dberr.Quorum,
 			Changes: &command.ChangesRead{After: 5, Upto: 900, Kept: true, Horizon: true}})},
 		record{"build", (*meta.Build)(nil).Append(nil)},
-		record{"build", (&meta.Build{Policy: "3", Token: -5, Key: []byte("k"), Clustering: []byte("c"), Whole: true,
-			Rows: 300}).Append(nil)},
+		record{"build", (&meta.Build{Policy: "3", Token: -5, Key: []byte("k"), Clustering: []byte("c"),
+			WholePartition: true,
+			Rows:           300}).Append(nil)},
 		record{"conditional", command.AppendConditional(nil, &command.Conditional{Mutation: m, Now: 9,
 			Log: &command.ChangeLog{Keep: 600}})},
 		record{"mutation", command.AppendMutation(nil, &command.Mutation{Table: 1024, Key: []byte("key"),
@@ -179,6 +180,11 @@ func records() []record {
 		record{"entry", command.AppendEntry(nil, &command.Entry{Kind: command.EntryTruncate, Epoch: 2,
 			ID: command.DedupeID{Coordinator: [16]byte{1}, Sequence: 9}})},
 		record{"conditional", command.AppendConditional(nil, &command.Conditional{Mutation: m, Now: 9, Issued: 300})},
+		record{"entry", command.AppendEntry(nil, &command.Entry{Kind: command.EntrySweep, Epoch: 2,
+			Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("k")}, Horizon: 1 << 31,
+				Dropped: []cqltype.Dropped{{Column: 3, Upto: 1_700_000_000_000_000},
+					{Column: 5, Upto: cqltype.AllDropped}},
+				Expired: row.Expired{Own: 1 << 31, Default: 1 << 30}}})},
 	)
 }
 
@@ -198,9 +204,9 @@ func (r record) again() ([]byte, error) {
 		err := command.DecodeRead(&v, r.bytes)
 		return command.AppendRead(nil, &v), err
 	case "decision":
-		var v command.Decision
-		err := command.DecodeDecision(&v, r.bytes)
-		return command.AppendDecision(nil, &v), err
+		var v command.CASResult
+		err := command.DecodeCASResult(&v, r.bytes)
+		return command.AppendCASResult(nil, &v), err
 	case "entry":
 		var v command.Entry
 		err := command.DecodeEntry(&v, r.bytes)
@@ -291,7 +297,7 @@ func TestRecords(t *testing.T) {
 
 // split cuts a partition in two, as its log does it.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
-	s, err := s.BeginSplit(id, at, topology.ByHand, time.UnixMilli(1e12))
+	s, err := s.BeginSplit(id, at, topology.ByOperator, time.UnixMilli(1e12))
 	if err != nil {
 		return nil, err
 	}

@@ -24,17 +24,17 @@ func follow(s *gocql.Session, state []byte, handle func(change map[string]any) e
 	for {
 		iter := s.Query(`SELECT customer, number, total FROM shop.orders
 			WHERE cosmos_changefeed_start_time() = 0 AND cosmos_changefeed_mode() = 'all'`).
-			PageSize(100).PageState(state).Iter() // a page state of one's own turns automatic paging off
+			PageSize(100).PageState(state).Iter() // an explicit paging state disables automatic paging
 		changes, err := iter.SliceMap()
 		if err != nil {
 			return state, err
 		}
 		for _, change := range changes {
 			if err := handle(change); err != nil {
-				return state, err // this page comes again
+				return state, err // this page will be read again
 			}
 		}
-		state = iter.PageState() // keep it with what handle has done
+		state = iter.PageState() // store it together with the results of handle
 		if len(changes) == 0 {
 			return state, nil
 		}

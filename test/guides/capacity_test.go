@@ -15,13 +15,13 @@ import (
 )
 
 // TestCapacity proves that the tables of docs/capacity.md come of the price list, and of the figures that
-// docs/performance.md has measured.
+// docs/benchmarks/performance.md has measured.
 func TestCapacity(t *testing.T) {
 	page, err := os.ReadFile("../../docs/capacity.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	measured, err := os.ReadFile("../../docs/performance.md")
+	measured, err := os.ReadFile("../../docs/benchmarks/performance.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ var rewrite = flag.Bool("rewrite", false, "write into the guides what the shell 
 
 // guides are the pages, and how many blocks each has at least.
 var guides = map[string]int{
-	"data-modelling.md": 8, "consistency.md": 1, "capacity.md": 2, "coming-from-cassandra.md": 1,
-	"coming-from-cosmos-db.md": 3,
+	"data-modeling.md": 8, "consistency.md": 1, "capacity.md": 2, "migrate-from-cassandra.md": 1,
+	"migrate-from-cosmos-db.md": 3, "vectors.md": 5, "views.md": 1,
 }
 
 // example is a block of CQL, with the block that shows what came of it, if there is one.

@@ -204,7 +204,7 @@ func askStranger(intro, rest []byte, honest bool) string {
 		}
 		return rest
 	}
-	cluster, peer, err := transport.Ask(context.Background(), func(context.Context, string) (net.Conn, error) {
+	cluster, peer, err := transport.Identify(context.Background(), func(context.Context, string) (net.Conn, error) {
 		return c, nil
 	}, nil, joinSecret, "stranger:1")
 	switch {

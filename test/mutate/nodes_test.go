@@ -17,9 +17,11 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -74,7 +76,8 @@ func entries() (out [][]byte) {
 	for _, e := range []command.Entry{
 		{Kind: command.EntryWrite, Mutations: []command.Mutation{m, m}, Result: []byte("result")},
 		{Kind: command.EntrySweep, Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("swept"), []byte("kept")},
-			Horizon: 1_700_000_000, Dropped: []uint32{3, 9}}},
+			Horizon: 1_700_000_000, Expired: row.Expired{Own: 5, Default: 6},
+			Dropped: []cqltype.Dropped{{Column: 3, Upto: 77}, {Column: 9, Upto: cqltype.AllDropped}}}},
 		{Kind: command.EntryTruncate, Indexes: []uint32{7, 8}},
 		{Kind: command.EntryRequire, SchemaVersion: 12},
 		{Kind: command.EntryRecords,
@@ -169,7 +172,7 @@ func remoteErrors() (out [][]byte) {
 
 func peerRequests() (out [][]byte) {
 	n, _ := json.Marshal(
-		peers.Newcomer{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r",
+		peers.JoinRequest{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r",
 			Zone: "z", Newest: 1},
 	) // plain values
 	out = append(
@@ -186,19 +189,19 @@ func peerRequests() (out [][]byte) {
 type node struct{ peers.Host }
 
 func (node) Describe(topology.NodeID) peers.Report { return peers.Report{Started: time.Unix(5, 0)} }
-func (node) Await(context.Context, uint64, bool) (peers.Standing, error) {
-	return peers.Standing{}, nil
+func (node) Await(context.Context, uint64, bool) (peers.Versions, error) {
+	return peers.Versions{}, nil
 }
 func (node) Stops(topology.NodeID)                        {}
 func (node) Acknowledged(map[topology.PartitionID]uint64) {}
-func (node) Holdings() peers.Holdings                     { return peers.Holdings{Capacity: 1 << 40} }
+func (node) Holdings() peers.NodeStats                    { return peers.NodeStats{Capacity: 1 << 40} }
 func (node) Quiet() []byte                                { return nil }
 func (node) Enter(context.Context) (uint64, error)        { return 1, nil }
 func (node) Answer(_ context.Context, subject string, question []byte) ([]byte, error) {
 	return append([]byte(subject), question...), nil
 }
-func (node) Admit(context.Context, peers.Newcomer) (peers.Welcome, error) {
-	return peers.Welcome{Replica: 1}, nil
+func (node) Admit(context.Context, peers.JoinRequest) (peers.JoinResponse, error) {
+	return peers.JoinResponse{Replica: 1}, nil
 }
 
 // reply counts answers.
@@ -311,8 +314,8 @@ func clusterRecords() (out []byte) {
 		n.ID = topology.NodeID{byte(i + 1)}
 		s = s.WithNode(n)
 	}
-	s = s.WithMap(aMap())
-	records, err := meta.Empty().Difference(s)
+	s = s.WithTopology(aMap())
+	records, err := meta.Empty().Diff(s)
 	if err != nil {
 		panic(err)
 	}
@@ -346,10 +349,10 @@ func loadRecords() func([]byte) string {
 		if err != nil {
 			return ""
 		}
-		if err := s.Map.Validate(); err != nil {
+		if err := s.Topology.Validate(); err != nil {
 			return "an invalid map was loaded: " + err.Error()
 		}
-		if records, err := s.Difference(s); err != nil || len(records) > 0 {
+		if records, err := s.Diff(s); err != nil || len(records) > 0 {
 			return fmt.Sprintf("a state differs from itself: %d records (%v)", len(records), err)
 		}
 		return ""

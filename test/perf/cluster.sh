@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The figures of a cluster of four in docs/performance.md: test/perf/cluster.sh [CELL...]
+# The figures of a cluster of four in docs/benchmarks/performance.md: test/perf/cluster.sh [CELL...]
 #
 # Four nodes share this machine's processors with the load generator: requests per second say little beside the CPU time per request, summed
 # over the four processes. Cells:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Overload, for docs/overload.md: test/perf/overload.sh [CELL...]
+# Overload, for docs/benchmarks/overload.md: test/perf/overload.sh [CELL...]
 #
 # Servers are pinned to processor 0, the load generator to processor 1. Each cell measures by turns what the machine does at best, a closed loop
 # of 16 connections with 64 requests in flight each, and an open loop that asks for TIMES (default 3) as much, with up to INFLIGHT (default 4096)

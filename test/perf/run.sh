@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The performance table of docs/performance.md: test/perf/run.sh [CELL...]
+# The performance table of docs/benchmarks/performance.md: test/perf/run.sh [CELL...]
 #
 # The server is pinned to processor 0, the load generator to processor 1; the figure that counts is the server's CPU time per request.
 # Cells: read read256 fresh write batch scan update condition lookup indexed viewed. Default: all of them. With CASSANDRA=DIR an Apache Cassandra is put there from

@@ -96,7 +96,7 @@ func TestBalance(t *testing.T) {
 	}
 	for _, n := range w.state.Nodes {
 		if n.Zone == "zone1" {
-			w.view.Down[n.ID] = w.view.Now.Add(-placement.HealAfter)
+			w.view.Down[n.ID] = w.view.Now.Add(-placement.DefaultRebuildDelay)
 		}
 	}
 	w.run("one of five zones is lost", days, nil)

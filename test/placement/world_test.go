@@ -74,9 +74,9 @@ func newWorld(t testing.TB, seed uint64, nodes, zones, partitions int) *world {
 	}
 	for table := range uint32(10) {
 		t := placement.Table{ID: 1024 + table, Parts: partitions / 10, Whole: true}
-		m, err := w.state.Map.CutTable(t.ID, placement.Place(w.state, &w.view, region, t))
+		m, err := w.state.Topology.CutTable(t.ID, placement.Place(w.state, &w.view, region, t))
 		w.must(err)
-		w.state = w.state.WithMap(m)
+		w.state = w.state.WithTopology(m)
 		skew := math.Exp(w.rng.NormFloat64()) // tables differ, and partitions of a table less so
 		for _, p := range m.Partitions(t.ID) {
 			w.parts = append(w.parts, p.ID)
@@ -135,10 +135,10 @@ func (w *world) decide() int {
 	w.phase.cpu += cpu
 	w.phase.slow = max(w.phase.slow, cpu)
 	for _, a := range actions {
-		m, err := a.Apply(w.state.Map, w.view.Now)
+		m, err := a.Apply(w.state.Topology, w.view.Now)
 		w.must(err)
-		w.state = w.state.WithMap(m)
-		if a.Steps[0].Kind == placement.Lead {
+		w.state = w.state.WithTopology(m)
+		if a.Steps[0].Kind == placement.SetLeader {
 			w.phase.leads++
 			continue
 		}
@@ -153,7 +153,7 @@ func (w *world) decide() int {
 				if w.left[key] {
 					w.phase.returned++
 				}
-			case placement.Go:
+			case placement.Remove:
 				w.left[key] = true
 			}
 		}
@@ -174,7 +174,7 @@ func (w *world) land() {
 	for _, id := range done {
 		delete(w.flights, id)
 		var voters []topology.ReplicaID
-		set := &w.state.Map.Partition(id).Sets[0]
+		set := &w.state.Topology.Partition(id).Sets[0]
 		for _, r := range set.Replicas {
 			if r.State == topology.Voter || r.State == topology.Joining {
 				voters = append(voters, r.ID)
@@ -183,9 +183,9 @@ func (w *world) land() {
 		if len(voters) < 3 {
 			w.t.Fatalf("partition %d is left with %d voters", id, len(voters))
 		}
-		m, err := w.state.Map.RecordVoters(id, region, voters)
+		m, err := w.state.Topology.RecordVoters(id, region, voters)
 		w.must(err)
-		w.state = w.state.WithMap(m)
+		w.state = w.state.WithTopology(m)
 	}
 }
 
@@ -215,7 +215,7 @@ func (w *world) run(name string, most time.Duration, each func()) {
 // held is what each node has.
 func (w *world) held() map[topology.NodeID]placement.Size {
 	has := map[topology.NodeID]placement.Size{}
-	for p := range w.state.Map.All() {
+	for p := range w.state.Topology.All() {
 		s := w.view.Sizes[p.ID]
 		for _, r := range p.Sets[0].Replicas {
 			h := has[r.Node]
@@ -227,7 +227,7 @@ func (w *world) held() map[topology.NodeID]placement.Size {
 
 func (w *world) stays(n *meta.Node) bool {
 	since, down := w.view.Down[n.ID]
-	return n.State == meta.Up && !(down && w.view.Now.Sub(since) >= placement.HealAfter)
+	return n.State == meta.Up && !(down && w.view.Now.Sub(since) >= placement.DefaultRebuildDelay)
 }
 
 // shares returns what all replicas take, and the capacity of the nodes that stay.
@@ -268,9 +268,9 @@ func (w *world) measure() {
 	w.phase.bytesLow = 1
 	ring := placement.RingOf(w.state, &w.view, region)
 	leads := map[topology.NodeID]float64{}
-	for p := range w.state.Map.All() {
+	for p := range w.state.Topology.All() {
 		set := &p.Sets[0]
-		id := placement.PreferredLeader(set, ring.Prefer(p, w.view.Now), func(n topology.NodeID) bool {
+		id := placement.PreferredLeader(set, ring.LeaderOrder(p, w.view.Now), func(n topology.NodeID) bool {
 			return w.view.MayLead(w.state.Node(n))
 		})
 		if m := set.Member(id); m != nil {
@@ -287,7 +287,7 @@ func (w *world) measure() {
 		w.phase.loadOver = max(w.phase.loadOver, has[n.ID].Load/(all.Load/float64(nodes)))
 		w.phase.leadersOver = max(w.phase.leadersOver, leads[n.ID]/(all.Load/placement.Replicas/float64(nodes)))
 	}
-	w.must(w.state.Map.Validate())
+	w.must(w.state.Topology.Validate())
 }
 
 // String is a line of the report.

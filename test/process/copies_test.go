@@ -171,7 +171,7 @@ func TestLostLogFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.copyDir(older, log)
-	c.refused(c.dir(2), "put back to an earlier state", "empty directory")
+	c.refused(c.dir(2), "restored to an earlier state", "empty directory")
 	c.nodes[1].Stop(t)
 	if err := os.RemoveAll(log); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestCopyInTurn(t *testing.T) {
 	moved := c.again(other)
 	c.write()
 	moved.Stop(t)
-	c.refused(original, "is a copy, or was put back to an earlier state", "empty directory")
+	c.refused(original, "is a copy, or was restored to an earlier state", "empty directory")
 	for i := range 2 {
 		c.nodes[i].Stop(t)
 	}
@@ -208,13 +208,13 @@ func TestCopyInTurn(t *testing.T) {
 		c.nodes[i] = process.Start(t, c.dir(i), "--internal", c.addresses[i])
 	}
 	c.client = c.nodes[0].Dial(t)
-	c.refused(original, "is a copy, or was put back to an earlier state", "empty directory")
+	c.refused(original, "is a copy, or was restored to an earlier state", "empty directory")
 	c.again(other)
 	c.write()
 	c.check()
 }
 
-// TestEarlierState proves that a data directory that was put back to an earlier state is refused.
+// TestEarlierState proves that a data directory that was restored to an earlier state is refused.
 func TestEarlierState(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
@@ -226,7 +226,7 @@ func TestEarlierState(t *testing.T) {
 		c.write()
 		c.nodes[2].Stop(t)
 	}
-	c.refused(backup, "is a copy, or was put back to an earlier state", "empty directory")
+	c.refused(backup, "is a copy, or was restored to an earlier state", "empty directory")
 	c.again(c.dir(2))
 	c.write()
 	c.check()
@@ -252,7 +252,7 @@ func TestEarlierMoment(t *testing.T) {
 	n.Kill()
 	c.nodes[1] = process.Start(t, c.dir(1), "--internal", c.addresses[1])
 	back := begin(t, moment, c.addresses[2])
-	back.Refuses(t, 1, moment, "put back to an earlier state", "empty directory")
-	c.refused(moment, moment, "put back to an earlier state", "empty directory")
+	back.Refuses(t, 1, moment, "restored to an earlier state", "empty directory")
+	c.refused(moment, moment, "restored to an earlier state", "empty directory")
 	c.check()
 }

@@ -64,7 +64,7 @@ func TestKilledLoad(t *testing.T) {
 		_ = cmd.Wait() // it was killed
 	}
 	out, err := process.Command(t, load()...).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "going on behind line") ||
+	if err == nil || !strings.Contains(string(out), "resuming after line") ||
 		!strings.Contains(string(out), fmt.Sprintf("%d rows loaded, %d rejected", rows-bad, bad)) {
 		t.Errorf("the last load: %v\n%s", err, out)
 	}

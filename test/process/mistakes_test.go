@@ -166,7 +166,7 @@ func TestSameIdentityTwice(t *testing.T) {
 		process.Do(t, c, fmt.Sprintf("INSERT INTO ks.t%d (k) VALUES (%d)", i%tables, i))
 	}
 	nodes[2].Stop(t)
-	begin(t, copied, addresses[2]).Refuses(t, 1, "not what others were told")
+	begin(t, copied, addresses[2]).Refuses(t, 1, "lacks entries that it has acknowledged")
 	for i := range tables {
 		if r, err := c.Query(fmt.Sprintf("SELECT k FROM ks.t%d", i)); err != nil || r.RowCount != 4 {
 			t.Fatalf("table %d: %+v, want 4 rows (%v)", i, r, err)

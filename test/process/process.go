@@ -243,6 +243,40 @@ func (s *Server) PeakRSS(t testing.TB) int64 {
 	return s.memory(t, "VmHWM:")
 }
 
+// ResetPeakRSS makes PeakRSS begin anew with the present RSS.
+func (s *Server) ResetPeakRSS(t testing.TB) {
+	t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Cmd.Process.Pid), []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clockTicks is how many units a second the times in /proc/PID/stat have on every Linux that Go supports.
+const clockTicks = 100
+
+// CPU is the processor time that the process has used, of all its threads.
+func (s *Server) CPU(t testing.TB) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := bytes.Cut(b, []byte(") ")) // the name of the program may have anything in it
+	f := strings.Fields(string(after))
+	if len(f) < 13 {
+		t.Fatalf("/proc/PID/stat has %d fields: %s", len(f), b)
+	}
+	var ticks int64
+	for _, field := range f[11:13] { // utime and stime
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / clockTicks
+}
+
 func (s *Server) memory(t testing.TB, field string) int64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))

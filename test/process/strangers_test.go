@@ -45,7 +45,7 @@ func TestStrangers(t *testing.T) {
 		}
 		return conn
 	}
-	cluster, self, err := transport.Ask(t.Context(), transport.DialTCP, nil, process.Secret(), internal)
+	cluster, self, err := transport.Identify(t.Context(), transport.DialTCP, nil, process.Secret(), internal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,8 @@ func TestStrangers(t *testing.T) {
 		}
 	})
 	t.Run("a node at the address of clients", func(t *testing.T) {
-		if _, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, process.Secret(), node.CQL); !errors.Is(err,
+		if _, _, err := transport.Identify(t.Context(), transport.DialTCP, nil, process.Secret(),
+			node.CQL); !errors.Is(err,
 			transport.ErrHandshake) {
 			t.Error(err)
 		}

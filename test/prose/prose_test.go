@@ -21,9 +21,9 @@ const (
 
 var rewrite = flag.Bool("rewrite", false, "write the present number of faults to "+pending)
 
-// TestProse checks that no folder has more faults than testdata/pending.txt allows. The file lists the folders that have
-// not been rewritten yet. A folder that has fewer faults than listed fails as well, so that the numbers only decrease:
-// run the test with -rewrite.
+// TestProse checks that no folder has more faults than testdata/pending.txt allows. The file lists the folders that
+// have not been rewritten yet. A folder that has fewer faults than listed fails as well, so that the numbers only
+// decrease: run the test with -rewrite.
 func TestProse(t *testing.T) {
 	checker, err := NewChecker()
 	if err != nil {
@@ -189,7 +189,8 @@ func TestCommitSubjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "git", "log", "--no-merges", "--format=%s", strings.TrimSpace(string(since))+"..HEAD")
+	cmd := exec.CommandContext(t.Context(), "git", "log", "--no-merges", "--format=%s",
+		strings.TrimSpace(string(since))+"..HEAD")
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
@@ -203,7 +204,8 @@ func TestCommitSubjects(t *testing.T) {
 		if len(subject) > 72 {
 			t.Errorf("%q has %d characters, at most 72 are allowed", subject, len(subject))
 		}
-		if _, text, ok := strings.Cut(subject, ": "); subject != "" && (!ok || text == "" || strings.HasSuffix(text, ".")) {
+		_, text, ok := strings.Cut(subject, ": ")
+		if subject != "" && (!ok || text == "" || strings.HasSuffix(text, ".")) {
 			t.Errorf("%q: write \"area: do something\", without a period", subject)
 		}
 		for _, fault := range checker.Check(Passage{Class: Message, Path: "commits", Text: subject}) {

@@ -102,7 +102,8 @@ func (c *Checker) Check(p Passage) []string {
 	if p.Class != Message {
 		for _, s := range Sentences(p.Text) {
 			if n := len(strings.Fields(s)); n > MaxWords {
-				faults = append(faults, fmt.Sprintf("%d words in a sentence, at most %d are allowed: %.60s", n, MaxWords, s))
+				faults = append(faults, fmt.Sprintf("%d words in a sentence, at most %d are allowed: %.60s", n,
+					MaxWords, s))
 			}
 		}
 	}

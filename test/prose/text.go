@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -39,6 +40,9 @@ type Passage struct {
 	Text  string // on one line, without markup
 }
 
+// skipped are the folders that contain no text of the project.
+var skipped = map[string]bool{".git": true, "node_modules": true, "testdata": true, "dist": true}
+
 // Passages returns all passages below root, in the order of their paths.
 func Passages(root string) ([]Passage, error) {
 	var all []Passage
@@ -48,7 +52,7 @@ func Passages(root string) ([]Passage, error) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if path != root && (name == ".git" || name == "node_modules" || name == "testdata" || name == "dist") {
+			if skipped[name] {
 				return filepath.SkipDir
 			}
 			return nil
@@ -160,8 +164,14 @@ func goPassages(path string, source []byte) ([]Passage, error) {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false
+		case *ast.StructType:
+			for _, field := range n.Fields.List {
+				if text := helpOf(field); text != "" {
+					all = append(all, Passage{Message, path, files.Position(field.Tag.Pos()).Line, text})
+				}
+			}
 		case *ast.BasicLit:
-			if n.Kind != token.STRING {
+			if n.Kind != token.STRING || strings.HasPrefix(n.Value, "`") && structTag.MatchString(n.Value) {
 				return false
 			}
 			if text, err := strconv.Unquote(n.Value); err == nil && isMessage(text) {
@@ -172,6 +182,21 @@ func goPassages(path string, source []byte) ([]Passage, error) {
 		return true
 	})
 	return all, nil
+}
+
+// structTag matches the tag of a field.
+var structTag = regexp.MustCompile("^`[a-z]+:\"")
+
+// helpOf returns the help text in the tag of a field.
+func helpOf(field *ast.Field) string {
+	if field.Tag == nil {
+		return ""
+	}
+	tag, err := strconv.Unquote(field.Tag.Value)
+	if err != nil {
+		return ""
+	}
+	return reflect.StructTag(tag).Get("help")
 }
 
 // commentPassages returns the paragraphs of a comment, without directives, drawings, tables, and code.
@@ -188,7 +213,8 @@ func commentPassages(path string, line int, group *ast.CommentGroup) []Passage {
 	for i, c := range group.List {
 		text := strings.TrimPrefix(c.Text, "//")
 		switch {
-		case strings.HasPrefix(c.Text, "/*"), strings.HasPrefix(text, " SPDX"), text != "" && !strings.HasPrefix(text, " "):
+		case strings.HasPrefix(c.Text, "/*"), strings.HasPrefix(text, " SPDX"),
+			text != "" && !strings.HasPrefix(text, " "):
 			continue
 		case strings.TrimSpace(text) == "", strings.HasPrefix(text, "  "), strings.HasPrefix(text, " \t"):
 			flush()

@@ -23,7 +23,7 @@ func checkWidth(t *testing.T, limit int) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules" || d.Name() == "testdata" || d.Name() == "dist") {
+		if d.IsDir() && skipped[d.Name()] {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".md") {

@@ -53,7 +53,7 @@ type load struct {
 // TestCost measures what a point read and a create over REST take of the server's processor, beside the same over CQL:
 // one process with GOMAXPROCS=1, items and rows of 1 KB, a container without an index, periodic commits, connections
 // with one request under way each, clients that send bytes made before, all kinds by turns. It proves nothing; figures
-// are in docs/performance.md.
+// are in docs/benchmarks/performance.md.
 func TestCost(t *testing.T) {
 	if *costTime == 0 {
 		t.Skip("give -cost 5s")

@@ -22,16 +22,22 @@ import (
 // Key is a key of 64 bytes that tests give their nodes.
 var Key = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("not a secret key", 4)))
 
+// ReadOnlyKey is another key of 64 bytes, for tests whose clients may only read.
+var ReadOnlyKey = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("reads and no more", 4)[:64]))
+
 // Client has connections to one node, which last. It is safe for concurrent use.
 type Client struct {
-	address string
-	http    http.Client
+	address, key string
+	http         http.Client
 }
 
 // New makes a client of the node at an address, HOST:PORT, whose key is Key. A request fails that takes longer than
 // most.
-func New(address string, most time.Duration) *Client {
-	return &Client{address, http.Client{Timeout: most, Transport: &http.Transport{}}}
+func New(address string, most time.Duration) *Client { return NewWithKey(address, Key, most) }
+
+// NewWithKey makes a client that signs with a given key of the node.
+func NewWithKey(address, key string, most time.Duration) *Client {
+	return &Client{address, key, http.Client{Timeout: most, Transport: &http.Transport{}}}
 }
 
 // Close closes the connections.
@@ -63,7 +69,7 @@ func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h ht
 	}
 	date := time.Now().UTC().Format(http.TimeFormat)
 	q.Header.Set("x-ms-date", date)
-	q.Header.Set("Authorization", Signature(r.Method, r.Path, date))
+	q.Header.Set("Authorization", SignatureOf(c.key, r.Method, r.Path, date))
 	if r.Key != "" {
 		q.Header.Set("x-ms-documentdb-partitionkey", fmt.Sprintf("[%q]", r.Key))
 	}
@@ -87,17 +93,20 @@ func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h ht
 	return resp.StatusCode, resp.Header, err
 }
 
-// Signature is the Authorization header of a request: what is signed is the path of a resource, or of what a list is
-// in.
-func Signature(method, path, date string) string {
+// Signature is the Authorization header of a request that is signed with Key.
+func Signature(method, path, date string) string { return SignatureOf(Key, method, path, date) }
+
+// SignatureOf is the Authorization header of a request that is signed with a key: the signed text has the path of a
+// resource, or of the parent of a list.
+func SignatureOf(encoded, method, path, date string) string {
 	parts := strings.Split(path, "/")
 	kind, link := parts[len(parts)-1], strings.Join(parts[:len(parts)-1], "/")
 	if len(parts)%2 == 0 {
 		kind, link = parts[len(parts)-2], path
 	}
-	key, err := base64.StdEncoding.DecodeString(Key)
+	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		panic(err) // it is the constant above
+		panic(err) // the keys are constants of tests
 	}
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s\n%s\n%s\n%s\n\n", strings.ToLower(method), kind, link, strings.ToLower(date))

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/write"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/remote"
@@ -92,7 +92,7 @@ type Bugs struct {
 // plantAnswers changes what a follower hears.
 func (w *simulation) plantAnswers(f *raftgroup.Received) {
 	for _, m := range f.Messages {
-		if m.Raft.GetType() != raftgroup.MsgTell || m.Raft.GetReject() {
+		if m.Raft.GetType() != raftgroup.MsgIndexReply || m.Raft.GetReject() {
 			continue
 		}
 		w.counts.Told++
@@ -186,9 +186,9 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 func (r replicas) Holds(table uint32, span topology.Span) bool {
 	b := r.n.w.plan.Bugs
 	merges := func(p *topology.Partition) bool {
-		return p.Join != nil && p.Join.Stage == topology.Merging && p.Join.Left != p.ID && p.Span.Overlaps(span)
+		return p.Merge != nil && p.Merge.Stage == topology.Merging && p.Merge.Left != p.ID && p.Span.Overlaps(span)
 	}
-	if b.ChildByMap || b.RightByMap && slices.ContainsFunc(r.n.state().Map.Partitions(table), merges) {
+	if b.ChildByMap || b.RightByMap && slices.ContainsFunc(r.n.state().Topology.Partitions(table), merges) {
 		return false
 	}
 	return r.Host.Holds(table, span)
@@ -204,7 +204,8 @@ func (r replicas) Absorber(id topology.PartitionID) (topology.PartitionID, uint6
 
 // Join implements the host of reconcile.Local.
 func (r replicas) Join(id topology.PartitionID, replica topology.ReplicaID) error {
-	if p := r.n.state().Map.Partition(id); r.n.w.plan.Bugs.ChildByMap && p != nil && p.Parent != 0 && p.Moves == 0 {
+	if p := r.n.state().Topology.Partition(id); r.n.w.plan.Bugs.ChildByMap && p != nil && p.Parent != 0 &&
+		p.Moves == 0 {
 		return r.Host.Create(p)
 	}
 	return r.Host.Join(id, replica)
@@ -214,7 +215,7 @@ func (r replicas) Join(id topology.PartitionID, replica topology.ReplicaID) erro
 func (n *node) orphans(m *topology.Snapshot) error {
 	here := n.parts.IDs()
 	if !n.w.plan.Bugs.ChildIsOrphan {
-		return n.local().Orphans(m, here)
+		return n.local().RemoveOrphans(m, here)
 	}
 	return n.parts.Drop(slices.DeleteFunc(here, func(id topology.PartitionID) bool {
 		return id == topology.MetaPartition || m.Partition(id) != nil
@@ -245,8 +246,8 @@ func (r counted) Frozen() uint64 {
 
 // Member implements reconcile.Replica.
 func (r counted) Member() topology.ReplicaID {
-	p := r.n.state().Map.Partition(r.ID())
-	if !r.n.w.plan.Bugs.EarlyReady || p == nil || p.Join == nil {
+	p := r.n.state().Topology.Partition(r.ID())
+	if !r.n.w.plan.Bugs.EarlyReady || p == nil || p.Merge == nil {
 		return r.Replica.Member()
 	}
 	list := p.Sets[0].Replicas
@@ -288,12 +289,13 @@ func (n *node) plantAdmission(err error) error {
 }
 
 // plantLineage changes what becomes of a log that was refused.
-func (n *node) plantLineage(log *raftlog.Store, d *lineage.Directory, err error) (*raftlog.Store, *lineage.Directory,
+func (n *node) plantLineage(log *raftlog.Store, d *incarnation.Directory, err error) (*raftlog.Store,
+	*incarnation.Directory,
 	error) {
 	if err == nil || !n.w.plan.Bugs.AnyLog {
 		return log, d, err
 	}
-	if d, err = lineage.Open(n.store); err == nil {
+	if d, err = incarnation.Open(n.store); err == nil {
 		log, err = raftlog.Open(logDir, logOptions(n))
 	}
 	return log, d, err
@@ -312,7 +314,7 @@ func (n *node) plantPast() time.Time {
 	if n.w.plan.Bugs.EarlySweep {
 		return n.Wall()
 	}
-	return n.peers.Past()
+	return n.peers.EarliestNow()
 }
 
 // plantLease moves the clock by which leases begin.
@@ -366,8 +368,8 @@ type memberOther struct {
 	n *node
 }
 
-// Decide implements coordinator.Member.
-func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
+// ConditionalWrite implements coordinator.Member.
+func (m memberOther) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error {
 	if m.n.w.plan.Bugs.DoubleCounter && c.Mutation.Retried && len(c.Updates) > 0 {
 		c.Mutation.Dedupe.Sequence = m.n.w.hist.newValue()
 	}
@@ -379,7 +381,7 @@ func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done co
 			row.Stamp(c.Mutation.Ops[i].Operand, m.n.Wall().UnixMicro())
 		}
 	}
-	return m.Replica.Decide(ctx, c, done)
+	return m.Replica.ConditionalWrite(ctx, c, done)
 }
 
 // Write implements coordinator.Member.

@@ -45,7 +45,7 @@ func (c *carrier) close() {
 // pagesAhead is how many pages may be under way.
 const pagesAhead = 2
 
-// Call implements remote.Carrier, as do the others.
+// Call implements remote.Transport, as do the others.
 func (c *carrier) Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error) {
 	e, err := c.open(ctx, to, request, 0)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *carrier) open(ctx context.Context, to topology.NodeID, request []byte, 
 }
 
 func (c *carrier) Begin(_ *transport.Pending, to topology.NodeID, until time.Time, request []byte,
-	answer transport.Answer) error {
+	answer transport.ResponseHandler) error {
 	e := &exchange{c: c, to: to, parent: context.Background(), until: until, answer: answer}
 	if err := e.start(request); err != nil {
 		return err

@@ -100,7 +100,7 @@ func (w *simulation) checkRecords(n *node, old, s *meta.State) {
 	if s.Version < old.Version {
 		w.Fail("node %d: the records go back from version %d to %d", n.ID, old.Version, s.Version)
 	}
-	if s.Map != old.Map {
+	if s.Topology != old.Topology {
 		w.checkMap(n, s)
 	}
 }
@@ -374,12 +374,12 @@ func (w *simulation) checkSpans(n *node) {
 // atRest reports whether nothing is being split, merged or moved, and all replicas of each partition have applied the
 // same, as far as they are there.
 func (w *simulation) atRest() bool {
-	for p := range w.newest().Map.InMotion() {
-		if p.Cut != nil || p.Join != nil || !p.AtRest() {
+	for p := range w.newest().Topology.InMotion() {
+		if p.Split != nil || p.Merge != nil || !p.AtRest() {
 			return false
 		}
 	}
-	for _, id := range partitions(w.newest().Map) {
+	for _, id := range partitions(w.newest().Topology) {
 		leader := w.leaderOf(id)
 		if leader == nil {
 			return false
@@ -397,7 +397,7 @@ func (w *simulation) atRest() bool {
 // checkConverged checks that in the end all members of a replica set have applied the same and hold the same, and that
 // the records have counted all that was counted.
 func (w *simulation) checkConverged() {
-	for _, id := range partitions(w.newest().Map) {
+	for _, id := range partitions(w.newest().Topology) {
 		leader := w.leaderOf(id)
 		if leader == nil {
 			w.Fail("partition %d has no leader in the end", id)

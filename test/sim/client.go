@@ -278,7 +278,7 @@ func (c *client) nothingDone(o *op, err error) bool {
 // answer is what the coordinator says.
 type answer struct {
 	err      error
-	decision *command.Decision
+	decision *command.CASResult
 	viewer   viewer
 }
 
@@ -290,7 +290,7 @@ func (c *client) ask(o *op) (a answer) {
 	n := c.n
 	ctx, coord, now := context.Background(), n.coord, n.Wall().Unix()
 	told := false
-	done := ending(func(d *command.Decision, err error) { told, a.decision, a.err = true, d, err })
+	done := ending(func(d *command.CASResult, err error) { told, a.decision, a.err = true, d, err })
 	write := coordinator.WriteOptions{Level: dberr.Quorum}
 	switch o.kind {
 	case opRead, opScan:
@@ -301,7 +301,7 @@ func (c *client) ask(o *op) (a answer) {
 		a.err = coord.Truncate(ctx, tableOf(o.key))
 		return a
 	case opSwap, opAdd:
-		coord.Decide(ctx, conditionalOf(o, n.peers.Now().Unix()), write, done)
+		coord.ConditionalWrite(ctx, conditionalOf(o, n.peers.Now().Unix()), write, done)
 	case opBatch:
 		write.Atomic, write.Type = true, "BATCH"
 		coord.Write(ctx, []command.Mutation{*mutationOf(o.parts[0], now), *mutationOf(o.parts[1], now)}, write, done)
@@ -318,13 +318,13 @@ func (c *client) ask(o *op) (a answer) {
 }
 
 // ending is the completion of a write or a decision.
-type ending func(d *command.Decision, err error)
+type ending func(d *command.CASResult, err error)
 
 // Done implements command.Completion.
 func (e ending) Done(err error) { e(nil, err) }
 
-// Decided implements command.DecisionCompletion.
-func (e ending) Decided(d *command.Decision, err error) { e(d, err) }
+// CASDone implements command.CASCompletion.
+func (e ending) CASDone(d *command.CASResult, err error) { e(d, err) }
 
 // finish ends an operation well.
 func (c *client) finish(o *op, a *answer) {
@@ -366,7 +366,7 @@ func (c *client) finish(o *op, a *answer) {
 }
 
 // found is the value that a decision shows.
-func found(d *command.Decision) uint64 {
+func found(d *command.CASResult) uint64 {
 	if len(d.Found) == 0 || d.Found[0] == nil {
 		return 0
 	}
@@ -526,7 +526,7 @@ func (n *node) sweep() {
 		if bytes.Compare(s.Keys[0], s.Keys[1]) > 0 {
 			s.Keys[0], s.Keys[1] = s.Keys[1], s.Keys[0]
 		}
-		if err := r.Sweep(s, ending(func(*command.Decision, error) {})); err == nil {
+		if err := r.Sweep(s, ending(func(*command.CASResult, error) {})); err == nil {
 			w.counts.Sweeps++
 		}
 	}

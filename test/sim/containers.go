@@ -143,8 +143,8 @@ func (w *simulation) firstContainer(s *meta.State) (*meta.State, error) {
 		}
 	}
 	t := out.Schema.Table(shop, stock)
-	m, err := out.Map.CutTable(t.ID, w.pieces(1))
-	out.Map = m
+	m, err := out.Topology.CutTable(t.ID, w.pieces(1))
+	out.Topology = m
 	w.items.table = t
 	return &out, err
 }

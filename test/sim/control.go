@@ -43,7 +43,7 @@ import (
 type control struct {
 	keeper    *meta.Keeper
 	peers     *peers.Peers
-	loops     *reconcile.Loops
+	loops     *reconcile.Manager
 	installer *schemachange.Installer
 	changer   *schemachange.Changer
 	builder   *backfill.Builder
@@ -87,15 +87,15 @@ func (n *node) connect() {
 	s := n.Scheduler()
 	n.server = remote.NewServer(n.parts, n.carrier, s)
 	n.member = &membership.Member{
-		Self: n.self(), Host: n.parts, Peers: n.peers, Network: n.carrier, HealAfter: healAfter, Sched: s,
+		Self: n.self(), Host: n.parts, Peers: n.peers, Network: n.carrier, RebuildDelay: healAfter, Sched: s,
 		Report: n.report(n.Wall()), Log: slog.New(slog.DiscardHandler),
 	}
 	n.cat = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	client := remote.New(n.carrier, s)
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Now: n.peers.Now,
 		Cluster: &coordinator.Cluster{
-			Node: n.self(), Sequence: n.originals.Directory.Lineage.FirstNumber(), Alive: n.peers.Alive,
-			Acknowledged: n.peers.Acknowledged, Memory: n.peers.Memory,
+			Node: n.self(), Sequence: n.originals.Directory.History.FirstNumber(), Alive: n.peers.Alive,
+			Acknowledged: n.peers.SendAcknowledged, DedupeEpoch: n.peers.Memory,
 			Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
 			Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return n.plantMember(client.Replica(to, id))
@@ -112,7 +112,7 @@ func (n *node) report(began time.Time) func() peers.Report {
 	return func() peers.Report {
 		return peers.Report{
 			Clock: n.Wall(), Started: began, Records: n.state().Version, Schema: n.cat.Snapshot().Version, DiskFree: -1,
-			Memory: n.parts.Memory(),
+			Memory: n.parts.DedupeEpoch(),
 		}
 	}
 }
@@ -122,29 +122,34 @@ func (n *node) run(*world.Task) {
 	w, s, ctx, life := n.w, n.Scheduler(), context.Background(), n.Life
 	n.connect()
 	keeper, err := meta.New(n.parts.Records, n.change, meta.Options{
-		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Line: n.member.Turn, Newest: n.member.Newest,
-		LoadFailed: func(err error) { w.Fail("node %d: records not loaded: %v", n.ID, err) },
+		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Acquire: n.member.AcquireFromLeader,
+		LatestVersion: n.member.LatestVersion,
+		LoadFailed:    func(err error) { w.Fail("node %d: records not loaded: %v", n.ID, err) },
 	})
 	if err != nil {
 		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	n.keeper, n.member.Records = keeper, keeper
+	n.keeper, n.member.Metadata = keeper, keeper
 	n.builder = backfill.New(backfill.Options{
-		Records: keeper, Table: n.plantTable(write.BackfillTable{Coordinator: n.coord, Sched: s}),
+		Metadata: keeper, Table: n.plantTable(write.BackfillTable{Coordinator: n.coord, Sched: s}),
 		Entries: n.entries, Schema: n.cat.Snapshot, Sched: s,
-		Mine: n.member.LeadsMeta, Log: n.log(),
+		ShouldBuild: n.member.LeadsMeta, Log: n.log(),
 	})
 	n.changer = &schemachange.Changer{
-		Records: keeper, Schema: n.cat.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await,
-		Sched: s,
-		Agree: n.member.Agree,
+		Metadata: keeper, Schema: n.cat.Snapshot, WithSystemKeyspaces: catalog.WithSystem, PlaceTable: n.place,
+		AwaitIndexes:   n.builder.Await,
+		Sched:          s,
+		AwaitAgreement: n.member.AwaitAgreement,
+		Newest: func(ctx context.Context, table uint32) (int64, error) {
+			return n.coord.Newest(ctx, table, schemachange.Timeout)
+		},
 	}
 	n.serveItems()
 	n.writes = write.NewExecutor(n.coord, write.Options{Find: n.coord.Find})
 	replicas := exclusive{n, n.local()}
 	n.installer = &schemachange.Installer{
-		Store: n.store, Replicas: replicas, Whole: catalog.WithSystem,
+		Store: n.store, Replicas: replicas, WithSystemKeyspaces: catalog.WithSystem,
 		Values: n.definitions.IndexValues, Items: n.definitions.Index, Route: n.coord.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) { n.cat.Publish(s, events...) },
 		Failed: func(what string, err error) {
@@ -155,7 +160,7 @@ func (n *node) run(*world.Task) {
 	}
 	first := keeper.State()
 	if first.Version > 0 {
-		if err := n.exclusively(func() error { return n.orphans(first.Map) }); n.Life != life {
+		if err := n.exclusively(func() error { return n.orphans(first.Topology) }); n.Life != life {
 			return // the process is gone
 		} else if err != nil {
 			w.Fail("node %d: orphans: %v", n.ID, err)
@@ -166,15 +171,15 @@ func (n *node) run(*world.Task) {
 	if seen := keeper.Subscribe(n.install); seen != first {
 		n.install(first, seen)
 	}
-	n.loops = &reconcile.Loops{
+	n.loops = &reconcile.Manager{
 		Node: n.self(), Keeper: keeper, Host: n.parts, View: n.member.View, LeadsMeta: n.member.LeadsMeta, Sched: s,
-		Log: n.log(), Local: replicas, Around: func(r reconcile.Replica) reconcile.Replica { return counted{r, n} },
+		Log: n.log(), Local: replicas, Wrap: func(r reconcile.Replica) reconcile.Replica { return counted{r, n} },
 	}
 	s.Go(func() { n.peers.Run(ctx) })
 	n.loops.Start(ctx, s.Go)
 	s.Go(func() { n.builder.Run(ctx) })
 	s.Go(func() { n.replayer().Run(ctx) })
-	presence := &membership.Presence{Records: keeper, Self: n.record, Sched: s}
+	presence := &membership.NodeRecordUpdater{Metadata: keeper, Self: n.record, Sched: s}
 	s.Go(func() { presence.Run(ctx) })
 	if w.plan.With.Growth {
 		n.startGrowth(ctx)
@@ -188,7 +193,7 @@ func (n *node) run(*world.Task) {
 		w.Fail("node %d: first replicas: %v", n.ID, err)
 	}
 	for _, r := range n.parts.Replicas() {
-		n.loops.Look(r.ID())
+		n.loops.Enqueue(r.ID())
 	}
 }
 
@@ -197,10 +202,10 @@ func (n *node) install(old, next *meta.State) {
 	n.w.checkRecords(n, old, next)
 	n.installer.Install(old, next)
 	n.provide(old, next)
-	n.builder.Look()
-	n.member.Follow(old, next)
+	n.builder.Wake()
+	n.member.MetadataChanged(old, next)
 	if n.loops != nil {
-		n.loops.Changed(old, next)
+		n.loops.MetadataChanged(old, next)
 	}
 }
 
@@ -235,12 +240,12 @@ func (l notes) Handle(_ context.Context, r slog.Record) error {
 // exclusive makes and removes replicas as no other task of the node does.
 type exclusive struct {
 	n     *node
-	local *reconcile.Local
+	local *reconcile.LocalReconciler
 }
 
-// Make implements the replicas of schemachange.Installer, as does Remove.
-func (e exclusive) Make(old, next *topology.Snapshot) error {
-	return e.n.exclusively(func() error { return e.local.Make(old, next) })
+// Create implements the replicas of schemachange.Installer, as does Remove.
+func (e exclusive) Create(old, next *topology.Snapshot) error {
+	return e.n.exclusively(func() error { return e.local.Create(old, next) })
 }
 
 // Remove is the other half.
@@ -248,8 +253,10 @@ func (e exclusive) Remove(old, next *topology.Snapshot) error {
 	return e.n.exclusively(func() error { return e.local.Remove(old, next) })
 }
 
-// Check is for reconcile.Loops.
-func (e exclusive) Check() error { return e.n.exclusively(func() error { return e.local.Check() }) }
+// CheckPending is for reconcile.Manager.
+func (e exclusive) CheckPending() error {
+	return e.n.exclusively(func() error { return e.local.CheckPending() })
+}
 
 // exclusively keeps tasks from waiting for a mutex, which none may while it has the turn.
 func (n *node) exclusively(do func() error) error {
@@ -262,8 +269,8 @@ func (n *node) exclusively(do func() error) error {
 }
 
 // local makes the replicas of the node what the map says.
-func (n *node) local() *reconcile.Local {
-	return &reconcile.Local{Node: n.self(), Host: replicas{n.parts, n}}
+func (n *node) local() *reconcile.LocalReconciler {
+	return &reconcile.LocalReconciler{Node: n.self(), Host: replicas{n.parts, n}}
 }
 
 // replicas are what reconcile.Local does things to.
@@ -293,11 +300,11 @@ func (r counted) ChangeMembers(ctx context.Context, changes []raftgroup.Change) 
 
 // change has records changed by whoever leads the meta partition.
 func (n *node) change(ctx context.Context, records command.Records) (uint64, error) {
-	p := n.state().Map.Meta()
+	p := n.state().Topology.Meta()
 	if p == nil || records.Expect == 0 {
 		return 0, errors.New("the node has not joined yet")
 	}
-	return n.coord.Change(ctx, p, records, schemachange.Wait)
+	return n.coord.Change(ctx, p, records, schemachange.Timeout)
 }
 
 // state is the newest one that the node has of the records, snapshot the map that it goes by.
@@ -319,7 +326,7 @@ func (n *node) firstBoot() error {
 	}
 	if n.wipes == 0 && !n.born {
 		if err := n.exclusively(func() error {
-			return n.local().Make(topology.New(), w.born)
+			return n.local().Create(topology.New(), w.born)
 		}); err != nil {
 			return err
 		}
@@ -332,10 +339,10 @@ func (n *node) firstBoot() error {
 }
 
 // joining has other nodes take this one in.
-func (n *node) joining() *membership.Joining {
-	j := &membership.Joining{
-		Seeker: membership.Seeker{Log: slog.New(slog.DiscardHandler), Sched: n.Scheduler()},
-		Self:   func() *meta.Node { return n.record() }, Network: n.carrier, Records: n.keeper, Host: seated{n},
+func (n *node) joining() *membership.Joiner {
+	j := &membership.Joiner{
+		ClusterFinder: membership.ClusterFinder{Log: slog.New(slog.DiscardHandler), Sched: n.Scheduler()},
+		Self:          func() *meta.Node { return n.record() }, Network: n.carrier, Metadata: n.keeper, Host: seated{n},
 	}
 	for _, i := range n.w.Rand.Perm(nodeCount) {
 		if i != n.ID {
@@ -371,7 +378,7 @@ func (n *node) comeBack(replica topology.ReplicaID) {
 			n.parts.Member(topology.MetaPartition))
 		here, life := n.local(), n.Life
 		err := n.exclusively(func() error {
-			_, err := here.Return(replica)
+			_, err := here.Rejoin(replica)
 			return err
 		})
 		if err != nil && n.Life == life {
@@ -383,7 +390,7 @@ func (n *node) comeBack(replica topology.ReplicaID) {
 // record is the node as the records are to have it.
 func (n *node) record() *meta.Node {
 	r := n.firstRecord()
-	start := n.originals.Directory.Lineage.Newest()
+	start := n.originals.Directory.History.Newest()
 	r.Start, r.Mark, r.Birth = start.Number, start.Mark, n.store.Identity().Birth
 	return r
 }
@@ -413,43 +420,43 @@ func (n *node) writeBirth() error {
 
 // firstRecords are those of the first map and nodes.
 func (w *simulation) firstRecords() (err error) {
-	s := meta.Empty().WithMap(w.born)
+	s := meta.Empty().WithTopology(w.born)
 	if w.plan.With.Schema {
 		if s, err = w.firstTables(s); err != nil {
 			return err
 		}
-		w.born = s.Map
+		w.born = s.Topology
 	}
 	if w.plan.With.Containers {
 		if s, err = w.firstContainer(s); err != nil {
 			return err
 		}
-		w.born = s.Map
+		w.born = s.Topology
 	}
 	if w.plan.With.Feeds {
 		if s, err = w.firstFeeds(s); err != nil {
 			return err
 		}
-		w.born = s.Map
+		w.born = s.Topology
 	}
 	if w.plan.With.Views {
 		if s, err = w.firstViews(s); err != nil {
 			return err
 		}
-		w.born = s.Map
+		w.born = s.Topology
 	}
 	if w.plan.With.Throughput {
 		if s, err = w.firstSpending(s); err != nil {
 			return err
 		}
-		w.born = s.Map
+		w.born = s.Topology
 	}
 	for _, n := range w.nodes {
 		r := n.firstRecord()
 		r.Tokens = append(r.Tokens, placement.NextToken(s.Nodes))
 		s = s.WithNode(r)
 	}
-	w.records, err = meta.Empty().Difference(s)
+	w.records, err = meta.Empty().Diff(s)
 	return err
 }
 
@@ -460,7 +467,7 @@ func (n *node) answer(ctx context.Context, from topology.NodeID, request []byte,
 		r.Fail(transport.ErrBusy)
 	case request[0] >= peers.KindFirst:
 		peers.Serve(ctx, n.member, from, request, r)
-	case !n.server.Quick(request, r):
+	case !n.server.ServeInline(request, r):
 		n.server.Serve(ctx, from, request, r)
 	}
 }
@@ -500,7 +507,7 @@ func (n *node) moveSomething(*world.Task) {
 	w := n.w
 	err := n.update(func(s *meta.State) (*meta.State, error) {
 		var ps []*topology.Partition
-		for p := range s.Map.All() {
+		for p := range s.Topology.All() {
 			if p.ID != topology.MetaPartition && p.Sets[0].Count(topology.Voter) == len(p.Sets[0].Replicas) &&
 				len(p.Sets[0].Replicas) == voterCount {
 				ps = append(ps, p)
@@ -514,14 +521,15 @@ func (n *node) moveSomething(*world.Task) {
 		for _, other := range s.Nodes {
 			if p.Sets[0].On(other.ID) == nil && w.nodeOf(other.ID) != nil {
 				a := placement.Action{Partition: p.ID, Region: region, Steps: []placement.Step{
-					{Kind: placement.Add, Node: other.ID}, {Kind: placement.Go, Replica: set[w.Rand.IntN(len(set))].ID},
+					{Kind: placement.Add, Node: other.ID}, {Kind: placement.Remove,
+						Replica: set[w.Rand.IntN(len(set))].ID},
 				}}
-				m, err := a.Apply(s.Map, w.Time())
+				m, err := a.Apply(s.Topology, w.Time())
 				if err != nil {
 					return s, err
 				}
 				w.Note("node %d: asked for: %v", n.ID, a)
-				return s.WithMap(m), nil
+				return s.WithTopology(m), nil
 			}
 		}
 		return s, nil
@@ -533,8 +541,8 @@ func (n *node) moveSomething(*world.Task) {
 
 // giveUp says that a node will not come back.
 func (n *node) giveUp(gone topology.NodeID) {
-	orders := &membership.Orders{Records: n.keeper, Sched: n.Scheduler()}
-	said, err := orders.Order(context.Background(), hex.EncodeToString(gone[:]), meta.Leaving)
+	orders := &membership.NodeOperations{Metadata: n.keeper, Sched: n.Scheduler()}
+	said, err := orders.SetState(context.Background(), hex.EncodeToString(gone[:]), meta.Leaving)
 	n.w.Note("node %d: %s, %v", n.ID, said, err)
 }
 
@@ -545,7 +553,7 @@ func (n *node) whole() bool {
 	if n.state().Version == 0 {
 		return false
 	}
-	for p := range n.state().Map.All() {
+	for p := range n.state().Topology.All() {
 		set := p.Sets[0].Replicas
 		voters := 0
 		for i := range set {
@@ -571,8 +579,8 @@ func (n *node) stop() {
 	n.Spawn(func(t *world.Task) {
 		ctx, cancel := n.Scheduler().WithTimeout(context.Background(), handoverTime)
 		defer cancel()
-		n.peers.Stop(ctx)
-		if err := n.parts.Handover(ctx); !t.Dead() {
+		n.peers.AnnounceStop(ctx)
+		if err := n.parts.TransferAll(ctx); !t.Dead() {
 			n.w.Note("node %d has handed over: %v", n.ID, err)
 			n.AfterLife(1, n.depart)
 		}

@@ -230,20 +230,20 @@ func (n *node) admits(other *node) bool {
 		return admitted
 	}
 	p := transport.Peer{Node: other.self(), Levels: feature.Known,
-		Lineage: string(other.originals.Directory.Lineage.Append(nil))}
+		History: string(other.originals.Directory.History.Append(nil))}
 	err := n.plantAdmission(n.originals.Admit(p))
 	switch {
 	case err == nil:
-		n.originals.Saw(p)
+		n.originals.RecordStart(p)
 		other.disputed = other.disputed || other.damaged()
 		n.met[at] = true
 		return true
-	case errors.Is(err, transport.ErrCopy):
+	case errors.Is(err, transport.ErrCopiedDirectory):
 		n.met[at] = false
-		refusal := &transport.Refused{Reason: transport.ErrCopy, Text: err.Error(), ByPeer: true}
+		refusal := &transport.Refused{Reason: transport.ErrCopiedDirectory, Text: err.Error(), ByPeer: true}
 		other.AfterLife(n.w.Net.Delay(n.ID, other.ID), func() {
 			if other.originals != nil {
-				other.originals.NotReached(refusal)
+				other.originals.HandleUnreachable(refusal)
 			}
 		})
 	}

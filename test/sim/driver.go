@@ -16,7 +16,7 @@ type driver struct {
 	life int
 }
 
-// runner is partition.Drive's Runner.
+// runner is partition.SimHooks' Runner.
 func (n *node) runner(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.SnapshotStore) partition.Runner {
 	n.Host = h
 	n.Snaps = n.plantSnapshots(s)

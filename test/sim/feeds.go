@@ -98,11 +98,11 @@ func (w *simulation) firstFeeds(s *meta.State) (*meta.State, error) {
 	out.Schema = at.schema
 	for i, name := range []string{"t", "n"} {
 		t := out.Schema.Table("log", name)
-		m, err := out.Map.CutTable(t.ID, w.pieces(i))
+		m, err := out.Topology.CutTable(t.ID, w.pieces(i))
 		if err != nil {
 			return nil, err
 		}
-		out.Map, w.feeds.tables = m, append(w.feeds.tables, t)
+		out.Topology, w.feeds.tables = m, append(w.feeds.tables, t)
 	}
 	w.feeds.uuids = cqltype.NewTimeUUIDs([6]byte{1}, 1)
 	return &out, nil

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/control/growth"
+	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/split"
@@ -70,7 +70,7 @@ func (w *simulation) beginGrowth() {
 }
 
 // crowdFor is longer than a load has to be above its limits.
-const crowdFor = split.HotFor + 3*time.Second
+const crowdFor = split.HotDuration + 3*time.Second
 
 // crowd has a partition of rowsTable, or one key of it, read often, where it is led: no fault comes there meanwhile,
 // for with another leader the load would have to be high for as long again.
@@ -83,7 +83,7 @@ func (w *simulation) crowd() {
 		}
 	}
 	key := keys[dice.IntN(len(keys))]
-	p := w.newest().Map.Locate(rowsTable, token.Hash([]byte(key)), []byte(key))
+	p := w.newest().Topology.Locate(rowsTable, token.Hash([]byte(key)), []byte(key))
 	n := w.leaderOf(p.ID)
 	if n == nil || n.keeper == nil {
 		return
@@ -138,18 +138,19 @@ func (w *simulation) capOf(table uint32) uint64 {
 // startGrowth makes what has the node's partitions split and merge by themselves, as package node does.
 func (n *node) startGrowth(ctx context.Context) {
 	w, s := n.w, n.Scheduler()
-	watch := growth.New(growth.Options{
-		Records: n.keeper, Replicas: n.parts.Replicas, Store: weighed{n.store.Statistics, n}, Cap: w.capOf,
-		Limit: w.grow.limit, QuietFor: w.grow.quiet,
-		Name:  func(table uint32, key []byte) string { return fmt.Sprintf("key %q of table %d", key, table) },
-		Level: func() feature.Level { return 0 }, Log: n.log(), Sched: s,
+	watch := autosplit.New(autosplit.Options{
+		Metadata: n.keeper, Replicas: n.parts.Replicas, Store: weighed{n.store.Statistics, n}, SizeLimit: w.capOf,
+		LoadLimit: w.grow.limit, IdlePeriod: w.grow.quiet,
+		KeyName: func(table uint32, key []byte) string { return fmt.Sprintf("key %q of table %d", key, table) },
+		Level:   func() feature.Level { return 0 }, Log: n.log(), Sched: s,
 	})
-	merger := &growth.Merger{
-		Records: n.keeper, Rules: merge.Rules{Cap: w.capOf, Limit: w.grow.limit, For: w.grow.quiet, Well: n.hears},
-		Mine: n.member.LeadsMeta, Log: n.log(), Level: func() feature.Level { return 0 }, Sched: s,
-		Here: watch.Quiet, Others: n.others, Ask: n.peers.Quiet,
+	merger := &autosplit.MergeController{
+		Metadata: n.keeper, Rules: merge.Rules{SizeLimit: w.capOf, LoadLimit: w.grow.limit, IdlePeriod: w.grow.quiet,
+			NodeHealthy: n.hears},
+		IsLeader: n.member.LeadsMeta, Log: n.log(), Level: func() feature.Level { return 0 }, Sched: s,
+		LocalCandidates: watch.Candidates, OtherNodes: n.others, FetchCandidates: n.peers.MergeCandidates,
 	}
-	n.member.QuietHere = func() []byte { return merge.AppendQuiet(nil, watch.Quiet()) }
+	n.member.LocalCandidates = func() []byte { return merge.AppendCandidates(nil, watch.Candidates()) }
 	s.Go(func() { watch.Run(ctx) })
 	s.Go(func() { merger.Run(ctx) })
 }
@@ -192,7 +193,7 @@ const seenLate = 5 * time.Second
 // checkMap checks a map that a node goes by, and if it is the newest one, that few partitions change at a time, and
 // none of them by itself that has changed just now.
 func (w *simulation) checkMap(n *node, s *meta.State) {
-	if err := s.Map.Validate(); err != nil {
+	if err := s.Topology.Validate(); err != nil {
 		w.Fail("node %d: the map at version %d: %v", n.ID, s.Version, err)
 	}
 	if s.Version <= w.grow.version {
@@ -202,19 +203,19 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 	w.watchSteps()
 	w.pressMerges()
 	splits, merges := 0, 0
-	for p := range s.Map.All() {
+	for p := range s.Topology.All() {
 		at := spanAt{p.ID, p.Epoch}
 		if _, known := w.grow.changed[at]; !known && p.Since != 0 {
 			w.grow.changed[at] = w.Now
 		}
-		if p.Cut != nil {
+		if p.Split != nil {
 			splits++
-			w.checkRest(p, split.Pause)
-			for _, id := range []topology.PartitionID{p.ID, p.Cut.Child} {
+			w.checkRest(p, split.Cooldown)
+			for _, id := range []topology.PartitionID{p.ID, p.Split.Child} {
 				w.grow.cut[spanAt{id, p.Epoch + 1}] = true
 			}
 		}
-		if p.Join != nil {
+		if p.Merge != nil {
 			merges++
 			rest := w.grow.quiet
 			if w.grow.cut[at] {
@@ -223,7 +224,7 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 			w.checkRest(p, rest)
 		}
 	}
-	if splits > split.AtOnce || merges > 2*merge.AtOnce {
+	if splits > split.MaxConcurrent || merges > 2*merge.MaxConcurrent {
 		w.Fail("%d splits and %d merges are under way at version %d", splits, merges/2, s.Version)
 	}
 }
@@ -241,14 +242,14 @@ func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	}
 	w.grow.ordered[at] = true
 	switch {
-	case p.Cut == nil && p.Join.Left == p.ID:
+	case p.Split == nil && p.Merge.Left == p.ID:
 		w.counts.AutoMerges++
-	case p.Cut == nil:
+	case p.Split == nil:
 	case p.Reason.Cause == topology.BySize:
 		w.counts.SizeSplits++
 	case p.Reason.Cause == topology.ByKey:
 		w.counts.KeySplits++
-		if oneToken(p.Span.Begin, p.Cut.At) || oneToken(p.Cut.At, p.Span.Limit) {
+		if oneToken(p.Span.Begin, p.Split.At) || oneToken(p.Split.At, p.Span.Limit) {
 			return // a hot key is apart
 		}
 	default:

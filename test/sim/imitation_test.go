@@ -15,7 +15,7 @@ import (
 
 // seams are the types of the simulator that stand where the product has something else, and why.
 var seams = map[string]string{
-	"carrier":        "carries requests over the world's network, as remote.Over does over connections",
+	"carrier":        "carries requests over the world's network, as remote.NewTransport does over connections",
 	"exchange":       "one request of a carrier",
 	"responder":      "one answer of a carrier",
 	"driver":         "has the world draw when the steps of raftgroup run, as Runner does with goroutines",
@@ -153,9 +153,9 @@ func TestNothingIsImitated(t *testing.T) {
 		}
 	}
 	const internal = "github.com/ilion-db/ilion/internal/"
-	for _, want := range strings.Fields(`replica/raftgroup replica/raftlog replica/partition replica/storage replica/remote replica/lineage
-		control/meta control/placement control/reconcile control/membership control/peers control/schemachange control/backfill
-		route/coordinator model/sched query/catalog query/write`) {
+	for _, want := range strings.Fields(`replica/raftgroup replica/raftlog replica/partition replica/storage replica/remote
+		replica/incarnation control/meta control/placement control/reconcile control/membership control/peers control/schemachange
+		control/backfill route/coordinator model/sched query/catalog query/write`) {
 		if !imports[internal+want] {
 			t.Errorf("the simulator does not run %s", want)
 		}

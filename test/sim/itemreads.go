@@ -283,7 +283,7 @@ func (n *node) sweepTable(table uint32, sweep func(r *partition.Replica, s *comm
 			return false
 		}
 		for i := range g.Sweeps {
-			if err := sweep(r, &g.Sweeps[i], ending(func(*command.Decision, error) {})); err == nil {
+			if err := sweep(r, &g.Sweeps[i], ending(func(*command.CASResult, error) {})); err == nil {
 				w.counts.Sweeps++
 			}
 		}

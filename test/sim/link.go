@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -103,7 +104,7 @@ func (l *link) end(after time.Duration, err error) {
 // asked is what arrives at the other node. What arrived before a pause waits in the buffers of the process.
 func (l *link) asked(f transport.Frame) {
 	n, to := l.c.n, l.to
-	a, err := f.Asked()
+	a, err := f.Request()
 	switch {
 	case err != nil:
 		n.w.Fail("from node %d to node %d: %v", n.ID, to.ID, err)
@@ -117,7 +118,7 @@ func (l *link) asked(f transport.Frame) {
 }
 
 // take takes a word of the caller at the other node.
-func (l *link) take(a transport.Asked) {
+func (l *link) take(a transport.RequestFrame) {
 	r := l.served[a.ID]
 	switch {
 	case l.over:
@@ -132,7 +133,7 @@ func (l *link) take(a transport.Asked) {
 
 // serve carries out a request as a task of the other node: not in the order in which requests arrive, as goroutines
 // do.
-func (l *link) serve(a transport.Asked) {
+func (l *link) serve(a transport.RequestFrame) {
 	n, from := l.to, l.c.n.self()
 	r := &responder{l: l, n: n, id: a.ID, life: n.Life, p: n.Process(), ahead: a.Ahead, credit: a.Ahead}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -141,6 +142,10 @@ func (l *link) serve(a transport.Asked) {
 	}
 	r.cancel = cancel
 	l.served[a.ID] = r
+	if n.w.plan.With.Stragglers && n.w.OneIn(stragglerIn) {
+		l.straggle(r, a.Request)
+		return
+	}
 	n.AfterLife(n.w.Between(0, 300*time.Microsecond), func() {
 		n.AfterPause(func() {
 			n.Spawn(func(*world.Task) { n.answer(ctx, from, a.Request, r) })
@@ -148,10 +153,27 @@ func (l *link) serve(a transport.Asked) {
 	})
 }
 
+// stragglerIn says how rare stragglers are among requests.
+const stragglerIn = 25
+
+// straggle carries out a request long after its connection was lost: its goroutine got no processor in time. The caller
+// has repeated it by then, and the record of the repetition has been swept.
+func (l *link) straggle(r *responder, request []byte) {
+	n, from := l.to, l.c.n.self()
+	l.end(soon(n.w), transport.ErrLost)
+	request = bytes.Clone(request)
+	n.AfterLife(n.w.Between(dedupeKept*time.Second, (dedupeKept+6)*time.Second), func() {
+		n.AfterPause(func() {
+			n.w.counts.Stragglers++
+			n.Spawn(func(*world.Task) { n.answer(context.Background(), from, request, r) })
+		})
+	})
+}
+
 // answered is what arrives at the caller.
 func (l *link) answered(f transport.Frame) {
 	n := l.c.n
-	a, err := f.Answered()
+	a, err := f.HandleResponse()
 	e := l.under[a.ID]
 	switch {
 	case err != nil:
@@ -231,7 +253,7 @@ type exchange struct {
 	l      *link
 	id     uint64
 	to     topology.NodeID
-	answer transport.Answer
+	answer transport.ResponseHandler
 	// pages have arrived and were not taken; end is what follows the last, over says that nothing more is wanted.
 	pages [][]byte
 	end   error
@@ -272,7 +294,7 @@ func (e *exchange) finish(err error) {
 		e.giveUp()
 		if e.answer != nil {
 			e.over = true
-			e.answer.Answered(nil, err)
+			e.answer.HandleResponse(nil, err)
 		}
 	})
 }
@@ -341,5 +363,5 @@ func (e *exchange) arrived(data []byte, end error) {
 	if errors.Is(end, io.EOF) {
 		end = nil
 	}
-	e.answer.Answered(data, end)
+	e.answer.HandleResponse(data, end)
 }

@@ -30,16 +30,16 @@ func (w *simulation) mergeSomething() {
 // others are brought together.
 func (n *node) orderMerge(*world.Task) {
 	w := n.w
-	var order merge.Order
+	var order merge.Request
 	gathering := false
 	err := n.update(func(s *meta.State) (*meta.State, error) {
 		var ready, apart []*topology.Partition
-		for _, table := range s.Map.Tables() {
-			ps := s.Map.Partitions(table)
+		for _, table := range s.Topology.Tables() {
+			ps := s.Topology.Partitions(table)
 			for i := range max(len(ps)-1, 0) {
 				switch {
 				case table == w.batches.Table() || w.ofItself(table):
-				case placement.Together(ps[i], ps[i+1]):
+				case placement.Colocated(ps[i], ps[i+1]):
 					ready = append(ready, ps[i])
 				default:
 					apart = append(apart, ps[i])
@@ -49,12 +49,13 @@ func (n *node) orderMerge(*world.Task) {
 		if len(ready) == 0 || w.OneIn(8) {
 			ready = apart
 		}
-		if order = (merge.Order{}); len(ready) == 0 {
+		if order = (merge.Request{}); len(ready) == 0 {
 			return s, nil
 		}
 		p := ready[w.Rand.IntN(len(ready))]
-		right := s.Map.Partitions(p.Table)[s.Map.Find(p.Table, p.Span.Limit)]
-		order = merge.Order{Table: p.Table, First: right.ID, Second: p.ID, Hasty: true, Cause: topology.ByHand}
+		right := s.Topology.Partitions(p.Table)[s.Topology.Find(p.Table, p.Span.Limit)]
+		order = merge.Request{Table: p.Table, First: right.ID, Second: p.ID, SkipCooldown: true,
+			Cause: topology.ByOperator}
 		next, apartYet, err := order.Apply(s, n.Wall())
 		gathering = apartYet
 		return next, err

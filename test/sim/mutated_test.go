@@ -23,14 +23,22 @@ func edits() []planted.Edit {
 			New: "if !mutated(`merged stamps`) { r.stamps.observe(right.stamps.last.Load()) }"},
 		{File: partition + "merge.go", Old: "r.recent.join(&right.recent)\n",
 			New: "if !mutated(`merged ids`) { r.recent.join(&right.recent) }\n"},
-		{File: reconcile + "split.go", Old: "recalled := span.Limit.Compare(p.Cut.At) != 0",
-			New: "recalled := !mutated(`epoch`) && span.Limit.Compare(p.Cut.At) != 0"},
+		{File: reconcile + "split.go", Old: "recalled := span.Limit.Compare(p.Split.At) != 0",
+			New: "recalled := !mutated(`epoch`) && span.Limit.Compare(p.Split.At) != 0"},
 		{File: partition + "decide.go", Old: "stripeOf(m.Table, m.Token), r, m.Key, oneKey)",
 			New: "stripeOf(m.Table, m.Token), r, func() []byte {\nif mutated(`latch`) { return " +
 				"append([]byte{byte(m.Dedupe.Sequence)}, m.Key...) }\nreturn m.Key }(), oneKey)"},
 		{File: partition + "decide.go", Old: "if d, err := r.repeated(m); d != nil || err != nil {",
 			New: "if d, err := r.repeated(m); (c.Program == nil && c.Log == nil || !mutated(`repeats`)) && " +
 				"(d != nil || err != nil) {"},
+		{File: partition + "decide.go", Old: "if d, err := r.late(ctx, c); d != nil || err != nil {",
+			New: "if d, err := r.late(ctx, c); !mutated(`late conditionals`) && (d != nil || err != nil) {"},
+		{File: partition + "late.go", Old: "if err != nil || recorded {",
+			New: "if err != nil || recorded || mutated(`finished batches`) {"},
+		{File: storage + "garbage.go", Old: "return ok && recorded(id.Coordinator)",
+			New: "return ok && recorded(id.Coordinator) && !mutated(`recorded parts`)"},
+		{File: partition + "write.go", Old: "applied, err := r.recent.enter(t.Attempt)\n",
+			New: "applied, err := r.recent.enter(t.Attempt)\nif mutated(`truncations`) { applied, err = false, nil }\n"},
 		{File: partition + "transaction.go", Old: "v.write(c, t.ops, ",
 			New: "if mutated(`changes`) { t.ops = t.ops[:max(1, len(t.ops)-1)] }\nv.write(c, t.ops, "},
 		{File: items + "run.go", Old: "if err == nil && r.answer.failed < 0 {",
@@ -43,7 +51,8 @@ func edits() []planted.Edit {
 			New: "mutated(`unique`) || id == h.id || o != nil && o.changed {"},
 		{File: items + "enter.go", Old: "bytes.Compare); !there {",
 			New: "bytes.Compare); !there && !(mutated(`entries`) && len(out) == 2) {"},
-		{File: items + "transaction.go", Old: "if ttl > 0 {", New: "if ttl > 0 && !mutated(`lives`) {"},
+		{File: items + "transaction.go", Old: "b.LiveFor(own, t.now)",
+			New: "if mutated(`lives`) { own = 1 << 30 }\nb.LiveFor(own, t.now)"},
 		{File: items + "do.go", Old: "b.DeleteRow(now)", New: "if !mutated(`clears`) { b.DeleteRow(now) }"},
 		{File: items + "log.go", Old: "if t.c.Definition.Keep > 0 {",
 			New: "if t.c.Definition.Keep > 0 && !(mutated(`deletions`) && s.is == nil) {"},
@@ -87,6 +96,7 @@ func TestMutationsAreFound(t *testing.T) {
 		t.Skip("it compiles")
 	}
 	const merges = "Splits,Merges,Growth,Presses"
+	const stragglers = "Stragglers,Batches,Schema"
 	seeds := planted.Read(t)
 	bin := planted.Build(t, append(edits(), viewEdits()...)...)
 	for _, m := range append([]mistake{
@@ -95,6 +105,10 @@ func TestMutationsAreFound(t *testing.T) {
 		{"the next epoch is taken for a split", "epoch", "Splits"},
 		{"transactions of a key do not wait for each other", "latch", "Transactions"},
 		{"a transaction that is sent again is carried out again", "repeats", "Transactions,Rough,Refusals"},
+		{"a conditional is applied again after its record was swept", "late conditionals", stragglers},
+		{"a part of a batch whose record was removed is applied again", "finished batches", stragglers},
+		{"the records of parts of a batch are swept while it is recorded", "recorded parts", stragglers},
+		{"a TRUNCATE that is sent again is carried out again", "truncations", stragglers},
 		{"a change of a transaction is left out", "changes", "Transactions"},
 		{"requests for items of a key do not wait for each other", "latch", "Containers"},
 		{"what a request for items has done before it failed is kept", "halves", "Containers"},
@@ -134,7 +148,7 @@ func TestMutationsAreFound(t *testing.T) {
 		})
 	}
 	for _, only := range []string{merges + ",Jumps", "Transactions,Containers", "Feeds,Splits,Merges",
-		"Views,Splits,Merges"} {
+		"Views,Splits,Merges", stragglers} {
 		if out, failed := bin.Seeds("", 1, 2, "-sim.only="+only); failed {
 			t.Errorf("without a mistake, %s: %s", only, out)
 		}

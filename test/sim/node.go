@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -40,7 +40,7 @@ type node struct {
 	control
 	// originals judges the directories of others, met holds which of their lives were let in; harm is what is done to
 	// the node's own.
-	originals *membership.Originals
+	originals *membership.DirectoryGuard
 	met       map[livesAt]bool
 	harm      *harm
 	// disputed says that another directory of the node was let in somewhere than the one that is put back.
@@ -115,7 +115,7 @@ func (n *node) options() partition.Options {
 		Now: n.plantNow(), DedupeReach: dedupeReach,
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.raftLog, Clock: n.Machine,
-			Drive: &partition.Drive{Runner: n.runner, Scheduler: n.Scheduler()},
+			SimHooks: &partition.SimHooks{Runner: n.runner, Scheduler: n.Scheduler()},
 			RecordsChanged: func(version uint64) {
 				if n.keeper != nil {
 					n.keeper.Reload(version)
@@ -123,7 +123,7 @@ func (n *node) options() partition.Options {
 			},
 			RecordsPut: func(version uint64, put []command.Record) {
 				if n.keeper != nil {
-					n.keeper.Hear(version, put)
+					n.keeper.NoteChange(version, put)
 				}
 			},
 			Replaced: n.comeBack,
@@ -135,10 +135,10 @@ func (n *node) options() partition.Options {
 					n.coord.LeaderChanged(id, leader)
 				}
 				if here && n.loops != nil {
-					n.loops.Look(id)
+					n.loops.Enqueue(id)
 				}
 				if id == topology.MetaPartition && n.builder != nil {
-					n.builder.Look()
+					n.builder.Wake()
 				}
 				if here {
 					w.counts.Leaders++
@@ -190,7 +190,7 @@ func (n *node) open() (err error) {
 	w := n.w
 	n.store, err = storage.Open(n.FS, rowsDir, storage.Options{
 		Identity:   storage.Identity{Cluster: [16]byte{1}, Node: n.self(), Birth: n.births + 1},
-		CacheBytes: 1 << 20, MemtableBytes: 512 << 10, MinFreeDisk: -1, DeadRunBytes: -1,
+		CacheBytes: 1 << 20, MemtableBytes: 512 << 10, MinFreeDisk: -1, TombstoneCacheBytes: -1,
 	})
 	if err != nil {
 		return err
@@ -227,9 +227,10 @@ func (n *node) openLog() error {
 		return err
 	}
 	n.raftLog = log
-	n.originals = &membership.Originals{
-		Directory: directory, Witness: lineage.NewWitness(n.store), Log: slog.New(slog.DiscardHandler), Fail: n.fail,
-		Records: func() *meta.State {
+	n.originals = &membership.DirectoryGuard{
+		Directory: directory, Witness: incarnation.NewPeerHistory(n.store), Log: slog.New(slog.DiscardHandler),
+		Fail: n.fail,
+		Metadata: func() *meta.State {
 			if n.keeper == nil {
 				return nil
 			}

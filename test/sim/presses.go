@@ -38,14 +38,14 @@ func (w *simulation) pressMerges() {
 	if !w.plan.With.Presses || w.Calm {
 		return
 	}
-	for p := range w.newest().Map.InMotion() {
+	for p := range w.newest().Topology.InMotion() {
 		at := spanAt{p.ID, p.Epoch}
-		if p.Join == nil || p.Join.Right != p.ID || w.pressed[at] || len(w.pressed) >= pressesMax {
+		if p.Merge == nil || p.Merge.Right != p.ID || w.pressed[at] || len(w.pressed) >= pressesMax {
 			continue
 		}
 		w.pressed[at] = true
 		dice := w.growDice(1<<41 + uint64(w.Now))
-		s := &press{w: w, dice: dice, left: p.Join.Left, right: p.ID, until: w.Now + pressFor}
+		s := &press{w: w, dice: dice, left: p.Merge.Left, right: p.ID, until: w.Now + pressFor}
 		for _, key := range registers {
 			if tableOf(key) == p.Table && p.Span.Tokens().Contains(token.Hash([]byte(key))) {
 				s.keys = append(s.keys, key)
@@ -96,8 +96,8 @@ func (s *press) begin() {
 
 // joining reports whether the merge is under way, frozen whether the right partition takes nothing any more.
 func (s *press) joining() bool {
-	p := s.w.newest().Map.Partition(s.right)
-	return p != nil && p.Join != nil
+	p := s.w.newest().Topology.Partition(s.right)
+	return p != nil && p.Merge != nil
 }
 
 func (s *press) frozen() bool { _, frozen := s.w.furthest(s.right); return frozen }

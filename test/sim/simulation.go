@@ -62,6 +62,8 @@ type Hardships struct {
 	Transactions bool
 	// Feeds are those of CQL tables with cdc = true, which are written to by statements of all kinds.
 	Feeds bool
+	// Stragglers are requests that are carried out long after they were repeated.
+	Stragglers bool
 	// Containers are of items, one by one, in batches and in stored procedures.
 	Containers bool
 	// Views are of a table that is written to with statements of every kind.
@@ -133,8 +135,8 @@ type Counts struct {
 	// ChangePages are pages of the change feed, Rereads those that a reader forgot, FeedSplits readers that became two;
 	// Searches are pages of queries by the index, IndexHits what it found, ItemSweeps walks over its entries.
 	ChangePages, Rereads, FeedSplits, Searches, IndexHits, ItemSweeps int
-	// DedupeSweeps are dedupe records that were swept.
-	DedupeSweeps int
+	// DedupeSweeps are dedupe records that were swept, Stragglers requests that were carried out late.
+	DedupeSweeps, Stragglers int
 	// FeedWrites are statements to tables with a feed that were answered, FeedPages pages of the feeds, FeedRereads
 	// those that a reader forgot, FeedDivisions readers that became two, FeedSweeps rounds over what nobody can see.
 	FeedWrites, FeedPages, FeedRereads, FeedDivisions, FeedSweeps int

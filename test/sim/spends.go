@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/control/growth"
+	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/control/throughput"
@@ -100,9 +100,9 @@ func (w *simulation) firstSpending(s *meta.State) (*meta.State, error) {
 	}
 	t := out.Schema.Table(spentKeyspace, spentTable)
 	w.spending = spending{table: t.ID, dice: w.growDice(1 << 41)}
-	n := throughput.AtFirst(&out, t)
-	m, err := out.Map.CutTable(t.ID, topology.Equal(n, w.placesFrom(1, voterCount)))
-	out.Map = m
+	n := throughput.InitialPartitions(&out, t)
+	m, err := out.Topology.CutTable(t.ID, topology.Equal(n, w.placesFrom(1, voterCount)))
+	out.Topology = m
 	return &out, err
 }
 
@@ -115,7 +115,7 @@ func (w *simulation) spends(table uint32) bool { return table != 0 && table == w
 
 // provide tells the partitions of the node what they may take, as package node does.
 func (n *node) provide(old, s *meta.State) {
-	t := throughput.Divide(s)
+	t := throughput.DividePerPartition(s)
 	if n.w.plan.Bugs.LateBound && old.Version == 0 {
 		return
 	}
@@ -133,7 +133,7 @@ func (n *node) startSpending(ctx context.Context) {
 	if !w.plan.With.Throughput {
 		return
 	}
-	provider := &growth.Provider{Records: n.keeper, Mine: n.member.LeadsMeta, Log: n.log(),
+	provider := &autosplit.ThroughputSplitter{Metadata: n.keeper, IsLeader: n.member.LeadsMeta, Log: n.log(),
 		Level: func() feature.Level { return 0 }, Sched: n.Scheduler()}
 	n.Scheduler().Go(func() { provider.Run(ctx) })
 	for i := range spenders {
@@ -172,8 +172,9 @@ func (n *node) alterThroughput(t *world.Task) {
 		state.Schema.Keyspace(spentKeyspace).Throughput(table).Units == lowThroughput {
 		units = highThroughput
 	}
-	for _, p := range state.Map.Partitions(w.spending.table) {
-		if units == lowThroughput && (len(state.Map.Partitions(w.spending.table)) > units/leastShare || p.Cut != nil) {
+	for _, p := range state.Topology.Partitions(w.spending.table) {
+		if units == lowThroughput && (len(state.Topology.Partitions(w.spending.table)) > units/leastShare ||
+			p.Split != nil) {
 			return
 		}
 	}
@@ -193,17 +194,17 @@ func (n *node) alterThroughput(t *world.Task) {
 func (n *node) splitSpent() {
 	w := n.w
 	err := n.update(func(s *meta.State) (*meta.State, error) {
-		ps := s.Map.Partitions(w.spending.table)
+		ps := s.Topology.Partitions(w.spending.table)
 		units := s.Schema.Keyspace(spentKeyspace).Throughput(s.Schema.TableByID(w.spending.table)).Units
 		if units/int64(len(ps)) < 2*leastShare || slices.ContainsFunc(ps, func(p *topology.Partition) bool {
-			return p.Cut != nil || p.Join != nil
+			return p.Split != nil || p.Merge != nil
 		}) {
 			return s, nil
 		}
 		p := ps[w.spending.dice.IntN(len(ps))]
 		tokens := p.Span.Tokens()
 		at := topology.Position{Ring: tokens.Begin + (tokens.Limit-tokens.Begin-1)/2}
-		order := split.Order{Table: p.Table, Partition: p.ID, At: at, Hasty: true}
+		order := split.Request{Table: p.Table, Partition: p.ID, At: at, SkipCooldown: true}
 		w.Note("node %d: split of partition %d, which spends", n.ID, p.ID)
 		return order.Apply(s, n.Wall())
 	})
@@ -297,7 +298,7 @@ func (s *spender) Done(err error) { s.end(err) }
 
 // sharesNow are what the partitions of the newest map may take, each by the most that a node which holds it knows.
 func (w *simulation) sharesNow() (out []share) {
-	m := w.newest().Map
+	m := w.newest().Topology
 	for _, p := range m.Partitions(w.spending.table) {
 		x := share{id: p.ID, first: int(p.Span.Begin.Ring / (1 << 64 / ringSlices)), last: ringSlices - 1}
 		if !p.Span.Limit.IsZero() {
@@ -316,14 +317,14 @@ func (w *simulation) sharesNow() (out []share) {
 // shareBy is what a partition may take by some records, which may be older than the newest: an equal part, and half of
 // that if it is split already and they do not know that.
 func (w *simulation) shareBy(s *meta.State, p *topology.Partition, newest *topology.Snapshot) float64 {
-	ps := s.Map.Partitions(w.spending.table)
+	ps := s.Topology.Partitions(w.spending.table)
 	if len(ps) == 0 {
 		return 0
 	}
 	units := s.Schema.Keyspace(spentKeyspace).Throughput(s.Schema.TableByID(w.spending.table)).Units
 	each := min(float64(units)/float64(len(ps)), 10_000) * float64(ru.Unit)
 	for _, known := range ps {
-		cut := known.Cut
+		cut := known.Split
 		if cut != nil && (cut.Child == p.ID || known.ID == p.ID && newest.Partition(cut.Child) != nil) {
 			return each / 2
 		}
@@ -417,7 +418,7 @@ func (w *simulation) checkSpending() {
 		return
 	}
 	s := w.newest()
-	ps := s.Map.Partitions(w.spending.table)
+	ps := s.Topology.Partitions(w.spending.table)
 	units := s.Schema.Keyspace(spentKeyspace).Throughput(s.Schema.TableByID(w.spending.table)).Units
 	if len(ps) < int((units+9_999)/10_000) {
 		w.Fail("%d partitions for %d request units a second in the end", len(ps), units)

@@ -31,10 +31,10 @@ func (w *simulation) splitSomething() {
 // orderSplit has a partition split, as an operator would who is in a hurry.
 func (n *node) orderSplit(*world.Task) {
 	w := n.w
-	var order split.Order
+	var order split.Request
 	err := n.update(func(s *meta.State) (*meta.State, error) {
 		var ps []*topology.Partition
-		for p := range s.Map.All() {
+		for p := range s.Topology.All() {
 			if p.ID != topology.MetaPartition && p.Table != w.batches.Table() && !w.ofItself(p.Table) {
 				ps = append(ps, p)
 			}
@@ -43,7 +43,7 @@ func (n *node) orderSplit(*world.Task) {
 			return s, nil
 		}
 		p := ps[w.Rand.IntN(len(ps))]
-		order = split.Order{Table: p.Table, Partition: p.ID, At: w.splitPoint(p), Hasty: true}
+		order = split.Request{Table: p.Table, Partition: p.ID, At: w.splitPoint(p), SkipCooldown: true}
 		return order.Apply(s, n.Wall())
 	})
 	w.Note("node %d: split of partition %d at %v: %v", n.ID, order.Partition, order.At, err)
@@ -77,7 +77,7 @@ func (w *simulation) splitPoint(p *topology.Partition) topology.Position {
 
 // divided counts the partitions that came of splits, as the newest map has them.
 func (w *simulation) divided() (n int) {
-	for p := range w.newest().Map.All() {
+	for p := range w.newest().Topology.All() {
 		if p.Parent != 0 {
 			n++
 		}
@@ -87,16 +87,16 @@ func (w *simulation) divided() (n int) {
 
 // checkSplits checks that in the end no split is under way, and that the tables of the map tile their rings.
 func (w *simulation) checkSplits() {
-	m := w.newest().Map
+	m := w.newest().Topology
 	if err := m.Validate(); err != nil {
 		w.Fail("the map: %v", err)
 	}
 	for p := range m.All() {
-		if p.Cut != nil {
+		if p.Split != nil {
 			w.Fail("partition %d is still being split in the end", p.ID)
 		}
-		if p.Join != nil {
-			w.Fail("partition %d is still being merged in the end: %+v", p.ID, *p.Join)
+		if p.Merge != nil {
+			w.Fail("partition %d is still being merged in the end: %+v", p.ID, *p.Merge)
 		}
 	}
 	for _, n := range w.nodes {

@@ -47,26 +47,26 @@ func (s *Steps) each(f func(name string, n *int)) {
 func (s *Steps) at(w *simulation, p *topology.Partition) *int {
 	epoch, frozen := w.furthest(p.ID)
 	switch {
-	case p.Cut != nil && epoch > p.Epoch:
+	case p.Split != nil && epoch > p.Epoch:
 		return &s.SplitApplied
-	case p.Cut != nil && p.Cut.Recalled:
+	case p.Split != nil && p.Split.Canceled:
 		return &s.SplitRecalled
-	case p.Cut != nil:
+	case p.Split != nil:
 		return &s.SplitOrdered
-	case p.Join != nil && p.Join.Left == p.ID:
-		if p.Join.Stage == topology.Merging && epoch > p.Epoch {
+	case p.Merge != nil && p.Merge.Left == p.ID:
+		if p.Merge.Stage == topology.Merging && epoch > p.Epoch {
 			return &s.MergeApplied
 		}
 		return nil
-	case p.Join != nil && p.Join.Stage == topology.Merging:
+	case p.Merge != nil && p.Merge.Stage == topology.Merging:
 		return &s.MergeDecided
-	case p.Join != nil && p.Join.Stage == topology.Thawing:
+	case p.Merge != nil && p.Merge.Stage == topology.Unfreezing:
 		return &s.MergeThawing
-	case p.Join != nil && len(p.Join.Ready) > 0:
+	case p.Merge != nil && len(p.Merge.Ready) > 0:
 		return &s.MergeReady
-	case p.Join != nil && frozen:
+	case p.Merge != nil && frozen:
 		return &s.MergeFrozen
-	case p.Join != nil:
+	case p.Merge != nil:
 		return &s.MergeOrdered
 	case p.AtRest():
 		return nil
@@ -98,7 +98,7 @@ func (w *simulation) furthest(id topology.PartitionID) (epoch uint64, frozen boo
 
 // stepsOf counts the steps at which partitions are that a node has a replica of.
 func (w *simulation) stepsOf(n *node, to *Steps) {
-	m := w.newest().Map
+	m := w.newest().Topology
 	for p := range m.InMotion() {
 		if p.ID == topology.MetaPartition || p.Sets[0].On(n.self()) == nil {
 			continue
@@ -133,20 +133,20 @@ func (w *simulation) watchSteps() {
 	now := map[topology.PartitionID]string{}
 	var news []*topology.Partition
 	var odds []int
-	for p := range w.newest().Map.InMotion() {
+	for p := range w.newest().Topology.InMotion() {
 		var steps Steps
 		if p.ID == topology.MetaPartition || steps.at(w, p) == nil {
 			continue
 		}
 		*steps.at(w, p) = 1
 		odd := 3 // of one strike in as many
-		if p.Join == nil {
+		if p.Merge == nil {
 			odd = 8
 		}
-		if p.Cut != nil && p.Cut.Recalled {
+		if p.Split != nil && p.Split.Canceled {
 			odd = 1 // few are
 		}
-		if p.Join == nil && p.Cut == nil {
+		if p.Merge == nil && p.Split == nil {
 			odd = 40 // there is always a replica on its way
 		}
 		steps.each(func(name string, n *int) {
@@ -165,7 +165,7 @@ func (w *simulation) watchSteps() {
 	}
 	s.seen = now
 	for i, p := range news {
-		recalled := p.Cut != nil && p.Cut.Recalled
+		recalled := p.Split != nil && p.Split.Canceled
 		if !recalled && s.n >= strikesMax || s.dice.IntN(odds[i]) > 0 {
 			continue
 		}
@@ -195,7 +195,7 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 	if w.plan.Bugs.RightByMap {
 		what, soon = crashes, 1
 	}
-	if by := w.nodes[dice.IntN(nodeCount)]; p.Cut != nil && !p.Cut.Recalled && by != n && by.keeper != nil &&
+	if by := w.nodes[dice.IntN(nodeCount)]; p.Split != nil && !p.Split.Canceled && by != n && by.keeper != nil &&
 		dice.IntN(2) == 0 {
 		by.cancel(p.Table, p.ID) // in time, as a rule, where the leader is struck
 	}

@@ -158,11 +158,11 @@ func (w *simulation) firstTables(s *meta.State) (*meta.State, error) {
 		}
 	}
 	for i, name := range tableNames {
-		m, err := out.Map.CutTable(out.Schema.Table(keyspace, name).ID, w.pieces(i))
+		m, err := out.Topology.CutTable(out.Schema.Table(keyspace, name).ID, w.pieces(i))
 		if err != nil {
 			return nil, err
 		}
-		out.Map = m
+		out.Topology = m
 	}
 	return &out, nil
 }
@@ -394,7 +394,7 @@ func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 		switch o.kind {
 		case opRead, opFind:
 			a = answer{viewer: viewer{st: c.t, found: map[string]cell{}, column: t.Column("v").ID}}
-			r := &command.Read{Table: t.ID, Level: dberr.Quorum, Now: now, Dropped: t.DroppedIDs()}
+			r := &command.Read{Table: t.ID, Level: dberr.Quorum, Now: now, Dropped: t.Hidden()}
 			if o.kind == opRead {
 				r.Key = []byte(nameOfKey(o.key))
 				r.Token = token.Hash(r.Key)
@@ -419,7 +419,7 @@ func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 		}
 		told := false
 		a = answer{}
-		end := ending(func(_ *command.Decision, err error) { told, a.err = true, err })
+		end := ending(func(_ *command.CASResult, err error) { told, a.err = true, err })
 		n.coord.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Atomic: o.kind == opBatch, Type: "BATCH"},
 			end)
 		if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {

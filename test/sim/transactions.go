@@ -93,8 +93,8 @@ func (n *node) transact(t *world.Task, o *txn) {
 	w.hist.txns = append(w.hist.txns, o)
 	told := false
 	var err error
-	var d *command.Decision
-	done := ending(func(decided *command.Decision, e error) { told, d, err = true, decided, e })
+	var d *command.CASResult
+	done := ending(func(decided *command.CASResult, e error) { told, d, err = true, decided, e })
 	write := coordinator.WriteOptions{Level: dberr.Quorum}
 	key := []byte(o.key)
 	m := command.Mutation{Table: rowsTable, Token: token.Hash(key), Key: key}
@@ -108,7 +108,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 		m.Ops = o.changes()
 		n.coord.Write(context.Background(), []command.Mutation{m}, write, done)
 	default:
-		n.coord.Decide(context.Background(), &command.Conditional{Mutation: m, Serial: dberr.Serial,
+		n.coord.ConditionalWrite(context.Background(), &command.Conditional{Mutation: m, Serial: dberr.Serial,
 			Now: n.peers.Now().Unix(), Program: o.program()}, write, done)
 	}
 	if e := t.Wait(func() bool { return told }, patience); e != nil && !told {

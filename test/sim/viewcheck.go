@@ -99,7 +99,7 @@ func (w *simulation) compareView(v *schema.Table, base, rows []map[string]string
 func (n *node) rowsAt(t *schema.Table, now int64) ([]map[string]string, error) {
 	v := &rowsViewer{table: t}
 	err := n.coord.Read(context.Background(), &command.Read{Table: t.ID, Range: token.Full, Level: dberr.Quorum,
-		Now: now, Dropped: t.DroppedIDs()}, v)
+		Now: now, Dropped: t.Hidden()}, v)
 	return v.rows, err
 }
 

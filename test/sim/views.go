@@ -84,11 +84,11 @@ func (w *simulation) firstViews(s *meta.State) (*meta.State, error) {
 	}
 	out.Schema = cat.Snapshot()
 	for i, t := range out.Schema.Keyspaces[seen].SortedTables() {
-		m, err := out.Map.CutTable(t.ID, w.pieces(i))
+		m, err := out.Topology.CutTable(t.ID, w.pieces(i))
 		if err != nil {
 			return nil, err
 		}
-		out.Map = m
+		out.Topology = m
 	}
 	return &out, nil
 }

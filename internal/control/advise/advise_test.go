@@ -124,7 +124,7 @@ func TestFoodGroups(t *testing.T) {
 	}
 }
 
-// TestBusyKey proves that a logical partition which takes most of what a table costs is told of though it is no larger
+// TestBusyKey checks that a logical partition which takes most of what a table costs is told of though it is no larger
 // than others, and is not when a table is asked for little, or evenly.
 func TestBusyKey(t *testing.T) {
 	advise := func(units, keyUnits float64) Report {
@@ -206,9 +206,9 @@ func TestMagazines(t *testing.T) {
 	}
 }
 
-// TestFiltering: reads of one server's logs by their level look at all of its rows, and find one of fifty. Another
-// order of the rows is proposed, with the level first; nothing is said where a read returns most of what it looks at,
-// and nothing where no order would help.
+// TestFiltering checks that reads of one server's logs by their level look at all of its rows, and find one of fifty.
+// Another order of the rows is proposed, with the level first; nothing is said where a read returns most of what it
+// looks at, and nothing where no order would help.
 func TestFiltering(t *testing.T) {
 	w := newWorld(t, "server_logs(server text | log_time timestamp; log_level text) message text; user text")
 	levels := []string{"info", "debug"}
@@ -244,8 +244,8 @@ func TestFiltering(t *testing.T) {
 	}
 }
 
-// TestConditions: a tenth of all writes is worth a word if it has conditions, a twentieth is not, and counters are no
-// conditions.
+// TestConditions checks that a tenth of all writes is worth a word if it has conditions, a twentieth is not, and
+// counters are no conditions.
 func TestConditions(t *testing.T) {
 	w := newWorld(t, "account(name text) balance int")
 	for i := range 50 {
@@ -269,7 +269,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestNothingToSay: neither a table without rows nor one with a few users and their messages gives a finding.
+// TestNothingToSay checks that neither a table without rows nor one with a few users and their messages gives a
+// finding.
 func TestNothingToSay(t *testing.T) {
 	for _, declaration := range []string{
 		"user(id uuid) user text; message text",
@@ -295,8 +296,8 @@ func TestNothingToSay(t *testing.T) {
 	}
 }
 
-// TestLimits: a logical partition is told of from 10 MB on, or 100,000 values, and not below; a warning comes at 100
-// MB.
+// TestLimits checks that a logical partition is told of from 10 MB on, or 100,000 values, and not below; a warning
+// comes at 100 MB.
 func TestLimits(t *testing.T) {
 	for _, tc := range []struct {
 		rows, bytes int
@@ -372,7 +373,7 @@ func TestEveryFindingHasNumbers(t *testing.T) {
 		p := populationOf(in)
 		for _, o := range candidates(in.Table, p, 0, 0) {
 			for _, m := range p.members {
-				parts, _ := o.divide(m.SurveyedPartition)
+				parts, _ := o.divide(m.SampledPartition)
 				var rows float64
 				for _, x := range parts {
 					rows += x.Rows
@@ -399,7 +400,7 @@ func draw(t *rapid.T, table *schema.Table) *Input {
 	for i := range rapid.IntRange(0, in.Physical).Draw(t, "samples") {
 		s := Sample{Partition: uint64(i), Logical: rapid.Float64Range(0, 1e6).Draw(t, "logical"),
 			Writes: rapid.Uint64Range(1e5, 1e6).Draw(t, "writes"), Conditions: rapid.Uint64Range(0, 1e5).Draw(t, "if")}
-		s.Complete, s.Places = rapid.Bool().Draw(t, "complete"), 32
+		s.Complete, s.HeavySpots = rapid.Bool().Draw(t, "complete"), 32
 		for j := range rapid.IntRange(0, 20).Draw(t, "partitions") {
 			s.Partitions = append(s.Partitions, drawPartition(t, table, i*100+j))
 		}
@@ -413,7 +414,7 @@ func draw(t *rapid.T, table *schema.Table) *Input {
 	return in
 }
 
-func drawPartition(t *rapid.T, table *schema.Table, number int) (p storage.SurveyedPartition) {
+func drawPartition(t *rapid.T, table *schema.Table, number int) (p storage.SampledPartition) {
 	wire := func(c *schema.Column, n int) []byte {
 		switch at := epoch.Add(time.Duration(n) * time.Minute); c.Type.Kind {
 		case cqltype.Timestamp:
@@ -438,7 +439,7 @@ func drawPartition(t *rapid.T, table *schema.Table, number int) (p storage.Surve
 	}
 	weight, step := rapid.Float64Range(1, 1e4).Draw(t, "weight"), rapid.IntRange(1, 3000).Draw(t, "step")
 	for i := range kept {
-		r := storage.SurveyedRow{Values: 1, Weight: weight,
+		r := storage.SampledRow{Values: 1, Weight: weight,
 			Bytes: int32(len(p.Key)) + rapid.Int32Range(30, 5000).Draw(t, "bytes")}
 		for j, c := range table.Clustering {
 			r.Clustering = c.Type.AppendKey(r.Clustering, wire(c, i*step/(len(table.Clustering)-j)), c.Desc)

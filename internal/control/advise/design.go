@@ -110,11 +110,11 @@ func simulate(d design, p *population) outcome {
 	o := outcome{design: d, exact: p.complete}
 	for i := range p.members {
 		m := &p.members[i]
-		divided, newest := d.divide(m.SurveyedPartition)
+		divided, newest := d.divide(m.SampledPartition)
 		o.parts += m.weight * float64(len(divided))
 		if i == 0 {
 			o.ofLargest, o.newest = float64(len(divided)), newest
-			if s := d.spanned(m.SurveyedPartition); s > o.ofLargest {
+			if s := d.spanned(m.SampledPartition); s > o.ofLargest {
 				o.parts += m.weight * (s - o.ofLargest)
 				o.ofLargest = s
 			}
@@ -130,7 +130,7 @@ func simulate(d design, p *population) outcome {
 }
 
 // divide says what comes of a logical partition; newest is the part of its newest rows.
-func (d *design) divide(p *storage.SurveyedPartition) (all []part, newest part) {
+func (d *design) divide(p *storage.SampledPartition) (all []part, newest part) {
 	if len(p.Kept) == 0 {
 		whole := part{Size: Size{p.Rows, p.Values, p.Bytes}}
 		return []part{whole}, whole
@@ -163,7 +163,7 @@ func (d *design) divide(p *storage.SurveyedPartition) (all []part, newest part) 
 }
 
 // spanned is how many units of time a partition covers, of which the sample may have missed some.
-func (d *design) spanned(p *storage.SurveyedPartition) float64 {
+func (d *design) spanned(p *storage.SampledPartition) float64 {
 	if d.unit == nil || len(p.Kept) == 0 || p.Rows <= float64(len(p.Kept)) {
 		return 0
 	}

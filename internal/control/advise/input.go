@@ -30,7 +30,7 @@ type Sample struct {
 	// DiskBytes is its size on disk, Logical the number of its logical partitions.
 	DiskBytes uint64  `json:"disk_bytes"`
 	Logical   float64 `json:"logical"`
-	storage.Survey
+	storage.Sample
 	// Writes and Conditions were served since this leader opened the partition: a condition counts as a write, too,
 	// whether or not it was met. Units are the request units of everything.
 	Writes     uint64  `json:"writes"`
@@ -115,9 +115,9 @@ const (
 
 // SurveyOptions divide what may be read of a table by the physical partitions that a node leads: however many there
 // are, about 2,048 logical partitions by chance, 32 by their size, and 64 MiB are looked at.
-func SurveyOptions(led int, now time.Time) storage.SurveyOptions {
+func SurveyOptions(led int, now time.Time) storage.SampleOptions {
 	led = max(led, 1)
-	o := storage.SurveyOptions{Spots: max(spotsMax/led/4, 2), Heavy: max(heavyMax/led, 2), RowsKept: rowsKeptMost,
+	o := storage.SampleOptions{Spots: max(spotsMax/led/4, 2), HeavySpots: max(heavyMax/led, 2), RowsKept: rowsKeptMost,
 		Bytes: max(bytesMax/int64(led), 1<<18), Now: now.Unix()}
 	o.Run = max(runMax/led/o.Spots, 1)
 	return o
@@ -126,7 +126,7 @@ func SurveyOptions(led int, now time.Time) storage.SurveyOptions {
 // Trim drops rows of a sample that would say little, so that it can be sent: all rows are kept of the partitions that
 // are largest.
 func (p *Part) Trim() {
-	var sizes []*storage.SurveyedPartition
+	var sizes []*storage.SampledPartition
 	for i := range p.Samples {
 		for j := range p.Samples[i].Partitions {
 			sizes = append(sizes, &p.Samples[i].Partitions[j])
@@ -144,11 +144,11 @@ func (p *Part) Trim() {
 }
 
 // thinned keeps up to most rows at even distances, which stand for all.
-func thinned(rows []storage.SurveyedRow, most int) []storage.SurveyedRow {
+func thinned(rows []storage.SampledRow, most int) []storage.SampledRow {
 	if len(rows) <= most {
 		return rows
 	}
-	out := make([]storage.SurveyedRow, most)
+	out := make([]storage.SampledRow, most)
 	for i := range out {
 		begin, end := i*len(rows)/most, (i+1)*len(rows)/most
 		out[i] = rows[begin]

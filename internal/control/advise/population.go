@@ -18,7 +18,7 @@ type Size struct {
 
 // member is a logical partition of the sample with the number of logical partitions that it stands for.
 type member struct {
-	*storage.SurveyedPartition
+	*storage.SampledPartition
 	weight float64
 }
 
@@ -31,8 +31,8 @@ type population struct {
 	count, rows, bytes float64
 }
 
-func sortBySize(list []*storage.SurveyedPartition) {
-	slices.SortStableFunc(list, func(a, b *storage.SurveyedPartition) int {
+func sortBySize(list []*storage.SampledPartition) {
+	slices.SortStableFunc(list, func(a, b *storage.SampledPartition) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Token, b.Token))
 	})
 }
@@ -83,7 +83,7 @@ func weighed(s *Sample) []member {
 	whole := bytes / float64(drawn) * total
 	var out []member
 	for range heavyRounds {
-		found := 2 * whole / float64(max(s.Places, 1))
+		found := 2 * whole / float64(max(s.HeavySpots, 1))
 		var large, small []member
 		whole = 0
 		bytes = 0

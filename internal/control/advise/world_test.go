@@ -157,7 +157,7 @@ func (w *world) input() *Input {
 	var part Part
 	for i, r := range (token.Range{}).Divide(w.parts) {
 		span := keys.TokenSpan(w.table.ID, r)
-		survey, err := w.store.Survey(w.t.Context(), span, SurveyOptions(w.parts, epoch))
+		survey, err := w.store.Sample(w.t.Context(), span, SurveyOptions(w.parts, epoch))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func (w *world) input() *Input {
 			w.t.Fatal(err)
 		}
 		part.Samples = append(part.Samples, Sample{Partition: uint64(i + 1), DiskBytes: e.Bytes,
-			Logical: float64(e.Partitions), Survey: survey, Writes: w.writes / uint64(w.parts),
+			Logical: float64(e.Partitions), Sample: survey, Writes: w.writes / uint64(w.parts),
 			Conditions: w.conditions / uint64(w.parts)})
 	}
 	part.Shapes = w.shapes

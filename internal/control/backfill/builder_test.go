@@ -78,7 +78,7 @@ func newWorld(t *testing.T) *world {
 	if w.store, err = storage.Open(vfs.NewMem(), "data", storage.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	scan, change := meta.Alone(w.store)
+	scan, change := meta.Standalone(w.store)
 	if w.records, err = meta.New(scan, change, meta.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,9 @@ func (w *world) schema() *schema.Schema { return w.records.State().Schema }
 
 func (w *world) builder() *Builder {
 	return New(Options{
-		Records: w.records, Table: w, Entries: expr.IndexOps, Schema: w.schema, Mine: func() bool { return true },
-		Log: slog.New(slog.DiscardHandler),
+		Metadata: w.records, Table: w, Entries: expr.IndexOps, Schema: w.schema,
+		ShouldBuild: func() bool { return true },
+		Log:         slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -181,7 +182,7 @@ func createIndex() *schema.CreateIndex {
 	return &schema.CreateIndex{Keyspace: "ks", Table: "t", Name: "i", Targets: []schema.TargetSpec{{Column: "v"}}}
 }
 
-// TestBuildFindsEveryRow proves that a build misses no row where chunks end: within a partition, at its end, between
+// TestBuildFindsEveryRow checks that a build misses no row where chunks end: within a partition, at its end, between
 // many small ones, and when a chunk has to be tried again.
 func TestBuildFindsEveryRow(t *testing.T) {
 	w := newWorld(t)
@@ -235,7 +236,7 @@ func TestBuildTooEarly(t *testing.T) {
 	}
 }
 
-// TestBuildOfDroppedIndex proves that a build ends when its index is dropped under it, and that nothing is left to
+// TestBuildOfDroppedIndex checks that a build ends when its index is dropped under it, and that nothing is left to
 // build.
 func TestBuildOfDroppedIndex(t *testing.T) {
 	w := newWorld(t)
@@ -253,22 +254,22 @@ func TestBuildOfDroppedIndex(t *testing.T) {
 	}
 }
 
-// TestAnotherNodeBuilds proves that only the node whose turn it is builds, and that Await returns when the index is
+// TestAnotherNodeBuilds checks that only the node whose turn it is builds, and that Await returns when the index is
 // ready.
 func TestAnotherNodeBuilds(t *testing.T) {
 	w := newWorld(t)
 	w.insert("a", 1)
 	b := w.builder()
 	ctx, cancel := context.WithCancel(t.Context())
-	b.Mine = func() bool { cancel(); return false }
-	w.records.Subscribe(func(_, _ *meta.State) { b.Look() })
+	b.ShouldBuild = func() bool { cancel(); return false }
+	w.records.Subscribe(func(_, _ *meta.State) { b.Wake() })
 	w.apply(createIndex())
 	index := w.schema().Table("ks", "t").Indexes["i"]
 	b.Run(ctx)
 	if !b.Building(index) {
 		t.Error("another node's index was built")
 	}
-	b.Mine = func() bool { return true }
+	b.ShouldBuild = func() bool { return true }
 	ctx, cancel = context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { b.Run(ctx); close(done) }()
@@ -282,7 +283,7 @@ func TestAnotherNodeBuilds(t *testing.T) {
 	}
 }
 
-// TestBuildGoesOn proves that a build which ended early goes on from the place that was noted last, whoever builds
+// TestBuildGoesOn checks that a build which ended early goes on from the place that was noted last, whoever builds
 // next, and that one by another policy begins anew; how far it has come everybody can tell.
 func TestBuildGoesOn(t *testing.T) {
 	w := newWorld(t)
@@ -343,7 +344,7 @@ func TestBuildGoesOn(t *testing.T) {
 	}
 }
 
-// TestBuildIsBoundedInBytes proves that the entries of a chunk, and those of a mutation, are bounded in bytes by more
+// TestBuildIsBoundedInBytes checks that the entries of a chunk, and those of a mutation, are bounded in bytes by more
 // than the entries of one row, and one entry, never; that rows are, too; and that the index is complete.
 func TestBuildIsBoundedInBytes(t *testing.T) {
 	w := newWorld(t)
@@ -400,7 +401,7 @@ func TestBuildIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestBuildEntersNewestLists proves that the build of a vector index by new lists writes their entries alone: those of
+// TestBuildEntersNewestLists checks that the build of a vector index by new lists writes their entries alone: those of
 // the older lists are complete.
 func TestBuildEntersNewestLists(t *testing.T) {
 	entries := func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([]command.Op, error) {

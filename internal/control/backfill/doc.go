@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backfill writes the entries of rows that were there before their index. Later writes make their own entries.
+// Package backfill writes the index entries of rows that existed before their index. Later writes make their own
+// entries.
 //
-// Which indexes are to be built is in the records (meta.State.Building), how far they have come (meta.State.Builds),
-// and that one has been built. In a cluster the node that leads the meta partition builds. Wherever a build ends
-// early, by a crash or because another node leads, whoever builds next goes on from the place that was noted last:
-// what was written before is durable, and entries that are written twice are the same entries.
+// The metadata records which indexes must be built (meta.State.Building), their progress (meta.State.Builds), and when
+// they are complete. In a cluster the node that leads the meta partition builds. If a build ends early, because of a
+// crash or a change of the leader, the next build resumes from the saved progress. Earlier entries are durable, and
+// writing an entry twice has no effect.
 //
-// Guarantees: (B1) when an index is no longer in Building, every row that was acknowledged before is found by it, and
-// so is every later one: first all partitions of the table refuse mutations that were planned without the index
-// (Require), and what they had accepted by then is applied, so the scan that follows reads it; (B2) an index that was
-// dropped, or whose table was, leaves Building without having been built, and only when the records say so too.
+// Guarantees:
 //
-// Start at Builder.Build.
+//   - (B1) When an index is no longer in Building, it finds every row acknowledged before or after. All partitions of the
+//     table first reject mutations planned without the index (Require). Mutations accepted earlier are applied by then, so
+//     the scan reads them.
+//   - (B2) An index that was dropped, or whose table was dropped, leaves Building without having been built.
+//
+// Start reading at Builder.Build.
 package backfill

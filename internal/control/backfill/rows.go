@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// visitor turns the rows of one chunk into index entries.
+// visitor converts the rows of one chunk to index entries.
 type visitor struct {
 	entries   Entries
 	table     *schema.Table
@@ -20,30 +20,30 @@ type visitor struct {
 	mutations []command.Mutation
 	// bytes is the size of the entries of the last mutation.
 	bytes int
-	// partitions, rows, rowBytes and entryBytes are what the chunk has.
+	// partitions, rows, rowBytes, and entryBytes are the totals of the chunk.
 	partitions, rows, rowBytes, entryBytes int
 
-	looked int // keys with nothing in them
-	full   bool
-	whole  bool // the last partition was read to its end
-	token  token.Token
-	key    []byte
-	// clustering is the last row's; nil before the first row of a partition.
+	examined int // number of empty keys
+	full     bool
+	whole    bool // the last partition was read to its end
+	token    token.Token
+	key      []byte
+	// clustering is the key of the last row, or nil before the first row of a partition.
 	clustering []byte
-	// resumed is the key of the partition in which the chunk resumes, whose static row was entered before.
+	// resumed is the key of the partition in which the chunk resumes. Entries of its static row exist already.
 	resumed []byte
 }
 
-// begin prepares the visitor for the chunk that a read is for.
+// begin prepares the visitor for the chunk of a read.
 func (v *visitor) begin(read *command.Read) {
 	v.mutations, v.bytes, v.partitions, v.rows, v.rowBytes, v.entryBytes = nil, 0, 0, 0, 0, 0
-	v.looked, v.full, v.whole, v.resumed = 0, false, false, nil
+	v.examined, v.full, v.whole, v.resumed = 0, false, false, nil
 	if !read.AfterPartition && len(read.AfterClustering) > 0 {
 		v.resumed = read.AfterKey
 	}
 }
 
-// ends reports whether the chunk has all that it may.
+// ends reports whether the chunk is full.
 func (v *visitor) ends() bool {
 	return v.partitions > chunkRows || v.rows >= chunkRows || v.rowBytes >= chunkRowBytes ||
 		v.entryBytes >= chunkEntryBytes
@@ -52,7 +52,7 @@ func (v *visitor) ends() bool {
 // Partition implements command.Visitor.
 func (v *visitor) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
 	if v.partitions++; v.partitions > 1 && v.ends() {
-		v.full, v.whole = true, true // go on after the partition before this one
+		v.full, v.whole = true, true // resume after the previous partition
 		return command.Stop, nil
 	}
 	v.token, v.key, v.clustering = tok, bytes.Clone(key), nil
@@ -63,14 +63,14 @@ func (v *visitor) Partition(tok token.Token, key []byte, static *row.Row) (comma
 	return command.More, nil
 }
 
-// end drops the last mutation if it has no entries.
+// end removes the last mutation if it has no entries.
 func (v *visitor) end() {
 	if n := len(v.mutations); n > 0 && len(v.mutations[n-1].Ops) == 0 {
 		v.mutations = v.mutations[:n-1]
 	}
 }
 
-// addMutation begins a mutation for the current partition. One without entries is used again.
+// addMutation adds a mutation for the current partition. It reuses a mutation without entries.
 func (v *visitor) addMutation() {
 	v.end()
 	v.mutations = append(v.mutations, command.Mutation{Table: v.table.ID, Token: v.token, Key: v.key,
@@ -78,9 +78,9 @@ func (v *visitor) addMutation() {
 	v.bytes = 0
 }
 
-// Passed implements command.Walker: a chunk ends where the table has nothing for long.
+// Passed implements command.Walker. It ends the chunk after many empty keys.
 func (v *visitor) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
-	if v.looked += looked; v.looked < chunkLooked {
+	if v.examined += looked; v.examined < chunkExamined {
 		return command.More, nil
 	}
 	v.full, v.whole, v.token, v.key, v.clustering = true, true, tok, bytes.Clone(key), nil
@@ -105,17 +105,17 @@ func (v *visitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// kind reports whether the index is on a column of one of some kinds. Some are on none.
+// kind reports whether the index is on a column of one of the kinds.
 func (v *visitor) kind(of ...schema.ColumnKind) bool {
 	c := v.table.Column(v.index.Column)
 	return c != nil && slices.Contains(of, c.Kind)
 }
 
-// enter adds the entries of a row to the last mutation, and to further ones where that becomes too large.
+// enter adds the entries of a row to the last mutation, or to further mutations if it becomes too large.
 func (v *visitor) enter(clustering []byte, r *row.Row) error {
 	ops, err := v.entries(v.table, v.index, v.key, clustering, r)
 	if len(v.index.Lists) > 1 {
-		ops = ops[:min(1, len(ops))] // those of the newest lists: the older ones are complete
+		ops = ops[:min(1, len(ops))] // entries in the newest lists only: the older lists are complete
 	}
 	for i := range ops {
 		size := len(ops[i].Value) + len(clustering) + len(v.key)
@@ -124,7 +124,7 @@ func (v *visitor) enter(clustering []byte, r *row.Row) error {
 		}
 		v.bytes += size
 		v.entryBytes += size
-		ops[i].Value = bytes.Clone(ops[i].Value) // a view over the row
+		ops[i].Value = bytes.Clone(ops[i].Value) // it aliases the row
 		m := &v.mutations[len(v.mutations)-1]
 		m.Ops = append(m.Ops, ops[i])
 	}

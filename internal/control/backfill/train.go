@@ -21,25 +21,27 @@ import (
 )
 
 const (
-	// listsPause is how often it is looked whether an index of vectors has to have other lists.
+	// listsPause is how often the Builder checks whether a vector index needs other lists.
 	listsPause = 20 * time.Second
-	// listsRows is from how many rows of a table on an index has lists: a search looks at all rows of fewer.
+	// listsRows is the number of rows from which a table's vector index has lists. Searches of smaller tables examine
+	// all rows.
 	listsRows = 2_500
-	// listsGrowth is how many times as many vectors as before have an index get other lists.
+	// listsGrowth is the factor by which the number of vectors must grow before an index gets other lists.
 	listsGrowth = 4
-	// sampleBytes bounds the sample by which centres are found.
+	// sampleBytes bounds the sample from which the centers are computed.
 	sampleBytes = 64 << 20
-	// guesses is how often, and guessRows over how many vectors, the number of vectors is guessed.
+	// guesses is the number of estimates of the number of vectors, and guessRows the number of vectors of each
+	// estimate.
 	guesses   = 5
 	guessRows = 400
-	// sampleParts is from how many places of the ring a sample comes.
+	// sampleParts is the number of ring positions at which a sample is taken.
 	sampleParts = 64
 )
 
-// lists reports whether indexes of vectors may have lists.
+// lists reports whether vector indexes may have lists.
 func (b *Builder) lists() bool { return b.Change != nil && b.Listed() }
 
-// trainDue sees to the lists of all indexes of vectors from time to time.
+// trainDue updates the lists of all vector indexes periodically.
 func (b *Builder) trainDue(ctx context.Context) {
 	if !b.lists() || b.Sched.Since(b.trained) < b.ListsPause {
 		return
@@ -56,7 +58,7 @@ func (b *Builder) trainDue(ctx context.Context) {
 	}
 }
 
-// trainFirst gives an index of vectors that is about to be built the lists that it is going to need.
+// trainFirst assigns lists to a vector index before it is built.
 func (b *Builder) trainFirst(ctx context.Context, id uint32) {
 	t, ix := b.Schema().IndexByID(id)
 	if ix == nil || !b.lists() {
@@ -73,17 +75,17 @@ func (b *Builder) trainLogged(ctx context.Context, t *schema.Table, ix *schema.I
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		b.Log.LogAttrs(ctx, slog.LevelWarn, "lists of vectors could not be found and are tried again",
+		b.Log.LogAttrs(ctx, slog.LevelWarn, "cannot compute the lists of a vector index; retrying",
 			slog.String("table", t.String()), slog.String("index", ix.Name), slog.String("error", err.Error()))
 	case lists != nil:
-		b.Log.LogAttrs(ctx, slog.LevelInfo, "index of vectors gets other lists", slog.String("table", t.String()),
+		b.Log.LogAttrs(ctx, slog.LevelInfo, "vector index gets new lists", slog.String("table", t.String()),
 			slog.String("index", ix.Name), slog.Int("lists", lists.Len()), slog.Int64("rows", lists.Rows),
 			slog.Duration("took", b.Sched.Since(began)))
 	}
 }
 
-// train gives an index other lists where it has grown, and drops those that are not needed any more. The index is then
-// built by them; until it is, those before are read.
+// train assigns other lists to an index that has grown, and removes lists that are no longer needed. The index is then
+// rebuilt with the new lists. Until the build is complete, searches use the old lists.
 func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, c *schema.Column) (*vector.Lists,
 	error) {
 	now := ix.ListsOf(c)
@@ -98,7 +100,7 @@ func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, 
 			return nil, err
 		}
 	}
-	rows, err := b.guess(ctx, t, c)
+	rows, err := b.estimateVectors(ctx, t, c)
 	if err != nil || !now[0].None() && (rows < listsGrowth*now[0].Rows ||
 		vector.ListsFor(rows, c.Type.Dimension) <= now[0].Len()) {
 		return nil, err
@@ -113,14 +115,14 @@ func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, 
 		return nil, nil
 	}
 	if set.Lists = append(schema.Lists{next}, now[0]); b.Building(ix) {
-		set.Lists = set.Lists[:1] // those before were never complete
+		set.Lists = set.Lists[:1] // the previous lists were never complete
 	}
 	return next, b.Change(ctx, set)
 }
 
-// guess is how many vectors a table has, about: the middle of what several places of the ring tell. It is too low where
-// few logical partitions have most of them.
-func (b *Builder) guess(ctx context.Context, t *schema.Table, c *schema.Column) (int64, error) {
+// estimateVectors estimates the number of vectors in a table: the median of estimates at several ring positions. The
+// estimate is too low if a few logical partitions hold most of the vectors.
+func (b *Builder) estimateVectors(ctx context.Context, t *schema.Table, c *schema.Column) (int64, error) {
 	var all []int64
 	for range guesses {
 		v := &sampler{column: c, most: guessRows}
@@ -129,12 +131,12 @@ func (b *Builder) guess(ctx context.Context, t *schema.Table, c *schema.Column) 
 			return 0, err
 		}
 		covered := v.last - begin
-		if v.seen < guessRows { // the ring ended: go on from its beginning
+		if v.seen < guessRows { // end of the ring: continue at its beginning
 			if err := b.draw(ctx, t, v, 0); err != nil {
 				return 0, err
 			}
 			if covered = v.last - begin; v.seen < guessRows {
-				return int64(v.seen) / 2, nil // twice round, about: there are no more
+				return int64(v.seen) / 2, nil // about two rounds: the table has no more vectors
 			}
 		}
 		all = append(all, int64(float64(v.seen)*(float64(1<<63)*2/max(1, float64(covered)))))
@@ -143,10 +145,10 @@ func (b *Builder) guess(ctx context.Context, t *schema.Table, c *schema.Column) 
 	return all[len(all)/2], nil
 }
 
-// samplePlace is where on the ring a part of a sample begins.
+// samplePlace returns the ring position at which a part of a sample begins.
 func samplePlace(part uint64) uint64 { return part * (math.MaxUint64 / sampleParts) }
 
-// sample draws vectors from all parts of the ring.
+// sample samples vectors from all parts of the ring.
 func (b *Builder) sample(ctx context.Context, t *schema.Table, c *schema.Column, most int) ([][]float32, error) {
 	v := &sampler{column: c, keep: true}
 	for i := range uint64(sampleParts) {
@@ -158,28 +160,28 @@ func (b *Builder) sample(ctx context.Context, t *schema.Table, c *schema.Column,
 	return v.vectors, nil
 }
 
-// draw passes the rows of a table behind a place on the ring to a sampler, as one of low priority.
+// draw passes the rows of a table after a ring position to a sampler, with low priority.
 func (b *Builder) draw(ctx context.Context, t *schema.Table, v *sampler, begin uint64) error {
-	if err := b.giveWay(ctx); err != nil {
+	if err := b.yield(ctx); err != nil {
 		return err
 	}
-	q := command.Read{Table: t.ID, Range: token.Range{Begin: begin}, Level: dberr.One, Now: b.Past(),
-		Dropped: t.DroppedIDs(), Claimant: share.Internal}
+	q := command.Read{Table: t.ID, Range: token.Range{Begin: begin}, Level: dberr.One, Now: b.ExpiredBefore(),
+		Dropped: t.Hidden(), Claimant: share.Internal}
 	q.Claimant.Low = true
 	return b.Table.Read(ctx, &q, v)
 }
 
-// sampler draws vectors.
+// sampler collects vectors.
 type sampler struct {
 	column *schema.Column
-	// seen is how many there were, most how many there are to be; keep says that they are wanted, too, rows that rows
-	// without one count as well.
+	// seen is the number of vectors found and most the number wanted. keep reports whether to keep the vectors. rows
+	// reports whether rows without a vector count as well.
 	seen, most int
 	keep, rows bool
 	vectors    [][]float32
-	// last is where on the ring the last row stood; looked counts the rows since the last vector.
-	last   uint64
-	looked int
+	// last is the ring position of the last row. examined is the number of rows since the last vector.
+	last     uint64
+	examined int
 }
 
 // Partition implements command.Visitor.
@@ -190,7 +192,7 @@ func (v *sampler) Partition(tok token.Token, _ []byte, _ *row.Row) (command.Step
 
 // Row implements command.Visitor.
 func (v *sampler) Row(_ []byte, r *row.Row) (command.Step, error) {
-	if v.looked++; v.looked > chunkLooked {
+	if v.examined++; v.examined > chunkExamined {
 		return command.Stop, nil
 	}
 	cell := r.Cell(v.column.ID)
@@ -211,7 +213,7 @@ func (v *sampler) Row(_ []byte, r *row.Row) (command.Step, error) {
 }
 
 func (v *sampler) count() (command.Step, error) {
-	v.looked = 0
+	v.examined = 0
 	if v.seen++; v.seen >= v.most {
 		return command.Stop, nil
 	}

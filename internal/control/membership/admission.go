@@ -18,24 +18,24 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-func refuse(format string, args ...any) error {
-	return &peers.Refusal{Text: fmt.Sprintf(format, args...)}
+func rejectf(format string, args ...any) error {
+	return &peers.JoinRejectedError{Text: fmt.Sprintf(format, args...)}
 }
 
-// Admission takes newcomers in. Its fields are set before it is used.
+// Admission admits nodes to the cluster. Set its fields before use.
 type Admission struct {
-	Records *meta.Keeper
-	Network Network
-	// Sched is what it tells time and waits by, nil outside simulations.
+	Metadata *meta.Keeper
+	Network  Network
+	// Sched provides time and waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Refuse returns why a node is to be kept out whose build understands the levels; nil if it is not (N1). The error is
-// transport.ErrLevel if another build of the node would be let in.
-func Refuse(s *meta.State, node topology.NodeID, levels feature.Range) error {
-	if level := s.Map.Level(); level != 0 && !levels.Has(level) {
+// CheckCompatible returns an error if a node must be kept out because of its supported levels or because it has left
+// (N1). The error is transport.ErrLevel if another version of the node would be admitted.
+func CheckCompatible(s *meta.State, node topology.NodeID, levels feature.Range) error {
+	if level := s.Topology.Level(); level != 0 && !levels.Has(level) {
 		return fmt.Errorf(
-			"the cluster works at feature level %d, the build of node %s understands %s: %w",
+			"the cluster works at feature level %d, the build of node %s supports %s: %w",
 			level,
 			node.Short(),
 			levels,
@@ -48,36 +48,35 @@ func Refuse(s *meta.State, node topology.NodeID, levels feature.Range) error {
 	return nil
 }
 
-// Admit takes a newcomer into the records, where everybody sees it. The error is a *peers.Refusal if asking again is of
-// no use.
-func (a *Admission) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
-	if err := a.callBack(ctx, who); err != nil {
-		return peers.Welcome{}, err
+// Admit adds a node to the metadata. The error is a *peers.JoinRejectedError if retrying is useless.
+func (a *Admission) Admit(ctx context.Context, who peers.JoinRequest) (peers.JoinResponse, error) {
+	if err := a.verifyAddress(ctx, who); err != nil {
+		return peers.JoinResponse{}, err
 	}
-	s, err := a.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	s, err := a.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		known := s.Node(who.Node)
 		switch {
 		case known != nil && known.State == meta.Left:
-			return nil, refuse("node %s has left the cluster: start it on an empty directory", who.Node.Short())
+			return nil, rejectf("node %s has left the cluster: start it on an empty directory", who.Node.Short())
 		case known != nil && known.Birth != who.Birth:
-			return nil, refuse("node %s is a member already, with another data directory: what it has promised there binds it. "+
-				"Give the new directory an identity of its own (ilion cert node), and decommission %s if its disk is lost",
+			return nil, rejectf("node %s is a member already, with another data directory that holds its Raft votes. Give the "+
+				"new directory its own identity (ilion cert node), and decommission %s if its disk is lost",
 				who.Node.Short(), who.Node.Short())
-		case !levelsOf(&who).Has(s.Map.Level()):
-			return nil, refuse("the cluster works at feature level %d, the build of the node understands %s",
-				s.Map.Level(), levelsOf(&who))
-		case s.Map.Meta() == nil:
-			return nil, errors.New("this node has no cluster")
-		case s.Map.Meta().Sets[0].Region != who.Region:
-			// It would hold no replica, and EACH_QUORUM would not ask it.
-			region := s.Map.Meta().Sets[0].Region
-			return nil, refuse("the node is in region %q, the cluster in region %q, and a cluster has one region in this version: "+
-				"start the node with --region %s, or found a cluster of its own", who.Region, region, region)
+		case !levelsOf(&who).Has(s.Topology.Level()):
+			return nil, rejectf("the cluster works at feature level %d, the build of the node supports %s",
+				s.Topology.Level(), levelsOf(&who))
+		case s.Topology.Meta() == nil:
+			return nil, errors.New("this node does not belong to a cluster")
+		case s.Topology.Meta().Sets[0].Region != who.Region:
+			// The node would hold no replica, and EACH_QUORUM would ignore it.
+			region := s.Topology.Meta().Sets[0].Region
+			return nil, rejectf("the node is in region %q, the cluster in region %q, and a cluster has one region in this version: "+
+				"start the node with --region %s, or create another cluster", who.Region, region, region)
 		}
-		node := recordOf(&who)
+		node := nodeOf(&who)
 		node.Joined = a.Sched.Wall().UTC().Truncate(time.Millisecond)
 		if err := node.Check(); err != nil {
-			return nil, &peers.Refusal{Text: err.Error()}
+			return nil, &peers.JoinRejectedError{Text: err.Error()}
 		}
 		if known != nil {
 			node.Tokens, node.Joined = known.Tokens, known.Joined
@@ -85,20 +84,20 @@ func (a *Admission) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcom
 			node.Tokens = []token.Token{placement.NextToken(s.Nodes)}
 		}
 		next := s.WithNode(node)
-		set := &s.Map.Meta().Sets[0]
+		set := &s.Topology.Meta().Sets[0]
 		if set.On(who.Node) != nil {
 			return next, nil
 		}
-		m, _, err := s.Map.AddMember(topology.MetaPartition, set.Region, who.Node, topology.Learner)
+		m, _, err := s.Topology.AddMember(topology.MetaPartition, set.Region, who.Node, topology.Learner)
 		if err != nil {
 			return nil, err
 		}
-		return next.WithMap(m), nil
+		return next.WithTopology(m), nil
 	})
 	if err != nil {
-		return peers.Welcome{}, err
+		return peers.JoinResponse{}, err
 	}
-	w := peers.Welcome{Replica: s.Map.Meta().Sets[0].On(who.Node).ID, Nodes: map[string]topology.NodeID{}}
+	w := peers.JoinResponse{Replica: s.Topology.Meta().Sets[0].On(who.Node).ID, Nodes: map[string]topology.NodeID{}}
 	for _, node := range s.Nodes {
 		if node.State != meta.Left {
 			w.Nodes[node.Internal] = node.ID
@@ -107,29 +106,30 @@ func (a *Admission) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcom
 	return w, nil
 }
 
-// callBackTimeout bounds the wait for a newcomer to answer at its address.
-const callBackTimeout = 2 * time.Second
+// verifyTimeout bounds the wait for a joining node to respond at its address.
+const verifyTimeout = 2 * time.Second
 
-// callBack finds out whether a newcomer is where it says: a member that cannot be reached would be waited for.
-func (a *Admission) callBack(ctx context.Context, who peers.Newcomer) error {
-	ctx, cancel := a.Sched.WithTimeout(ctx, callBackTimeout)
+// verifyAddress checks that a joining node is reachable at its address. Other nodes would wait for an unreachable
+// member.
+func (a *Admission) verifyAddress(ctx context.Context, who peers.JoinRequest) error {
+	ctx, cancel := a.Sched.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	p, err := a.Network.Discover(ctx, who.Internal)
 	switch {
 	case err != nil:
-		for _, n := range a.Records.State().Nodes {
+		for _, n := range a.Metadata.State().Nodes {
 			if n.Internal == who.Internal && n.ID != who.Node && n.State != meta.Left {
-				return fmt.Errorf("this node cannot reach the new one at %s, which is the address of node %s too (see "+
+				return fmt.Errorf("cannot connect to the new node at %s, which is also the address of node %s (see "+
 					"cluster.advertise): %w", who.Internal, n.ID.Short(), err)
 			}
 		}
-		return fmt.Errorf("this node cannot reach the new one at %s (see cluster.advertise): %w", who.Internal, err)
-	case p.Node != who.Node && a.at(p.Node) == who.Internal:
-		return refuse("the node says that it is at %s, which is the address of node %s: give it an address of its own "+
+		return fmt.Errorf("cannot connect to the new node at %s (see cluster.advertise): %w", who.Internal, err)
+	case p.Node != who.Node && a.addressOf(p.Node) == who.Internal:
+		return rejectf("the node advertises %s, which is the address of node %s: give it another address "+
 			"(--internal, --advertise)", who.Internal, p.Node.Short())
 	case p.Node != who.Node:
 		return fmt.Errorf(
-			"node %s says that it is at %s, where node %s answers (see cluster.advertise)",
+			"node %s advertises %s, but node %s responds there (see cluster.advertise)",
 			who.Node.Short(),
 			who.Internal,
 			p.Node.Short(),
@@ -138,29 +138,29 @@ func (a *Admission) callBack(ctx context.Context, who peers.Newcomer) error {
 	return nil
 }
 
-// at returns the internal address of a member, empty if there is no such member.
-func (a *Admission) at(node topology.NodeID) string {
-	if n := a.Records.State().Node(node); n != nil && n.State != meta.Left {
+// addressOf returns the internal address of a member, or an empty string if it is not a member.
+func (a *Admission) addressOf(node topology.NodeID) string {
+	if n := a.Metadata.State().Node(node); n != nil && n.State != meta.Left {
 		return n.Internal
 	}
 	return ""
 }
 
-func levelsOf(n *peers.Newcomer) feature.Range {
+func levelsOf(n *peers.JoinRequest) feature.Range {
 	return feature.Range{Oldest: n.Oldest, Newest: n.Newest}
 }
 
-// recordOf is the record of a newcomer, newcomer what a record says of a node that is to join. Tokens and the time of
-// joining are given by the member that takes it in.
-func recordOf(n *peers.Newcomer) *meta.Node {
+// nodeOf returns the node of a join request, and joinRequest returns the join request of a node. The member that admits
+// the node assigns its tokens and its join time.
+func nodeOf(n *peers.JoinRequest) *meta.Node {
 	return &meta.Node{
 		ID: n.Node, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone, State: meta.Up,
 		Levels: levelsOf(n), Birth: n.Birth,
 	}
 }
 
-func newcomer(n *meta.Node) peers.Newcomer {
-	return peers.Newcomer{
+func joinRequest(n *meta.Node) peers.JoinRequest {
+	return peers.JoinRequest{
 		Node: n.ID, Birth: n.Birth, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone,
 		Oldest: n.Levels.Oldest, Newest: n.Levels.Newest,
 	}

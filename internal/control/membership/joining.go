@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/lograte"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/sched"
@@ -17,55 +18,54 @@ import (
 )
 
 const (
-	// askTimeout bounds one attempt to reach a node of the cluster that is to be joined, joinPause is the pause between
-	// attempts.
-	askTimeout = 5 * time.Second
-	joinPause  = 500 * time.Millisecond
-	// askSoon is that bound in the first round: one that is itself looking for the cluster does not answer, and others
-	// may.
-	askSoon = 500 * time.Millisecond
-	// joinAttempts is how often a cluster is asked that answers with errors, twinAttempts how often one that knows the
-	// node from another process.
-	joinAttempts = 20
-	twinAttempts = 10
+	// attemptTimeout bounds one attempt to reach a node of the cluster; joinPause is the pause between attempts.
+	attemptTimeout = 5 * time.Second
+	joinPause      = 500 * time.Millisecond
+	// firstAttemptTimeout bounds the attempts of the first round. A node that is itself looking for the cluster does
+	// not respond, while others may.
+	firstAttemptTimeout = 500 * time.Millisecond
+	// joinAttempts is the number of attempts if the cluster responds with errors. duplicateAttempts is the number of
+	// attempts if it knows the node from another process.
+	joinAttempts      = 20
+	duplicateAttempts = 10
 )
 
-// Network is how a node reaches others; *transport.Transport is one.
+// Network connects to other nodes. *transport.Transport implements it.
 type Network interface {
 	peers.Caller
 	// Discover connects to the node at an address and returns its identity.
 	Discover(ctx context.Context, address string) (transport.Peer, error)
-	// SetAddress says where a node is.
+	// SetAddress sets the address of a node.
 	SetAddress(node topology.NodeID, address string)
-	// Forget gives up the connections to a node that is gone for good.
+	// Forget closes the connections to a node that has left permanently.
 	Forget(node topology.NodeID)
 }
 
-// Ask returns the cluster of the node at an address. The node that asks needs no identity for that.
-type Ask func(ctx context.Context, address string) (transport.ClusterID, error)
+// ClusterQuery returns the cluster of the node at an address. The calling node needs no identity.
+type ClusterQuery func(ctx context.Context, address string) (transport.ClusterID, error)
 
-// Seeker finds the cluster that is to be joined. Its fields are set before it is used.
-type Seeker struct {
-	// Addresses are internal addresses of other nodes.
-	Addresses []string
-	Ask       Ask
-	Log       *slog.Logger
-	// Sched is what it waits by, nil outside simulations.
+// ClusterFinder finds the cluster to join. Set its fields before use.
+type ClusterFinder struct {
+	// Addresses holds internal addresses of other nodes.
+	Addresses    []string
+	QueryCluster ClusterQuery
+	Log          *slog.Logger
+	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Seek learns the id of the cluster that is to be joined from the first node that answers, however long that takes. It
-// gives up where waiting is of no use.
-func (k *Seeker) Seek(ctx context.Context) (transport.ClusterID, error) {
+// FindCluster returns the ID of the cluster to join from the first node that responds. It waits indefinitely unless
+// waiting is useless.
+func (k *ClusterFinder) FindCluster(ctx context.Context) (transport.ClusterID, error) {
 	if len(k.Addresses) == 0 {
 		return transport.ClusterID{}, errOnlySelf
 	}
-	said := quiet{sched: k.Sched}
-	for patience := askSoon; ; patience = min(2*patience, askTimeout) {
+	warnings := lograte.Limiter{Sched: k.Sched}
+	for patience := firstAttemptTimeout; ; patience = min(2*patience, attemptTimeout) {
 		var errs []error
 		for _, address := range k.Addresses {
 			ask, cancel := k.Sched.WithTimeout(ctx, patience)
-			id, err := k.Ask(ask, address)
+			id, err := k.QueryCluster(ask, address)
 			cancel()
 			if err == nil {
 				return id, nil
@@ -73,10 +73,10 @@ func (k *Seeker) Seek(ctx context.Context) (transport.ClusterID, error) {
 			errs = append(errs, explain(err))
 		}
 		err := errors.Join(errs...)
-		if hopeless(err) {
-			return transport.ClusterID{}, fmt.Errorf("no node of the cluster answers: %s", oneLine(err))
+		if isPermanent(err) {
+			return transport.ClusterID{}, fmt.Errorf("no node of the cluster responds: %s", oneLine(err))
 		}
-		if said.allow("") {
+		if warnings.Allow("") {
 			k.Log.LogAttrs(ctx, slog.LevelWarn, "waiting for a node of the cluster to answer",
 				slog.Any("join", k.Addresses), slog.String("error", oneLine(err)))
 		}
@@ -86,54 +86,54 @@ func (k *Seeker) Seek(ctx context.Context) (transport.ClusterID, error) {
 	}
 }
 
-// Joining is the way of a node into its cluster, and back into it after a restart. Its fields are set before it is
-// used.
-type Joining struct {
-	Seeker
-	// Cluster is the one that the node belongs to, Self its record.
-	Cluster transport.ClusterID
-	Self    func() *meta.Node
-	Network Network
-	Records *meta.Keeper
-	// Host gets the node's replica of the meta partition.
+// Joiner admits a node to its cluster, and reconnects it after a restart. Set its fields before use.
+type Joiner struct {
+	ClusterFinder
+	// Cluster is the cluster of the node. Self returns the node's record.
+	Cluster  transport.ClusterID
+	Self     func() *meta.Node
+	Network  Network
+	Metadata *meta.Keeper
+	// Host creates the node's replica of the meta partition.
 	Host interface {
 		Join(id topology.PartitionID, replica topology.ReplicaID) error
 	}
 }
 
-// Run has the cluster take this node in, unless known says that it has, and waits until it has the cluster's records.
-func (j *Joining) Run(ctx context.Context, known bool) error {
+// Run waits until the node has the cluster's metadata. Unless known is set, it first asks the cluster to admit the
+// node.
+func (j *Joiner) Run(ctx context.Context, known bool) error {
 	if !known {
-		if err := j.enter(ctx); err != nil {
+		if err := j.requestJoin(ctx); err != nil {
 			return err
 		}
 	}
-	if known && j.Records.State().Version > 0 {
+	if known && j.Metadata.State().Version > 0 {
 		me := j.Self()
-		if self := j.Records.State().Node(me.ID); self != nil && self.Region != me.Region {
-			return fmt.Errorf("the node is in region %q, where its replicas are: start it with --region %s; "+
-				"a node of another region is a new one, on an empty directory", self.Region, self.Region)
+		if self := j.Metadata.State().Node(me.ID); self != nil && self.Region != me.Region {
+			return fmt.Errorf("the node and its replicas are in region %q: start it with --region %s; "+
+				"to add a node in another region, start it on an empty directory", self.Region, self.Region)
 		}
-		return j.checkAlone(ctx)
+		return j.checkOtherClusters(ctx)
 	}
-	return j.awaitRecords(ctx, known)
+	return j.awaitMetadata(ctx, known)
 }
 
-// enter asks to be taken in until that happens or is refused.
-func (j *Joining) enter(ctx context.Context) error {
-	said := quiet{sched: j.Sched}
+// requestJoin requests admission until the node is admitted or rejected.
+func (j *Joiner) requestJoin(ctx context.Context) error {
+	warnings := lograte.Limiter{Sched: j.Sched}
 	for attempt := 0; ; attempt++ {
-		err := j.introduce(ctx)
+		err := j.tryAddresses(ctx)
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if final(err, attempt) {
-			return fmt.Errorf("the cluster does not take the node in: %s", oneLine(err))
+		if giveUp(err, attempt) {
+			return fmt.Errorf("cannot join cluster: %s", oneLine(err))
 		}
-		if said.allow("") {
+		if warnings.Allow("") {
 			j.Log.LogAttrs(ctx, slog.LevelWarn, "waiting to be taken in by the cluster",
 				slog.String("error", oneLine(err)))
 		}
@@ -143,15 +143,15 @@ func (j *Joining) enter(ctx context.Context) error {
 	}
 }
 
-// final reports whether asking another time would be in vain, so many attempts after the first.
-func final(err error, attempt int) bool {
-	remote, refusal := (*transport.RemoteError)(nil), (*peers.Refusal)(nil)
-	return errors.As(err, &refusal) || hopeless(err) || errors.As(err, &remote) && attempt > joinAttempts ||
-		errors.Is(err, transport.ErrTwin) && attempt > twinAttempts
+// giveUp reports whether another attempt is useless after so many retries.
+func giveUp(err error, attempt int) bool {
+	remote, refusal := (*transport.RemoteError)(nil), (*peers.JoinRejectedError)(nil)
+	return errors.As(err, &refusal) || isPermanent(err) || errors.As(err, &remote) && attempt > joinAttempts ||
+		errors.Is(err, transport.ErrDuplicateNode) && attempt > duplicateAttempts
 }
 
-// introduce asks one node of the cluster after the other to take this one in.
-func (j *Joining) introduce(ctx context.Context) error {
+// tryAddresses requests admission from one node after another.
+func (j *Joiner) tryAddresses(ctx context.Context) error {
 	if len(j.Addresses) == 0 {
 		return errOnlySelf
 	}
@@ -172,73 +172,73 @@ func (j *Joining) introduce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (j *Joining) ask(ctx context.Context, address string) (peers.Welcome, error) {
-	ctx, cancel := j.Sched.WithTimeout(ctx, askTimeout)
+func (j *Joiner) ask(ctx context.Context, address string) (peers.JoinResponse, error) {
+	ctx, cancel := j.Sched.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	p, err := j.Network.Discover(ctx, address)
 	if err != nil {
-		return peers.Welcome{}, err
+		return peers.JoinResponse{}, err
 	}
-	return peers.Join(ctx, j.Network, p.Node, newcomer(j.Self()))
+	return peers.Join(ctx, j.Network, p.Node, joinRequest(j.Self()))
 }
 
-// discover connects to the node at an address, so that each knows where the other is.
-func (j *Joining) discover(ctx context.Context, address string) error {
-	ctx, cancel := j.Sched.WithTimeout(ctx, askTimeout)
+// discover connects to the node at an address, so that both know their addresses.
+func (j *Joiner) discover(ctx context.Context, address string) error {
+	ctx, cancel := j.Sched.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	_, err := j.Network.Discover(ctx, address)
 	return err
 }
 
-// awaitRecords waits until the cluster's records are here, which the leader of the meta partition sends. A node that
-// was taken in and stopped before they came knows nobody else when it starts again.
-func (j *Joining) awaitRecords(ctx context.Context, again bool) error {
-	for j.Records.State().Version == 0 {
+// awaitMetadata waits for the metadata, which the leader of the meta partition sends. A node that was admitted and
+// stopped before it received the metadata knows no other node when it starts again.
+func (j *Joiner) awaitMetadata(ctx context.Context, again bool) error {
+	for j.Metadata.State().Version == 0 {
 		for _, address := range j.Addresses {
 			if again {
-				_ = j.discover(ctx, address) // a node that cannot be found may still find this one
+				_ = j.discover(ctx, address) // a node that cannot be reached may still reach this one
 			}
 		}
-		wait, cancel := j.Sched.WithTimeout(ctx, quietTime)
-		_, err := j.Records.Wait(wait, 1)
+		wait, cancel := j.Sched.WithTimeout(ctx, lograte.Interval)
+		_, err := j.Metadata.Wait(wait, 1)
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
 			j.Log.LogAttrs(ctx, slog.LevelWarn,
-				"waiting for the records of the cluster, which the other nodes send here",
+				"waiting for the cluster metadata from other nodes",
 				slog.String("address", j.Self().Internal))
 		}
 	}
 	return nil
 }
 
-// checkAlone refuses to go on as a cluster of one node when another cluster was to be joined: both were founded with
-// --bootstrap.
-func (j *Joining) checkAlone(ctx context.Context) error {
-	if len(j.Records.State().Nodes) != 1 {
+// checkOtherClusters returns an error if this node is a cluster of one and --join names a node of another cluster: both
+// were created with --bootstrap.
+func (j *Joiner) checkOtherClusters(ctx context.Context) error {
+	if len(j.Metadata.State().Nodes) != 1 {
 		return nil
 	}
 	for _, address := range j.Addresses {
-		ask, cancel := j.Sched.WithTimeout(ctx, askTimeout)
-		id, err := j.Ask(ask, address)
+		ask, cancel := j.Sched.WithTimeout(ctx, attemptTimeout)
+		id, err := j.QueryCluster(ask, address)
 		cancel()
 		if err == nil && id != j.Cluster {
-			return fmt.Errorf("the data directory is a cluster of its own, founded with --bootstrap, and %s is a node of another one: "+
-				"start on an empty directory to join that, or without --join to go on with this", address)
+			return fmt.Errorf("the data directory belongs to a one-node cluster created with --bootstrap, and %s to another cluster: "+
+				"start on an empty directory to join that cluster, or without --join to keep this one", address)
 		}
 	}
 	return nil
 }
 
-// Greet looks for other nodes at the addresses that were given to join by, for the case that all nodes are elsewhere
-// since they stopped.
-func (j *Joining) Greet(ctx context.Context) {
+// DiscoverPeers connects to the addresses given in --join, in case all nodes have changed their addresses since they
+// stopped.
+func (j *Joiner) DiscoverPeers(ctx context.Context) {
 	for _, address := range j.Addresses {
 		for range joinAttempts {
 			err := j.discover(ctx, address)
-			if err == nil || hopeless(err) {
+			if err == nil || isPermanent(err) {
 				break
 			}
 			if j.Sched.Sleep(ctx, joinPause) != nil {

@@ -12,20 +12,21 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Raise raises the feature level of a cluster to the newest that each of its nodes understands, and returns it. There
-// is no way back: builds that do not understand the level are refused from then on. The leaders of the partitions raise
-// theirs soon after.
-func Raise(ctx context.Context, records *meta.Keeper) (feature.Level, error) {
-	s, err := records.Update(ctx, (*meta.State).Raised)
+// RaiseLevel raises the feature level of a cluster to the newest level that all nodes support, and returns it. This
+// cannot be undone: versions that do not support the level are rejected from then on. The leaders of partitions raise
+// the levels of their partitions soon after.
+func RaiseLevel(ctx context.Context, records *meta.Keeper) (feature.Level, error) {
+	s, err := records.Update(ctx, (*meta.State).WithRaisedLevel)
 	if err != nil {
 		return 0, err
 	}
-	return s.Map.Level(), nil
+	return s.Topology.Level(), nil
 }
 
-// RaiseAlone raises a node that stands alone, its directory first and then its partitions, and returns its level. It is
-// also how a start carries on where a crash came between the two, with the level that the directory has.
-func RaiseAlone(ctx context.Context, store *storage.Directory, host *partition.Host, to feature.Level) (feature.Level,
+// RaiseStandaloneLevel raises the feature level of a standalone node, first of its directory and then of its
+// partitions, and returns it. A start calls it with the directory's level to complete a raise that a crash interrupted.
+func RaiseStandaloneLevel(ctx context.Context, store *storage.Directory, host *partition.Host,
+	to feature.Level) (feature.Level,
 	error) {
 	if err := store.Raise(to); err != nil {
 		return 0, err

@@ -16,92 +16,96 @@ import (
 )
 
 const (
-	// agreeWait is how long a change of the schema waits for the other nodes to have it.
-	agreeWait = time.Second
-	// turnWait bounds the wait for a turn to change the records: then the change is tried without one.
-	turnWait = 2 * time.Second
+	// agreementTimeout is how long a schema change waits for the other nodes to receive it.
+	agreementTimeout = time.Second
+	// acquireTimeout bounds the wait in the queue of metadata writers. After that the change is attempted without the
+	// queue.
+	acquireTimeout = 2 * time.Second
 )
 
-// Member is a node as one of its cluster: it answers what others ask about it (peers.Host), asks them about the
-// records, and follows nodes that come and go. Its fields are set before it is used.
+// Member represents this node in its cluster. It handles requests of other nodes (peers.Host), queries them about the
+// metadata, and follows nodes that come and go. Set its fields before use.
 type Member struct {
 	Self    topology.NodeID
 	Host    *partition.Host
 	Peers   *peers.Peers
 	Network Network
-	// Records are set as soon as they are read; nobody asks before that.
-	Records *meta.Keeper
-	// Report is what the node tells others about itself.
+	// Metadata is set as soon as it has been loaded, before it is used.
+	Metadata *meta.Keeper
+	// Report returns this node's report for other nodes.
 	Report func() peers.Report
-	// DiskFree is the share of this node's disk that is free, in percent, negative or nil if it is not known.
+	// DiskFree returns the free share of this node's disk in percent, negative if unknown. It may be nil.
 	DiskFree func() int
-	// Held is what the replicas here take; nil where that is not measured.
-	Held func() peers.Holdings
-	// QuietHere is what Quiet answers; nil where nothing is merged by itself.
-	QuietHere func() []byte
-	// Answers are the subjects that other nodes may ask this one about, with what answers; see peers.Ask.
-	Answers map[string]func(ctx context.Context, question []byte) ([]byte, error)
-	// HealAfter is how long a node may be away before its replicas are built elsewhere.
-	HealAfter time.Duration
+	// LocalStats returns the stats of the replicas on this node. It is nil if they are not measured.
+	LocalStats func() peers.NodeStats
+	// LocalCandidates returns the encoded merge candidates. It is nil if automatic merges are off.
+	LocalCandidates func() []byte
+	// QueryHandlers maps the subjects of peers.Query to their handlers.
+	QueryHandlers map[string]func(ctx context.Context, question []byte) ([]byte, error)
+	// RebuildDelay is how long a node may be down before its replicas are rebuilt on other nodes.
+	RebuildDelay time.Duration
 	// BytesSlack is placement.View.BytesSlack.
 	BytesSlack float64
 	Log        *slog.Logger
-	// Sched is what it tells time and waits by, nil outside simulations.
+	// Sched provides time and waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 
-	weights Weights
+	stats ClusterStats
 }
 
 // Describe implements peers.Host.
 func (m *Member) Describe(to topology.NodeID) peers.Report {
 	r := m.Report()
-	if node := m.Records.State().Node(to); node != nil && node.State == meta.Left {
+	if node := m.Metadata.State().Node(to); node != nil && node.State == meta.Left {
 		r.Left = true
 	}
 	return r
 }
 
 // Await implements peers.Host.
-func (m *Member) Await(ctx context.Context, version uint64, others bool) (peers.Standing, error) {
-	s, err := m.Records.Wait(ctx, version)
+func (m *Member) Await(ctx context.Context, version uint64, others bool) (peers.Versions, error) {
+	s, err := m.Metadata.Wait(ctx, version)
 	if err != nil {
-		return peers.Standing{}, err
+		return peers.Versions{}, err
 	}
 	if others {
-		ctx, cancel := m.Sched.WithTimeout(ctx, agreeWait)
+		ctx, cancel := m.Sched.WithTimeout(ctx, agreementTimeout)
 		defer cancel()
-		m.Peers.Known(ctx, version)
+		m.Peers.AwaitVersion(ctx, version)
 	}
-	return peers.Standing{Records: s.Version, Schema: s.Schema.Version}, nil
+	return peers.Versions{Records: s.Version, Schema: s.Schema.Version}, nil
 }
 
 // Admit implements peers.Host.
-func (m *Member) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
-	a := Admission{Records: m.Records, Network: m.Network, Sched: m.Sched}
+func (m *Member) Admit(ctx context.Context, who peers.JoinRequest) (peers.JoinResponse, error) {
+	a := Admission{Metadata: m.Metadata, Network: m.Network, Sched: m.Sched}
 	return a.Admit(ctx, who)
 }
 
-// Stops implements peers.Host.
-func (m *Member) Stops(node topology.NodeID) { m.Peers.SetStops(node) }
+// HandleStopping implements peers.Host.
+func (m *Member) HandleStopping(node topology.NodeID) { m.Peers.MarkStopping(node) }
 
-// Acknowledged implements peers.Host.
-func (m *Member) Acknowledged(to map[topology.PartitionID]uint64) {
+// HandleAcknowledged implements peers.Host.
+func (m *Member) HandleAcknowledged(to map[topology.PartitionID]uint64) {
 	for id, index := range to {
 		if r := m.Host.Replica(id); r != nil {
-			r.Seen(index)
+			r.NoteAcknowledged(index)
 		}
 	}
 }
 
-// Enter implements peers.Host.
-func (m *Member) Enter(ctx context.Context) (version uint64, err error) { return m.Records.Enter(ctx) }
+// Acquire implements peers.Host.
+func (m *Member) Acquire(ctx context.Context) (version uint64, err error) {
+	return m.Metadata.Acquire(ctx)
+}
 
-// Agree waits until the other nodes have a version of the records, and logs which of them did not say so in time.
-func (m *Member) Agree(ctx context.Context, version uint64) {
-	ctx, cancel := m.Sched.WithTimeout(ctx, agreeWait)
+// AwaitAgreement waits until the other nodes have a version of the metadata, and logs the nodes that did not confirm it
+// in time.
+func (m *Member) AwaitAgreement(ctx context.Context, version uint64) {
+	ctx, cancel := m.Sched.WithTimeout(ctx, agreementTimeout)
 	defer cancel()
-	for _, node := range m.Peers.Agree(ctx, version) {
-		m.Log.LogAttrs(ctx, slog.LevelWarn, "a node has not heard of a change of the schema in time",
+	for _, node := range m.Peers.AwaitAgreement(ctx, version) {
+		m.Log.LogAttrs(ctx, slog.LevelWarn, "schema change not confirmed by a node in time",
 			slog.String("node", node.Short()))
 	}
 }
@@ -112,27 +116,27 @@ func (m *Member) LeadsMeta() bool {
 	return r != nil && r.Leading()
 }
 
-// Turn asks the node that leads the meta partition for the turn to change the records, and returns their version there.
-func (m *Member) Turn(ctx context.Context) (version uint64, err error) {
-	ctx, cancel := m.Sched.WithTimeout(ctx, turnWait)
+// AcquireFromLeader queues a metadata change on the node that leads the meta partition, and returns the version there.
+func (m *Member) AcquireFromLeader(ctx context.Context) (version uint64, err error) {
+	ctx, cancel := m.Sched.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
 	r := m.Host.Replica(topology.MetaPartition)
 	if r == nil {
 		return 0, partition.ErrClosed
 	}
 	if r.Leading() {
-		return m.Enter(ctx)
+		return m.Acquire(ctx)
 	}
 	leader, ok := r.Leader()
 	if !ok || leader == m.Self {
 		return 0, &partition.NotLeader{Partition: topology.MetaPartition}
 	}
-	return peers.Turn(ctx, m.Network, leader)
+	return peers.Acquire(ctx, m.Network, leader)
 }
 
-// Newest returns a version of the records that has every change which was acknowledged before the call: that of the
-// replica here, once it has applied what its leader has. See meta.Options.
-func (m *Member) Newest(ctx context.Context) (version uint64, err error) {
+// LatestVersion returns a metadata version that contains every change acknowledged before the call: the version of the
+// replica on this node after it has caught up with its leader. See meta.Options.
+func (m *Member) LatestVersion(ctx context.Context) (version uint64, err error) {
 	r := m.Host.Replica(topology.MetaPartition)
 	if r == nil {
 		return 0, partition.ErrClosed
@@ -140,17 +144,18 @@ func (m *Member) Newest(ctx context.Context) (version uint64, err error) {
 	return r.NewestRecords(ctx)
 }
 
-// View is what this node sees of the others, for placement.
+// View returns this node's view of the other nodes, for package placement.
 func (m *Member) View() placement.View {
 	v := placement.View{
-		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(), Young: m.Peers.Young(),
-		Skewed:    m.Peers.Skewed(),
-		Free:      map[topology.NodeID]int{},
-		HealAfter: m.HealAfter, BytesSlack: m.BytesSlack,
+		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(),
+		RecentlyRestarted: m.Peers.RecentlyRestarted(),
+		Skewed:            m.Peers.Skewed(),
+		Free:              map[topology.NodeID]int{},
+		RebuildDelay:      m.RebuildDelay, BytesSlack: m.BytesSlack,
 	}
-	v.Sizes, v.Capacity = m.weights.get()
-	v.Cramped = m.room().cramped
-	for _, node := range m.Records.State().Nodes {
+	v.Sizes, v.Capacity = m.stats.get()
+	v.LowSpace = m.diskSpace().lowSpace
+	for _, node := range m.Metadata.State().Nodes {
 		if k, ok := m.Peers.Report(node.ID); ok && k.DiskFree >= 0 {
 			v.Free[node.ID] = k.DiskFree
 		}
@@ -164,14 +169,15 @@ func (m *Member) View() placement.View {
 	return v
 }
 
-// Follow has connections and reports follow new records: which nodes there are, and where. It reports whether this node
-// is counted out.
-func (m *Member) Follow(old, next *meta.State) (left bool) {
+// MetadataChanged updates connections and reports when nodes or their addresses change. left reports whether this node
+// has been removed from the cluster.
+func (m *Member) MetadataChanged(old, next *meta.State) (left bool) {
 	var nodes []topology.NodeID
 	for _, node := range next.Nodes {
 		if node.State != meta.Left {
 			nodes = append(nodes, node.ID)
-			// A node's word when it connects is newer than its record, if it has moved and cannot change that yet.
+			// The address that a node sends when it connects is newer than its record, if the node has moved and cannot
+			// update its record yet.
 			if was := old.Node(node.ID); node.ID != m.Self && (was == nil || was.Internal != node.Internal) {
 				m.Network.SetAddress(node.ID, node.Internal)
 			}
@@ -180,7 +186,7 @@ func (m *Member) Follow(old, next *meta.State) (left bool) {
 	}
 	m.Peers.Watch(nodes)
 	if old.Schema != next.Schema {
-		m.Peers.Follow(next.Version)
+		m.Peers.SetVersion(next.Version)
 	}
 	for _, node := range old.Nodes {
 		if now := next.Node(node.ID); (now == nil || now.State == meta.Left) && node.State != meta.Left {

@@ -9,38 +9,42 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Cancel returns the state in which what was ordered of a partition is taken back, and what that was, or says why it
-// cannot be: a split until the partition's log has it, which is found out later, a merge until all replicas are frozen,
-// replicas that are brought together to be merged, or a move. A replica that is on its way already arrives.
+// Cancel returns the state in which the pending change of a partition is canceled, and a description of the change. It
+// cancels a split that is not yet in the partition's log, a merge whose replicas are not all frozen, the colocation of
+// replicas for a merge, or a move. A split that turns out to be in the log is completed. A replica that is already
+// being moved completes its move. Cancel returns an error if the change cannot be canceled.
 func Cancel(s *meta.State, table uint32, id topology.PartitionID) (next *meta.State, what string, err error) {
-	p := s.Map.Partition(id)
+	p := s.Topology.Partition(id)
 	var m *topology.Snapshot
 	switch {
 	case p == nil || p.Table != table || id == topology.MetaPartition:
-		return nil, "", fmt.Errorf("the table has no partition %d: see ilion partition list", id)
-	case p.Cut != nil:
+		return nil, "", fmt.Errorf("the table has no partition %d. Run \"ilion partition list\" to list its partitions",
+			id)
+	case p.Split != nil:
 		what = fmt.Sprintf("the split of partition %d", id)
-		m, err = s.Map.RecallSplit(id)
-	case p.Join != nil && p.Join.Stage == topology.Merging:
-		return nil, "", fmt.Errorf("partitions %d and %d are ready to be one: that cannot be taken back", p.Join.Left,
-			p.Join.Right)
-	case p.Join != nil:
-		what = fmt.Sprintf("the merge of partitions %d and %d", p.Join.Left, p.Join.Right)
-		m, err = s.Map.RecallJoin(id)
-	case p.Wish == nil:
-		return nil, "", fmt.Errorf("nothing was ordered of partition %d, or it is done: see ilion partition list", id)
-	case p.Wish.With != 0:
-		what = fmt.Sprintf("the merge of partitions %d and %d", id, p.Wish.With)
-		m, err = s.Map.WithWish(id, nil)
-		if o := s.Map.Partition(p.Wish.With); err == nil && o != nil && o.Wish != nil && o.Wish.With == id {
-			m, err = m.WithWish(o.ID, nil)
+		m, err = s.Topology.CancelSplit(id)
+	case p.Merge != nil && p.Merge.Stage == topology.Merging:
+		return nil, "", fmt.Errorf("cannot cancel the merge of partitions %d and %d: all replicas are frozen",
+			p.Merge.Left,
+			p.Merge.Right)
+	case p.Merge != nil:
+		what = fmt.Sprintf("the merge of partitions %d and %d", p.Merge.Left, p.Merge.Right)
+		m, err = s.Topology.CancelMerge(id)
+	case p.Pin == nil:
+		return nil, "", fmt.Errorf("partition %d has no pending change. Run \"ilion partition list\" to list changes",
+			id)
+	case p.Pin.MergeWith != 0:
+		what = fmt.Sprintf("the merge of partitions %d and %d", id, p.Pin.MergeWith)
+		m, err = s.Topology.WithPin(id, nil)
+		if o := s.Topology.Partition(p.Pin.MergeWith); err == nil && o != nil && o.Pin != nil && o.Pin.MergeWith == id {
+			m, err = m.WithPin(o.ID, nil)
 		}
 	default:
 		what = fmt.Sprintf("the move of partition %d", id)
-		m, err = s.Map.WithWish(id, nil)
+		m, err = s.Topology.WithPin(id, nil)
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	return s.WithMap(m), what, nil
+	return s.WithTopology(m), what, nil
 }

@@ -13,35 +13,35 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The bounds of merges that happen by themselves.
+// The limits of automatic merges.
 const (
-	// aloneAtOnce bounds those that are under way, replicas that are being brought together included: operators have
-	// the rest of AtOnce.
-	aloneAtOnce = 2
-	// afterSplit is for how many times Rules.For what has split is left alone. A load that comes and goes in less than
-	// that has its partitions split once.
-	afterSplit = 12
+	// automaticMax bounds the automatic merges in progress, including colocations. The rest of MaxConcurrent is
+	// reserved for operators.
+	automaticMax = 2
+	// splitCooldownFactor is how many idle periods must pass after a split before a partition is merged. A load that
+	// returns within that time causes only one split.
+	splitCooldownFactor = 12
 )
 
-// Rules are what merges by themselves go by.
+// Rules defines when partitions are merged automatically.
 type Rules struct {
-	// Cap is how many bytes a partition of a table may have on disk; 0 for a table that is left alone.
-	Cap func(table uint32) uint64
-	// Limit is the load above which a partition is split, in request units a second; 0 if none is split by load.
-	Limit float64
-	// For is how long two neighbours must have been quiet to be merged, and a twelfth of how long they are left alone
-	// after a split; 0 if none is merged.
-	For time.Duration
-	// Well reports whether a node answers; nil if all do.
-	Well func(node topology.NodeID) bool
+	// SizeLimit returns the maximum size of a table's partitions in bytes, or 0 if the table is never merged.
+	SizeLimit func(table uint32) uint64
+	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
+	LoadLimit float64
+	// IdlePeriod is how long two neighbors must be idle before they are merged. After a split they are not merged for
+	// twelve times as long. 0 disables merges.
+	IdlePeriod time.Duration
+	// NodeHealthy reports whether a node is alive. If it is nil, all nodes are alive.
+	NodeHealthy func(node topology.NodeID) bool
 }
 
-// Able says, for a state, whether a partition could ever be merged by rules with its left neighbour: the boundary
-// between them came of a split. What a table was made with stays, as many partitions, and as they lie on the ring of
-// nodes, unless it has a throughput for which it would be made with fewer now (MG4).
-func Able(s *meta.State) func(right *topology.Partition) bool { return able(spareOf(s)) }
+// CanMerge returns a function that reports whether a partition can ever be merged with its left neighbor. That is the
+// case if a split created the boundary between them. Initial partitions stay as they are, unless the table has a
+// throughput for which it would now be created with fewer partitions (MG4).
+func CanMerge(s *meta.State) func(right *topology.Partition) bool { return canMerge(surplusOf(s)) }
 
-func able(tables map[uint32]*spare) func(right *topology.Partition) bool {
+func canMerge(tables map[uint32]*surplus) func(right *topology.Partition) bool {
 	return func(right *topology.Partition) bool {
 		if n := tables[right.Table]; n != nil {
 			return n.of(right) > 0
@@ -50,31 +50,32 @@ func able(tables map[uint32]*spare) func(right *topology.Partition) bool {
 	}
 }
 
-// Choose returns the merges that are to be ordered now, by what the leaders have measured of quiet partitions (MG4).
-func (r *Rules) Choose(s *meta.State, quiet []Quiet, now time.Time) (orders []Order) {
-	room := min(aloneAtOnce, AtOnce) - UnderWay(s.Map) - gathering(s, now)
-	if r.For <= 0 || room <= 0 {
+// Choose returns the merges to request now, given the candidates that the leaders reported (MG4).
+func (r *Rules) Choose(s *meta.State, reported []Candidate, now time.Time) (requests []Request) {
+	slots := min(automaticMax, MaxConcurrent) - InProgress(s.Topology) - countColocating(s, now)
+	if r.IdlePeriod <= 0 || slots <= 0 {
 		return nil
 	}
-	known := map[topology.PartitionID]*Quiet{}
-	for i := range quiet {
-		q := &quiet[i]
-		if was := known[q.Partition]; was != nil { // two nodes that both take themselves for the leader
-			q = worse(was, q)
+	candidates := map[topology.PartitionID]*Candidate{}
+	for i := range reported {
+		q := &reported[i]
+		if was := candidates[q.Partition]; was != nil { // two nodes consider themselves the leader
+			q = combine(was, q)
 		}
-		known[q.Partition] = q
+		candidates[q.Partition] = q
 	}
-	tables := spareOf(s)
-	pairs := r.pairs(s, known, now, able(tables))
+	tables := surplusOf(s)
+	pairs := r.pairs(s, candidates, now, canMerge(tables))
 	slices.SortFunc(pairs, func(a, b pair) int {
-		return cmp.Or(compareBool(a.apart, b.apart), compareBool(b.siblings, a.siblings), cmp.Compare(a.bytes, b.bytes),
+		return cmp.Or(compareBool(a.needsMove, b.needsMove), compareBool(b.siblings, a.siblings), cmp.Compare(a.bytes,
+			b.bytes),
 			cmp.Compare(a.right.ID, b.right.ID))
 	})
 	taken := map[topology.PartitionID]bool{}
 	for i := range pairs {
 		p := &pairs[i]
 		table := p.left.Table
-		if len(orders) == room {
+		if len(requests) == slots {
 			break
 		}
 		n := tables[table]
@@ -84,31 +85,32 @@ func (r *Rules) Choose(s *meta.State, quiet []Quiet, now time.Time) (orders []Or
 		taken[p.left.ID], taken[p.right.ID] = true, true
 		if n != nil {
 			n.split--
-			n.made--
+			n.initial--
 		}
-		orders = append(orders, p.order)
+		requests = append(requests, p.request)
 	}
-	return orders
+	return requests
 }
 
-// pair are two neighbours that may be merged.
+// pair holds two neighbors that may be merged.
 type pair struct {
 	left, right *topology.Partition
 	bytes       uint64
-	// apart says that they are on different nodes, siblings that what they become was one partition before.
-	apart, siblings bool
-	order           Order
+	// needsMove reports whether their replicas are on different nodes. siblings reports whether one partition was split
+	// into them.
+	needsMove, siblings bool
+	request             Request
 }
 
-// siblings says of neighbours whether one split has made both, and neither has split since: then clients that know how
-// the ring was cut before are right about what they become.
-func siblings(s *meta.State) func(left, right *topology.Partition) bool {
+// fromSameSplit returns a function that reports whether one split created both neighbors and neither has been split
+// since. Clients with outdated topology then know the merged partition.
+func fromSameSplit(s *meta.State) func(left, right *topology.Partition) bool {
 	tables := map[uint32]map[topology.PartitionID]topology.PartitionID{}
 	return func(left, right *topology.Partition) bool {
-		last := tables[right.Table] // the youngest child of each partition
+		last := tables[right.Table] // the most recent child of each partition
 		if last == nil {
 			last = map[topology.PartitionID]topology.PartitionID{}
-			for _, p := range s.Map.Partitions(right.Table) {
+			for _, p := range s.Topology.Partitions(right.Table) {
 				last[p.Parent] = max(last[p.Parent], p.ID)
 			}
 			tables[right.Table] = last
@@ -117,53 +119,54 @@ func siblings(s *meta.State) func(left, right *topology.Partition) bool {
 	}
 }
 
-// pairs are all neighbours that may be merged.
-func (r *Rules) pairs(s *meta.State, known map[topology.PartitionID]*Quiet, now time.Time,
-	able func(right *topology.Partition) bool) (pairs []pair) {
-	rests, made := r.rests(s, now), siblings(s)
-	free := func(p *topology.Partition) *Quiet {
-		q := known[p.ID]
-		if q == nil || q.Epoch != p.Epoch || min(q.Small, q.Idle) < r.For || p.Cut != nil || p.Join != nil ||
-			p.Wish.Open(now) || !p.AtRest() || rests(p) || !r.well(p) {
+// pairs returns all neighbors that may be merged.
+func (r *Rules) pairs(s *meta.State, candidates map[topology.PartitionID]*Candidate, now time.Time,
+	canMerge func(right *topology.Partition) bool) (pairs []pair) {
+	coolingDown, fromSameSplit := r.coolingDown(s, now), fromSameSplit(s)
+	eligible := func(p *topology.Partition) *Candidate {
+		q := candidates[p.ID]
+		if q == nil || q.Epoch != p.Epoch || min(q.SmallFor, q.IdleFor) < r.IdlePeriod || p.Split != nil ||
+			p.Merge != nil ||
+			p.Pin.Active(now) || !p.AtRest() || coolingDown(p) || !r.healthy(p) {
 			return nil
 		}
 		return q
 	}
-	for id := range known {
-		right := s.Map.Partition(id)
-		if right == nil || id == topology.MetaPartition || !able(right) {
+	for id := range candidates {
+		right := s.Topology.Partition(id)
+		if right == nil || id == topology.MetaPartition || !canMerge(right) {
 			continue
 		}
-		i := s.Map.Find(right.Table, right.Span.Begin)
-		most := r.Cap(right.Table)
-		if i == 0 || most == 0 {
+		i := s.Topology.Find(right.Table, right.Span.Begin)
+		sizeLimit := r.SizeLimit(right.Table)
+		if i == 0 || sizeLimit == 0 {
 			continue
 		}
-		left := s.Map.Partitions(right.Table)[i-1]
-		a, b := free(left), free(right)
-		if a == nil || b == nil || !alike(left, right) {
+		left := s.Topology.Partitions(right.Table)[i-1]
+		a, b := eligible(left), eligible(right)
+		if a == nil || b == nil || !sameReplicaCounts(left, right) {
 			continue
 		}
-		if small, idle := low(a.Bytes+b.Bytes, most, a.Load+b.Load, r.Limit); !small || !idle {
+		if small, idle := belowThresholds(a.Bytes+b.Bytes, sizeLimit, a.Load+b.Load, r.LoadLimit); !small || !idle {
 			continue
 		}
-		o := Order{Table: left.Table, First: left.ID, Second: right.ID, Cause: topology.BySize, Hasty: true,
-			Stay: left.ID}
-		if min(a.Idle, b.Idle) < min(a.Small, b.Small) {
-			o.Cause = topology.ByLoad // that is what it has waited for
+		o := Request{Table: left.Table, First: left.ID, Second: right.ID, Cause: topology.BySize, SkipCooldown: true,
+			KeepPlacement: left.ID}
+		if min(a.IdleFor, b.IdleFor) < min(a.SmallFor, b.SmallFor) {
+			o.Cause = topology.ByLoad // the load became idle last
 		}
 		if b.Bytes > a.Bytes {
-			o.Stay = right.ID
+			o.KeepPlacement = right.ID
 		}
-		pairs = append(pairs, pair{left, right, a.Bytes + b.Bytes, !placement.Together(left, right),
-			made(left, right), o})
+		pairs = append(pairs, pair{left, right, a.Bytes + b.Bytes, !placement.Colocated(left, right),
+			fromSameSplit(left, right), o})
 	}
 	return pairs
 }
 
-// rests says which partitions are left alone because of what happened to them lately.
-func (r *Rules) rests(s *meta.State, now time.Time) func(p *topology.Partition) bool {
-	long := afterSplit * r.For
+// coolingDown returns a function that reports whether a partition has changed too recently to be merged.
+func (r *Rules) coolingDown(s *meta.State, now time.Time) func(p *topology.Partition) bool {
+	long := splitCooldownFactor * r.IdlePeriod
 	split := map[topology.PartitionID]bool{}
 	forgotten := len(s.History) == meta.EventsKept
 	for _, e := range slices.Backward(s.History) {
@@ -180,15 +183,15 @@ func (r *Rules) rests(s *meta.State, now time.Time) func(p *topology.Partition) 
 			return false
 		}
 		ago := now.Sub(time.UnixMilli(p.Since))
-		return ago < r.For || ago < long && (split[p.ID] || forgotten)
+		return ago < r.IdlePeriod || ago < long && (split[p.ID] || forgotten)
 	}
 }
 
-// well reports whether all nodes with a replica of a partition answer.
-func (r *Rules) well(p *topology.Partition) bool {
+// healthy reports whether all nodes with a replica of a partition are alive.
+func (r *Rules) healthy(p *topology.Partition) bool {
 	for i := range p.Sets {
 		for _, m := range p.Sets[i].Replicas {
-			if r.Well != nil && !r.Well(m.Node) {
+			if r.NodeHealthy != nil && !r.NodeHealthy(m.Node) {
 				return false
 			}
 		}
@@ -196,9 +199,9 @@ func (r *Rules) well(p *topology.Partition) bool {
 	return true
 }
 
-// alike reports whether two partitions have as many replicas of each kind as each other: then they can be brought
-// together.
-func alike(l, r *topology.Partition) bool {
+// sameReplicaCounts reports whether two partitions have the same number of replicas of each kind. Only then can their
+// replicas be colocated.
+func sameReplicaCounts(l, r *topology.Partition) bool {
 	if len(l.Sets) != len(r.Sets) {
 		return false
 	}
@@ -212,58 +215,58 @@ func alike(l, r *topology.Partition) bool {
 	return true
 }
 
-// gathering counts the neighbours that are being brought together.
-func gathering(s *meta.State, now time.Time) (n int) {
-	for p := range s.Map.InMotion() {
-		if p.Join == nil && p.Wish.Open(now) && p.Wish.With != 0 && p.ID < p.Wish.With {
+// countColocating returns the number of pairs whose replicas are being colocated.
+func countColocating(s *meta.State, now time.Time) (n int) {
+	for p := range s.Topology.InMotion() {
+		if p.Merge == nil && p.Pin.Active(now) && p.Pin.MergeWith != 0 && p.ID < p.Pin.MergeWith {
 			n++
 		}
 	}
 	return n
 }
 
-// spare is how many partitions fewer a table with a throughput may have, or those that share one have together: of
-// those that came of splits, and of those that they were made with.
-type spare struct{ split, made int }
+// surplus is how many partitions tables with a throughput can lose: split counts partitions created by splits, initial
+// counts initial partitions. Tables that share a throughput share a surplus.
+type surplus struct{ split, initial int }
 
-func (n *spare) of(right *topology.Partition) int {
+func (n *surplus) of(right *topology.Partition) int {
 	if right.Parent == 0 {
-		return n.made
+		return n.initial
 	}
 	return n.split
 }
 
-func spareOf(s *meta.State) map[uint32]*spare {
-	out := map[uint32]*spare{}
-	for _, need := range throughput.Needs(s) {
-		n := &spare{-need.Least, -need.First}
+func surplusOf(s *meta.State) map[uint32]*surplus {
+	out := map[uint32]*surplus{}
+	for _, need := range throughput.Requirements(s) {
+		n := &surplus{-need.MinPartitions, -need.InitialPartitions}
 		for _, t := range need.Tables {
-			left := remaining(s.Map, t)
-			n.split, n.made, out[t] = n.split+left, n.made+left, n
+			left := remaining(s.Topology, t)
+			n.split, n.initial, out[t] = n.split+left, n.initial+left, n
 		}
 	}
 	return out
 }
 
-// remaining counts the partitions that a table has when all merges are over.
+// remaining returns the number of partitions that a table has when all merges in progress have finished.
 func remaining(m *topology.Snapshot, table uint32) int {
 	n := len(m.Partitions(table))
 	for p := range m.InMotion() {
-		if p.Table == table && (p.Join != nil && p.Join.Left == p.ID || p.Join == nil && p.Wish != nil &&
-			p.ID < p.Wish.With) {
+		if p.Table == table && (p.Merge != nil && p.Merge.Left == p.ID || p.Merge == nil && p.Pin != nil &&
+			p.ID < p.Pin.MergeWith) {
 			n--
 		}
 	}
 	return n
 }
 
-// worse joins what two nodes say of the same partition.
-func worse(a, b *Quiet) *Quiet {
+// combine merges the reports of two nodes about the same partition, using the less idle values.
+func combine(a, b *Candidate) *Candidate {
 	if a.Epoch != b.Epoch {
-		return &Quiet{Partition: a.Partition}
+		return &Candidate{Partition: a.Partition}
 	}
-	return &Quiet{Partition: a.Partition, Epoch: a.Epoch, Bytes: max(a.Bytes, b.Bytes),
-		Load: a.Load + b.Load, Small: min(a.Small, b.Small), Idle: min(a.Idle, b.Idle)}
+	return &Candidate{Partition: a.Partition, Epoch: a.Epoch, Bytes: max(a.Bytes, b.Bytes),
+		Load: a.Load + b.Load, SmallFor: min(a.SmallFor, b.SmallFor), IdleFor: min(a.IdleFor, b.IdleFor)}
 }
 
 func compareBool(a, b bool) int {

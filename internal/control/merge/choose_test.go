@@ -28,9 +28,9 @@ type world struct {
 	rules       Rules
 	bytes, load [8]float64
 	rng         *rand.Rand // nil: leaders measure without error
-	calm        map[topology.PartitionID]*Calm
+	calm        map[topology.PartitionID]*IdleTracker
 	epochs      map[topology.PartitionID]uint64
-	heat        map[topology.PartitionID]*split.Heat
+	heat        map[topology.PartitionID]*split.HotTimer
 	merged      map[topology.PartitionID]bool // since the table changed last
 	changes     int
 }
@@ -54,7 +54,7 @@ func of(density [8]float64, span topology.Span) (n float64) {
 
 // provided is a map in which the table has a throughput, in request units a second; 0 is none.
 func provided(units int, m *topology.Snapshot) *meta.State {
-	s := *meta.Empty().WithMap(m)
+	s := *meta.Empty().WithTopology(m)
 	t := &schema.Table{Keyspace: "ks", Name: "t", ID: table}
 	if units > 0 {
 		t.Options.Cosmos = map[string]string{"cosmosdb_provisioned_throughput": strconv.Itoa(units)}
@@ -66,23 +66,23 @@ func provided(units int, m *topology.Snapshot) *meta.State {
 // step lets some seconds pass: leaders measure, partitions split, and quiet ones merge.
 func (w *world) step() {
 	w.now = w.now.Add(15 * time.Second)
-	var quiet []Quiet
-	for _, p := range w.s.Map.Partitions(table) {
+	var quiet []Candidate
+	for _, p := range w.s.Topology.Partitions(table) {
 		if w.epochs[p.ID] != p.Epoch {
-			w.epochs[p.ID], w.calm[p.ID], w.heat[p.ID] = p.Epoch, &Calm{}, &split.Heat{}
+			w.epochs[p.ID], w.calm[p.ID], w.heat[p.ID] = p.Epoch, &IdleTracker{}, &split.HotTimer{}
 		}
 		units := of(w.load, p.Span)
 		if w.rng != nil {
 			units *= 0.75 + w.rng.Float64()/2
 		}
-		q := Quiet{Partition: p.ID, Epoch: p.Epoch, Bytes: uint64(of(w.bytes, p.Span)),
+		q := Candidate{Partition: p.ID, Epoch: p.Epoch, Bytes: uint64(of(w.bytes, p.Span)),
 			Load: units}
-		q.Small, q.Idle = w.calm[p.ID].Note(w.now, q.Bytes, mostBytes, q.Load, limit)
-		if min(q.Small, q.Idle) >= w.rules.For {
+		q.SmallFor, q.IdleFor = w.calm[p.ID].Observe(w.now, q.Bytes, mostBytes, q.Load, limit)
+		if min(q.SmallFor, q.IdleFor) >= w.rules.IdlePeriod {
 			quiet = append(quiet, q)
 		}
-		hot := w.heat[p.ID].Due(w.now, split.Above(q.Load, limit))
-		if q.Bytes > split.Soft(mostBytes) || hot {
+		hot := w.heat[p.ID].Due(w.now, split.Exceeds(q.Load, limit))
+		if q.Bytes > split.SizeThreshold(mostBytes) || hot {
 			w.split(p)
 		}
 	}
@@ -94,11 +94,11 @@ func (w *world) step() {
 		}
 		w.s = next
 	}
-	if UnderWay(w.s.Map) > AtOnce {
-		w.t.Fatalf("%d merges are under way", UnderWay(w.s.Map))
+	if InProgress(w.s.Topology) > MaxConcurrent {
+		w.t.Fatalf("%d merges are under way", InProgress(w.s.Topology))
 	}
-	for p := range before.Map.All() {
-		if now := w.s.Map.Partition(p.ID); now != nil && now.Join != nil && now.Join.Left == p.ID {
+	for p := range before.Topology.All() {
+		if now := w.s.Topology.Partition(p.ID); now != nil && now.Merge != nil && now.Merge.Left == p.ID {
 			w.join(now)
 		}
 	}
@@ -113,60 +113,62 @@ func (w *world) split(p *topology.Partition) {
 	if size == 0 {
 		half = 1 << 63
 	}
-	o := split.Order{Table: table, Partition: p.ID, At: topology.Position{Ring: p.Span.Begin.Ring + half},
+	o := split.Request{Table: table, Partition: p.ID, At: topology.Position{Ring: p.Span.Begin.Ring + half},
 		Cause: topology.BySize}
 	next, err := o.Apply(w.s, w.now)
 	if err != nil {
 		return // it rests
 	}
-	child := next.Map.Partition(p.ID).Cut.Child
+	child := next.Topology.Partition(p.ID).Split.Child
 	if w.merged[p.ID] {
 		w.t.Fatalf("partition %d has merged and splits again, and nothing else has changed", p.ID)
 	}
-	m, err := next.Map.EndSplit(p.ID, w.now)
+	m, err := next.Topology.EndSplit(p.ID, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.s = next.WithMap(m).WithEvent(meta.Event{Kind: meta.Split, Partition: p.ID, Other: child,
+	w.s = next.WithTopology(m).WithEvent(meta.Event{Kind: meta.Split, Partition: p.ID, Other: child,
 		Ended: w.now.UnixMilli()})
 	w.changes++
 }
 
 func (w *world) join(l *topology.Partition) {
-	r := w.s.Map.Partition(l.Join.Right)
-	m := w.s.Map
+	r := w.s.Topology.Partition(l.Merge.Right)
+	m := w.s.Topology
 	for _, member := range r.Sets[0].Replicas {
 		var err error
-		if m, err = m.JoinReady(r.ID, member.ID, 40, w.now); err != nil {
+		if m, err = m.MergeReady(r.ID, member.ID, 40, w.now); err != nil {
 			w.t.Fatal(err)
 		}
 	}
-	m, err := m.EndJoin(l.ID, w.now)
+	m, err := m.EndMerge(l.ID, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.s = w.s.WithMap(m).WithEvent(meta.Event{Kind: meta.Merge, Partition: l.ID, Other: r.ID, Ended: w.now.UnixMilli()})
+	w.s = w.s.WithTopology(m).WithEvent(meta.Event{Kind: meta.Merge, Partition: l.ID, Other: r.ID,
+		Ended: w.now.UnixMilli()})
 	w.merged[l.ID] = true
 	w.changes++
 }
 
-// TestNothingFlaps: whatever a table grows and shrinks to, by bytes and by load, it comes to rest: what has merged
-// does not split again unless the table changes, nothing happens in the last of many hours, a table that has become
-// empty and idle has as many partitions as it was made with, and never has it fewer; unless it has a throughput, for
-// which it keeps as many as that needs and no more than it would be made with (MG4).
+// TestNothingFlaps checks that whatever a table grows and shrinks to, by bytes and by load, it comes to rest: what has
+// merged does not split again unless the table changes, nothing happens in the last of many hours, a table that has
+// become empty and idle has as many partitions as it was made with, and never has it fewer; unless it has a throughput,
+// for which it keeps as many as that needs and no more than it would be made with (MG4).
 func TestNothingFlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		made := rapid.IntRange(1, 3).Draw(t, "made")
-		m, err := topology.New().WithLevel(Level).AddTable(table, made,
+		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, made,
 			[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		least := rapid.IntRange(0, 3).Draw(t, "least")
 		w := &world{t: t, s: provided(10_000*least, m), now: time.UnixMilli(1e12),
-			calm: map[topology.PartitionID]*Calm{}, epochs: map[topology.PartitionID]uint64{},
-			heat:  map[topology.PartitionID]*split.Heat{},
-			rules: Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute}}
+			calm: map[topology.PartitionID]*IdleTracker{}, epochs: map[topology.PartitionID]uint64{},
+			heat: map[topology.PartitionID]*split.HotTimer{},
+			rules: Rules{SizeLimit: func(uint32) uint64 { return mostBytes }, LoadLimit: limit,
+				IdlePeriod: time.Minute}}
 		for phase := range 3 {
 			w.merged = map[topology.PartitionID]bool{}
 			for i := range w.bytes {
@@ -183,10 +185,10 @@ func TestNothingFlaps(t *testing.T) {
 					w.rng = nil
 				}
 				w.step()
-				if n := len(w.s.Map.Partitions(table)); n < min(made, cmp.Or(least, made)) {
+				if n := len(w.s.Topology.Partitions(table)); n < min(made, cmp.Or(least, made)) {
 					t.Fatalf("%d partitions of a table that was made with %d and needs %d", n, made, least)
 				}
-				most = max(most, len(w.s.Map.Partitions(table)))
+				most = max(most, len(w.s.Topology.Partitions(table)))
 			}
 			w.changes = 0
 			for range 40 {
@@ -194,9 +196,9 @@ func TestNothingFlaps(t *testing.T) {
 			}
 			if w.changes > 0 {
 				t.Fatalf("phase %d: %d changes in the last minutes, %d partitions", phase, w.changes,
-					len(w.s.Map.Partitions(table)))
+					len(w.s.Topology.Partitions(table)))
 			}
-			n, fewest, many := len(w.s.Map.Partitions(table)), made, made
+			n, fewest, many := len(w.s.Topology.Partitions(table)), made, made
 			if least > 0 {
 				fewest, many = min(least, most), max(min(least, most), min(made, (10*least+5)/6))
 			}
@@ -209,29 +211,29 @@ func TestNothingFlaps(t *testing.T) {
 
 // pairOfQuiet is a table of two partitions of which the right one has split off the left one, and what their leaders
 // say of them.
-func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Quiet) {
+func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Candidate) {
 	t.Helper()
-	m, err := topology.New().WithLevel(Level).AddTable(table, 1,
+	m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, 1,
 		[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	long := now.Add(-24 * time.Hour)
-	if m, err = m.BeginSplit(1, topology.Position{Ring: 1 << 63}, topology.ByHand, long); err == nil {
+	if m, err = m.BeginSplit(1, topology.Position{Ring: 1 << 63}, topology.ByOperator, long); err == nil {
 		m, err = m.EndSplit(1, long)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := Quiet{Epoch: 2, Bytes: 100, Load: 100, Small: time.Hour, Idle: time.Hour}
+	q := Candidate{Epoch: 2, Bytes: 100, Load: 100, SmallFor: time.Hour, IdleFor: time.Hour}
 	l, r := q, q
 	l.Partition, r.Partition = 1, 2
-	return meta.Empty().WithMap(m), []Quiet{l, r}
+	return meta.Empty().WithTopology(m), []Candidate{l, r}
 }
 
 // madeWithTwo is a map whose table was made with two partitions, which are as quiet.
-func madeWithTwo(t *testing.T, q []Quiet) *topology.Snapshot {
-	m, err := topology.New().WithLevel(Level).AddTable(table, 2,
+func madeWithTwo(t *testing.T, q []Candidate) *topology.Snapshot {
+	m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, 2,
 		[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -240,63 +242,67 @@ func madeWithTwo(t *testing.T, q []Quiet) *topology.Snapshot {
 	return m
 }
 
-// TestChoose: two quiet neighbours are merged, and not where one of the conditions is not met.
+// TestChoose checks that two quiet neighbours are merged, and not where one of the conditions is not met.
 func TestChoose(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	for name, c := range map[string]struct {
 		want   int
-		change func(s **meta.State, q []Quiet, r *Rules)
+		change func(s **meta.State, q []Candidate, r *Rules)
 	}{
-		"both are quiet": {1, func(**meta.State, []Quiet, *Rules) {}},
-		"off":            {0, func(_ **meta.State, _ []Quiet, r *Rules) { r.For = 0 }},
-		"large together": {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Bytes, q[1].Bytes = 200, 121 }},
-		"busy together":  {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Load = 301 }},
-		"not for long":   {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Idle = 59 * time.Second }},
-		"another span":   {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Epoch = 1 }},
-		"one is unknown": {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Partition = 7 }},
-		"a system table": {0, func(_ **meta.State, _ []Quiet, r *Rules) { r.Cap = func(uint32) uint64 { return 0 } }},
-		"two are needed": {0, func(s **meta.State, _ []Quiet, _ *Rules) { *s = provided(10_100, (*s).Map) }},
-		"one is needed":  {1, func(s **meta.State, _ []Quiet, _ *Rules) { *s = provided(10_000, (*s).Map) }},
-		"made with two":  {0, func(s **meta.State, q []Quiet, _ *Rules) { *s = provided(0, madeWithTwo(t, q)) }},
-		"made with two, would be with one": {1, func(s **meta.State, q []Quiet, _ *Rules) {
+		"both are quiet": {1, func(**meta.State, []Candidate, *Rules) {}},
+		"off":            {0, func(_ **meta.State, _ []Candidate, r *Rules) { r.IdlePeriod = 0 }},
+		"large together": {0, func(_ **meta.State, q []Candidate, _ *Rules) { q[0].Bytes, q[1].Bytes = 200, 121 }},
+		"busy together":  {0, func(_ **meta.State, q []Candidate, _ *Rules) { q[0].Load = 301 }},
+		"not for long":   {0, func(_ **meta.State, q []Candidate, _ *Rules) { q[1].IdleFor = 59 * time.Second }},
+		"another span":   {0, func(_ **meta.State, q []Candidate, _ *Rules) { q[1].Epoch = 1 }},
+		"one is unknown": {0, func(_ **meta.State, q []Candidate, _ *Rules) { q[1].Partition = 7 }},
+		"a system table": {0, func(_ **meta.State, _ []Candidate,
+			r *Rules) {
+			r.SizeLimit = func(uint32) uint64 { return 0 }
+		}},
+		"two are needed": {0, func(s **meta.State, _ []Candidate, _ *Rules) { *s = provided(10_100, (*s).Topology) }},
+		"one is needed":  {1, func(s **meta.State, _ []Candidate, _ *Rules) { *s = provided(10_000, (*s).Topology) }},
+		"made with two":  {0, func(s **meta.State, q []Candidate, _ *Rules) { *s = provided(0, madeWithTwo(t, q)) }},
+		"made with two, would be with one": {1, func(s **meta.State, q []Candidate, _ *Rules) {
 			*s = provided(6_000, madeWithTwo(t, q))
 		}},
-		"made with two, would be again": {0, func(s **meta.State, q []Quiet, _ *Rules) {
+		"made with two, would be again": {0, func(s **meta.State, q []Candidate, _ *Rules) {
 			*s = provided(6_100, madeWithTwo(t, q))
 		}},
-		"a node is down": {0, func(_ **meta.State, _ []Quiet, r *Rules) {
-			r.Well = func(n topology.NodeID) bool { return n != topology.NodeID{2} }
+		"a node is down": {0, func(_ **meta.State, _ []Candidate, r *Rules) {
+			r.NodeHealthy = func(n topology.NodeID) bool { return n != topology.NodeID{2} }
 		}},
-		"moved by hand": {0, func(s **meta.State, _ []Quiet, _ *Rules) {
-			m, err := (*s).Map.WithWish(2, &topology.Wish{Nodes: []topology.NodeID{{1}}, Until: now.UnixMilli() + 1})
+		"moved by hand": {0, func(s **meta.State, _ []Candidate, _ *Rules) {
+			m, err := (*s).Topology.WithPin(2, &topology.PlacementPin{Nodes: []topology.NodeID{{1}},
+				Until: now.UnixMilli() + 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			*s = (*s).WithMap(m)
+			*s = (*s).WithTopology(m)
 		}},
-		"a replica moves": {0, func(s **meta.State, _ []Quiet, _ *Rules) {
-			m, _, err := (*s).Map.AddMember(1, "r", topology.NodeID{4}, topology.Joining)
+		"a replica moves": {0, func(s **meta.State, _ []Candidate, _ *Rules) {
+			m, _, err := (*s).Topology.AddMember(1, "r", topology.NodeID{4}, topology.Joining)
 			if err != nil {
 				t.Fatal(err)
 			}
-			*s = (*s).WithMap(m)
+			*s = (*s).WithTopology(m)
 		}},
-		"split lately": {0, func(s **meta.State, _ []Quiet, _ *Rules) {
-			m, err := (*s).Map.BeginSplit(2, topology.Position{Ring: 3 << 62}, topology.ByLoad, now)
+		"split lately": {0, func(s **meta.State, _ []Candidate, _ *Rules) {
+			m, err := (*s).Topology.BeginSplit(2, topology.Position{Ring: 3 << 62}, topology.ByLoad, now)
 			if err == nil {
 				m, err = m.EndSplit(2, now.Add(-11*time.Minute))
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			*s = (*s).WithMap(m).WithEvent(meta.Event{Kind: meta.Split, Partition: 2, Other: 3,
+			*s = (*s).WithTopology(m).WithEvent(meta.Event{Kind: meta.Split, Partition: 2, Other: 3,
 				Ended: now.Add(-11 * time.Minute).UnixMilli()})
 		}},
-		"two leaders": {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Partition = 2 }},
+		"two leaders": {0, func(_ **meta.State, q []Candidate, _ *Rules) { q[0].Partition = 2 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, q := pairOfQuiet(t, now)
-			r := Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute}
+			r := Rules{SizeLimit: func(uint32) uint64 { return mostBytes }, LoadLimit: limit, IdlePeriod: time.Minute}
 			c.change(&s, q, &r)
 			orders := r.Choose(s, q, now)
 			if len(orders) != c.want {
@@ -308,19 +314,20 @@ func TestChoose(t *testing.T) {
 		})
 	}
 	s, q := pairOfQuiet(t, now)
-	q[0].Idle = 2 * time.Minute
-	r := Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute}
+	q[0].IdleFor = 2 * time.Minute
+	r := Rules{SizeLimit: func(uint32) uint64 { return mostBytes }, LoadLimit: limit, IdlePeriod: time.Minute}
 	if orders := r.Choose(s, q, now); len(orders) != 1 || orders[0].Cause != topology.ByLoad {
 		t.Errorf("the load has become low last: %+v", orders)
 	}
 }
 
-// TestSiblingsFirst: of what may be merged, what one split has made last comes first, though others are smaller.
+// TestSiblingsFirst checks that of what may be merged, what one split has made last comes first, though others are
+// smaller.
 func TestSiblingsFirst(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	long := now.Add(-24 * time.Hour)
 	s, q := pairOfQuiet(t, now)
-	m, err := s.Map.BeginSplit(2, topology.Position{Ring: 3 << 62}, topology.ByHand, long)
+	m, err := s.Topology.BeginSplit(2, topology.Position{Ring: 3 << 62}, topology.ByOperator, long)
 	if err == nil {
 		m, err = m.EndSplit(2, long)
 	}
@@ -331,19 +338,20 @@ func TestSiblingsFirst(t *testing.T) {
 	third := q[1]
 	third.Partition, third.Bytes = 3, 1000
 	q = append(q, third)
-	r := Rules{Cap: func(uint32) uint64 { return 1 << 20 }, Limit: 10_000, For: time.Minute}
-	orders := r.Choose(s.WithMap(m), q, now)
+	r := Rules{SizeLimit: func(uint32) uint64 { return 1 << 20 }, LoadLimit: 10_000, IdlePeriod: time.Minute}
+	orders := r.Choose(s.WithTopology(m), q, now)
 	if len(orders) != 1 || orders[0].First != 2 || orders[0].Second != 3 {
 		t.Errorf("%+v", orders)
 	}
 }
 
-// TestGathered: neighbours that were to be merged and are on different nodes have that ordered as soon as they are on
-// the same ones, the smaller one having moved; and not any more once the time for it is over, or it was tried.
+// TestGathered checks that neighbours that were to be merged and are on different nodes have that ordered as soon as
+// they are on the same ones, the smaller one having moved; and not any more once the time for it is over, or it was
+// tried.
 func TestGathered(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	s, q := pairOfQuiet(t, now)
-	m, _, err := s.Map.AddMember(1, "r", topology.NodeID{4}, topology.Joining)
+	m, _, err := s.Topology.AddMember(1, "r", topology.NodeID{4}, topology.Joining)
 	if err == nil {
 		old := m.Partition(1).Sets[0]
 		if m, err = m.MarkLeaving(1, old.On(topology.NodeID{3}).ID); err == nil {
@@ -355,25 +363,25 @@ func TestGathered(t *testing.T) {
 		t.Fatal(err)
 	}
 	q[1].Bytes++
-	r := Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute}
-	orders := r.Choose(s.WithMap(m), q, now)
+	r := Rules{SizeLimit: func(uint32) uint64 { return mostBytes }, LoadLimit: limit, IdlePeriod: time.Minute}
+	orders := r.Choose(s.WithTopology(m), q, now)
 	if len(orders) != 1 {
 		t.Fatalf("%+v", orders)
 	}
-	s, gathering, err := orders[0].Apply(s.WithMap(m), now)
-	if wish := s.Map.Partition(1).Wish; err != nil || !gathering || !reflect.DeepEqual(wish.Nodes,
+	s, gathering, err := orders[0].Apply(s.WithTopology(m), now)
+	if wish := s.Topology.Partition(1).Pin; err != nil || !gathering || !reflect.DeepEqual(wish.Nodes,
 		[]topology.NodeID{{1}, {2}, {3}}) {
 		t.Fatalf("%+v, %v, %v", wish, gathering, err)
 	}
-	if again := append(r.Choose(s, q, now), Gathered(s, now)...); len(again) > 0 {
+	if again := append(r.Choose(s, q, now), ColocatedRequests(s, now)...); len(again) > 0 {
 		t.Fatalf("ordered again: %+v", again)
 	}
-	there, err := s.Map.WithWish(1, nil)
+	there, err := s.Topology.WithPin(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := there.Partition(1).Sets[0]
-	if m, _, err = s.Map.AddMember(1, "r", topology.NodeID{3}, topology.Joining); err == nil {
+	if m, _, err = s.Topology.AddMember(1, "r", topology.NodeID{3}, topology.Joining); err == nil {
 		joining := m.Partition(1).Sets[0].On(topology.NodeID{3}).ID
 		if m, err = m.MarkLeaving(1, old.On(topology.NodeID{4}).ID); err == nil {
 			m, err = m.RecordVoters(1, "r", []topology.ReplicaID{old.On(topology.NodeID{1}).ID,
@@ -383,75 +391,76 @@ func TestGathered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = s.WithMap(m)
-	if late := Gathered(s, now.Add(GatherFor)); len(late) > 0 {
+	s = s.WithTopology(m)
+	if late := ColocatedRequests(s, now.Add(ColocateTimeout)); len(late) > 0 {
 		t.Errorf("ordered when the time was over: %+v", late)
 	}
-	orders = Gathered(s, now)
-	if len(orders) != 1 || !placement.Together(m.Partition(1), m.Partition(2)) {
+	orders = ColocatedRequests(s, now)
+	if len(orders) != 1 || !placement.Colocated(m.Partition(1), m.Partition(2)) {
 		t.Fatalf("%+v", orders)
 	}
-	if s, gathering, err = orders[0].Apply(s, now); err != nil || gathering || s.Map.Partition(1).Join == nil ||
-		s.Map.Partition(1).Reason.Cause != topology.BySize {
+	if s, gathering, err = orders[0].Apply(s, now); err != nil || gathering || s.Topology.Partition(1).Merge == nil ||
+		s.Topology.Partition(1).Reason.Cause != topology.BySize {
 		t.Fatalf("%v, %v", gathering, err)
 	}
-	if m, err = s.Map.RecallJoin(1); err == nil {
-		m, err = m.EndRecall(1, now)
+	if m, err = s.Topology.CancelMerge(1); err == nil {
+		m, err = m.EndMergeCancel(1, now)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := Gathered(s.WithMap(m), now); len(again) > 0 {
+	if again := ColocatedRequests(s.WithTopology(m), now); len(again) > 0 {
 		t.Errorf("ordered after it was taken back: %+v", again)
 	}
 }
 
-// TestQuietIsTold: what a leader tells of quiet partitions comes as it was, and damaged it is refused.
+// TestQuietIsTold checks that what a leader tells of quiet partitions comes as it was, and damaged it is refused.
 func TestQuietIsTold(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	_, want := pairOfQuiet(t, now)
-	b := AppendQuiet(nil, want)
-	got, err := DecodeQuiet(b)
+	b := AppendCandidates(nil, want)
+	got, err := DecodeCandidates(b)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for i := range b {
-		if _, err := DecodeQuiet(b[:i]); err == nil {
+		if _, err := DecodeCandidates(b[:i]); err == nil {
 			t.Errorf("%d of %d bytes are taken", i, len(b))
 		}
 	}
-	if list, err := DecodeQuiet(AppendQuiet(nil, make([]Quiet, toldMax+1))); err != nil || len(list) != toldMax {
+	if list, err := DecodeCandidates(AppendCandidates(nil, make([]Candidate, candidatesMax+1))); err != nil ||
+		len(list) != candidatesMax {
 		t.Errorf("%d, %v", len(list), err)
 	}
 }
 
-// TestCancel: a merge is taken back while its replicas are brought together, and until all are frozen; a split and a
-// move are, too; what was never ordered is not.
+// TestCancel checks that a merge is taken back while its replicas are brought together, and until all are frozen; a
+// split and a move are, too; what was never ordered is not.
 func TestCancel(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	at, _ := pairOfQuiet(t, now)
 	wish := func(s *meta.State, id, with topology.PartitionID) *meta.State {
-		w := topology.Wish{Nodes: []topology.NodeID{{1}}, Until: now.UnixMilli() + 1, With: with}
-		m, err := s.Map.WithWish(id, &w)
+		w := topology.PlacementPin{Nodes: []topology.NodeID{{1}}, Until: now.UnixMilli() + 1, MergeWith: with}
+		m, err := s.Topology.WithPin(id, &w)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.WithMap(m)
+		return s.WithTopology(m)
 	}
-	order := Order{Table: table, First: 1, Second: 2, Hasty: true}
+	order := Request{Table: table, First: 1, Second: 2, SkipCooldown: true}
 	joins, _, err := order.Apply(at, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ready := joins
-	for _, r := range joins.Map.Partition(2).Sets[0].Replicas {
-		m, err := ready.Map.JoinReady(2, r.ID, 40, now)
+	for _, r := range joins.Topology.Partition(2).Sets[0].Replicas {
+		m, err := ready.Topology.MergeReady(2, r.ID, 40, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ready = ready.WithMap(m)
+		ready = ready.WithTopology(m)
 	}
-	cut := split.Order{Table: table, Partition: 1, At: topology.Position{Ring: 1 << 62}, Hasty: true}
+	cut := split.Request{Table: table, Partition: 1, At: topology.Position{Ring: 1 << 62}, SkipCooldown: true}
 	splits, err := cut.Apply(at, now)
 	if err != nil {
 		t.Fatal(err)
@@ -471,9 +480,10 @@ func TestCancel(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		for _, p := range next.Map.Partitions(table) {
-			if p.Wish != nil || p.Join != nil && p.Join.Stage != topology.Thawing || p.Cut != nil && !p.Cut.Recalled {
-				t.Errorf("%s: partition %d has %+v, %+v and %+v", name, p.ID, p.Wish, p.Join, p.Cut)
+		for _, p := range next.Topology.Partitions(table) {
+			if p.Pin != nil || p.Merge != nil && p.Merge.Stage != topology.Unfreezing || p.Split != nil &&
+				!p.Split.Canceled {
+				t.Errorf("%s: partition %d has %+v, %+v and %+v", name, p.ID, p.Pin, p.Merge, p.Split)
 			}
 		}
 	}

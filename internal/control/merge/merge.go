@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package merge says which physical partitions may be merged now, as a pure function of the records.
+// Package merge decides which physical partitions may be merged now, as a pure function of the cluster metadata.
 //
-// Guarantees: (MG1) the partitions of a table tile its ring at every moment; (MG2) what has changed its span is left
-// alone for split.Pause, unless an operator is in a hurry, and for Rules.For and longer where merges happen by
-// themselves; (MG3) at most AtOnce merges are under way in a cluster; (MG4) what merges by itself is far below what
-// would split it again, and no table has fewer partitions for it than it was made with,
-// or would be for the throughput that it has now. The package carries nothing out
-// (that is control/reconcile). Start at Order.Apply, and at Rules.Choose for merges that nobody ordered.
+// Guarantees:
+//
+//   - (MG1) The partitions of a table always tile its ring.
+//   - (MG2) A partition whose span has changed is not merged during split.Cooldown, unless the request has
+//     SkipCooldown. Automatic merges wait for Rules.IdlePeriod and longer.
+//   - (MG3) At most MaxConcurrent merges are in progress in a cluster.
+//   - (MG4) Partitions are merged automatically only if the result is far below the limits at which it would be split.
+//     A table keeps at least the number of partitions with which it was created, or with which it would be created for
+//     its current throughput.
+//
+// Package reconcile executes the merges. Start reading at Request.Apply, and at Rules.Choose for automatic merges.
 package merge
 
 import (
@@ -21,122 +26,124 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The bounds.
+// The limits of merges.
 const (
-	// AtOnce bounds the merges of a cluster that are under way: each of them has a partition that answers nothing for a
-	// moment.
-	AtOnce = 4
-	// Level is the feature level from which on partitions merge.
-	Level feature.Level = 2
-	// GatherFor is how long replicas may take to come to the same nodes, so that their partitions can be merged.
-	GatherFor = time.Hour
+	// MaxConcurrent bounds the merges in progress in a cluster. During a merge one partition is briefly unavailable.
+	MaxConcurrent = 4
+	// MinFeatureLevel is the feature level that merges require.
+	MinFeatureLevel feature.Level = 2
+	// ColocateTimeout is how long replicas may take to move to the same nodes before a merge.
+	ColocateTimeout = time.Hour
 )
 
-// Order has two neighbours merge. It does not matter which of them is named first.
-type Order struct {
+// Request asks for two neighbors to be merged. Their order does not matter.
+type Request struct {
 	Table         uint32
 	First, Second topology.PartitionID
 	Cause         topology.Cause
-	// Level is that of the node where it stands alone, and has no map with one.
+	// Level is the feature level of a standalone node, whose topology has none.
 	Level feature.Level
-	// Hasty does not wait for split.Pause to end.
-	Hasty bool
-	// Stay is the partition whose replicas stay where they are if the two have to be brought together; 0 is the left
+	// SkipCooldown ignores split.Cooldown.
+	SkipCooldown bool
+	// KeepPlacement is the partition whose replicas stay on their nodes if the two must be colocated. 0 means the left
 	// one.
-	Stay topology.PartitionID
+	KeepPlacement topology.PartitionID
 }
 
-// Neighbours returns the two partitions in the order of the ring, or says why they cannot be merged.
-func (o *Order) Neighbours(s *meta.State) (left, right *topology.Partition, err error) {
+// Neighbors returns the two partitions in ring order, or an error if they cannot be merged.
+func (o *Request) Neighbors(s *meta.State) (left, right *topology.Partition, err error) {
 	for _, id := range []topology.PartitionID{o.First, o.Second} {
-		if p := s.Map.Partition(id); p == nil || p.Table != o.Table || p.ID == topology.MetaPartition {
-			return nil, nil, fmt.Errorf("the table has no partition %d: see ilion partition list", id)
+		if p := s.Topology.Partition(id); p == nil || p.Table != o.Table || p.ID == topology.MetaPartition {
+			return nil, nil, fmt.Errorf("the table has no partition %d. Run \"ilion partition list\" to list its partitions", id)
 		}
 	}
-	left, right = s.Map.Partition(o.First), s.Map.Partition(o.Second)
+	left, right = s.Topology.Partition(o.First), s.Topology.Partition(o.Second)
 	if right.Span.Begin.Compare(left.Span.Begin) < 0 {
 		left, right = right, left
 	}
 	if left == right || left.Span.Limit.IsZero() || left.Span.Limit.Compare(right.Span.Begin) != 0 {
-		return nil, nil, fmt.Errorf("partitions %d and %d are no neighbours: one has to begin where the other ends",
+		return nil, nil, fmt.Errorf("partitions %d and %d are not adjacent: one must begin where the other ends",
 			o.First, o.Second)
 	}
 	return left, right, nil
 }
 
-// Apply returns the state in which the merge is ordered, or says why it cannot be. Partitions on different nodes are
-// brought together first: gathering says that this is what was ordered. Gathered has the order that follows.
-func (o *Order) Apply(s *meta.State, now time.Time) (next *meta.State, gathering bool, err error) {
-	l, r, err := o.Neighbours(s)
+// Apply returns the state with the merge recorded, or an error if the partitions cannot be merged. If the replicas are
+// on different nodes, it records their colocation instead and returns colocating true. ColocatedRequests returns the
+// merge request that follows.
+func (o *Request) Apply(s *meta.State, now time.Time) (next *meta.State, colocating bool, err error) {
+	l, r, err := o.Neighbors(s)
 	if err != nil {
 		return nil, false, err
 	}
-	switch level := max(o.Level, s.Map.Level()); {
-	case level < Level:
-		return nil, false, fmt.Errorf("the feature level is %d and partitions merge from %d on: "+
-			"order ilion upgrade when all nodes run this build", level, Level)
-	case l.Join != nil && l.Join == r.Join || l.Join != nil && r.Join != nil && *pairOf(l) == *pairOf(r):
-		return s, false, nil // it was ordered before
-	case UnderWay(s.Map) >= AtOnce:
-		return nil, false, fmt.Errorf("%d merges are under way, and no more are at a time: try again when one is done",
-			AtOnce)
+	switch level := max(o.Level, s.Topology.Level()); {
+	case level < MinFeatureLevel:
+		return nil, false, fmt.Errorf("cannot merge partitions: the feature level is %d, and merges require %d. "+
+			"Run \"ilion upgrade\" when all nodes run this version", level, MinFeatureLevel)
+	case l.Merge != nil && l.Merge == r.Merge || l.Merge != nil && r.Merge != nil && *pairOf(l) == *pairOf(r):
+		return s, false, nil // it was requested before
+	case InProgress(s.Topology) >= MaxConcurrent:
+		return nil, false, fmt.Errorf("cannot merge partitions: the limit of %d concurrent merges is reached. "+
+			"Retry when a merge has finished",
+			MaxConcurrent)
 	}
 	for _, p := range []*topology.Partition{l, r} {
-		if wait := split.Rests(p, now); wait > 0 && !o.Hasty {
-			return nil, false, fmt.Errorf("partition %d has changed just now and is left alone for %v: wait, or say --now",
+		if wait := split.CooldownRemaining(p, now); wait > 0 && !o.SkipCooldown {
+			return nil, false, fmt.Errorf("cannot merge partition %d: it changed less than a minute ago. Retry in %v or use --now",
 				p.ID, wait.Round(time.Second))
 		}
 	}
-	if l.Cut == nil && r.Cut == nil && l.Join == nil && r.Join == nil && l.AtRest() && !placement.Together(l, r) {
-		if gathers(l, r, now) {
-			return s, true, nil // it was ordered before
+	if l.Split == nil && r.Split == nil && l.Merge == nil && r.Merge == nil && l.AtRest() && !placement.Colocated(l,
+		r) {
+		if isColocating(l, r, now) {
+			return s, true, nil // it was requested before
 		}
 		stay, other := l.ID, r.ID
-		if o.Stay == r.ID {
+		if o.KeepPlacement == r.ID {
 			stay, other = other, stay
 		}
-		m, err := placement.Gather(s.Map, stay, other, o.Cause, now.Add(GatherFor))
+		m, err := placement.Colocate(s.Topology, stay, other, o.Cause, now.Add(ColocateTimeout))
 		if err != nil {
 			return nil, false, err
 		}
-		return s.WithMap(m), true, nil
+		return s.WithTopology(m), true, nil
 	}
-	m, err := s.Map.BeginJoin(l.ID, r.ID, o.Cause, now)
+	m, err := s.Topology.BeginMerge(l.ID, r.ID, o.Cause, now)
 	if err != nil {
 		return nil, false, err
 	}
-	return s.WithMap(m), false, nil
+	return s.WithTopology(m), false, nil
 }
 
-// gathers reports whether two neighbours are being brought together already.
-func gathers(l, r *topology.Partition, now time.Time) bool {
-	return l.Wish.Open(now) && r.Wish.Open(now) && l.Wish.With == r.ID && r.Wish.With == l.ID
+// isColocating reports whether the replicas of two neighbors are already being colocated.
+func isColocating(l, r *topology.Partition, now time.Time) bool {
+	return l.Pin.Active(now) && r.Pin.Active(now) && l.Pin.MergeWith == r.ID && r.Pin.MergeWith == l.ID
 }
 
-// Gathered are the orders that follow those of neighbours on different nodes, which are on the same ones by now.
-func Gathered(s *meta.State, now time.Time) (orders []Order) {
-	for l := range s.Map.InMotion() {
-		if l.Wish == nil || l.Wish.With == 0 || l.Join != nil || l.Cut != nil {
+// ColocatedRequests returns the merge requests of neighbors whose replicas have been colocated.
+func ColocatedRequests(s *meta.State, now time.Time) (requests []Request) {
+	for l := range s.Topology.InMotion() {
+		if l.Pin == nil || l.Pin.MergeWith == 0 || l.Merge != nil || l.Split != nil {
 			continue
 		}
-		o := Order{Table: l.Table, First: l.ID, Second: l.Wish.With, Cause: l.Wish.Cause, Hasty: true}
-		left, right, err := o.Neighbours(s)
-		if err == nil && left == l && gathers(l, right, now) && placement.Together(l, right) {
-			orders = append(orders, o)
+		o := Request{Table: l.Table, First: l.ID, Second: l.Pin.MergeWith, Cause: l.Pin.Cause, SkipCooldown: true}
+		left, right, err := o.Neighbors(s)
+		if err == nil && left == l && isColocating(l, right, now) && placement.Colocated(l, right) {
+			requests = append(requests, o)
 		}
 	}
-	return orders
+	return requests
 }
 
-// pairOf names the partitions of a merge.
+// pairOf returns the IDs of a merge's partitions.
 func pairOf(p *topology.Partition) *[2]topology.PartitionID {
-	return &[2]topology.PartitionID{p.Join.Left, p.Join.Right}
+	return &[2]topology.PartitionID{p.Merge.Left, p.Merge.Right}
 }
 
-// UnderWay counts the merges of the map.
-func UnderWay(m *topology.Snapshot) (n int) {
+// InProgress returns the number of merges in progress.
+func InProgress(m *topology.Snapshot) (n int) {
 	for p := range m.InMotion() {
-		if p.Join != nil && p.Join.Left == p.ID {
+		if p.Merge != nil && p.Merge.Left == p.ID {
 			n++
 		}
 	}

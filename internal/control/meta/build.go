@@ -7,21 +7,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Build is how far an index in Building has come: the entries of all rows up to a place are made, and durable. Whoever
-// builds goes on from there.
+// Build is the progress of an index build. The entries of all rows up to a position are written and durable. A node
+// that takes over the build resumes there.
 type Build struct {
-	// Policy is schema.Index.Policy of what they were made by: those of another one have to be made anew.
+	// Policy is the schema.Index.Policy with which the entries were made. A build with another policy starts again.
 	Policy string
-	// Token and Key are the partition that the place is in; Whole says that it is behind its last row, else Clustering
-	// is the last one.
+	// Token and Key identify the logical partition of the position. WholePartition reports whether the partition is
+	// complete; otherwise Clustering is the key of its last processed row.
 	Token           token.Token
 	Key, Clustering []byte
-	Whole           bool
-	// Rows is of how many rows entries were made.
+	WholePartition  bool
+	// Rows is the number of rows processed.
 	Rows int64
 }
 
-// Percent is how much of the ring has been passed, 0 to 100.
+// Percent returns the processed part of the ring in percent.
 func (b *Build) Percent() int {
 	if b == nil {
 		return 0
@@ -29,43 +29,44 @@ func (b *Build) Percent() int {
 	return int(b.Token.Position() >> 32 * 100 >> 32)
 }
 
-// The forms of the record of an index that is to be built: one that was not begun, or begun by a build that does not
-// note how far it came; and one with a Build.
+// The formats of a build record. buildNotStarted also stands for builds started by versions that do not record their
+// progress.
 const (
-	buildPlain = 1
-	buildPlace = 2
+	buildNotStarted   = 1
+	buildWithProgress = 2
 )
 
-// Append appends the record; a nil Build is one of an index that was not begun.
+// Append appends the encoded record. A nil Build encodes a build that has not been started.
 func (b *Build) Append(dst []byte) []byte {
 	if b == nil {
-		return append(dst, buildPlain)
+		return append(dst, buildNotStarted)
 	}
-	w := codec.Writer(append(dst, buildPlace))
+	w := codec.Writer(append(dst, buildWithProgress))
 	w.Text(b.Policy)
 	w.Fixed(uint64(b.Token))
 	w.Bytes(b.Key)
 	w.Null(b.Clustering)
-	w.Flag(b.Whole)
+	w.Flag(b.WholePartition)
 	w.Uint(uint64(b.Rows))
 	return w
 }
 
-// DecodeBuild reads a record. What it does not know is built from the beginning.
+// DecodeBuild decodes a record. It returns nil for unknown formats, so the build starts from the beginning.
 func DecodeBuild(record []byte) *Build {
-	if len(record) == 0 || record[0] != buildPlace {
+	if len(record) == 0 || record[0] != buildWithProgress {
 		return nil
 	}
 	r := codec.NewReader(record[1:], ErrMalformed)
-	b := &Build{Policy: r.Text(), Token: token.Token(r.Fixed()), Key: r.Bytes(), Clustering: r.Null(), Whole: r.Flag(),
-		Rows: int64(r.Uint())}
+	b := &Build{Policy: r.Text(), Token: token.Token(r.Fixed()), Key: r.Bytes(), Clustering: r.Null(),
+		WholePartition: r.Flag(),
+		Rows:           int64(r.Uint())}
 	if r.End() != nil {
 		return nil
 	}
 	return b
 }
 
-// WithBuilding returns a state in which an index is to be built, from the beginning, or is no longer.
+// WithBuilding returns a state in which an index must be built from the beginning, or is complete.
 func (s *State) WithBuilding(index uint32, building bool) *State {
 	next := *s
 	next.Building = with(s.Building, index, true, building)
@@ -73,7 +74,7 @@ func (s *State) WithBuilding(index uint32, building bool) *State {
 	return &next
 }
 
-// WithBuild returns a state that says how far an index in Building has come.
+// WithBuild returns a state with the progress of an index build.
 func (s *State) WithBuild(index uint32, b *Build) *State {
 	next := *s
 	next.Builds = with(s.Builds, index, b, true)

@@ -16,22 +16,22 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// EventKind is what was done to a physical partition.
+// EventKind is the kind of a change to a physical partition.
 type EventKind uint8
 
 // The kinds. They are stored.
 const (
-	// Split: Other was split off from Partition.
+	// Split means that Other was split off from Partition.
 	Split EventKind = iota + 1
-	// Merge: Other became a part of Partition.
+	// Merge means that Other was merged into Partition.
 	Merge
-	// Move: a replica of Partition went From a node To another one.
+	// Move means that a replica of Partition moved from node From to node To.
 	Move
 )
 
 var eventKinds = [...]string{"", "split", "merge", "move"}
 
-// String is the name of the kind, lower case.
+// String returns the name of the kind in lower case.
 func (k EventKind) String() string {
 	if int(k) < len(eventKinds) {
 		return eventKinds[k]
@@ -39,40 +39,39 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// EventsKept is how many events the records have; older ones are forgotten.
+// EventsKept is the number of events kept in the metadata. Older events are deleted.
 const EventsKept = 1000
 
-// Event is a split, a merge or a move that has ended. Those under way are in the map.
+// Event is a completed split, merge, or move. Changes in progress are in the topology.
 type Event struct {
-	// Number is one more than that of the event that ended before; the first is 1.
+	// Number is one more than the number of the previous event; the first number is 1.
 	Number    uint64
 	Kind      EventKind
 	Table     uint32
 	Partition topology.PartitionID
-	// Other is the other partition of a split or a merge, 0 for a move.
+	// Other is the other partition of a split or merge, or 0 for a move.
 	Other topology.PartitionID
-	// From and To are nodes, of a move. There is no From if a replica was added, and no To if one was removed.
+	// From and To are the nodes of a move. From is zero if a replica was added, To if one was removed.
 	From, To topology.NodeID
 	topology.Reason
-	// Abandoned says that the order was taken back before it took effect.
+	// Abandoned reports whether the change was canceled before it took effect.
 	Abandoned bool
-	// Ended is when the map had it, in milliseconds since the epoch.
+	// Ended is when the topology recorded the end of the change, in milliseconds since the epoch.
 	Ended int64
-	// Bytes is how much was moved, or how large what was split or merged had been, on the disk of the leader; 0 if it
-	// is not known.
+	// Bytes is the number of bytes moved, or the size before the split or merge on the leader's disk; 0 if unknown.
 	Bytes uint64
-	// Pause is for how long some keys could not be written, 0 if it is not known: of a split those of the new
-	// partition, from the proposal of the entry until the map is told, but for the commit of that. It is stored in
-	// microseconds.
+	// Pause is how long some keys could not be written, or 0 if unknown. For a split, these are the keys of the new
+	// partition; the pause lasts from the proposal of the log entry until the topology is updated, without the commit
+	// of the update. It is stored in microseconds.
 	Pause time.Duration
 }
 
-// Took is how long it took, never less than 0: clocks differ between nodes.
-func (e *Event) Took() time.Duration {
+// Duration returns the duration of the change. It is never negative, although clocks differ between nodes.
+func (e *Event) Duration() time.Duration {
 	return max(time.Duration(e.Ended-e.Began)*time.Millisecond, 0)
 }
 
-// Outcome is how it ended, in one word.
+// Outcome returns the result of the change in one word.
 func (e *Event) Outcome() string {
 	if e.Abandoned {
 		return "abandoned"
@@ -80,7 +79,7 @@ func (e *Event) Outcome() string {
 	return "done"
 }
 
-// WithEvent returns a state that has one event more, as the newest. Its number is given here.
+// WithEvent returns a state with an additional event. It assigns the event's number.
 func (s *State) WithEvent(e Event) *State {
 	e.Number = 1
 	if n := len(s.History); n > 0 {
@@ -93,7 +92,7 @@ func (s *State) WithEvent(e Event) *State {
 
 const eventFormat = 1
 
-// Append appends the encoded event without its number: the format, then its parts in order, and fields.
+// Append appends the encoded event without its number: the format, its parts in order, and fields.
 func (e *Event) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, eventFormat, byte(e.Kind)))
 	w.Uint(uint64(e.Table))
@@ -111,8 +110,8 @@ func (e *Event) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeEvent reads what Append wrote, in this build or in a later one of the same format. Errors are ErrMalformed or
-// a *feature.Newer. Fields of a later build are dropped: an event is never written again.
+// DecodeEvent decodes an event written by Append, in this version or a later version of the same format. Errors are
+// ErrMalformed or *feature.Newer. Fields of later versions are dropped, because an event is never written again.
 func DecodeEvent(number uint64, src []byte) (*Event, error) {
 	if len(src) == 0 || src[0] < eventFormat {
 		return nil, ErrMalformed
@@ -141,7 +140,7 @@ func eventKey(number uint64) string {
 	return string(binary.BigEndian.AppendUint64([]byte(historyPrefix), number))
 }
 
-// nextHistory decodes the events that are new.
+// nextHistory decodes new events.
 func (s *State) nextHistory(records map[string][]byte, changed []string) ([]*Event, error) {
 	i, _ := slices.BinarySearch(changed, historyPrefix)
 	out := s.History
@@ -177,8 +176,8 @@ func (s *State) nextHistory(records map[string][]byte, changed []string) ([]*Eve
 	return out, nil
 }
 
-// history adds the events that are new, and removes those that are forgotten.
-func (d *difference) history(s, next *State) {
+// history adds the records of new events and deletes those of old events.
+func (d *diff) history(s, next *State) {
 	for _, e := range next.History {
 		if n := len(s.History); n == 0 || e.Number > s.History[n-1].Number {
 			d.put(eventKey(e.Number), e.Append(nil))
@@ -192,19 +191,19 @@ func (d *difference) history(s, next *State) {
 	}
 }
 
-// UnderWay is what is being done to a partition now, as events that have not ended: a split, a merge if it is the left
-// one, or the moves of its replicas, each that goes with one that comes as far as there are both. It is empty if the
-// partition is at rest.
-func UnderWay(p *topology.Partition) []Event {
+// InProgress returns the pending changes of a partition as events that have not ended: its split, its merge if it is
+// the left partition, or the moves of its replicas. Leaving and joining replicas are paired to moves. It returns nil if
+// no change is pending.
+func InProgress(p *topology.Partition) []Event {
 	e := Event{Table: p.Table, Partition: p.ID}
 	if p.Reason != nil {
 		e.Reason = *p.Reason
 	}
-	if p.Cut != nil {
-		e.Kind, e.Other = Split, p.Cut.Child
+	if p.Split != nil {
+		e.Kind, e.Other = Split, p.Split.Child
 		return []Event{e}
 	}
-	if j := p.Join; j != nil {
+	if j := p.Merge; j != nil {
 		if j.Left != p.ID {
 			return nil
 		}
@@ -225,8 +224,8 @@ func UnderWay(p *topology.Partition) []Event {
 	return Moves(e, came, gone)
 }
 
-// Moves returns an event like e for each replica that has come, from a node that one has gone from as long as there are
-// such, and for each that has only gone.
+// Moves returns a copy of e for each replica that has come or gone. It pairs added and removed replicas as long as both
+// exist.
 func Moves(e Event, came, gone []topology.NodeID) []Event {
 	var out []Event
 	e.Kind = Move

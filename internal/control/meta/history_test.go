@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestHistory: events are numbered in their order, whoever loads the records has those that were noted, and no more
-// than EventsKept stay, in the state as in the records.
+// TestHistory checks that events are numbered in their order, whoever loads the records has those that were noted, and
+// no more than EventsKept stay, in the state as in the records.
 func TestHistory(t *testing.T) {
 	s := Empty()
 	first := Event{Kind: Move, Table: 600, Partition: 7, From: topology.NodeID{1}, To: topology.NodeID{2},
@@ -27,11 +27,11 @@ func TestHistory(t *testing.T) {
 		if i == 1 {
 			next = next.WithEvent(e) // two in one change
 		}
-		put, err := s.Difference(next)
+		put, err := s.Diff(next)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err = s.follow(uint64(i+1), put); err != nil {
+		if s, err = s.applyChange(uint64(i+1), put); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.EqualFunc(next.History, s.History, func(a, b *Event) bool { return *a == *b }) {

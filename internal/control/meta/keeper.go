@@ -15,92 +15,93 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Change stores records if they are still at the expected version, and returns the new one, or *partition.Conflict. Any
-// other error leaves open whether it happened, now or later.
+// Change stores records if the current version is the expected one, and returns the new version, or
+// *partition.Conflict. After any other error the outcome is unknown: the change may happen now or later.
 type Change func(ctx context.Context, c command.Records) (version uint64, err error)
 
-// ErrUncertain says that nobody knows whether an Update happened, or will.
-var ErrUncertain = errors.New("the outcome of the change is not known")
+// ErrUncertain means that an Update may or may not have happened, or may still happen.
+var ErrUncertain = errors.New("the outcome of the change is unknown")
 
-// ErrUnseen says that an Update happened, and that this node's own records did not show it in time.
-var ErrUnseen = errors.New("the change is made but this node has not seen it yet")
+// ErrNotVisible means that an Update has happened but this node's records did not reach it in time.
+var ErrNotVisible = errors.New("the change has been made, but this node has not received it yet")
 
-// ErrClosed says that the keeper is closed.
-var ErrClosed = errors.New("the keeper of the cluster's state is closed")
+// ErrClosed means that the Keeper is closed.
+var ErrClosed = errors.New("metadata keeper is closed")
 
-// Options tunes a Keeper. The zero value of all but Self is useful.
+// Options configures a Keeper. Only Self is required.
 type Options struct {
-	// Self is the node that the keeper belongs to. No other keeper may have it at the same time.
+	// Self is the node that owns the Keeper. Only one Keeper of a node may exist at a time.
 	Self topology.NodeID
-	// Pause is how long to wait before a proposal is sent again, and before a failed load is tried again: 50 ms,
-	// doubled each time up to 20 times that.
+	// Pause is the wait before a proposal or a failed load is retried. It doubles with every attempt, up to 20 times
+	// its value. The default is 50 ms.
 	Pause time.Duration
-	// Attempts bounds how often a proposal is sent that gets an error: 16. Conflicts are bounded by the context alone.
+	// Attempts bounds the proposals that fail with an error; the default is 16. Only the context bounds the number of
+	// conflicts.
 	Attempts int
-	// Line asks whoever leads the meta partition for the turn of this keeper: see Enter. Its errors do not matter. nil:
-	// nobody is asked.
-	Line func(ctx context.Context) (version uint64, err error)
-	// Newest asks for the version that the records have at least when every change is in them that was acknowledged
-	// before the call, on whatever node: see Refresh. Errors are tried again. nil: the records here are the newest.
-	Newest func(ctx context.Context) (version uint64, err error)
-	// LoadFailed hears why the records could not be loaded; they are tried again.
+	// Acquire calls Keeper.Acquire on the node that leads the meta partition. Errors are ignored. If it is nil,
+	// proposals are not queued.
+	Acquire func(ctx context.Context) (version uint64, err error)
+	// LatestVersion returns a version that contains every change acknowledged on any node before the call: see
+	// ReadBarrier. Errors are retried. If it is nil, the records on this node are always the latest.
+	LatestVersion func(ctx context.Context) (version uint64, err error)
+	// LoadFailed receives the errors of failed loads, which are retried.
 	LoadFailed func(err error)
-	// Sched is what the keeper's goroutine and its waits go by, nil outside simulations. Nonce tells this keeper from
-	// any other that its node has had; random if 0.
+	// Sched runs the Keeper's goroutine and its waits; it is nil outside simulations. Nonce distinguishes this Keeper
+	// from all others of its node; it is random if 0.
 	Sched *sched.Scheduler
 	Nonce uint64
 }
 
-// Keeper has the newest state of this node and changes it for the whole cluster.
+// Keeper holds the latest metadata on this node and changes the metadata of the whole cluster.
 //
-// An Update works like this:
+// An Update works as follows:
 //
-//	base := the newest state here; next := f(base)
-//	wait for this keeper's turn; if the state is an older one then than that of the one before, begin again
-//	propose the difference {Expect: base.Version} with a mark of this keeper
-//	  answered with a version    wait until this node's own state is there
-//	  answered with a conflict   wait for a newer state; it has the mark: done; else begin again with it
-//	  anything else              a newer state decides as above; while there is none propose the same again
+//	base := latest state on this node; next := f(base)
+//	acquire the write queue; restart if another change was made while waiting
+//	propose the difference {Expect: base.Version} with a mark of this Keeper
+//	  version returned   wait until this node's state reaches it
+//	  conflict           wait for a newer state; if it has the mark: done; otherwise restart with it
+//	  any other error    a newer state decides as above; without one, propose the same change again
 //
-// The mark is what makes the last line safe: of several equal proposals with one Expect at most one is applied, and a
-// newer state without the mark proves that none was or will be.
+// The mark makes the last step safe. Of several equal proposals with one Expect at most one is applied. A newer state
+// without the mark proves that none was or will be applied.
 type Keeper struct {
-	scan   Scan
-	change Change
-	opts   Options
-	sched  *sched.Scheduler
-	nonce  uint64 // of this keeper: sequence begins again with each
-	turn   lock
-	seq    uint64 // of the last proposal; guarded by turn
+	scan     Scan
+	change   Change
+	opts     Options
+	sched    *sched.Scheduler
+	nonce    uint64 // distinguishes this Keeper: seq restarts with each Keeper
+	updating lock
+	seq      uint64 // number of the last proposal; guarded by updating
 
-	// line is held by the first of those that wait in Enter; it guards granted, the version that the last turn
-	// began with, and when that ends.
-	line    lock
-	granted uint64
-	ends    time.Time
+	// queue is held by the first caller waiting in Acquire. It guards grantedVersion, the version at the last grant,
+	// and grantExpires.
+	queue          lock
+	grantedVersion uint64
+	grantExpires   time.Time
 
-	// asking is held by the one who asks Options.Newest. asked numbers the questions, answered is that of the last
-	// answer; both, and the answer, are guarded by mu.
-	asking          lock
-	asked, answered uint64
-	answer          uint64
+	// barrier is held by the caller of Options.LatestVersion. barrierRequests counts the calls, barrierServed is the
+	// number of the last completed call, and barrierVersion is its result. All three are guarded by mu.
+	barrier                        lock
+	barrierRequests, barrierServed uint64
+	barrierVersion                 uint64
 
 	state   atomic.Pointer[State]
 	wake    chan struct{}
 	closing chan struct{}
 	running sched.Group
 
-	mu     sync.Mutex
-	wanted uint64        // the version that records are known to have reached
-	heard  []heard       // how, in order; what is missing is read from the records
-	seen   *State        // the newest that all subscribers have seen; State may be newer
-	loaded chan struct{} // closed and made anew when the state changes or is seen
+	mu        sync.Mutex
+	target    uint64          // version that the records are known to have reached
+	pending   []pendingChange // changes after State, in order; missing ones are read from the records
+	delivered *State          // latest state that all subscribers have received; State may be newer
+	changed   chan struct{}   // closed and replaced when the state changes or has been delivered
 
-	publishing  lock // orders Subscribe and publications; subscribers may wait
+	publishing  lock // orders Subscribe and publications; subscribers may block
 	subscribers []func(old, new *State)
 }
 
-// lock is a mutex over waits: a channel of capacity one, full while nobody holds it.
+// lock is a mutex whose acquisition can be canceled: a channel of capacity one that is full while the lock is free.
 type lock chan struct{}
 
 func newLock() lock {
@@ -111,21 +112,21 @@ func newLock() lock {
 
 func (l lock) release() { l <- struct{}{} }
 
-// hold takes a lock; ErrClosed says that the keeper was closed meanwhile.
-func (k *Keeper) hold(ctx context.Context, l lock) error {
+// lock acquires a lock. It returns ErrClosed if the Keeper is closed first.
+func (k *Keeper) lock(ctx context.Context, l lock) error {
 	_, err := sched.Await(k.sched, ctx, l, 0, k.closing)
-	return ended(err)
+	return waitError(err)
 }
 
-// ended names the end of a wait as callers know it.
-func ended(err error) error {
+// waitError converts the error of a wait for callers.
+func waitError(err error) error {
 	if errors.Is(err, sched.ErrEnded) {
 		return ErrClosed
 	}
 	return err
 }
 
-// New loads the state and starts the keeper.
+// New loads the state and starts the Keeper.
 func New(scan Scan, change Change, opts Options) (*Keeper, error) {
 	if opts.Pause <= 0 {
 		opts.Pause = 50 * time.Millisecond
@@ -141,43 +142,44 @@ func New(scan Scan, change Change, opts Options) (*Keeper, error) {
 		opts.Nonce = rand.Uint64()
 	}
 	k := &Keeper{
-		scan: scan, change: change, opts: opts, sched: opts.Sched, nonce: opts.Nonce, turn: newLock(), line: newLock(),
-		asking:     newLock(),
+		scan: scan, change: change, opts: opts, sched: opts.Sched, nonce: opts.Nonce, updating: newLock(),
+		queue:      newLock(),
+		barrier:    newLock(),
 		publishing: newLock(),
-		wake:       make(chan struct{}, 1), closing: make(chan struct{}), loaded: make(chan struct{}),
-		wanted:  state.Version,
-		seen:    state,
-		running: sched.Group{Scheduler: opts.Sched},
+		wake:       make(chan struct{}, 1), closing: make(chan struct{}), changed: make(chan struct{}),
+		target:    state.Version,
+		delivered: state,
+		running:   sched.Group{Scheduler: opts.Sched},
 	}
 	k.state.Store(state)
 	k.running.Go(k.run)
 	return k, nil
 }
 
-// Close stops loading and ends what waits.
+// Close stops loading and ends all waits.
 func (k *Keeper) Close() {
 	close(k.closing)
 	k.running.Wait()
 }
 
-// State is the newest state of this node.
+// State returns the latest state on this node.
 func (k *Keeper) State() *State { return k.state.Load() }
 
-// Subscribe makes f hear of every state after the one that it returns, in ascending order though not necessarily each.
-// f must neither block for long nor call Update or Subscribe.
+// Subscribe registers f for the states after the returned one. f receives them in ascending order, but may not receive
+// every state. f must not block for long and must not call Update or Subscribe.
 func (k *Keeper) Subscribe(f func(old, new *State)) *State {
-	if k.hold(context.Background(), k.publishing) != nil {
-		return k.State() // closed: there will be no other
+	if k.lock(context.Background(), k.publishing) != nil {
+		return k.State() // closed: no state will follow
 	}
 	defer k.publishing.release()
 	k.subscribers = append(k.subscribers, f)
 	return k.State()
 }
 
-// Reload says that the records of this node are at a version, or a later one. It does not block.
+// Reload reports that the records of this node have reached a version. It does not block.
 func (k *Keeper) Reload(version uint64) {
 	k.mu.Lock()
-	k.wanted = max(k.wanted, version)
+	k.target = max(k.target, version)
 	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
@@ -185,48 +187,48 @@ func (k *Keeper) Reload(version uint64) {
 	}
 }
 
-// heard is what leads to a version of the records from the one before.
-type heard struct {
+// pendingChange is the change that led to a version from the previous version.
+type pendingChange struct {
 	version uint64
 	put     []command.Record
 }
 
-// heardMax bounds the changes that a keeper which is busy remembers.
-const heardMax = 64
+// pendingMax bounds the pending changes of a busy Keeper.
+const pendingMax = 64
 
-// Hear tells by which change the records of this node came to a version from the one before; Reload follows. It does
-// not block, and keeps put. Without it states are read from the records, as a whole.
-func (k *Keeper) Hear(version uint64, put []command.Record) {
+// NoteChange reports the change that led this node's records to a version; a call of Reload must follow. It does not
+// block, and keeps put. Without it the Keeper reads the whole state from the records.
+func (k *Keeper) NoteChange(version uint64, put []command.Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.heard) < heardMax {
-		k.heard = append(k.heard, heard{version, put})
+	if len(k.pending) < pendingMax {
+		k.pending = append(k.pending, pendingChange{version, put})
 	}
 }
 
-// load returns the state that follows: by the change that led to the next version if that was heard of, else from the
-// records.
+// load returns the next state. It applies the pending change to the next version if there is one; otherwise it reads
+// the records.
 func (k *Keeper) load() (*State, error) {
 	s := k.State()
 	k.mu.Lock()
 	i := 0
-	for i < len(k.heard) && k.heard[i].version <= s.Version {
+	for i < len(k.pending) && k.pending[i].version <= s.Version {
 		i++
 	}
-	k.heard = append(k.heard[:0:0], k.heard[i:]...)
-	var next *heard
-	if len(k.heard) > 0 && k.heard[0].version == s.Version+1 {
-		first := k.heard[0]
-		next, k.heard = &first, append(k.heard[:0:0], k.heard[1:]...) // what led to a state is not kept with it
+	k.pending = append(k.pending[:0:0], k.pending[i:]...)
+	var next *pendingChange
+	if len(k.pending) > 0 && k.pending[0].version == s.Version+1 {
+		first := k.pending[0]
+		next, k.pending = &first, append(k.pending[:0:0], k.pending[1:]...) // no state keeps its change
 	}
 	k.mu.Unlock()
 	if next == nil {
 		return s.reload(k.scan)
 	}
-	return s.follow(next.version, next.put)
+	return s.applyChange(next.version, next.put)
 }
 
-// run loads states whenever there may be a newer one.
+// run loads states until the Keeper is closed.
 func (k *Keeper) run() {
 	for {
 		if _, err := sched.Await(k.sched, context.Background(), k.wake, 0, k.closing); err != nil {
@@ -236,7 +238,7 @@ func (k *Keeper) run() {
 			next, err := k.load()
 			if err == nil {
 				if next.Version <= k.State().Version {
-					break // the records are not there yet; whatever brings them there calls Reload
+					break // the records have not reached it; Reload will be called again
 				}
 				if k.publish(next) != nil {
 					return
@@ -257,12 +259,12 @@ func (k *Keeper) run() {
 func (k *Keeper) behind() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.State().Version < k.wanted
+	return k.State().Version < k.target
 }
 
-// publish makes next the newest state and tells all subscribers.
+// publish makes next the latest state and passes it to all subscribers.
 func (k *Keeper) publish(next *State) error {
-	if err := k.hold(context.Background(), k.publishing); err != nil {
+	if err := k.lock(context.Background(), k.publishing); err != nil {
 		return err
 	}
 	defer k.publishing.release()
@@ -275,18 +277,18 @@ func (k *Keeper) publish(next *State) error {
 	return nil
 }
 
-// signal wakes callers that wait for a state, or, with one, for its having been seen.
-func (k *Keeper) signal(seen *State) {
+// signal wakes callers that wait for a state or, if delivered is not nil, for its delivery.
+func (k *Keeper) signal(delivered *State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if seen != nil {
-		k.seen = seen
+	if delivered != nil {
+		k.delivered = delivered
 	}
-	close(k.loaded)
-	k.loaded = make(chan struct{})
+	close(k.changed)
+	k.changed = make(chan struct{})
 }
 
-// sleep waits before the next attempt, longer each time; false if ctx ended or the keeper was closed.
+// sleep waits before the next attempt, longer each time. It returns false if ctx has ended or the Keeper is closed.
 func (k *Keeper) sleep(ctx context.Context, attempt int) bool {
 	_, err := sched.Await[struct{}](k.sched, ctx, nil, k.pause(attempt), k.closing)
 	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
@@ -296,19 +298,19 @@ func (k *Keeper) pause(attempt int) time.Duration {
 	return min(k.opts.Pause<<min(attempt, 8), 20*k.opts.Pause)
 }
 
-// Wait returns the newest state that all subscribers have seen, once it is of the version or a later one.
+// Wait returns the latest state delivered to all subscribers, once it has reached a version.
 func (k *Keeper) Wait(ctx context.Context, version uint64) (*State, error) {
-	return k.await(ctx, func() *State {
-		if k.seen.Version < version {
+	return k.awaitState(ctx, func() *State {
+		if k.delivered.Version < version {
 			return nil
 		}
-		return k.seen
+		return k.delivered
 	})
 }
 
-// after returns a state that is newer than a version.
-func (k *Keeper) after(ctx context.Context, version uint64) (*State, error) {
-	return k.await(ctx, func() *State {
+// awaitNewer returns a state that is newer than a version.
+func (k *Keeper) awaitNewer(ctx context.Context, version uint64) (*State, error) {
+	return k.awaitState(ctx, func() *State {
 		if s := k.State(); s.Version > version {
 			return s
 		}
@@ -316,17 +318,17 @@ func (k *Keeper) after(ctx context.Context, version uint64) (*State, error) {
 	})
 }
 
-// await waits until get, which is called under mu, has a state.
-func (k *Keeper) await(ctx context.Context, get func() *State) (*State, error) {
+// awaitState waits until get, called with mu held, returns a state.
+func (k *Keeper) awaitState(ctx context.Context, get func() *State) (*State, error) {
 	for {
 		k.mu.Lock()
-		state, next := get(), k.loaded
+		state, next := get(), k.changed
 		k.mu.Unlock()
 		if state != nil {
 			return state, nil
 		}
 		if _, err := sched.Await(k.sched, ctx, next, 0, k.closing); err != nil {
-			return nil, ended(err)
+			return nil, waitError(err)
 		}
 	}
 }

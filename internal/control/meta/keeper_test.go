@@ -58,7 +58,7 @@ func newCluster(t *testing.T, nodes int, seed uint64) *cluster {
 		f := &follower{c: c, records: map[string][]byte{}, version: 1}
 		var err error
 		if f.keeper, err = New(f.scan, f.change, Options{Self: topology.NodeID{byte(i + 1)},
-			Line: c.line}); err != nil {
+			Acquire: c.line}); err != nil {
 			t.Fatal(err)
 		}
 		c.nodes = append(c.nodes, f)
@@ -85,7 +85,7 @@ func (c *cluster) line(ctx context.Context) (uint64, error) {
 	if !c.lined || c.trouble && c.random(4) == 0 {
 		return 0, errLost
 	}
-	return c.nodes[0].keeper.Enter(ctx)
+	return c.nodes[0].keeper.Acquire(ctx)
 }
 
 // apply is the compare-and-set of the log.
@@ -167,7 +167,7 @@ func (f *follower) catchUp(most int) {
 		put(f.records, r.Put)
 		f.version++
 		if f.version%3 > 0 { // some it has to read
-			f.keeper.Hear(f.version, r.Put)
+			f.keeper.NoteChange(f.version, r.Put)
 		}
 	}
 	version := f.version
@@ -259,14 +259,14 @@ func TestTurns(t *testing.T) {
 		const nodes, updates = 4, 10
 		c := newCluster(t, nodes, 1)
 		c.lined = true
-		if _, err := c.nodes[0].keeper.Enter(t.Context()); err != nil {
+		if _, err := c.nodes[0].keeper.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		if _, err := c.nodes[1].keeper.Update(t.Context(), increment); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took < turnMax || took > 2*turnMax {
+		if took := time.Since(began); took < grantTimeout || took > 2*grantTimeout {
 			t.Errorf("waited %s for one who does nothing", took)
 		}
 		var wg sync.WaitGroup
@@ -286,11 +286,11 @@ func TestTurns(t *testing.T) {
 		wg.Wait()
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := c.nodes[0].keeper.Enter(ended); !errors.Is(err, context.Canceled) {
+		if _, err := c.nodes[0].keeper.Acquire(ended); !errors.Is(err, context.Canceled) {
 			t.Errorf("a context that has ended: %v", err)
 		}
 		c.close()
-		if _, err := c.nodes[0].keeper.Enter(t.Context()); !errors.Is(err, ErrClosed) {
+		if _, err := c.nodes[0].keeper.Acquire(t.Context()); !errors.Is(err, ErrClosed) {
 			t.Errorf("a keeper that is closed: %v", err)
 		}
 		if c.beaten > 0 {
@@ -330,7 +330,8 @@ func TestUpdateEnds(t *testing.T) {
 		k.change = func(context.Context, command.Records) (uint64, error) { return 7, nil }
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := k.Update(ctx, increment); !errors.Is(err, ErrUnseen) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := k.Update(ctx, increment); !errors.Is(err, ErrNotVisible) || !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		k.change = func(context.Context, command.Records) (uint64, error) { return 0, partition.ErrStopped }

@@ -41,7 +41,7 @@ func largeMap(t testing.TB) *topology.Snapshot {
 // recordsOf are the records of a state, as a store has them.
 func recordsOf(t testing.TB, s *State) map[string][]byte {
 	t.Helper()
-	all, err := Empty().Difference(s)
+	all, err := Empty().Diff(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func recordsOf(t testing.TB, s *State) map[string][]byte {
 func TestLargeMap(t *testing.T) {
 	m := largeMap(t)
 	n := uint64(m.Len())
-	records := recordsOf(t, Empty().WithMap(m))
+	records := recordsOf(t, Empty().WithTopology(m))
 	stored := 0
 	for key, value := range records {
 		stored += len(key) + len(value)
@@ -76,14 +76,14 @@ func TestLargeMap(t *testing.T) {
 	runtime.KeepAlive(m)
 	runtime.KeepAlive(records)
 	t.Logf("%d partitions: %d bytes of memory each, %d in records", n, each, stored/int(n))
-	if each >= 1000 || s.Map.Len() != int(n) {
+	if each >= 1000 || s.Topology.Len() != int(n) {
 		t.Errorf("a partition of the map takes %d bytes", each)
 	}
-	next, _, err := s.Map.AddMember(topology.PartitionID(n/2), "dc1", topology.NodeID{9, 9, 9}, topology.Joining)
+	next, _, err := s.Topology.AddMember(topology.PartitionID(n/2), "dc1", topology.NodeID{9, 9, 9}, topology.Joining)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := s.Difference(s.WithMap(next))
+	change, err := s.Diff(s.WithTopology(next))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +99,13 @@ func TestLargeMap(t *testing.T) {
 	followers := []*State{s}
 	for i := range topology.PartitionID(changes) {
 		f := followers[i]
-		next, _, err := f.Map.AddMember(topology.PartitionID(n/2)+i, "dc1", topology.NodeID{9, 9, 9}, topology.Joining)
+		next, _, err := f.Topology.AddMember(topology.PartitionID(n/2)+i, "dc1", topology.NodeID{9, 9, 9},
+			topology.Joining)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if change, err = f.Difference(f.WithMap(next)); err == nil {
-			f, err = f.follow(uint64(i)+2, change)
+		if change, err = f.Diff(f.WithTopology(next)); err == nil {
+			f, err = f.applyChange(uint64(i)+2, change)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +126,7 @@ func TestLargeMap(t *testing.T) {
 // largest table and in another, and to find a position.
 func BenchmarkLargeMap(b *testing.B) {
 	m := largeMap(b)
-	records := recordsOf(b, Empty().WithMap(m))
+	records := recordsOf(b, Empty().WithTopology(m))
 	s, err := Load(scanOf(records, 1))
 	if err != nil {
 		b.Fatal(err)
@@ -147,16 +148,16 @@ func BenchmarkLargeMap(b *testing.B) {
 		}
 	})
 	for _, table := range []uint32{1024, 1030} {
-		ps := s.Map.Partitions(table)
-		next, _, err := s.Map.AddMember(ps[len(ps)/2].ID, "dc1", topology.NodeID{9, 9, 9}, topology.Joining)
+		ps := s.Topology.Partitions(table)
+		next, _, err := s.Topology.AddMember(ps[len(ps)/2].ID, "dc1", topology.NodeID{9, 9, 9}, topology.Joining)
 		if err != nil {
 			b.Fatal(err)
 		}
-		to := s.WithMap(next)
+		to := s.WithTopology(next)
 		b.Run(fmt.Sprintf("change/%d", len(ps)), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := s.Map.AddMember(ps[len(ps)/2].ID, "dc1", topology.NodeID{9, 9, 9},
+				if _, _, err := s.Topology.AddMember(ps[len(ps)/2].ID, "dc1", topology.NodeID{9, 9, 9},
 					topology.Joining); err != nil {
 					b.Fatal(err)
 				}
@@ -166,7 +167,7 @@ func BenchmarkLargeMap(b *testing.B) {
 		b.Run(fmt.Sprintf("difference/%d", len(ps)), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if put, err = s.Difference(to); err != nil {
+				if put, err = s.Diff(to); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -174,7 +175,7 @@ func BenchmarkLargeMap(b *testing.B) {
 		b.Run(fmt.Sprintf("follow/%d", len(ps)), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := s.follow(2, put); err != nil {
+				if _, err := s.applyChange(2, put); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -184,7 +185,7 @@ func BenchmarkLargeMap(b *testing.B) {
 		b.ReportAllocs()
 		i := uint64(0)
 		for b.Loop() {
-			if i += 0x9E3779B97F4A7C15; s.Map.Find(1024, topology.Position{Ring: i}) < 0 {
+			if i += 0x9E3779B97F4A7C15; s.Topology.Find(1024, topology.Position{Ring: i}) < 0 {
 				b.Fatal("not there")
 			}
 		}

@@ -4,9 +4,10 @@ package meta
 
 import "fmt"
 
-// Raised returns the state at the newest feature level that every node understands; s itself if the cluster has it
-// already. Nothing but an operator's order raises the level: until then every node can go back to the build before.
-func (s *State) Raised() (*State, error) {
+// WithRaisedLevel returns the state at the newest feature level that every node supports, or s itself if the cluster
+// has that level already. Only an operator raises the level: before that, every node can return to the previous
+// version.
+func (s *State) WithRaisedLevel() (*State, error) {
 	var slowest *Node
 	for _, n := range s.Nodes {
 		if n.State != Left && (slowest == nil || n.Levels.Newest < slowest.Levels.Newest) {
@@ -18,13 +19,13 @@ func (s *State) Raised() (*State, error) {
 	}
 	for _, n := range s.Nodes {
 		if n.State != Left && n.Levels.Oldest > slowest.Levels.Newest {
-			return nil, fmt.Errorf("node %x understands feature levels %s and node %x %s: no level is common to both",
+			return nil, fmt.Errorf("cannot raise feature level: node %x supports levels %s and node %x supports levels %s",
 				n.ID[:4], n.Levels, slowest.ID[:4], slowest.Levels)
 		}
 	}
-	m := s.Map.WithLevel(slowest.Levels.Newest)
-	if m == s.Map {
+	m := s.Topology.WithLevel(slowest.Levels.Newest)
+	if m == s.Topology {
 		return s, nil
 	}
-	return s.WithMap(m), nil
+	return s.WithTopology(m), nil
 }

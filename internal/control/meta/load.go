@@ -16,10 +16,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The keys; see the package.
+// The keys; see the package comment.
 const (
 	schemaPrefix    = "schema/"
-	mapKey          = "map"
+	topologyKey     = "map"
 	partitionPrefix = "map/"
 	nodePrefix      = "node/"
 	buildPrefix     = "build/"
@@ -29,21 +29,21 @@ const (
 	versionKey      = "version"
 )
 
-// Scan passes one state of the records to fn, in any order, and returns its version. Arguments are valid during the
-// call.
+// Scan passes one state of the records to fn, in any order, and returns its version. The arguments of fn are valid only
+// during the call.
 type Scan func(fn func(key, value []byte) error) (version uint64, err error)
 
-// Load reads the state that the records make.
+// Load reads a state from the records.
 func Load(scan Scan) (*State, error) { return Empty().reload(scan) }
 
-// changed is what differs between two states of the records: keys of small records, and the partitions of the map,
-// which are kept decoded alone: nil is one that has gone.
+// changed is the difference between two states: the keys of changed records, and the records of changed partitions.
+// Partitions are kept only in decoded form. A nil record means that the partition was removed.
 type changed struct {
 	keys       []string
 	partitions map[topology.PartitionID][]byte
 }
 
-// reload reads the state that follows s; what has not changed is not decoded again (MT2).
+// reload reads the next state. It does not decode unchanged records (MT2).
 func (s *State) reload(scan Scan) (*State, error) {
 	next := &State{records: make(map[string][]byte, len(s.records))}
 	c := changed{partitions: map[topology.PartitionID][]byte{}}
@@ -56,7 +56,7 @@ func (s *State) reload(scan Scan) (*State, error) {
 		if id, ok, err := partitionOf(key); err != nil {
 			return err
 		} else if ok {
-			if p := s.Map.Partition(id); p != nil {
+			if p := s.Topology.Partition(id); p != nil {
 				if record = topology.AppendPartition(record[:0], p); bytes.Equal(record, value) {
 					same[id] = true
 					return nil
@@ -81,7 +81,7 @@ func (s *State) reload(scan Scan) (*State, error) {
 			c.keys = append(c.keys, key)
 		}
 	}
-	for p := range s.Map.All() {
+	for p := range s.Topology.All() {
 		if _, ok := c.partitions[p.ID]; !ok && !same[p.ID] {
 			c.partitions[p.ID] = nil
 		}
@@ -90,7 +90,7 @@ func (s *State) reload(scan Scan) (*State, error) {
 	return next.decode(s, c)
 }
 
-// partitionOf returns the partition whose record has a key.
+// partitionOf returns the partition to which a key belongs.
 func partitionOf(key []byte) (id topology.PartitionID, ok bool, err error) {
 	rest, ok := bytes.CutPrefix(key, []byte(partitionPrefix))
 	if !ok {
@@ -102,8 +102,8 @@ func partitionOf(key []byte) (id topology.PartitionID, ok bool, err error) {
 	return topology.PartitionID(binary.BigEndian.Uint64(rest)), true, nil
 }
 
-// follow makes the state that one change leads to.
-func (s *State) follow(version uint64, put []command.Record) (*State, error) {
+// applyChange returns the state to which one change leads.
+func (s *State) applyChange(version uint64, put []command.Record) (*State, error) {
 	next := &State{Version: version, records: maps.Clone(s.records)}
 	c := changed{partitions: map[topology.PartitionID][]byte{}}
 	for _, r := range put {
@@ -128,14 +128,14 @@ func (s *State) follow(version uint64, put []command.Record) (*State, error) {
 	return next.decode(s, c)
 }
 
-// decode makes the rest of a state that has records, and differs from s in what has changed.
+// decode completes a state from its records. c is the difference from s.
 func (next *State) decode(s *State, c changed) (_ *State, err error) {
 	slices.Sort(c.keys)
 	changed := slices.Compact(c.keys)
 	if next.Schema, err = s.nextSchema(next.records, changed); err != nil {
 		return nil, fmt.Errorf("load the schema: %w", err)
 	}
-	if next.Map, err = s.nextMap(next.records, changed, c.partitions); err != nil {
+	if next.Topology, err = s.nextTopology(next.records, changed, c.partitions); err != nil {
 		return nil, fmt.Errorf("load the map: %w", err)
 	}
 	if next.Nodes, err = s.nextNodes(next.records, changed); err != nil {
@@ -151,22 +151,22 @@ func (next *State) decode(s *State, c changed) (_ *State, err error) {
 	return next, nil
 }
 
-// touches reports whether any of the changed keys begins with the prefix.
+// touches reports whether any changed key begins with the prefix.
 func touches(changed []string, prefix string) bool {
 	i, _ := slices.BinarySearch(changed, prefix)
 	return i < len(changed) && strings.HasPrefix(changed[i], prefix)
 }
 
-func (s *State) nextMap(records map[string][]byte, changed []string,
+func (s *State) nextTopology(records map[string][]byte, changed []string,
 	partitions map[topology.PartitionID][]byte) (*topology.Snapshot, error) {
-	header := records[mapKey]
+	header := records[topologyKey]
 	if header == nil {
 		return topology.New(), nil
 	}
-	if _, ok := slices.BinarySearch(changed, mapKey); !ok && len(partitions) == 0 {
-		return s.Map, nil
+	if _, ok := slices.BinarySearch(changed, topologyKey); !ok && len(partitions) == 0 {
+		return s.Topology, nil
 	}
-	return topology.Assemble(s.Map, header, partitions)
+	return topology.Assemble(s.Topology, header, partitions)
 }
 
 func (s *State) nextNodes(records map[string][]byte, changed []string) ([]*Node, error) {
@@ -195,7 +195,7 @@ func (s *State) nextNodes(records map[string][]byte, changed []string) ([]*Node,
 	return nodes, nil
 }
 
-// nextRoles decodes the roles, CIDR groups and identities that changed.
+// nextRoles decodes the roles, CIDR groups, and identities that changed.
 func (s *State) nextRoles(records map[string][]byte, changed []string) (*access.State, error) {
 	found := map[string][]byte{}
 	for _, prefix := range access.Prefixes {
@@ -207,7 +207,7 @@ func (s *State) nextRoles(records map[string][]byte, changed []string) (*access.
 	return s.Roles.Follow(found)
 }
 
-// loadRest reads the small records.
+// loadRest decodes builds and settings.
 func (s *State) loadRest(old *State, changed []string) {
 	s.Building, s.Builds, s.Settings = old.Building, old.Builds, old.Settings
 	if touches(changed, buildPrefix) {
@@ -232,13 +232,14 @@ func (s *State) loadRest(old *State, changed []string) {
 	}
 }
 
-// nextSchema decodes the objects that changed, and with a keyspace all its tables: they are bound to its types.
+// nextSchema decodes the objects that changed. If a keyspace changed, it decodes all its tables, because they refer to
+// its types.
 func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema.Schema, error) {
 	if !touches(changed, schemaPrefix) {
 		return s.Schema, nil
 	}
 	whole, partly := map[string]bool{}, map[string][]string{}
-	functions := map[string]bool{} // the keyspaces whose functions have changed: they are few, and are decoded together
+	functions := map[string]bool{} // keyspaces with changed functions; their functions are few and are decoded together
 	for _, key := range changed {
 		object, ok := strings.CutPrefix(key, schemaPrefix)
 		if !ok {
@@ -257,12 +258,12 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 	}
 	fresh, err := schema.FromObjects(func(yield func(string, []byte) bool) {
 		if len(whole) == 0 {
-			yieldParts(records, changed, partly, functions, yield)
+			yieldChanged(records, changed, partly, functions, yield)
 			return
 		}
 		for key, value := range records {
 			object, ok := strings.CutPrefix(key, schemaPrefix)
-			if ok && wanted(object, key, changed, whole, partly, functions) && !yield(object, value) {
+			if ok && mustDecode(object, key, changed, whole, partly, functions) && !yield(object, value) {
 				return
 			}
 		}
@@ -280,7 +281,7 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 	}
 	for ks, tables := range partly {
 		if old := next.Keyspaces[ks]; old != nil && !whole[ks] {
-			next.Keyspaces[ks] = graft(old, fresh.Keyspaces[ks], tables)
+			next.Keyspaces[ks] = withTables(old, fresh.Keyspaces[ks], tables)
 			if f := fresh.Keyspaces[ks]; f != nil && functions[ks] {
 				next.Keyspaces[ks].Functions = f.Functions
 			}
@@ -289,14 +290,14 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 	return &next, nil
 }
 
-// yieldParts yields the objects that changed, and the keyspaces that they are in: no keyspace itself has changed, and
-// there may be thousands of tables in them.
-func yieldParts(records map[string][]byte, changed []string, partly map[string][]string, functions map[string]bool,
+// yieldChanged yields the changed objects and their keyspaces. It avoids reading all records of keyspaces that have not
+// changed themselves, because they may contain thousands of tables.
+func yieldChanged(records map[string][]byte, changed []string, partly map[string][]string, functions map[string]bool,
 	yield func(string, []byte) bool) {
 	for _, key := range changed {
 		object, ok := strings.CutPrefix(key, schemaPrefix)
 		if _, function := schema.FunctionsOfObject(object); function {
-			continue // with all others of its keyspace
+			continue // decoded with all others of its keyspace
 		}
 		if value := records[key]; ok && value != nil && !yield(object, value) {
 			return
@@ -321,8 +322,8 @@ func yieldParts(records map[string][]byte, changed []string, partly map[string][
 	}
 }
 
-// wanted reports whether an object has to be decoded.
-func wanted(object, key string, changed []string, whole map[string]bool, partly map[string][]string,
+// mustDecode reports whether an object must be decoded.
+func mustDecode(object, key string, changed []string, whole map[string]bool, partly map[string][]string,
 	functions map[string]bool) bool {
 	if ks, ok := schema.FunctionsOfObject(object); ok {
 		return whole[ks] || functions[ks]
@@ -338,8 +339,8 @@ func wanted(object, key string, changed []string, whole map[string]bool, partly 
 	return whole[ks] || isNew
 }
 
-// graft is a keyspace in which the named tables are those of fresh.
-func graft(old, fresh *schema.Keyspace, names []string) *schema.Keyspace {
+// withTables returns a copy of old in which the named tables come from fresh.
+func withTables(old, fresh *schema.Keyspace, names []string) *schema.Keyspace {
 	ks := *old
 	ks.Tables = maps.Clone(old.Tables)
 	if ks.Tables == nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// NodeState is what a node is meant to be; whether it answers is not a matter of record.
+// NodeState is the intended state of a node. The metadata does not record whether a node is alive.
 type NodeState uint8
 
-// The states of a node: one that is Draining leads nothing; one that is Leaving gives its replicas away; one that has
-// Left has none and never comes back under its id.
+// The states of a node. A Draining node leads no partition. A Leaving node moves its replicas to other nodes. A node
+// that has Left has no replicas and cannot return with the same ID.
 const (
 	Up NodeState = iota
 	Draining
@@ -27,7 +27,7 @@ const (
 
 var nodeStates = [...]string{"up", "draining", "leaving", "left"}
 
-// String is the state's name, lower case.
+// String returns the name of the state in lower case.
 func (s NodeState) String() string {
 	if int(s) < len(nodeStates) {
 		return nodeStates[s]
@@ -38,39 +38,39 @@ func (s NodeState) String() string {
 // Node is a member of the cluster.
 type Node struct {
 	ID topology.NodeID
-	// Internal is where other nodes reach it, CQL and HTTP where clients do: host:port.
+	// Internal is the address for other nodes; CQL and HTTP are the addresses for clients. The form is host:port.
 	Internal, CQL, HTTP string
-	// Region and Zone are what drivers call data centre and rack.
+	// Region and Zone are the data center and rack shown to drivers.
 	Region, Zone string
-	// Tokens are its places on the ring that drivers see, ascending. They never change.
+	// Tokens are the node's ring tokens shown to drivers, in ascending order. They never change.
 	Tokens []token.Token
 	State  NodeState
-	// Levels are the feature levels that its build understands.
+	// Levels are the feature levels that the node supports.
 	Levels feature.Range
-	// Joined is when it was added, to the millisecond.
+	// Joined is when the node was added, in milliseconds.
 	Joined time.Time
-	// Birth is that of the node's data directory: another directory is another node, whatever its certificate says. 0
-	// is not known.
+	// Birth identifies the node's data directory, or is 0 if unknown. Another directory is another node, even with the
+	// same certificate.
 	Birth uint64
-	// Start is the newest start of the data directory that the cluster has let in, Mark the mark that was drawn for it:
-	// see package lineage.
+	// Start is the newest start of the data directory that the cluster has admitted, and Mark is the random mark of
+	// that start. See package lineage.
 	Start, Mark uint64
 
-	// rest has the fields that a later build has added, as they came.
+	// rest holds the encoded fields of later versions.
 	rest []byte
 }
 
-// Bounds of a node's record.
+// The format and the limits of a node's record.
 const (
 	nodeFormat    = 2
 	nodeTextMax   = 1024
 	nodeTokensMax = 1024
 )
 
-// ErrMalformed says that bytes are not a record of their kind.
+// ErrMalformed means that a record cannot be decoded.
 var ErrMalformed = errors.New("malformed record")
 
-// Append appends the encoded node without its id: the format, then its parts in order, and the fields of later builds.
+// Append appends the encoded node without its ID: the format, its parts in order, and the fields of later versions.
 func (n *Node) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, nodeFormat))
 	for _, text := range []string{n.Internal, n.CQL, n.HTTP, n.Region, n.Zone} {
@@ -100,11 +100,11 @@ func (n *Node) Append(dst []byte) []byte {
 	return w
 }
 
-// nodeStart is the field of Start and Mark.
+// nodeStart is the field that holds Start and Mark.
 const nodeStart = 1
 
-// fields reads the fields of a record and keeps those that it does not know, but for one that must be known: it returns
-// that.
+// fields reads the fields of a record and keeps unknown fields. It returns the number of an unknown field that must be
+// understood, or 0.
 func (n *Node) fields(r *codec.Reader) (refused uint64) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -122,21 +122,21 @@ func (n *Node) fields(r *codec.Reader) (refused uint64) {
 	return refused
 }
 
-// Check returns an error if the node cannot be stored: what it says of itself is too long.
+// Check returns an error if the node cannot be stored.
 func (n *Node) Check() error {
 	for _, text := range []string{n.Internal, n.CQL, n.HTTP, n.Region, n.Zone} {
 		if len(text) > nodeTextMax {
-			return fmt.Errorf("an address, a region or a zone of %d bytes; at most %d", len(text), nodeTextMax)
+			return fmt.Errorf("address, region, or zone has %d bytes; the limit is %d", len(text), nodeTextMax)
 		}
 	}
 	if n.Region == "" || n.Zone == "" {
-		return errors.New("a node without a region or a zone")
+		return errors.New("region or zone is empty")
 	}
 	return nil
 }
 
-// DecodeNode reads what Append wrote, in this build or in a later one of the same format. Errors are ErrMalformed or a
-// *feature.Newer.
+// DecodeNode decodes a node written by Append, in this version or a later version of the same format. Errors are
+// ErrMalformed or *feature.Newer.
 func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	if len(src) == 0 || src[0] < nodeFormat {
 		return nil, ErrMalformed

@@ -4,11 +4,12 @@ package meta
 
 import "strings"
 
-// restorePrefix begins the names of the settings of tables that are being restored.
+// restorePrefix is the name prefix of the settings of tables that are being restored.
 const restorePrefix = "restore/"
 
 // RestoreSetting returns the name of the setting that holds the ID of the backup from which a table is being restored.
-// The setting is made before the table and removed when the table is complete, dropped, or created by anything else.
+// The setting is created before the table. It is removed when the table is complete, dropped, or created by another
+// request.
 func RestoreSetting(keyspace, table string) string { return restorePrefix + keyspace + "." + table }
 
 // Restoring returns the names of the settings of all tables that are being restored.

@@ -12,38 +12,38 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// State is one version of all that the cluster knows about itself. Whoever makes the next one copies the struct and
-// replaces what is new; what it points to is shared and must not be changed.
+// State is one version of the cluster metadata. To make the next version, copy the struct and replace fields. Values
+// that it points to are shared and must not be changed.
 type State struct {
-	// Version grows with every change, whoever made it.
+	// Version grows with every change by any node.
 	Version uint64
-	// Schema has what schema.Objects encodes: the tables of system keyspaces are not in it. A next state may have them.
-	Schema *schema.Schema
-	Map    *topology.Snapshot
-	// Nodes are ascending by id.
+	// Schema holds the objects that schema.Objects encodes, without the tables of system keyspaces. A derived state may
+	// contain those tables.
+	Schema   *schema.Schema
+	Topology *topology.Snapshot
+	// Nodes are in ascending order of IDs.
 	Nodes []*Node
-	// Building holds the ids of the indexes whose entries are not complete yet, and Builds how far those have come that
-	// somebody has begun to build.
+	// Building holds the IDs of indexes that are not complete. Builds holds the progress of builds that have been
+	// started.
 	Building map[uint32]bool
 	Builds   map[uint32]*Build
 	Settings map[string]string
-	// Roles are the roles and their permissions.
+	// Roles holds the roles and their permissions.
 	Roles *access.State
-	// History is the newest splits, merges and moves that have ended, EventsKept at most, in the order of their
-	// numbers.
+	// History holds up to EventsKept completed splits, merges, and moves, in order of their numbers.
 	History []*Event
 
-	// records are those that the state was made of, and what Difference is the difference to; without the partitions of
-	// Map, of which only the decoded ones are kept.
+	// records holds the records from which the state was decoded, and to which Diff compares. It does not contain
+	// partitions, which are kept only in Topology.
 	records map[string][]byte
 }
 
-// Empty is the state without any record.
+// Empty returns the state without records.
 func Empty() *State {
-	return &State{Schema: schema.New(), Map: topology.New(), Roles: &access.State{}, records: map[string][]byte{}}
+	return &State{Schema: schema.New(), Topology: topology.New(), Roles: &access.State{}, records: map[string][]byte{}}
 }
 
-// Node returns a node by its id, nil if it is not known.
+// Node returns a node by its ID, or nil if it does not exist.
 func (s *State) Node(id topology.NodeID) *Node {
 	if i, ok := s.find(id); ok {
 		return s.Nodes[i]
@@ -57,7 +57,7 @@ func (s *State) find(id topology.NodeID) (int, bool) {
 	})
 }
 
-// WithNode returns a state in which n is added, or takes the place of the node of its id.
+// WithNode returns a state in which n is added or replaces the node with its ID.
 func (s *State) WithNode(n *Node) *State {
 	next := *s
 	next.Nodes = slices.Clone(s.Nodes)
@@ -69,7 +69,7 @@ func (s *State) WithNode(n *Node) *State {
 	return &next
 }
 
-// WithoutNode returns a state that does not know the node; s itself if it does not.
+// WithoutNode returns a state without the node, or s itself if the node does not exist.
 func (s *State) WithoutNode(id topology.NodeID) *State {
 	i, ok := s.find(id)
 	if !ok {
@@ -80,14 +80,14 @@ func (s *State) WithoutNode(id topology.NodeID) *State {
 	return &next
 }
 
-// WithMap returns a state with another map.
-func (s *State) WithMap(m *topology.Snapshot) *State {
+// WithTopology returns a state with another topology.
+func (s *State) WithTopology(m *topology.Snapshot) *State {
 	next := *s
-	next.Map = m
+	next.Topology = m
 	return &next
 }
 
-// WithSetting returns a state with a setting; an empty text removes it.
+// WithSetting returns a state with a setting. An empty text removes the setting.
 func (s *State) WithSetting(name, text string) *State {
 	next := *s
 	next.Settings = with(s.Settings, name, text, text != "")

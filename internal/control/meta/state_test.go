@@ -86,7 +86,7 @@ func same(t *rapid.T, a, b *State) {
 		for _, k := range slices.Sorted(maps.Keys(put)) {
 			out = append(out, k, string(put[k]))
 		}
-		out = append(out, string(s.Map.Append(nil)), fmt.Sprint(s.Version, s.Map.Level()))
+		out = append(out, string(s.Topology.Append(nil)), fmt.Sprint(s.Version, s.Topology.Level()))
 		for _, n := range s.Nodes {
 			out = append(out, string(n.ID[:])+string(n.Append(nil)))
 		}
@@ -114,41 +114,41 @@ func change(t *rapid.T, s *State, n int) *State {
 			next.Schema = ddl(t, s.Schema, createKeyspace(n, ks))
 		} else if have.Tables[name] == nil {
 			next.Schema = ddl(t, s.Schema, createTable(n, ks, name))
-			m, err := s.Map.AddTable(next.Schema.Table(ks, name).ID, rapid.IntRange(1, 3).Draw(t, "parts"), places)
+			m, err := s.Topology.AddTable(next.Schema.Table(ks, name).ID, rapid.IntRange(1, 3).Draw(t, "parts"), places)
 			if err != nil {
 				t.Fatal(err)
 			}
-			next.Map = m
+			next.Topology = m
 		} else {
 			next.Schema = ddl(t, s.Schema, &schema.DropTable{Stamp: stamp(n), Keyspace: ks, Name: name})
-			next.Map = s.Map.DropTable(have.Tables[name].ID)
+			next.Topology = s.Topology.DropTable(have.Tables[name].ID)
 		}
 	case 2:
 		if have != nil && rapid.Bool().Draw(t, "drop keyspace") {
 			next.Schema = ddl(t, s.Schema, &schema.DropKeyspace{Stamp: stamp(n), Name: ks})
 			for _, table := range have.Tables {
-				next.Map = next.Map.DropTable(table.ID)
+				next.Topology = next.Topology.DropTable(table.ID)
 			}
 		}
 	case 3:
-		for _, table := range s.Map.Tables() {
-			p := s.Map.Partitions(table)[0]
-			m, _, err := s.Map.AddMember(p.ID, "here", topology.NodeID{100, byte(n)}, topology.Learner)
+		for _, table := range s.Topology.Tables() {
+			p := s.Topology.Partitions(table)[0]
+			m, _, err := s.Topology.AddMember(p.ID, "here", topology.NodeID{100, byte(n)}, topology.Learner)
 			if err != nil {
 				t.Fatal(err)
 			}
-			next.Map = m
+			next.Topology = m
 		}
 	case 4:
-		if m, err := s.Map.AddMeta(places); err == nil {
-			next.Map = m
+		if m, err := s.Topology.AddMeta(places); err == nil {
+			next.Topology = m
 		}
 	case 5:
 		return s.WithNode(&Node{ID: id, Zone: fmt.Sprint(n), Tokens: []token.Token{token.Token(n)}})
 	case 6:
 		return s.WithoutNode(id)
 	case 7:
-		next.Map = next.Map.WithLevel(next.Map.Level() + 1)
+		next.Topology = next.Topology.WithLevel(next.Topology.Level() + 1)
 		if id := uint32(n % 3); s.Building[id] && rapid.Bool().Draw(t, "reached") {
 			return next.WithBuild(id, &Build{Policy: name, Token: token.Token(n), Key: []byte{1}, Rows: 7})
 		}
@@ -177,7 +177,7 @@ func TestDifference(t *testing.T) {
 		follower := here
 		for n := range rapid.IntRange(1, 25).Draw(t, "changes") {
 			next := change(t, here, n+1)
-			difference, err := here.Difference(next)
+			difference, err := here.Diff(next)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,7 +204,7 @@ func TestDifference(t *testing.T) {
 			wanted.Version = version
 			same(t, here, &wanted)
 			same(t, here, afresh)
-			if told, err := before.follow(version, difference); err != nil {
+			if told, err := before.applyChange(version, difference); err != nil {
 				t.Fatal(err)
 			} else {
 				same(t, told, here)
@@ -238,8 +238,8 @@ func shared(t *rapid.T, before, after *State) {
 			}
 		}
 	}
-	for p := range after.Map.All() {
-		old := before.Map.Partition(p.ID)
+	for p := range after.Topology.All() {
+		old := before.Topology.Partition(p.ID)
 		if old != nil && old != p && bytes.Equal(topology.AppendPartition(nil, old), topology.AppendPartition(nil, p)) {
 			t.Fatalf("partition %d was decoded again", p.ID)
 		}
@@ -252,13 +252,13 @@ func TestSmallDifference(t *testing.T) {
 	s.Schema = ddl(t, s.Schema, createKeyspace(1, "ks"))
 	for i := range 200 {
 		s.Schema = ddl(t, s.Schema, createTable(i, "ks", fmt.Sprint("t", i)))
-		m, err := s.Map.AddTable(s.Schema.Table("ks", fmt.Sprint("t", i)).ID, 4, places)
+		m, err := s.Topology.AddTable(s.Schema.Table("ks", fmt.Sprint("t", i)).ID, 4, places)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Map = m
+		s.Topology = m
 	}
-	all, err := Empty().Difference(s)
+	all, err := Empty().Diff(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,10 +269,10 @@ func TestSmallDifference(t *testing.T) {
 	}
 	next := *s
 	next.Schema = ddl(t, s.Schema, createTable(999, "ks", "another"))
-	if next.Map, err = s.Map.AddTable(next.Schema.Table("ks", "another").ID, 4, places); err != nil {
+	if next.Topology, err = s.Topology.AddTable(next.Schema.Table("ks", "another").ID, 4, places); err != nil {
 		t.Fatal(err)
 	}
-	difference, err := s.Difference(&next)
+	difference, err := s.Diff(&next)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	scan, change := Alone(store)
+	scan, change := Standalone(store)
 	k, err := New(scan, change, Options{Self: topology.NodeID{1}})
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +352,7 @@ func TestNodeRecord(t *testing.T) {
 	}
 }
 
-// FuzzDecodeNode: what is decoded survives another round.
+// FuzzDecodeNode checks that what is decoded survives another round.
 func FuzzDecodeNode(f *testing.F) {
 	f.Add((&Node{CQL: "a:1", Tokens: []token.Token{5}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -373,13 +373,13 @@ func BenchmarkReload(b *testing.B) {
 	s.Schema = ddl(b, s.Schema, createKeyspace(1, "ks"))
 	for i := range 1000 {
 		s.Schema = ddl(b, s.Schema, createTable(i, "ks", fmt.Sprint("t", i)))
-		m, err := s.Map.AddTable(s.Schema.Table("ks", fmt.Sprint("t", i)).ID, 4, places)
+		m, err := s.Topology.AddTable(s.Schema.Table("ks", fmt.Sprint("t", i)).ID, 4, places)
 		if err != nil {
 			b.Fatal(err)
 		}
-		s.Map = m
+		s.Topology = m
 	}
-	all, err := Empty().Difference(s)
+	all, err := Empty().Diff(s)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -396,12 +396,12 @@ func BenchmarkReload(b *testing.B) {
 				if first {
 					at = Empty()
 				} else {
-					m, _, err := at.Map.AddMember(1, "here", topology.NodeID{9, byte(b.N)}, topology.Learner)
+					m, _, err := at.Topology.AddMember(1, "here", topology.NodeID{9, byte(b.N)}, topology.Learner)
 					if err != nil {
 						b.Fatal(err)
 					}
 					records[string(partitionKey(1))] = topology.AppendPartition(nil, m.Partition(1))
-					records[mapKey] = m.AppendHeader(nil)
+					records[topologyKey] = m.AppendHeader(nil)
 				}
 				if _, err = at.reload(scanOf(records, 2)); err != nil {
 					b.Fatal(err)

@@ -13,18 +13,18 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// errBeaten says that another change was made first: compute again.
-var errBeaten = errors.New("another change was first")
+// errConflict means that another change was made first, so the change must be computed again.
+var errConflict = errors.New("another change was made first")
 
-// Update makes the change that f computes, for the whole cluster, and returns a state that has it. f gets the newest
-// state and must be a pure function of it: it is called again whenever somebody else was faster. Its errors are
-// returned as they are; a next state that differs in nothing is no change. Updates of one keeper are made one after the
-// other. (MT3), (MT4)
+// Update makes the change that f computes for the whole cluster, and returns a state that contains it. f receives the
+// latest state and must be a pure function of it, because it is called again after every conflict. Errors of f are
+// returned unchanged. A state without differences changes nothing. Updates of one Keeper run one at a time. (MT3),
+// (MT4)
 func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*State, error) {
-	if err := k.hold(ctx, k.turn); err != nil {
+	if err := k.lock(ctx, k.updating); err != nil {
 		return nil, err
 	}
-	defer k.turn.release()
+	defer k.updating.release()
 	for turn := false; ; {
 		base := k.State()
 		next, err := f(base)
@@ -33,7 +33,7 @@ func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*S
 		}
 		var records []command.Record
 		if next != base {
-			if records, err = base.Difference(next); err != nil {
+			if records, err = base.Diff(next); err != nil {
 				return nil, err
 			}
 		}
@@ -41,12 +41,12 @@ func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*S
 			return k.Wait(ctx, base.Version)
 		}
 		if !turn {
-			if turn = true; !k.enter(ctx, base.Version) {
+			if turn = true; !k.acquire(ctx, base.Version) {
 				continue
 			}
 		}
 		version, err := k.propose(ctx, base.Version, records)
-		if errors.Is(err, errBeaten) {
+		if errors.Is(err, errConflict) {
 			turn = false
 			continue
 		}
@@ -55,13 +55,13 @@ func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*S
 		}
 		state, err := k.Wait(ctx, version)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnseen, err)
+			return nil, fmt.Errorf("%w: %w", ErrNotVisible, err)
 		}
 		return state, nil
 	}
 }
 
-// propose stores records on top of a version, and finds out whether that happened.
+// propose stores records on top of version base and determines whether that happened.
 func (k *Keeper) propose(ctx context.Context, base uint64, records []command.Record) (version uint64, err error) {
 	k.seq++
 	mark := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, k.nonce), k.seq)
@@ -78,36 +78,37 @@ func (k *Keeper) propose(ctx context.Context, base uint64, records []command.Rec
 		conflict, beaten := errors.AsType[*partition.Conflict](err)
 		if beaten {
 			k.Reload(conflict.Version)
-			if newer, err = k.after(ctx, base); err != nil && !open {
-				return 0, err // and nothing was done
+			if newer, err = k.awaitNewer(ctx, base); err != nil && !open {
+				return 0, err // nothing was changed
 			}
 		} else {
 			open = true
-			newer = k.pauseAfter(ctx, base, attempt)
+			newer = k.awaitNewerBriefly(ctx, base, attempt)
 		}
 		switch {
 		case newer != nil && bytes.Equal(newer.records[key], mark):
 			return newer.Version, nil
 		case newer != nil:
-			return 0, errBeaten
-		case final(err) || attempt+1 >= k.opts.Attempts || ctx.Err() != nil || beaten:
+			return 0, errConflict
+		case permanent(err) || attempt+1 >= k.opts.Attempts || ctx.Err() != nil || beaten:
 			return 0, fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
 	}
 }
 
-// pauseAfter waits a moment for a state that is newer than a version, nil if none comes.
-func (k *Keeper) pauseAfter(ctx context.Context, version uint64, attempt int) *State {
+// awaitNewerBriefly waits for a state newer than a version for the pause before an attempt. It returns nil if there is
+// none.
+func (k *Keeper) awaitNewerBriefly(ctx context.Context, version uint64, attempt int) *State {
 	ctx, cancel := k.sched.WithTimeout(ctx, k.pause(attempt))
 	defer cancel()
-	newer, err := k.after(ctx, version)
+	newer, err := k.awaitNewer(ctx, version)
 	if err != nil {
 		return nil
 	}
 	return newer
 }
 
-// final reports whether trying again is in vain.
-func final(err error) bool {
+// permanent reports whether retrying is useless.
+func permanent(err error) bool {
 	return errors.Is(err, partition.ErrClosed) || errors.Is(err, partition.ErrStopped) || errors.Is(err, ErrClosed)
 }

@@ -9,53 +9,53 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// A node's wall clock stamps what its leaders write and says what has expired. One that runs ahead would hide for as
-// long all that drivers write afterwards, and remove what has still to live, also after it was set right. So it is held
-// to what the clocks of a quorum of the nodes say: no calendar is trusted alone, the node's own included.
+// A node's wall clock provides the timestamps of the writes that its leaders accept, and decides what has expired. A
+// clock that is ahead would hide later writes and expire data too early, even after it has been corrected. Therefore
+// the node limits its clock by the clocks of a quorum of nodes. No clock is trusted alone, including the node's own.
 //
-//	four clocks, in order:   a ─── b ═══ c ──────────── d      quorum 3: three say b or later, three say c or earlier
+//	four clocks, in order:   a ─── b ═══ c ──────────── d      quorum 3: three show b or later, three c or earlier
 //	                               low   high
-//	stamps                   ──────────────►│ low + clockTolerance
-//	horizons                 ──►│ low - clockTolerance
+//	timestamps                 ──────────────►│ low + clockTolerance
+//	expiration               ──►│ low - clockTolerance
 //	may lead                    │◄─────────────►│ from low - clockTolerance to high + clockTolerance
 //
-// Where two of four nodes are wrong alike, or only two of three answer, low and high are apart: then nobody can tell
-// which of them is right, all may lead, and stamps follow the earlier clocks.
+// If two of four nodes are wrong in the same way, or only two of three respond, low and high differ. The correct clock
+// is then unknown: all nodes may lead, and timestamps follow the earlier clocks.
 const (
-	// clockTolerance is how far a clock may be off: more than a report of another node takes on its way, less than
-	// anybody notices.
+	// clockTolerance is the permitted clock error. It exceeds the network delay of a report and is too small to affect
+	// clients.
 	clockTolerance = time.Second
-	// clockMemory is how long the clock of a node counts that is not heard from.
-	clockMemory = 10 * time.Second
-	// doubtMax is how long a node that has just begun doubts its own clock, if no quorum tells it better: then rather
-	// a clock that nobody has looked at than no leader. While it doubts it asks every doubtEvery.
-	doubtMax, doubtEvery = 5 * time.Second, 100 * time.Millisecond
-	// clockBack is how far the clock may be before the newest stamp when a node starts: stamps may follow a condition
-	// by a second, and clients' clocks differ.
-	clockBack = 5 * time.Second
+	// clockReportTTL is how long the clock of a node counts after its last report.
+	clockReportTTL = 10 * time.Second
+	// unverifiedMax is how long a started node considers its clock unverified if no quorum has reported. After that it
+	// may lead: an unverified clock is better than no leader. Meanwhile it polls every unverifiedInterval.
+	unverifiedMax, unverifiedInterval = 5 * time.Second, 100 * time.Millisecond
+	// regressionMin is how far the clock of a starting node may be behind its newest timestamp. Timestamps may be ahead
+	// by a second because of conditional writes, and the clocks of clients differ.
+	regressionMin = 5 * time.Second
 )
 
-// SetBack returns how far now is before the newest stamp of a node that starts, 0 for little enough. A node that stands
-// alone has nothing else to compare its clock with: writes go on above the newest stamp, and those of clients with
-// timestamps of their own may stay invisible until the clock has passed it.
-func SetBack(now, newest time.Time) time.Duration {
-	if behind := newest.Sub(now); behind > clockBack {
+// ClockRegression returns how far now is behind the newest timestamp of a starting node, or 0 if the difference is
+// small. A standalone node has no other clock for comparison. It continues above the newest timestamp; writes with
+// client timestamps may stay invisible until the clock has passed it.
+func ClockRegression(now, newest time.Time) time.Duration {
+	if behind := newest.Sub(now); behind > regressionMin {
 		return behind
 	}
 	return 0
 }
 
-// held is what the clocks of a quorum said at an instant of the monotonic clock.
-type held struct {
+// clockBounds holds the bounds of a quorum's clocks at an instant of the monotonic clock.
+type clockBounds struct {
 	at        time.Duration
 	low, high time.Time
 }
 
-// Now is the wall clock of this node as far as the clocks of a quorum allow (PE3). A jump of the own clock is noticed
-// at once: since the others were heard last, time has gone on by the monotonic clock.
+// Now returns the wall clock of this node, limited by the clocks of a quorum (PE3). A jump of the node's own clock has
+// no effect, because the bounds advance with the monotonic clock.
 func (p *Peers) Now() time.Time {
 	now := p.opts.Now()
-	h := p.held.Load()
+	h := p.bounds.Load()
 	if h == nil {
 		return now
 	}
@@ -70,10 +70,11 @@ func (p *Peers) Now() time.Time {
 	return now
 }
 
-// Past is an instant that has passed by the clocks of a quorum: what has expired by then has expired (PE3).
-func (p *Peers) Past() time.Time {
+// EarliestNow returns a time that has passed according to the clocks of a quorum. Data that expires by then has expired
+// (PE3).
+func (p *Peers) EarliestNow() time.Time {
 	now := p.opts.Now()
-	if h := p.held.Load(); h != nil {
+	if h := p.bounds.Load(); h != nil {
 		if low := h.low.Add(p.opts.Steady() - h.at); low.Before(now) {
 			now = low
 		}
@@ -81,10 +82,10 @@ func (p *Peers) Past() time.Time {
 	return now.Add(-clockTolerance)
 }
 
-// Ahead is how much later the clock of this node is than any that a quorum could agree on, negative for earlier, 0 if
-// it is right: a node whose clock is wrong should not lead.
-func (p *Peers) Ahead() time.Duration {
-	h := p.held.Load()
+// ClockOffset returns how far this node's clock is outside the bounds of a quorum: positive if it is ahead, negative if
+// it is behind, and 0 if it is correct. A node with an incorrect clock should not lead.
+func (p *Peers) ClockOffset() time.Duration {
+	h := p.bounds.Load()
 	if h == nil {
 		return 0
 	}
@@ -98,17 +99,17 @@ func (p *Peers) Ahead() time.Duration {
 	return 0
 }
 
-// Skewed returns the nodes whose clocks are wrong by what a quorum says, as far as this node has heard of them lately.
+// Skewed returns whether the clock of each recently heard node is wrong according to a quorum.
 func (p *Peers) Skewed() map[topology.NodeID]bool {
 	out := map[topology.NodeID]bool{}
-	h := p.held.Load()
+	h := p.bounds.Load()
 	if h == nil {
 		return out
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n, q := range p.peers {
-		if q.heard.IsZero() || p.opts.Steady()-q.clockAt > clockMemory {
+		if q.reportedAt.IsZero() || p.opts.Steady()-q.clockAt > clockReportTTL {
 			continue
 		}
 		at := q.clock.Add(h.at - q.clockAt)
@@ -117,39 +118,39 @@ func (p *Peers) Skewed() map[topology.NodeID]bool {
 	return out
 }
 
-// hold computes what the clocks of a quorum say now. mu is held.
-func (p *Peers) hold() {
+// updateBounds computes the clock bounds of a quorum. The caller must hold mu.
+func (p *Peers) updateBounds() {
 	if len(p.peers) == 0 {
-		p.held.Store(nil) // alone, the node has nobody to compare with
+		p.bounds.Store(nil) // there is no other node to compare with
 		return
 	}
 	now := p.opts.Steady()
 	clocks := []time.Time{p.opts.Now().Round(0)}
 	for _, q := range p.peers {
-		if !q.heard.IsZero() && now-q.clockAt <= clockMemory {
+		if !q.reportedAt.IsZero() && now-q.clockAt <= clockReportTTL {
 			clocks = append(clocks, q.clock.Add(now-q.clockAt))
 		}
 	}
 	quorum := topology.Quorum(len(p.peers) + 1)
 	if len(clocks) < quorum {
-		return // what the others said last goes on by the monotonic clock
+		return // the previous bounds advance with the monotonic clock
 	}
 	slices.SortFunc(clocks, time.Time.Compare)
-	p.held.Store(&held{at: now, low: clocks[len(clocks)-quorum], high: clocks[quorum-1]})
+	p.bounds.Store(&clockBounds{at: now, low: clocks[len(clocks)-quorum], high: clocks[quorum-1]})
 }
 
-// doubts reports whether no quorum has said yet what its clocks show, so that the node's own may be anything: the node
-// has just begun, or was alone until now.
-func (p *Peers) doubts() bool {
+// clockUnverified reports whether no quorum has reported its clocks yet: the node has just started, or was the only
+// node until now.
+func (p *Peers) clockUnverified() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.peers) > 0 && p.held.Load() == nil && p.opts.Steady()-p.met < doubtMax
+	return len(p.peers) > 0 && p.bounds.Load() == nil && p.opts.Steady()-p.firstWatch < unverifiedMax
 }
 
-// watchClock tells the owner whether the node's clock is wrong or in doubt, when that has changed.
+// watchClock calls Options.Skewed when the clock becomes wrong or unverified, or correct again.
 func (p *Peers) watchClock() {
-	ahead := p.Ahead()
-	skewed := ahead != 0 || p.doubts()
+	ahead := p.ClockOffset()
+	skewed := ahead != 0 || p.clockUnverified()
 	if p.skewed.Swap(skewed) != skewed && p.opts.Skewed != nil {
 		p.opts.Skewed(skewed, ahead)
 	}

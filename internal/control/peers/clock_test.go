@@ -42,7 +42,7 @@ func newClocks(others int) *clocks {
 func (c *clocks) hear(ahead ...time.Duration) {
 	c.steady += time.Second
 	for i, a := range ahead {
-		c.p.heard(topology.NodeID{byte(i + 1)}, c.steady-100*time.Millisecond,
+		c.p.handleReport(topology.NodeID{byte(i + 1)}, c.steady-100*time.Millisecond,
 			Report{Clock: epoch.Add(c.steady - 50*time.Millisecond + a)})
 	}
 }
@@ -90,17 +90,17 @@ func TestClockIsHeld(t *testing.T) {
 			if got := k.off(k.p.Now()); got != c.now {
 				t.Errorf("Now is off by %v, want %v", got, c.now)
 			}
-			if got := k.off(k.p.Past()); got != c.past {
+			if got := k.off(k.p.EarliestNow()); got != c.past {
 				t.Errorf("Past is off by %v, want %v", got, c.past)
 			}
-			if got := k.p.Ahead(); got != c.ahead {
+			if got := k.p.ClockOffset(); got != c.ahead {
 				t.Errorf("Ahead is %v, want %v", got, c.ahead)
 			}
 		})
 	}
 }
 
-// TestClockJumps proves that a jump of the own clock is noticed before the others are heard again, by how much, and
+// TestClockJumps checks that a jump of the own clock is noticed before the others are heard again, by how much, and
 // that it is told once when it is found and once when it is over.
 func TestClockJumps(t *testing.T) {
 	c := newClocks(3)
@@ -108,7 +108,7 @@ func TestClockJumps(t *testing.T) {
 	c.told = nil
 	c.own = 45 * 24 * time.Hour
 	c.steady += time.Second
-	if now, past := c.off(c.p.Now()), c.off(c.p.Past()); now != clockTolerance || past != -clockTolerance {
+	if now, past := c.off(c.p.Now()), c.off(c.p.EarliestNow()); now != clockTolerance || past != -clockTolerance {
 		t.Errorf("Now is off by %v, Past by %v", now, past)
 	}
 	for range 3 {
@@ -126,18 +126,18 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClocksMoveTogether proves that a cluster whose clocks are all set right follows them.
+// TestClocksMoveTogether checks that a cluster whose clocks are all set right follows them.
 func TestClocksMoveTogether(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)
 	c.own = -minute
 	c.hear(-minute, -minute, -minute)
-	if now, ahead := c.off(c.p.Now()), c.p.Ahead(); now != -minute || ahead != 0 {
+	if now, ahead := c.off(c.p.Now()), c.p.ClockOffset(); now != -minute || ahead != 0 {
 		t.Errorf("Now is off by %v, Ahead is %v", now, ahead)
 	}
 }
 
-// TestSilentNodesClock proves that nodes that are not heard from count no more, and that what a quorum said last holds
+// TestSilentNodesClock checks that nodes that are not heard from count no more, and that what a quorum said last holds
 // without one.
 func TestSilentNodesClock(t *testing.T) {
 	c := newClocks(2)
@@ -149,12 +149,12 @@ func TestSilentNodesClock(t *testing.T) {
 	}
 	c.own = 0
 	c.hear(minute) // the other one is gone
-	if h := c.p.held.Load(); !h.low.Equal(epoch.Add(c.steady)) || !h.high.Equal(epoch.Add(c.steady+minute)) {
+	if h := c.p.bounds.Load(); !h.low.Equal(epoch.Add(c.steady)) || !h.high.Equal(epoch.Add(c.steady+minute)) {
 		t.Errorf("%+v", h)
 	}
 }
 
-// TestUnknownClockIsDoubted proves that a node whose clock was compared with no quorum's does not count as right: it
+// TestUnknownClockIsDoubted checks that a node whose clock was compared with no quorum's does not count as right: it
 // may have been started with a wrong one, and would stamp by it. It doubts for a while only.
 func TestUnknownClockIsDoubted(t *testing.T) {
 	c := newClocks(4)
@@ -173,7 +173,7 @@ func TestUnknownClockIsDoubted(t *testing.T) {
 		t.Errorf("a quorum says that the clock is wrong; told %v", c.told)
 	}
 	c = newClocks(4)
-	c.steady += doubtMax
+	c.steady += unverifiedMax
 	if c.p.watchClock(); c.skewed {
 		t.Error("the doubt does not end")
 	}

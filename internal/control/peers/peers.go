@@ -15,108 +15,109 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Caller reaches other nodes; *transport.Transport is one.
+// Caller sends requests to other nodes. *transport.Transport implements it.
 type Caller interface {
 	Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error)
 }
 
-// Report is what a node says of itself.
+// Report is the state that a node reports about itself.
 type Report struct {
-	// Clock is the node's wall clock when it answered.
+	// Clock is the node's wall clock when it sent the report.
 	Clock time.Time `json:"clock"`
-	// Started is when its process began.
+	// Started is the time at which its process started.
 	Started time.Time `json:"started"`
-	// Records is the version of the cluster's records that it has, Schema that of the schema.
+	// Records is its metadata version; Schema is its schema version.
 	Records uint64   `json:"records"`
 	Schema  [16]byte `json:"schema"`
-	// Software is what `ilion version` prints, Newest the newest feature level that it understands.
+	// Software is the output of `ilion version`. Newest is the newest feature level that it supports.
 	Software string        `json:"software"`
 	Newest   feature.Level `json:"level_newest"`
-	// DiskFree is in percent, -1 if not known; DiskFull says that it refuses writes.
+	// DiskFree is in percent, or -1 if unknown. DiskFull reports whether the node rejects writes.
 	DiskFree  int    `json:"disk_free"`
 	DiskFull  bool   `json:"disk_full"`
 	DiskBytes uint64 `json:"disk_bytes"`
-	// Held is how many bytes of DiskBytes the replicas on the node take, as they were measured some seconds ago.
-	Held uint64 `json:"held,omitempty"`
-	// Memory is partition.Host.Memory.
+	// ReplicaBytes is the part of DiskBytes that the replicas on the node use, measured some seconds ago.
+	ReplicaBytes uint64 `json:"held,omitempty"`
+	// Memory is partition.Host.DedupeEpoch.
 	Memory uint64 `json:"memory,omitempty"`
-	// Left says that the node that asks has left the cluster, as far as this one knows.
+	// Left reports that the receiver of the report has left the cluster, as far as the sender knows.
 	Left bool `json:"left,omitempty"`
-	// Replicas are those on the node, Leading the ones that lead.
+	// Replicas is the number of replicas on the node; Leading is the number of leaders.
 	Replicas int `json:"replicas"`
 	Leading  int `json:"leading"`
 }
 
-// Options of Peers. The zero value is ready for use.
+// Options configures Peers. The zero value is ready for use.
 type Options struct {
-	// Every is the time between two reports of a node; 1 s if 0. Timeout bounds the wait for one; 1 s if 0.
-	Every   time.Duration
-	Timeout time.Duration
-	// Changed is told when a node comes or goes; nil tells nobody. It must not call back.
+	// Interval is the time between two reports of a node, and Timeout bounds the wait for one. Both default to 1 s.
+	Interval time.Duration
+	Timeout  time.Duration
+	// Changed is called when a node goes down or comes back. It may be nil and must not call back.
 	Changed func(node topology.NodeID, alive bool)
-	// Left is told that this node is no member of the cluster any more; nil tells nobody.
+	// Left is called when this node is no longer a member of the cluster. It may be nil.
 	Left func()
-	// Skewed is told when the clock of this node is found to be wrong, by how much it is ahead, and when it is right
-	// again; nil tells nobody. A clock that no quorum has been compared with yet, ahead by 0, counts as wrong.
+	// Skewed is called when the clock of this node is found to be wrong, with its offset, and when it is correct again.
+	// A clock that has not been compared with a quorum yet counts as wrong, with offset 0. Skewed may be nil.
 	Skewed func(skewed bool, ahead time.Duration)
-	// Now is the wall clock, Steady one that never jumps; those of Sched if nil.
+	// Now is the wall clock and Steady a monotonic clock. Both default to the clocks of Sched.
 	Now    func() time.Time
 	Steady func() time.Duration
-	// Sched is what the loops wait by, nil outside simulations.
+	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Peers is what this node knows of the others. It is safe for concurrent use.
+// Peers holds the state of the other nodes. It is safe for concurrent use.
 type Peers struct {
 	self   topology.NodeID
 	caller Caller
 	opts   Options
 
-	wake chan struct{} // wanted is greater than before
+	wake chan struct{} // targetVersion has grown
 
-	held   atomic.Pointer[held]
+	bounds atomic.Pointer[clockBounds]
 	skewed atomic.Bool
 
 	mu    sync.Mutex
 	peers map[topology.NodeID]*peer
-	// met is when the first of them was named.
-	met time.Duration
-	// wanted is the version of the records that the others are asked for; pending says that they have not been yet.
-	wanted  uint64
-	pending bool
-	changed chan struct{} // closed and made anew when something is known of a node
+	// firstWatch is when the first peer was added.
+	firstWatch time.Duration
+	// targetVersion is the metadata version requested from the other nodes. pending reports that the requests have not
+	// been sent yet.
+	targetVersion uint64
+	pending       bool
+	changed       chan struct{} // closed and replaced when the state of a node changes
 }
 
 type peer struct {
 	watched bool
-	// asked is set while the node is waited for to have the version that is wanted.
-	asked bool
-	down  time.Time // zero: alive
-	// stops is set between the word that the process is about to end and its end.
-	stops  bool
-	report Report
-	heard  time.Time // when report came; zero: never
-	// began is when another process than the one before was heard of, zero if there was none before.
-	began time.Time
-	// returned is set when the node is back and has not reported since: it may be another process.
+	// polling reports whether a request for the target version is in progress.
+	polling bool
+	down    time.Time // zero if alive
+	// stopping is true from the announcement of the process's end until its end.
+	stopping   bool
+	report     Report
+	reportedAt time.Time // when report was received; zero if never
+	// restartedAt is when a report of a new process was received; zero if the process has not changed.
+	restartedAt time.Time
+	// returned is true after the node has come back until it reports, because it may be another process.
 	returned bool
 	skew     time.Duration
-	// memory are the last values of Report.Memory that differ, the newest one first, and when they were heard.
-	memory [memoriesMax]struct {
+	// memory holds the latest distinct values of Report.Memory, newest first, and the times of their reports.
+	memory [memorySamplesMax]struct {
 		value uint64
 		at    time.Time
 	}
-	// clock is what its clock showed at clockAt of the own monotonic one.
+	// clock is the node's clock at the time clockAt of this node's monotonic clock.
 	clock   time.Time
 	clockAt time.Duration
 }
 
-// memoriesMax is how many values of its memory are known of a node: it reports once in a second, and what asks for them
-// is under way for a few.
-const memoriesMax = 4
+// memorySamplesMax is the number of values kept per node. Nodes report every second, and callers of Memory ask about
+// the last few seconds.
+const memorySamplesMax = 4
 
-// remember notes what a node's memory is.
-func (q *peer) remember(value uint64, now time.Time) {
+// recordMemory records a node's memory.
+func (q *peer) recordMemory(value uint64, now time.Time) {
 	if q.memory[0].value == value {
 		return
 	}
@@ -124,7 +125,7 @@ func (q *peer) remember(value uint64, now time.Time) {
 	q.memory[0].value, q.memory[0].at = value, now
 }
 
-// Memory is the newest Report.Memory that a node had told before an instant of Sched.Now, 0 if it is not known.
+// Memory returns the latest Report.Memory that a node reported before an instant of Sched.Now, or 0 if unknown.
 func (p *Peers) Memory(node topology.NodeID, before time.Time) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,10 +139,10 @@ func (p *Peers) Memory(node topology.NodeID, before time.Time) uint64 {
 	return 0
 }
 
-// New returns Peers that know of nobody.
+// New returns Peers without nodes.
 func New(self topology.NodeID, c Caller, o Options) *Peers {
-	if o.Every == 0 {
-		o.Every = time.Second
+	if o.Interval == 0 {
+		o.Interval = time.Second
 	}
 	if o.Timeout == 0 {
 		o.Timeout = time.Second
@@ -157,7 +158,7 @@ func New(self topology.NodeID, c Caller, o Options) *Peers {
 		changed: make(chan struct{})}
 }
 
-func (p *Peers) of(node topology.NodeID) *peer {
+func (p *Peers) get(node topology.NodeID) *peer {
 	q := p.peers[node]
 	if q == nil {
 		q = &peer{}
@@ -166,18 +167,18 @@ func (p *Peers) of(node topology.NodeID) *peer {
 	return q
 }
 
-// Watch says which nodes there are. Those that are not named any more are forgotten.
+// Watch sets the nodes of the cluster and deletes the state of all others.
 func (p *Peers) Watch(nodes []topology.NodeID) {
 	p.mu.Lock()
 	if len(p.peers) == 0 {
-		p.met = p.opts.Steady()
+		p.firstWatch = p.opts.Steady()
 	}
 	for _, q := range p.peers {
 		q.watched = false
 	}
 	for _, n := range nodes {
 		if n != p.self {
-			p.of(n).watched = true
+			p.get(n).watched = true
 		}
 	}
 	for n, q := range p.peers {
@@ -185,22 +186,22 @@ func (p *Peers) Watch(nodes []topology.NodeID) {
 			delete(p.peers, n)
 		}
 	}
-	p.hold()
+	p.updateBounds()
 	p.mu.Unlock()
 	p.watchClock()
 }
 
-// SetDown notes that a node went away, or that it is back (PE1).
+// SetDown records that a node went down or came back (PE1).
 func (p *Peers) SetDown(node topology.NodeID, down bool) { p.setDown(node, down, false) }
 
-// setDown is SetDown; reports says that the node has just reported.
+// setDown is SetDown. reports is true if the node has just reported.
 func (p *Peers) setDown(node topology.NodeID, down, reports bool) {
 	p.mu.Lock()
 	q := p.peers[node]
 	changed := q != nil && q.down.IsZero() == down
 	if changed {
 		q.down = time.Time{}
-		q.stops, q.returned = false, !down && !reports && !q.heard.IsZero()
+		q.stopping, q.returned = false, !down && !reports && !q.reportedAt.IsZero()
 		if down {
 			q.down = p.opts.Now()
 		}
@@ -212,12 +213,12 @@ func (p *Peers) setDown(node topology.NodeID, down, reports bool) {
 	}
 }
 
-// SetStops notes that the process of a node is about to end: it is to lead nothing more.
-func (p *Peers) SetStops(node topology.NodeID) {
+// MarkStopping records that the process of a node is about to end, so the node should not become a leader.
+func (p *Peers) MarkStopping(node topology.NodeID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if q := p.peers[node]; q != nil {
-		q.stops = true
+		q.stopping = true
 	}
 }
 
@@ -227,47 +228,47 @@ func (p *Peers) Stopping() map[topology.NodeID]bool {
 	defer p.mu.Unlock()
 	out := map[topology.NodeID]bool{}
 	for n, q := range p.peers {
-		if q.stops {
+		if q.stopping {
 			out[n] = true
 		}
 	}
 	return out
 }
 
-// youngFor is how long a process is young, in intervals of Options.Every: all others have heard of it by then.
-const youngFor = 3
+// restartReports is how long a restart counts as recent, in intervals of Options.Interval. By then all nodes know of
+// it.
+const restartReports = 3
 
-// Young returns the nodes whose processes have been started anew so lately that others may not have heard of it, and
-// those that came back and have yet to say whether they were: they are to be given nothing to lead. A leader that
-// remembers nothing of before could not tell whether a write that is sent again was applied, and neither could its
-// sender.
-func (p *Peers) Young() map[topology.NodeID]bool {
+// RecentlyRestarted returns the nodes that have restarted so recently that other nodes may not know of it, and the
+// nodes that came back and have not reported yet. They must not become leaders: neither a leader that has lost its
+// memory nor the sender could tell whether a resent write has been applied.
+func (p *Peers) RecentlyRestarted() map[topology.NodeID]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := map[topology.NodeID]bool{}
 	for n, q := range p.peers {
-		if q.returned || !q.began.IsZero() && p.opts.Sched.Since(q.began) < youngFor*p.opts.Every {
+		if q.returned || !q.restartedAt.IsZero() && p.opts.Sched.Since(q.restartedAt) < restartReports*p.opts.Interval {
 			out[n] = true
 		}
 	}
 	return out
 }
 
-// Stop tells all nodes that are alive that this one is about to end, and waits for their answers, for Options.Timeout
-// at most.
-func (p *Peers) Stop(ctx context.Context) {
+// AnnounceStop tells all live nodes that this node is about to end, and waits up to Options.Timeout for their
+// responses.
+func (p *Peers) AnnounceStop(ctx context.Context) {
 	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
 	wg := p.group()
 	for _, n := range p.nodes() {
 		if p.Alive(n) {
-			wg.Go(func() { _ = p.call(ctx, n, kindStop, nil, nil) }) // a node that does not hear it finds out
+			wg.Go(func() { _ = p.call(ctx, n, kindStop, nil, nil) }) // heartbeats detect the end as well
 		}
 	}
 	wg.Wait()
 }
 
-// Alive reports whether a node is not known to be away. The node itself is alive.
+// Alive reports whether a node is not known to be down. This node is always alive.
 func (p *Peers) Alive(node topology.NodeID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,7 +276,7 @@ func (p *Peers) Alive(node topology.NodeID) bool {
 	return q == nil || q.down.IsZero()
 }
 
-// Down returns since when which nodes are away.
+// Down returns the nodes that are down, with the times since when.
 func (p *Peers) Down() map[topology.NodeID]time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -288,39 +289,39 @@ func (p *Peers) Down() map[topology.NodeID]time.Time {
 	return out
 }
 
-// Known is what a node said last.
-type Known struct {
+// PeerStatus is the latest report of a node.
+type PeerStatus struct {
 	Report
-	// Age is how long ago it said so.
+	// Age is the time since the report.
 	Age time.Duration
-	// Skew is how much later its clock is than this node's, give or take half of the time its answer took.
+	// Skew is how far its clock is ahead of this node's clock. The error is up to half of the round-trip time.
 	Skew time.Duration
-	// Alive is as Peers.Alive says.
+	// Alive is the result of Peers.Alive.
 	Alive bool
 }
 
-// Report returns what a node said last; ok is false if it never said anything.
-func (p *Peers) Report(node topology.NodeID) (k Known, ok bool) {
+// Report returns the latest report of a node. ok is false if the node has never reported.
+func (p *Peers) Report(node topology.NodeID) (k PeerStatus, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.peers[node]
-	if q == nil || q.heard.IsZero() {
-		return Known{Alive: q == nil || q.down.IsZero()}, false
+	if q == nil || q.reportedAt.IsZero() {
+		return PeerStatus{Alive: q == nil || q.down.IsZero()}, false
 	}
-	return Known{Report: q.report, Age: p.opts.Now().Sub(q.heard), Skew: q.skew, Alive: q.down.IsZero()}, true
+	return PeerStatus{Report: q.report, Age: p.opts.Now().Sub(q.reportedAt), Skew: q.skew, Alive: q.down.IsZero()}, true
 }
 
-// Run asks every node for its report, again and again, until ctx ends.
+// Run polls the reports of all nodes until ctx ends.
 func (p *Peers) Run(ctx context.Context) {
 	wg := p.group()
 	defer wg.Wait()
-	wg.Go(func() { p.follow(ctx) })
+	wg.Go(func() { p.pollVersions(ctx) })
 	for {
-		p.ask(ctx)
+		p.pollReports(ctx)
 		p.watchClock()
-		pause := p.opts.Every
-		if p.doubts() {
-			pause = min(pause, doubtEvery)
+		pause := p.opts.Interval
+		if p.clockUnverified() {
+			pause = min(pause, unverifiedInterval)
 		}
 		if p.opts.Sched.Sleep(ctx, pause) != nil {
 			return
@@ -330,8 +331,8 @@ func (p *Peers) Run(ctx context.Context) {
 
 func (p *Peers) group() *sched.Group { return &sched.Group{Scheduler: p.opts.Sched} }
 
-// ask asks all nodes at once and waits for their answers.
-func (p *Peers) ask(ctx context.Context) {
+// pollReports requests the reports of all nodes in parallel and waits for the responses.
+func (p *Peers) pollReports(ctx context.Context) {
 	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
 	wg := p.group()
@@ -340,9 +341,9 @@ func (p *Peers) ask(ctx context.Context) {
 			asked := p.opts.Steady()
 			var r Report
 			if err := p.call(ctx, n, kindReport, nil, &r); err != nil {
-				return // a node that says nothing is noticed by the heartbeats
+				return // heartbeats detect a silent node
 			}
-			p.heard(n, asked, r)
+			p.handleReport(n, asked, r)
 		})
 	}
 	wg.Wait()
@@ -359,8 +360,8 @@ func (p *Peers) nodes() []topology.NodeID {
 	return out
 }
 
-// heard takes a report that was asked for at an instant of the monotonic clock.
-func (p *Peers) heard(node topology.NodeID, asked time.Duration, r Report) {
+// handleReport processes a report that was requested at an instant of the monotonic clock.
+func (p *Peers) handleReport(node topology.NodeID, asked time.Duration, r Report) {
 	if r.Left && p.opts.Left != nil {
 		p.opts.Left()
 	}
@@ -368,18 +369,18 @@ func (p *Peers) heard(node topology.NodeID, asked time.Duration, r Report) {
 	if q := p.peers[node]; q != nil {
 		now, middle := p.opts.Now(), (p.opts.Steady()-asked)/2
 		if !r.Started.Equal(q.report.Started) {
-			if !q.heard.IsZero() {
-				q.began = p.opts.Sched.Now()
+			if !q.reportedAt.IsZero() {
+				q.restartedAt = p.opts.Sched.Now()
 			}
-			q.stops = false // it is another process
-		} else if r.Records < q.report.Records { // it has said more since it wrote this
+			q.stopping = false // it is another process
+		} else if r.Records < q.report.Records { // the node has reported a newer version since it sent this report
 			r.Records, r.Schema = q.report.Records, q.report.Schema
 		}
-		q.report, q.heard, q.returned = r, now, false
-		q.remember(r.Memory, p.opts.Sched.Now())
+		q.report, q.reportedAt, q.returned = r, now, false
+		q.recordMemory(r.Memory, p.opts.Sched.Now())
 		q.skew = r.Clock.Sub(now.Add(-middle).Round(0))
 		q.clock, q.clockAt = r.Clock, asked+middle
-		p.hold()
+		p.updateBounds()
 		p.signal()
 	}
 	p.mu.Unlock()

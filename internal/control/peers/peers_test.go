@@ -47,57 +47,57 @@ type host struct {
 }
 
 func (h *host) Describe(topology.NodeID) Report { return h.report }
-func (h *host) Stops(topology.NodeID)           { h.stopped = true }
-func (h *host) Await(ctx context.Context, version uint64, _ bool) (Standing, error) {
+func (h *host) HandleStopping(topology.NodeID)  { h.stopped = true }
+func (h *host) Await(ctx context.Context, version uint64, _ bool) (Versions, error) {
 	if h.report.Records >= version {
-		return Standing{h.report.Records, h.report.Schema}, nil
+		return Versions{h.report.Records, h.report.Schema}, nil
 	}
 	<-ctx.Done()
-	return Standing{}, ctx.Err()
+	return Versions{}, ctx.Err()
 }
-func (h *host) Admit(_ context.Context, n Newcomer) (Welcome, error) {
-	return Welcome{Replica: 7, Nodes: map[string]topology.NodeID{n.Internal: n.Node}}, h.admit
-}
-
-func (h *host) Acknowledged(to map[topology.PartitionID]uint64) { h.acknowledged = to }
-
-func (h *host) Holdings() Holdings {
-	return Holdings{Capacity: 5 << 40, Replicas: []Holding{{9, 3 << 30, 70}, {2, 1, 0}}}
+func (h *host) Admit(_ context.Context, n JoinRequest) (JoinResponse, error) {
+	return JoinResponse{Replica: 7, Nodes: map[string]topology.NodeID{n.Internal: n.Node}}, h.admit
 }
 
-func (h *host) Quiet() []byte { return []byte("quiet") }
+func (h *host) HandleAcknowledged(to map[topology.PartitionID]uint64) { h.acknowledged = to }
 
-func (h *host) Answer(_ context.Context, subject string, question []byte) ([]byte, error) {
+func (h *host) Stats() NodeStats {
+	return NodeStats{Capacity: 5 << 40, Replicas: []ReplicaStats{{9, 3 << 30, 70}, {2, 1, 0}}}
+}
+
+func (h *host) MergeCandidates() []byte { return []byte("quiet") }
+
+func (h *host) HandleQuery(_ context.Context, subject string, question []byte) ([]byte, error) {
 	return append([]byte(subject+"? "), question...), h.admit
 }
 
-func (h *host) Enter(context.Context) (uint64, error) { return h.report.Records, h.admit }
+func (h *host) Acquire(context.Context) (uint64, error) { return h.report.Records, h.admit }
 
-// TestHoldings proves that a node tells what its replicas take, in few bytes, and that damaged answers are refused.
+// TestHoldings checks that a node tells what its replicas take, in few bytes, and that damaged answers are refused.
 func TestHoldings(t *testing.T) {
 	w := &world{nodes: map[topology.NodeID]Host{{2}: &host{}}, cut: map[topology.NodeID]bool{}}
 	p := New(topology.NodeID{1}, w, Options{})
-	got, err := p.Holdings(t.Context(), topology.NodeID{2})
-	want := Holdings{Capacity: 5 << 40, Replicas: []Holding{{2, 0, 0}, {9, 3 << 30, 70}}}
+	got, err := p.Stats(t.Context(), topology.NodeID{2})
+	want := NodeStats{Capacity: 5 << 40, Replicas: []ReplicaStats{{2, 0, 0}, {9, 3 << 30, 70}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if q, err := p.Quiet(t.Context(), topology.NodeID{2}); err != nil || string(q) != "quiet" {
+	if q, err := p.MergeCandidates(t.Context(), topology.NodeID{2}); err != nil || string(q) != "quiet" {
 		t.Errorf("%q, %v", q, err)
 	}
-	a, err := p.Ask(t.Context(), topology.NodeID{2}, "how", []byte("a\x00b"))
+	a, err := p.Query(t.Context(), topology.NodeID{2}, "how", []byte("a\x00b"))
 	if err != nil || string(a) != "how? a\x00b" {
 		t.Errorf("%q, %v", a, err)
 	}
 	b := got.append(nil)
 	for i := range b {
-		if _, err := decodeHoldings(b[:i]); err == nil {
+		if _, err := decodeStats(b[:i]); err == nil {
 			t.Errorf("the first %d bytes of %d were taken", i, len(b))
 		}
 	}
-	many := Holdings{Capacity: 5 << 40}
+	many := NodeStats{Capacity: 5 << 40}
 	for i := range topology.PartitionID(10_000) {
-		many.Replicas = append(many.Replicas, Holding{30 * i, 7 << 30, 500})
+		many.Replicas = append(many.Replicas, ReplicaStats{30 * i, 7 << 30, 500})
 	}
 	if n := len(many.append(nil)); n > 60_000 {
 		t.Errorf("10,000 replicas take %d bytes", n)
@@ -126,13 +126,13 @@ func TestPeers(t *testing.T) {
 		},
 	)
 	p.Watch([]topology.NodeID{a, b, c})
-	p.ask(t.Context())
+	p.pollReports(t.Context())
 	if k, ok := p.Report(b); !ok || k.Leading != 4 || k.Skew != 3*time.Second || !k.Alive {
 		t.Errorf("report of b: %+v %v", k, ok)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if got := p.Agree(ctx, 10); !slices.Equal(got, []topology.NodeID{c}) {
+	if got := p.AwaitAgreement(ctx, 10); !slices.Equal(got, []topology.NodeID{c}) {
 		t.Errorf("version 10 is missing at %v", got)
 	}
 	p.SetDown(c, true)
@@ -140,29 +140,29 @@ func TestPeers(t *testing.T) {
 	if p.Alive(c) || !p.Alive(a) || !p.Alive(b) || len(p.Down()) != 1 {
 		t.Errorf("down: %v", p.Down())
 	}
-	if got := p.Agree(t.Context(), 10); len(got) > 0 {
+	if got := p.AwaitAgreement(t.Context(), 10); len(got) > 0 {
 		t.Errorf("it waits for nodes that are down: %v", got)
 	}
-	p.ask(t.Context()) // c answers
+	p.pollReports(t.Context()) // c answers
 	if !p.Alive(c) || !slices.Equal(events, []bool{false, true}) {
 		t.Errorf("c is back, told: %v", events)
 	}
-	p.Acknowledged(t.Context(), map[topology.PartitionID]uint64{7: 70})
+	p.SendAcknowledged(t.Context(), map[topology.PartitionID]uint64{7: 70})
 	if w.nodes[b].(*host).acknowledged[7] != 70 || w.nodes[c].(*host).acknowledged[7] != 70 {
 		t.Error("what is acknowledged is not told")
 	}
-	p.Stop(t.Context())
-	p.SetStops(b)
+	p.AnnounceStop(t.Context())
+	p.MarkStopping(b)
 	if !w.nodes[b].(*host).stopped || !w.nodes[c].(*host).stopped || !p.Stopping()[b] || p.Stopping()[c] {
 		t.Errorf("stopping: %v", p.Stopping())
 	}
 	w.nodes[b].(*host).report.Started = now
-	p.ask(t.Context())
+	p.pollReports(t.Context())
 	if len(p.Stopping()) > 0 {
 		t.Error("a new process of the node is taken for the one that ended")
 	}
 	w.nodes[b].(*host).report.Left = true
-	p.ask(t.Context())
+	p.pollReports(t.Context())
 	if !left {
 		t.Error("the node does not hear that it has left")
 	}
@@ -172,22 +172,22 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestJoin proves that a newcomer's description arrives and that a refusal is told.
+// TestJoin checks that a newcomer's description arrives and that a refusal is told.
 func TestJoin(t *testing.T) {
 	b := topology.NodeID{2}
 	h := &host{}
 	w := &world{nodes: map[topology.NodeID]Host{b: h}}
-	n := Newcomer{Node: topology.NodeID{1}, Internal: "127.0.0.9:7000"}
+	n := JoinRequest{Node: topology.NodeID{1}, Internal: "127.0.0.9:7000"}
 	got, err := Join(t.Context(), w, b, n)
 	if err != nil || got.Replica != 7 || got.Nodes["127.0.0.9:7000"] != n.Node {
 		t.Errorf("%+v %v", got, err)
 	}
 	h.report.Records = 17
-	if version, err := Turn(t.Context(), w, b); version != 17 || err != nil {
+	if version, err := Acquire(t.Context(), w, b); version != 17 || err != nil {
 		t.Errorf("turn at version %d: %v", version, err)
 	}
 	h.admit = errors.New("no room")
-	if _, err := Turn(t.Context(), w, b); err == nil {
+	if _, err := Acquire(t.Context(), w, b); err == nil {
 		t.Error("a turn that is none")
 	}
 	if _, err := Join(t.Context(), w, b, n); err == nil || err.Error() != "no room" {
@@ -195,22 +195,22 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestFollow proves that a node hears of new versions of the others' schemas without waiting for their reports, that
+// TestFollow checks that a node hears of new versions of the others' schemas without waiting for their reports, that
 // Known waits for that, and that a node which does not answer holds nobody up for longer than Timeout.
 func TestFollow(t *testing.T) {
 	b, c := topology.NodeID{2}, topology.NodeID{3}
 	h := &host{report: Report{Records: 9, Schema: [16]byte{9}}}
 	w := &world{nodes: map[topology.NodeID]Host{b: h, c: h}, cut: map[topology.NodeID]bool{}}
-	p := New(topology.NodeID{1}, w, Options{Timeout: 100 * time.Millisecond, Every: time.Hour})
+	p := New(topology.NodeID{1}, w, Options{Timeout: 100 * time.Millisecond, Interval: time.Hour})
 	p.Watch([]topology.NodeID{b, c})
-	p.ask(t.Context())
+	p.pollReports(t.Context())
 	h.report.Records, h.report.Schema = 10, [16]byte{10}
 	w.cut[c] = true
-	p.Follow(10)
+	p.SetVersion(10)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { p.follow(ctx); close(done) }()
-	p.Known(t.Context(), 10)
+	go func() { p.pollVersions(ctx); close(done) }()
+	p.AwaitVersion(t.Context(), 10)
 	if k, _ := p.Report(b); k.Records != 10 || k.Schema != h.report.Schema {
 		t.Errorf("b is said to have %d, %v", k.Records, k.Schema)
 	}
@@ -219,13 +219,13 @@ func TestFollow(t *testing.T) {
 	}
 	cancel()
 	<-done
-	p.heard(b, 0, Report{Records: 9})
+	p.handleReport(b, 0, Report{Records: 9})
 	if k, _ := p.Report(b); k.Records != 10 {
 		t.Error("a report that was under way takes back what came after it")
 	}
 }
 
-// TestMemoryAsItWas proves that what a node has told of its memory is known as it was at any instant of the last
+// TestMemoryAsItWas checks that what a node has told of its memory is known as it was at any instant of the last
 // seconds, and that nothing is made up of what was before.
 func TestMemoryAsItWas(t *testing.T) {
 	b := topology.NodeID{2}
@@ -236,7 +236,7 @@ func TestMemoryAsItWas(t *testing.T) {
 	}
 	var at []time.Time // when a value had been heard, and not yet the next one
 	for _, told := range []uint64{7, 8, 8, 9, 10, 11, 2} {
-		p.heard(b, 0, Report{Memory: told})
+		p.handleReport(b, 0, Report{Memory: told})
 		for at = append(at, time.Now()); !time.Now().After(at[len(at)-1]); {
 		}
 	}
@@ -250,39 +250,39 @@ func TestMemoryAsItWas(t *testing.T) {
 	}
 }
 
-// TestYoung: a node is young from when another process of it is heard of until all others have, too, and from when it
-// is back until it has said that it is the same. One that is heard of for the first time is not, and neither is one
-// that says more.
+// TestYoung checks that a node is young from when another process of it is heard of until all others have, too, and
+// from when it is back until it has said that it is the same. One that is heard of for the first time is not, and
+// neither is one that says more.
 func TestYoung(t *testing.T) {
 	b := topology.NodeID{2}
 	synctest.Test(t, func(t *testing.T) {
-		p := New(topology.NodeID{1}, nil, Options{Every: time.Second})
+		p := New(topology.NodeID{1}, nil, Options{Interval: time.Second})
 		p.Watch([]topology.NodeID{b})
 		for i, told := range []struct {
 			started time.Time
 			young   bool
 		}{{time.Unix(5, 0), false}, {time.Unix(5, 0), false}, {time.Unix(6, 0), true}, {time.Unix(6, 0), true}} {
-			p.heard(b, 0, Report{Started: told.started})
-			if p.Young()[b] != told.young {
+			p.handleReport(b, 0, Report{Started: told.started})
+			if p.RecentlyRestarted()[b] != told.young {
 				t.Errorf("after report %d: young %t", i, !told.young)
 			}
 		}
-		time.Sleep(youngFor * time.Second)
-		if p.Young()[b] {
+		time.Sleep(restartReports * time.Second)
+		if p.RecentlyRestarted()[b] {
 			t.Error("it stays young")
 		}
 		p.SetDown(b, true)
 		p.SetDown(b, false)
-		if !p.Young()[b] {
+		if !p.RecentlyRestarted()[b] {
 			t.Error("it is back, and trusted before it has said anything")
 		}
-		p.heard(b, 0, Report{Started: time.Unix(6, 0)})
-		if p.Young()[b] {
+		p.handleReport(b, 0, Report{Started: time.Unix(6, 0)})
+		if p.RecentlyRestarted()[b] {
 			t.Error("it is young, although its process is the same")
 		}
 		p.SetDown(b, true)
-		p.heard(b, 0, Report{Started: time.Unix(6, 0)})
-		if p.Young()[b] {
+		p.handleReport(b, 0, Report{Started: time.Unix(6, 0)})
+		if p.RecentlyRestarted()[b] {
 			t.Error("its report that ends its absence says that its process is the same, and it is young")
 		}
 	})

@@ -13,102 +13,103 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Kind is the first byte of a request between nodes. Those below KindFirst are commands for replicas.
+// Kind is the first byte of a request between nodes. Kinds below KindFirst are commands for replicas.
 type Kind = byte
 
-// The kinds of request; a JSON object follows, as in answers but those to kindHoldings, kindQuiet and
-// kindAsk.
+// The kinds of requests. A JSON object follows. Responses are JSON objects, except those to kindStats,
+// kindMergeCandidates, and kindQuery.
 const (
 	KindFirst Kind = 64 + iota
 	kindReport
 	kindAwait
 	kindJoin
-	kindTurn
+	kindAcquire
 	kindStop
 	kindAcknowledged
-	kindHoldings
-	kindQuiet
-	kindAsk
+	kindStats
+	kindMergeCandidates
+	kindQuery
 )
 
-type turnAnswer struct {
+type acquireResponse struct {
 	Version uint64 `json:"version"`
 }
 
-// awaitRequest is answered with a Standing.
+// awaitRequest requests Versions.
 type awaitRequest struct {
 	Version uint64 `json:"version"`
-	// Others says that the node is also to know that the others have the version.
+	// Others requests that the node also knows that the other nodes have the version.
 	Others bool `json:"others,omitempty"`
 }
 
-// acknowledged is how far the logs of partitions are acknowledged.
+// acknowledged holds the acknowledged log positions of partitions.
 type acknowledged struct {
 	To map[topology.PartitionID]uint64 `json:"to"`
 }
 
-// Newcomer is a node that wants to join, as it describes itself.
-type Newcomer struct {
+// JoinRequest is the request of a node to join the cluster.
+type JoinRequest struct {
 	Node topology.NodeID `json:"node"`
-	// Birth is that of its data directory.
+	// Birth identifies its data directory.
 	Birth uint64 `json:"birth"`
-	// Internal, CQL and HTTP are addresses; HTTP may be empty.
+	// Internal, CQL, and HTTP are addresses. HTTP may be empty.
 	Internal string `json:"internal"`
 	CQL      string `json:"cql"`
 	HTTP     string `json:"http"`
 	Region   string `json:"region"`
 	Zone     string `json:"zone"`
-	// Oldest and Newest are the feature levels that its build understands.
+	// Oldest and Newest are the feature levels that the node supports.
 	Oldest feature.Level `json:"level_oldest"`
 	Newest feature.Level `json:"level_newest"`
 }
 
-// Welcome answers a Newcomer.
-type Welcome struct {
-	// Replica is the id of its replica of the meta partition.
+// JoinResponse is the response to a JoinRequest.
+type JoinResponse struct {
+	// Replica is the ID of the node's replica of the meta partition.
 	Replica topology.ReplicaID `json:"replica"`
-	// Nodes are the internal addresses of all nodes.
+	// Nodes maps the internal addresses of all nodes to their IDs.
 	Nodes map[string]topology.NodeID `json:"nodes"`
-	// Refused, if not empty, says why the newcomer is not taken in, and that asking again is of no use.
-	Refused string `json:"refused,omitempty"`
+	// Rejected is the reason for a permanent rejection, or empty.
+	Rejected string `json:"refused,omitempty"`
 }
 
-// Refusal is the error of a newcomer that is not taken in, however often it asks.
-type Refusal struct{ Text string }
+// JoinRejectedError is the error of a permanently rejected join request.
+type JoinRejectedError struct{ Text string }
 
-func (e *Refusal) Error() string { return e.Text }
+func (e *JoinRejectedError) Error() string { return e.Text }
 
-// Host is the node that answers.
+// Host handles the requests of other nodes.
 type Host interface {
-	// Describe is the node's report to another one.
+	// Describe returns this node's report for another node.
 	Describe(to topology.NodeID) Report
-	// Await returns when the node has a version of the records, and with others knows that of the other nodes, or ctx
-	// ended.
-	Await(ctx context.Context, version uint64, others bool) (Standing, error)
-	// Admit takes a newcomer in; it may be asked again for the same one.
-	Admit(ctx context.Context, n Newcomer) (Welcome, error)
-	// Stops is told that the process of another node is about to end.
-	Stops(node topology.NodeID)
-	// Acknowledged is told how far the logs of partitions are acknowledged.
-	Acknowledged(to map[topology.PartitionID]uint64)
-	// Holdings is what the replicas on the node take.
-	Holdings() Holdings
-	// Quiet is what control/merge encodes of the partitions that are led on the node and could be merged.
-	Quiet() []byte
-	// Answer answers a question of Peers.Ask about a subject.
-	Answer(ctx context.Context, subject string, question []byte) ([]byte, error)
-	// Enter returns when it is the turn of the asking node to change the records, with their version.
-	Enter(ctx context.Context) (version uint64, err error)
+	// Await returns when the node has a version of the metadata. With others set, it also waits until the node knows
+	// the versions of the other nodes.
+	Await(ctx context.Context, version uint64, others bool) (Versions, error)
+	// Admit admits a node to the cluster. It is idempotent.
+	Admit(ctx context.Context, n JoinRequest) (JoinResponse, error)
+	// HandleStopping records that the process of another node is about to end.
+	HandleStopping(node topology.NodeID)
+	// HandleAcknowledged records the acknowledged log positions of partitions.
+	HandleAcknowledged(to map[topology.PartitionID]uint64)
+	// Stats returns the stats of this node's replicas.
+	Stats() NodeStats
+	// MergeCandidates returns the merge candidates that this node leads, as encoded by package merge.
+	MergeCandidates() []byte
+	// HandleQuery handles a Peers.Query about a subject.
+	HandleQuery(ctx context.Context, subject string, question []byte) ([]byte, error)
+	// Acquire queues a metadata change of the calling node. It returns the metadata version when the change may be
+	// made.
+	Acquire(ctx context.Context) (version uint64, err error)
 }
 
-// Answer carries an answer back; *transport.Responder is one.
-type Answer interface {
+// Responder sends a response. *transport.Responder implements it.
+type Responder interface {
 	End(data []byte) error
 	Fail(err error)
 }
 
-// Serve answers a request that begins with a kind from KindFirst on.
-func Serve(ctx context.Context, h Host, from topology.NodeID, request []byte, a Answer) {
+// Serve handles a request whose kind is at least KindFirst.
+func Serve(ctx context.Context, h Host, from topology.NodeID, request []byte, a Responder) {
 	answer, err := serve(ctx, h, from, request)
 	if err != nil {
 		a.Fail(err)
@@ -132,66 +133,66 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 			return nil, err
 		}
 		return json.Marshal(s)
-	case kindHoldings:
-		holdings := h.Holdings()
+	case kindStats:
+		holdings := h.Stats()
 		return holdings.append(nil), nil
-	case kindQuiet:
-		return h.Quiet(), nil
-	case kindAsk:
+	case kindMergeCandidates:
+		return h.MergeCandidates(), nil
+	case kindQuery:
 		subject, question, ok := bytes.Cut(body, []byte{0})
 		if !ok {
-			return nil, errors.New("malformed request: a question without a subject")
+			return nil, errors.New("malformed request: query without a subject")
 		}
-		return h.Answer(ctx, string(subject), question)
+		return h.HandleQuery(ctx, string(subject), question)
 	case kindStop:
-		h.Stops(from)
+		h.HandleStopping(from)
 		return []byte("{}"), nil
 	case kindAcknowledged:
 		var a acknowledged
 		if err := json.Unmarshal(body, &a); err != nil {
 			return nil, fmt.Errorf("malformed request: %w", err)
 		}
-		h.Acknowledged(a.To)
+		h.HandleAcknowledged(a.To)
 		return []byte("{}"), nil
-	case kindTurn:
-		version, err := h.Enter(ctx)
+	case kindAcquire:
+		version, err := h.Acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(turnAnswer{version})
+		return json.Marshal(acquireResponse{version})
 	case kindJoin:
-		var n Newcomer
+		var n JoinRequest
 		if err := json.Unmarshal(body, &n); err != nil {
 			return nil, fmt.Errorf("malformed request: %w", err)
 		}
 		if n.Node != from {
-			return nil, fmt.Errorf("node %x asks in the name of node %x", from, n.Node)
+			return nil, fmt.Errorf("node %x sent a join request for node %x", from, n.Node)
 		}
 		w, err := h.Admit(ctx, n)
-		if refusal, ok := errors.AsType[*Refusal](err); ok {
-			w, err = Welcome{Refused: refusal.Text}, nil
+		if refusal, ok := errors.AsType[*JoinRejectedError](err); ok {
+			w, err = JoinResponse{Rejected: refusal.Text}, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(w)
 	}
-	return nil, fmt.Errorf("requests of kind %d are not known to this version", request[0])
+	return nil, fmt.Errorf("unknown request kind %d", request[0])
 }
 
-// Join asks a node to take a newcomer in. A *Refusal says that it never will.
-func Join(ctx context.Context, c Caller, to topology.NodeID, n Newcomer) (w Welcome, err error) {
+// Join asks a node to admit a new node. It returns a *JoinRejectedError if the node will never be admitted.
+func Join(ctx context.Context, c Caller, to topology.NodeID, n JoinRequest) (w JoinResponse, err error) {
 	err = call(ctx, c, to, kindJoin, n, &w)
-	if err == nil && w.Refused != "" {
-		err = &Refusal{w.Refused}
+	if err == nil && w.Rejected != "" {
+		err = &JoinRejectedError{w.Rejected}
 	}
 	return w, err
 }
 
-// Turn asks a node for the turn to change the records: see meta.Keeper.Enter.
-func Turn(ctx context.Context, c Caller, to topology.NodeID) (version uint64, err error) {
-	var a turnAnswer
-	err = call(ctx, c, to, kindTurn, nil, &a)
+// Acquire queues a metadata change on a node: see meta.Keeper.Acquire.
+func Acquire(ctx context.Context, c Caller, to topology.NodeID) (version uint64, err error) {
+	var a acquireResponse
+	err = call(ctx, c, to, kindAcquire, nil, &a)
 	return a.Version, err
 }
 

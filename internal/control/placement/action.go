@@ -10,74 +10,74 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Why an action is wanted; the smaller the more urgent.
-type Why uint8
+// Reason is the reason for an action. Smaller values are more urgent.
+type Reason uint8
 
 // The reasons.
 const (
-	Repair  Why = iota // a change that cannot end as it was begun
-	Heal               // a node has been dead for too long
-	Grow               // there are nodes for more replicas
-	Leave              // a node was asked to leave
-	Order              // an open wish says so
-	Balance            // the ring says so
+	Repair  Reason = iota // a change that cannot complete as started
+	Replace               // a node has been down for too long
+	Grow                  // enough nodes for more replicas
+	Leave                 // a node is leaving
+	Pinned                // an active placement pin requires it
+	Balance               // the ring or the load requires it
 )
 
-var whys = [...]string{"repair", "heal", "grow", "leave", "order", "balance"}
+var reasons = [...]string{"repair", "heal", "grow", "leave", "order", "balance"}
 
-// causes are what the map has for reasons.
+// causes maps reasons to the causes recorded in the topology.
 var causes = [...]topology.Cause{topology.ToRepair, topology.ToHeal, topology.ToGrow, topology.ToLeave,
-	topology.ByHand, topology.ToBalance}
+	topology.ByOperator, topology.ToBalance}
 
-// String is the reason's name, lower case.
-func (w Why) String() string { return whys[w] }
+// String returns the name of the reason in lower case.
+func (w Reason) String() string { return reasons[w] }
 
-// Kind of a step.
+// Kind is the kind of a step.
 type Kind uint8
 
-// The kinds of steps, each a transition of the map.
+// The kinds of steps. Each is a transition of the topology.
 const (
-	Add    Kind = iota // a new replica on Node that is to vote
-	Watch              // a new replica on Node that only learns
-	Join               // Replica, which learns or was to leave, is to vote
-	Learn              // Replica, which was joining, only learns
-	Go                 // Replica is to leave
-	Forget             // the wish of the partition has ended
-	Lead               // Node is to lead before those that the ring prefers; these alone if it is zero
+	Add        Kind = iota // add a replica on Node that will vote
+	AddLearner             // add a replica on Node that only learns
+	Promote                // make Replica, a learner or leaving voter, a voter
+	Demote                 // make Replica, which was joining, a learner
+	Remove                 // remove Replica
+	Unpin                  // delete the expired pin of the partition
+	SetLeader              // prefer Node as the leader to the nodes on the ring; the zero Node removes the preference
 )
 
 var kinds = [...]string{"add", "watch", "join", "learn", "go", "forget", "lead"}
 
-// Step is one transition.
+// Step is one transition of the topology.
 type Step struct {
 	Kind Kind
-	// Node is that of the replica.
+	// Node is the node of the replica.
 	Node topology.NodeID
-	// Replica is 0 for one that the step makes.
+	// Replica is 0 if the step adds a replica.
 	Replica topology.ReplicaID
 }
 
-// Action is one change of one replica set: all of its steps or none.
+// Action is one change of one replica set. Its steps are made together.
 type Action struct {
 	Partition topology.PartitionID
 	Region    string
-	Why       Why
+	Reason    Reason
 	Steps     []Step
 }
 
-// String is the action in words, for logs.
+// String describes the action for logs.
 func (a Action) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "partition %d: %s:", a.Partition, a.Why)
+	fmt.Fprintf(&b, "partition %d: %s:", a.Partition, a.Reason)
 	for i, s := range a.Steps {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if s.Kind == Forget {
+		if s.Kind == Unpin {
 			b.WriteString(" forget the order")
-		} else if s.Kind == Lead && s.Node == (topology.NodeID{}) {
+		} else if s.Kind == SetLeader && s.Node == (topology.NodeID{}) {
 			b.WriteString(" led by the ring")
-		} else if s.Kind == Lead {
+		} else if s.Kind == SetLeader {
 			fmt.Fprintf(&b, " led by node %x", s.Node[:4])
 		} else if s.Replica != 0 {
 			fmt.Fprintf(&b, " %s replica %d on node %x", kinds[s.Kind], s.Replica, s.Node[:4])
@@ -88,10 +88,10 @@ func (a Action) String() string {
 	return b.String()
 }
 
-// Apply makes the action in the map, at a time.
+// Apply applies the action to the topology.
 func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, error) {
-	cause := causes[a.Why]
-	if p := m.Partition(a.Partition); a.Why == Order && p != nil && p.Wish != nil && p.Wish.With != 0 {
+	cause := causes[a.Reason]
+	if p := m.Partition(a.Partition); a.Reason == Pinned && p != nil && p.Pin != nil && p.Pin.MergeWith != 0 {
 		cause = topology.ToMerge
 	}
 	for _, s := range a.Steps {
@@ -99,17 +99,17 @@ func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, 
 		switch s.Kind {
 		case Add:
 			m, _, err = m.AddMember(a.Partition, a.Region, s.Node, topology.Joining)
-		case Watch:
+		case AddLearner:
 			m, _, err = m.AddMember(a.Partition, a.Region, s.Node, topology.Learner)
-		case Join:
+		case Promote:
 			m, err = m.MarkJoining(a.Partition, s.Replica)
-		case Learn:
+		case Demote:
 			m, err = m.MarkLearner(a.Partition, s.Replica)
-		case Go:
+		case Remove:
 			m, err = m.MarkLeaving(a.Partition, s.Replica)
-		case Forget:
-			m, err = m.WithWish(a.Partition, nil)
-		case Lead:
+		case Unpin:
+			m, err = m.WithPin(a.Partition, nil)
+		case SetLeader:
 			m, err = m.WithLead(a.Partition, s.Node)
 		default:
 			err = fmt.Errorf("unknown step %d", s.Kind)
@@ -118,13 +118,13 @@ func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, 
 			return nil, err
 		}
 	}
-	if p := m.Partition(a.Partition); p.AtRest() || a.Why == Repair && p.Reason != nil {
-		return m, nil // what is repaired keeps the reason for which it was begun
+	if p := m.Partition(a.Partition); p.AtRest() || a.Reason == Repair && p.Reason != nil {
+		return m, nil // a repaired change keeps its original reason
 	}
 	return m.WithReason(a.Partition, topology.NewReason(cause, now)), nil
 }
 
-// Apply makes all actions in the map.
+// Apply applies all actions to the topology.
 func Apply(m *topology.Snapshot, actions []Action, now time.Time) (*topology.Snapshot, error) {
 	for _, a := range actions {
 		next, err := a.Apply(m, now)

@@ -9,29 +9,30 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// balancer moves replicas for balance, in three ways. A replica that is not where the ring has its partition goes
-// there, if the node it goes to stays within half of the tolerance (home). A node beyond the tolerance gives replicas
-// to others (relief): of bytes first, then of load. A node that has much less than its share takes replicas of those
-// that have more than theirs (fill).
+// balancer moves replicas to balance the nodes, in three ways.
 //
-// It comes to rest (PL5). Let V be the relative bytes of the nodes above half of the tolerance, in descending order.
-// Relief by bytes makes V smaller, for a node that it gives to stays within half of the tolerance, or less full than
-// the giver is then. All else leaves V as it is, or smaller, because it gives to nobody above half of the tolerance.
-// So relief by bytes ends. Nodes that are to be filled then lose nothing, for no other way brings a node below
-// SpareMark, and each fill brings one of them nearer: fills end. The same holds for V of the load and relief by load,
-// and the way home alone is left, of which each step brings one more replica to where the ring has it. Between what
-// leads away from a node and what leads back is half of the tolerance, by which the figures may err.
+//   - Home: a replica moves to a node that the ring prefers, if that node stays within half of the tolerance.
+//   - Relief: a node above the tolerance gives replicas to others, first to reduce its bytes and then its load.
+//   - Fill: a node far below its share takes replicas from nodes above their shares.
+//
+// The algorithm terminates (PL5). Let V be the relative bytes of the nodes above half of the tolerance, in descending
+// order. Relief by bytes decreases V: the target stays within half of the tolerance, or less full than the source after
+// the move. No other move increases V, because its target stays within half of the tolerance. So relief by bytes ends.
+// Then nodes to be filled lose no replicas, because no other move brings a node below SpareMark. Each fill brings a
+// node closer to its share, so fills end. The same holds for V of the load and relief by load. Only moves home remain,
+// and each puts one more replica on a preferred node. The gap of half of the tolerance between moves away and moves
+// home absorbs errors of the measurements.
 type balancer struct {
 	*scheduler
-	homes []*subject // have a replica that is not at home
+	homes []*setInfo // sets with a replica on a node that is not preferred
 	count map[uint32][]int32
 	moved map[topology.PartitionID]bool
 	out   []Action
-	// unfair is set if a node is beyond the tolerance, or to be filled.
+	// unfair reports whether a node is above the tolerance or must be filled.
 	unfair bool
 }
 
-// actions are the moves for balance, until the bound is reached.
+// actions returns the moves for balance, up to the limit of concurrent changes.
 func (b *balancer) actions() []Action {
 	if b.unfair {
 		b.relieve(bytesOf)
@@ -49,13 +50,13 @@ func (b *balancer) actions() []Action {
 	return b.out
 }
 
-// move has a replica of a set go from one node to another.
-func (b *balancer) move(s *subject, from, to *node) {
+// move moves a replica of a set from one node to another.
+func (b *balancer) move(s *setInfo, from, to *node) {
 	step := Step{Kind: Add, Node: to.ID}
 	if m := s.set.On(to.ID); m != nil {
-		step.Kind, step.Replica = Join, m.ID
+		step.Kind, step.Replica = Promote, m.ID
 	}
-	b.out = append(b.out, Action{s.p.ID, s.set.Region, Balance, []Step{step, {Go, from.ID, s.set.On(from.ID).ID}}})
+	b.out = append(b.out, Action{s.p.ID, s.set.Region, Balance, []Step{step, {Remove, from.ID, s.set.On(from.ID).ID}}})
 	to.take(s.size)
 	from.give(s.size)
 	b.busy++
@@ -65,8 +66,8 @@ func (b *balancer) move(s *subject, from, to *node) {
 	b.moved[s.p.ID] = true
 }
 
-// homeward moves one replica of a set to where the ring has it, if there is room for it.
-func (b *balancer) homeward(s *subject) {
+// homeward moves one replica of a set to a node that the ring prefers, if the node has room.
+func (b *balancer) homeward(s *setInfo) {
 	for _, to := range s.home {
 		if to == nil || !s.region.fits(to, s.size) || !b.room(to, s.size) || !b.view.takes(to.Node) {
 			continue
@@ -84,17 +85,17 @@ func (b *balancer) homeward(s *subject) {
 	}
 }
 
-// spares reports whether a node has no less than SpareMark of its share without something.
+// spares reports whether a node keeps at least SpareMark of its share without a replica.
 func (b *balancer) spares(r *region, n *node, s Size) bool {
 	return n.has.Bytes-s.Bytes >= bytesOf.limit(r, n, 0)*SpareMark-r.slack
 }
 
-// room reports whether no more than FlightMax would be on its way to a node.
+// room reports whether at most InFlightMax bytes would be in flight to a node.
 func (b *balancer) room(n *node, s Size) bool {
-	return n.coming.Bytes == 0 || n.coming.Bytes+s.Bytes <= FlightMax
+	return n.coming.Bytes == 0 || n.coming.Bytes+s.Bytes <= InFlightMax
 }
 
-// dimension is what is balanced.
+// dimension is the balanced quantity.
 type dimension int
 
 const (
@@ -109,7 +110,7 @@ func (d dimension) of(s Size) float64 {
 	return s.Load
 }
 
-// limit is how much a node may have with a part of the tolerance, weight its part in what is shared.
+// limit returns the maximum of a node with a part of the tolerance added.
 func (d dimension) limit(r *region, n *node, part float64) float64 {
 	if d == bytesOf {
 		return bound(r.has.Bytes, n.weight, r.weight, r.slack, part)
@@ -124,7 +125,7 @@ func (d dimension) relative(n *node, has float64) float64 {
 	return has
 }
 
-// relieve has nodes beyond the tolerance give replicas away, the fullest first.
+// relieve moves replicas away from nodes above the tolerance, fullest nodes first.
 func (b *balancer) relieve(dim dimension) {
 	var hot []*node
 	for _, n := range b.nodes {
@@ -141,8 +142,8 @@ func (b *balancer) relieve(dim dimension) {
 	b.list(dim, hot)
 	colder := b.colder(dim)
 	for _, n := range hot {
-		// The largest first that are no more than what it has too much, then the smallest: the fewest moves, and no
-		// more bytes than need be.
+		// The largest replicas that do not exceed the surplus come first, then the smallest others. This minimizes the
+		// number of moves and the moved bytes.
 		limit := dim.limit(n.region, n, 1)
 		order(dim, n.gives, dim.of(n.has)-dim.limit(n.region, n, 0))
 		tries := 0
@@ -161,7 +162,7 @@ func (b *balancer) relieve(dim dimension) {
 	}
 }
 
-// list notes at some nodes the sets that have a voter there, and are not empty.
+// list collects, for some nodes, the non-empty sets that have a voter there.
 func (b *balancer) list(dim dimension, nodes []*node) {
 	for _, n := range b.nodes {
 		n.gives, n.giving = n.gives[:0], false
@@ -169,8 +170,8 @@ func (b *balancer) list(dim dimension, nodes []*node) {
 	for _, n := range nodes {
 		n.giving = true
 	}
-	for i := range b.subjects {
-		s := &b.subjects[i]
+	for i := range b.sets {
+		s := &b.sets[i]
 		if !s.settled || dim.of(s.size) <= 0 || len(s.region.nodes) <= s.votes {
 			continue
 		}
@@ -182,9 +183,9 @@ func (b *balancer) list(dim dimension, nodes []*node) {
 	}
 }
 
-// order sorts sets: the largest first that are no more than something, then the smallest of the others.
-func order(dim dimension, sets []*subject, most float64) {
-	slices.SortStableFunc(sets, func(x, y *subject) int {
+// order sorts sets: sets up to a size in descending order, then the others in ascending order.
+func order(dim dimension, sets []*setInfo, most float64) {
+	slices.SortStableFunc(sets, func(x, y *setInfo) int {
 		p, q := dim.of(x.size), dim.of(y.size)
 		switch {
 		case p <= most && q <= most:
@@ -198,8 +199,7 @@ func order(dim dimension, sets []*subject, most float64) {
 	})
 }
 
-// fill gives replicas to nodes that have less than LowMark of their share, of the fullest nodes that have more than
-// theirs, and keep it.
+// fill moves replicas to nodes below LowMark of their share, from the fullest nodes that stay above theirs.
 func (b *balancer) fill() {
 	share := func(n *node) float64 { return bytesOf.limit(n.region, n, 0) }
 	var low, full []*node
@@ -235,19 +235,19 @@ func (b *balancer) fill() {
 	}
 }
 
-// cold reports whether a node that is to be filled may be given a set for the sake of its load: if that is beyond its
-// share, what has as little to do for its bytes as half of the giver's average is given.
-func cold(s *subject, from, to *node) bool {
+// cold reports whether a node may be filled with a set in spite of its load. If the load exceeds the node's share, the
+// set's load per byte must be at most half of the source's average.
+func cold(s *setInfo, from, to *node) bool {
 	return s.region.fitsLoad(to, s.size) || 2*s.size.Load*from.has.Bytes <= s.size.Bytes*from.has.Load
 }
 
 const (
-	// triesMax bounds the replicas of a node for which a place is looked for in one call, targetsMax the places.
+	// triesMax bounds the replicas of a node that are considered in one call. targetsMax bounds the considered targets.
 	triesMax   = 16
 	targetsMax = 64
 )
 
-// colder are the nodes that could be given something, the least full first.
+// colder returns the nodes that can take replicas, least full first.
 func (b *balancer) colder(dim dimension) (nodes []*node) {
 	for _, n := range b.nodes {
 		if b.view.takes(n.Node) {
@@ -260,16 +260,16 @@ func (b *balancer) colder(dim dimension) (nodes []*node) {
 	return nodes
 }
 
-// target is the node that is to have the replica of a set that another gives away; nil if there is none. The set keeps
-// its zones. Of nodes that are about as full the one with the fewest replicas of the table is taken.
-func (b *balancer) target(dim dimension, s *subject, from *node, colder []*node) *node {
+// target returns the node to which a replica of a set moves, or nil. The set keeps its zones. Among about equally full
+// nodes it prefers the node with the fewest replicas of the table.
+func (b *balancer) target(dim dimension, s *setInfo, from *node, colder []*node) *node {
 	after := dim.relative(from, dim.of(from.has)-dim.of(s.size))
 	var best *node
 	var bestRank [2]int
 	found := 0
 	for _, n := range colder {
 		if has := dim.of(n.has); dim.relative(n, has) > after && has > dim.limit(s.region, n, 0.5) {
-			break // nor those after it, which are fuller
+			break // the following nodes are fuller
 		}
 		if n.region != from.region || s.set.On(n.ID) != nil || !b.room(n, s.size) || !b.keepsZones(s, from, n) {
 			continue
@@ -290,8 +290,8 @@ func (b *balancer) target(dim dimension, s *subject, from *node, colder []*node)
 	return best
 }
 
-// keepsZones reports whether a set has as many zones with a replica on one node as with that on another.
-func (b *balancer) keepsZones(s *subject, from, to *node) bool {
+// keepsZones reports whether a move keeps the number of zones with a replica of the set.
+func (b *balancer) keepsZones(s *setInfo, from, to *node) bool {
 	if from.zone == to.zone {
 		return true
 	}
@@ -305,15 +305,15 @@ func (b *balancer) keepsZones(s *subject, from, to *node) bool {
 	return comes || !leaves
 }
 
-// tables counts the replicas of a table on each node.
+// tables returns the number of replicas of a table on each node.
 func (b *balancer) tables(table uint32) []int32 {
 	if n := b.count[table]; n != nil {
 		return n
 	}
 	n := make([]int32, len(b.nodes))
-	for _, p := range b.state.Map.Partitions(table) {
+	for _, p := range b.state.Topology.Partitions(table) {
 		for i, at := 0, b.find(p.ID); i < len(p.Sets); i++ {
-			for _, on := range b.subjects[at+i].on {
+			for _, on := range b.sets[at+i].on {
 				if on != nil {
 					n[on.index]++
 				}

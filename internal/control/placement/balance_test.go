@@ -29,12 +29,12 @@ func (w *world) sized() {
 
 // changes converges and counts the actions that it took.
 func (w *world) changes() (n int) {
-	before := w.state.Map.Version()
+	before := w.state.Topology.Version()
 	w.converge()
-	if w.state.Map.Version() == before {
+	if w.state.Topology.Version() == before {
 		return 0
 	}
-	return int(w.state.Map.Version() - before)
+	return int(w.state.Topology.Version() - before)
 }
 
 // someWorld has some nodes, and tables of some partitions.
@@ -49,7 +49,7 @@ func someWorld(t *rapid.T) *world {
 	return w
 }
 
-// TestBalanceRests proves that balance by bytes and load comes to an end from any state (PL5), over nodes and
+// TestBalanceRests checks that balance by bytes and load comes to an end from any state (PL5), over nodes and
 // partitions of any sizes, and that sizes which go to and fro within a fifth of the tolerance move nothing to and fro.
 func TestBalanceRests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,7 +60,7 @@ func TestBalanceRests(t *testing.T) {
 			w.event()
 		}
 		w.view.Down = nil
-		w.view.Now = w.view.Now.Add(2 * HoldMoved)
+		w.view.Now = w.view.Now.Add(2 * DefaultHold)
 		w.converge()
 		a, b := w.view.Sizes, map[topology.PartitionID]Size{}
 		for _, id := range w.ids() {
@@ -78,7 +78,7 @@ func TestBalanceRests(t *testing.T) {
 	})
 }
 
-// TestShareBySize proves that a node that joins gets its fair share, that nodes are filled in proportion to their size,
+// TestShareBySize checks that a node that joins gets its fair share, that nodes are filled in proportion to their size,
 // and that one that leaves is empty, with partitions that are skewed.
 func TestShareBySize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -139,7 +139,7 @@ func TestShareBySize(t *testing.T) {
 	})
 }
 
-// TestNotGivenToBeFilled proves that a node which gave a replica away is not filled again when sizes, its own and those
+// TestNotGivenToBeFilled checks that a node which gave a replica away is not filled again when sizes, its own and those
 // of all, are a fifth of the tolerance off: it would be given by one way and fetched back by another for ever.
 func TestNotGivenToBeFilled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -157,7 +157,7 @@ func TestNotGivenToBeFilled(t *testing.T) {
 	})
 }
 
-// TestLeadersByLoad proves that nodes lead no more of the load than they should where anybody could lead it in their
+// TestLeadersByLoad checks that nodes lead no more of the load than they should where anybody could lead it in their
 // place, that nobody leads who may not, and that the ring alone says who leads when there is next to no load.
 func TestLeadersByLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -171,7 +171,7 @@ func TestLeadersByLoad(t *testing.T) {
 		case 0:
 			w.view.Skewed = map[topology.NodeID]bool{bad: true}
 		case 1:
-			w.view.Cramped = map[topology.NodeID]bool{bad: true}
+			w.view.LowSpace = map[topology.NodeID]bool{bad: true}
 		default:
 			w.turn(w.state.Node(bad), meta.Draining)
 		}
@@ -181,23 +181,24 @@ func TestLeadersByLoad(t *testing.T) {
 		if len(d.leaders()) > 0 {
 			t.Fatal("leaders have not come to rest")
 		}
-		for i := range d.subjects {
-			s := &d.subjects[i]
+		for i := range d.sets {
+			s := &d.sets[i]
 			if !s.settled {
 				continue
 			}
 			n := s.leader()
-			prefers := PreferredLeader(s.set, s.region.ring.Prefer(s.p, w.view.Now), func(id topology.NodeID) bool {
-				return w.view.MayLead(w.state.Node(id))
-			})
+			prefers := PreferredLeader(s.set, s.region.ring.LeaderOrder(s.p, w.view.Now),
+				func(id topology.NodeID) bool {
+					return w.view.MayLead(w.state.Node(id))
+				})
 			if n == nil || n.ID == bad || s.set.Member(prefers).Node != n.ID {
 				t.Fatalf("partition %d is to be led by %v and is led by replica %d", s.p.ID, n, prefers)
 			}
-			if n.led <= s.region.ledMost(1) || s.size.Load == 0 {
+			if n.led <= s.region.leadLimit(1) || s.size.Load == 0 {
 				continue
 			}
-			if to := s.heir(n); to != nil {
-				t.Fatalf("node %x leads %.0f of %.0f, and node %x %.0f", n.ID[:1], n.led, s.region.ledMost(0),
+			if to := s.newLeader(n); to != nil {
+				t.Fatalf("node %x leads %.0f of %.0f, and node %x %.0f", n.ID[:1], n.led, s.region.leadLimit(0),
 					to.ID[:1], to.led)
 			}
 		}
@@ -208,7 +209,7 @@ func TestLeadersByLoad(t *testing.T) {
 		w.view.Sizes = maps.Clone(w.view.Sizes)
 		w.converge()
 		for _, id := range w.ids() {
-			if p := w.state.Map.Partition(id); p.Lead != (topology.NodeID{}) {
+			if p := w.state.Topology.Partition(id); p.Lead != (topology.NodeID{}) {
 				t.Fatalf("partition %d is led by node %x although it has nothing to do", id, p.Lead[:1])
 			}
 		}

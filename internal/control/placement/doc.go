@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement decides which node holds what. All of it is pure: it looks at a state and at a view of the nodes,
-// and says what should change; others carry it out.
+// Package placement decides which nodes hold which replicas. All functions are pure: they take the metadata and a view
+// of the nodes and return the required changes, which other packages make.
 //
-// Guarantees: (PL1) no two replicas of a partition on one node; (PL2) a set votes with one, three or four replicas,
-// never with two, and with no fewer than three once it had three; (PL3) a replica goes only when another one has taken
-// its place, unless its node was asked to leave a set of four; (PL4) one change per replica set at a time, and a
-// bounded number in the cluster; (PL5) from any state, while nodes neither come nor go, a bounded number of calls leads
-// to one in which nothing is scheduled any more.
+// Guarantees:
 //
-// Who does what: the node that leads the meta partition calls Schedule and makes its Actions in the map. The leader of
-// a partition calls Plan, changes its Raft configuration accordingly, and publishes with topology.Snapshot.RecordVoters
-// what came of it. Nodes make and remove their own replicas to match the map.
+//   - (PL1) No node holds two replicas of a partition.
+//   - (PL2) A set has one, three, or four voters, never two, and at least three once it has had three.
+//   - (PL3) A replica is removed only after its replacement has been added, unless its node leaves a set of four.
+//   - (PL4) Each replica set makes one change at a time, and the number of changes in the cluster is bounded.
+//   - (PL5) From any state, while no nodes come or go, a bounded number of calls leads to a state without further
+//     changes.
 //
-// A set grows from one voter to three, then four. With two nodes the second is a Learner: two voters are less available
-// than one. Of the meta partition every node is a member, those that do not vote as Learners.
+// The node that leads the meta partition calls Schedule and applies the actions to the topology. The leader of a
+// partition calls Plan, changes its Raft configuration, and publishes the result with topology.Snapshot.RecordVoters.
+// Nodes create and remove their own replicas to match the topology.
 //
-// Balance goes by the ring that drivers see while the nodes that the ring names are within a tolerance of their fair
-// share, of bytes by their capacity and of load, and by these beyond it: see balancer.
+// A set grows from one voter to three and then four. With two nodes the second replica is a learner, because two voters
+// are less available than one. Every node is a member of the meta partition, as a learner if it does not vote.
 //
-// Start at Schedule, then step in schedule.go, then Plan.
+// Replicas are placed by the ring that drivers see, while the nodes on the ring are within a tolerance of their fair
+// shares of bytes and load. Beyond the tolerance, bytes and load decide: see balancer.
+//
+// Start reading at Schedule, then setInfo.step, then Plan.
 package placement

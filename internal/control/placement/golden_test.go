@@ -68,12 +68,12 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		d.MaybeScanArgs(t, "zone", &n.Zone)
 		n.Tokens = append(n.Tokens, NextToken(s.state.Nodes))
 		s.state = s.state.WithNode(n)
-		if s.state.Map.Meta() == nil {
-			m, err := s.state.Map.AddMeta([]topology.Place{{Region: here, Nodes: []topology.NodeID{n.ID}}})
+		if s.state.Topology.Meta() == nil {
+			m, err := s.state.Topology.AddMeta([]topology.Place{{Region: here, Nodes: []topology.NodeID{n.ID}}})
 			if err != nil {
 				return "", err
 			}
-			s.state = s.state.WithMap(m)
+			s.state = s.state.WithTopology(m)
 		}
 		return fmt.Sprintf("token %s\n", n.Tokens[0]), nil
 	case "down":
@@ -100,11 +100,11 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		}
 		table := Table{ID: uint32(id), Parts: 1, Whole: d.HasArg("whole")}
 		d.MaybeScanArgs(t, "parts", &table.Parts)
-		m, err := s.state.Map.CutTable(table.ID, Place(s.state, &s.view, here, table))
+		m, err := s.state.Topology.CutTable(table.ID, Place(s.state, &s.view, here, table))
 		if err != nil {
 			return "", err
 		}
-		s.state = s.state.WithMap(m)
+		s.state = s.state.WithTopology(m)
 		return s.show(), nil
 	case "move":
 		o := Move{Table: 1024, Partition: partitionID(t, arg(0)), From: nodeID(t, arg(1)), To: nodeID(t, arg(2))}
@@ -115,18 +115,18 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		s.state = next
 	case "gather":
 		left, right := partitionID(t, arg(0)), partitionID(t, arg(1))
-		m, err := Gather(s.state.Map, left, right, topology.ByHand, s.view.Now.Add(time.Minute))
+		m, err := Colocate(s.state.Topology, left, right, topology.ByOperator, s.view.Now.Add(time.Minute))
 		if err != nil {
 			return "", err
 		}
-		s.state = s.state.WithMap(m)
+		s.state = s.state.WithTopology(m)
 	case "together":
 		left, right := partitionID(t, arg(0)), partitionID(t, arg(1))
-		return fmt.Sprintln(Together(s.state.Map.Partition(left), s.state.Map.Partition(right))), nil
+		return fmt.Sprintln(Colocated(s.state.Topology.Partition(left), s.state.Topology.Partition(right))), nil
 	case "schedule":
 		return s.schedule()
 	case "why":
-		if p := s.state.Map.Partition(partitionID(t, arg(0))); p.Reason != nil {
+		if p := s.state.Topology.Partition(partitionID(t, arg(0))); p.Reason != nil {
 			return fmt.Sprintln(p.Reason.Cause), nil
 		}
 	case "lead":
@@ -150,26 +150,26 @@ func (s *stage) schedule() (string, error) {
 	var b strings.Builder
 	actions := Schedule(s.state, s.view)
 	for _, a := range actions {
-		fmt.Fprintf(&b, "%s: %s", name(a.Partition), a.Why)
+		fmt.Fprintf(&b, "%s: %s", name(a.Partition), a.Reason)
 		for _, step := range a.Steps {
 			fmt.Fprintf(&b, ", %s", kinds[step.Kind])
-			if step.Kind != Forget {
+			if step.Kind != Unpin {
 				fmt.Fprintf(&b, " n%d", step.Node[0])
 			}
 		}
 		b.WriteByte('\n')
 	}
-	m, err := Apply(s.state.Map, actions, s.view.Now)
+	m, err := Apply(s.state.Topology, actions, s.view.Now)
 	if err != nil {
 		return "", err
 	}
-	s.state = s.state.WithMap(m)
+	s.state = s.state.WithTopology(m)
 	return b.String(), nil
 }
 
 // lead has the configuration of every set become what Plan says, with learners on nodes that answer caught up at once.
 func (s *stage) lead() error {
-	for p := range s.state.Map.All() {
+	for p := range s.state.Topology.All() {
 		set, c := &p.Sets[0], Config{}
 		for _, m := range set.Replicas {
 			if m.State == topology.Voter || m.State == topology.Leaving {
@@ -192,11 +192,11 @@ func (s *stage) lead() error {
 			}
 			voters = append(voters, id)
 		}
-		m, err := s.state.Map.RecordVoters(p.ID, here, voters)
+		m, err := s.state.Topology.RecordVoters(p.ID, here, voters)
 		if err != nil {
 			return err
 		}
-		s.state = s.state.WithMap(m)
+		s.state = s.state.WithTopology(m)
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (s *stage) lead() error {
 func (s *stage) show() string {
 	var b strings.Builder
 	ring := RingOf(s.state, &s.view, here)
-	for p := range s.state.Map.All() {
+	for p := range s.state.Topology.All() {
 		b.WriteString(name(p.ID))
 		if p.ID != topology.MetaPartition {
 			fmt.Fprintf(&b, " %s", p.Span)
@@ -216,7 +216,7 @@ func (s *stage) show() string {
 				fmt.Fprintf(&b, " (%s)", m.State)
 			}
 		}
-		leader := PreferredLeader(&p.Sets[0], ring.Prefer(p, s.view.Now), func(n topology.NodeID) bool {
+		leader := PreferredLeader(&p.Sets[0], ring.LeaderOrder(p, s.view.Now), func(n topology.NodeID) bool {
 			return s.view.MayLead(s.state.Node(n))
 		})
 		if m := p.Sets[0].Member(leader); m != nil {

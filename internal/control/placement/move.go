@@ -12,79 +12,80 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// HoldMoved is for how long balance leaves a partition alone that was moved by hand.
-const HoldMoved = time.Hour
+// DefaultHold is how long balance does not move a partition after an operator has moved it.
+const DefaultHold = time.Hour
 
-// Move is an order to have the replica of a partition that is on one node on another one.
+// Move is a request to move a partition's replica from one node to another.
 type Move struct {
 	Table     uint32
 	Partition topology.PartitionID
 	From, To  topology.NodeID
-	// Hold is for how long the partition stays where it is then; 0 is HoldMoved.
+	// Hold is how long the partition stays in place after the move. 0 means DefaultHold.
 	Hold time.Duration
 }
 
-// Apply returns the state in which the move is ordered, as a wish of the partition, or says why it cannot be. Schedule
-// begins it, with no more changes at a time than of other kinds.
+// Apply returns the state with the move recorded as a placement pin, or an error if the move is not possible. Schedule
+// starts the move within the limit of concurrent changes.
 func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
-	p := s.Map.Partition(o.Partition)
+	p := s.Topology.Partition(o.Partition)
 	if p == nil || p.Table != o.Table || p.ID == topology.MetaPartition || len(p.Sets) == 0 {
-		return nil, fmt.Errorf("the table has no partition %d: see ilion partition list", o.Partition)
+		return nil, fmt.Errorf("the table has no partition %d. Run \"ilion partition list\" to list its partitions",
+			o.Partition)
 	}
 	set := &p.Sets[0]
 	from, to := set.On(o.From), set.On(o.To)
 	switch {
-	case p.Cut != nil:
-		return nil, fmt.Errorf("partition %d is being split: try again when it has", p.ID)
-	case p.Join != nil:
-		return nil, fmt.Errorf("partition %d is being merged: try again when that is over", p.ID)
+	case p.Split != nil:
+		return nil, fmt.Errorf("partition %d is being split: retry when the split has finished", p.ID)
+	case p.Merge != nil:
+		return nil, fmt.Errorf("partition %d is being merged: retry when the merge has finished", p.ID)
 	case from == nil || from.State == topology.Learner:
-		return nil, fmt.Errorf("partition %d has no replica on node %s that could move: see ilion partition list", p.ID,
+		return nil, fmt.Errorf("partition %d has no voting replica on node %s. Run \"ilion partition list\" to list its replicas", p.ID,
 			o.From.Short())
 	case to != nil && to.State != topology.Learner:
-		return nil, fmt.Errorf("partition %d has a replica on node %s already, and a node holds one of each", p.ID,
+		return nil, fmt.Errorf("partition %d already has a replica on node %s", p.ID,
 			o.To.Short())
 	case !p.AtRest():
-		return nil, fmt.Errorf("the replicas of partition %d are being changed: try again when they are at rest", p.ID)
+		return nil, fmt.Errorf("the replicas of partition %d are changing: retry later", p.ID)
 	}
-	if err := view.mayTake(s.Node(o.To), o.To); err != nil {
+	if err := view.checkTarget(s.Node(o.To), o.To); err != nil {
 		return nil, err
 	}
 	nodes := votersOf(set)
 	nodes[slices.Index(nodes, o.From)] = o.To
 	hold := o.Hold
 	if hold <= 0 {
-		hold = HoldMoved
+		hold = DefaultHold
 	}
-	m, err := s.Map.WithWish(p.ID, &topology.Wish{Nodes: nodes, Until: view.Now.Add(hold).UnixMilli()})
+	m, err := s.Topology.WithPin(p.ID, &topology.PlacementPin{Nodes: nodes, Until: view.Now.Add(hold).UnixMilli()})
 	if err != nil {
 		return nil, err
 	}
-	return s.WithMap(m), nil
+	return s.WithTopology(m), nil
 }
 
-// Moved reports whether a move is done as far as the map knows.
-func Moved(p *topology.Partition, o *Move) bool {
+// MoveDone reports whether a move is complete in the topology.
+func MoveDone(p *topology.Partition, o *Move) bool {
 	to, from := p.Sets[0].On(o.To), p.Sets[0].On(o.From)
 	return to != nil && to.State == topology.Voter && (from == nil || from.State == topology.Learner)
 }
 
-// mayTake says why a node cannot be given a replica now.
-func (v *View) mayTake(n *meta.Node, id topology.NodeID) error {
+// checkTarget returns an error if a node cannot take a replica now.
+func (v *View) checkTarget(n *meta.Node, id topology.NodeID) error {
 	switch {
 	case n == nil || n.State == meta.Left:
-		return fmt.Errorf("node %s is no member of the cluster: see ilion status", id.Short())
+		return fmt.Errorf("node %s is not a member of the cluster. Run \"ilion status\" to list the nodes", id.Short())
 	case n.State != meta.Up:
-		return fmt.Errorf("node %s is %s and takes no replicas", id.Short(), n.State)
+		return fmt.Errorf("node %s is %s and cannot take replicas", id.Short(), n.State)
 	case v.down(id):
-		return fmt.Errorf("node %s does not answer", id.Short())
+		return fmt.Errorf("node %s is down", id.Short())
 	case !v.takes(n):
-		return fmt.Errorf("node %s has less than %d %% of its disk free and takes no replicas", id.Short(), FreeMin)
+		return fmt.Errorf("node %s has less than %d %% free disk space and cannot take replicas", id.Short(), FreeMin)
 	}
 	return nil
 }
 
-// votersOf lists the nodes of those that vote or are to vote, and stay.
+// votersOf returns the nodes of the members that vote, or will vote, and stay.
 func votersOf(set *topology.ReplicaSet) (nodes []topology.NodeID) {
 	for _, m := range set.Replicas {
 		if m.State == topology.Voter || m.State == topology.Joining {
@@ -94,33 +95,32 @@ func votersOf(set *topology.ReplicaSet) (nodes []topology.NodeID) {
 	return nodes
 }
 
-// Gather returns a map in which the replicas of one partition, other, are wanted on the nodes of its neighbour, and
-// those of that, stay, remain where they are, until an instant: the two are to be merged. Schedule moves them one after
-// the other; Together says when they are there. The wishes end by themselves, with the merge or its recall, or by
-// topology.Snapshot.WithWish.
-func Gather(m *topology.Snapshot, stay, other topology.PartitionID, cause topology.Cause, until time.Time) (
+// Colocate returns a topology in which the replicas of the moving partition are pinned to the nodes of its neighbor,
+// and those of the fixed partition to their current nodes, until a deadline. Schedule moves them one by one; Colocated
+// reports when they have arrived. The pins end with the merge, with its cancellation, or by topology.Snapshot.WithPin.
+func Colocate(m *topology.Snapshot, fixed, moving topology.PartitionID, cause topology.Cause, until time.Time) (
 	*topology.Snapshot, error) {
-	l, r := m.Partition(stay), m.Partition(other)
+	l, r := m.Partition(fixed), m.Partition(moving)
 	if l == nil || r == nil || l.Table != r.Table || len(l.Sets) == 0 || len(r.Sets) == 0 {
-		return nil, fmt.Errorf("there are no partitions %d and %d of one table", stay, other)
+		return nil, fmt.Errorf("partitions %d and %d do not exist in one table", fixed, moving)
 	}
 	if !l.AtRest() {
-		return nil, fmt.Errorf("the replicas of partition %d are being changed: try again when they are at rest", stay)
+		return nil, fmt.Errorf("the replicas of partition %d are changing: retry later", fixed)
 	}
 	nodes := votersOf(&l.Sets[0])
 	if len(nodes) == 0 || len(votersOf(&r.Sets[0])) != len(nodes) {
-		return nil, errors.New("the two have not as many replicas as each other: try again when they have")
+		return nil, errors.New("the two partitions have different numbers of replicas: retry later")
 	}
-	w := topology.Wish{Nodes: nodes, Until: until.UnixMilli(), With: other, Cause: cause}
-	m, err := m.WithWish(stay, &w)
+	w := topology.PlacementPin{Nodes: nodes, Until: until.UnixMilli(), MergeWith: moving, Cause: cause}
+	m, err := m.WithPin(fixed, &w)
 	if err != nil {
 		return nil, err
 	}
-	w.With = stay
-	return m.WithWish(other, &w)
+	w.MergeWith = fixed
+	return m.WithPin(moving, &w)
 }
 
-// Together reports whether the replicas of two partitions are at rest on the same nodes.
-func Together(l, r *topology.Partition) bool {
-	return l.AtRest() && r.AtRest() && topology.Beside(l, r)
+// Colocated reports whether the replicas of two partitions are on the same nodes and are not changing.
+func Colocated(l, r *topology.Partition) bool {
+	return l.AtRest() && r.AtRest() && topology.Colocated(l, r)
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Config is a Raft configuration of a replica set, outside of a joint one.
+// Config is the Raft configuration of a replica set outside of a joint change.
 type Config struct{ Voters, Learners []topology.ReplicaID }
 
-// Change is what to do to a Config, all of it in one joint change. Replicas are given with their nodes.
+// Change is a joint change of a Config. Replicas are given with their nodes.
 type Change struct {
-	// Learn are to be added as learners, Promote are learners that become voters.
+	// Learn are added as learners. Promote are learners that become voters.
 	Learn, Promote []topology.Replica
-	// Remove are voters and learners that go.
+	// Remove are voters and learners that are removed.
 	Remove []topology.ReplicaID
 }
 
-// Plan is what the leader of a set does next to bring its configuration to what the map wants. ready says of a learner
-// that it has caught up. It does what can be done safely now, perhaps nothing: the leader asks again when a learner is
-// ready or the map has changed. Before that it publishes topology.Snapshot.RecordVoters with the voters there are, if
-// the map does not have them yet. A configuration never votes with two, nor with fewer than three after three (PL2),
-// and a voter that leaves waits for the one that is joining in its place (PL3).
+// Plan returns the next change of the leader that brings a set's configuration closer to the topology. ready reports
+// whether a learner has caught up. The result contains the changes that are safe now and may be empty: the leader calls
+// again when a learner is ready or the topology has changed. Before that it records unknown voters with
+// topology.Snapshot.RecordVoters. A configuration never has two voters, and at least three once it has had three (PL2).
+// A leaving voter waits for its joining replacement (PL3).
 func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) bool) Change {
 	var c Change
 	for _, m := range set.Replicas {
@@ -37,9 +37,9 @@ func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) b
 			c.Remove = append(c.Remove, id)
 		}
 	}
-	// A voter that the map does not know is younger than the map that this node has, for the map loses a voter only
-	// after Raft did; unless it has a younger replica: then it has lost a learner, which a leader that had not heard of
-	// that made a voter.
+	// A voter that is not in the topology is normally newer than this node's topology, because the topology removes a
+	// voter only after Raft does. If the set has a newer replica, the topology has removed a learner that a leader with
+	// an older topology made a voter.
 	var leaving []topology.ReplicaID
 	for _, id := range now.Voters {
 		if m := set.Member(id); m != nil && m.State == topology.Leaving || m == nil && id < youngest(set) {
@@ -63,7 +63,7 @@ func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) b
 	return c
 }
 
-// youngest is the highest id in a set: ids are given in order, over all partitions.
+// youngest returns the highest ID in a set. IDs are assigned in ascending order across all partitions.
 func youngest(set *topology.ReplicaSet) (id topology.ReplicaID) {
 	for i := range set.Replicas {
 		id = max(id, set.Replicas[i].ID)
@@ -71,13 +71,13 @@ func youngest(set *topology.ReplicaSet) (id topology.ReplicaID) {
 	return id
 }
 
-// exchange says how many learners become voters and how many voters go at once. joining counts those that are to become
-// voters, caughtUp those of them that can.
+// exchange returns how many learners become voters and how many voters are removed at the same time. joining is the
+// number of replicas that will become voters, caughtUp the number of those that are ready.
 func exchange(voters, leaving, joining, caughtUp int) (promote, remove int) {
-	free := max(0, leaving-joining) // those for whom nobody comes
+	free := max(0, leaving-joining) // leaving voters without a replacement
 	for promote = min(caughtUp, max(0, Replicas-(voters-leaving))); promote >= 0; promote-- {
 		for remove = min(leaving, promote+free); remove >= 0; remove-- {
-			if may(voters, voters+promote-remove) {
+			if allowed(voters, voters+promote-remove) {
 				return promote, remove
 			}
 		}
@@ -85,8 +85,8 @@ func exchange(voters, leaving, joining, caughtUp int) (promote, remove int) {
 	return 0, 0
 }
 
-// may reports whether a set may go from one number of voters to another (PL2).
-func may(from, to int) bool {
+// allowed reports whether a set may change from one number of voters to another (PL2).
+func allowed(from, to int) bool {
 	switch {
 	case to == from:
 		return true
@@ -96,8 +96,8 @@ func may(from, to int) bool {
 	return to >= min(from, 3)
 }
 
-// PreferredLeader is the voter that is to lead a set: the first in order whose node may, else any that may; 0 if none
-// does. order is Ring.Prefer; a node may lead while it is up, answers and is not draining.
+// PreferredLeader returns the voter that should lead a set: the first in order whose node may lead, then any other
+// whose node may lead, or 0. order is the result of Ring.LeaderOrder.
 func PreferredLeader(set *topology.ReplicaSet, order []topology.NodeID,
 	may func(topology.NodeID) bool) topology.ReplicaID {
 	for _, node := range order {

@@ -11,12 +11,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Planner is Schedule for somebody who asks again and again: it keeps what it found out about each replica set, and
-// looks anew at those that have changed. All are looked at again when nodes come, go, or change; their sizes when
-// View.Sizes is another map. It answers as Schedule does. It is for one caller at a time; the zero value is ready.
+// Planner is Schedule for repeated calls: it caches the results for replica sets and examines only changed sets. It
+// examines all sets when nodes come, go, or change, and all sizes when View.Sizes is another map. Its results equal
+// those of Schedule. It is not safe for concurrent use. The zero value is ready.
 type Planner struct{ s *scheduler }
 
-// Schedule is the function of that name.
+// Schedule returns the result of the function Schedule.
 func (p *Planner) Schedule(state *meta.State, view View) []Action {
 	if p.s == nil {
 		p.s = &scheduler{}
@@ -25,40 +25,40 @@ func (p *Planner) Schedule(state *meta.State, view View) []Action {
 	return p.s.schedule()
 }
 
-// Schedule says which replica sets are to change now, the most urgent first. It is called again after every change and
-// as time passes. A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum
-// can do nothing and is not counted.
+// Schedule returns the changes of replica sets that are due now, the most urgent first. Call it after every change and
+// periodically. A changing set is left unchanged unless its change cannot complete. A set without a quorum cannot
+// change and does not count toward the limit.
 func Schedule(state *meta.State, view View) []Action { return new(Planner).Schedule(state, view) }
 
-// pictured is what all decisions about replica sets depend on of a node.
-type pictured struct {
+// nodeInfo is the state of a node on which decisions about all replica sets depend.
+type nodeInfo struct {
 	*meta.Node
 	down, dead bool
 }
 
-// begin makes the scheduler ready for one decision.
+// begin prepares the scheduler for one decision.
 func (d *scheduler) begin(state *meta.State, view *View) {
-	picture := make([]pictured, len(state.Nodes))
+	picture := make([]nodeInfo, len(state.Nodes))
 	for i, n := range state.Nodes {
-		picture[i] = pictured{n, view.down(n.ID), view.dead(n.ID)}
+		picture[i] = nodeInfo{n, view.down(n.ID), view.dead(n.ID)}
 	}
-	anew := d.nodes == nil || !slices.Equal(picture, d.picture)
+	anew := d.nodes == nil || !slices.Equal(picture, d.nodeInfo)
 	sized := anew || !sameMap(view.Sizes, d.sizes)
-	d.state, d.view, d.picture, d.sizes = state, view, picture, view.Sizes
+	d.state, d.view, d.nodeInfo, d.sizes = state, view, picture, view.Sizes
 	if anew {
-		d.lookAtNodes()
-		d.subjects = d.subjects[:0]
-		for p := range state.Map.All() {
+		d.rebuildNodes()
+		d.sets = d.sets[:0]
+		for p := range state.Topology.All() {
 			d.add(p)
 		}
-		slices.SortFunc(d.subjects, bySubject)
-	} else if state.Map != d.known {
-		d.follow(state.Map.Changes(d.known))
+		slices.SortFunc(d.sets, bySet)
+	} else if state.Topology != d.known {
+		d.applyChanges(state.Topology.Changes(d.known))
 	}
-	d.known = state.Map
+	d.known = state.Topology
 	if sized {
-		for i := range d.subjects {
-			d.subjects[i].size = d.sizes[d.subjects[i].p.ID]
+		for i := range d.sets {
+			d.sets[i].size = d.sizes[d.sets[i].p.ID]
 		}
 	}
 	d.busy, d.most = 0, view.ChangesMax
@@ -68,26 +68,26 @@ func (d *scheduler) begin(state *meta.State, view *View) {
 	d.survey()
 }
 
-// sameMap reports whether two maps that nobody changes any more are one.
+// sameMap reports whether two immutable maps are the same map.
 func sameMap(a, b map[topology.PartitionID]Size) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
-// follow looks at what has changed in the map.
-func (d *scheduler) follow(changes func(yield func(was, is *topology.Partition) bool)) {
+// applyChanges examines the partitions that have changed in the topology.
+func (d *scheduler) applyChanges(changes func(yield func(was, is *topology.Partition) bool)) {
 	gone, sorted := false, true
-	var come []*topology.Partition // added at the end: until then all is in order, and can be found
+	var come []*topology.Partition // added at the end, so that the sets stay sorted until then
 	for was, is := range changes {
 		if was != nil && is != nil && len(was.Sets) == len(is.Sets) {
 			at := d.find(is.ID)
 			for i := range is.Sets {
-				d.subjects[at+i] = d.look(is, i)
+				d.sets[at+i] = d.examine(is, i)
 			}
 			continue
 		}
 		if was != nil {
 			for i, at := 0, d.find(was.ID); i < len(was.Sets); i++ {
-				d.subjects[at+i].set, gone = nil, true
+				d.sets[at+i].set, gone = nil, true
 			}
 		}
 		if is != nil {
@@ -95,38 +95,38 @@ func (d *scheduler) follow(changes func(yield func(was, is *topology.Partition) 
 		}
 	}
 	if gone {
-		d.subjects = slices.DeleteFunc(d.subjects, func(s subject) bool { return s.set == nil })
+		d.sets = slices.DeleteFunc(d.sets, func(s setInfo) bool { return s.set == nil })
 	}
 	for _, p := range come {
-		sorted = sorted && (len(d.subjects) == 0 || d.subjects[len(d.subjects)-1].p.ID < p.ID)
+		sorted = sorted && (len(d.sets) == 0 || d.sets[len(d.sets)-1].p.ID < p.ID)
 		d.add(p)
 	}
 	if !sorted {
-		slices.SortFunc(d.subjects, bySubject)
+		slices.SortFunc(d.sets, bySet)
 	}
 }
 
-// find is the place of the first subject of a partition that is known.
+// find returns the index of the first set of a known partition.
 func (d *scheduler) find(id topology.PartitionID) int {
-	i, _ := slices.BinarySearchFunc(d.subjects, id, func(s subject, id topology.PartitionID) int {
+	i, _ := slices.BinarySearchFunc(d.sets, id, func(s setInfo, id topology.PartitionID) int {
 		return cmp.Compare(s.p.ID, id)
 	})
 	return i
 }
 
-func bySubject(a, b subject) int {
+func bySet(a, b setInfo) int {
 	return cmp.Or(cmp.Compare(a.p.ID, b.p.ID), cmp.Compare(a.index, b.index))
 }
 
 func (d *scheduler) add(p *topology.Partition) {
 	for i := range p.Sets {
-		d.subjects = append(d.subjects, d.look(p, i))
+		d.sets = append(d.sets, d.examine(p, i))
 	}
 }
 
-// look finds out all about a replica set that depends on the map and on the picture of the nodes alone.
-func (d *scheduler) look(p *topology.Partition, index int) subject {
-	s := subject{scheduler: d, p: p, set: &p.Sets[index], index: index, size: d.sizes[p.ID]}
+// examine computes everything about a replica set that depends only on the topology and the node states.
+func (d *scheduler) examine(p *topology.Partition, index int) setInfo {
+	s := setInfo{scheduler: d, p: p, set: &p.Sets[index], index: index, size: d.sizes[p.ID]}
 	s.region = d.region(s.set.Region)
 	if p.ID != topology.MetaPartition {
 		s.later = 1
@@ -135,21 +135,21 @@ func (d *scheduler) look(p *topology.Partition, index int) subject {
 	for i := range s.set.Replicas {
 		s.on[i] = d.at[s.set.Replicas[i].Node]
 	}
-	for i, at := range s.region.ring.home(p.Table, p.Span, Replicas) {
+	for i, at := range s.region.ring.preferred(p.Table, p.Span, Replicas) {
 		s.home[i] = s.region.on[at]
 	}
 	if p.Lead != (topology.NodeID{}) {
 		s.lead = d.at[p.Lead]
 	}
-	if p.Cut != nil || p.Join != nil {
-		s.fixed = true // its members stay until it has split, or merged
+	if p.Split != nil || p.Merge != nil {
+		s.fixed = true // its members stay until the split or merge has ended
 		return s
 	}
 	s.count(d.view)
 	if !s.quorum {
 		return s
 	}
-	if s.why, s.needy = s.needs(); s.needy || s.votes != s.region.target || s.alive < s.votes || s.votes < 3 {
+	if s.reason, s.needed = s.needs(); s.needed || s.votes != s.region.target || s.alive < s.votes || s.votes < 3 {
 		return s
 	}
 	s.settled = true
@@ -159,9 +159,9 @@ func (d *scheduler) look(p *topology.Partition, index int) subject {
 	return s
 }
 
-// lookAtNodes makes the nodes and regions anew.
-func (d *scheduler) lookAtNodes() {
-	d.nodes, d.at = make([]*node, 0, len(d.picture)), make(map[topology.NodeID]*node, len(d.picture))
+// rebuildNodes recreates the nodes and regions.
+func (d *scheduler) rebuildNodes() {
+	d.nodes, d.at = make([]*node, 0, len(d.nodeInfo)), make(map[topology.NodeID]*node, len(d.nodeInfo))
 	d.regions = map[string]*region{}
 	zones := map[string]int{}
 	for i, n := range d.state.Nodes {

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestPlannerFollowsAnyMap proves that a planner which is shown another map, with new partitions between those that it
+// TestPlannerFollowsAnyMap checks that a planner which is shown another map, with new partitions between those that it
 // knows, finds each of those: it does not matter in which order the changes come.
 func TestPlannerFollowsAnyMap(t *testing.T) {
 	places := []topology.Place{{Region: "here", Nodes: []topology.NodeID{{1}}}}
@@ -28,8 +28,8 @@ func TestPlannerFollowsAnyMap(t *testing.T) {
 	maps := []*topology.Snapshot{one.DropTable(2001), one.DropTable(2003), one.DropTable(2000), one,
 		one.DropTable(2002), one.DropTable(2001)}
 	for _, s := range maps {
-		p.Schedule(&meta.State{Map: s}, View{})
-		if n := len(p.s.subjects); n != len(p.s.known.Tables())*3 {
+		p.Schedule(&meta.State{Topology: s}, View{})
+		if n := len(p.s.sets); n != len(p.s.known.Tables())*3 {
 			t.Errorf("%d replica sets of %d tables", n, len(p.s.known.Tables()))
 		}
 	}

@@ -9,23 +9,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Shortage is a replica set with fewer voters that answer than the nodes of its region can give it.
+// Shortage is a replica set with fewer live voters than the nodes of its region permit.
 type Shortage struct {
 	Partition topology.PartitionID
 	Table     uint32 // topology.MetaTable for the meta partition
 	Region    string
-	// Voters are those of the set, Alive those that answer.
+	// Voters is the number of voters, Alive the number of live ones.
 	Voters, Alive int
-	// Wanted is how many it is to have.
+	// Wanted is the required number of voters.
 	Wanted int
-	// Spare is how many of them may fail while it goes on working, below 0 if it does not work.
+	// Spare is how many voters may fail while the set stays available. It is negative if the set is unavailable.
 	Spare int
-	// Changing is true while replicas join or leave.
+	// Changing reports whether replicas are joining or leaving.
 	Changing bool
 }
 
-// Wanted is how many voters a replica set of a region is to have: Replicas, or fewer where there are fewer nodes. Those
-// that are down count, those that leave do not.
+// Wanted returns the required number of voters of a replica set in a region: Replicas, or fewer if the region has fewer
+// nodes. Down nodes count, leaving nodes do not.
 func Wanted(state *meta.State, region string) int {
 	n := 0
 	for _, node := range state.Nodes {
@@ -36,13 +36,13 @@ func Wanted(state *meta.State, region string) int {
 	return voters(n)
 }
 
-// UnderReplicated lists the replica sets that are short of voters, the meta partition first, for status.
+// UnderReplicated returns the replica sets with too few live voters, the meta partition first.
 func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Shortage {
 	var out []Shortage
 	view := &View{Down: down}
-	for p := range state.Map.All() {
+	for p := range state.Topology.All() {
 		for i := range p.Sets {
-			s := subject{p: p, set: &p.Sets[i]}
+			s := setInfo{p: p, set: &p.Sets[i]}
 			s.count(view)
 			if wanted := Wanted(state, s.set.Region); s.alive < wanted {
 				out = append(out, Shortage{p.ID, p.Table, s.set.Region, s.votes, s.alive, wanted,
@@ -53,11 +53,11 @@ func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Sh
 	return out
 }
 
-// Holds counts the replicas that a node still has in the map, without those of the meta partition that do not vote: a
-// node that leaves has left when there are none.
+// Holds returns the number of replicas on a node without learners of the meta partition. A leaving node has left when
+// the result is 0.
 func Holds(state *meta.State, node topology.NodeID) int {
 	n := 0
-	for p := range state.Map.All() {
+	for p := range state.Topology.All() {
 		for i := range p.Sets {
 			if m := p.Sets[i].On(node); m != nil && (p.ID != topology.MetaPartition || m.State != topology.Learner) {
 				n++

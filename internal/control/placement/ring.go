@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// NextToken is the token of a node that joins: the middle of the largest gap between the tokens of all nodes, the first
-// of several equal ones in ring order. The first node of all gets the smallest token.
+// NextToken returns the token of a joining node: the middle of the largest gap between the tokens of all nodes. Among
+// equal gaps the first in ring order is used. The first node gets the smallest token.
 func NextToken(nodes []*meta.Node) token.Token {
 	var at []uint64
 	for _, n := range nodes {
@@ -31,8 +31,8 @@ func NextToken(nodes []*meta.Node) token.Token {
 	}
 	slices.Sort(at)
 	at = slices.Compact(at)
-	// The gap after the last token goes around the ring to the first; differences wrap alike. One token alone has all
-	// the ring after it.
+	// The gap after the last token extends around the ring to the first token; the subtraction wraps accordingly. A
+	// single token is followed by the whole ring.
 	best, size := at[len(at)-1], at[0]-at[len(at)-1]-1
 	for i := 1; i < len(at); i++ {
 		if gap := at[i] - at[i-1] - 1; gap > size || gap == size && best == at[len(at)-1] {
@@ -52,10 +52,10 @@ type Ring struct {
 
 type ringToken struct {
 	at   uint64
-	node int // its place in nodes
+	node int // its index in nodes
 }
 
-// NewRing is the ring of the nodes that have tokens.
+// NewRing returns the ring of the nodes that have tokens.
 func NewRing(nodes []*meta.Node) *Ring {
 	r := &Ring{}
 	zones := map[string]int{}
@@ -80,7 +80,7 @@ func NewRing(nodes []*meta.Node) *Ring {
 	return r
 }
 
-// ids are the ids of nodes of the ring.
+// ids returns the IDs of nodes given by their indexes.
 func (r *Ring) ids(nodes []int) []topology.NodeID {
 	out := make([]topology.NodeID, len(nodes))
 	for i, n := range nodes {
@@ -89,8 +89,8 @@ func (r *Ring) ids(nodes []int) []topology.NodeID {
 	return out
 }
 
-// from is the index of the token that owns a place: the first at or after it.
-func (r *Ring) from(at uint64) int {
+// tokenIndex returns the index of the token that owns a position: the first token at or after it.
+func (r *Ring) tokenIndex(at uint64) int {
 	i, _ := slices.BinarySearchFunc(r.tokens, at, func(t ringToken, at uint64) int {
 		if t.at < at {
 			return -1
@@ -103,15 +103,15 @@ func (r *Ring) from(at uint64) int {
 	return i
 }
 
-// walk is what drivers compute for NetworkTopologyStrategy with n replicas in the region: along the ring from a token,
-// first a node of every zone, then those that were passed over, in order. With one zone these are the next n nodes. It
-// is shorter if there are fewer nodes.
+// walk returns the nodes that drivers compute for NetworkTopologyStrategy with n replicas in the region. It walks the
+// ring from a token and takes first a node of every zone, then the skipped nodes in order. With one zone these are the
+// next n nodes. The result is shorter if there are fewer nodes.
 func (r *Ring) walk(from, n int) []int {
 	n = min(n, len(r.nodes))
 	out := make([]int, 0, n)
 	var passed []int
 	seen := func(node int) bool { return slices.Contains(out, node) || slices.Contains(passed, node) }
-	if n > 2*Replicas { // a long walk looks too long for each
+	if n > 2*Replicas { // linear search is too slow for a long walk
 		met := make([]bool, len(r.nodes))
 		seen = func(node int) bool {
 			was := met[node]
@@ -144,49 +144,52 @@ func (r *Ring) walk(from, n int) []int {
 	return out
 }
 
-// Home is the n nodes that are to hold a partition, the first to lead it: those of the ring, if the partition is in the
-// range of one token. Of one that holds several, a point inside decides that depends on the table, so that only those
-// near a new node move there; the table also decides which of them leads, so that all lead as many.
-func (r *Ring) Home(p *topology.Partition, n int) []topology.NodeID {
-	return r.ids(r.home(p.Table, p.Span, n))
+// PreferredNodes returns the n nodes that should hold a partition, its leader first. If the partition lies in the range
+// of one token, these are the nodes on the ring. Otherwise a point inside the partition, which depends on the table,
+// selects the nodes, so that only partitions near a new node move to it. The table also determines the leader, so that
+// leaderships are spread evenly.
+func (r *Ring) PreferredNodes(p *topology.Partition, n int) []topology.NodeID {
+	return r.ids(r.preferred(p.Table, p.Span, n))
 }
 
-// Prefer is the order in which nodes are to lead a partition: that of its wish while one is open, else who was named to
-// lead it, and then that of Home.
-func (r *Ring) Prefer(p *topology.Partition, now time.Time) []topology.NodeID {
-	if p.Wish.Open(now) {
-		return p.Wish.Nodes
+// LeaderOrder returns the nodes in the order in which they should lead a partition: the nodes of its active pin;
+// otherwise the preferred leader and then the nodes of PreferredNodes.
+func (r *Ring) LeaderOrder(p *topology.Partition, now time.Time) []topology.NodeID {
+	if p.Pin.Active(now) {
+		return p.Pin.Nodes
 	}
-	home := r.Home(p, Replicas)
+	home := r.PreferredNodes(p, Replicas)
 	if p.Lead != (topology.NodeID{}) {
 		home = slices.Insert(home, 0, p.Lead)
 	}
 	return home
 }
 
-// home is Home by places in nodes. Those of fewer nodes, if no fewer than Replicas, are a prefix of those of more.
-func (r *Ring) home(table uint32, span topology.Span, n int) []int {
+// preferred is PreferredNodes with indexes of nodes. If n is at least Replicas, the result for n is a prefix of the
+// result for a larger n.
+func (r *Ring) preferred(table uint32, span topology.Span, n int) []int {
 	if len(r.tokens) == 0 {
 		return nil
 	}
 	tokens := span.Tokens()
 	begin, last := max(tokens.Begin, 1), tokens.Limit-1 // no key has the first token
-	number := uint64(table)*golden + begin*silver
-	if first := r.from(begin); first == r.from(last) && (r.tokens[first].at >= last || r.tokens[first].at < begin) {
+	number := uint64(table)*goldenRatio + begin*sqrtEleven
+	if first := r.tokenIndex(begin); first == r.tokenIndex(last) && (r.tokens[first].at >= last ||
+		r.tokens[first].at < begin) {
 		home := r.walk(first, n)
 		shuffle(home[min(1, len(home)):min(Replicas, len(home))], number)
 		return home
 	}
-	inside, _ := bits.Mul64(uint64(table)*golden, last-begin)
-	home := r.walk(r.from(begin+inside), n)
+	inside, _ := bits.Mul64(uint64(table)*goldenRatio, last-begin)
+	home := r.walk(r.tokenIndex(begin+inside), n)
 	set := home[:min(Replicas, len(home))]
 	slices.SortFunc(set, func(a, b int) int { return bytes.Compare(r.nodes[a].ID[:], r.nodes[b].ID[:]) })
-	shuffle(set, uint64(table)*silver)
+	shuffle(set, uint64(table)*sqrtEleven)
 	return home
 }
 
-// shuffle orders the nodes of a set by a number, the leader first: numbers that are spread evenly lead to leaders that
-// are, and so do those of the sets that a dead node led. In the order of the ring its neighbour would lead them all.
+// shuffle orders the nodes of a set by a number. Evenly spread numbers yield evenly spread leaders, also among the sets
+// that a dead node led. In ring order, one neighbor would lead all of them.
 func shuffle(set []int, number uint64) {
 	for i := range set {
 		at, rest := bits.Mul64(number, uint64(len(set)-i))
@@ -197,9 +200,9 @@ func shuffle(set []int, number uint64) {
 	}
 }
 
-// golden is 2^64 divided by the golden ratio: its multiples are spread evenly.
-const golden = 0x9E3779B97F4A7C15
+// goldenRatio is 2^64 divided by the golden ratio. Its multiples are evenly spread.
+const goldenRatio = 0x9E3779B97F4A7C15
 
-// silver is 2^64 times the fraction of the square root of eleven, odd: its multiples, too, and in another order. With
-// that of two one node would lead three of the four tables of a fresh cluster.
-const silver = 0x510E527FADE682D1
+// sqrtEleven is 2^64 times the fraction of the square root of eleven, made odd. Its multiples are also evenly spread,
+// in another order. With the square root of two, one node would lead three of the four tables of a new cluster.
+const sqrtEleven = 0x510E527FADE682D1

@@ -94,9 +94,9 @@ func TestWalk(t *testing.T) {
 		ring := NewRing(nodes)
 		for range 10 {
 			at := token.Token(rapid.Int64().Draw(t, "at"))
-			all := ring.ids(ring.walk(ring.from(at.Position()), len(nodes)))
+			all := ring.ids(ring.walk(ring.tokenIndex(at.Position()), len(nodes)))
 			for n := range len(nodes) + 2 {
-				got := ring.ids(ring.walk(ring.from(at.Position()), n))
+				got := ring.ids(ring.walk(ring.tokenIndex(at.Position()), n))
 				if want := naive(nodes, at, n); !slices.Equal(got, want) || !slices.Equal(got, all[:len(got)]) {
 					t.Fatalf("%d replicas at %s: %x, want %x", n, at, got, want)
 				}
@@ -112,7 +112,7 @@ func TestPlaceFollowsTheRing(t *testing.T) {
 		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here, Zone: fmt.Sprint(i % 3),
 			Tokens: []token.Token{NextToken(state.Nodes)}})
 	}
-	m, err := state.Map.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
+	m, err := state.Topology.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestPlaceFollowsTheRing(t *testing.T) {
 			continue // no key has it, so it has no piece of its own
 		}
 		set := &m.Locate(1024, at, []byte("key")).Sets[0]
-		walk := ring.ids(ring.walk(ring.from(at.Position()), Replicas))
+		walk := ring.ids(ring.walk(ring.tokenIndex(at.Position()), Replicas))
 		for i, want := range walk {
 			if len(set.Replicas) != Replicas || set.On(want) == nil || i == 0 && set.Replicas[0].Node != want {
 				t.Fatalf("token %s: %+v, want %x", at, set.Replicas, walk)
@@ -145,7 +145,7 @@ func TestHomeSpreads(t *testing.T) {
 		lead = map[topology.NodeID]int{}
 		ring := NewRing(nodes)
 		for table := range uint32(1000) {
-			home := ring.ids(ring.home(1024+table, topology.Span{}, Replicas))
+			home := ring.ids(ring.preferred(1024+table, topology.Span{}, Replicas))
 			lead[home[0]]++
 			slices.SortFunc(home, func(a, b topology.NodeID) int { return slices.Compare(a[:], b[:]) })
 			out = append(out, home)
@@ -170,7 +170,7 @@ func TestHomeSpreads(t *testing.T) {
 	heirs := map[topology.NodeID]int{}
 	for table := range uint32(1000) {
 		p := &topology.Partition{Table: 1024 + table}
-		if home := NewRing(nodes).Home(p, Replicas); home[0] == gone {
+		if home := NewRing(nodes).PreferredNodes(p, Replicas); home[0] == gone {
 			heirs[home[1]]++
 		}
 	}
@@ -228,7 +228,7 @@ func TestStrayReplicas(t *testing.T) {
 		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here,
 			Tokens: []token.Token{NextToken(state.Nodes)}})
 	}
-	m, err := state.Map.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
+	m, err := state.Topology.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,14 +240,14 @@ func TestStrayReplicas(t *testing.T) {
 	if m, err = m.MarkLeaving(1, 2); err != nil {
 		t.Fatal(err)
 	}
-	actions := Schedule(state.WithMap(m), View{})
-	if len(actions) != 1 || len(actions[0].Steps) != 1 || actions[0].Steps[0].Kind != Join ||
+	actions := Schedule(state.WithTopology(m), View{})
+	if len(actions) != 1 || len(actions[0].Steps) != 1 || actions[0].Steps[0].Kind != Promote ||
 		actions[0].Steps[0].Replica != 2 {
 		t.Errorf("%v", actions)
 	}
 }
 
-// TestLostLearnerThatVotes proves that a learner which the map has lost, and which a leader that had not heard of that
+// TestLostLearnerThatVotes checks that a learner which the map has lost, and which a leader that had not heard of that
 // made a voter, gives its place to the replica that came after it, on its own node.
 func TestLostLearnerThatVotes(t *testing.T) {
 	set := &topology.ReplicaSet{Replicas: []topology.Replica{
@@ -264,7 +264,7 @@ func TestLostLearnerThatVotes(t *testing.T) {
 	}
 }
 
-// TestFreshClusterSpreads proves that of the tables that a fresh cluster has, three of its own and the first of a user,
+// TestFreshClusterSpreads checks that of the tables that a fresh cluster has, three of its own and the first of a user,
 // no node leads more than its share.
 func TestFreshClusterSpreads(t *testing.T) {
 	for n := 3; n <= 4; n++ {
@@ -275,7 +275,7 @@ func TestFreshClusterSpreads(t *testing.T) {
 		}
 		ring, leads := NewRing(nodes), map[topology.NodeID]int{}
 		for _, table := range []uint32{1000, 1001, 1002, 1024} {
-			leads[ring.Home(&topology.Partition{Table: table}, min(n, Replicas))[0]]++
+			leads[ring.PreferredNodes(&topology.Partition{Table: table}, min(n, Replicas))[0]]++
 		}
 		for id, count := range leads {
 			if count > (4+n-1)/n {

@@ -10,14 +10,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// schedule decides, after begin.
+// schedule makes a decision after begin.
 func (d *scheduler) schedule() []Action {
-	var needs []*subject
-	for i := range d.subjects {
-		switch s := &d.subjects[i]; {
+	var needs []*setInfo
+	for i := range d.sets {
+		switch s := &d.sets[i]; {
 		case s.fixed || !s.quorum:
 			continue
-		case s.needy:
+		case s.needed:
 			needs = append(needs, s)
 			if s.moving {
 				d.busy++
@@ -26,12 +26,13 @@ func (d *scheduler) schedule() []Action {
 			d.balancer.homes = append(d.balancer.homes, s)
 		}
 	}
-	slices.SortStableFunc(needs, func(a, b *subject) int {
-		return cmp.Or(cmp.Compare(a.why, b.why), cmp.Compare(a.alive, b.alive), cmp.Compare(a.later, b.later))
+	slices.SortStableFunc(needs, func(a, b *setInfo) int {
+		return cmp.Or(cmp.Compare(a.reason, b.reason), cmp.Compare(a.alive, b.alive), cmp.Compare(a.later, b.later))
 	})
 	var out []Action
 	for _, s := range needs {
-		free := s.why == Repair || s.p.ID == topology.MetaPartition || s.why == Order && !s.p.Wish.Open(d.view.Now)
+		free := s.reason == Repair || s.p.ID == topology.MetaPartition || s.reason == Pinned &&
+			!s.p.Pin.Active(d.view.Now)
 		if !free && d.busy >= d.most {
 			continue
 		}
@@ -48,35 +49,35 @@ func (d *scheduler) schedule() []Action {
 	return append(out, d.leaders()...)
 }
 
-// subject is a replica set, and what was found out about it. A need is that something other than balance may have to
-// be done.
-type subject struct {
+// setInfo is a replica set with computed properties. needed reports whether a change for other reasons than balance may
+// be due.
+type setInfo struct {
 	*scheduler
 	p      *topology.Partition
 	set    *topology.ReplicaSet
 	index  int // of the set in the partition
 	region *region
 	size   Size
-	on     []*node // of each replica, nil if it is no member
-	fixed  bool    // nothing may happen to it
+	on     []*node // node of each replica, nil if it is not a member
+	fixed  bool    // no change is permitted
 
-	votes  int // those that leave are counted: nobody knows yet that they do not vote
-	alive  int // of them, those that answer
+	votes  int // including leaving voters, which may still vote
+	alive  int // number of live voters
 	quorum bool
 	busy   bool
-	moving bool // a node that answers is joining
+	moving bool // a live node is joining
 
-	why   Why
-	needy bool
-	later int // 0 for the meta partition, which comes first
-	// settled sets are those that balance may move, home is where the ring has them, and away is set if a replica
-	// is elsewhere. lead is the node that was named to lead, if there is one.
+	reason Reason
+	needed bool
+	later  int // 0 for the meta partition, which comes first
+	// settled reports whether balance may move the set. home are the preferred nodes. away reports whether a replica is
+	// on another node. lead is the node preferred as the leader, or nil.
 	settled, away bool
 	home          [Replicas]*node
 	lead          *node
 }
 
-func (s *subject) count(view *View) {
+func (s *setInfo) count(view *View) {
 	for _, m := range s.set.Replicas {
 		switch m.State {
 		case topology.Joining:
@@ -96,19 +97,19 @@ func (s *subject) count(view *View) {
 	s.quorum = s.alive >= topology.Quorum(s.votes)
 }
 
-func (s *subject) stays(m *topology.Replica) bool {
+func (s *setInfo) stays(m *topology.Replica) bool {
 	n := s.at[m.Node]
 	return n != nil && n.stays
 }
 
-// needs reports whether something other than balance may have to be done, and why. It costs little.
-func (s *subject) needs() (Why, bool) {
+// needs reports whether a change for other reasons than balance may be due, and its reason. It is cheap.
+func (s *setInfo) needs() (Reason, bool) {
 	if s.busy {
 		return Repair, true
 	}
 	if bad := s.worst(); bad != nil {
 		if s.view.dead(bad.Node) {
-			return Heal, true
+			return Replace, true
 		}
 		return Leave, true
 	}
@@ -116,18 +117,18 @@ func (s *subject) needs() (Why, bool) {
 		s.votes == 1 {
 		return Grow, true
 	}
-	return Order, s.p.Wish != nil
+	return Pinned, s.p.Pin != nil
 }
 
-// step is the next change of the set, none if balance alone is left.
-func (s *subject) step() ([]Step, Why) {
+// step returns the next change of the set, or none if only balance remains.
+func (s *setInfo) step() ([]Step, Reason) {
 	if s.busy {
 		return s.repair(), Repair
 	}
 	if bad := s.worst(); bad != nil {
 		if steps := s.replace(bad); len(steps) > 0 {
 			if s.view.dead(bad.Node) {
-				return steps, Heal
+				return steps, Replace
 			}
 			return steps, Leave
 		}
@@ -138,18 +139,18 @@ func (s *subject) step() ([]Step, Why) {
 	if steps := s.learners(); len(steps) > 0 {
 		return steps, Grow
 	}
-	if s.p.Wish != nil {
-		return s.wished(), Order
+	if s.p.Pin != nil {
+		return s.pinned(), Pinned
 	}
 	return nil, Balance
 }
 
-// wished moves one replica to where a wish has it, and forgets a wish that has ended. A node that goes or is dead has
-// been replaced before: a wish does not keep it.
-func (s *subject) wished() []Step {
-	w := s.p.Wish
-	if !w.Open(s.view.Now) {
-		return []Step{{Kind: Forget}}
+// pinned moves one replica to a pinned node, or deletes an expired pin. Replicas on leaving and dead nodes have been
+// replaced before, whether pinned or not.
+func (s *setInfo) pinned() []Step {
+	w := s.p.Pin
+	if !w.Active(s.view.Now) {
+		return []Step{{Kind: Unpin}}
 	}
 	if s.alive < s.votes {
 		return nil
@@ -157,9 +158,9 @@ func (s *subject) wished() []Step {
 	return s.toward(w.Nodes)
 }
 
-// repair helps a change to its end: a replica that was joining has lost its node; one that leaves is waited for in
-// vain, because nobody comes in its place; one that joins alone could only be the second voter.
-func (s *subject) repair() []Step {
+// repair helps a change that cannot complete: a joining replica has lost its node; a leaving replica has no
+// replacement; or a single joining replica would become the second voter.
+func (s *setInfo) repair() []Step {
 	var joining []*topology.Replica
 	for i := range s.set.Replicas {
 		m := &s.set.Replicas[i]
@@ -167,7 +168,7 @@ func (s *subject) repair() []Step {
 			continue
 		}
 		if !s.stays(m) {
-			return append(s.choose(1), Step{Go, m.Node, m.ID})
+			return append(s.choose(1), Step{Remove, m.Node, m.ID})
 		}
 		joining = append(joining, m)
 	}
@@ -177,7 +178,7 @@ func (s *subject) repair() []Step {
 		if c := s.choose(1); len(c) > 0 {
 			return c
 		}
-		return s.keep()
+		return s.retain()
 	case len(joining) != 1 || s.votes != 1 || leaving > 0:
 		return nil
 	}
@@ -186,21 +187,21 @@ func (s *subject) repair() []Step {
 			return c
 		}
 	}
-	return []Step{{Learn, joining[0].Node, joining[0].ID}}
+	return []Step{{Demote, joining[0].Node, joining[0].ID}}
 }
 
-// keep lets a replica stay after all whose node stays.
-func (s *subject) keep() []Step {
+// retain keeps a leaving replica whose node stays.
+func (s *setInfo) retain() []Step {
 	for i := range s.set.Replicas {
 		if m := &s.set.Replicas[i]; m.State == topology.Leaving && s.stays(m) {
-			return []Step{{Join, m.Node, m.ID}}
+			return []Step{{Promote, m.Node, m.ID}}
 		}
 	}
 	return nil
 }
 
-// worst is the voter that has to be replaced first: a dead one, else one whose node leaves.
-func (s *subject) worst() (worst *topology.Replica) {
+// worst returns the voter to replace first: one on a dead node, then one on a leaving node.
+func (s *setInfo) worst() (worst *topology.Replica) {
 	for i := range s.set.Replicas {
 		m := &s.set.Replicas[i]
 		if m.State == topology.Voter && !s.stays(m) &&
@@ -211,10 +212,11 @@ func (s *subject) worst() (worst *topology.Replica) {
 	return worst
 }
 
-// replace lets a voter go for another. Of four one may go alone if its node was asked to leave and the three others
-// answer (PL3): one of four that does not answer is of no use, and three without it may lose another.
-func (s *subject) replace(bad *topology.Replica) []Step {
-	leave := Step{Go, bad.Node, bad.ID}
+// replace replaces a voter. A voter of four may be removed without a replacement if its node is leaving and the other
+// three are alive (PL3). Removing a dead one of four would gain nothing: four voters with one dead, like three,
+// tolerate one more failure.
+func (s *setInfo) replace(bad *topology.Replica) []Step {
+	leave := Step{Remove, bad.Node, bad.ID}
 	if c := s.choose(1); len(c) > 0 {
 		return append(c, leave)
 	}
@@ -230,8 +232,8 @@ func (s *subject) replace(bad *topology.Replica) []Step {
 	return nil
 }
 
-// grow adds voters: two to one, or one to three.
-func (s *subject) grow() []Step {
+// grow adds voters: from one to three, or one more.
+func (s *setInfo) grow() []Step {
 	n := 1
 	if s.votes == 1 {
 		n = 2
@@ -245,8 +247,8 @@ func (s *subject) grow() []Step {
 	return nil
 }
 
-// learners adds and removes members that do not vote: all nodes at the meta partition, the second of two elsewhere.
-func (s *subject) learners() []Step {
+// learners adds and removes learners: on all nodes for the meta partition, on the second of two nodes for the others.
+func (s *setInfo) learners() []Step {
 	var steps []Step
 	every := s.p.ID == topology.MetaPartition
 	for i := range s.set.Replicas {
@@ -259,7 +261,7 @@ func (s *subject) learners() []Step {
 		case every && n != nil && n.State != meta.Left:
 		case !every && s.votes < 3 && n != nil && (n.State == meta.Up || n.State == meta.Draining):
 		default:
-			steps = append(steps, Step{Go, m.Node, m.ID})
+			steps = append(steps, Step{Remove, m.Node, m.ID})
 		}
 	}
 	if len(steps) > 0 {
@@ -268,28 +270,28 @@ func (s *subject) learners() []Step {
 	if every {
 		for _, n := range s.region.nodes {
 			if s.set.On(n.ID) == nil && s.view.takes(n) {
-				steps = append(steps, Step{Kind: Watch, Node: n.ID})
+				steps = append(steps, Step{Kind: AddLearner, Node: n.ID})
 			}
 		}
 		return steps
 	}
 	if s.votes == 1 && len(s.set.Replicas) == 1 {
 		for _, c := range s.choose(1) {
-			steps = append(steps, Step{Kind: Watch, Node: c.Node})
+			steps = append(steps, Step{Kind: AddLearner, Node: c.Node})
 		}
 	}
 	return steps
 }
 
-// toward moves one replica to a node of home, from one that is none of them.
-func (s *subject) toward(home []topology.NodeID) []Step { return s.exchange(home, home) }
+// toward moves one replica to a node in home from a node outside.
+func (s *setInfo) toward(home []topology.NodeID) []Step { return s.exchange(home, home) }
 
-// exchange moves one replica to one of the nodes to, from one that is none of those that keep theirs.
-func (s *subject) exchange(to, keep []topology.NodeID) []Step {
+// exchange moves one replica to a node in to from a node that is not in keep.
+func (s *setInfo) exchange(to, keep []topology.NodeID) []Step {
 	for _, node := range to {
 		step := Step{Kind: Add, Node: node}
 		if m := s.set.On(node); m != nil && m.State == topology.Learner {
-			step.Kind, step.Replica = Join, m.ID
+			step.Kind, step.Replica = Promote, m.ID
 		} else if m != nil {
 			continue
 		}
@@ -298,17 +300,17 @@ func (s *subject) exchange(to, keep []topology.NodeID) []Step {
 		}
 		for _, m := range s.set.Replicas {
 			if m.State == topology.Voter && !slices.Contains(keep, m.Node) {
-				return []Step{step, {Go, m.Node, m.ID}}
+				return []Step{step, {Remove, m.Node, m.ID}}
 			}
 		}
 	}
 	return nil
 }
 
-// choose picks up to n nodes for new voters: where the ring has the partition, in zones that have no replica yet,
-// learners before others, those that are less full, and those with fewer replicas, before others.
-func (s *subject) choose(n int) []Step {
-	home := s.region.ring.home(s.p.Table, s.p.Span, len(s.region.ring.nodes))
+// choose selects up to n nodes for new voters. It prefers, in this order: nodes that the ring prefers, zones without a
+// replica, learners, less full nodes, and nodes with fewer replicas.
+func (s *setInfo) choose(n int) []Step {
+	home := s.region.ring.preferred(s.p.Table, s.p.Span, len(s.region.ring.nodes))
 	zones := make([]bool, s.zones)
 	for i, m := range s.set.Replicas {
 		if m.State != topology.Learner && m.State != topology.Leaving && s.stays(&m) {
@@ -347,7 +349,7 @@ func (s *subject) choose(n int) []Step {
 		}
 		step := Step{Kind: Add, Node: best.ID}
 		if m := s.set.On(step.Node); m != nil {
-			step.Kind, step.Replica = Join, m.ID
+			step.Kind, step.Replica = Promote, m.ID
 		}
 		zones[best.zone] = true
 		best.take(s.size)

@@ -7,28 +7,28 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Table is a table that is to be made.
+// Table is a table to create.
 type Table struct {
 	ID uint32
-	// Parts is into how many equal parts it is cut where the ring does not say it.
+	// Parts is the number of equal partitions if the ring does not determine the partitions.
 	Parts int
-	// Whole is true for a table that is always cut into Parts.
+	// Whole reports that the table always has Parts partitions.
 	Whole bool
 }
 
-// Place says how a new table is cut, and where each piece lives: for topology.Snapshot.CutTable. With more nodes than
-// replicas in a set the table is cut at the tokens of the nodes, so that what drivers compute is where the rows are.
-// Replicas are in the order of the ring, the first leads. Nodes that are down get replicas only where there would be
-// fewer than three without: they are made when the node is back.
+// Place returns the partitions of a new table and their nodes, for topology.Snapshot.CutTable. With more nodes than
+// replicas in a set the table is partitioned at the tokens of the nodes, so that rows are where drivers compute them.
+// Replicas are in ring order, the leader first. Down nodes get replicas only if fewer than three would remain without
+// them; those replicas are created when the nodes are back.
 func Place(state *meta.State, view *View, region string, t Table) []topology.Piece {
 	ring := RingOf(state, view, region)
 	if len(ring.nodes) == 0 {
-		// where it can be made; it moves later
+		// No node can take replicas now; the replicas move later.
 		ring = ringOf(state, region, func(n *meta.Node) bool { return n.State != meta.Left })
 	}
 	var pieces []topology.Piece
 	if len(ring.nodes) > Replicas && !t.Whole {
-		pieces = ring.cut()
+		pieces = ring.pieces()
 	}
 	if len(pieces) == 0 || len(pieces) > topology.PartitionsMax {
 		pieces = topology.Equal(min(max(t.Parts, 1), topology.PartitionsMax), nil)
@@ -38,18 +38,18 @@ func Place(state *meta.State, view *View, region string, t Table) []topology.Pie
 		if i+1 < len(pieces) {
 			span.Limit = pieces[i+1].Begin
 		}
-		nodes := born(view, ring, t.ID, span)
+		nodes := newSetNodes(view, ring, t.ID, span)
 		pieces[i].Places = []topology.Place{{Region: region, Nodes: nodes}}
 	}
 	return pieces
 }
 
-// cut is the ring in pieces that end with a token each, and the piece after the last.
-func (r *Ring) cut() []topology.Piece {
+// pieces divides the ring after each token.
+func (r *Ring) pieces() []topology.Piece {
 	pieces := []topology.Piece{{}}
 	for _, t := range r.tokens {
 		begin := t.at + 1
-		// no piece for the token that no key has
+		// No partition contains only the token that no key has.
 		if last := pieces[len(pieces)-1].Begin.Ring; t.at > 0 && begin > last {
 			pieces = append(pieces, topology.Piece{Begin: topology.Position{Ring: begin}})
 		}
@@ -57,11 +57,11 @@ func (r *Ring) cut() []topology.Piece {
 	return pieces
 }
 
-// born chooses the nodes of a new replica set: one, three or four.
-func born(view *View, ring *Ring, table uint32, span topology.Span) []topology.NodeID {
-	well, rest := ring.wellAndRest(view, ring.home(table, span, Replicas))
+// newSetNodes selects the nodes of a new replica set: one, three, or four.
+func newSetNodes(view *View, ring *Ring, table uint32, span topology.Span) []topology.NodeID {
+	well, rest := ring.byHealth(view, ring.preferred(table, span, Replicas))
 	if len(well) < Replicas {
-		well, rest = ring.wellAndRest(view, ring.home(table, span, len(ring.nodes)))
+		well, rest = ring.byHealth(view, ring.preferred(table, span, len(ring.nodes)))
 	}
 	switch {
 	case len(well) >= 3:
@@ -74,8 +74,8 @@ func born(view *View, ring *Ring, table uint32, span topology.Span) []topology.N
 	return append(well, rest...)[:1]
 }
 
-// wellAndRest tells nodes that are up and answer from the others.
-func (r *Ring) wellAndRest(view *View, order []int) (well, rest []topology.NodeID) {
+// byHealth separates live nodes in state Up from the others.
+func (r *Ring) byHealth(view *View, order []int) (well, rest []topology.NodeID) {
 	for _, i := range order {
 		if n := r.nodes[i]; n.State == meta.Up && !view.down(n.ID) {
 			well = append(well, n.ID)

@@ -9,12 +9,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Replicas is how many voters a replica set has where there are enough nodes.
+// Replicas is the number of voters of a replica set with enough nodes.
 const Replicas = 4
 
-// Effective is how many voters every replica set has or will have, as long as no region has fewer nodes than the
-// others.
-func Effective(s *meta.State) int {
+// EffectiveReplicas returns the number of voters that every replica set has or will have. It assumes that no region has
+// fewer nodes than the others.
+func EffectiveReplicas(s *meta.State) int {
 	nodes := 0
 	for _, n := range s.Nodes {
 		if n.State == meta.Up || n.State == meta.Draining {
@@ -24,7 +24,8 @@ func Effective(s *meta.State) int {
 	return voters(nodes)
 }
 
-// voters is how many voters a set has in a region of so many nodes: never two, which would be less available than one.
+// voters returns the number of voters of a set in a region with a number of nodes. It is never two, because two voters
+// are less available than one.
 func voters(nodes int) int {
 	if nodes < 3 {
 		return 1
@@ -34,36 +35,37 @@ func voters(nodes int) int {
 
 // Defaults of View.
 const (
-	HealAfter  = 5 * time.Minute
-	ChangesMax = 8
-	FreeMin    = 15 // percent
+	DefaultRebuildDelay = 5 * time.Minute
+	ChangesMax          = 8
+	FreeMin             = 15 // percent
 )
 
-// View is what Schedule sees of the nodes.
+// View is the state of the nodes that Schedule uses.
 type View struct {
 	Now time.Time
-	// Down holds since when a node has not answered.
+	// Down holds the nodes that are down, and since when.
 	Down map[topology.NodeID]time.Time
 	// Stopping are nodes whose processes are about to end.
 	Stopping map[topology.NodeID]bool
-	// Young are nodes whose processes have begun so lately that others may not know it: they are given nothing to lead.
-	Young map[topology.NodeID]bool
-	// Skewed are nodes whose clocks are wrong: they give away what they lead.
+	// RecentlyRestarted are nodes whose restarts may not be known to all nodes. They must not become leaders.
+	RecentlyRestarted map[topology.NodeID]bool
+	// Skewed are nodes with incorrect clocks. They give up their leaderships.
 	Skewed map[topology.NodeID]bool
-	// Free is how much of a node's disk is free, in percent; nodes that are missing are taken to have enough. One with
-	// less than FreeMin gets no replicas.
+	// Free is the free share of a node's disk in percent. Nodes not in it have enough. A node below FreeMin gets no
+	// replicas.
 	Free map[topology.NodeID]int
-	// Cramped are nodes whose disks have little room left: they are given nothing to lead.
-	Cramped map[topology.NodeID]bool
-	// Sizes are what a replica of each partition takes, as far as it is known: with none the ring alone decides.
+	// LowSpace are nodes with almost full disks. They must not become leaders.
+	LowSpace map[topology.NodeID]bool
+	// Sizes holds the known sizes of each partition's replicas. Without sizes only the ring decides.
 	Sizes map[topology.PartitionID]Size
-	// Capacity is how many bytes nodes have room for; one that is missing is taken to have as much as the others.
+	// Capacity is the number of bytes that a node has room for. Nodes not in it have an average capacity.
 	Capacity map[topology.NodeID]uint64
-	// BytesSlack is how many bytes a node may have above its share beyond Tolerance; 0 is the default.
+	// BytesSlack is the number of bytes that a node may have beyond Tolerance. 0 means the default.
 	BytesSlack float64
-	// HealAfter is how long a node may be down before its replicas are replaced; 0 is the default.
-	HealAfter time.Duration
-	// ChangesMax bounds the replica sets that change at a time; 0 is the default, or as many as there are nodes.
+	// RebuildDelay is how long a node may be down before its replicas are replaced. 0 means the default.
+	RebuildDelay time.Duration
+	// ChangesMax bounds the replica sets that change at the same time. 0 means the default, or the number of nodes if
+	// that is larger.
 	ChangesMax int
 }
 
@@ -75,31 +77,31 @@ func (v *View) down(id topology.NodeID) bool {
 // dead reports whether a node has been down for too long.
 func (v *View) dead(id topology.NodeID) bool {
 	since, down := v.Down[id]
-	after := v.HealAfter
+	after := v.RebuildDelay
 	if after <= 0 {
-		after = HealAfter
+		after = DefaultRebuildDelay
 	}
 	return down && v.Now.Sub(since) >= after
 }
 
-// stays reports whether a node's replicas are to remain.
+// stays reports whether the replicas of a node should stay there.
 func (v *View) stays(n *meta.Node) bool {
 	return n != nil && (n.State == meta.Up || n.State == meta.Draining) && !v.dead(n.ID)
 }
 
-// takes reports whether a node can be given a replica now.
+// takes reports whether a node can take a replica now.
 func (v *View) takes(n *meta.Node) bool {
 	free, known := v.Free[n.ID]
 	return n.State == meta.Up && !v.down(n.ID) && (!known || free >= FreeMin)
 }
 
-// MayLead reports whether a node is to lead partitions: see PreferredLeader.
+// MayLead reports whether a node may lead partitions: see PreferredLeader.
 func (v *View) MayLead(n *meta.Node) bool {
 	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID) && !v.Stopping[n.ID] &&
-		!v.Young[n.ID] && !v.Skewed[n.ID] && !v.Cramped[n.ID]
+		!v.RecentlyRestarted[n.ID] && !v.Skewed[n.ID] && !v.LowSpace[n.ID]
 }
 
-// RingOf is the ring of the nodes of a region whose replicas are to remain.
+// RingOf returns the ring of a region's nodes whose replicas should stay.
 func RingOf(state *meta.State, view *View, region string) *Ring {
 	return ringOf(state, region, view.stays)
 }

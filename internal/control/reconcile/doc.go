@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile carries out what the map of the cluster wants, one small step at a time, each of which may be
-// repeated.
+// Package reconcile makes the state of the nodes match the topology, in small steps that can be repeated.
 //
-//	Local    every node: replicas on its disk       = its members in the map
-//	Members  the leader of a partition: Raft's configuration = the members in the map; then the map is told what is
-//	Splitter the leader of a partition: splits it where the map has that ordered; then the map is told
-//	Placer   the leader of the meta partition: what the map wants, by control/placement
-//	Balance  the leader of a partition: leadership where the map prefers it
-//	Loops    Members, Placer and Balance of one node
+//	LocalReconciler       every node: replicas on disk = members in the topology
+//	MembershipReconciler  leader of a partition: Raft configuration = members in the topology, then reports voters
+//	SplitReconciler       leader of a partition: executes a pending split, then records its end
+//	MergeReconciler       leaders of two partitions: execute a pending merge, then record its end
+//	PlacementReconciler   leader of the meta partition: records the changes that package placement schedules
+//	LeaderBalancer        leader of a partition: transfers leadership to the preferred node
+//	Manager               runs the reconcilers of one node
 //
-// Guarantees: (RC1) a step that was carried out may be carried out again; (RC2) a replica is removed only when the map
-// has no such member any more; (RC3) nothing here is remembered: after a crash the same loops go on from what is;
-// (RC4) what came of a split, or has split, is never born by the map: logs and snapshots bring it. The package decides
-// nothing about where replicas are to be (that is control/placement) and nothing about how they move (that is
-// raftgroup). Start at Next.
+// Guarantees:
+//
+//   - (RC1) Every step can be repeated.
+//   - (RC2) A replica is removed only when the topology no longer contains it.
+//   - (RC3) No state is kept: after a crash the same loops continue from the current state.
+//   - (RC4) A replica that has been split, or was created by a split, is never created from the topology. Logs and
+//     snapshots create it.
+//
+// Package placement decides where replicas belong, and package raftgroup moves them. Start reading at NextStep.
 package reconcile

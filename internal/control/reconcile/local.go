@@ -12,70 +12,73 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Local makes the replicas on this node what the map says. Its methods are called one at a time.
-type Local struct {
+// LocalReconciler makes the replicas on this node match the topology. Its methods must not be called concurrently.
+type LocalReconciler struct {
 	Node topology.NodeID
 	Host interface {
-		// Has reports whether a replica of the partition is here.
+		// Has reports whether this node has a replica of the partition.
 		Has(id topology.PartitionID) bool
-		// Member is the id of that replica, 0 if it is in no replica set.
+		// Member returns the ID of that replica, or 0 if it belongs to no replica set.
 		Member(id topology.PartitionID) topology.ReplicaID
 		Create(ps ...*topology.Partition) error
 		Join(id topology.PartitionID, replica topology.ReplicaID) error
 		Drop(ids ...topology.PartitionID) error
-		// IDs are those of all replicas here, TableOf is the table of one: 0 if it waits for its first snapshot.
+		// IDs returns the partitions of all replicas on this node. TableOf returns the table of a replica, or 0 if it
+		// waits for its first snapshot.
 		IDs() []topology.PartitionID
 		TableOf(id topology.PartitionID) uint32
-		// Absorber is the partition of a replica here that may be yet to take the span of a frozen one, and its epoch;
-		// 0 if there is none.
+		// Absorber returns the partition of a local replica that may still take over the span of a frozen one, and its
+		// epoch. It returns 0 if there is none.
 		Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64)
-		// Holds reports whether a replica here holds a part of a span of a table.
+		// Holds reports whether a local replica holds a part of a table's span.
 		Holds(table uint32, span topology.Span) bool
 	}
 
-	// now is the newest map that Make was given, late are partitions of it that wait for a split.
-	now  *topology.Snapshot
-	late map[topology.PartitionID]bool
+	// current is the latest topology passed to Create. waiting are partitions in it that wait for a split.
+	current *topology.Snapshot
+	waiting map[topology.PartitionID]bool
 }
 
-// Make makes the replicas that a map gives to this node and that are not here yet. A replica that is there already is
-// left alone (RC1). One that is there under another id left the set in a version of the map that this node has passed
-// over: it makes room.
-func (l *Local) Make(old, next *topology.Snapshot) error {
-	l.now = next
-	return l.make(changed(old, next))
+// Create creates the replicas that the topology assigns to this node and that do not exist yet. Existing replicas are
+// unchanged (RC1). An existing replica with another ID is replaced: it left the set in a topology version that this
+// node skipped.
+func (l *LocalReconciler) Create(old, next *topology.Snapshot) error {
+	l.current = next
+	return l.create(changed(old, next))
 }
 
-func (l *Local) make(ps func(yield func(*topology.Partition) bool)) error {
+func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) error {
 	var births []*topology.Partition
 	var errs []error
 	for p := range ps {
-		delete(l.late, p.ID)
+		delete(l.waiting, p.ID)
 		m := l.member(p)
-		if m != nil && l.other(p.ID, m.ID) {
+		if m != nil && l.hasOtherMember(p.ID, m.ID) {
 			if err := l.Host.Drop(p.ID); err != nil {
-				errs = append(errs, fmt.Errorf("make room for replica %d of partition %d: %w", m.ID, p.ID, err))
+				errs = append(errs, fmt.Errorf("cannot replace the previous replica of partition %d by %d: %w", p.ID,
+					m.ID, err))
 				continue
 			}
 		}
-		// What has split since its birth, or was born of a split, is not born by the map: it would begin empty, at the
-		// wrong place of its log (RC4).
+		// A partition that was created by a split, or has been split, must not be created from the topology. Its
+		// replica would start empty at the wrong position of its log (RC4).
 		original := p.Parent == 0 && p.Epoch == keys.BirthEpoch
 		switch {
 		case m == nil || l.Host.Has(p.ID):
 		case l.Host.Holds(p.Table, p.Span):
-			// An ancestor is here that has not split yet: its log brings this replica, or a snapshot makes room for it.
-			// Or a neighbour has taken the span, and the map does not know that yet.
-			if l.late == nil {
-				l.late = map[topology.PartitionID]bool{}
+			// A local ancestor has not been split yet: its log creates this replica, or a snapshot replaces the
+			// ancestor. Or a neighbor has taken over the span, and the topology does not know it yet.
+			if l.waiting == nil {
+				l.waiting = map[topology.PartitionID]bool{}
 			}
-			l.late[p.ID] = true
+			l.waiting[p.ID] = true
 		case original && m.State == topology.Voter && p.Moves == 0:
 			births = append(births, p)
 		default:
-			// It comes later than the others, or slept while they changed: the leader's snapshot tells it everything.
+			// The replica joins later than the others, or was offline while they changed: it gets the leader's
+			// snapshot.
 			if err := l.Host.Join(p.ID, m.ID); err != nil {
-				errs = append(errs, fmt.Errorf("make replica %d of partition %d: %w", m.ID, p.ID, err))
+				errs = append(errs, fmt.Errorf("cannot create replica %d of partition %d: %w", m.ID, p.ID, err))
 			}
 		}
 	}
@@ -85,16 +88,17 @@ func (l *Local) make(ps func(yield func(*topology.Partition) bool)) error {
 	return errors.Join(errs...)
 }
 
-// Check looks again at what logs bring and not the map: replicas that waited for the split of an ancestor, and those
-// that came of a split when this node was no member any more. It is called every now and then.
-func (l *Local) Check() error {
-	if l.now == nil {
+// CheckPending repeats checks that depend on logs instead of the topology. It creates replicas that waited for the
+// split of an ancestor, and removes replicas that a split created after this node had left the replica set. It is
+// called periodically.
+func (l *LocalReconciler) CheckPending() error {
+	if l.current == nil {
 		return nil
 	}
-	err := l.make(func(yield func(*topology.Partition) bool) {
-		for _, id := range slices.Sorted(maps.Keys(l.late)) {
-			if p := l.now.Partition(id); p == nil {
-				delete(l.late, id)
+	err := l.create(func(yield func(*topology.Partition) bool) {
+		for _, id := range slices.Sorted(maps.Keys(l.waiting)) {
+			if p := l.current.Partition(id); p == nil {
+				delete(l.waiting, id)
 			} else if !yield(p) {
 				return
 			}
@@ -102,10 +106,10 @@ func (l *Local) Check() error {
 	})
 	var gone []topology.PartitionID
 	for _, id := range l.Host.IDs() {
-		if l.orphan(l.now, id) {
-			gone = append(gone, id) // it was kept before
+		if l.isOrphan(l.current, id) {
+			gone = append(gone, id) // it was needed until now
 		}
-		if p := l.now.Partition(id); p != nil && p.Parent != 0 && l.member(p) == nil {
+		if p := l.current.Partition(id); p != nil && p.Parent != 0 && l.member(p) == nil {
 			gone = append(gone, id)
 		}
 	}
@@ -115,27 +119,27 @@ func (l *Local) Check() error {
 	return err
 }
 
-// other reports whether a replica of the partition is here that is not this member.
-func (l *Local) other(id topology.PartitionID, m topology.ReplicaID) bool {
+// hasOtherMember reports whether this node has a replica of the partition with another ID.
+func (l *LocalReconciler) hasOtherMember(id topology.PartitionID, m topology.ReplicaID) bool {
 	here := l.Host.Member(id)
 	return here != 0 && here != m
 }
 
-// Remove removes the replicas that are no members any more, with all they hold. The map that a node has on its disk is
-// never older than its replicas, because they were made durable after it, in the same log; so what is not in the map is
-// really gone (RC2).
+// Remove removes the replicas that are no longer members, with their data. The topology on a node's disk is never older
+// than its replicas, because both use the same log and the replicas are written later. So a replica that is not in the
+// topology has really been removed (RC2).
 //
-// The replica of the meta partition stays although it is no member: a node that was taken for dead may hear of its own
-// removal, and what is here is all by which it will find out that it was given another place (Return). It keeps the
-// node from making that of an id which it had, too, and has forgotten the votes of.
-func (l *Local) Remove(old, next *topology.Snapshot) error {
+// The replica of the meta partition stays even if it is not a member. A node that was considered dead may receive its
+// own removal, and only this replica lets it learn that it has been given a new one (Rejoin). It also keeps the node
+// from recreating a replica with an earlier ID, whose votes it has forgotten.
+func (l *LocalReconciler) Remove(old, next *topology.Snapshot) error {
 	var gone []topology.PartitionID
 	for was, is := range next.Changes(old) {
 		switch {
 		case is != nil && (is.ID == topology.MetaPartition || l.member(is) != nil):
 		case is != nil && l.Host.Has(is.ID):
 			gone = append(gone, is.ID)
-		case is == nil && l.Host.Has(was.ID) && !l.keeps(next, was.ID):
+		case is == nil && l.Host.Has(was.ID) && !l.neededForMerge(next, was.ID):
 			gone = append(gone, was.ID)
 		}
 	}
@@ -147,9 +151,9 @@ func (l *Local) Remove(old, next *topology.Snapshot) error {
 	return l.dropTables(old, next)
 }
 
-// dropTables removes what is left of dropped tables: what split off from partitions of theirs before these were removed
-// here, and is in none of the maps that this node has seen.
-func (l *Local) dropTables(old, next *topology.Snapshot) error {
+// dropTables removes the remaining replicas of dropped tables: replicas created by splits that are in no topology
+// version this node has seen.
+func (l *LocalReconciler) dropTables(old, next *topology.Snapshot) error {
 	dropped := next.Dropped(old)
 	if len(dropped) == 0 {
 		return nil
@@ -166,10 +170,10 @@ func (l *Local) dropTables(old, next *topology.Snapshot) error {
 	return l.Host.Drop(gone...)
 }
 
-// Return makes the node a member of the meta partition again: it was away for so long that its replica of it was taken
-// out, and was given another one since it is back. What it knows stays in force until the records have come with the
-// new replica's snapshot. It may be told again and again; done says that it was news.
-func (l *Local) Return(replica topology.ReplicaID) (done bool, err error) {
+// Rejoin makes the node a member of the meta partition again. While the node was away its replica was removed, and it
+// has been given a new one. The known metadata stays in force until the snapshot of the new replica arrives. Rejoin is
+// idempotent; done reports whether it changed anything.
+func (l *LocalReconciler) Rejoin(replica topology.ReplicaID) (done bool, err error) {
 	if l.Host.Has(topology.MetaPartition) && l.Host.Member(topology.MetaPartition) >= replica {
 		return false, nil
 	}
@@ -177,21 +181,21 @@ func (l *Local) Return(replica topology.ReplicaID) (done bool, err error) {
 		err = l.Host.Join(topology.MetaPartition, replica)
 	}
 	if err != nil {
-		return false, fmt.Errorf("become a member of the meta partition again: %w", err)
+		return false, fmt.Errorf("cannot rejoin the meta partition: %w", err)
 	}
 	return true, nil
 }
 
-// Orphans removes those of the replicas here that a map does not know: a crash has left them (RC2). That of the meta
-// partition stays. So does a child of a split that the map has as ordered, or has not heard of yet: the log of its
-// parent may be ahead of the records. And so does what is kept for a merge.
-func (l *Local) Orphans(m *topology.Snapshot, here []topology.PartitionID) error {
+// RemoveOrphans removes local replicas left behind by a crash, which the topology does not contain (RC2). The replica
+// of the meta partition stays. So do children of pending or still unknown splits, because the parent's log may be ahead
+// of the metadata, and replicas needed for a merge.
+func (l *LocalReconciler) RemoveOrphans(m *topology.Snapshot, here []topology.PartitionID) error {
 	var orphans []topology.PartitionID
 	for _, id := range here {
 		if id == topology.MetaPartition || m.Partition(id) != nil {
 			continue
 		}
-		if m.Partitions(l.Host.TableOf(id)) == nil || l.orphan(m, id) {
+		if m.Partitions(l.Host.TableOf(id)) == nil || l.isOrphan(m, id) {
 			orphans = append(orphans, id)
 		}
 	}
@@ -201,16 +205,16 @@ func (l *Local) Orphans(m *topology.Snapshot, here []topology.PartitionID) error
 	return l.Host.Drop(orphans...)
 }
 
-// orphan reports whether a replica is one of a partition that the map had once, of a table that is still there.
-func (l *Local) orphan(m *topology.Snapshot, id topology.PartitionID) bool {
+// isOrphan reports whether a replica belongs to a partition that the topology contained earlier, of an existing table.
+func (l *LocalReconciler) isOrphan(m *topology.Snapshot, id topology.PartitionID) bool {
 	return m.Partition(id) == nil && id < m.NextPartition() && m.Partitions(l.Host.TableOf(id)) != nil &&
-		m.CutOf(id) == nil && !l.keeps(m, id)
+		m.ParentOf(id) == nil && !l.neededForMerge(m, id)
 }
 
-// keeps reports whether a replica stays that the map does not know: it was frozen to be merged, and the neighbour here
-// that is to have its rows has not come to that in its log, so that its epoch is lower than in the map. Nothing else
-// brings the rows.
-func (l *Local) keeps(m *topology.Snapshot, id topology.PartitionID) bool {
+// neededForMerge reports whether a replica that is not in the topology must stay. It was frozen for a merge, and the
+// local left neighbor has not reached the merge in its log, so its epoch is lower than in the topology. The rows are
+// available nowhere else.
+func (l *LocalReconciler) neededForMerge(m *topology.Snapshot, id topology.PartitionID) bool {
 	left, epoch := l.Host.Absorber(id)
 	if left == 0 || m.Partitions(l.Host.TableOf(id)) == nil {
 		return false
@@ -219,8 +223,8 @@ func (l *Local) keeps(m *topology.Snapshot, id topology.PartitionID) bool {
 	return p == nil || epoch < p.Epoch
 }
 
-// member is this node's place in a replica set, nil if it has none.
-func (l *Local) member(p *topology.Partition) *topology.Replica {
+// member returns this node's member of a partition, or nil.
+func (l *LocalReconciler) member(p *topology.Partition) *topology.Replica {
 	for i := range p.Sets {
 		if m := p.Sets[i].On(l.Node); m != nil {
 			return m
@@ -229,7 +233,7 @@ func (l *Local) member(p *topology.Partition) *topology.Replica {
 	return nil
 }
 
-// changed yields the partitions of next that are not the same in old.
+// changed yields the partitions of next that differ from old.
 func changed(old, next *topology.Snapshot) func(yield func(*topology.Partition) bool) {
 	return func(yield func(*topology.Partition) bool) {
 		for _, p := range next.Changes(old) {

@@ -42,7 +42,7 @@ func (s *shelf) Drop(ids ...topology.PartitionID) error {
 	return nil
 }
 
-// TestOwnRemovalIsHeard proves that a node which was taken for dead, and hears of its own removal from the meta
+// TestOwnRemovalIsHeard checks that a node which was taken for dead, and hears of its own removal from the meta
 // partition, keeps its replica of that until it is spoken to as another one, which it becomes, once: else it would
 // never hear of anything again.
 func TestOwnRemovalIsHeard(t *testing.T) {
@@ -65,13 +65,13 @@ func TestOwnRemovalIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &shelf{here: map[topology.PartitionID]topology.ReplicaID{topology.MetaPartition: id}}
-	l := &Local{Node: self, Host: s}
+	l := &LocalReconciler{Node: self, Host: s}
 	if err := l.Remove(with, without); err != nil || s.here[topology.MetaPartition] != id {
 		t.Fatalf("%v, %v", s.did, err)
 	}
 	for n := range 3 {
 		for _, spoken := range []topology.ReplicaID{id, id + 5} {
-			if done, err := l.Return(spoken); err != nil || done != (n == 0 && spoken > id) {
+			if done, err := l.Rejoin(spoken); err != nil || done != (n == 0 && spoken > id) {
 				t.Fatalf("Return(%d): %v, %v", spoken, done, err)
 			}
 		}

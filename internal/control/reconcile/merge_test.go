@@ -16,13 +16,13 @@ func mergeMaps(t *testing.T, node topology.NodeID) (halves, joining, whole *topo
 	now := time.UnixMilli(1e12)
 	halves, err := topology.New().AddTable(ordered, 2, []topology.Place{{Nodes: []topology.NodeID{node}}})
 	if err == nil {
-		joining, err = halves.BeginJoin(1, 2, topology.ByHand, now)
+		joining, err = halves.BeginMerge(1, 2, topology.ByOperator, now)
 	}
 	if err == nil {
-		joining, err = joining.JoinReady(2, 2, 40, now)
+		joining, err = joining.MergeReady(2, 2, 40, now)
 	}
 	if err == nil {
-		whole, err = joining.EndJoin(1, now)
+		whole, err = joining.EndMerge(1, now)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func mergeMaps(t *testing.T, node topology.NodeID) (halves, joining, whole *topo
 	return halves, joining, whole
 }
 
-// TestFrozenReplicaStays proves that a replica which the map has no more stays while the one here that is to have its
+// TestFrozenReplicaStays checks that a replica which the map has no more stays while the one here that is to have its
 // rows has not come to the merge in its log: at the change of the map, at a start, and after both. It goes when that
 // one has gone on without it, is not here, or when the table is dropped.
 func TestFrozenReplicaStays(t *testing.T) {
@@ -50,48 +50,49 @@ func TestFrozenReplicaStays(t *testing.T) {
 		"the left one has passed the merge": {map[topology.PartitionID]held{1: passed, 2: right}, whole, "drop 2"},
 		"it was no part of the merge":       {map[topology.PartitionID]held{1: left, 2: thawed}, whole, "drop 2"},
 	} {
-		for when, do := range map[string]func(*Local) error{
-			"at the change": func(l *Local) error { return l.Remove(joining, c.m) },
-			"at a start":    func(l *Local) error { return l.Orphans(c.m, l.Host.IDs()) },
-			"later":         func(l *Local) error { l.now = c.m; return l.Check() },
+		for when, do := range map[string]func(*LocalReconciler) error{
+			"at the change": func(l *LocalReconciler) error { return l.Remove(joining, c.m) },
+			"at a start":    func(l *LocalReconciler) error { return l.RemoveOrphans(c.m, l.Host.IDs()) },
+			"later":         func(l *LocalReconciler) error { l.current = c.m; return l.CheckPending() },
 		} {
 			r := &room{here: map[topology.PartitionID]held{}}
 			for id, h := range c.here {
 				r.here[id] = h
 			}
-			if err := do(&Local{Node: self, Host: r}); err != nil || r.said() != c.want {
+			if err := do(&LocalReconciler{Node: self, Host: r}); err != nil || r.said() != c.want {
 				t.Errorf("%s, %s: %v, %v are left", name, when, err, r.IDs())
 			}
 		}
 	}
 	r := &room{here: map[topology.PartitionID]held{1: left, 2: right}}
-	if err := (&Local{Node: self, Host: r}).Remove(whole, whole.DropTable(ordered)); err != nil || len(r.here) > 0 {
+	if err := (&LocalReconciler{Node: self, Host: r}).Remove(whole, whole.DropTable(ordered)); err != nil ||
+		len(r.here) > 0 {
 		t.Errorf("dropped: %v, %v are left", err, r.IDs())
 	}
 }
 
-// TestMergedIsNotBornAgain proves that records which lag behind the log of a merge do not make the right partition
+// TestMergedIsNotBornAgain checks that records which lag behind the log of a merge do not make the right partition
 // again (RC4), while it is in the map and later.
 func TestMergedIsNotBornAgain(t *testing.T) {
 	self := topology.NodeID{1}
 	halves, joining, whole := mergeMaps(t, self)
 	merged := held{replica: 1, table: ordered, span: whole.Partition(1).Span, epoch: 2}
 	r := &room{here: map[topology.PartitionID]held{1: merged}}
-	l := &Local{Node: self, Host: r}
+	l := &LocalReconciler{Node: self, Host: r}
 	for _, m := range []*topology.Snapshot{halves, joining, whole} {
-		if err := l.Make(topology.New(), m); err != nil || l.Check() != nil || r.said() != "" {
+		if err := l.Create(topology.New(), m); err != nil || l.CheckPending() != nil || r.said() != "" {
 			t.Errorf("%v, %v are here", err, r.IDs())
 		}
 	}
 }
 
-// TestMergeIsTakenBackByNewLeaders: a merge whose right partition is never there ends although no leader stays long
-// enough to wait for it.
+// TestMergeIsTakenBackByNewLeaders checks that a merge whose right partition is never there ends although no leader
+// stays long enough to wait for it.
 func TestMergeIsTakenBackByNewLeaders(t *testing.T) {
-	const term = quietMax - time.Second
+	const term = readyTimeout - time.Second
 	for terms := range 10 {
 		for waited := time.Duration(0); waited < term; waited += 100 * time.Millisecond {
-			if inVain(false, waited, time.Duration(terms)*term+waited) {
+			if shouldCancel(false, waited, time.Duration(terms)*term+waited) {
 				return
 			}
 		}
@@ -99,17 +100,18 @@ func TestMergeIsTakenBackByNewLeaders(t *testing.T) {
 	t.Fatal("it still waits")
 }
 
-// TestFoundFrozen proves that a leader that finds a partition frozen by the one before takes the merge back sooner than
+// TestFoundFrozen checks that a leader that finds a partition frozen by the one before takes the merge back sooner than
 // one that has frozen it: requests have waited for its election.
 func TestFoundFrozen(t *testing.T) {
-	var m Members
-	if own, found := m.waited(1, 1, true, 0), m.waited(2, 1, true, foundFor); inVain(true, own+freezeMax-foundFor, 0) ||
-		!inVain(true, found+freezeMax-foundFor+time.Millisecond, 0) {
+	var m MembershipReconciler
+	if own, found := m.waited(1, 1, true, 0), m.waited(2, 1, true, inheritedWait); shouldCancel(true,
+		own+freezeTimeout-inheritedWait, 0) ||
+		!shouldCancel(true, found+freezeTimeout-inheritedWait+time.Millisecond, 0) {
 		t.Errorf("it has waited for %v, and for %v where it was frozen before", own, found)
 	}
 }
 
-// TestMergesComeFirst proves that partitions that merge are looked at between two looks at all others, before what is
+// TestMergesComeFirst checks that partitions that merge are looked at between two looks at all others, before what is
 // in the queue, and by workers of their own if the others are busy.
 func TestMergesComeFirst(t *testing.T) {
 	_, joining, _ := mergeMaps(t, topology.NodeID{1})
@@ -117,16 +119,16 @@ func TestMergesComeFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := Members{Keeper: keeperOf(t, records), workers: stepsAtOnce}
+	m := MembershipReconciler{Keeper: keeperOf(t, records), workers: concurrentSteps}
 	for p := range records.All() {
 		if p.Table != ordered {
-			m.Look(p.ID)
+			m.Enqueue(p.ID)
 		}
 	}
 	if workers, press := m.round(true); workers != 0 || press {
 		t.Fatalf("%d workers are added to those that are busy, a merge is seen: %t", workers, press)
 	}
-	m.Look(2, 1)
+	m.Enqueue(2, 1)
 	if workers, press := m.round(false); workers != 2 || !press {
 		t.Fatalf("%d workers for two that merge, which are seen: %t", workers, press)
 	}

@@ -45,7 +45,7 @@ func keeperOf(t *testing.T, m *topology.Snapshot) *meta.Keeper {
 func want(t *testing.T, k *meta.Keeper, m *topology.Snapshot) {
 	t.Helper()
 	if _, err := k.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
-		return s.WithMap(m), nil
+		return s.WithTopology(m), nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestLatePublication(t *testing.T) {
 	first, fourth, err := first.AddMember(1, "r", topology.NodeID{4}, topology.Joining)
 	first = must(first, err)
 	k := keeperOf(t, first)
-	then := k.State().Map.Partition(1)
+	then := k.State().Topology.Partition(1)
 	found := []topology.ReplicaID{1, 2, 3, fourth}
 	second := must(first.RecordVoters(1, "r", found))
 	second, fifth, err := second.AddMember(1, "r", topology.NodeID{5}, topology.Joining)
@@ -78,17 +78,17 @@ func TestLatePublication(t *testing.T) {
 	second = must(second.RecordVoters(1, "r", []topology.ReplicaID{1, 2, 3, fifth}))
 	second = must(second.MarkLeaving(1, fifth))
 	want(t, k, second)
-	m := Members{Keeper: k}
+	m := MembershipReconciler{Keeper: k}
 	if err := m.publish(t.Context(), then, "r", found); err != nil {
 		t.Fatal(err)
 	}
-	if k.State().Map.Partition(1).Sets[0].Member(fifth) == nil {
+	if k.State().Topology.Partition(1).Sets[0].Member(fifth) == nil {
 		t.Error("the map has lost a voter")
 	}
-	if err := m.publish(t.Context(), k.State().Map.Partition(1), "r", []topology.ReplicaID{1, 2, 3}); err != nil {
+	if err := m.publish(t.Context(), k.State().Topology.Partition(1), "r", []topology.ReplicaID{1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
-	if k.State().Map.Partition(1).Sets[0].Member(fifth) != nil {
+	if k.State().Topology.Partition(1).Sets[0].Member(fifth) != nil {
 		t.Error("the map does not hear that a voter has gone")
 	}
 }

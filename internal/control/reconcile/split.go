@@ -17,70 +17,70 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Splitter carries out splits that the records have as ordered, or takes them back. Every step can be repeated, by any
-// leader: an entry is proposed at the epoch of the map, at which the log takes one, be it the split or what takes it
-// back; the map is told which one it was once the replica has the epoch after it.
-type Splitter struct {
+// SplitReconciler executes or cancels the splits recorded in the topology. Every leader can repeat every step. The log
+// accepts one entry at the epoch of the topology: the split or its cancellation. The topology records the result once
+// the replica has reached the next epoch.
+type SplitReconciler struct {
 	Keeper *meta.Keeper
-	// Done, if not nil, is told of a split that the map has now, and of one that was taken back.
+	// Done is called when a split has been completed or canceled. It may be nil.
 	Done func(p *topology.Partition, recalled bool)
-	// Size, if not nil, is how large a partition is on the disk of this node, in bytes.
+	// Size returns the size of a partition on this node's disk in bytes. It may be nil.
 	Size func(p *topology.Partition) uint64
-	// Sched is what the time of a split is taken from, nil outside simulations.
+	// Sched provides the time. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Divided is what splits; *partition.Replica is one.
-type Divided interface {
+// Splittable is a replica that can be split. *partition.Replica implements it.
+type Splittable interface {
 	ID() topology.PartitionID
 	Span() (topology.Span, uint64)
 	Split(ctx context.Context, epoch uint64, s *command.Split) error
-	Thaw(ctx context.Context, epoch uint64) error
+	Unfreeze(ctx context.Context, epoch uint64) error
 }
 
-// Run splits a partition that is led here, by its order, or takes the order back, and tells the map.
-func (s *Splitter) Run(ctx context.Context, r Divided, p *topology.Partition) error {
+// Run executes or cancels the pending split of a partition that this node leads, and records the result.
+func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Partition) error {
 	var ceded time.Time
-	size := sizeOf(s.Size, p) // before the right half waits for the map
+	size := sizeOf(s.Size, p) // before the right half waits for the topology
 	switch _, epoch := r.Span(); {
 	case epoch < p.Epoch:
-		return fmt.Errorf("split partition %d: it is at epoch %d, the map at %d", p.ID, epoch, p.Epoch)
-	case epoch == p.Epoch && p.Cut.Recalled:
-		if err := r.Thaw(ctx, epoch); err != nil {
-			return fmt.Errorf("take the split of partition %d back: %w", p.ID, err)
+		return fmt.Errorf("cannot split partition %d: its epoch is %d, but the topology has %d", p.ID, epoch, p.Epoch)
+	case epoch == p.Epoch && p.Split.Canceled:
+		if err := r.Unfreeze(ctx, epoch); err != nil {
+			return fmt.Errorf("cannot cancel the split of partition %d: %w", p.ID, err)
 		}
 	case epoch == p.Epoch:
 		ceded = s.Sched.Now()
-		if err := r.Split(ctx, epoch, splitOf(p)); err != nil {
-			return fmt.Errorf("split partition %d: %w", p.ID, err)
+		if err := r.Split(ctx, epoch, splitEntry(p)); err != nil {
+			return fmt.Errorf("cannot split partition %d: %w", p.ID, err)
 		}
 	}
-	// The epoch alone does not say what the log has taken: another leader may have had the order taken back.
+	// The epoch alone does not tell which entry the log has accepted: another leader may have canceled the split.
 	span, _ := r.Span()
-	recalled := span.Limit.Compare(p.Cut.At) != 0
+	recalled := span.Limit.Compare(p.Split.At) != 0
 	done := false
 	_, err := s.Keeper.Update(ctx, func(st *meta.State) (*meta.State, error) {
-		now := st.Map.Partition(p.ID)
-		if done = now != nil && now.Cut != nil && now.Epoch == p.Epoch; !done {
-			return st, nil // another leader was faster, or the table was dropped
+		now := st.Topology.Partition(p.ID)
+		if done = now != nil && now.Split != nil && now.Epoch == p.Epoch; !done {
+			return st, nil // another leader was first, or the table was dropped
 		}
-		at, end := s.Sched.Wall(), st.Map.EndSplit
+		at, end := s.Sched.Wall(), st.Topology.EndSplit
 		if recalled {
-			end = st.Map.EndSplitRecall
+			end = st.Topology.EndSplitCancel
 		}
 		next, err := end(p.ID, at)
 		if err != nil {
 			return nil, err
 		}
-		e := meta.Event{Kind: meta.Split, Table: p.Table, Partition: p.ID, Other: now.Cut.Child,
+		e := meta.Event{Kind: meta.Split, Table: p.Table, Partition: p.ID, Other: now.Split.Child,
 			Reason: reasonOf(now, at), Ended: at.UnixMilli(), Bytes: size, Abandoned: recalled}
-		if !ceded.IsZero() && !recalled { // else another leader has begun it, or this one before it failed
-			e.Pause = max(s.Sched.Since(ceded), time.Microsecond) // 0 is not known
+		if !ceded.IsZero() && !recalled { // otherwise another leader, or this process before a failure, started it
+			e.Pause = max(s.Sched.Since(ceded), time.Microsecond) // 0 means unknown
 		}
-		return st.WithMap(next).WithEvent(e), nil
+		return st.WithTopology(next).WithEvent(e), nil
 	})
 	if err != nil {
-		return fmt.Errorf("record the split of partition %d: %w", p.ID, err)
+		return fmt.Errorf("cannot record the split of partition %d: %w", p.ID, err)
 	}
 	if done && s.Done != nil {
 		s.Done(p, recalled)
@@ -88,9 +88,9 @@ func (s *Splitter) Run(ctx context.Context, r Divided, p *topology.Partition) er
 	return nil
 }
 
-// splitOf is the entry by which an order is carried out.
-func splitOf(p *topology.Partition) *command.Split {
-	s := &command.Split{Child: uint64(p.Cut.Child), At: p.Cut.At.Boundary(p.Table)}
+// splitEntry returns the log entry of a pending split.
+func splitEntry(p *topology.Partition) *command.Split {
+	s := &command.Split{Child: uint64(p.Split.Child), At: p.Split.At.Boundary(p.Table)}
 	for _, set := range p.ChildSets() {
 		for _, m := range set.Replicas {
 			member := keys.Member{Replica: uint64(m.ID), Node: m.Node}
@@ -104,7 +104,7 @@ func splitOf(p *topology.Partition) *command.Split {
 	return s
 }
 
-// areMembers reports whether the members of a Raft group are those of the map, none of them on its way.
+// areMembers reports whether the members of a Raft group match the topology and no change is in progress.
 func areMembers(set *topology.ReplicaSet, now *pb.ConfState) bool {
 	if len(now.GetVotersOutgoing()) > 0 || len(now.GetLearnersNext()) > 0 {
 		return false

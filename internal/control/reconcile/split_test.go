@@ -92,7 +92,7 @@ func splitMaps(t *testing.T, node topology.NodeID) (whole, cut, halves *topology
 	t.Helper()
 	whole, err := topology.New().AddTable(ordered, 1, []topology.Place{{Nodes: []topology.NodeID{node}}})
 	if err == nil {
-		cut, err = whole.BeginSplit(1, topology.Position{Ring: 1 << 63}, topology.ByHand, time.UnixMilli(1e12))
+		cut, err = whole.BeginSplit(1, topology.Position{Ring: 1 << 63}, topology.ByOperator, time.UnixMilli(1e12))
 	}
 	if err == nil {
 		halves, err = cut.EndSplit(1, time.Now())
@@ -103,13 +103,13 @@ func splitMaps(t *testing.T, node topology.NodeID) (whole, cut, halves *topology
 	return whole, cut, halves
 }
 
-// TestChildIsNotBorn proves that what came of a split is never born by the map (RC4): it waits while an ancestor here
+// TestChildIsNotBorn checks that what came of a split is never born by the map (RC4): it waits while an ancestor here
 // has not split yet, and is made empty, to be told by a snapshot, where that passed the split over.
 func TestChildIsNotBorn(t *testing.T) {
 	self := topology.NodeID{1}
 	whole, cut, halves := splitMaps(t, self)
 	r := &room{here: map[topology.PartitionID]held{}}
-	l := &Local{Node: self, Host: r}
+	l := &LocalReconciler{Node: self, Host: r}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -122,25 +122,25 @@ func TestChildIsNotBorn(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 	}
-	must(l.Make(topology.New(), whole))
+	must(l.Create(topology.New(), whole))
 	expect("a new table", "create 1")
-	must(l.Make(whole, cut))
-	must(l.Make(cut, halves))
-	must(l.Check())
+	must(l.Create(whole, cut))
+	must(l.Create(cut, halves))
+	must(l.CheckPending())
 	expect("the log of the parent lags", "")
 	narrow := r.here[1]
 	narrow.span = halves.Partition(1).Span
 	r.here[1] = narrow // a snapshot of the parent came
-	must(l.Check())
-	must(l.Check())
+	must(l.CheckPending())
+	must(l.CheckPending())
 	expect("the split was passed over", "join 2")
 
 	r.here = map[topology.PartitionID]held{}
-	must(l.Make(topology.New(), halves))
+	must(l.Create(topology.New(), halves))
 	expect("a node that has neither half", "join 1, join 2")
 }
 
-// TestChildOutlivesItsRecords proves that a replica which came of a split is not taken for the rest of a crash when the
+// TestChildOutlivesItsRecords checks that a replica which came of a split is not taken for the rest of a crash when the
 // records here do not know it yet, and that it goes with its table or when its node is no member.
 func TestChildOutlivesItsRecords(t *testing.T) {
 	self := topology.NodeID{1}
@@ -158,28 +158,28 @@ func TestChildOutlivesItsRecords(t *testing.T) {
 		"the child is there no more": {whole.DropTable(ordered), "drop 1, drop 2"},
 	} {
 		r := &room{here: map[topology.PartitionID]held{1: parent, 2: child}}
-		l := &Local{Node: self, Host: r}
-		if err := l.Orphans(c.m, r.IDs()); err != nil || r.said() != c.want {
+		l := &LocalReconciler{Node: self, Host: r}
+		if err := l.RemoveOrphans(c.m, r.IDs()); err != nil || r.said() != c.want {
 			t.Errorf("%s: %v, %v are left", name, err, r.IDs())
 		}
 	}
 	for name, from := range map[string]*topology.Snapshot{"before the order": whole, "after it": cut} {
 		r := &room{here: map[topology.PartitionID]held{1: parent, 2: child}}
-		l := &Local{Node: self, Host: r}
+		l := &LocalReconciler{Node: self, Host: r}
 		if err := l.Remove(from, from.DropTable(ordered)); err != nil || len(r.here) > 0 {
 			t.Errorf("dropped %s: %v, %v are left", name, err, r.IDs())
 		}
 	}
 	r := &room{here: map[topology.PartitionID]held{2: child}} // born by the parent's log when it was a member no more
-	l := &Local{Node: topology.NodeID{9}, Host: r}
-	if err := l.Make(topology.New(), halves); err != nil || l.Check() != nil || r.said() != "drop 2" {
+	l := &LocalReconciler{Node: topology.NodeID{9}, Host: r}
+	if err := l.Create(topology.New(), halves); err != nil || l.CheckPending() != nil || r.said() != "drop 2" {
 		t.Errorf("%v, %v are left", err, r.IDs())
 	}
 }
 
-// TestSplitIsTakenBackOrMade: an order that is taken back ends in one of two ways, by which entry the partition's log
-// has first, whoever proposes what and whatever a leader knows of the order. The map has what the log has, and tiles
-// the ring.
+// TestSplitIsTakenBackOrMade checks that an order that is taken back ends in one of two ways, by which entry the
+// partition's log has first, whoever proposes what and whatever a leader knows of the order. The map has what the log
+// has, and tiles the ring.
 func TestSplitIsTakenBackOrMade(t *testing.T) {
 	whole, cut, _ := splitMaps(t, topology.NodeID{1})
 	for _, c := range []struct {
@@ -201,7 +201,7 @@ func TestSplitIsTakenBackOrMade(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := keeperOf(t, cut)
-			recalled, err := cut.RecallSplit(1)
+			recalled, err := cut.CancelSplit(1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,13 +219,16 @@ func TestSplitIsTakenBackOrMade(t *testing.T) {
 				r.before = func() { _ = c.amid(r) }
 			}
 			var told []bool
-			s := Splitter{Keeper: k, Done: func(_ *topology.Partition, recalled bool) { told = append(told, recalled) }}
+			s := SplitReconciler{Keeper: k, Done: func(_ *topology.Partition, recalled bool) {
+				told = append(told,
+					recalled)
+			}}
 			for range 3 { // what failed is done again, and what is done is left alone
 				_ = s.Run(t.Context(), r, p)
 			}
-			m := k.State().Map
+			m := k.State().Topology
 			now, child := m.Partition(1), m.Partition(2)
-			if err := m.Validate(); err != nil || now.Cut != nil || now.Epoch != 2 || (child != nil) != c.split ||
+			if err := m.Validate(); err != nil || now.Split != nil || now.Epoch != 2 || (child != nil) != c.split ||
 				now.Span.Limit.Compare(r.span.Limit) != 0 || now.Since == 0 {
 				t.Errorf("%+v, child %v, the replica holds %s: %v", now, child, r.span, err)
 			}
@@ -233,10 +236,10 @@ func TestSplitIsTakenBackOrMade(t *testing.T) {
 				told[0] == c.split {
 				t.Errorf("history %v, told %v", h, told)
 			}
-			if m, err = m.BeginSplit(1, topology.Position{Ring: 1 << 60}, topology.ByHand, time.Now()); err != nil {
+			if m, err = m.BeginSplit(1, topology.Position{Ring: 1 << 60}, topology.ByOperator, time.Now()); err != nil {
 				t.Fatal(err)
 			}
-			if next := m.Partition(1).Cut; next.Child <= cut.Partition(1).Cut.Child || next.Recalled {
+			if next := m.Partition(1).Split; next.Child <= cut.Partition(1).Split.Child || next.Canceled {
 				t.Errorf("the next split: %+v", next)
 			}
 		})
@@ -247,14 +250,14 @@ func splits(d *divided) error {
 	return d.Split(context.Background(), 1, &command.Split{At: binary.BigEndian.AppendUint64(nil, 1<<63)})
 }
 
-func thaws(d *divided) error { return d.Thaw(context.Background(), 1) }
+func thaws(d *divided) error { return d.Unfreeze(context.Background(), 1) }
 
-// TestSplitIsMeasuredBefore: how large a partition is, which may take a moment, is found out before its right half
-// waits for the map.
+// TestSplitIsMeasuredBefore checks that how large a partition is, which may take a moment, is found out before its
+// right half waits for the map.
 func TestSplitIsMeasuredBefore(t *testing.T) {
 	whole, cut, _ := splitMaps(t, topology.NodeID{1})
 	k, r, p := keeperOf(t, cut), dividedOf(whole.Partition(1)), cut.Partition(1)
-	s := Splitter{Keeper: k, Size: func(p *topology.Partition) uint64 {
+	s := SplitReconciler{Keeper: k, Size: func(p *topology.Partition) uint64 {
 		if _, epoch := r.Span(); epoch != p.Epoch {
 			t.Error("it is measured while requests wait")
 		}

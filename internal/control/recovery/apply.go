@@ -17,28 +17,29 @@ import (
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/replica/lineage"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 )
 
-// ErrDone says that a plan has been carried out in a directory before.
-var ErrDone = errors.New("the plan is carried out in this directory already")
+// ErrDone means that the plan has already been applied to the directory.
+var ErrDone = errors.New("the plan has already been applied to this directory")
 
-// Names of files that Apply leaves in a directory: the survey of before, and what was done.
+// Files that Apply writes to a directory: the previous state, and the result.
 const (
 	beforeFile = "before-recovery.survey"
 	doneFile   = "recovered.txt"
 )
 
-// unfinished is what the directory says of itself while a plan is carried out: it is refused then.
-func unfinished(digest string) string {
+// unfinishedText is the refusal text of a directory while a plan is being applied. The node does not start with it.
+func unfinishedText(digest string) string {
 	return "the recovery of the cluster was begun here and has not ended: repeat ilion recover apply with the same plan (" +
 		digest + ")"
 }
 
-// Apply carries a plan out in the directory of a stopped node. It may be called again after it was interrupted, with
-// the same plan; it is ErrDone when there is nothing left to do. Errors before the first change say why it is refused.
+// Apply applies a plan to the directory of a stopped node. After an interruption it can be called again with the same
+// plan. It returns ErrDone if nothing remains to be done. An error before the first change explains why the plan is
+// rejected.
 func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
 	d, err := open(dir, false)
 	if err != nil {
@@ -56,69 +57,70 @@ func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
 	}
 	a := applier{Plan: p, directory: d, node: ID(d.store.Identity().Node)}
 	for _, step := range []func() error{a.changeLogs, a.changeState, a.rename, func() error {
-		return a.note(digest, dir, now)
-	}, func() error { return d.line.Refuse("") }} {
+		return a.recordDone(digest, dir, now)
+	}, func() error { return d.line.Reject("") }} {
 		if err := step(); err != nil {
-			return fmt.Errorf("%s: %w (nothing is lost: repeat the command)", dir, err)
+			return fmt.Errorf("%s: %w. No data is lost; run the same command again to resume", dir, err)
 		}
 	}
 	return nil
 }
 
-// check says whether the plan may be carried out here; begun, that it was begun before.
+// check returns an error if the plan must not be applied to the directory. begun reports whether an application was
+// interrupted.
 func (p *Plan) check(d *directory, digest string) (begun bool, err error) {
 	id := d.store.Identity()
 	at := slices.IndexFunc(p.Nodes, func(s Survivor) bool { return s.Node.Node == ID(id.Node) })
-	switch refused := d.line.Refused; {
-	case refused == unfinished(digest):
+	switch refused := d.line.RejectReason; {
+	case refused == unfinishedText(digest):
 		return true, nil
 	case refused != "":
 		return false, errors.New(refused)
 	case ID(id.Cluster) == p.Next:
 		return false, ErrDone
 	case ID(id.Cluster) != p.Cluster:
-		return false, errors.New("it is of another cluster than the plan")
+		return false, errors.New("it belongs to another cluster than the plan")
 	case at < 0:
 		return false, fmt.Errorf("node %s is not in the plan", ID(id.Node).Short())
 	}
-	s, err := d.survey()
+	s, err := d.inspect()
 	if err != nil {
 		return false, err
 	}
 	sum, err := s.fingerprint(p.forced())
 	if err == nil && sum != p.Nodes[at].Survey {
-		err = errors.New("it has changed since it was surveyed, the node has run: survey it again, and make a new plan")
+		err = errors.New("it has changed since it was inspected, because the node has run: inspect it again and create a new plan")
 	}
 	return false, err
 }
 
-// begin keeps what is here, and then has the node not start until all is done.
+// begin saves the current state, and prevents the node from starting until the plan has been applied.
 func (p *Plan) begin(d *directory, digest, dir string) error {
-	s, err := d.survey()
+	s, err := d.inspect()
 	if err == nil {
 		s.Dir = dir
-		err = WriteSurvey(filepath.Join(dir, beforeFile), s)
+		err = WriteNodeState(filepath.Join(dir, beforeFile), s)
 	}
 	if err != nil {
 		return err
 	}
-	return d.line.Refuse(unfinished(digest))
+	return d.line.Reject(unfinishedText(digest))
 }
 
-// applier changes one directory. All that it does may be done again.
+// applier changes one directory. All its steps can be repeated.
 type applier struct {
 	*Plan
 	*directory
 	node ID
 }
 
-// here says whether this node is a member of a set with new members.
+// here reports whether this node is a member of a set with new members.
 func (a *applier) here(g *Group) bool {
 	on := func(m Member) bool { return m.Node == a.node }
 	return g.Forced && (slices.ContainsFunc(g.Votes, on) || slices.ContainsFunc(g.Learns, on))
 }
 
-// changeLogs gives the logs their new members, durably and at once.
+// changeLogs gives the logs their new members, atomically and durably.
 func (a *applier) changeLogs() error {
 	b := a.log.NewBatch()
 	for i := range a.Groups {
@@ -135,7 +137,7 @@ func (a *applier) changeLogs() error {
 			err = a.changeLog(b, g)
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("the log of partition %d: %w", g.Partition, err), b.Close())
+			return errors.Join(fmt.Errorf("cannot change the log of partition %d: %w", g.Partition, err), b.Close())
 		}
 	}
 	return errors.Join(b.Commit(true), b.Close())
@@ -153,7 +155,7 @@ func (g *Group) conf() *pb.ConfState {
 	return c
 }
 
-// changeLog changes the log of a replica. One that was never opened gets its log when it is.
+// changeLog changes the log of a replica. A log that was never opened is created when it is opened.
 func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 	m, ok, err := a.store.Meta(g.Partition)
 	if err != nil || !ok {
@@ -167,11 +169,11 @@ func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 	if err != nil {
 		return err
 	}
-	if last < m.Applied { // a snapshot was installed and the log not emptied yet: see survey
+	if last < m.Applied { // a snapshot was installed but the log not yet emptied: see inspect
 		if err := b.Reset(g.Partition, m.Applied, m.Term, g.conf()); err != nil {
 			return err
 		}
-	} else if err := a.reform(b, g, log, last); err != nil {
+	} else if err := a.rewriteMembers(b, g, log, last); err != nil {
 		return err
 	}
 	if t := g.Thaw; t != nil && g.Longest == a.node {
@@ -185,17 +187,17 @@ func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 	return b.SetConfState(g.Partition, g.conf())
 }
 
-// reform takes the old members out of the entries of a log: a change of members does nothing any more, and the child of
-// a split has no others than the plan says. Every survivor does the same to equal entries, so logs stay alike where
-// they were. A log ends where it did.
-func (a *applier) reform(b *raftlog.Batch, g *Group, log *raftlog.Group, last uint64) error {
+// rewriteMembers removes the old members from the entries of a log: membership changes become no-ops, and the child of
+// a split gets the members in the plan. Every survivor makes the same changes to equal entries, so equal logs stay
+// equal. The log keeps its length.
+func (a *applier) rewriteMembers(b *raftlog.Batch, g *Group, log *raftlog.Group, last uint64) error {
 	first, err := log.FirstIndex()
 	if err != nil {
 		return err
 	}
-	var changed []*pb.Entry // from the first that is
+	var changed []*pb.Entry // starting with the first changed entry
 	err = eachEntry(log, first, last, func(e *pb.Entry) error {
-		next, err := a.reformed(g, e)
+		next, err := a.rewritten(g, e)
 		if err == nil && (next != e || len(changed) > 0) {
 			changed = append(changed, next)
 		}
@@ -207,8 +209,8 @@ func (a *applier) reform(b *raftlog.Batch, g *Group, log *raftlog.Group, last ui
 	return b.Append(g.Partition, changed)
 }
 
-// reformed is an entry without old members: e itself if there are none in it.
-func (a *applier) reformed(g *Group, e *pb.Entry) (*pb.Entry, error) {
+// rewritten returns an entry without old members, or e itself if it contains none.
+func (a *applier) rewritten(g *Group, e *pb.Entry) (*pb.Entry, error) {
 	with := func(data []byte) *pb.Entry {
 		return &pb.Entry{Index: new(e.GetIndex()), Term: new(e.GetTerm()), Type: new(pb.EntryNormal), Data: data}
 	}
@@ -227,7 +229,7 @@ func (a *applier) reformed(g *Group, e *pb.Entry) (*pb.Entry, error) {
 			if err := command.DecodeEntry(&entry, c); err != nil {
 				return nil, err
 			}
-			a.reformSplit(&entry.Split)
+			a.rewriteSplit(&entry.Split)
 		case command.EntryRequire:
 			if err := command.DecodeEntry(&entry, c); err != nil {
 				return nil, err
@@ -244,8 +246,9 @@ func (a *applier) reformed(g *Group, e *pb.Entry) (*pb.Entry, error) {
 	return with(raftgroup.EncodeCommands(sequence, commands)), nil
 }
 
-// reformSplit leaves those members of a child that the plan has; of one that it does not know, those on survivors.
-func (a *applier) reformSplit(s *command.Split) {
+// rewriteSplit keeps the members of a child that are in the plan. If the plan does not contain the child, it keeps the
+// members on survivors.
+func (a *applier) rewriteSplit(s *command.Split) {
 	stays := func(m keys.Member) bool {
 		return slices.ContainsFunc(a.Nodes, func(n Survivor) bool { return n.Node.Node == ID(m.Node) })
 	}
@@ -262,7 +265,8 @@ func (a *applier) reformSplit(s *command.Split) {
 	s.Voters, s.Learners = slices.DeleteFunc(s.Voters, goes), slices.DeleteFunc(s.Learners, goes)
 }
 
-// schema is a revision of the table that the records know: where they are old, nothing newer can be asked for.
+// schema returns a table revision that the metadata knows. If the metadata is old, mutations must not require a newer
+// revision.
 func (g *Group) schema(revision uint64) uint64 {
 	if g.Schema == 0 {
 		return revision
@@ -270,7 +274,7 @@ func (g *Group) schema(revision uint64) uint64 {
 	return min(revision, g.Schema)
 }
 
-// changeState gives the replicas their new members, and the meta partition its new records, durably and at once.
+// changeState gives the replicas their new members, and the meta partition its new records, atomically and durably.
 func (a *applier) changeState() error {
 	b := a.store.NewBatch()
 	defer b.Close()
@@ -290,7 +294,7 @@ func (a *applier) changeState() error {
 			}
 			m.Applied, m.Term = a.Index, a.Term
 		case !ok:
-			continue // it is yet to be born, out of its parent's log
+			continue // the parent's log will create it
 		}
 		m.SchemaVersion = g.schema(m.SchemaVersion)
 		m.Voters, m.Learners = members(g.Votes), members(g.Learns)
@@ -312,14 +316,14 @@ func members(list []Member) (out []keys.Member) {
 	return out
 }
 
-// batch is what changes the state.
+// batch contains changes of the state.
 type batch interface {
 	Set(id uint32, sub, value []byte)
 	Delete(id uint32, sub []byte)
 	PutReplica(r *keys.Replica)
 }
 
-// putRecords replaces the records of the meta partition by those of the plan.
+// putRecords replaces the records of the meta partition by the records of the plan.
 func (a *applier) putRecords(b batch, g *Group) error {
 	old, err := readRecords(a.store.Records)
 	if err != nil {
@@ -341,19 +345,19 @@ func (a *applier) putRecords(b batch, g *Group) error {
 	return nil
 }
 
-// rename makes the directory one of the new cluster.
+// rename assigns the directory to the new cluster.
 func (a *applier) rename() error {
 	id := a.store.Identity()
 	was, is := id, id
 	was.Cluster, is.Cluster = a.Cluster, a.Next
-	if err := lineage.Rename(a.log, membership.Owner(was), membership.Owner(is)); err != nil {
-		return fmt.Errorf("the log of the replica sets: %w", err)
+	if err := incarnation.ChangeOwner(a.log, membership.LogOwner(was), membership.LogOwner(is)); err != nil {
+		return fmt.Errorf("cannot change the log of the replica sets: %w", err)
 	}
 	return a.store.SetIdentity(a.Next, id.Node)
 }
 
-// note writes what was done into the directory.
-func (a *applier) note(digest, dir string, now time.Time) error {
+// recordDone writes the applied changes to a file in the directory.
+func (a *applier) recordDone(digest, dir string, now time.Time) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: recovered by plan %s. What was here before is in %s.\n\n", now.UTC().Format(time.RFC3339), digest,
 		beforeFile)
@@ -361,7 +365,7 @@ func (a *applier) note(digest, dir string, now time.Time) error {
 	return writeFile(filepath.Join(dir, doneFile), []byte(text.String()))
 }
 
-// writeFile writes a file that is there whole or not at all, for its owner alone.
+// writeFile writes a file atomically. Only its owner can read it.
 func writeFile(name string, b []byte) error {
 	temp := name + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -96,7 +96,7 @@ func TestApplyInterrupted(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	for steps := range 5 {
 		dir := w.directoryOf(1)
-		s, err := Take(dir, time.Unix(1e9, 0))
+		s, err := Inspect(dir, time.Unix(1e9, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestApplyInterrupted(t *testing.T) {
 		}
 		a := applier{Plan: p, directory: d, node: s.Node}
 		for _, step := range []func() error{a.changeLogs, a.changeState, a.rename, func() error {
-			return a.note("digest", dir, time.Unix(1e9, 0))
+			return a.recordDone("digest", dir, time.Unix(1e9, 0))
 		}}[:steps] {
 			if err := step(); err != nil {
 				t.Fatal(err)
@@ -125,7 +125,7 @@ func TestApplyInterrupted(t *testing.T) {
 		if err := starts(t, dir, nil); err == nil || !strings.Contains(err.Error(), "has not ended") {
 			t.Fatalf("after %d steps the node starts: %v", steps, err)
 		}
-		if _, err := Take(dir, time.Now()); err == nil || !strings.Contains(err.Error(), "has not ended") {
+		if _, err := Inspect(dir, time.Now()); err == nil || !strings.Contains(err.Error(), "has not ended") {
 			t.Fatalf("after %d steps it can be surveyed: %v", steps, err)
 		}
 		if err := Apply(p, "another", dir, time.Now()); err == nil {
@@ -192,20 +192,20 @@ func checkApplied(t *testing.T, p *Plan, store *storage.Store, log *raftlog.Stor
 	}
 }
 
-// TestChangedDirectory proves that a plan is refused in a directory whose logs have gone on since it was surveyed, and
+// TestChangedDirectory checks that a plan is refused in a directory whose logs have gone on since it was surveyed, and
 // in one of another node, and that files which were changed are no plans and no surveys; a start alone is no change.
 func TestChangedDirectory(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	dir, other := w.directoryOf(1), w.directoryOf(2)
-	s, err := Take(dir, time.Now())
+	s, err := Inspect(dir, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "survey")
-	if err := WriteSurvey(name, s); err != nil {
+	if err := WriteNodeState(name, s); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = ReadSurvey(name); err != nil {
+	if s, err = ReadNodeState(name); err != nil {
 		t.Fatal(err)
 	}
 	p, err := w.plan([]int{2, 3, 4}, s)
@@ -260,7 +260,7 @@ func TestChangedDirectory(t *testing.T) {
 			t.Fatalf("a plan with a flipped bit at %d is taken", at*97)
 		}
 	}
-	if _, err := ReadSurvey(planName); err == nil {
+	if _, err := ReadNodeState(planName); err == nil {
 		t.Error("a plan is taken for a survey")
 	}
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {

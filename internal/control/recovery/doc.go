@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recovery makes a cluster of what is left of one: nodes are lost for ever, with their disks, and with them the
-// majority of some replica sets. It works on the data directories of nodes that are stopped, in three steps.
+// Package recovery creates a cluster from the remains of one whose nodes have been lost permanently, and with them the
+// majority of some replica sets. It works on the data directories of stopped nodes, in three steps:
 //
-//	Take   reads a directory: a Survey, which has the ends of all logs and the cluster's records
-//	Make   a Plan out of the surveys of all survivors: pure, and to be read by a person before anything is done
-//	Apply  carries a plan out in one directory
+//	Inspect  reads a directory and returns a NodeState with the ends of all logs and the metadata
+//	Make     creates a Plan from the states of all survivors, for review by an operator; pure
+//	Apply    applies a plan to one directory
 //
-// Guarantees: (RV1) Take changes nothing, and Make and Apply refuse what is not sure: a member that was neither
-// surveyed nor named as lost, a directory that has changed since, one of another cluster; (RV2) of each replica set
-// whose majority is lost the survivor with the longest log, by Raft's order, goes on, so nothing is lost that any
-// survivor has, and where fewer voters are lost than a quorum, nothing that was acknowledged: see lossOf; (RV3) what is
-// left is a cluster of another identity, so that a directory of the old one, be it of a lost node that comes back or of
-// a survivor that was forgotten, is refused by every member, at its first message; (RV4) Apply may end at any moment
-// and be begun again: until it has ended the node does not start; (RV5) no replica id is used twice: those that the
-// records may have forgotten are passed over.
+// Guarantees:
 //
-// The package asks nobody anything. Start at Make.
+//   - (RV1) Inspect changes nothing. Make and Apply reject uncertain cases: a member that was neither inspected nor named
+//     as lost, a directory that has changed since, or a directory of another cluster.
+//   - (RV2) A replica set that has lost its majority continues from the survivor with the longest log in Raft's order. No
+//     data on a survivor is lost. If fewer voters than a quorum are lost, no acknowledged write is lost: see lossOf.
+//   - (RV3) The recovered cluster has a new identity. Its members reject directories of the old cluster, whether of a lost
+//     node that comes back or of a forgotten survivor, at the first message.
+//   - (RV4) Apply can be interrupted at any time and repeated. Until it has finished the node does not start.
+//   - (RV5) No replica ID is used twice: IDs that the metadata may have forgotten are skipped.
+//
+// The package does not communicate with other nodes. Start reading at Make.
 package recovery

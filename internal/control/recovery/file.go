@@ -10,32 +10,31 @@ import (
 	"os"
 )
 
-// Surveys and plans are files of two lines: a head, and JSON whose digest the head has. Whoever changes one by hand has
-// it refused.
+// Node states and plans are files of two lines: a header with a digest, and JSON. A file that was edited is rejected.
 const (
-	surveyHead = "ilion survey 1 "
-	planHead   = "ilion recovery plan 1 "
-	// fileMax bounds a file that is read.
+	stateHead = "ilion survey 1 "
+	planHead  = "ilion recovery plan 1 "
+	// fileMax bounds the size of a file.
 	fileMax = 1 << 30
 )
 
-// WriteSurvey writes a survey to a file for its owner alone: the cluster's roles are in it.
-func WriteSurvey(name string, s *Survey) error {
-	_, err := write(name, surveyHead, s)
+// WriteNodeState writes a node state to a file. Only its owner can read it, because it contains the cluster's roles.
+func WriteNodeState(name string, s *NodeState) error {
+	_, err := write(name, stateHead, s)
 	return err
 }
 
-// ReadSurvey reads what WriteSurvey wrote.
-func ReadSurvey(name string) (*Survey, error) {
-	s := &Survey{}
-	_, err := read(name, surveyHead, "a survey", s)
+// ReadNodeState reads a file written by WriteNodeState.
+func ReadNodeState(name string) (*NodeState, error) {
+	s := &NodeState{}
+	_, err := read(name, stateHead, "a survey", s)
 	return s, err
 }
 
-// WritePlan writes a plan, and returns the digest by which it is known.
+// WritePlan writes a plan and returns its digest.
 func WritePlan(name string, p *Plan) (string, error) { return write(name, planHead, p) }
 
-// ReadPlan reads what WritePlan wrote.
+// ReadPlan reads a file written by WritePlan.
 func ReadPlan(name string) (*Plan, string, error) {
 	p := &Plan{}
 	sum, err := read(name, planHead, "a plan", p)
@@ -55,7 +54,7 @@ func read(name, head, what string, v any) (string, error) {
 	if info, err := os.Stat(name); err != nil {
 		return "", err
 	} else if info.Size() > fileMax {
-		return "", fmt.Errorf("%s has %d bytes, more than %s can have", name, info.Size(), what)
+		return "", fmt.Errorf("%s has %d bytes, which is too large for %s", name, info.Size(), what)
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -69,7 +68,7 @@ func read(name, head, what string, v any) (string, error) {
 	body = bytes.TrimSuffix(body, []byte("\n"))
 	sum := sha256.Sum256(body)
 	if fmt.Sprintf("%x", sum) != string(want) {
-		return "", fmt.Errorf("%s was changed, or cut off, since it was written", name)
+		return "", fmt.Errorf("%s has been modified or truncated", name)
 	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)

@@ -9,16 +9,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// recordsName is how the meta partition is named where people read.
-const recordsName = "the records of the cluster"
+// metadataName is the readable name of the meta partition.
+const metadataName = "the records of the cluster"
 
-// groupOf describes what is left of a replica set.
-func (p *planner) groupOf(id uint64, f *found) *Group {
+// describeGroup describes the remains of a replica set.
+func (p *planner) describeGroup(id uint64, f *found) *Group {
 	longest := f.holders[0]
 	g := &Group{Partition: id, Table: f.meta.Span.Table, Longest: longest.survey.Node, Last: longest.replica.Last,
 		Newest: longest.replica.Newest}
 	if g.Name = p.name(g.Table); id == keys.MetaPartition {
-		g.Name = recordsName
+		g.Name = metadataName
 	}
 	if t := p.base.Schema.TableByID(g.Table); t != nil {
 		g.Schema = t.Revision
@@ -29,7 +29,7 @@ func (p *planner) groupOf(id uint64, f *found) *Group {
 	return g
 }
 
-// left counts the members of a list that a survivor has.
+// left returns the number of members that are on survivors.
 func (p *planner) left(f *found, members []keys.Member) (n int) {
 	for _, m := range members {
 		for _, h := range f.holders {
@@ -41,17 +41,17 @@ func (p *planner) left(f *found, members []keys.Member) (n int) {
 	return n
 }
 
-// lossOf says what a replica set of which something is left has lost.
+// lossOf determines the loss of a replica set with at least one remaining replica.
 //
-// An entry is acknowledged when a quorum of the voters has it in a synced log. If fewer voters are lost than a quorum
-// is, each quorum has a survivor in it: each acknowledged entry is on one of them. Of the survivors the one whose log
-// is the longest by Raft's order, the term of the last entry before its index, has all of them: an entry that is
-// committed is in the log of each leader of a later term, so in each log that ends in a later term, and in each one of
-// the same term that reaches as far.
+// An entry is acknowledged when a quorum of the voters has it in a synced log. If fewer voters than a quorum are lost,
+// every quorum contains a survivor, so every acknowledged entry is on a survivor. The survivor with the longest log in
+// Raft's order (first by the term of the last entry, then by its index) has all these entries. A committed entry is in
+// the log of every leader of a later term. So it is in every log that ends in a later term, and in every log of the
+// same term that is long enough.
 //
-// The voters are those of the longest log's applied entries. Where a change of them was made that no survivor has
-// applied, it was acknowledged by a quorum of those before, and so is in the longest log: nothing is sure where there
-// is one. Under a joint configuration both halves have to agree.
+// The voters are taken from the applied entries of the longest log. A later change of voters that no survivor has
+// applied was acknowledged by a quorum of the earlier voters, so it is in the longest log; nothing is certain if there
+// is one. Under a joint configuration both halves must agree.
 func (p *planner) lossOf(f *found) Loss {
 	longest := f.holders[0].replica
 	m := &longest.meta
@@ -69,7 +69,7 @@ func (p *planner) lossOf(f *found) Loss {
 		}
 	}
 	if len(m.Voters) == 0 {
-		return Behind // nobody knows who voted
+		return Behind // the voters are unknown
 	}
 	if longest.Changes > 0 {
 		return Behind
@@ -77,10 +77,10 @@ func (p *planner) lossOf(f *found) Loss {
 	return loss
 }
 
-// forceOf decides who votes in a replica set whose quorum is lost: the survivor with the longest log, and one more
-// voter, so that what is written from now on is on two disks. More may not: two of three could elect a leader without
-// the longest log, and lose what only that has. Where the survivors are a quorum all of them may: what is committed is
-// on so many of them that each majority of them has it.
+// forceOf chooses the voters of a replica set that has lost its quorum: the survivor with the longest log and one more
+// voter, so that new writes are on two disks. With more voters, two of three could elect a leader without the longest
+// log and lose entries. If the survivors are a quorum all of them may vote: every majority of them has all committed
+// entries.
 func (p *planner) forceOf(id uint64, f *found) {
 	g := f.group
 	g.Forced = id == keys.MetaPartition || g.Loss != Whole || p.force || p.joined(id)
@@ -122,12 +122,12 @@ func learns(m *keys.Meta, replica uint64) bool {
 	})
 }
 
-// votersMax is how many voters a replica set has.
+// votersMax is the number of voters of a replica set.
 const votersMax = 4
 
-// forceRecords has all survivors be members of the meta partition: they begin anew with the same records.
+// forceRecords makes all survivors members of the meta partition. They restart with the same records.
 func (p *planner) forceRecords(g *Group) {
-	for i, s := range p.surveys {
+	for i, s := range p.states {
 		m := Member{Node: s.Node}
 		if r := s.of(keys.MetaPartition); r != nil {
 			m.Replica = r.Replica
@@ -140,13 +140,14 @@ func (p *planner) forceRecords(g *Group) {
 	}
 }
 
-// joined reports whether a partition is being merged with one that has lost its quorum: both get new members then.
+// joined reports whether a partition is being merged with a partition that has lost its quorum. Both then get new
+// members.
 func (p *planner) joined(id uint64) bool {
-	part := p.base.Map.Partition(topology.PartitionID(id))
-	if part == nil || part.Join == nil {
+	part := p.base.Topology.Partition(topology.PartitionID(id))
+	if part == nil || part.Merge == nil {
 		return false
 	}
-	for _, other := range [2]topology.PartitionID{part.Join.Left, part.Join.Right} {
+	for _, other := range [2]topology.PartitionID{part.Merge.Left, part.Merge.Right} {
 		if f := p.found[uint64(other)]; f == nil || f.group == nil || f.group.Loss != Whole {
 			return true
 		}

@@ -19,82 +19,84 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Plan is what is to be done in all directories.
+// Plan describes the changes of all directories.
 type Plan struct {
-	// Cluster is the one that was, Next what the survivors become.
+	// Cluster is the lost cluster; Next is the ID of the recovered one.
 	Cluster, Next ID
 	Made          time.Time
-	// Nodes are the survivors, Lost the members that are given up.
+	// Nodes are the survivors; Lost are the lost members.
 	Nodes []Survivor
 	Lost  []Node
-	// Groups are the replica sets of all partitions, those with the greatest loss first.
+	// Groups are the replica sets of all partitions, greatest loss first.
 	Groups []Group
-	// Pieces are the spans whose rows are gone.
+	// Pieces are the spans whose rows are lost.
 	Pieces []Piece
-	// Records are those of the meta partition at Version; it begins anew with them after the entry Index, in Term.
+	// Records are the records of the meta partition at Version. The partition restarts with them after the entry Index
+	// in Term.
 	Version     uint64
 	Records     []Record
 	Index, Term uint64
-	// Region is that of the meta partition.
+	// Region is the region of the meta partition.
 	Region string
-	// Warnings are said to people.
+	// Warnings are for the operator.
 	Warnings []string
 }
 
-// Node is a member.
+// Node is a member of the cluster.
 type Node struct {
 	Node     ID
 	Internal string
 }
 
-// Survivor is a node whose directory the plan is for.
+// Survivor is a node to whose directory the plan applies.
 type Survivor struct {
 	Node
 	Dir string
-	// Survey is the fingerprint of what the plan was made from.
+	// Survey is the fingerprint of the node state from which the plan was made.
 	Survey string
 }
 
-// Loss is what a replica set has lost, the worst last.
+// Loss is the loss of a replica set.
 type Loss string
 
-// The losses.
+// The losses, in ascending order of severity.
 const (
-	// Whole: the survivors have a quorum. Nothing is done to such a set, unless the cluster's records are Behind.
+	// Whole means that the survivors have a quorum. Such a set is unchanged unless the metadata is Behind.
 	Whole Loss = "whole"
-	// Complete: the quorum is lost, and everything acknowledged is on a survivor.
+	// Complete means that the quorum is lost but a survivor has every acknowledged write.
 	Complete Loss = "complete"
-	// Behind: what was acknowledged may be lost that came after the end of the longest log.
+	// Behind means that acknowledged writes after the end of the longest log may be lost.
 	Behind Loss = "behind"
-	// Gone: no replica is left.
+	// Gone means that no replica remains.
 	Gone Loss = "gone"
 )
 
 var losses = []Loss{Whole, Complete, Behind, Gone}
 
-// Group is a replica set, and what becomes of it.
+// Group is a replica set and its planned changes.
 type Group struct {
 	Partition uint64
 	Table     uint32
-	// Name is that of the table, keyspace and all, where the records know it.
+	// Name is the table name with its keyspace, if the metadata contains it.
 	Name string
 	Loss Loss
-	// Voters is how many there were, Left how many of them survive.
+	// Voters is the previous number of voters; Left is the number of surviving ones.
 	Voters, Left int
-	// Longest is the node with the longest log, which ends at Last; Newest is the newest write in it, in microseconds.
+	// Longest is the node with the longest log, which ends at Last. Newest is the time of the newest write in it, in
+	// microseconds.
 	Longest ID
 	Last    uint64
 	Newest  int64
-	// Forced says that the members are set: Votes and Learns.
+	// Forced reports whether the set gets new members: Votes and Learns.
 	Forced        bool
 	Votes, Learns []Member
-	// Thaw, if not nil, is an entry that is added to the longest log: it takes back that the partition is frozen.
+	// Thaw is an entry that is appended to the longest log to unfreeze the partition, or nil.
 	Thaw *Thaw
-	// Schema is the newest revision of the table that the records know.
+	// Schema is the newest table revision in the metadata.
 	Schema uint64
 }
 
-// Thaw is an entry with one command.
+// Thaw is a log entry with one command.
 type Thaw struct{ Index, Term, Epoch uint64 }
 
 // Member is a replica and its node.
@@ -103,51 +105,51 @@ type Member struct {
 	Node    ID
 }
 
-// Piece is a span of a table whose rows are gone: an empty partition takes its place.
+// Piece is a span of a table whose rows are lost. An empty partition replaces it.
 type Piece struct {
 	Name      string
 	Partition uint64
 	Span      string
-	// Share is its part of the ring, of 1.
+	// Share is its fraction of the ring, from 0 to 1.
 	Share float64
 }
 
-// planner makes a plan.
+// planner creates a plan.
 type planner struct {
-	surveys []*Survey
-	base    *meta.State
-	plan    *Plan
-	lost    map[topology.NodeID]bool
-	// stored are the names of tables that are in no schema of the records.
+	states []*NodeState
+	base   *meta.State
+	plan   *Plan
+	lost   map[topology.NodeID]bool
+	// stored holds the names of tables that are not in the schema of the metadata.
 	stored map[uint32]string
-	// found are the partitions that a survivor has, by id; absorbed are those that others have taken the spans of.
+	// found are the partitions on survivors by ID. absorbed are the partitions whose spans others have taken over.
 	found    map[uint64]*found
 	absorbed map[uint64]bool
-	// force has all sets get new members: the records, which say who they are, may be old.
+	// force makes all sets get new members, because the metadata with their members may be old.
 	force         bool
 	nextPartition topology.PartitionID
 	nextReplica   topology.ReplicaID
 }
 
-// found is a partition of which something is left.
+// found is a partition of which replicas remain.
 type found struct {
-	holders []holder // the longest log first; none for one that is yet to be born
+	holders []holder // longest log first; empty for a partition that exists only in its parent's log
 	outcome
-	// newborn says that it is in the log of its parent alone.
+	// newborn reports whether the partition exists only in its parent's log.
 	newborn bool
 	group   *Group
 }
 
-// Make plans the recovery of a cluster out of the surveys of all survivors. lost names the members that are given up,
-// each by the beginning of its identity; stored has the names of tables that every cluster has. Errors say what is
-// missing.
-func Make(surveys []*Survey, lost []string, stored map[uint32]string, now time.Time) (*Plan, error) {
-	p := &planner{surveys: slices.Clone(surveys), stored: stored, lost: map[topology.NodeID]bool{},
+// Make plans the recovery of a cluster from the states of all survivors. lost names the lost members by prefixes of
+// their IDs. stored holds the names of tables that every cluster has. Errors report missing information.
+func Make(surveys []*NodeState, lost []string, stored map[uint32]string, now time.Time) (*Plan, error) {
+	p := &planner{states: slices.Clone(surveys), stored: stored, lost: map[topology.NodeID]bool{},
 		found:    map[uint64]*found{},
 		absorbed: map[uint64]bool{}, plan: &Plan{Made: now.UTC().Truncate(time.Second)}}
-	slices.SortFunc(p.surveys, func(a, b *Survey) int { return bytes.Compare(a.Node[:], b.Node[:]) })
+	slices.SortFunc(p.states, func(a, b *NodeState) int { return bytes.Compare(a.Node[:], b.Node[:]) })
 	for _, step := range []func() error{
-		p.checkSurveys, p.find, p.readRecords, func() error { return p.checkMembers(lost) }, p.judge, p.drawMap, p.sign,
+		p.checkStates, p.find, p.readRecords, func() error { return p.checkMembers(lost) }, p.assess, p.buildTopology,
+		p.recordFingerprints,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -157,18 +159,18 @@ func Make(surveys []*Survey, lost []string, stored map[uint32]string, now time.T
 	return p.plan, nil
 }
 
-// checkSurveys refuses what does not go together.
-func (p *planner) checkSurveys() error {
-	if len(p.surveys) == 0 {
-		return errors.New("no survey")
+// checkStates rejects states that do not belong together.
+func (p *planner) checkStates() error {
+	if len(p.states) == 0 {
+		return errors.New("no node state given")
 	}
-	p.plan.Cluster = p.surveys[0].Cluster
-	for i, s := range p.surveys {
+	p.plan.Cluster = p.states[0].Cluster
+	for i, s := range p.states {
 		if s.Cluster != p.plan.Cluster {
-			return fmt.Errorf("the nodes %s and %s are of two clusters", p.surveys[0].Node.Short(), s.Node.Short())
+			return fmt.Errorf("nodes %s and %s belong to different clusters", p.states[0].Node.Short(), s.Node.Short())
 		}
-		if i > 0 && s.Node == p.surveys[i-1].Node {
-			return fmt.Errorf("there are two surveys of node %s: give the newer one", s.Node.Short())
+		if i > 0 && s.Node == p.states[i-1].Node {
+			return fmt.Errorf("two states of node %s were given: use only the newer one", s.Node.Short())
 		}
 		if err := s.decode(); err != nil {
 			return err
@@ -177,9 +179,9 @@ func (p *planner) checkSurveys() error {
 	return nil
 }
 
-// find collects the replicas of each partition, and settles the longest log of each.
+// find collects the replicas of each partition and evaluates the longest log of each.
 func (p *planner) find() error {
-	for _, s := range p.surveys {
+	for _, s := range p.states {
 		for i := range s.Replicas {
 			r := &s.Replicas[i]
 			if len(r.Meta) == 0 || r.Partition == keys.MetaPartition && s.Version == 0 {
@@ -195,8 +197,8 @@ func (p *planner) find() error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.found)) {
 		f := p.found[id]
-		slices.SortFunc(f.holders, byLog)
-		o, err := settle(f.holders[0].survey, f.holders[0].replica)
+		slices.SortFunc(f.holders, longestFirst)
+		o, err := replayTail(f.holders[0].survey, f.holders[0].replica)
 		if err != nil {
 			return err
 		}
@@ -214,7 +216,7 @@ func (p *planner) find() error {
 	return nil
 }
 
-// readRecords takes the records of the longest log of the meta partition.
+// readRecords reads the metadata from the longest log of the meta partition.
 func (p *planner) readRecords() error {
 	f := p.found[keys.MetaPartition]
 	if f == nil {
@@ -241,10 +243,10 @@ func (p *planner) readRecords() error {
 	return nil
 }
 
-// checkMembers has every member be one that was surveyed, or one that is named as lost.
+// checkMembers requires that every member was inspected or is named as lost.
 func (p *planner) checkMembers(lost []string) error {
-	surveyed := map[topology.NodeID]*Survey{}
-	for _, s := range p.surveys {
+	surveyed := map[topology.NodeID]*NodeState{}
+	for _, s := range p.states {
 		surveyed[topology.NodeID(s.Node)] = s
 		if n := p.base.Node(topology.NodeID(s.Node)); n == nil || n.State == meta.Left {
 			return fmt.Errorf("node %s is no member, by the newest records that are left: leave its survey out, and start it on an "+
@@ -284,7 +286,7 @@ func (p *planner) checkMembers(lost []string) error {
 	return nil
 }
 
-// list joins names for people.
+// list joins names for messages.
 func list(names []string) string {
 	if len(names) == 1 {
 		return "node " + names[0]
@@ -303,11 +305,11 @@ func list(names []string) string {
 	return text
 }
 
-// judge finds out what each replica set has lost, and what becomes of it.
-func (p *planner) judge() error {
+// assess determines the loss and the changes of each replica set.
+func (p *planner) assess() error {
 	for id, f := range p.found {
 		if !f.newborn {
-			f.group = p.groupOf(id, f)
+			f.group = p.describeGroup(id, f)
 		}
 	}
 	records := p.found[keys.MetaPartition].group
@@ -316,7 +318,7 @@ func (p *planner) judge() error {
 	for _, f := range p.found {
 		bad = bad || !f.newborn && f.group.Loss != Whole
 	}
-	for part := range p.base.Map.All() {
+	for part := range p.base.Topology.All() {
 		bad = bad || p.found[uint64(part.ID)] == nil && !p.absorbed[uint64(part.ID)]
 	}
 	if !bad {
@@ -331,12 +333,12 @@ func (p *planner) judge() error {
 	return nil
 }
 
-// sign notes what each directory has now.
-func (p *planner) sign() (err error) {
+// recordFingerprints records the fingerprint of each directory.
+func (p *planner) recordFingerprints() (err error) {
 	forced := p.plan.forced()
 	for i := range p.plan.Nodes {
 		n := &p.plan.Nodes[i]
-		for _, s := range p.surveys {
+		for _, s := range p.states {
 			if s.Node != n.Node.Node {
 				continue
 			}
@@ -348,7 +350,7 @@ func (p *planner) sign() (err error) {
 	return nil
 }
 
-// forced are the partitions whose sets get new members.
+// forced returns the partitions whose sets get new members.
 func (p *Plan) forced() map[uint64]bool {
 	out := map[uint64]bool{}
 	for i := range p.Groups {
@@ -371,5 +373,5 @@ func (p *planner) sortGroups() {
 	})
 }
 
-// digest names a plan.
+// digest returns the digest of a plan.
 func digest(b []byte) string { return hex.EncodeToString(b[:8]) }

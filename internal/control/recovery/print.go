@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// stampText is the time of a stamp, for people.
+// stampText formats the time of a timestamp.
 func stampText(micros int64) string {
 	if micros == 0 {
 		return "-"
@@ -19,8 +19,8 @@ func stampText(micros int64) string {
 	return time.UnixMicro(micros).UTC().Format("2006-01-02 15:04:05.000")
 }
 
-// Print says what a node has.
-func (s *Survey) Print(w io.Writer) {
+// Print prints the state of a node.
+func (s *NodeState) Print(w io.Writer) {
 	fmt.Fprintf(w, "node %s of cluster %x, started %d times, records at version %d\n\n", s.Node.Short(), s.Cluster, s.Start.Number,
 		s.Version)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -42,7 +42,7 @@ func (s *Survey) Print(w io.Writer) {
 	_ = t.Flush()
 }
 
-// Print says what a plan does and what is lost, the worst first.
+// Print prints a plan and its losses, greatest loss first.
 func (p *Plan) Print(w io.Writer) {
 	p.printNodes(w)
 	count := map[Loss]int{}

@@ -60,7 +60,7 @@ func newWorld(t testing.TB, n int, partitions ...[]int) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t, meta.Empty().WithMap(m)}
+	w := &world{t, meta.Empty().WithTopology(m)}
 	for i := range n {
 		w.state = w.state.WithNode(&meta.Node{ID: nodeID(i + 1), Internal: fmt.Sprintf("n%d", i+1), Region: "r",
 			Zone: "z"})
@@ -69,17 +69,17 @@ func newWorld(t testing.TB, n int, partitions ...[]int) *world {
 }
 
 // survey is what a node has when all logs end at entry 100 of term 7, all of it applied.
-func (w *world) survey(n int) *Survey {
+func (w *world) survey(n int) *NodeState {
 	w.t.Helper()
-	put, err := meta.Empty().Difference(w.state)
+	put, err := meta.Empty().Diff(w.state)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := &Survey{Cluster: ID{1}, Node: ID(nodeID(n)), Version: 9}
+	s := &NodeState{Cluster: ID{1}, Node: ID(nodeID(n)), Version: 9}
 	for _, r := range put {
 		s.Records = append(s.Records, Record(r))
 	}
-	for part := range w.state.Map.All() {
+	for part := range w.state.Topology.All() {
 		r := part.Sets[0].On(nodeID(n))
 		if r == nil {
 			continue
@@ -93,7 +93,7 @@ func (w *world) survey(n int) *Survey {
 	return s
 }
 
-func (w *world) plan(lost []int, left ...*Survey) (*Plan, error) {
+func (w *world) plan(lost []int, left ...*NodeState) (*Plan, error) {
 	var names []string
 	for _, n := range lost {
 		id := ID(nodeID(n))
@@ -115,7 +115,7 @@ func (w *world) after(p *Plan) *meta.State {
 		return p.Version, nil
 	})
 	if err == nil {
-		err = s.Map.Validate()
+		err = s.Topology.Validate()
 	}
 	if err != nil {
 		w.t.Fatal(err)
@@ -146,7 +146,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			for i := range voters {
 				if left&(1<<i) != 0 {
 					n++
-					f.holders = append(f.holders, holder{&Survey{}, &Replica{Replica: uint64(i) + 1, meta: m}})
+					f.holders = append(f.holders, holder{&NodeState{}, &Replica{Replica: uint64(i) + 1, meta: m}})
 				}
 			}
 			sure := true
@@ -167,7 +167,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	}
 }
 
-// TestSettle proves that the end of a log is understood as package partition applies it: of orders at one epoch the
+// TestSettle checks that the end of a log is understood as package partition applies it: of orders at one epoch the
 // first counts.
 func TestSettle(t *testing.T) {
 	at := func(ring uint64) []byte { return topology.Position{Ring: ring}.Boundary(testTable) }
@@ -202,7 +202,7 @@ func TestSettle(t *testing.T) {
 			r.Tail = append(r.Tail, Command{Index: 11, Place: uint64(i) + 1, Data: command.AppendEntry(nil,
 				&c.tail[i])})
 		}
-		o, err := settle(&Survey{}, &r)
+		o, err := replayTail(&NodeState{}, &r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestPlan(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	parts := s.Map.Partitions(testTable)
+	parts := s.Topology.Partitions(testTable)
 	for i, want := range [][]int{{1, 2, 3, 7}, {1, 2}, {1}} {
 		if got := votes(parts[i]); !slices.Equal(got, want) {
 			t.Errorf("partition %d is on %v, want %v", i+1, got, want)
@@ -256,7 +256,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestLongestLog proves that of two survivors the one goes on whose log ends in the later term, however long the other
+// TestLongestLog checks that of two survivors the one goes on whose log ends in the later term, however long the other
 // is, and that a frozen partition is thawed by an entry at its end.
 func TestLongestLog(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
@@ -277,28 +277,28 @@ func TestLongestLog(t *testing.T) {
 	if g.Thaw == nil || *g.Thaw != (Thaw{Index: 102, Term: 8, Epoch: 1}) {
 		t.Errorf("thawed by %+v", g.Thaw)
 	}
-	if part := w.after(p).Map.Partition(1); part.Epoch != 2 {
+	if part := w.after(p).Topology.Partition(1); part.Epoch != 2 {
 		t.Errorf("the map has epoch %d", part.Epoch)
 	}
 }
 
-// TestMergeHalfway proves that a merge which is in the longest log is in the map, and that one which is not is taken
+// TestMergeHalfway checks that a merge which is in the longest log is in the map, and that one which is not is taken
 // back: its right half is thawed.
 func TestMergeHalfway(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		w := newWorld(t, 4, []int{1, 2, 3, 4}, []int{1, 2, 3, 4})
-		m, err := w.state.Map.BeginJoin(1, 2, topology.ByHand, time.Unix(1, 0))
+		m, err := w.state.Topology.BeginMerge(1, 2, topology.ByOperator, time.Unix(1, 0))
 		for _, r := range m.Partition(2).Sets[0].Replicas {
 			if err == nil {
-				m, err = m.JoinReady(2, r.ID, 90, time.Unix(1, 0))
+				m, err = m.MergeReady(2, r.ID, 90, time.Unix(1, 0))
 			}
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.state = w.state.WithMap(m)
+		w.state = w.state.WithTopology(m)
 		a, b := w.survey(1), w.survey(2)
-		for _, s := range []*Survey{a, b} {
+		for _, s := range []*NodeState{a, b} {
 			right := s.of(2)
 			frozen, err := keys.DecodeMeta(right.Meta)
 			if err != nil {
@@ -317,32 +317,32 @@ func TestMergeHalfway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts := w.after(p).Map.Partitions(testTable)
+		parts := w.after(p).Topology.Partitions(testTable)
 		if merged {
-			if len(parts) != 1 || parts[0].ID != 1 || parts[0].Epoch != 2 || parts[0].Join != nil ||
+			if len(parts) != 1 || parts[0].ID != 1 || parts[0].Epoch != 2 || parts[0].Merge != nil ||
 				p.groupOf(2) != nil {
 				t.Errorf("merged: %d partitions, %+v", len(parts), parts[0])
 			}
 			continue
 		}
 		g := p.groupOf(2)
-		if len(parts) != 2 || parts[1].Epoch != 2 || parts[0].Join != nil || g.Thaw == nil || g.Thaw.Index != 101 {
+		if len(parts) != 2 || parts[1].Epoch != 2 || parts[0].Merge != nil || g.Thaw == nil || g.Thaw.Index != 101 {
 			t.Errorf("taken back: %d partitions, %+v", len(parts), g)
 		}
 	}
 }
 
-// TestSplitInTail proves that a child which is in its parent's log alone is in the map, with members beside the
+// TestSplitInTail checks that a child which is in its parent's log alone is in the map, with members beside the
 // parent's.
 func TestSplitInTail(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
-	m, err := w.state.Map.BeginSplit(1, topology.Position{Ring: 1 << 62}, topology.ByHand, time.Unix(1, 0))
+	m, err := w.state.Topology.BeginSplit(1, topology.Position{Ring: 1 << 62}, topology.ByOperator, time.Unix(1, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.state = w.state.WithMap(m)
+	w.state = w.state.WithTopology(m)
 	a, b := w.survey(1), w.survey(2)
-	cut := m.Partition(1).Cut
+	cut := m.Partition(1).Split
 	split := command.Split{Child: uint64(cut.Child), At: cut.At.Boundary(testTable)}
 	for _, r := range m.Partition(1).ChildSets()[0].Replicas {
 		split.Voters = append(split.Voters, keys.Member{Replica: uint64(r.ID), Node: r.Node})
@@ -354,8 +354,8 @@ func TestSplitInTail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := w.after(p).Map.Partitions(testTable)
-	if len(parts) != 2 || parts[1].ID != cut.Child || parts[1].Parent != 1 || parts[0].Cut != nil {
+	parts := w.after(p).Topology.Partitions(testTable)
+	if len(parts) != 2 || parts[1].ID != cut.Child || parts[1].Parent != 1 || parts[0].Split != nil {
 		t.Fatalf("%d partitions", len(parts))
 	}
 	child := p.groupOf(uint64(cut.Child))
@@ -364,7 +364,7 @@ func TestSplitInTail(t *testing.T) {
 	}
 }
 
-// TestOldRecords proves that where the records may be old no id is given out twice, and the map follows the replicas: a
+// TestOldRecords checks that where the records may be old no id is given out twice, and the map follows the replicas: a
 // split that the records have not heard of is in it.
 func TestOldRecords(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
@@ -387,7 +387,7 @@ func TestOldRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := w.after(p).Map
+	now := w.after(p).Topology
 	parts := now.Partitions(testTable)
 	if len(parts) != 2 || parts[1].ID != 77 || parts[1].Parent != 1 || len(p.Pieces) != 0 {
 		t.Errorf("%d partitions, gone %+v", len(parts), p.Pieces)
@@ -397,7 +397,7 @@ func TestOldRecords(t *testing.T) {
 	}
 }
 
-// TestRefused proves that a plan is not made of what is not sure.
+// TestRefused checks that a plan is not made of what is not sure.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	stranger := w.survey(2)
@@ -407,17 +407,17 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		lost []int
-		left []*Survey
+		left []*NodeState
 	}{
-		{"no survey", nil, nil},
-		{"no survey of the nodes 03000000 (n3) and 04000000 (n4)", nil, []*Survey{w.survey(1), w.survey(2)}},
-		{"no survey of node 04000000", []int{3}, []*Survey{w.survey(1), w.survey(2)}},
-		{"is named as lost, and there is a survey", []int{2, 3, 4}, []*Survey{w.survey(1), w.survey(2)}},
-		{"two surveys", []int{2, 3, 4}, []*Survey{w.survey(1), w.survey(1)}},
-		{"two clusters", []int{3, 4}, []*Survey{w.survey(1), stranger}},
-		{"no member is lost", nil, []*Survey{w.survey(1), w.survey(2), w.survey(3), w.survey(4)}},
-		{"has a quorum among these nodes", []int{4}, []*Survey{w.survey(1), w.survey(2), w.survey(3)}},
-		{"only a backup helps", []int{2, 3, 4}, []*Survey{empty}},
+		{"no node state", nil, nil},
+		{"no survey of the nodes 03000000 (n3) and 04000000 (n4)", nil, []*NodeState{w.survey(1), w.survey(2)}},
+		{"no survey of node 04000000", []int{3}, []*NodeState{w.survey(1), w.survey(2)}},
+		{"is named as lost, and there is a survey", []int{2, 3, 4}, []*NodeState{w.survey(1), w.survey(2)}},
+		{"two states", []int{2, 3, 4}, []*NodeState{w.survey(1), w.survey(1)}},
+		{"different clusters", []int{3, 4}, []*NodeState{w.survey(1), stranger}},
+		{"no member is lost", nil, []*NodeState{w.survey(1), w.survey(2), w.survey(3), w.survey(4)}},
+		{"has a quorum among these nodes", []int{4}, []*NodeState{w.survey(1), w.survey(2), w.survey(3)}},
+		{"only a backup helps", []int{2, 3, 4}, []*NodeState{empty}},
 	} {
 		if _, err := w.plan(c.lost, c.left...); err == nil || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%v, want %q", err, c.text)
@@ -425,7 +425,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAnyLoss proves that whatever nodes are lost, and however far the logs of the others are, the plan makes a map
+// TestAnyLoss checks that whatever nodes are lost, and however far the logs of the others are, the plan makes a map
 // that tiles the ring, gives every set members that survive and have the longest log among them, and never two ids to
 // one.
 func TestAnyLoss(t *testing.T) {
@@ -438,7 +438,7 @@ func TestAnyLoss(t *testing.T) {
 		}
 		w := newWorld(t, nodes, parts...)
 		var lost []int
-		var left []*Survey
+		var left []*NodeState
 		for n := 1; n <= nodes; n++ {
 			if n > 1 && rapid.Bool().Draw(r, "lost") {
 				lost = append(lost, n)
@@ -460,12 +460,12 @@ func TestAnyLoss(t *testing.T) {
 			return
 		}
 		s := w.after(p)
-		for _, part := range s.Map.Partitions(testTable) {
+		for _, part := range s.Topology.Partitions(testTable) {
 			g := p.groupOf(uint64(part.ID))
 			if g == nil || !g.Forced {
 				continue
 			}
-			longest := slices.IndexFunc(left, func(s *Survey) bool { return s.Node == g.Longest })
+			longest := slices.IndexFunc(left, func(s *NodeState) bool { return s.Node == g.Longest })
 			for _, o := range left {
 				if rep := o.of(g.Partition); rep != nil && rep.longer(left[longest].of(g.Partition)) > 0 {
 					r.Fatalf("partition %d: the log of %s is longer than that of %s", part.ID, o.Node.Short(),

@@ -19,10 +19,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// pageBytes bounds the entries of a log that are in memory at a time.
+// pageBytes bounds the log entries in memory at a time.
 const pageBytes = 8 << 20
 
-// eachEntry passes on the entries of a log from index lo to hi.
+// eachEntry calls fn for the entries of a log from index lo to hi.
 func eachEntry(g *raftlog.Group, lo, hi uint64, fn func(e *pb.Entry) error) error {
 	for lo <= hi {
 		page, err := g.Entries(lo, hi+1, pageBytes)
@@ -42,7 +42,7 @@ func eachEntry(g *raftlog.Group, lo, hi uint64, fn func(e *pb.Entry) error) erro
 	return nil
 }
 
-// readLog finds out where the log of a replica ends, and what in it is not applied yet.
+// readLog reads the end of a replica's log and its unapplied part.
 func (d *directory) readLog(r *Replica, records *records) error {
 	m := &r.meta
 	r.Last, r.LastTerm, r.Term = m.Applied, m.Term, m.Term
@@ -62,7 +62,7 @@ func (d *directory) readLog(r *Replica, records *records) error {
 	}
 	if last < m.Applied {
 		if g.Installing() == m.Applied {
-			return nil // the next start would empty the log
+			return nil // the next start empties the log
 		}
 		return fmt.Errorf("applied %d, the log ends at %d: %w", m.Applied, last, raftgroup.ErrLostLog)
 	}
@@ -100,7 +100,7 @@ func (d *directory) readLog(r *Replica, records *records) error {
 	})
 }
 
-// records are those of the meta partition.
+// records holds the records of the meta partition.
 type records struct {
 	version uint64
 	values  map[string][]byte
@@ -114,7 +114,7 @@ func readRecords(s *storage.Records) (*records, error) {
 			return nil
 		}
 		if len(value) != 8 {
-			return fmt.Errorf("the version of the records has %d bytes", len(value))
+			return fmt.Errorf("invalid metadata version: %d bytes", len(value))
 		}
 		r.version = binary.BigEndian.Uint64(value)
 		return nil
@@ -122,7 +122,7 @@ func readRecords(s *storage.Records) (*records, error) {
 	return r, err
 }
 
-// apply is what an entry of the log does to the records.
+// apply applies a log entry to the records.
 func (r *records) apply(c *command.Records) {
 	if c.Expect != 0 && c.Expect != r.version {
 		return
@@ -145,16 +145,16 @@ func (r *records) list() []Record {
 	return out
 }
 
-// outcome is what a partition is when all of a replica's log is applied.
+// outcome is the state of a partition after the whole log has been applied.
 type outcome struct {
 	meta keys.Meta
-	// born are the children of splits that are not applied yet.
+	// born are the children of unapplied splits.
 	born []keys.Meta
 }
 
-// settle finds out what comes of a replica's log, by the rules of package partition, which that applies when the node
-// runs again: an order is carried out at the epoch for which it was proposed, and refused at any other.
-func settle(s *Survey, r *Replica) (*outcome, error) {
+// replayTail applies a replica's log to its partition by the rules of package partition, as the node would at its next
+// start: an entry takes effect at the epoch for which it was proposed, and is rejected at any other.
+func replayTail(s *NodeState, r *Replica) (*outcome, error) {
 	o := &outcome{meta: r.meta}
 	m := &o.meta
 	var e command.Entry
@@ -179,7 +179,7 @@ func settle(s *Survey, r *Replica) (*outcome, error) {
 		case command.EntryMerge:
 			right := s.of(e.Merge.Right)
 			if right == nil || right.meta.Frozen != e.Merge.Frozen || right.meta.Epoch != e.Merge.RightEpoch {
-				return nil, fmt.Errorf("node %s: partition %d was merged with %d, which is not as it was frozen",
+				return nil, fmt.Errorf("node %s: partition %d was merged with %d, whose frozen state does not match",
 					s.Node.Short(), r.Partition, e.Merge.Right)
 			}
 			m.Span.End = right.meta.Span.End
@@ -206,13 +206,13 @@ func (o *outcome) split(s *command.Split, index uint64) {
 	m.Epoch++
 }
 
-// byLog orders replicas, the one with the longest log first.
-func byLog(a, b holder) int {
+// longestFirst orders replicas by their logs, longest first.
+func longestFirst(a, b holder) int {
 	return cmp.Or(-a.replica.longer(b.replica), bytes.Compare(a.survey.Node[:], b.survey.Node[:]))
 }
 
-// holder is a survivor that has a replica of a partition.
+// holder is a survivor with a replica of a partition.
 type holder struct {
-	survey  *Survey
+	survey  *NodeState
 	replica *Replica
 }

@@ -16,51 +16,55 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Wait bounds a change of the schema.
-const Wait = 10 * time.Second
+// Timeout bounds a schema change.
+const Timeout = 10 * time.Second
 
-// Changer makes changes of the schema and of roles: it computes the next state, and has the difference recorded. What
-// follows from a change on every node is the Installer's business. Its fields are set before it is used.
+// Changer changes the schema and the roles: it computes the next state and records the difference. The Installer
+// applies the consequences on every node. Set its fields before use.
 type Changer struct {
-	Records *meta.Keeper
-	// Schema is the schema by which statements are planned on this node now.
+	Metadata *meta.Keeper
+	// Schema returns the schema with which this node plans statements.
 	Schema func() *schema.Schema
-	// Whole adds the system keyspaces, which are part of every schema, to that of the records.
-	Whole func(*schema.Schema) *schema.Schema
-	// Place says how a new table is cut and where its parts live.
-	Place func(s *meta.State, t *schema.Table) ([]topology.Piece, error)
-	// Agree waits until the other nodes have a version of the records, nil if there are none.
-	Agree func(ctx context.Context, version uint64)
-	// Require makes all partitions of a table refuse mutations that were planned for an older revision of it; nil where
-	// the Installer sees to that.
+	// WithSystemKeyspaces adds the system keyspaces to a schema from the metadata.
+	WithSystemKeyspaces func(*schema.Schema) *schema.Schema
+	// PlaceTable returns the partitions of a new table and their nodes.
+	PlaceTable func(s *meta.State, t *schema.Table) ([]topology.Piece, error)
+	// AwaitAgreement waits until the other nodes have a version of the metadata. It is nil on a standalone node.
+	AwaitAgreement func(ctx context.Context, version uint64)
+	// Require makes all partitions of a table reject mutations planned for an older revision. It is nil if the
+	// Installer does this.
 	Require func(ctx context.Context, table uint32, revision uint64) error
-	// Built waits a moment for indexes to be complete.
-	Built func(ctx context.Context, indexes []*schema.Index)
-	// Datacenters lists those of the cluster. Configured reports whether a name is a user of this node's configuration.
-	Datacenters func() []string
-	Configured  func(name string) bool
-	// Level is the feature level by which the nodes of a state write.
+	// Newest returns a timestamp that is not below any timestamp that the partitions of a table have assigned before.
+	Newest func(ctx context.Context, table uint32) (stamp int64, err error)
+	// AwaitIndexes waits briefly for indexes to be complete.
+	AwaitIndexes func(ctx context.Context, indexes []*schema.Index)
+	// Datacenters returns the data centers of the cluster. IsConfiguredUser reports whether a name is a user in this
+	// node's configuration.
+	Datacenters      func() []string
+	IsConfiguredUser func(name string) bool
+	// Level returns the feature level with which nodes write in a state.
 	Level func(s *meta.State) feature.Level
-	// Sched is what waits go by, nil outside simulations.
+	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Apply makes a schema change for a role, empty if nobody had to log in: what is made is granted to the role, and what
-// is dropped is granted to nobody any more. What it refuses, or finds done already, is judged by a schema that has
-// every change which was acknowledged before (SC4). When Apply returns, the change is durable and every later statement
-// sees it, on all nodes that answer.
+// Apply makes a schema change for a role; role is empty without authentication. The role gets all permissions on
+// created objects. All permissions on dropped objects are revoked. Rejections and no-ops are decided with a schema that
+// contains every change acknowledged before the call (SC4). When Apply returns, the change is durable and every later
+// statement sees it, on all live nodes.
 func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event,
 	error) {
-	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
+	ctx, cancel := c.Sched.WithTimeout(ctx, Timeout)
 	defer cancel()
 	var events []schema.Event
 	var fresh []*schema.Index
 	var logged []*schema.Table
-	if _, err := c.Records.Refresh(ctx); err != nil {
+	if _, err := c.Metadata.ReadBarrier(ctx); err != nil {
 		return nil, nil, changeError("schema was", err)
 	}
-	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
-		old := c.Whole(s.Schema)
+	above := newest{}
+	update := func(s *meta.State) (*meta.State, error) {
+		old := c.WithSystemKeyspaces(s.Schema)
 		if err := c.allowed(s, change); err != nil {
 			return s, err
 		}
@@ -73,50 +77,60 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 			return s, err
 		}
 		tables := tableChanges(old, next)
+		if err := c.beginFeeds(s, tables, above); err != nil {
+			return s, err
+		}
 		fresh, logged = newIndexes(tables), newlyLogged(tables)
 		_, restores := change.(*schema.Restore)
 		return c.next(withoutRestores(s.WithRoles(granted(s.Roles, next, happened, role)), tables, restores), next,
 			tables, fresh)
-	})
+	}
+	state, err := c.Metadata.Update(ctx, update)
+	for unknown := (*unknownNewest)(nil); errors.As(err, &unknown); {
+		if err = c.askNewest(ctx, unknown.table, above); err == nil {
+			state, err = c.Metadata.Update(ctx, update)
+		}
+	}
 	if err != nil {
 		return nil, nil, changeError("schema was", err)
 	}
-	if c.Agree != nil {
-		c.Agree(ctx, state.Version)
+	if c.AwaitAgreement != nil {
+		c.AwaitAgreement(ctx, state.Version)
 	}
 	if err := c.requireLogged(ctx, logged); err != nil {
 		return nil, nil, err
 	}
-	if c.Built(ctx, fresh); c.Agree != nil && len(fresh) > 0 {
-		c.Agree(ctx, c.Records.State().Version) // that the index can be used is told like any change
+	if c.AwaitIndexes(ctx, fresh); c.AwaitAgreement != nil && len(fresh) > 0 {
+		c.AwaitAgreement(ctx, c.Metadata.State().Version) // completion of an index is agreed like any other change
 	}
 	return c.Schema(), events, nil
 }
 
-// The feature levels from which on there are containers, vectors, change logs, masks, change logs of CQL tables, views,
-// user-defined functions, storage-attached indexes and lists of vectors: older builds do not know them in the records.
+// The feature levels required by containers, vectors, change logs, masks, change logs of CQL tables, views,
+// user-defined functions, storage-attached indexes, and vector lists. Older versions do not know them in the metadata.
 const (
-	containersLevel = 3
-	vectorsLevel    = 4
-	feedsLevel      = 4
-	masksLevel      = 5
-	tableFeedsLevel = 5
-	viewsLevel      = 5
-	functionsLevel  = 5
-	attachedLevel   = 5
+	containersLevel      = 3
+	vectorsLevel         = 4
+	changeLogsLevel      = 4
+	masksLevel           = 5
+	tableChangeLogsLevel = 5
+	viewsLevel           = 5
+	functionsLevel       = 5
+	saiLevel             = 5
 
-	// ListsLevel is that of lists of vectors.
+	// ListsLevel is the feature level required by vector lists.
 	ListsLevel = 6
 )
 
-// allowed refuses what nodes of an older build could not follow.
+// allowed rejects changes that nodes of older versions cannot follow.
 func (c *Changer) allowed(s *meta.State, change schema.Change) error {
-	without := c.Level != nil && c.Level(s) < tableFeedsLevel
+	without := c.Level != nil && c.Level(s) < tableChangeLogsLevel
 	switch table := change.(type) {
 	case *schema.CreateTable:
 		table.NoFeeds = without
 	case *schema.AlterTable:
 		table.NoFeeds = without
+		table.NoDropTimes = c.Level != nil && c.Level(s) < feature.DropTimes
 	case *schema.CreateView:
 		if c.Level != nil && c.Level(s) < viewsLevel {
 			return dberr.Invalidf("Materialized views need feature level %d: when all nodes run a build that has them, "+
@@ -127,7 +141,7 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 	if !ok || c.Level == nil {
 		return nil
 	}
-	create.Container.Feed = c.Level(s) >= feedsLevel
+	create.Container.Feed = c.Level(s) >= changeLogsLevel
 	if c.Level(s) >= containersLevel {
 		return nil
 	}
@@ -135,9 +149,9 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		"with \"ilion upgrade\"", containersLevel)
 }
 
-// understood refuses a schema with vectors or functions, which nodes of an older build could not read, one with masks,
-// which they would not heed, one with storage-attached indexes, whose entries they would write in another form, and one
-// with lists of vectors, for which they would write no entries.
+// understood rejects schemas that nodes of older versions cannot handle: they cannot read schemas with vectors or
+// functions, would ignore masks, would write entries of storage-attached indexes in another format, and would write no
+// entries for vector lists.
 func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 	what, least := "", feature.Level(0)
 	switch {
@@ -148,8 +162,8 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		what, least = "Masked columns", masksLevel
 	case c.Level(s) < functionsLevel && next.HasFunctions():
 		what, least = "User-defined functions", functionsLevel
-	case c.Level(s) < attachedLevel && next.HasAttached():
-		what, least = "Storage-attached indexes", attachedLevel
+	case c.Level(s) < saiLevel && next.HasAttached():
+		what, least = "Storage-attached indexes", saiLevel
 	case c.Level(s) < ListsLevel && next.HasLists():
 		what, least = "Lists of vectors", ListsLevel
 	}
@@ -160,7 +174,7 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		"\"ilion upgrade\"", what, least)
 }
 
-// next is the state with another schema, a map that fits to it, and the indexes that are to be built.
+// next returns the state with another schema, a matching topology, and the indexes to build.
 func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange, fresh []*schema.Index) (*meta.State,
 	error) {
 	out := *s
@@ -168,13 +182,13 @@ func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange,
 	for _, t := range tables {
 		switch {
 		case t.was == nil:
-			m, err := c.cut(s, out.Map, t.is)
+			m, err := c.addTable(s, out.Topology, t.is)
 			if err != nil {
 				return nil, err
 			}
-			out.Map = m
+			out.Topology = m
 		case t.is == nil:
-			out.Map = out.Map.DropTable(t.was.ID)
+			out.Topology = out.Topology.DropTable(t.was.ID)
 		}
 	}
 	building := &out
@@ -192,33 +206,33 @@ func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange,
 	return building, nil
 }
 
-// cut adds a table to a map that was made from a state.
-func (c *Changer) cut(s *meta.State, m *topology.Snapshot, t *schema.Table) (*topology.Snapshot, error) {
-	pieces, err := c.Place(s, t)
+// addTable adds a table to a topology that was derived from a state.
+func (c *Changer) addTable(s *meta.State, m *topology.Snapshot, t *schema.Table) (*topology.Snapshot, error) {
+	pieces, err := c.PlaceTable(s, t)
 	if err == nil {
 		m, err = m.CutTable(t.ID, pieces)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create table %s: %w", t, err)
+		return nil, fmt.Errorf("cannot create table %s: %w", t, err)
 	}
 	return m, nil
 }
 
-// Ensure makes the partitions of the stored tables that are part of every schema, if they are not there yet.
+// Ensure creates the partitions of the stored system tables if they do not exist.
 func (c *Changer) Ensure(ctx context.Context) error {
-	_, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		out := *s
-		for _, t := range sortedTables(c.Whole(s.Schema)) {
-			if s.Map.Partitions(t.ID) != nil {
+		for _, t := range sortedTables(c.WithSystemKeyspaces(s.Schema)) {
+			if s.Topology.Partitions(t.ID) != nil {
 				continue
 			}
-			m, err := c.cut(s, out.Map, t)
+			m, err := c.addTable(s, out.Topology, t)
 			if err != nil {
 				return nil, err
 			}
-			out.Map = m
+			out.Topology = m
 		}
-		if out.Map == s.Map {
+		if out.Topology == s.Topology {
 			return s, nil
 		}
 		return &out, nil
@@ -226,44 +240,15 @@ func (c *Changer) Ensure(ctx context.Context) error {
 	return err
 }
 
-// changeError is what a client is told about a change that was not made, or perhaps was.
+// changeError returns the client's error for a change that failed or whose outcome is unknown.
 func changeError(what string, err error) error {
 	switch {
-	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrUnseen):
-		return dberr.Serverf("It is not known whether the %s changed: %s. Look before you repeat the statement.", what,
+	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrNotVisible):
+		return dberr.Serverf("It is unknown whether the %s changed: %s. Check before you repeat the statement.", what,
 			err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return dberr.Serverf("The %s not changed: the meta partition has no leader that answers. "+
-			"Data can be read and written meanwhile.", what)
+		return dberr.Serverf("The %s not changed: the meta partition has no reachable leader. "+
+			"Data can still be read and written.", what)
 	}
 	return err
-}
-
-// newlyLogged lists the tables whose changes are to be logged from now on.
-func newlyLogged(tables []tableChange) (out []*schema.Table) {
-	for _, t := range tables {
-		if t.was != nil && t.is != nil && !t.was.Logged() && t.is.Logged() {
-			out = append(out, t.is)
-		}
-	}
-	return out
-}
-
-// requireLogged returns when no write of the tables is under way any more that was planned before their changes were
-// logged.
-func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
-	if c.Require == nil {
-		return nil
-	}
-	for _, t := range tables {
-		now := c.Schema().TableByID(t.ID)
-		if now == nil {
-			continue
-		}
-		if err := c.Require(ctx, t.ID, now.Revision); err != nil {
-			return dberr.Serverf("The changes of %s are logged from now on, but a write that is under way may be missing: not "+
-				"all of its physical partitions have confirmed it (%v). Set cdc = false and then true again", t, err)
-		}
-	}
-	return nil
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Installer makes this node follow the records of the cluster, whoever changed them. Its fields are set before it is
-// used.
+// Installer applies changes of the metadata on this node. Set its fields before use.
 type Installer struct {
 	Store interface {
 		InstallTable(storage.Table)
@@ -26,57 +25,57 @@ type Installer struct {
 		DropIndex(id uint32) error
 		Indexes() ([]uint32, error)
 	}
-	// Replicas are those of this node; reconcile.Local has them follow the map.
+	// Replicas manages the replicas on this node; reconcile.LocalReconciler makes them match the topology.
 	Replicas interface {
-		Make(old, next *topology.Snapshot) error
+		Create(old, next *topology.Snapshot) error
 		Remove(old, next *topology.Snapshot) error
 	}
-	// Whole adds the system keyspaces, which are part of every schema, to that of the records.
-	Whole func(*schema.Schema) *schema.Schema
-	// Values are those by which a row is found in an index.
+	// WithSystemKeyspaces adds the system keyspaces to a schema from the metadata.
+	WithSystemKeyspaces func(*schema.Schema) *schema.Schema
+	// Values returns the values under which an index contains a row.
 	Values func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error)
-	// Items is what the store has to know of the index of a container's items.
+	// Items returns the store's description of an index of container items.
 	Items func(t *schema.Table, ix *schema.Index) storage.Index
-	// Route has requests go by a new map.
+	// Route routes requests by a new topology.
 	Route func(*topology.Snapshot)
-	// Require makes a partition on this node refuse mutations that were planned for an older revision of its table. It
-	// is nil in a cluster, where the builder of an index sees to that in the log of each partition.
+	// Require makes a local partition reject mutations planned for an older revision of its table. It is nil in a
+	// cluster, where the index builder does this through the log of each partition.
 	Require func(id topology.PartitionID, revision uint64)
-	// Publish has statements planned by a new schema and tells clients what happened to it.
+	// Publish plans statements with a new schema and sends schema events to clients.
 	Publish func(*schema.Schema, []schema.Event)
-	// Failed is told what could not be done here. What the disk refused ends the node by itself; the rest is made good
-	// at the next start.
+	// Failed receives errors. Disk failures stop the node by themselves. The next start repairs the effects of other
+	// errors.
 	Failed func(what string, err error)
 }
 
-// Begin tells the store of the tables that are part of every schema: no change brings them.
+// Begin adds the system tables to the store, because no change creates them.
 func (i *Installer) Begin() {
-	whole := i.Whole(schema.New())
+	whole := i.WithSystemKeyspaces(schema.New())
 	i.installTables(whole, tableChanges(schema.New(), whole))
 }
 
-// Install carries out what follows on this node from one state to the next, in the order that SC1 to SC3 ask for.
+// Install applies the difference between two states on this node, in the order required by SC1 to SC3.
 func (i *Installer) Install(old, next *meta.State) {
 	var tables []tableChange
 	if old.Schema != next.Schema {
-		tables = tableChanges(i.Whole(old.Schema), i.Whole(next.Schema))
+		tables = tableChanges(i.WithSystemKeyspaces(old.Schema), i.WithSystemKeyspaces(next.Schema))
 	}
 	i.installTables(next.Schema, tables)
 	i.Store.KnowIDs(next.Schema.NextID)
-	i.check("make new replicas", i.Replicas.Make(old.Map, next.Map))
-	i.Route(next.Map)
+	i.check("make new replicas", i.Replicas.Create(old.Topology, next.Topology))
+	i.Route(next.Topology)
 	if old.Schema != next.Schema {
-		i.require(tables, next.Map)
-		i.Publish(next.Schema, i.happened(old.Schema, next.Schema))
+		i.require(tables, next.Topology)
+		i.Publish(next.Schema, i.events(old.Schema, next.Schema))
 	}
-	i.check("remove replicas", i.Replicas.Remove(old.Map, next.Map))
-	i.check("remove dropped tables", i.clear(tables))
+	i.check("remove replicas", i.Replicas.Remove(old.Topology, next.Topology))
+	i.check("remove dropped tables", i.removeDropped(tables))
 }
 
-// happened is what clients are told of. The system keyspaces, which are in the records from the first change on, have
-// always been there.
-func (i *Installer) happened(old, next *schema.Schema) []schema.Event {
-	return schema.Compare(i.Whole(old), i.Whole(next))
+// events returns the events for clients. It omits the system keyspaces, which become part of the metadata with the
+// first change but have always existed.
+func (i *Installer) events(old, next *schema.Schema) []schema.Event {
+	return schema.Compare(i.WithSystemKeyspaces(old), i.WithSystemKeyspaces(next))
 }
 
 func (i *Installer) check(what string, err error) {
@@ -85,9 +84,9 @@ func (i *Installer) check(what string, err error) {
 	}
 }
 
-// require makes the replicas of changed tables refuse mutations that were planned for an earlier revision. Their
-// sessions plan again. Without it a write planned before a new index could be applied after the index was built, and be
-// missing in it.
+// require makes the replicas of changed tables reject mutations planned for an earlier revision; sessions then plan
+// them again. Otherwise a write planned before a new index existed could be applied after the index was built, and the
+// index would miss it.
 func (i *Installer) require(tables []tableChange, m *topology.Snapshot) {
 	if i.Require == nil {
 		return
@@ -102,7 +101,7 @@ func (i *Installer) require(tables []tableChange, m *topology.Snapshot) {
 	}
 }
 
-// installTables tells the store about the tables that are new or changed.
+// installTables adds new and changed tables to the store.
 func (i *Installer) installTables(s *schema.Schema, tables []tableChange) {
 	for _, t := range tables {
 		if t.is != nil {
@@ -111,10 +110,13 @@ func (i *Installer) installTables(s *schema.Schema, tables []tableChange) {
 	}
 }
 
-// storedTable is what the store has to know of a table.
+// storedTable returns the store's description of a table.
 func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table {
 	st := storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace),
-		Dropped: t.DroppedIDs()}
+		Dropped: t.Removed(), StampsAbove: max(t.FeedAbove(false), t.FeedAbove(true))}
+	if c := t.Container; c != nil {
+		st.Lifetimes = c.Lifetimes()
+	}
 	if t.View != nil {
 		st.GCGrace = max(st.GCGrace, viewGrace)
 	}
@@ -124,11 +126,11 @@ func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table
 			st.Indexes = append(st.Indexes, i.Items(t, ix))
 			continue
 		case schema.ViewKind:
-			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true, Holds: hasPlace(s, t, ix)})
+			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true, Holds: viewRowExists(s, t, ix)})
 			continue
 		}
 		if c := t.ByName[ix.Column]; c != nil && ix.Near(c) {
-			st.Indexes = append(st.Indexes, ofVectors(ix, c))
+			st.Indexes = append(st.Indexes, vectorIndex(ix, c))
 			continue
 		}
 		st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Holds: i.holds(t, ix)})
@@ -136,11 +138,11 @@ func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table
 	return st
 }
 
-// viewGrace is how long deletions of a view are kept at least, in seconds: none of what was on its way to the view when
-// they were made may come later.
+// viewGrace is the minimum time in seconds for which deletions in a view are kept, because earlier updates may arrive
+// later.
 const viewGrace = 3600
 
-// holds returns what tells a sweep whether an entry is still true: that the row has the value.
+// holds returns a function that reports to a sweep whether an entry is valid: the row has the value.
 func (i *Installer) holds(t *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {
 	if c := t.Column(ix.Column); c != nil && c.Kind.IsKey() {
 		return func(r *row.Row, _ []byte) bool { return r.Exists() } // a key column never changes
@@ -151,9 +153,10 @@ func (i *Installer) holds(t *schema.Table, ix *schema.Index) func(r *row.Row, va
 	}
 }
 
-// hasPlace returns what tells a sweep whether a view may have a row where an entry of its hints says: whether the row
-// has the value in the column of the view's key that is no key column of the base table, or is there at all.
-func hasPlace(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {
+// viewRowExists returns a function that reports to a sweep whether a view may have a row for a hint entry. The row must
+// have the value in the view's key column that is not in the base table's key. If the view has no such column, the row
+// must exist.
+func viewRowExists(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {
 	ks := s.Keyspaces[base.Keyspace]
 	if ks == nil || ks.Tables[ix.View()] == nil {
 		return func(*row.Row, []byte) bool { return true }
@@ -168,9 +171,9 @@ func hasPlace(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *ro
 	}
 }
 
-// ofVectors returns what the store has to know about a vector index. An entry of newer lists than this schema has
-// holds: the node may apply entries before it learns of the schema by which they were written.
-func ofVectors(ix *schema.Index, c *schema.Column) storage.Index {
+// vectorIndex returns the store's description of a vector index. Entries of lists that are newer than the schema are
+// valid, because the node may apply entries before it receives the schema with which they were written.
+func vectorIndex(ix *schema.Index, c *schema.Column) storage.Index {
 	lists := ix.ListsOf(c)
 	return storage.Index{ID: ix.ID, Lists: lists, Column: c.ID, Holds: func(r *row.Row, value []byte) bool {
 		cell := r.Cell(c.ID)
@@ -185,8 +188,8 @@ func ofVectors(ix *schema.Index, c *schema.Column) storage.Index {
 	}}
 }
 
-// clear forgets dropped tables and removes the entries of dropped indexes.
-func (i *Installer) clear(tables []tableChange) error {
+// removeDropped removes dropped tables and the entries of dropped indexes.
+func (i *Installer) removeDropped(tables []tableChange) error {
 	var errs []error
 	for _, t := range tables {
 		if t.is == nil {
@@ -198,15 +201,15 @@ func (i *Installer) clear(tables []tableChange) error {
 				continue
 			}
 			if err := i.Store.DropIndex(id); err != nil {
-				errs = append(errs, fmt.Errorf("drop index %d: %w", id, err))
+				errs = append(errs, fmt.Errorf("cannot drop index %d: %w", id, err))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Orphans removes from the store the entries of indexes that a schema does not know: a crash has left them.
-func (i *Installer) Orphans(s *schema.Schema) error {
+// RemoveOrphans removes the entries of indexes that are not in the schema, which a crash has left behind.
+func (i *Installer) RemoveOrphans(s *schema.Schema) error {
 	known := indexIDs(s)
 	found, err := i.Store.Indexes()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// TestFirstChange proves that clients hear of the first change of a cluster's schema, and not of the system keyspaces
+// TestFirstChange checks that clients hear of the first change of a cluster's schema, and not of the system keyspaces
 // that are recorded with it.
 func TestFirstChange(t *testing.T) {
 	empty := schema.New()
@@ -36,8 +36,8 @@ func TestFirstChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []schema.Event{{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: "ks"}}
-	installer := Installer{Whole: catalog.WithSystem}
-	if got := installer.happened(empty, next); !slices.Equal(got, want) {
+	installer := Installer{WithSystemKeyspaces: catalog.WithSystem}
+	if got := installer.events(empty, next); !slices.Equal(got, want) {
 		t.Errorf("clients are told %v", got)
 	}
 }
@@ -67,7 +67,7 @@ func (r *recorder) DropIndex(id uint32) error {
 	return r.Store.DropIndex(id)
 }
 
-func (r *recorder) Make(_, _ *topology.Snapshot) error {
+func (r *recorder) Create(_, _ *topology.Snapshot) error {
 	r.note("make replicas")
 	return nil
 }
@@ -88,7 +88,7 @@ func TestOrderOfSteps(t *testing.T) {
 	defer store.Close()
 	r := &recorder{Store: store}
 	i := &Installer{
-		Store: r, Replicas: r, Whole: func(s *schema.Schema) *schema.Schema { return s },
+		Store: r, Replicas: r, WithSystemKeyspaces: func(s *schema.Schema) *schema.Schema { return s },
 		Route:   func(*topology.Snapshot) { r.note("route") },
 		Require: func(topology.PartitionID, uint64) { r.note("require") },
 		Publish: func(_ *schema.Schema, events []schema.Event) { r.note("publish %d events", len(events)) },
@@ -111,7 +111,7 @@ func TestOrderOfSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.WithMap(m)
+		return s.WithTopology(m)
 	}
 	none, plain := meta.Empty(), table(1, nil)
 	indexed := table(2, map[string]*schema.Index{"i": {Name: "i", ID: 601, Column: "v"}})
@@ -137,7 +137,7 @@ func TestOrderOfSteps(t *testing.T) {
 	}
 }
 
-// TestLaggingSchemaKeepsNewEntries proves that a node whose schema lags its log keeps the entries of lists that it does
+// TestLaggingSchemaKeepsNewEntries checks that a node whose schema lags its log keeps the entries of lists that it does
 // not know yet, and no others.
 func TestLaggingSchemaKeepsNewEntries(t *testing.T) {
 	lists := func(generation uint32) *vector.Lists {
@@ -148,7 +148,7 @@ func TestLaggingSchemaKeepsNewEntries(t *testing.T) {
 	c := &schema.Column{Name: "v", ID: 7, Kind: schema.Regular,
 		Type: cqltype.VectorOf(cqltype.Native(cqltype.Float), 2)}
 	ix := &schema.Index{Column: "v", Kind: schema.CustomKind, Lists: schema.Lists{lists(2)}}
-	known := ofVectors(ix, c)
+	known := vectorIndex(ix, c)
 	v := []float32{1, 2}
 	r := &row.Row{Cells: []row.Cell{{Column: 7, Value: vector.AppendVector(nil, v)}}}
 	for generation, want := range map[uint32]bool{1: false, 2: true, 3: true} {

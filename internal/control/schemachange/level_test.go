@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// TestContainersNeedTheirLevel proves that no container is made while nodes may be of a build that does not know them,
+// TestContainersNeedTheirLevel checks that no container is made while nodes may be of a build that does not know them,
 // and that tables are: with change feeds when all nodes know those.
 func TestContainersNeedTheirLevel(t *testing.T) {
 	for level := feature.Oldest; level <= feature.Newest; level++ {
@@ -25,10 +25,15 @@ func TestContainersNeedTheirLevel(t *testing.T) {
 		if err := c.allowed(meta.Empty(), &table); err != nil || table.NoFeeds != (level < 5) {
 			t.Errorf("a table at level %d: %v, without feeds: %v", level, err, table.NoFeeds)
 		}
+		alter := schema.AlterTable{}
+		if err := c.allowed(meta.Empty(), &alter); err != nil || alter.NoFeeds != (level < 5) ||
+			alter.NoDropTimes != (level < 8) {
+			t.Errorf("a change of a table at level %d: %v, %+v", level, err, alter)
+		}
 	}
 }
 
-// TestListsNeedTheirLevel proves that no index gets lists of vectors while nodes may be of a build that would write no
+// TestListsNeedTheirLevel checks that no index gets lists of vectors while nodes may be of a build that would write no
 // entries for them.
 func TestListsNeedTheirLevel(t *testing.T) {
 	ix := &schema.Index{Kind: schema.CustomKind, Lists: schema.Lists{{Generation: 1}}}
@@ -43,7 +48,7 @@ func TestListsNeedTheirLevel(t *testing.T) {
 	}
 }
 
-// TestVectorsNeedTheirLevel proves that no schema has vectors while nodes may be of a build that cannot read them, as
+// TestVectorsNeedTheirLevel checks that no schema has vectors while nodes may be of a build that cannot read them, as
 // columns or inside user-defined types.
 func TestVectorsNeedTheirLevel(t *testing.T) {
 	vector := cqltype.ListOf(cqltype.VectorOf(cqltype.Native(cqltype.Float), 2))

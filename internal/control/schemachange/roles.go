@@ -11,16 +11,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// ApplyRoles makes a change of roles that actor asks for, and returns warnings for the client. When it returns, the
-// change is durable and holds on all nodes that answer.
+// ApplyRoles makes a change of roles for actor and returns warnings for the client. When it returns, the change is
+// durable and in force on all live nodes.
 func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor string) ([]string, error) {
-	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
+	ctx, cancel := c.Sched.WithTimeout(ctx, Timeout)
 	defer cancel()
-	if _, err := c.Records.Refresh(ctx); err != nil { // (SC4)
+	if _, err := c.Metadata.ReadBarrier(ctx); err != nil { // (SC4)
 		return nil, changeError("roles were", err)
 	}
 	var warnings []string
-	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	state, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		roles, told, err := access.Apply(s.Roles, change, c.world(s, actor))
 		if warnings = told; err != nil || roles == s.Roles {
 			return s, err
@@ -30,16 +30,16 @@ func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor st
 	if err != nil {
 		return nil, changeError("roles were", err)
 	}
-	if c.Agree != nil {
-		c.Agree(ctx, state.Version)
+	if c.AwaitAgreement != nil {
+		c.AwaitAgreement(ctx, state.Version)
 	}
 	return warnings, nil
 }
 
-// EnsureRoles gives every user of the configuration a record, which has no password: that is the configuration's. A
-// record that is there already is left as it is.
+// EnsureRoles creates a record for every user in the configuration, without a password, which stays in the
+// configuration. Existing records are unchanged.
 func (c *Changer) EnsureRoles(ctx context.Context, users []string) error {
-	_, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+	_, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		roles := s.Roles
 		for _, name := range users {
 			if roles.Role(name) == nil {
@@ -54,13 +54,13 @@ func (c *Changer) EnsureRoles(ctx context.Context, users []string) error {
 	return err
 }
 
-// world is what a change of roles has to know of everything else.
+// world returns the other state that a change of roles depends on.
 func (c *Changer) world(s *meta.State, actor string) *access.World {
-	whole := c.Whole(s.Schema)
+	whole := c.WithSystemKeyspaces(s.Schema)
 	return &access.World{
 		Actor:       actor,
 		Datacenters: c.Datacenters(),
-		Configured:  c.Configured,
+		Configured:  c.IsConfiguredUser,
 		Exists: func(r access.Resource) bool {
 			switch r.Kind {
 			case access.Table:
@@ -77,22 +77,22 @@ func (c *Changer) world(s *meta.State, actor string) *access.World {
 	}
 }
 
-// procedureExists reports whether a container has the procedure that r is. There are no other functions.
+// procedureExists reports whether a container has the procedure r. Containers have no other functions.
 func procedureExists(s *schema.Schema, r access.Resource) bool {
 	table, id, ok := r.Procedure()
 	t := s.Table(r.Keyspace, table)
 	return ok && t != nil && t.Container != nil && len(t.Container.Procedures(id, true)) > 0
 }
 
-// granted is who may do what after something happened to the schema: to the role that made it everything, and nothing
-// to anybody on what was dropped.
+// granted returns the permissions after schema events: role gets all permissions on created objects, and permissions on
+// dropped objects are revoked.
 func granted(roles *access.State, next *schema.Schema, events []schema.Event, role string) *access.State {
 	for _, e := range events {
 		switch {
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Created:
 			roles = roles.Made(role, access.OfKeyspace(e.Keyspace), access.OfFunctions(e.Keyspace))
 		case e.Target == schema.TargetTable && e.Change == schema.Created:
-			if t := next.Table(e.Keyspace, e.Name); t == nil || t.View == nil { // a view is guarded by its base
+			if t := next.Table(e.Keyspace, e.Name); t == nil || t.View == nil { // views use those of their base
 				roles = roles.Made(role, access.OfTable(e.Keyspace, e.Name))
 			}
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Dropped:

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// storedTables lists the tables that have rows in the store, by id.
+// storedTables returns the tables with rows in the store, by ID.
 func storedTables(s *schema.Schema) map[uint32]*schema.Table {
 	out := map[uint32]*schema.Table{}
 	for ks := range s.All() {
@@ -24,18 +24,18 @@ func storedTables(s *schema.Schema) map[uint32]*schema.Table {
 	return out
 }
 
-// sortedTables lists them in order of their ids.
+// sortedTables returns them in order of their IDs.
 func sortedTables(s *schema.Schema) []*schema.Table {
 	return slices.SortedFunc(maps.Values(storedTables(s)), func(a, b *schema.Table) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
 }
 
-// tableChange is a stored table before and after a change of the schema, nil where it was not, or is not any more.
+// tableChange is a stored table before and after a schema change. was is nil for a new table, is for a dropped one.
 type tableChange struct{ was, is *schema.Table }
 
-// tableChanges lists the stored tables that differ, by id. What both schemas share is passed over, so that one table
-// among thousands costs little.
+// tableChanges returns the stored tables that differ, in order of their IDs. It skips objects that both schemas share,
+// so that a change of one table among thousands is cheap.
 func tableChanges(old, next *schema.Schema) []tableChange {
 	var out []tableChange
 	add := func(was, is *schema.Table) {
@@ -47,7 +47,7 @@ func tableChanges(old, next *schema.Schema) []tableChange {
 		}
 		switch {
 		case was == is:
-		case was != nil && is != nil && was.ID != is.ID: // dropped, and another one made in its name
+		case was != nil && is != nil && was.ID != is.ID: // dropped, and another table created with the same name
 			out = append(out, tableChange{was: was}, tableChange{is: is})
 		default:
 			out = append(out, tableChange{was, is})
@@ -89,7 +89,7 @@ func (c tableChange) id() uint32 {
 	return c.was.ID
 }
 
-// indexIDs are the ids of all indexes of a schema.
+// indexIDs returns the IDs of all indexes in a schema.
 func indexIDs(s *schema.Schema) map[uint32]bool {
 	out := map[uint32]bool{}
 	for _, t := range storedTables(s) {
@@ -100,7 +100,7 @@ func indexIDs(s *schema.Schema) map[uint32]bool {
 	return out
 }
 
-// newIndexes lists the indexes that a change added to tables that existed before, or gave another policy.
+// newIndexes returns the indexes that a change added to existing tables, or for which it changed the policy.
 func newIndexes(changes []tableChange) []*schema.Index {
 	var out []*schema.Index
 	for _, c := range changes {
@@ -120,7 +120,7 @@ func newIndexes(changes []tableChange) []*schema.Index {
 	return out
 }
 
-// idsOf are the ids of a table's indexes; of none if it is nil.
+// idsOf returns the IDs of a table's indexes, or none if t is nil.
 func idsOf(t *schema.Table) map[uint32]bool {
 	if t == nil || len(t.Indexes) == 0 {
 		return nil
@@ -132,8 +132,9 @@ func idsOf(t *schema.Table) map[uint32]bool {
 	return out
 }
 
-// withoutRestores returns a state that no longer calls tables restored that were dropped, nor tables that a change
-// creates, unless the change restores them: a table that a client creates under the same name is the client's.
+// withoutRestores returns a state in which dropped tables are no longer being restored. The same applies to created
+// tables, unless the change is part of a restore, because a table that a client creates under the same name belongs to
+// the client.
 func withoutRestores(s *meta.State, tables []tableChange, restores bool) *meta.State {
 	for _, t := range tables {
 		of := t.was

@@ -10,69 +10,69 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The bounds of hot keys. Places are tokens: keys of one token are one, and are never divided.
+// The limits of hot key detection. A hot key is detected by its token: keys that share a token are never separated.
 const (
-	// knownAfter is how long one place has to have most of what a saturated partition takes before it is hot, and
-	// coolAfter how long it has to have less before it is not any more.
-	knownAfter = time.Second
-	coolAfter  = 10 * time.Second
-	// hotShare is the part of what a partition takes that makes a place hot, coolShare what keeps it so.
+	// hotAfter is how long a token must cause most of a saturated partition's load before it is hot. coolAfter is how
+	// long its share must be lower before it is no longer hot.
+	hotAfter  = time.Second
+	coolAfter = 10 * time.Second
+	// hotShare is the share of the load at which a token becomes hot, coolShare the share that keeps it hot.
 	hotShare  = 0.5
 	coolShare = 0.4
-	// fullShare is the part of its throughput from which on a partition is saturated.
-	fullShare = 0.9
-	// askedShare is the part of what a partition takes that the siblings on one side of a hot place have to have to be
-	// moved away: a split takes a part of the throughput, and where nobody asks nobody gains.
-	askedShare = 0.01
+	// saturatedShare is the fraction of its throughput at which a partition is saturated.
+	saturatedShare = 0.9
+	// minSiblingShare is the minimum share of the load on one side of a hot token for a split on that side. A split
+	// takes away a part of the throughput, so a split without load on the other side gains nothing.
+	minSiblingShare = 0.01
 )
 
-// Saturated reports whether a partition is asked for as much as it may take: a load, in request units a second, against
-// what it is given, or against a limit where that is 0. One that has refused requests is.
-func Saturated(load, given, limit float64, refused bool) bool {
-	if given > 0 {
-		return refused || load >= fullShare*given
+// Saturated reports whether a partition's load, in request units per second, reaches its throughput, or exceeds limit
+// if it has no throughput. A partition with a throughput that has throttled requests is saturated.
+func Saturated(load, throughput, limit float64, throttled bool) bool {
+	if throughput > 0 {
+		return throttled || load >= saturatedShare*throughput
 	}
-	return Above(load, limit)
+	return Exceeds(load, limit)
 }
 
-// Hotspot follows whether one place has most of what a saturated partition takes. The zero value knows of none.
+// Hotspot tracks whether one token causes most of a saturated partition's load. The zero value has no hot token.
 type Hotspot struct {
-	place uint64
+	token uint64
 	share float64
-	// since is when it was first seen, last when it was hot last.
-	since, last time.Time
-	known       bool
+	// since is when the token was first seen, lastHot when its share was last high enough.
+	since, lastHot time.Time
+	hot            bool
 }
 
-// Note notes at a moment whether the partition is saturated, and samples of the places at which its request units are
-// spent, which it sorts.
-func (h *Hotspot) Note(now time.Time, saturated bool, places []uint64) {
-	place, share, most := uint64(0), 0.0, 0.0
-	if saturated && len(places) >= samplesMin {
-		place, most = hottest(places)
-		share = shareOf(places, h.place)
+// Observe records whether the partition is saturated now, and samples of the tokens that its requests read and write.
+// It sorts the samples.
+func (h *Hotspot) Observe(now time.Time, saturated bool, tokens []uint64) {
+	token, share, most := uint64(0), 0.0, 0.0
+	if saturated && len(tokens) >= minSamples {
+		token, most = hottest(tokens)
+		share = shareOf(tokens, h.token)
 	}
 	switch {
-	case now.Before(h.last):
+	case now.Before(h.lastHot):
 		*h = Hotspot{}
-	case most > hotShare && (h.since.IsZero() || place != h.place):
-		*h = Hotspot{place: place, share: most, since: now, last: now}
-	case most > hotShare || h.known && share > coolShare:
-		h.known = h.known || now.Sub(h.since) >= knownAfter
-		h.share, h.last = share, now
-	case !h.known || now.Sub(h.last) >= coolAfter:
+	case most > hotShare && (h.since.IsZero() || token != h.token):
+		*h = Hotspot{token: token, share: most, since: now, lastHot: now}
+	case most > hotShare || h.hot && share > coolShare:
+		h.hot = h.hot || now.Sub(h.since) >= hotAfter
+		h.share, h.lastHot = share, now
+	case !h.hot || now.Sub(h.lastHot) >= coolAfter:
 		*h = Hotspot{}
 	}
 }
 
-// Hot returns the place that is hot and the part of the load that it has; ok is false if there is none.
-func (h *Hotspot) Hot() (place uint64, share float64, ok bool) { return h.place, h.share, h.known }
+// Hot returns the hot token and its share of the load. ok is false if there is none.
+func (h *Hotspot) Hot() (token uint64, share float64, ok bool) { return h.token, h.share, h.hot }
 
-// Isolate returns where a partition is to be cut next so that a hot place is apart from its siblings, on the sides on
-// which these are asked for. ok is false if nothing is left to do. places are samples, as of Note.
-func Isolate(span topology.Span, hot uint64, places []uint64) (at topology.Position, ok bool) {
+// Isolate returns the next split point that separates a hot token from the other tokens with load. ok is false if no
+// further split is needed. tokens holds samples as in Observe.
+func Isolate(span topology.Span, hot uint64, tokens []uint64) (at topology.Position, ok bool) {
 	left, right := 0, 0
-	for _, p := range places {
+	for _, p := range tokens {
 		switch {
 		case p < hot:
 			left++
@@ -80,7 +80,7 @@ func Isolate(span topology.Span, hot uint64, places []uint64) (at topology.Posit
 			right++
 		}
 	}
-	least := max(int(math.Ceil(askedShare*float64(len(places)))), 1)
+	least := max(int(math.Ceil(minSiblingShare*float64(len(tokens)))), 1)
 	if after := (topology.Position{Ring: hot + 1}); right >= least &&
 		(span.Limit.IsZero() || after.Compare(span.Limit) < 0) {
 		return after, true
@@ -92,36 +92,36 @@ func Isolate(span topology.Span, hot uint64, places []uint64) (at topology.Posit
 	return topology.Position{}, false
 }
 
-// isolates reports whether a split leaves one token with a partition of its own.
-func (o *Order) isolates(p *topology.Partition) bool {
-	return o.Cause == topology.ByKey && (oneToken(p.Span.Begin, o.At) || oneToken(o.At, p.Span.Limit))
+// isolatesToken reports whether the split gives one token a partition of its own.
+func (o *Request) isolatesToken(p *topology.Partition) bool {
+	return o.Cause == topology.ByKey && (isSingleToken(p.Span.Begin, o.At) || isSingleToken(o.At, p.Span.Limit))
 }
 
-func oneToken(begin, limit topology.Position) bool {
+func isSingleToken(begin, limit topology.Position) bool {
 	return len(begin.Key) == 0 && len(limit.Key) == 0 && limit.Ring == begin.Ring+1
 }
 
-// hottest is the place that most samples are of, which it sorts, and the part of them that it has.
-func hottest(places []uint64) (hot uint64, share float64) {
-	slices.Sort(places)
+// hottest returns the most frequent token and its share. It sorts the tokens.
+func hottest(tokens []uint64) (hot uint64, share float64) {
+	slices.Sort(tokens)
 	most, begin := 0, 0
-	for i := range places {
-		if places[i] != places[begin] {
+	for i := range tokens {
+		if tokens[i] != tokens[begin] {
 			begin = i
 		}
 		if n := i + 1 - begin; n > most {
-			most, hot = n, places[i]
+			most, hot = n, tokens[i]
 		}
 	}
-	return hot, float64(most) / float64(max(len(places), 1))
+	return hot, float64(most) / float64(max(len(tokens), 1))
 }
 
-func shareOf(places []uint64, place uint64) float64 {
+func shareOf(tokens []uint64, token uint64) float64 {
 	n := 0
-	for _, p := range places {
-		if p == place {
+	for _, p := range tokens {
+		if p == token {
 			n++
 		}
 	}
-	return float64(n) / float64(max(len(places), 1))
+	return float64(n) / float64(max(len(tokens), 1))
 }

@@ -25,9 +25,9 @@ func asked(t *rapid.T, place uint64, part float64, n int) (places []uint64) {
 	return places
 }
 
-// TestHotspot: whatever is asked for in whatever seconds, a place is hot only if it had more than half of what a
-// saturated partition took for two looks in a row, is so by the second at the latest, and stays so until it has had
-// little, or another has had most, or nothing was refused for ten seconds.
+// TestHotspot checks that whatever is asked for in whatever seconds, a place is hot only if it had more than half of
+// what a saturated partition took for two looks in a row, is so by the second at the latest, and stays so until it has
+// had little, or another has had most, or nothing was refused for ten seconds.
 func TestHotspot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Hotspot
@@ -41,7 +41,7 @@ func TestHotspot(t *testing.T) {
 			full := rapid.IntRange(0, 9).Draw(t, "saturated") > 0
 			places := asked(t, place, part, rapid.SampledFrom([]int{0, 99, 100, 120}).Draw(t, "samples"))
 			top, most := hottest(places)
-			strong := full && len(places) >= samplesMin && most > hotShare
+			strong := full && len(places) >= minSamples && most > hotShare
 			switch {
 			case strong && top == of:
 				row++
@@ -50,7 +50,7 @@ func TestHotspot(t *testing.T) {
 			case hot == 0:
 				of, row = 0, 0
 			}
-			if keeps := full && len(places) >= samplesMin && shareOf(places, of) > coolShare; strong || keeps {
+			if keeps := full && len(places) >= minSamples && shareOf(places, of) > coolShare; strong || keeps {
 				cool = 0
 			} else if cool++; cool >= 10 && hot != 0 {
 				hot, of, row = 0, 0, 0
@@ -58,7 +58,7 @@ func TestHotspot(t *testing.T) {
 			if row >= 2 {
 				hot = of
 			}
-			h.Note(now, full, places)
+			h.Observe(now, full, places)
 			got, share, known := h.Hot()
 			if known != (hot != 0) || known && got != hot || known && share < coolShare {
 				t.Fatalf("hot is %d (%v, %.2f), want %d after %d looks", got, known, share, hot, row)
@@ -83,17 +83,17 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// TestIsolate: whatever is asked for, orders by Isolate are carried out without a pause between them, end after two,
-// leave the hot place alone where both sides are asked for, never part two keys of one token, and cut off no side that
-// nobody asks for. What was changed is left alone by any other order.
+// TestIsolate checks that whatever is asked for, orders by Isolate are carried out without a pause between them, end
+// after two, leave the hot place alone where both sides are asked for, never part two keys of one token, and cut off no
+// side that nobody asks for. What was changed is left alone by any other order.
 func TestIsolate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, err := topology.New().WithLevel(Level).AddTable(table, rapid.IntRange(1, 5).Draw(t, "partitions"),
+		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(1, 5).Draw(t, "partitions"),
 			[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, now := meta.Empty().WithMap(m), time.UnixMilli(1e12)
+		s, now := meta.Empty().WithTopology(m), time.UnixMilli(1e12)
 		hot := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, 1, math.MaxUint64, math.MaxUint64 - 1})).
 			Draw(t, "hot")
 		places := asked(t, hot, rapid.Float64Range(0.5, 1).Draw(t, "part"), 200)
@@ -101,7 +101,7 @@ func TestIsolate(t *testing.T) {
 			places = slices.DeleteFunc(places, func(p uint64) bool { return p > hot })
 		}
 		holder := func() *topology.Partition {
-			ps := s.Map.Partitions(table)
+			ps := s.Topology.Partitions(table)
 			i, _ := slices.BinarySearchFunc(ps, hot, func(p *topology.Partition, hot uint64) int {
 				if p.Span.Begin.Ring > hot {
 					return 1
@@ -132,7 +132,7 @@ func TestIsolate(t *testing.T) {
 			if !ok {
 				break
 			}
-			o := Order{Table: table, Partition: p.ID, At: at, Cause: topology.ByKey}
+			o := Request{Table: table, Partition: p.ID, At: at, Cause: topology.ByKey}
 			next, err := o.Apply(s, now)
 			if err != nil {
 				if _, left, right := mine(p); cuts > 0 && (left == 0 || right == 0) {
@@ -143,12 +143,12 @@ func TestIsolate(t *testing.T) {
 			if cuts++; cuts > 2 || len(at.Key) > 0 {
 				t.Fatalf("cut %d at %v", cuts, at)
 			}
-			ended, err := next.Map.EndSplit(p.ID, now)
+			ended, err := next.Topology.EndSplit(p.ID, now)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s = s.WithMap(ended)
-			if err := s.Map.Validate(); err != nil {
+			s = s.WithTopology(ended)
+			if err := s.Topology.Validate(); err != nil {
 				t.Fatal(err)
 			}
 			now = now.Add(time.Second)
@@ -161,14 +161,14 @@ func TestIsolate(t *testing.T) {
 		if sides := min(wasLeft, 1) + min(wasRight, 1); cuts > sides {
 			t.Fatalf("%d cuts, %d and %d siblings were asked for", cuts, wasLeft, wasRight)
 		}
-		for _, p := range s.Map.Partitions(table) {
+		for _, p := range s.Topology.Partitions(table) {
 			if p.Since == 0 {
 				continue
 			}
 			middle := topology.Position{Ring: p.Span.Begin.Ring + 2}
 			for _, cause := range []topology.Cause{topology.ByLoad, topology.BySize, topology.ByKey} {
-				o := Order{Table: table, Partition: p.ID, At: middle, Cause: cause}
-				if _, err := o.Apply(s, now); err == nil && !o.isolates(p) {
+				o := Request{Table: table, Partition: p.ID, At: middle, Cause: cause}
+				if _, err := o.Apply(s, now); err == nil && !o.isolatesToken(p) {
 					t.Fatalf("partition %d is split (%v) after it had changed", p.ID, cause)
 				}
 			}

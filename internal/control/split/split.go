@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package split says which physical partition may be split now, as a pure function of the records.
+// Package split decides whether a physical partition may be split now, as a pure function of the cluster metadata.
 //
-// Guarantees: (SP1) the partitions of a table tile its ring at every moment; (SP2) what changed its span is left alone
-// for Pause, unless an operator is in a hurry, or the split leaves a hot key with a partition of its own, which takes
-// two splits; (SP3) at most AtOnce splits are under way in a cluster. The package
-// carries nothing out (that is control/reconcile). Start at Order.Apply, then Hotspot.
+// Guarantees:
+//
+//   - (SP1) The partitions of a table always tile its ring.
+//   - (SP2) A partition whose span has changed is not split during Cooldown. Exceptions are requests with SkipCooldown
+//     and the second of two splits that isolate a hot key.
+//   - (SP3) At most MaxConcurrent splits are in progress in a cluster.
+//
+// Package reconcile executes the splits. Start reading at Request.Apply, then Hotspot.
 package split
 
 import (
@@ -17,66 +21,70 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The bounds.
+// The limits of splits.
 const (
-	// Pause is how long a partition is left alone after its span has changed.
-	Pause = time.Minute
-	// AtOnce bounds the splits of a cluster that are under way.
-	AtOnce = 8
-	// Level is the feature level from which on partitions split.
-	Level feature.Level = 2
+	// Cooldown is how long a partition is not split after its span has changed.
+	Cooldown = time.Minute
+	// MaxConcurrent bounds the splits in progress in a cluster.
+	MaxConcurrent = 8
+	// MinFeatureLevel is the feature level that splits require.
+	MinFeatureLevel feature.Level = 2
 )
 
-// Order has a partition split.
-type Order struct {
+// Request asks for a partition to be split.
+type Request struct {
 	Table     uint32
 	Partition topology.PartitionID
-	// At is where the new partition begins.
+	// At is the first position of the new partition.
 	At topology.Position
-	// Level is that of the node where it stands alone, and has no map with one.
+	// Level is the feature level of a standalone node, whose topology has none.
 	Level feature.Level
-	// Hasty does not wait for Pause to end.
-	Hasty bool
-	// Cause is why it is to split.
+	// SkipCooldown ignores Cooldown.
+	SkipCooldown bool
+	// Cause is the reason for the split.
 	Cause topology.Cause
 }
 
-// Apply returns the state in which the split is ordered, or says why it cannot be.
-func (o *Order) Apply(s *meta.State, now time.Time) (*meta.State, error) {
-	p := s.Map.Partition(o.Partition)
-	level := max(o.Level, s.Map.Level())
+// Apply returns the state with the split recorded, or an error if the partition cannot be split.
+func (o *Request) Apply(s *meta.State, now time.Time) (*meta.State, error) {
+	p := s.Topology.Partition(o.Partition)
+	level := max(o.Level, s.Topology.Level())
 	switch {
 	case p == nil || p.Table != o.Table || p.ID == topology.MetaPartition:
-		return nil, fmt.Errorf("the table has no partition %d: see ilion partition list", o.Partition)
-	case level < Level:
-		return nil, fmt.Errorf("the feature level is %d and partitions split from %d on: "+
-			"order ilion upgrade when all nodes run this build", level, Level)
-	case underWay(s.Map) >= AtOnce && p.Cut == nil:
-		return nil, fmt.Errorf("%d partitions are being split, and no more are at a time: try again when one is done", AtOnce)
+		return nil, fmt.Errorf("the table has no partition %d. Run \"ilion partition list\" to list its partitions",
+			o.Partition)
+	case level < MinFeatureLevel:
+		return nil, fmt.Errorf("cannot split partition: the feature level is %d, and splits require %d. "+
+			"Run \"ilion upgrade\" when all nodes run this version", level, MinFeatureLevel)
+	case inProgress(s.Topology) >= MaxConcurrent && p.Split == nil:
+		return nil, fmt.Errorf("cannot split partition: the limit of %d concurrent splits is reached. "+
+			"Retry when a split has finished", MaxConcurrent)
 	}
-	if wait := Rests(p, now); wait > 0 && !o.Hasty && p.Cut == nil && !o.isolates(p) {
-		return nil, fmt.Errorf("partition %d has changed just now and is left alone for %v: wait, or say --now", p.ID,
+	if wait := CooldownRemaining(p, now); wait > 0 && !o.SkipCooldown && p.Split == nil && !o.isolatesToken(p) {
+		return nil, fmt.Errorf("cannot split partition %d: it changed less than a minute ago. Retry in %v or use --now",
+			p.ID,
 			wait.Round(time.Second))
 	}
-	next, err := s.Map.BeginSplit(p.ID, o.At, o.Cause, now)
+	next, err := s.Topology.BeginSplit(p.ID, o.At, o.Cause, now)
 	if err != nil {
 		return nil, err
 	}
-	return s.WithMap(next), nil
+	return s.WithTopology(next), nil
 }
 
-// Rests is for how long a partition is left alone, 0 if it is not. A clock that was set back does not prolong it.
-func Rests(p *topology.Partition, now time.Time) time.Duration {
+// CooldownRemaining returns how long a partition must not be split or merged, or 0. A clock that was set back does not
+// prolong the cooldown.
+func CooldownRemaining(p *topology.Partition, now time.Time) time.Duration {
 	if p.Since == 0 {
 		return 0
 	}
-	return min(max(Pause-now.Sub(time.UnixMilli(p.Since)), 0), Pause)
+	return min(max(Cooldown-now.Sub(time.UnixMilli(p.Since)), 0), Cooldown)
 }
 
-// underWay counts the splits of the map.
-func underWay(m *topology.Snapshot) (n int) {
+// inProgress returns the number of splits in progress.
+func inProgress(m *topology.Snapshot) (n int) {
 	for p := range m.All() {
-		if p.Cut != nil {
+		if p.Split != nil {
 			n++
 		}
 	}

@@ -14,78 +14,79 @@ import (
 
 const table = 600
 
-// TestOrders: whatever is ordered, carried out and taken back in whatever sequence, at whatever times, a table tiles
-// its ring at every moment (SP1), nobody's span changes twice within Pause unless in haste (SP2), no more than AtOnce
-// splits are under way (SP3), and every id is new.
+// TestOrders checks that whatever is ordered, carried out and taken back in whatever sequence, at whatever times, a
+// table tiles its ring at every moment (SP1), nobody's span changes twice within Pause unless in haste (SP2), no more
+// than AtOnce splits are under way (SP3), and every id is new.
 func TestOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, err := topology.New().WithLevel(Level).AddTable(table, rapid.IntRange(1, 12).Draw(t, "partitions"),
+		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(1, 12).Draw(t, "partitions"),
 			[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, now := meta.Empty().WithMap(m), time.UnixMilli(1e12)
+		s, now := meta.Empty().WithTopology(m), time.UnixMilli(1e12)
 		changed := map[topology.PartitionID]time.Time{}
 		ids := map[topology.PartitionID]bool{}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
-			ps := s.Map.Partitions(table)
+			ps := s.Topology.Partitions(table)
 			p := ps[rapid.IntRange(0, len(ps)-1).Draw(t, "partition")]
-			if p.Cut != nil && rapid.IntRange(0, 3).Draw(t, "recall") == 0 {
-				next, err := s.Map.RecallSplit(p.ID)
-				if err == nil && p.Cut.Recalled {
-					next, err = s.Map.EndSplitRecall(p.ID, now)
-					changed[p.ID], ids[p.Cut.Child] = now, true
+			if p.Split != nil && rapid.IntRange(0, 3).Draw(t, "recall") == 0 {
+				next, err := s.Topology.CancelSplit(p.ID)
+				if err == nil && p.Split.Canceled {
+					next, err = s.Topology.EndSplitCancel(p.ID, now)
+					changed[p.ID], ids[p.Split.Child] = now, true
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				s = s.WithMap(next)
-			} else if p.Cut != nil && rapid.Bool().Draw(t, "end") {
-				next, err := s.Map.EndSplit(p.ID, now)
+				s = s.WithTopology(next)
+			} else if p.Split != nil && rapid.Bool().Draw(t, "end") {
+				next, err := s.Topology.EndSplit(p.ID, now)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if ids[p.Cut.Child] {
-					t.Fatalf("partition %d was there before", p.Cut.Child)
+				if ids[p.Split.Child] {
+					t.Fatalf("partition %d was there before", p.Split.Child)
 				}
-				changed[p.ID], changed[p.Cut.Child], ids[p.Cut.Child] = now, now, true
-				s = s.WithMap(next)
+				changed[p.ID], changed[p.Split.Child], ids[p.Split.Child] = now, now, true
+				s = s.WithTopology(next)
 			} else {
-				o := Order{Table: table, Partition: p.ID, Hasty: rapid.IntRange(0, 9).Draw(t, "hurry") == 0,
+				o := Request{Table: table, Partition: p.ID, SkipCooldown: rapid.IntRange(0, 9).Draw(t, "hurry") == 0,
 					At:    topology.Position{Ring: rapid.Uint64().Draw(t, "at")},
 					Cause: topology.Cause(rapid.IntRange(0, 3).Draw(t, "cause"))}
 				if next, err := o.Apply(s, now); err == nil {
-					if last, ok := changed[p.ID]; ok && !o.Hasty && now.Sub(last) < Pause {
+					if last, ok := changed[p.ID]; ok && !o.SkipCooldown && now.Sub(last) < Cooldown {
 						t.Fatalf("partition %d is split %v after it had changed", p.ID, now.Sub(last))
 					}
-					if r := next.Map.Partition(p.ID).Reason; r.Cause != o.Cause || r.Began != now.UnixMilli() {
+					if r := next.Topology.Partition(p.ID).Reason; r.Cause != o.Cause || r.Began != now.UnixMilli() {
 						t.Fatalf("ordered by %v at %v: %+v", o.Cause, now, r)
 					}
 					s = next
 				}
 			}
-			if err := s.Map.Validate(); err != nil {
+			if err := s.Topology.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			again, err := topology.Decode(s.Map.Append(nil))
-			if err != nil || string(again.Append(nil)) != string(s.Map.Append(nil)) {
+			again, err := topology.Decode(s.Topology.Append(nil))
+			if err != nil || string(again.Append(nil)) != string(s.Topology.Append(nil)) {
 				t.Fatalf("the map does not come back as it was: %v", err)
 			}
-			for p := range s.Map.All() {
+			for p := range s.Topology.All() {
 				was := again.Partition(p.ID).Reason
-				if p.Cut != nil && *was != *p.Reason {
+				if p.Split != nil && *was != *p.Reason {
 					t.Fatalf("%+v comes back as %+v", p.Reason, was)
 				}
 			}
-			if n := underWay(s.Map); n > AtOnce {
+			if n := inProgress(s.Topology); n > MaxConcurrent {
 				t.Fatalf("%d splits are under way", n)
 			}
 		}
 	})
 }
 
-// TestRefusedOrders: what cannot be split is refused in words, and a partition that is being split keeps its members.
+// TestRefusedOrders checks that what cannot be split is refused in words, and a partition that is being split keeps its
+// members.
 func TestRefusedOrders(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	node := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}}}}
@@ -94,33 +95,33 @@ func TestRefusedOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := topology.Position{Ring: 1 << 62}
-	try := func(m *topology.Snapshot, o Order) (*topology.Snapshot, error) {
-		s, err := o.Apply(meta.Empty().WithMap(m), now)
+	try := func(m *topology.Snapshot, o Request) (*topology.Snapshot, error) {
+		s, err := o.Apply(meta.Empty().WithTopology(m), now)
 		if err != nil {
 			return nil, err
 		}
-		return s.Map, nil
+		return s.Topology, nil
 	}
-	moving, _, err := m.WithLevel(Level).AddMember(1, "r", topology.NodeID{2}, topology.Joining)
+	moving, _, err := m.WithLevel(MinFeatureLevel).AddMember(1, "r", topology.NodeID{2}, topology.Joining)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		m *topology.Snapshot
-		o Order
+		o Request
 	}{
-		"an old feature level": {m, Order{Table: table, Partition: 1, At: at}},
-		"another table":        {m.WithLevel(Level), Order{Table: table + 1, Partition: 1, At: at}},
-		"no partition":         {m.WithLevel(Level), Order{Table: table, Partition: 7, At: at}},
-		"another's tokens":     {m.WithLevel(Level), Order{Table: table, Partition: 2, At: at}},
-		"its beginning":        {m.WithLevel(Level), Order{Table: table, Partition: 1}},
-		"members on their way": {moving, Order{Table: table, Partition: 1, At: at}},
+		"an old feature level": {m, Request{Table: table, Partition: 1, At: at}},
+		"another table":        {m.WithLevel(MinFeatureLevel), Request{Table: table + 1, Partition: 1, At: at}},
+		"no partition":         {m.WithLevel(MinFeatureLevel), Request{Table: table, Partition: 7, At: at}},
+		"another's tokens":     {m.WithLevel(MinFeatureLevel), Request{Table: table, Partition: 2, At: at}},
+		"its beginning":        {m.WithLevel(MinFeatureLevel), Request{Table: table, Partition: 1}},
+		"members on their way": {moving, Request{Table: table, Partition: 1, At: at}},
 	} {
 		if _, err := try(c.m, c.o); err == nil {
 			t.Errorf("%s: it was ordered", name)
 		}
 	}
-	o := Order{Table: table, Partition: 1, At: at, Level: Level} // a node that stands alone
+	o := Request{Table: table, Partition: 1, At: at, Level: MinFeatureLevel} // a node that stands alone
 	cut, err := try(m, o)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestRefusedOrders(t *testing.T) {
 	if _, err := try(done, o); err == nil {
 		t.Error("it was split twice at once")
 	}
-	o.Hasty = true
+	o.SkipCooldown = true
 	if _, err := try(done, o); err != nil {
 		t.Error(err)
 	}

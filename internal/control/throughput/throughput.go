@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package throughput says what the throughputs of tables and keyspaces mean for physical partitions: how much each may
-// take, how many there have to be, and which are to be split for it. It is pure, over the records.
+// Package throughput computes how provisioned throughputs affect physical partitions: how much throughput each
+// partition gets, how many partitions are required, and which must be split. All functions are pure functions of the
+// cluster metadata.
 package throughput
 
 import (
@@ -15,16 +16,17 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// atFirst is for how much of a throughput, in request units a second, a table is created with a physical partition.
-const atFirst = 6_000
+// unitsPerInitialPartition is the throughput, in request units per second, for which a new table gets one physical
+// partition.
+const unitsPerInitialPartition = 6_000
 
-// provision is a throughput, in request units a second, and the tables that have it for themselves or share it.
+// provision is a throughput in request units per second and the tables that own or share it.
 type provision struct {
 	units  int64
 	tables []uint32
 }
 
-// provisions are all throughputs of a state.
+// provisions returns all throughputs in a state.
 func provisions(s *meta.State) iter.Seq[provision] {
 	return func(yield func(provision) bool) {
 		for ks := range s.Schema.All() {
@@ -48,7 +50,7 @@ func provisions(s *meta.State) iter.Seq[provision] {
 	}
 }
 
-// partitions counts the partitions of all tables of a provision.
+// partitions returns the number of partitions of all tables in a provision.
 func (p *provision) partitions(m *topology.Snapshot) (n int) {
 	for _, t := range p.tables {
 		n += len(m.Partitions(t))
@@ -56,22 +58,23 @@ func (p *provision) partitions(m *topology.Snapshot) (n int) {
 	return n
 }
 
-// Divide divides what tables and keyspaces may take evenly over their physical partitions. What a split that is under
-// way makes of one has half of it each: until that is in the map the others keep what they have.
-func Divide(s *meta.State) partition.Throughputs {
+// DividePerPartition divides each throughput evenly among physical partitions. During a split each side gets half of
+// the partition's share. The shares of the other partitions change when the split has finished.
+func DividePerPartition(s *meta.State) partition.Throughputs {
 	out := partition.Throughputs{PerSecond: map[topology.PartitionID]int64{},
 		Children: map[topology.PartitionID]topology.PartitionID{}}
 	for v := range provisions(s) {
-		n := int64(v.partitions(s.Map))
+		n := int64(v.partitions(s.Topology))
 		if n == 0 {
 			continue
 		}
 		each := max(v.units/n, 1)
 		for _, t := range v.tables {
-			for _, p := range s.Map.Partitions(t) {
+			for _, p := range s.Topology.Partitions(t) {
 				out.PerSecond[p.ID] = each
-				if p.Cut != nil {
-					out.PerSecond[p.Cut.Child], out.Children[p.ID] = max(min(each, budget.Most)/2, 1), p.Cut.Child
+				if p.Split != nil {
+					out.PerSecond[p.Split.Child], out.Children[p.ID] = max(min(each, budget.MaxPerSecond)/2, 1),
+						p.Split.Child
 				}
 			}
 		}
@@ -79,8 +82,9 @@ func Divide(s *meta.State) partition.Throughputs {
 	return out
 }
 
-// Sharers are the tables that share the throughput of a table, itself among them; none if it has no throughput.
-func Sharers(s *meta.State, table uint32) []uint32 {
+// SharedTables returns all tables that share the throughput of a table, including itself, or nil if it has no
+// throughput.
+func SharedTables(s *meta.State, table uint32) []uint32 {
 	for v := range provisions(s) {
 		if slices.Contains(v.tables, table) {
 			return v.tables
@@ -89,20 +93,20 @@ func Sharers(s *meta.State, table uint32) []uint32 {
 	return nil
 }
 
-// AtFirst is into how many physical partitions a new table is cut for its throughput: one for each 6,000 request units
-// a second. A table that shares the throughput of its keyspace gets as many as the others leave, at least one. It is 0
-// for a table without a throughput.
-func AtFirst(s *meta.State, t *schema.Table) int {
+// InitialPartitions returns the number of physical partitions for a new table: one for every 6,000 request units per
+// second. A table that shares a keyspace's throughput gets the partitions that the other tables leave, and at least
+// one. It returns 0 if the table has no throughput.
+func InitialPartitions(s *meta.State, t *schema.Table) int {
 	ks := s.Schema.Keyspace(t.Keyspace)
 	if ks == nil {
 		return 0
 	}
 	bound := ks.Throughput(t)
-	n := partsOf(bound.Units, atFirst)
+	n := divideUp(bound.Units, unitsPerInitialPartition)
 	if bound.Shared {
 		for _, other := range ks.Tables {
 			if !other.Virtual && ks.Throughput(other).Shared {
-				n -= len(s.Map.Partitions(other.ID))
+				n -= len(s.Topology.Partitions(other.ID))
 			}
 		}
 		n = max(n, 1)
@@ -110,21 +114,22 @@ func AtFirst(s *meta.State, t *schema.Table) int {
 	return n
 }
 
-// partsOf is how many parts of a size there are in a throughput, rounded up.
-func partsOf(units, size int64) int { return int((units + size - 1) / size) }
+// divideUp returns units divided by size, rounded up.
+func divideUp(units, size int64) int { return int((units + size - 1) / size) }
 
-// Need is how many physical partitions some tables are to have, all together, for the throughput that they share.
-type Need struct {
+// Requirement is the number of physical partitions that tables need in total for the throughput they share.
+type Requirement struct {
 	Tables []uint32
-	// Least is without how many the throughput cannot be spent: a physical partition takes budget.Most at most. First
-	// is how many they would be made with now.
-	Least, First int
+	// MinPartitions is the minimum number with which the throughput can be used: a physical partition serves up to
+	// budget.MaxPerSecond. InitialPartitions is the number with which the tables would be created now.
+	MinPartitions, InitialPartitions int
 }
 
-// Needs are those of all throughputs.
-func Needs(s *meta.State) (out []Need) {
+// Requirements returns the requirements of all throughputs.
+func Requirements(s *meta.State) (out []Requirement) {
 	for v := range provisions(s) {
-		out = append(out, Need{v.tables, partsOf(v.units, budget.Most), partsOf(v.units, atFirst)})
+		out = append(out, Requirement{v.tables, divideUp(v.units, budget.MaxPerSecond), divideUp(v.units,
+			unitsPerInitialPartition)})
 	}
 	return out
 }

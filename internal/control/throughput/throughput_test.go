@@ -31,13 +31,13 @@ func state(t rapid.TB, shared int, own ...int) *meta.State {
 		return map[string]string{"cosmosdb_provisioned_throughput": strconv.Itoa(units)}
 	}
 	s := *meta.Empty()
-	m, ks := topology.New().WithLevel(split.Level), &schema.Keyspace{Name: "ks", Options: option(shared)}
+	m, ks := topology.New().WithLevel(split.MinFeatureLevel), &schema.Keyspace{Name: "ks", Options: option(shared)}
 	for i, units := range own {
 		table := &schema.Table{Keyspace: "ks", Name: fmt.Sprint("t", i), ID: firstTable + uint32(i)}
 		table.Options.Cosmos = option(units)
-		s.Schema, s.Map = meta.Empty().Schema.With(ks), m
+		s.Schema, s.Topology = meta.Empty().Schema.With(ks), m
 		var err error
-		if m, err = m.AddTable(table.ID, max(AtFirst(&s, table), 1), []topology.Place{{Region: "r",
+		if m, err = m.AddTable(table.ID, max(InitialPartitions(&s, table), 1), []topology.Place{{Region: "r",
 			Nodes: []topology.NodeID{{1}}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func state(t rapid.TB, shared int, own ...int) *meta.State {
 		}
 		ks = &schema.Keyspace{Name: "ks", Options: ks.Options, Tables: tables}
 	}
-	s.Schema, s.Map = meta.Empty().Schema.With(ks), m
+	s.Schema, s.Topology = meta.Empty().Schema.With(ks), m
 	return &s
 }
 
@@ -66,9 +66,9 @@ func TestAtFirst(t *testing.T) {
 		{6_000, []int{0, 12_000, 0, 0}, "1 x 2000 2 x 6000 1 x 2000 1 x 2000 "},
 	} {
 		s := state(t, c.shared, c.own...)
-		shares, got := Divide(s), ""
+		shares, got := DividePerPartition(s), ""
 		for i := range c.own {
-			ps := s.Map.Partitions(firstTable + uint32(i))
+			ps := s.Topology.Partitions(firstTable + uint32(i))
 			got += fmt.Sprintf("%d x %d ", len(ps), shares.PerSecond[ps[0].ID])
 		}
 		if got != c.want {
@@ -77,19 +77,19 @@ func TestAtFirst(t *testing.T) {
 	}
 }
 
-// TestSplits proves that whatever throughputs are raised to, splits end with as many partitions as are needed, not one
+// TestSplits checks that whatever throughputs are raised to, splits end with as many partitions as are needed, not one
 // more, and that what came of one partition has equal shares of the tokens.
 func TestSplits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		begin := rapid.IntRange(1, 300).Draw(t, "begin") * 100
 		raised := rapid.IntRange(4, 10_000).Draw(t, "raised") * 100
 		before := state(t, 0, begin)
-		made := len(before.Map.Partitions(firstTable))
+		made := len(before.Topology.Partitions(firstTable))
 		s := state(t, 0, raised)
-		s.Map = before.Map
+		s.Topology = before.Topology
 		now := time.UnixMilli(1e12)
 		for round := 0; ; round++ {
-			orders, under := Splits(s), slices.Collect(s.Map.InMotion())
+			orders, under := Splits(s), slices.Collect(s.Topology.InMotion())
 			if len(orders)+len(under) == 0 {
 				break
 			}
@@ -105,20 +105,20 @@ func TestSplits(t *testing.T) {
 				if rapid.IntRange(0, 3).Draw(t, "ends") == 0 {
 					continue
 				}
-				m, err := s.Map.EndSplit(p.ID, now)
+				m, err := s.Topology.EndSplit(p.ID, now)
 				if err != nil {
 					t.Fatal(err)
 				}
-				s = s.WithMap(m)
+				s = s.WithTopology(m)
 			}
 		}
-		ps := s.Map.Partitions(firstTable)
+		ps := s.Topology.Partitions(firstTable)
 		if want := max((raised+9_999)/10_000, made); len(ps) != want {
 			t.Fatalf("%d partitions, want %d", len(ps), want)
 		}
-		for _, old := range before.Map.Partitions(firstTable) {
+		for _, old := range before.Topology.Partitions(firstTable) {
 			var widths []float64
-			for _, x := range stretchesOf(s.Map, []uint32{firstTable}) {
+			for _, x := range segmentsOf(s.Topology, []uint32{firstTable}) {
 				if old.Span.Holds(topology.Position{Ring: x.begin}) {
 					widths = append(widths, x.width())
 				}
@@ -132,17 +132,17 @@ func TestSplits(t *testing.T) {
 	})
 }
 
-// TestDivideDuringSplit proves that a split takes nothing from the other partitions before it is in the map, and that
+// TestDivideDuringSplit checks that a split takes nothing from the other partitions before it is in the map, and that
 // parent and child have together what the parent had, at every moment: neither the whole twice nor no bound.
 func TestDivideDuringSplit(t *testing.T) {
 	s := state(t, 0, 18_000)
-	ps := s.Map.Partitions(firstTable)
-	m, err := s.Map.BeginSplit(ps[1].ID, topology.Position{Ring: 1 << 63}, topology.ByLoad, time.UnixMilli(1e12))
+	ps := s.Topology.Partitions(firstTable)
+	m, err := s.Topology.BeginSplit(ps[1].ID, topology.Position{Ring: 1 << 63}, topology.ByLoad, time.UnixMilli(1e12))
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := m.Partition(ps[1].ID).Cut.Child
-	got := Divide(s.WithMap(m))
+	child := m.Partition(ps[1].ID).Split.Child
+	got := DividePerPartition(s.WithTopology(m))
 	want := map[topology.PartitionID]int64{ps[0].ID: 6_000, ps[1].ID: 6_000, ps[2].ID: 6_000, child: 3_000}
 	if !maps.Equal(got.PerSecond, want) || got.Children[ps[1].ID] != child || len(got.Children) != 1 {
 		t.Errorf("%+v, want %v", got, want)
@@ -150,17 +150,17 @@ func TestDivideDuringSplit(t *testing.T) {
 	if m, err = m.EndSplit(ps[1].ID, time.UnixMilli(1e12)); err != nil {
 		t.Fatal(err)
 	}
-	got = Divide(s.WithMap(m))
+	got = DividePerPartition(s.WithTopology(m))
 	want = map[topology.PartitionID]int64{ps[0].ID: 4_500, ps[1].ID: 4_500, ps[2].ID: 4_500, child: 4_500}
 	if !maps.Equal(got.PerSecond, want) || len(got.Children) > 0 {
 		t.Errorf("%+v, want %v", got, want)
 	}
 }
 
-// TestSplitsOfShared proves that tables which share a throughput are split together, the widest partitions first.
+// TestSplitsOfShared checks that tables which share a throughput are split together, the widest partitions first.
 func TestSplitsOfShared(t *testing.T) {
 	s := state(t, 40_000, 0, 0)
-	s.Map = state(t, 12_000, 0, 0).Map // two and one
+	s.Topology = state(t, 12_000, 0, 0).Topology // two and one
 	orders := Splits(s)
 	if len(orders) != 1 || orders[0].Table != firstTable+1 || orders[0].At.Ring != 1<<63 {
 		t.Fatalf("%+v", orders)

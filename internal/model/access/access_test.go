@@ -140,6 +140,7 @@ func TestRefusals(t *testing.T) {
 			"Can not add identity for non-existent role 'none'"},
 		{"boss", &AddIdentity{Role: "low"}, "Key may not be empty"},
 		{"boss", &DropIdentity{Identity: "spiffe://a"}, "identity 'spiffe://a' doesn't exist"},
+		{"boss", &DropIdentity{Identity: "spiffe://a", IfExists: true}, ""},
 	} {
 		if got := w.do(test.actor, test.c); got != test.want {
 			t.Errorf("%s: %T%+v:\n got %s\nwant %s", test.actor, test.c, test.c, got, test.want)
@@ -181,6 +182,7 @@ func TestDropRole(t *testing.T) {
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
 	w.must("boss", &Grant{Permissions: Of(Alter), On: OfRole("group"), Role: "other"})
 	w.must("boss", &AddIdentity{Identity: "i", Role: "group"})
+	w.must("boss", &AddIdentity{Identity: "i", Role: "group", IfNotExists: true})
 	w.must("boss", &DropRole{Name: "group"})
 	s := w.state
 	if s.Role("group") != nil || len(s.Role("low").MemberOf) > 0 || len(s.Role("other").Grants) > 0 ||

@@ -174,7 +174,7 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 	a.Uint(uint64(c.Serial))
 	a.Byte(byte(c.First))
 	a.Int(c.Now)
-	a.columns(c.Dropped)
+	a.dropped(c.Dropped)
 	if c.MaxCharge > 0 {
 		var number [binary.MaxVarintLen64]byte
 		a.Field(conditionalMaxCharge, true, binary.AppendUvarint(number[:0], uint64(c.MaxCharge)))
@@ -193,6 +193,7 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 		var number [binary.MaxVarintLen64]byte
 		a.Field(conditionalIssued, false, binary.AppendUvarint(number[:0], uint64(c.Issued)))
 	}
+	a.droppedUpto(conditionalDropped, c.Dropped)
 	a.EndFields()
 	a.Uint(uint64(len(c.Rows)))
 	for i := range c.Rows {
@@ -240,7 +241,7 @@ func DecodeConditional(c *Conditional, src []byte) error {
 		r.Fail()
 	}
 	c.Now = r.Int()
-	c.Dropped = r.columns(nil)
+	c.Dropped = r.dropped(nil)
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		switch f.Number {
 		case conditionalMaxCharge:
@@ -253,8 +254,10 @@ func DecodeConditional(c *Conditional, src []byte) error {
 			c.Log = &ChangeLog{Keep: r.number(f)}
 		case conditionalIssued:
 			c.Issued = r.number(f)
+		case conditionalDropped:
+			c.Dropped = r.droppedUpto(f, c.Dropped)
 		default:
-			r.unknown("a conditional", f, conditionalIssued)
+			r.unknown("a conditional", f, conditionalDropped)
 		}
 	}
 	for range r.Count(2) {
@@ -340,7 +343,7 @@ func AppendRead(dst []byte, c *Read) []byte {
 	}
 	a.Uint(uint64(max(c.Limit, 0)))
 	a.Int(c.Now)
-	a.columns(c.Dropped)
+	a.dropped(c.Dropped)
 	a.Uint(uint64(c.Level))
 	a.Uint(c.Epoch)
 	if c.Continued {
@@ -372,6 +375,7 @@ func AppendRead(dst []byte, c *Read) []byte {
 			a.Field(readNearest, false, binary.AppendUvarint(nil, uint64(c.Index.Nearest)))
 		}
 	}
+	a.droppedUpto(readDropped, c.Dropped)
 	a.EndFields()
 	return a.Writer
 }
@@ -384,6 +388,7 @@ const (
 	conditionalDry       = 3
 	conditionalLog       = 4
 	conditionalIssued    = 5
+	conditionalDropped   = 6
 	readContinued        = 1
 	readPeek             = 2
 	readBorrows          = 3
@@ -394,6 +399,7 @@ const (
 	readFold             = 8
 	readNear             = 9
 	readNearest          = 10
+	readDropped          = 11
 	decisionCharge       = 1
 	decisionResult       = 2
 )
@@ -461,7 +467,7 @@ func DecodeRead(c *Read, src []byte) error {
 	}
 	c.Limit = int(limit)
 	c.Now = r.Int()
-	c.Dropped = r.columns(nil)
+	c.Dropped = r.dropped(nil)
 	c.Level = r.consistency()
 	c.Epoch = r.Uint()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -494,8 +500,10 @@ func DecodeRead(c *Read, src []byte) error {
 			} else {
 				c.Index.Nearest = int(r.number(f))
 			}
+		case readDropped:
+			c.Dropped = r.droppedUpto(f, c.Dropped)
 		default:
-			r.unknown("a read", f, readNearest)
+			r.unknown("a read", f, readDropped)
 		}
 	}
 	return r.end()
@@ -504,7 +512,7 @@ func DecodeRead(c *Read, src []byte) error {
 func (a *appender) sweep(s *Sweep) {
 	a.Uint(uint64(s.Table))
 	a.Int(s.Horizon)
-	a.columns(s.Dropped)
+	a.dropped(s.Dropped)
 	a.Uint(uint64(len(s.Keys)))
 	for _, k := range s.Keys {
 		a.Bytes(k)
@@ -512,17 +520,19 @@ func (a *appender) sweep(s *Sweep) {
 }
 
 func (r *reader) sweep(s *Sweep) {
-	*s = Sweep{Keys: s.Keys[:0], Dropped: s.Dropped[:0]}
+	// The head of the entry may have contained the dropped columns and the expired rows.
+	*s = Sweep{Keys: s.Keys[:0], Dropped: s.Dropped, Expired: s.Expired}
 	s.Table = r.Uint32()
 	s.Horizon = r.Int()
-	s.Dropped = r.columns(s.Dropped)
+	s.Dropped = r.dropped(s.Dropped)
+	sortDropped(s.Dropped)
 	for range r.Count(1) {
 		s.Keys = append(s.Keys, r.Bytes())
 	}
 }
 
-// AppendDecision appends the encoded form of d.
-func AppendDecision(dst []byte, d *Decision) []byte {
+// AppendCASResult appends the encoded form of d.
+func AppendCASResult(dst []byte, d *CASResult) []byte {
 	a := appender{append(dst, Version, byte(kindDecision))}
 	a.Flag(d.Applied)
 	a.Int(d.Timestamp)
@@ -567,13 +577,13 @@ func (a *appender) foundRow(f *row.Row) {
 	}
 }
 
-// DecodeDecision reads what AppendDecision wrote. Byte slices of d are views over src.
-func DecodeDecision(d *Decision, src []byte) error {
+// DecodeCASResult reads what AppendCASResult wrote. Byte slices of d are views over src.
+func DecodeCASResult(d *CASResult, src []byte) error {
 	r, err := open(src, kindDecision)
 	if err != nil {
 		return err
 	}
-	*d = Decision{}
+	*d = CASResult{}
 	d.Applied = r.Flag()
 	d.Timestamp = r.Int()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {

@@ -5,6 +5,7 @@ package command
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,13 +33,25 @@ func (p pick) null() []byte {
 	return append([]byte{}, p.bytes()...)
 }
 
-func (p pick) bool() bool      { return rapid.Bool().Draw(p.T, "bool") }
-func (p pick) u32() uint32     { return rapid.Uint32().Draw(p.T, "u32") }
-func (p pick) u64() uint64     { return rapid.Uint64().Draw(p.T, "u64") }
-func (p pick) i64() int64      { return rapid.Int64().Draw(p.T, "i64") }
-func (p pick) upTo(n int) int  { return rapid.IntRange(0, n).Draw(p.T, "n") }
-func (p pick) string() string  { return rapid.StringN(0, 4, 8).Draw(p.T, "string") }
-func (p pick) cols() []uint32  { return rapid.SliceOfN(rapid.Uint32(), 0, 3).Draw(p.T, "columns") }
+func (p pick) bool() bool     { return rapid.Bool().Draw(p.T, "bool") }
+func (p pick) u32() uint32    { return rapid.Uint32().Draw(p.T, "u32") }
+func (p pick) u64() uint64    { return rapid.Uint64().Draw(p.T, "u64") }
+func (p pick) i64() int64     { return rapid.Int64().Draw(p.T, "i64") }
+func (p pick) upTo(n int) int { return rapid.IntRange(0, n).Draw(p.T, "n") }
+func (p pick) string() string { return rapid.StringN(0, 4, 8).Draw(p.T, "string") }
+func (p pick) cols() []uint32 { return rapid.SliceOfN(rapid.Uint32(), 0, 3).Draw(p.T, "columns") }
+
+// dropped lists columns that were dropped, some by a time.
+func (p pick) dropped() (out []cqltype.Dropped) {
+	for _, c := range slices.Compact(slices.Sorted(slices.Values(p.cols()))) {
+		d := cqltype.Dropped{Column: c, Upto: cqltype.AllDropped}
+		if p.bool() {
+			d.Upto = p.i64()
+		}
+		out = append(out, d)
+	}
+	return out
+}
 func (p pick) nulls() [][]byte { return list(p, p.null) }
 
 // low is the second half of a place on the ring of a table.
@@ -110,7 +123,7 @@ func (p pick) claimant() share.Claimant {
 
 func (p pick) conditional() Conditional {
 	c := Conditional{Mutation: p.mutation(), Serial: dberr.Consistency(p.upTo(10)), First: First(p.upTo(2)),
-		MaxCharge: max(p.i64(), 0), Now: p.i64(), Dropped: p.cols(), Program: p.null(), Dry: p.bool()}
+		MaxCharge: max(p.i64(), 0), Now: p.i64(), Dropped: p.dropped(), Program: p.null(), Dry: p.bool()}
 	if p.bool() {
 		c.Log = &ChangeLog{Keep: max(p.i64(), 0)}
 	}
@@ -139,7 +152,7 @@ func (p pick) read() Read {
 		AfterToken:      token.Token(p.i64()),
 		AfterClustering: p.null(), AfterPartition: p.bool(), Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(),
 		Limit: p.upTo(1 << 30),
-		Now:   p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
+		Now:   p.i64(), Dropped: p.dropped(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
 		Owed: int64(p.upTo(1 << 30)), Wanted: int64(p.upTo(1 << 30)),
 		Peek: p.bool(), Claimant: p.claimant(),
 	}
@@ -170,8 +183,8 @@ func (p pick) read() Read {
 	return c
 }
 
-func (p pick) decision() Decision {
-	d := Decision{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, p.foundRow), Charge: max(p.i64(), 0),
+func (p pick) decision() CASResult {
+	d := CASResult{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, p.foundRow), Charge: max(p.i64(), 0),
 		Result: p.null()}
 	if p.bool() {
 		d.First = &FoundRow{Clustering: p.bytes(), Row: p.foundRow()}
@@ -250,9 +263,9 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 		case kindDecision:
-			want, got := p.decision(), Decision{}
-			b = AppendDecision(nil, &want)
-			decode = func(b []byte) error { return DecodeDecision(&got, b) }
+			want, got := p.decision(), CASResult{}
+			b = AppendCASResult(nil, &want)
+			decode = func(b []byte) error { return DecodeCASResult(&got, b) }
 			if err := decode(b); err != nil {
 				t.Fatal(err)
 			}
@@ -301,11 +314,11 @@ func FuzzDecode(f *testing.F) {
 		Updates:    []Update{{Type: &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{udt, udt}}}},
 	}))
 	f.Add(AppendConditional(nil, &Conditional{Mutation: m, Program: []byte("program"), Dry: true, MaxCharge: 7}))
-	f.Add(AppendDecision(nil, &Decision{Applied: true, Charge: 9, Result: []byte("result")}))
+	f.Add(AppendCASResult(nil, &CASResult{Applied: true, Charge: 9, Result: []byte("result")}))
 	f.Add(AppendRead(nil, &Read{Key: []byte("k"), Slices: []Slice{{nil, nil}},
 		Index: &IndexLookup{Index: 1, Value: []byte("v"), Any: [][][]byte{{[]byte("a"), []byte("b")}}}}))
-	f.Add(AppendDecision(nil,
-		&Decision{Applied: true, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Value: []byte("v")}}}}}))
+	f.Add(AppendCASResult(nil,
+		&CASResult{Applied: true, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Value: []byte("v")}}}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		again := func(first []byte, decode func([]byte) error, encode func() []byte) {
 			if err := decode(first); err != nil {
@@ -341,11 +354,11 @@ func FuzzDecode(f *testing.F) {
 				}, func() []byte { return AppendRead(nil, &v) })
 			}
 		case kindDecision:
-			var v Decision
-			if DecodeDecision(&v, b) == nil {
-				again(AppendDecision(nil, &v), func(b []byte) error {
-					return DecodeDecision(&v, b)
-				}, func() []byte { return AppendDecision(nil, &v) })
+			var v CASResult
+			if DecodeCASResult(&v, b) == nil {
+				again(AppendCASResult(nil, &v), func(b []byte) error {
+					return DecodeCASResult(&v, b)
+				}, func() []byte { return AppendCASResult(nil, &v) })
 			}
 		}
 	})

@@ -12,6 +12,7 @@ package command
 import (
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -109,8 +110,8 @@ type Mutation struct {
 	Dedupe DedupeID
 	// Retried says that an earlier attempt with this id may have been carried out. Sent says that none can have been,
 	// and that the command came from another node, so that it may be here long after it was sent, and after later
-	// attempts. Known goes with both: the newest value of partition.Host.Memory that the node that is asked had told
-	// before the first attempt that may have been carried out, 0 if it had told none.
+	// attempts. Known goes with both: the newest value of partition.Host.DedupeEpoch that the node that is asked had
+	// told before the first attempt that may have been carried out, 0 if it had told none.
 	Retried, Sent bool
 	Known         uint64
 	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
@@ -171,8 +172,8 @@ type Read struct {
 	Limit int
 	// Now is the second since the epoch at which expiry is judged.
 	Now int64
-	// Dropped lists column ids whose cells are to be treated as absent, ascending; nearly always empty.
-	Dropped []uint32
+	// Dropped says which cells are to be treated as absent, ascending by columns; nearly always empty.
+	Dropped []cqltype.Dropped
 	Level   dberr.Consistency
 	Epoch   uint64
 	// Continued says that the command goes on with what another one of the same request has begun, in the same physical
@@ -297,6 +298,9 @@ type Sweep struct {
 	Table   uint32
 	Keys    [][]byte
 	Horizon int64
-	// Dropped are the columns of the table, ascending, whose cells go whatever their age.
-	Dropped []uint32
+	// Dropped selects the cells of dropped columns that are removed regardless of their age, in ascending order of
+	// columns.
+	Dropped []cqltype.Dropped
+	// Expired selects the rows with a lifetime that are removed regardless of the horizon. It requires feature level 8.
+	Expired row.Expired
 }

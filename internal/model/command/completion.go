@@ -10,6 +10,6 @@ package command
 // is nil when the write is as durable as the store was asked to make it.
 type Completion interface{ Done(err error) }
 
-// DecisionCompletion is told once how a Conditional ended. The rules of Completion hold. The Decision belongs to the
+// CASCompletion is told once how a Conditional ended. The rules of Completion hold. The Decision belongs to the
 // receiver; it is nil if err is not.
-type DecisionCompletion interface{ Decided(d *Decision, err error) }
+type CASCompletion interface{ CASDone(d *CASResult, err error) }

@@ -34,7 +34,7 @@ type Conditional struct {
 	Log *ChangeLog
 	// Now is the second at which expiry is judged, which a client may choose; Dropped as in Read.
 	Now     int64
-	Dropped []uint32
+	Dropped []cqltype.Dropped
 	// Issued is the second at which the coordinator received the request, by the clocks of a quorum. A leader that has
 	// no record of the command compares it with its own clock. 0: it is not known, as in commands of earlier builds.
 	Issued int64
@@ -140,8 +140,8 @@ type FoundRow struct {
 	Row        *row.Row
 }
 
-// Decision is the outcome of a Conditional.
-type Decision struct {
+// CASResult is the outcome of a Conditional.
+type CASResult struct {
 	Applied bool
 	// Found holds, parallel to Conditional.Rows, the rows as they were when the conditions were checked; nil = the row
 	// did not exist. They are copies the caller may keep.

@@ -3,10 +3,12 @@
 package command
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
 )
 
 // EntryKind says what a command of a replica set's log does. The numbers are stored in logs: never change one.
@@ -94,7 +96,7 @@ type Records struct {
 
 // AppendEntry appends the encoded form of e.
 func AppendEntry(dst []byte, e *Entry) []byte {
-	a := entryHead(dst, e.Kind, e.Epoch, e.Span, e.ID)
+	a := entryHead(dst, e)
 	switch e.Kind {
 	case EntryWrite:
 		a.Null(e.Result)
@@ -126,20 +128,28 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 const (
 	entrySpan = 1
 	entryID   = 2
-	// entryFields is the last one that this build knows.
-	entryFields = entryID
+	// entryExpired is Sweep.Expired.
+	entryExpired = 3
+	// entryDropped is Sweep.Dropped. It requires feature level 8.
+	entryDropped = 4
+	// entryFields is the last field that this build supports.
+	entryFields = entryDropped
 )
 
 // entryHead appends what all entries begin with.
-func entryHead(dst []byte, k EntryKind, epoch uint64, span keys.Span, id DedupeID) appender {
-	a := appender{append(dst, Version, byte(kindEntry), byte(k))}
-	a.Uint(epoch)
-	if span.Table != 0 {
-		a.Field(entrySpan, true, span.Append(nil))
+func entryHead(dst []byte, e *Entry) appender {
+	a := appender{append(dst, Version, byte(kindEntry), byte(e.Kind))}
+	a.Uint(e.Epoch)
+	if e.Span.Table != 0 {
+		a.Field(entrySpan, true, e.Span.Append(nil))
 	}
-	if id != (DedupeID{}) {
-		a.Field(entryID, true, keys.AppendDedupeID(nil, id))
+	if e.ID != (DedupeID{}) {
+		a.Field(entryID, true, keys.AppendDedupeID(nil, e.ID))
 	}
+	if x := e.Sweep.Expired; x != (row.Expired{}) {
+		a.Field(entryExpired, true, binary.AppendVarint(binary.AppendVarint(nil, x.Own), x.Default))
+	}
+	a.droppedUpto(entryDropped, e.Sweep.Dropped)
 	a.EndFields()
 	return a
 }
@@ -157,6 +167,12 @@ func (r *reader) entryHead(e *Entry) {
 		case entryID:
 			e.ID, ok = keys.DedupeIDOf(f.Value)
 			ok = ok && e.Kind == EntryTruncate
+		case entryExpired:
+			e.Sweep.Expired, ok = expiredOf(f.Value)
+			ok = ok && e.Kind == EntrySweep
+		case entryDropped:
+			ok = e.Kind == EntrySweep
+			e.Sweep.Dropped = r.droppedUpto(f, e.Sweep.Dropped)
 		default:
 			r.unknown("a log entry", f, entryFields)
 		}
@@ -167,10 +183,22 @@ func (r *reader) entryHead(e *Entry) {
 	}
 }
 
+// expiredOf reads a Sweep.Expired.
+func expiredOf(b []byte) (x row.Expired, ok bool) {
+	own, n := binary.Varint(b)
+	if n <= 0 {
+		return x, false
+	}
+	def, m := binary.Varint(b[n:])
+	return row.Expired{Own: own, Default: def}, m > 0 && n+m == len(b)
+}
+
 // BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one. epoch is the
 // partition's.
 func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
-	a := entryHead(dst, EntryWrite, epoch, keys.Span{}, DedupeID{})
+	a := appender{append(dst, Version, byte(kindEntry), byte(EntryWrite))}
+	a.Uint(epoch)
+	a.EndFields()
 	a.Null(result)
 	a.Uint(uint64(n))
 	return a.Writer

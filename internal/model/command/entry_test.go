@@ -9,6 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/share"
@@ -32,7 +33,8 @@ func entries() []Entry {
 		{Kind: EntryWrite, Epoch: 2, Mutations: []Mutation{m}, Result: []byte{}},
 		{Kind: EntryWrite, Mutations: []Mutation{m, {Table: 600, Key: []byte("l")}, m}},
 		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a"), []byte("b")}, Horizon: 12,
-			Dropped: []uint32{4, 9}}, Epoch: 3},
+			Dropped: []cqltype.Dropped{{Column: 4, Upto: cqltype.AllDropped}, {Column: 9, Upto: cqltype.AllDropped}},
+		}, Epoch: 3},
 		{Kind: EntryTruncate, Epoch: 4, Span: keys.Span{Table: 600, End: []byte{9}}, Indexes: []uint32{1, 2}},
 		{Kind: EntryTruncate},
 		{Kind: EntryRequire, Epoch: 1, SchemaVersion: 1 << 40},
@@ -44,6 +46,11 @@ func entries() []Entry {
 			Learners: []keys.Member{{Replica: 9, Node: [16]byte{5}}}}},
 		{Kind: EntryFreeze, Epoch: 300}, {Kind: EntryThaw, Epoch: 7},
 		{Kind: EntryMerge, Epoch: 2, Merge: Merge{Right: 300, Frozen: 1 << 40, RightEpoch: 5}},
+		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a")}, Horizon: 12,
+			Expired: row.Expired{Own: 1 << 31, Default: -5}}},
+		{Kind: EntrySweep, Epoch: 3, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a")}, Horizon: 12,
+			Dropped: []cqltype.Dropped{{Column: 4, Upto: 77}, {Column: 9, Upto: cqltype.AllDropped},
+				{Column: 11, Upto: -1}}}},
 		{Kind: EntryTruncate, Epoch: 4, ID: DedupeID{Coordinator: [16]byte{1}, Sequence: 9}},
 	}
 }

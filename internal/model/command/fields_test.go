@@ -39,7 +39,7 @@ func TestFieldsOfLaterBuilds(t *testing.T) {
 	written := Entry{Kind: EntryWrite, Mutations: []Mutation{m}}
 	cond := Conditional{Mutation: m, Now: 4}
 	read := Read{Table: 600, Key: []byte("k"), Epoch: 7}
-	decision := Decision{Applied: true, Timestamp: 1, Found: []*row.Row{nil}}
+	decision := CASResult{Applied: true, Timestamp: 1, Found: []*row.Row{nil}}
 	for _, c := range []struct {
 		name string
 		b    []byte
@@ -72,9 +72,9 @@ func TestFieldsOfLaterBuilds(t *testing.T) {
 			err := DecodeRead(&v, b)
 			return v, err
 		}, read},
-		{"decision", AppendDecision(nil, &decision), 4, func(b []byte) (any, error) {
-			var v Decision
-			err := DecodeDecision(&v, b)
+		{"decision", AppendCASResult(nil, &decision), 4, func(b []byte) (any, error) {
+			var v CASResult
+			err := DecodeCASResult(&v, b)
 			return v, err
 		}, decision},
 	} {

@@ -3,10 +3,13 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -22,6 +25,34 @@ func (a *appender) columns(v []uint32) {
 	a.Uint(uint64(len(v)))
 	for _, c := range v {
 		a.Uint(uint64(c))
+	}
+}
+
+// dropped appends the columns of which no cell is left; droppedUpto appends the others.
+func (a *appender) dropped(list []cqltype.Dropped) {
+	n := 0
+	for _, d := range list {
+		n += int(codec.Bit(d.Upto == cqltype.AllDropped))
+	}
+	a.Uint(uint64(n))
+	for _, d := range list {
+		if d.Upto == cqltype.AllDropped {
+			a.Uint(uint64(d.Column))
+		}
+	}
+}
+
+// droppedUpto appends a field with the columns that were dropped by a time, if there are any.
+func (a *appender) droppedUpto(number uint64, list []cqltype.Dropped) {
+	var v codec.Writer
+	for _, d := range list {
+		if d.Upto != cqltype.AllDropped {
+			v.Uint(uint64(d.Column))
+			v.Int(d.Upto)
+		}
+	}
+	if v != nil {
+		a.Field(number, true, v)
 	}
 }
 
@@ -84,6 +115,30 @@ func (r *reader) columns(dst []uint32) []uint32 {
 		dst = append(dst, r.Uint32())
 	}
 	return dst
+}
+
+func (r *reader) dropped(dst []cqltype.Dropped) []cqltype.Dropped {
+	for range r.Count(1) {
+		dst = append(dst, cqltype.Dropped{Column: r.Uint32(), Upto: cqltype.AllDropped})
+	}
+	return dst
+}
+
+// droppedUpto adds the columns of a field that droppedUpto wrote to a list.
+func (r *reader) droppedUpto(f codec.Field, dst []cqltype.Dropped) []cqltype.Dropped {
+	v := codec.NewReader(f.Value, ErrMalformed)
+	for len(v.Rest()) > 0 {
+		dst = append(dst, cqltype.Dropped{Column: v.Uint32(), Upto: v.Int()})
+	}
+	if v.End() != nil {
+		r.Fail()
+	}
+	sortDropped(dst)
+	return dst
+}
+
+func sortDropped(list []cqltype.Dropped) {
+	slices.SortFunc(list, func(a, b cqltype.Dropped) int { return cmp.Compare(a.Column, b.Column) })
 }
 
 func (r *reader) nulls(dst [][]byte) [][]byte {

@@ -23,7 +23,7 @@ func Compare(a, b Value) int {
 	case String:
 		return strings.Compare(a.Str(), b.Str())
 	case Array:
-		return compareAll(slices.Collect(a.Elements()), slices.Collect(b.Elements()), Compare)
+		return compareElements(a, b)
 	case Object:
 		return compareAll(sortedMembers(a), sortedMembers(b), func(x, y Member) int {
 			if c := strings.Compare(x.Name, y.Name); c != 0 {
@@ -44,8 +44,66 @@ func compareAll[T any](a, b []T, compare func(T, T) int) int {
 	return cmp.Compare(len(a), len(b))
 }
 
+// compareElements compares two arrays element by element. It does not collect them: each may be as large as an item.
+func compareElements(a, b Value) int {
+	x, y := elementsOf(a), elementsOf(b)
+	for {
+		v, more := x.next()
+		w, also := y.next()
+		switch {
+		case more && also:
+		case more:
+			return 1
+		case also:
+			return -1
+		default:
+			return 0
+		}
+		if c := Compare(v, w); c != 0 {
+			return c
+		}
+	}
+}
+
+// elements walks over the elements of an array.
+type elements struct {
+	v  Value
+	at int // in the text, or among the elements of a computed array
+}
+
+func elementsOf(v Value) elements {
+	if v.form == plain {
+		return elements{v: v}
+	}
+	return elements{v: v, at: skipSpace(v.text, 1)}
+}
+
+func (e *elements) next() (Value, bool) {
+	if e.v.form == plain {
+		if e.at >= len(e.v.tree.elements) {
+			return Value{}, false
+		}
+		e.at++
+		return e.v.tree.elements[e.at-1], true
+	}
+	s := e.v.text
+	if e.at >= len(s) || s[e.at] == ']' {
+		return Value{}, false
+	}
+	v, end := valueAt(s, e.at)
+	e.at = nextItem(s, end)
+	return v, v.IsDefined()
+}
+
+// fewMembers is the size of the text of an object, in bytes, up to which its members are not counted beforehand.
+const fewMembers = 1 << 10
+
 func sortedMembers(v Value) []Member {
-	out := make([]Member, 0, 8)
+	n := 8
+	if v.TextSize() > fewMembers {
+		n = v.Len()
+	}
+	out := make([]Member, 0, n)
 	for name, e := range v.Members() {
 		out = append(out, Member{name, e})
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -29,6 +30,10 @@ func TestHashes(t *testing.T) {
 		{V2, Key{{}}, "11622DAA78F835834610ABE56EFF5CB5"},
 		{V1, Key{Text("Andrew")}, "05C1D5FD1B291008426F6573667800"},
 		{V1, Key{Float(1)}, "05C1ED172B6B2605BFF0"},
+		// Of a string, version 1 has a hundred characters and their end.
+		{V1, Key{Text(strings.Repeat("a", 1024))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
+		{V1, Key{Text(strings.Repeat("a", 101))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
+		{V1, Key{Text(strings.Repeat("a", 100))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
 		{MultiHash, Key{Text("theo"), Float(1)}, "2D6CD1B66D83CD322704F334799E29A220CD98B339BA78A5D0CF6953B87070B0"},
 	} {
 		if got := c.scheme.Hex(c.key); got != c.want {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unicode/utf16"
 )
 
 // The first bytes of values in what is hashed.
@@ -46,10 +47,11 @@ func (v Value) hash() (h [hashLen]byte) {
 	return h
 }
 
-// stringMaxV1 is how much of a string version 1 looks at, in bytes.
+// stringMaxV1 is how much of a string version 1 looks at.
 const stringMaxV1 = 100
 
-// hashV1 is the hash of version 1 of the first value.
+// hashV1 is the hash of version 1 of the first value. It takes the first bytes of a string, where SDKs take as many
+// characters. It cannot change: items are stored by it.
 func hashV1(k Key) uint32 {
 	v := k[0]
 	v.Text = v.Text[:min(len(v.Text), stringMaxV1)]
@@ -71,19 +73,35 @@ func appendV1(dst []byte, k Key) []byte {
 		return appendNumberV1(dst, v.Number)
 	case String:
 		dst = append(dst, markString)
-		for _, c := range []byte(v.Text[:min(len(v.Text), stringMaxV1+1)]) {
+		text := firstUnits(v.Text, stringMaxV1)
+		for _, c := range []byte(text[:min(len(text), stringMaxV1+1)]) {
 			if c < 0xff {
 				c++
 			}
 			dst = append(dst, c)
 		}
-		if len(v.Text) <= stringMaxV1 {
+		if len(text) <= stringMaxV1 {
 			dst = append(dst, 0)
 		}
 		return dst
 	default:
 		return v.append(dst, 0)
 	}
+}
+
+// firstUnits returns the beginning of a text: most of the units of UTF-16 by which SDKs count characters, or one less
+// where the last one would be half of a character.
+func firstUnits(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	units := 0
+	for i, c := range text {
+		if units += utf16.RuneLen(c); units > most {
+			return text[:i]
+		}
+	}
+	return text
 }
 
 // appendNumberV1 appends a number so that numbers sort as their bytes do: 8 bits, then 7 at a time, each followed by a

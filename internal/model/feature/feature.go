@@ -21,14 +21,24 @@ type Level uint32
 // 0024), indexes of items (RFC 0025) and vectors (RFC 0026), and from level 5 on masks of columns (RFC 0027), change
 // logs of CQL tables (RFC 0024), user-defined functions (RFC 0029), materialized views (RFC 0030) and storage-attached
 // indexes (RFC 0031). From level 6 on indexes of vectors have lists (RFC 0033), and from level 7 on truncations have
-// IDs (RFC 0005).
+// IDs (RFC 0005). From level 8 on items have lifetimes (RFC 0038), change feeds have generations (RFC 0024), and
+// columns are dropped up to a timestamp.
 const (
 	Oldest Level = 1
-	Newest Level = 7
+	Newest Level = 8
 )
 
 // TruncationIDs is the level from which on truncations have IDs.
 const TruncationIDs Level = 7
+
+// The features of level 8: items are stored with their lifetimes instead of their deadlines, continuations of queries
+// contain the ID of their container, change feeds have generations, and columns are dropped up to a timestamp.
+const (
+	Lifetimes       Level = 8
+	ContinuationIDs Level = 8
+	FeedGenerations Level = 8
+	DropTimes       Level = 8
+)
 
 // Range is the levels that a build understands, both ends included.
 type Range struct{ Oldest, Newest Level }

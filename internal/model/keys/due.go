@@ -8,6 +8,8 @@ import "encoding/binary"
 const (
 	DueRows   byte = 0
 	DueDedupe byte = 1
+	// DueItems are rows with a lifetime.
+	DueItems byte = 2
 )
 
 // dueHead is the length of what stands in a note before the noted key, whose table it has already.

@@ -55,8 +55,9 @@ const (
 	stride = 2048
 	// turn is how long an evaluation runs without a slot, and how long with one that others wait for.
 	turn = 10 * time.Millisecond
-	// StepsMax is the work that an evaluation may do beyond its allowance: a few seconds.
-	StepsMax = 100_000_000
+	// StepsMax is the work that an evaluation may do beyond its allowance: two seconds, or up to five where steps take
+	// longest.
+	StepsMax = 60_000_000
 )
 
 // Limits are the bounds of an evaluation. The zero value bounds nothing but the work.

@@ -2,7 +2,7 @@
 
 // Package release says in what the answers of Cassandra's releases differ: one field for each choice, decided here and
 // nowhere else. Whoever answers asks its field; nobody compares releases. What a later release only adds (a function, a
-// statement, a type) is no choice: it is there in all of them. See docs/rfcs/0026-two-cassandras.md.
+// statement, a type) is no choice: it is there in all of them. See docs/rfcs/0026-cassandra-releases.md.
 package release
 
 import "fmt"

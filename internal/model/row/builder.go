@@ -34,6 +34,12 @@ func (b *Builder) Live(ttl int32, expiry int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, TTL: ttl, Expiry: expiry}
 }
 
+// LiveFor sets the row marker of a row with a lifetime (see Lifetimes): so many seconds, or DefaultLifetime, from the
+// second at on, at which the row is written.
+func (b *Builder) LiveFor(lifetime int32, at int64) {
+	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, Expiry: NoExpiry, Lifetime: lifetime, Written: at}
+}
+
 // DeleteRow deletes the row, or in a header the whole partition, with the operand's timestamp. at is the second it is
 // made.
 func (b *Builder) DeleteRow(at int64) { b.DeleteRowBefore(0, at) }

@@ -19,9 +19,9 @@
 // The format is part of the store format version (storage.Identity). An operand and a merged row look the same:
 //
 //	flags u8       1 marker, 2 marker expires, 4 marker has its own timestamp, 8 row deletion, 16 deleted ranges,
-//	               32 more ranges under keys of their own
+//	               32 more ranges under keys of their own, 64 marker has a lifetime
 //	base i64 BE    the timestamp that all others refer to; Stamp patches it in place
-//	marker         [delta]  [ttl uvarint, expiry uvarint]
+//	marker         [delta]  [ttl uvarint, expiry uvarint]  [lifetime uvarint, written uvarint]
 //	row deletion   delta, at uvarint
 //	ranges         count uvarint, then each: flags u8 (1 = no end), delta, at uvarint, start bytes, end bytes
 //	entries        to the end, ascending by (column, deletion before cells, path):
@@ -31,6 +31,8 @@
 //	  column uvarint, [delta], [path bytes]
 //	  deletions    at uvarint
 //	  cells        [ttl uvarint, expiry uvarint], value bytes
+//
+// lifetime is in seconds, 0 for the default of the table, and counts from the second written on (Lifetimes).
 //
 // delta is a zigzag varint, bytes are a uvarint length and that many bytes. Ranges are disjoint and ascending, [start,
 // end) of clustering keys; among deletions the row deletion is the deletion of the partition. "at" is the second at

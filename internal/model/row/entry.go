@@ -19,7 +19,8 @@ const (
 	flagRowDeletion  = 8
 	flagRanges       = 16
 	flagApart        = 32
-	flagsKnown       = 63
+	flagLifetime     = 64
+	flagsKnown       = 127
 	headLen          = 9 // flags and base
 	rangeUnbounded   = 1
 	entryKindMask    = 3

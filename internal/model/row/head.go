@@ -49,7 +49,12 @@ func (h *head) read(b []byte) int {
 		if flags&flagMarkerTTL != 0 {
 			h.marker.TTL, h.marker.Expiry, pos = lifetime(b, pos)
 		}
-	} else if flags&(flagMarkerTime|flagMarkerTTL) != 0 {
+		if flags&flagLifetime != 0 {
+			if h.marker.Lifetime, h.marker.Written, pos = relative(b, pos); pos < 0 {
+				return -1
+			}
+		}
+	} else if flags&(flagMarkerTime|flagMarkerTTL|flagLifetime) != 0 {
 		return -1
 	}
 	if h.dead {
@@ -76,6 +81,9 @@ func (h *head) append(dst []byte, ranges []Range) []byte {
 		if h.marker.TTL != 0 {
 			flags |= flagMarkerTTL
 		}
+		if h.marker.Lifetime != 0 {
+			flags |= flagLifetime
+		}
 		if h.marker.Timestamp != h.base {
 			flags |= flagMarkerTime
 		}
@@ -98,6 +106,10 @@ func (h *head) append(dst []byte, ranges []Range) []byte {
 		dst = binary.AppendUvarint(dst, uint64(h.marker.TTL))
 		dst = binary.AppendUvarint(dst, uint64(max(h.marker.Expiry, 0)))
 	}
+	if flags&flagLifetime != 0 {
+		dst = binary.AppendUvarint(dst, uint64(max(h.marker.Lifetime, 0)))
+		dst = binary.AppendUvarint(dst, uint64(max(h.marker.Written, 0)))
+	}
 	if h.dead {
 		dst = appendDelta(dst, h.deleted.ts-h.base)
 		dst = binary.AppendUvarint(dst, uint64(max(h.deleted.at, 0)))
@@ -116,7 +128,13 @@ func (l *Liveness) supersedes(o *Liveness) bool {
 	if l.Expiry != o.Expiry {
 		return l.Expiry > o.Expiry
 	}
-	return l.TTL > o.TTL
+	if l.TTL != o.TTL {
+		return l.TTL > o.TTL
+	}
+	if l.Lifetime != o.Lifetime {
+		return l.Lifetime > o.Lifetime
+	}
+	return l.Written > o.Written
 }
 
 // Timestamp returns the base timestamp of an operand, Unstamped if the leader has yet to stamp it.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
 // fact is one thing a test says about a row. The model of a row is the list of all facts ever stated, in no order, and
@@ -21,6 +23,7 @@ type fact struct {
 	value      string
 	ts, when   int64
 	ttl        int32
+	lifetime   int32
 	start, end string // end "-" for none
 }
 
@@ -63,7 +66,12 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 		switch f.kind {
 		case "marker":
 			f.value = "" // it has none that could decide
-			b.Live(f.ttl, f.when)
+			if f.lifetime = rapid.Int32Range(-1, 3).Draw(t, "lifetime"); f.lifetime != 0 {
+				f.ttl = 0
+				b.LiveFor(f.lifetime, f.when)
+			} else {
+				b.Live(f.ttl, f.when)
+			}
 		case "delete":
 			b.DeleteRow(f.when)
 		case "cell":
@@ -113,8 +121,13 @@ func covering(facts []fact, key string) int64 {
 	return best
 }
 
+// drawExpired draws which rows have expired.
+func drawExpired(t *rapid.T) Expired {
+	return Expired{Own: rapid.Int64Range(0, 9).Draw(t, "own"), Default: rapid.Int64Range(0, 6).Draw(t, "default")}
+}
+
 // visible is what the model shows at a second.
-func visible(facts []fact, deleted, now int64, dropped []uint32) Row {
+func visible(facts []fact, gone Expired, deleted, now int64, dropped []cqltype.Dropped) Row {
 	var r Row
 	floor := deleted
 	column := map[uint32]int64{}
@@ -143,13 +156,20 @@ func visible(facts []fact, deleted, now int64, dropped []uint32) Row {
 			}
 		}
 	}
+	if marker != nil && (marker.lifetime < 0 && marker.when < gone.Default ||
+		marker.lifetime > 0 && marker.when+int64(marker.lifetime) < gone.Own) {
+		floor = max(floor, marker.ts)
+	}
 	if marker != nil && marker.ts > floor && (marker.ttl == 0 || marker.when > now) {
-		r.Live, r.Liveness = true, Liveness{marker.ts, marker.ttl, expiry(*marker)}
+		r.Live, r.Liveness = true, Liveness{Timestamp: marker.ts, TTL: marker.ttl, Expiry: expiry(*marker)}
+		if marker.lifetime != 0 {
+			r.Liveness.Lifetime, r.Liveness.Written = marker.lifetime, marker.when
+		}
 	}
 	for _, f := range best {
 		del, ok := column[f.col]
 		if f.kind == "tombstone" || f.ts <= floor || ok && f.ts <= del || f.ttl != 0 && f.when <= now ||
-			slices.Contains(dropped, f.col) {
+			cqltype.Hides(dropped, f.col, f.ts) {
 			continue
 		}
 		c := Cell{Column: f.col, Value: []byte(f.value), Timestamp: f.ts, TTL: f.ttl, Expiry: expiry(f)}
@@ -195,8 +215,12 @@ func stronger(a, b fact) bool {
 		return expiry(a) > expiry(b)
 	case a.value != b.value:
 		return a.value > b.value
+	case a.ttl != b.ttl:
+		return a.ttl > b.ttl
+	case a.lifetime != b.lifetime:
+		return a.lifetime > b.lifetime
 	}
-	return a.ttl > b.ttl
+	return a.when > b.when
 }
 
 // TestMergeAgainstModel: whatever operands are merged, in whatever order and grouping, a reader sees what the model
@@ -225,17 +249,22 @@ func TestMergeAgainstModel(t *testing.T) {
 		}
 		all := m.Append(nil)
 		now := rapid.Int64Range(0, 4).Draw(t, "now")
-		dropped := slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(rapid.Uint32Range(1, 3), 0, 2).Draw(t,
-			"dropped"))))
+		var dropped []cqltype.Dropped
+		columns := rapid.SliceOfN(rapid.Uint32Range(1, 3), 0, 2).Draw(t, "dropped")
+		for _, c := range slices.Compact(slices.Sorted(slices.Values(columns))) {
+			upto := rapid.SampledFrom([]int64{cqltype.AllDropped, 1, 3}).Draw(t, "upto")
+			dropped = append(dropped, cqltype.Dropped{Column: c, Upto: upto})
+		}
 		for _, value := range [][]byte{merged, all} {
 			if header {
 				checkHeader(t, value, facts, now, dropped)
 				continue
 			}
 			deleted := rapid.SampledFrom([]int64{NotDeleted, 2, 4}).Draw(t, "deleted")
+			gone := drawExpired(t)
 			var got Row
-			exists, err := got.Resolve(value, deleted, now, dropped)
-			want := visible(facts, deleted, now, dropped)
+			exists, err := got.Resolve(value, gone.Covering(value, deleted), now, dropped)
+			want := visible(facts, gone, deleted, now, dropped)
 			if err != nil || exists != want.Exists() || !cmp.Equal(got, want, cmp.Comparer(sameRow)) {
 				t.Fatalf("facts %+v\ngot  %+v %v %v\nwant %+v", facts, got, exists, err, want)
 			}
@@ -251,12 +280,12 @@ func sameRow(a, b Row) bool {
 	})
 }
 
-func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []uint32) {
+func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []cqltype.Dropped) {
 	var h Header
 	if err := h.Resolve(value, now, dropped); err != nil {
 		t.Fatal(err)
 	}
-	if want := visible(facts, NotDeleted, now, dropped); !sameRow(h.Static, want) {
+	if want := visible(facts, Expired{}, NotDeleted, now, dropped); !sameRow(h.Static, want) {
 		t.Fatalf("static of %+v:\ngot  %+v\nwant %+v", facts, h.Static, want)
 	}
 	for _, key := range []string{"", "a", "ab", "b", "ba", "bz", "c", "cc", "d", "dd", "e", "zz"} {
@@ -303,25 +332,29 @@ func TestSweepHidesNothing(t *testing.T) {
 		b, _ := draw(t, false)
 		covered := rapid.SampledFrom([]int64{NotDeleted, 2, 4}).Draw(t, "covered")
 		horizon := rapid.Int64Range(0, 5).Draw(t, "horizon")
+		upto := rapid.SampledFrom([]int64{cqltype.AllDropped, 2}).Draw(t, "upto")
+		dropped := []cqltype.Dropped{{Column: 2, Upto: upto}}
 		var m Merger
 		m.Reset()
 		if err := errors2(m.Add(a), m.Add(b)); err != nil {
 			t.Fatal(err)
 		}
 		before := m.Append(nil)
-		oldest, err := Oldest(before, covered, []uint32{2})
+		gone := drawExpired(t)
+		covered = gone.Covering(before, covered)
+		oldest, err := Oldest(before, covered, dropped)
 		if err != nil {
 			t.Fatal(err)
 		}
-		remains := m.Sweep(covered, horizon, []uint32{2})
+		remains := m.Sweep(covered, horizon, dropped)
 		after := m.Append(nil)
 		if len(before) != len(after) && oldest >= horizon {
 			t.Fatalf("something was swept before %d though the oldest is of %d", horizon, oldest)
 		}
 		for now := horizon; now < 6; now++ {
 			var x, y Row
-			existed, err1 := x.Resolve(before, covered, now, []uint32{2})
-			exists, err2 := y.Resolve(after, covered, now, []uint32{2})
+			existed, err1 := x.Resolve(before, covered, now, dropped)
+			exists, err2 := y.Resolve(after, gone.Covering(after, covered), now, dropped)
 			if err1 != nil || err2 != nil || existed != exists || !sameRow(x, y) || exists && !remains {
 				t.Fatalf("at %d: %+v became %+v (remains %v)", now, x, y, remains)
 			}

@@ -5,13 +5,15 @@ package row
 import (
 	"fmt"
 	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
 // Resolve decodes a stored row as it is seen at the second now and reports whether it exists. deleted is the timestamp
 // of the strongest deletion in the partition header that covers the row (Header.Covering), NotDeleted for none. Cells
-// of the columns in dropped (ascending) are absent. The row points into value and allocates nothing once grown. An
+// that dropped (ascending by columns) hides are absent. The row points into value and allocates nothing once grown. An
 // error wraps ErrCorrupt.
-func (r *Row) Resolve(value []byte, deleted, now int64, dropped []uint32) (exists bool, err error) {
+func (r *Row) Resolve(value []byte, deleted, now int64, dropped []cqltype.Dropped) (exists bool, err error) {
 	var h head
 	pos := h.read(value)
 	if pos < 0 {
@@ -20,7 +22,7 @@ func (r *Row) Resolve(value []byte, deleted, now int64, dropped []uint32) (exist
 	return r.resolve(value, pos, &h, deleted, now, dropped)
 }
 
-func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, dropped []uint32) (bool, error) {
+func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, dropped []cqltype.Dropped) (bool, error) {
 	floor := max(deleted, h.deleted.ts) // NotDeleted is below every timestamp
 	r.Live = h.live && h.marker.Timestamp > floor && h.marker.Expiry > now
 	if r.Live {
@@ -75,7 +77,8 @@ func plainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []
 
 // resolveRest decodes the entries from pos on. Those before it were plain cells, the last of which is the last in
 // cells.
-func resolveRest(value []byte, pos int, base, floor, now int64, dropped []uint32, cells []Cell) ([]Cell, error) {
+func resolveRest(value []byte, pos int, base, floor, now int64, dropped []cqltype.Dropped, cells []Cell) ([]Cell,
+	error) {
 	columnFloor, column := floor, uint32(0)
 	var last, e entry
 	first := len(cells) == 0
@@ -97,7 +100,7 @@ func resolveRest(value []byte, pos int, base, floor, now int64, dropped []uint32
 		case e.ts <= columnFloor || e.kind == kindTombstone || e.when <= now:
 			continue
 		case len(dropped) > 0:
-			if _, gone := slices.BinarySearch(dropped, e.col); gone {
+			if cqltype.Hides(dropped, e.col, e.ts) {
 				continue
 			}
 		}
@@ -135,7 +138,7 @@ func (h *Header) Clear() {
 
 // Resolve decodes the merge of header operands, or the deletions among them alone, as it is seen at the second now. An
 // error wraps ErrCorrupt.
-func (h *Header) Resolve(value []byte, now int64, dropped []uint32) error {
+func (h *Header) Resolve(value []byte, now int64, dropped []cqltype.Dropped) error {
 	h.Clear()
 	var hd head
 	pos := hd.read(value)

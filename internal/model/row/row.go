@@ -37,6 +37,10 @@ type Liveness struct {
 	Timestamp int64
 	TTL       int32
 	Expiry    int64
+	// Lifetime is for how many seconds the row lives in a table with Lifetimes, DefaultLifetime for the table's
+	// default, 0 if the row has none. Written is the second, since the epoch, from which it counts.
+	Lifetime int32
+	Written  int64
 }
 
 // Row is what a reader sees of a stored row at some second: deletions and expired cells are gone. Its slices point into

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
 // TestInsertCostsOneTimestamp: the frozen bytes of an INSERT of two columns, and of one with a TTL.
@@ -173,7 +175,7 @@ func FuzzResolve(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value, _ []byte) {
 		var r Row
 		var h Header
-		_, err := r.Resolve(value, 3, 5, []uint32{2})
+		_, err := r.Resolve(value, 3, 5, []cqltype.Dropped{{Column: 2, Upto: 4}})
 		herr := h.Resolve(value, 5, nil)
 		_, _ = Oldest(value, 3, nil)
 		_, _ = Size(value), Stamp(bytes.Clone(value), 3)

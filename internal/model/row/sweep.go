@@ -4,13 +4,15 @@ package row
 
 import (
 	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
 // Sweep drops from the merged operands what nobody can see any more: what the deletion covered hides (a timestamp,
-// NotDeleted for none), cells of the dropped columns (ascending), and deletions and expired cells from before the
-// second horizon. It does not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be
+// NotDeleted for none), cells that dropped (ascending by columns) hides, and deletions and expired cells from before
+// the second horizon. It does not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be
 // stored; call Append next.
-func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) {
+func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remains bool) {
 	m.collapse()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
 		m.dead, m.deleted = false, deletion{ts: NotDeleted}
@@ -55,7 +57,7 @@ func (m *Merger) remains() bool {
 	return m.live || m.dead || m.apart || len(m.ranges) > 0 || len(m.entries) > 0
 }
 
-func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {
+func (m *Merger) sweepCells(covered, horizon int64, dropped []cqltype.Dropped) {
 	if m.live && (m.marker.Timestamp <= covered || m.marker.Expiry < horizon) {
 		m.live = false
 	}
@@ -63,8 +65,7 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {
 		if e.ts <= covered || e.when < horizon { // a cell without expiry has the greatest second
 			return true
 		}
-		_, gone := slices.BinarySearch(dropped, e.col)
-		return gone
+		return cqltype.Hides(dropped, e.col, e.ts)
 	})
 	if m.runs = m.runs[:0]; len(m.entries) > 0 {
 		m.runs = append(m.runs, len(m.entries))
@@ -74,7 +75,7 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {
 // Oldest returns the second after which Sweep could remove something from a stored row: the earliest at of a deletion
 // or expiry of a cell, NoExpiry if there is neither. covered and dropped are as for Sweep; what they hide counts as
 // second -1.
-func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
+func Oldest(value []byte, covered int64, dropped []cqltype.Dropped) (int64, error) {
 	var h head
 	pos := h.read(value)
 	if pos < 0 {
@@ -101,9 +102,7 @@ func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 			return 0, ErrCorrupt
 		}
 		note(e.ts, e.when)
-		if len(dropped) > 0 && !hides {
-			_, hides = slices.BinarySearch(dropped, e.col)
-		}
+		hides = hides || len(dropped) > 0 && cqltype.Hides(dropped, e.col, e.ts)
 	}
 	if hides || !h.live && len(value) == headLen {
 		return -1, nil

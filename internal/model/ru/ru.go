@@ -55,6 +55,12 @@ const (
 	writeByte = 5 * Unit / (11 * kb)
 )
 
+// evaluationSteps is how much work on what was read costs a request unit, in steps of package meter.
+const evaluationSteps = 10_000
+
+// Evaluation is the price of work beyond what the reads of a request pay for, in steps of package meter.
+func Evaluation(steps int64) Units { return Units(steps/evaluationSteps) * Unit }
+
 // Float is the amount in request units, as clients are told.
 func (u Units) Float() float64 { return float64(u) / float64(Unit) }
 

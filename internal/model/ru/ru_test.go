@@ -119,15 +119,15 @@ func TestDocumentedPrices(t *testing.T) {
 	}
 	examples := 7
 	want := map[string]float64{
-		"point read: one row of up to 1 KB, or none":                         PointRead.Float(),
-		"each KB beyond the first of a read in one logical partition":        ReadKB.Float(),
-		"each row examined, where it is not the only one":                    ReadRow.Float(),
-		"reading without a partition key, for each physical partition":       Partition.Float(),
-		"each KB of a read without a partition key":                          ReadKB.Float(),
-		"reads at SERIAL or LOCAL_SERIAL, and what a condition reads: times": Serial,
-		"write: each row of up to 1 KB, a deletion or a static row":          WriteRow.Float(),
-		"each KB beyond the first of a row that is written":                  WriteKB.Float(),
-		"each entry of an index":                                             WriteIndex.Float(),
+		"Point read: one row of up to 1 KB, or no row":                                     PointRead.Float(),
+		"Each additional KB of a read in one logical partition":                            ReadKB.Float(),
+		"Each row examined, unless it is the only row":                                     ReadRow.Float(),
+		"Read without a partition key: each physical partition":                            Partition.Float(),
+		"Read without a partition key: each KB":                                            ReadKB.Float(),
+		"Factor for reads at `SERIAL` or `LOCAL_SERIAL`, and for the reads of a condition": Serial,
+		"Write: each row of up to 1 KB, including deletions and static rows":               WriteRow.Float(),
+		"Write: each additional KB of a row":                                               WriteKB.Float(),
+		"Each index entry":                                                                 WriteIndex.Float(),
 	}
 	if len(listed) != len(want)+examples {
 		t.Errorf("%d prices are documented, want %d", len(listed), len(want)+examples)

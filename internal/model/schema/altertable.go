@@ -9,6 +9,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // AlterOp says what an AlterTable or AlterType does.
@@ -51,6 +52,8 @@ type AlterTable struct {
 	Mask   *MaskSpec
 	// FixedCompact refuses to add columns to a table WITH COMPACT STORAGE, and KeepsCompact DROP COMPACT STORAGE.
 	FixedCompact, KeepsCompact bool
+	// NoDropTimes refuses DroppedAt: some node may not know of columns that were dropped by a time.
+	NoDropTimes bool
 	// NoFeeds says that some node may not know the change log of CQL tables: cdc = true has no effect then.
 	NoFeeds bool
 }
@@ -83,7 +86,7 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	case RenameColumns:
 		err = c.rename(t)
 	case SetOptions:
-		err = c.setOptions(t)
+		err = c.setOptions(t, s.Revision+1)
 	case DropCompactStorage:
 		err = c.dropCompact(t)
 	case AlterMask:
@@ -125,7 +128,11 @@ func (c *AlterTable) add(t *Table, ks *Keyspace) error {
 		if err := t.mask(ks, col, spec.Mask); err != nil {
 			return err
 		}
-		t.NextColumn++
+		if d := t.LastDropped(spec.Name); d != nil && d.ByTime {
+			col.ID = d.ID
+		} else {
+			t.NextColumn++
+		}
 		if spec.Static {
 			col.Kind = Static
 			t.Statics = insertColumn(t.Statics, col)
@@ -264,6 +271,9 @@ func (c *AlterTable) drop(t *Table, ks *Keyspace) error {
 	at := c.DroppedAt
 	if at == 0 {
 		at = c.At
+	} else if c.NoDropTimes {
+		return dberr.Invalidf("DROP .. USING TIMESTAMP needs feature level %d: when all nodes run a build that knows it, "+
+			"raise the level with \"ilion upgrade\"", feature.DropTimes)
 	}
 	for _, name := range c.Drop {
 		col := t.ByName[name]
@@ -286,7 +296,7 @@ func (c *AlterTable) drop(t *Table, ks *Keyspace) error {
 			return dberr.Invalidf("Cannot drop column %s because it has dependent secondary indexes (%s)", name, names)
 		}
 		t.Dropped = append(t.Dropped, DroppedColumn{Name: name, ID: col.ID, Type: expandUDTs(col.Type), Kind: col.Kind,
-			DroppedAt: at})
+			DroppedAt: at, ByTime: c.DroppedAt != 0})
 		is := func(o *Column) bool { return o == col }
 		t.Statics, t.Regulars = slices.DeleteFunc(t.Statics, is), slices.DeleteFunc(t.Regulars, is)
 		delete(t.ByName, name)
@@ -332,7 +342,7 @@ func (c *AlterTable) rename(t *Table) error {
 	return nil
 }
 
-func (c *AlterTable) setOptions(t *Table) error {
+func (c *AlterTable) setOptions(t *Table, revision uint64) error {
 	options, err := applyProperties(c.release(), t.Options, c.Properties, false)
 	if err != nil {
 		return err
@@ -342,6 +352,6 @@ func (c *AlterTable) setOptions(t *Table) error {
 	}
 	was := *t
 	t.Options = options
-	t.setFeed(&was, c.At/1e6, !c.NoFeeds)
+	t.setFeed(&was, c.At/1e6, revision, !c.NoFeeds)
 	return t.checkCounterTTL()
 }

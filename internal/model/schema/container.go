@@ -5,6 +5,7 @@ package schema
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -35,6 +37,15 @@ type Container struct {
 	// changes are kept for as long as the definition says, 0 from the beginning.
 	Keep      int64 `json:"keep,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
+	// ExpiredOwn and ExpiredDefault describe the items that had expired when the time to live of the container was
+	// changed last, as row.Expired does.
+	ExpiredOwn     int64 `json:"expiredOwn,omitempty"`
+	ExpiredDefault int64 `json:"expiredDefault,omitempty"`
+	// Increment is what Database.Increment is.
+	Increment int64 `json:"autoscaleIncrement,omitempty"`
+	// KeptGeneration and KeptAbove are as in Feed.
+	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
+	KeptAbove      int64  `json:"keptAbove,omitempty"`
 	// Scripts are those that it keeps, in order of their kinds and ids.
 	Scripts []Script `json:"scripts,omitempty"`
 	// Before are the definitions that were in force since the index of its items was complete last: until it is again,
@@ -42,6 +53,30 @@ type Container struct {
 	Before []json.RawMessage `json:"before,omitempty"`
 
 	rest rest
+}
+
+// Lifetimes returns the setting by which items expire, which the definition has as defaultTtl.
+func (c *Container) Lifetimes() row.Lifetimes {
+	l := row.Lifetimes{Past: row.Expired{Own: c.ExpiredOwn, Default: c.ExpiredDefault}}
+	var members map[string]json.RawMessage // by their exact names
+	if err := json.Unmarshal(c.Definition, &members); err != nil {
+		return l
+	}
+	seconds, err := strconv.ParseFloat(string(members["defaultTtl"]), 64)
+	if err == nil && seconds >= -1 && seconds <= math.MaxInt32 {
+		l.Default = int32(seconds)
+	}
+	return l
+}
+
+// SetDefinition replaces the definition at a time, in seconds since the epoch. Items that have expired by then do not
+// come back, whatever the time to live is from then on.
+func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
+	before := c.Lifetimes()
+	if c.Definition = definition; c.Lifetimes().Default != before.Default {
+		past := before.At(at)
+		c.ExpiredOwn, c.ExpiredDefault = past.Own, past.Default
+	}
 }
 
 // procedureKind is the kind of scripts that are stored procedures.
@@ -91,6 +126,9 @@ type Database struct {
 	At     int64  `json:"at"`
 	// Revision is Schema.Revision when the properties of its keyspace were changed, 0 if they were not.
 	Revision uint64 `json:"revision,omitempty"`
+	// Increment is by how many percent clients want an automatic throughput raised when what is stored needs more than
+	// its maximum allows. Storage is not bound to the throughput here, so it is only shown.
+	Increment int64 `json:"autoscaleIncrement,omitempty"`
 }
 
 // The columns of a container beside those of its partition key paths, which are named as the paths are.

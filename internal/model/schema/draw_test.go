@@ -98,7 +98,7 @@ func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 			Add: drawColumns(t)}
 	case 6, 7:
 		return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: DropColumns, IfColumn: lenient,
-			Drop: []string{drawColumn(t)}}
+			Drop: []string{drawColumn(t)}, DroppedAt: rapid.SampledFrom([]int64{0, 0, 7}).Draw(t, "time of the drop")}
 	case 8:
 		if lenient {
 			return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: RenameColumns,

@@ -86,6 +86,7 @@ type columnJSON struct {
 	Mask *Mask      `json:"mask,omitempty"`
 	// DroppedAt is for dropped columns only.
 	DroppedAt int64 `json:"dropped_at,omitempty"`
+	ByTime    bool  `json:"by_time,omitempty"`
 
 	rest rest
 }
@@ -342,7 +343,8 @@ func (t *Table) encode() tableJSON {
 	for i := range t.Dropped {
 		d := &t.Dropped[i]
 		j.Dropped = append(j.Dropped, columnJSON{
-			Name: d.Name, ID: d.ID, Type: SpecOf(d.Type), Kind: d.Kind, DroppedAt: d.DroppedAt, rest: d.rest,
+			Name: d.Name, ID: d.ID, Type: SpecOf(d.Type), Kind: d.Kind, DroppedAt: d.DroppedAt,
+			ByTime: d.ByTime, rest: d.rest,
 		})
 	}
 	for _, ix := range t.SortedIndexes() {
@@ -373,7 +375,8 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 			return err
 		}
 		t.Dropped = append(t.Dropped, DroppedColumn{
-			Name: d.Name, ID: d.ID, Type: typ, Kind: d.Kind, DroppedAt: d.DroppedAt, rest: d.rest,
+			Name: d.Name, ID: d.ID, Type: typ, Kind: d.Kind, DroppedAt: d.DroppedAt,
+			ByTime: d.ByTime, rest: d.rest,
 		})
 	}
 	for _, ix := range j.Indexes {

@@ -61,6 +61,8 @@ type AlterKeyspace struct {
 	IfExists    bool
 	Properties  []Property
 	Datacenters []string
+	// Change, if not nil, changes a copy of the descriptor of a database.
+	Change func(d *Database)
 	// Check is as of DropKeyspace.
 	Check func(s *Schema) error
 }
@@ -196,14 +198,19 @@ func (c *AlterKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 			return nil, nil, err
 		}
 	}
-	if ks.DurableWrites == old.DurableWrites && maps.Equal(ks.Replication, old.Replication) &&
-		maps.Equal(ks.Options, old.Options) {
-		return s, nil, nil
-	}
+	changed := ks.DurableWrites != old.DurableWrites || !maps.Equal(ks.Replication, old.Replication) ||
+		!maps.Equal(ks.Options, old.Options)
 	if old.Database != nil {
 		d := *old.Database
+		if c.Change != nil {
+			c.Change(&d)
+			changed = changed || d.Increment != old.Database.Increment
+		}
 		d.Revision = s.Revision + 1
 		ks.Database = &d
+	}
+	if !changed {
+		return s, nil, nil
 	}
 	return s.withKeyspace(&ks), []Event{{Change: Updated, Target: TargetKeyspace, Keyspace: c.Name}}, nil
 }

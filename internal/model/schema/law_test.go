@@ -145,7 +145,7 @@ func checkIDs(t *rapid.T, old, s *Schema, ids map[uint32]UUID, columns map[UUID]
 				}
 				live[c.ID] = true
 			}
-			for _, id := range table.DroppedIDs() {
+			for _, id := range table.DroppedForever() {
 				if live[id] {
 					t.Fatalf("%s: dropped id %d is alive", table, id)
 				}

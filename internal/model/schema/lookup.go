@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/hex"
 	"iter"
 	"maps"
@@ -168,17 +169,54 @@ func (t *Table) IndexesOn(column string) []*Index {
 	return slices.DeleteFunc(t.SortedIndexes(), func(i *Index) bool { return i.Column != column })
 }
 
-// DroppedIDs lists the ids of dropped columns, ascending; nil for most tables.
-func (t *Table) DroppedIDs() []uint32 {
-	if len(t.Dropped) == 0 {
-		return nil
-	}
-	ids := make([]uint32, len(t.Dropped))
+// Hidden says which cells of dropped columns readers do not see, ascending by columns; nil for most tables. A column
+// that was dropped by a time, and added again, has its later cells.
+func (t *Table) Hidden() []cqltype.Dropped {
+	return t.droppedCells(func(d *DroppedColumn) bool { return t.hasColumn(d.ID) })
+}
+
+// Removed says which cells of dropped columns sweeps remove, ascending by columns. Those of a column that was dropped
+// by a time come back when it is added again, unless they are older.
+func (t *Table) Removed() []cqltype.Dropped {
+	return t.droppedCells(func(*DroppedColumn) bool { return true })
+}
+
+// droppedCells lists the dropped columns, with their time where they were dropped by one and by says so.
+func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Dropped) {
 	for i := range t.Dropped {
-		ids[i] = t.Dropped[i].ID
+		d := cqltype.Dropped{Column: t.Dropped[i].ID, Upto: cqltype.AllDropped}
+		if t.Dropped[i].ByTime && by(&t.Dropped[i]) {
+			d.Upto = t.Dropped[i].DroppedAt
+		}
+		at, again := slices.BinarySearchFunc(out, d.Column, func(d cqltype.Dropped, c uint32) int {
+			return cmp.Compare(d.Column, c)
+		})
+		if again {
+			out[at] = d // the newest record of a column counts
+		} else {
+			out = slices.Insert(out, at, d)
+		}
 	}
-	slices.Sort(ids)
+	return out
+}
+
+// DroppedForever lists the ids of dropped columns that no column will have again, ascending.
+func (t *Table) DroppedForever() (ids []uint32) {
+	for _, d := range t.Removed() {
+		if d.Upto == cqltype.AllDropped {
+			ids = append(ids, d.Column)
+		}
+	}
 	return ids
+}
+
+func (t *Table) hasColumn(id uint32) bool {
+	for c := range t.Columns() {
+		if c.ID == id {
+			return true
+		}
+	}
+	return false
 }
 
 // LastDropped finds the newest record of a dropped column of this name, nil if there is none.

@@ -4,7 +4,8 @@
 // between them as pure functions: a Schema and a change give a new Schema or a dberr.
 //
 // Guarantees: (SM1) a descriptor reachable from a Schema never changes; (SM2) a table id, index id or column id is
-// never used twice, so data of a dropped column can never surface under a new one; (SM3) a transition reads no clock
+// never used twice, so data of a dropped column can never surface under a new one, except that a column that was
+// dropped by a time, and is added again, has its later cells; (SM3) a transition reads no clock
 // and draws no random number: UUIDs and times come with the change, ids from counters in the Schema. Start at Schema,
 // then Change and Apply.
 package schema
@@ -91,6 +92,9 @@ type DroppedColumn struct {
 	Kind ColumnKind
 	// DroppedAt is in microseconds since the epoch.
 	DroppedAt int64
+	// ByTime says that DroppedAt was given: cells with later timestamps are kept, for the column to be added again with
+	// its ID.
+	ByTime bool
 
 	rest rest
 }

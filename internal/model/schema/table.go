@@ -82,7 +82,7 @@ func (c *CreateTable) apply(s *Schema) (*Schema, []Event, error) {
 		}
 	}
 	t.ID = s.NextID
-	t.setFeed(nil, c.At/1e6, !c.NoFeeds)
+	t.setFeed(nil, c.At/1e6, 0, !c.NoFeeds)
 	next := s.withKeyspace(ks.withTable(t))
 	next.NextID++
 	return next, []Event{{Change: Created, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil

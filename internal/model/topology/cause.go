@@ -17,7 +17,7 @@ const (
 	// UnknownCause is that of a build that did not note it.
 	UnknownCause Cause = iota
 	// ByHand: an operator ordered it.
-	ByHand
+	ByOperator
 	// BySize: the partition is too large, or two neighbours are small enough for one.
 	BySize
 	// ByLoad: the partition has more to do than one should, or two neighbours have little.

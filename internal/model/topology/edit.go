@@ -67,10 +67,10 @@ func (s *Snapshot) validateEdit(table uint32, e *edit, replicas map[ReplicaID]Pa
 	ps := s.Partitions(table)
 	for _, at := range e.touched {
 		for i := max(at-1, 0); i < min(at+2, len(ps)); i++ {
-			if err := s.validatePlace(table, ps, i); err != nil {
+			if err := s.validatePartition(table, ps, i); err != nil {
 				return err
 			}
-			if err := s.validateJoin(ps, i); err != nil {
+			if err := s.validateMerge(ps, i); err != nil {
 				return err
 			}
 		}
@@ -79,7 +79,7 @@ func (s *Snapshot) validateEdit(table uint32, e *edit, replicas map[ReplicaID]Pa
 		if err := s.validateMembers(p, replicas); err != nil {
 			return err
 		}
-		if err := s.validateCut(p, replicas); err != nil {
+		if err := s.validateSplit(p, replicas); err != nil {
 			return err
 		}
 	}

@@ -10,14 +10,14 @@ import (
 
 // merged orders a merge and carries it out.
 func merged(s *Snapshot, left, right PartitionID) (*Snapshot, error) {
-	next, err := s.BeginJoin(left, right, ByHand, time.UnixMilli(1))
+	next, err := s.BeginMerge(left, right, ByOperator, time.UnixMilli(1))
 	if err != nil {
 		return nil, err
 	}
 	if next, err = allReady(next, right, 17); err != nil {
 		return nil, err
 	}
-	return next.EndJoin(left, time.UnixMilli(1))
+	return next.EndMerge(left, time.UnixMilli(1))
 }
 
 // allReady says of all replicas of a partition that they are frozen at an index.
@@ -31,7 +31,7 @@ func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) 
 	}
 	var err error
 	for _, id := range ids {
-		if s, err = s.JoinReady(right, id, frozen, time.UnixMilli(9)); err != nil {
+		if s, err = s.MergeReady(right, id, frozen, time.UnixMilli(9)); err != nil {
 			return nil, err
 		}
 	}
@@ -48,21 +48,21 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open, err := s.BeginJoin(1, 2, ByHand, now)
+	open, err := s.BeginMerge(1, 2, ByOperator, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for what, f := range map[string]func(*Snapshot) (*Snapshot, error){
-		"merged again": func(s *Snapshot) (*Snapshot, error) { return s.BeginJoin(2, 3, ByHand, now) },
+		"merged again": func(s *Snapshot) (*Snapshot, error) { return s.BeginMerge(2, 3, ByOperator, now) },
 		"split": func(s *Snapshot) (*Snapshot, error) {
-			return s.BeginSplit(2, Position{Ring: 3 << 61}, ByHand, now)
+			return s.BeginSplit(2, Position{Ring: 3 << 61}, ByOperator, now)
 		},
 		"given a member": func(s *Snapshot) (*Snapshot, error) {
 			s, _, err := s.AddMember(1, "r", NodeID{4}, Joining)
 			return s, err
 		},
-		"merged before time": func(s *Snapshot) (*Snapshot, error) { return s.EndJoin(1, now) },
-		"thawed for nothing": func(s *Snapshot) (*Snapshot, error) { return s.EndRecall(1, now) },
+		"merged before time": func(s *Snapshot) (*Snapshot, error) { return s.EndMerge(1, now) },
+		"thawed for nothing": func(s *Snapshot) (*Snapshot, error) { return s.EndMergeCancel(1, now) },
 	} {
 		if _, err := f(open); err == nil {
 			t.Errorf("a partition that is being merged was %s", what)
@@ -71,25 +71,25 @@ func TestJoin(t *testing.T) {
 	if same, err := open.RecordVoters(2, "r", nil); err != nil || same != open {
 		t.Errorf("members were recorded meanwhile: %v", err)
 	}
-	half, err := open.JoinReady(2, 4, 17, now)
-	if err != nil || half.Partition(1).Join.Stage != Freezing {
+	half, err := open.MergeReady(2, 4, 17, now)
+	if err != nil || half.Partition(1).Merge.Stage != Freezing {
 		t.Fatal(half, err)
 	}
-	if _, err := half.JoinReady(2, 5, 18, now); err == nil {
+	if _, err := half.MergeReady(2, 5, 18, now); err == nil {
 		t.Error("the right partition was frozen at two indexes")
 	}
 	full, err := allReady(half, 2, 17)
-	if err != nil || full.Partition(2).Join.Stage != Merging {
+	if err != nil || full.Partition(2).Merge.Stage != Merging {
 		t.Fatal(full, err)
 	}
-	if same, err := full.RecallJoin(2); err != nil || same != full {
+	if same, err := full.CancelMerge(2); err != nil || same != full {
 		t.Errorf("a merge that may have happened was taken back: %v", err)
 	}
-	back, err := half.RecallJoin(1)
+	back, err := half.CancelMerge(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if late, err := allReady(back, 2, 17); err != nil || late.Partition(1).Join.Stage != Thawing {
+	if late, err := allReady(back, 2, 17); err != nil || late.Partition(1).Merge.Stage != Unfreezing {
 		t.Errorf("a merge that was taken back goes on: %v", err)
 	}
 	for _, s := range []*Snapshot{open, half, full, back} {
@@ -98,19 +98,19 @@ func TestJoin(t *testing.T) {
 			t.Errorf("the map does not come back as it was: %v", err)
 		}
 	}
-	thawed, err := back.EndRecall(2, now)
+	thawed, err := back.EndMergeCancel(2, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l, r := thawed.Partition(1), thawed.Partition(2)
-	if l.Join != nil || r.Join != nil || l.Epoch != 1 || r.Epoch != 2 {
+	if l.Merge != nil || r.Merge != nil || l.Epoch != 1 || r.Epoch != 2 {
 		t.Errorf("%+v %+v", l, r)
 	}
-	done, err := full.EndJoin(1, now)
+	done, err := full.EndMerge(1, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := done.Partition(1); done.Partition(2) != nil || p.Join != nil || p.Epoch != 2 || p.Since != 77 ||
+	if p := done.Partition(1); done.Partition(2) != nil || p.Merge != nil || p.Epoch != 2 || p.Since != 77 ||
 		p.Span.Limit.Compare(s.Partition(2).Span.Limit) != 0 {
 		t.Errorf("%+v", p)
 	}
@@ -138,7 +138,7 @@ func TestJoinRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cut, err := s.BeginSplit(2, Position{Ring: 3 << 61}, ByHand, now)
+	cut, err := s.BeginSplit(2, Position{Ring: 3 << 61}, ByOperator, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +149,11 @@ func TestJoinRefused(t *testing.T) {
 		"the wrong way round": {s, 2, 1}, "no neighbours": {s, 1, 3}, "with itself": {s, 1, 1}, "the last": {s, 3, 1},
 		"unknown": {s, 1, 9}, "other nodes": {s, 2, 3}, "moving": {moving, 1, 2}, "split": {cut, 1, 2},
 	} {
-		if _, err := c.s.BeginJoin(c.left, c.right, ByHand, now); err == nil {
+		if _, err := c.s.BeginMerge(c.left, c.right, ByOperator, now); err == nil {
 			t.Errorf("%s: merged", what)
 		}
 	}
-	if _, err := s.BeginJoin(1, 2, ByHand, now); err != nil {
+	if _, err := s.BeginMerge(1, 2, ByOperator, now); err != nil {
 		t.Error(err)
 	}
 }

@@ -72,7 +72,7 @@ func (s *Snapshot) turn(id PartitionID, replica ReplicaID, to MemberState, from 
 // do not vote are gone. voters are those of the Raft configuration as a leader has it that has applied the log up to
 // its own term and is sure to lead. It returns s itself if nothing is new.
 func (s *Snapshot) RecordVoters(id PartitionID, region string, voters []ReplicaID) (*Snapshot, error) {
-	if p := s.Partition(id); p != nil && p.changing() != nil {
+	if p := s.Partition(id); p != nil && p.pendingChange() != nil {
 		return s, nil // all that it has vote or learn, and they stay
 	}
 	changed := false
@@ -111,7 +111,7 @@ func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition,
 	if p == nil {
 		return nil, fmt.Errorf("there is no partition %d", id)
 	}
-	if err := p.changing(); err != nil {
+	if err := p.pendingChange(); err != nil {
 		return nil, err
 	}
 	changed := *p

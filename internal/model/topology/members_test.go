@@ -142,22 +142,22 @@ func TestAssemble(t *testing.T) {
 						case 0:
 							next, err = s.EndSplit(p.ID, time.UnixMilli(1))
 						case 1:
-							next, err = s.RecallSplit(p.ID)
+							next, err = s.CancelSplit(p.ID)
 						default:
-							next, err = s.EndSplitRecall(p.ID, time.UnixMilli(1))
+							next, err = s.EndSplitCancel(p.ID, time.UnixMilli(1))
 						}
 					case 6:
 						switch left := ps[max(len(ps)-2, 0)]; {
-						case left.Join != nil:
-							next, err = s.RecallJoin(left.ID)
+						case left.Merge != nil:
+							next, err = s.CancelMerge(left.ID)
 						case rapid.Bool().Draw(t, "ordered"):
-							next, err = s.BeginJoin(left.ID, ps[len(ps)-1].ID, ByHand, time.UnixMilli(1))
+							next, err = s.BeginMerge(left.ID, ps[len(ps)-1].ID, ByOperator, time.UnixMilli(1))
 						default:
 							next, err = merged(s, left.ID, ps[len(ps)-1].ID)
 						}
 					case 7:
-						next, err = s.WithWish(p.ID, &Wish{Nodes: []NodeID{{1}}, Until: 7,
-							With: PartitionID(rapid.IntRange(0, 1).Draw(t, "with")) * ps[0].ID, Cause: BySize})
+						next, err = s.WithPin(p.ID, &PlacementPin{Nodes: []NodeID{{1}}, Until: 7,
+							MergeWith: PartitionID(rapid.IntRange(0, 1).Draw(t, "with")) * ps[0].ID, Cause: BySize})
 					case 8:
 						next, err = s.WithLead(p.ID, NodeID{byte(rapid.IntRange(0, 4).Draw(t, "leader"))})
 					}
@@ -203,7 +203,7 @@ func TestAssemble(t *testing.T) {
 			}
 			moving := slices.Collect(follower.InMotion())
 			for p := range follower.All() {
-				if slices.Contains(moving, p) != (p.Cut != nil || p.Join != nil || p.Wish != nil || !p.AtRest()) {
+				if slices.Contains(moving, p) != (p.Split != nil || p.Merge != nil || p.Pin != nil || !p.AtRest()) {
 					t.Fatalf("partition %d is in motion: %t", p.ID, slices.Contains(moving, p))
 				}
 			}

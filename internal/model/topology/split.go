@@ -12,53 +12,54 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Cut is a split of a partition that was ordered and is not in the map yet: what begins at At becomes the partition
-// Child, with a replica beside each of the old one's. Until the map has it the members of the partition do not change.
-type Cut struct {
+// PendingSplit is a recorded split that has not ended. The part of the partition that begins at At becomes the
+// partition Child, with a replica on the node of each existing replica. The members of the partition do not change
+// before the split has ended.
+type PendingSplit struct {
 	At    Position
 	Child PartitionID
-	// First is the id of the child's first replica; the others follow, in the order of the old partition's.
+	// First is the ID of the child's first replica. The other replicas follow, in the order of the parent's replicas.
 	First ReplicaID
-	// Recalled says that the order was taken back. Which comes first in the partition's log decides: the split, which
-	// then stands, or the entry that raises the epoch and so has the split refused.
-	Recalled bool
+	// Canceled reports whether the split has been canceled. The first entry in the partition's log decides: the split,
+	// which then takes effect, or an entry that raises the epoch, so that the split is rejected.
+	Canceled bool
 }
 
-// NextPartition is above the ids of all partitions that the map has or had. One that is not below it is of a newer map.
+// NextPartition is greater than the IDs of all partitions that the topology contains or contained. A partition with an
+// ID that is not lower belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
-// CutOf returns the partition whose child an ordered split makes, nil if there is none.
-func (s *Snapshot) CutOf(child PartitionID) *Partition {
+// ParentOf returns the partition whose pending split creates child, or nil.
+func (s *Snapshot) ParentOf(child PartitionID) *Partition {
 	for p := range s.InMotion() {
-		if p.Cut != nil && p.Cut.Child == child {
+		if p.Split != nil && p.Split.Child == child {
 			return p
 		}
 	}
 	return nil
 }
 
-// BeginSplit orders a partition to be split at a position inside its span, after the beginning. All its members must be
-// at rest.
+// BeginSplit records a split of a partition at a position inside its span. No member of the partition may be changing.
 func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
 	case p == nil:
-		return nil, fmt.Errorf("there is no partition %d", id)
-	case p.Cut != nil:
-		return nil, fmt.Errorf("partition %d is being split already", id)
-	case p.Join != nil:
-		return nil, p.changing()
+		return nil, fmt.Errorf("partition %d does not exist", id)
+	case p.Split != nil:
+		return nil, fmt.Errorf("partition %d is already being split", id)
+	case p.Merge != nil:
+		return nil, p.pendingChange()
 	case at.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && at.Compare(p.Span.Limit) >= 0:
 		return nil, fmt.Errorf("partition %d holds %s and cannot be split at %s", id, p.Span, at)
-	case len(s.Partitions(p.Table))+s.cuts(p.Table) >= PartitionsMax:
+	case len(s.Partitions(p.Table))+s.pendingSplits(p.Table) >= PartitionsMax:
 		return nil, fmt.Errorf("table %d has %d partitions and cannot have more", p.Table, PartitionsMax)
 	case !p.AtRest():
-		return nil, fmt.Errorf("the replicas of partition %d are being changed", id)
+		return nil, fmt.Errorf("the replicas of partition %d are changing", id)
 	}
 	at.Key = bytes.Clone(at.Key)
 	out := s.next()
 	changed := *p
-	changed.Cut = &Cut{At: at, Child: out.nextPartition, First: out.nextReplica}
+	changed.Split = &PendingSplit{At: at, Child: out.nextPartition, First: out.nextReplica}
 	changed.Reason = NewReason(cause, now)
 	out.nextPartition++
 	for i := range p.Sets {
@@ -68,17 +69,17 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 	return out, nil
 }
 
-// cuts counts the splits of a table that are under way.
-func (s *Snapshot) cuts(table uint32) (n int) {
+// pendingSplits returns the number of pending splits of a table.
+func (s *Snapshot) pendingSplits(table uint32) (n int) {
 	for p := range s.InMotion() {
-		if p.Cut != nil && p.Table == table {
+		if p.Split != nil && p.Table == table {
 			n++
 		}
 	}
 	return n
 }
 
-// AtRest reports whether no member of the partition is on its way in or out.
+// AtRest reports whether no member of the partition is joining or leaving.
 func (p *Partition) AtRest() bool {
 	for i := range p.Sets {
 		if p.Sets[i].Count(Joining)+p.Sets[i].Count(Leaving) > 0 {
@@ -88,9 +89,9 @@ func (p *Partition) AtRest() bool {
 	return true
 }
 
-// ChildSets are the replica sets that an ordered split gives to the child.
+// ChildSets returns the replica sets of the child of a pending split.
 func (p *Partition) ChildSets() []ReplicaSet {
-	id := p.Cut.First
+	id := p.Split.First
 	out := make([]ReplicaSet, len(p.Sets))
 	for i := range p.Sets {
 		set := &p.Sets[i]
@@ -107,82 +108,82 @@ func (p *Partition) ChildSets() []ReplicaSet {
 	return out
 }
 
-// EndSplit puts an ordered split into the map, once the partition's log has it: the partition keeps what is before the
-// cut, its child has the rest. Both have the epoch after the old one.
+// EndSplit completes a pending split once it is in the partition's log: the partition keeps the part before the split
+// point, and its child gets the rest. Both have the next epoch.
 func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
-	if p == nil || p.Cut == nil {
-		return nil, fmt.Errorf("there is no split of partition %d", id)
+	if p == nil || p.Split == nil {
+		return nil, fmt.Errorf("partition %d has no pending split", id)
 	}
 	out := s.next()
 	left, right := *p, *p
-	left.Cut, right.Cut, left.Reason, right.Reason = nil, nil, nil, nil
-	left.Wish, right.Wish = p.Wish.lasting(), p.Wish.lasting()
-	left.Span.Limit, right.Span.Begin = p.Cut.At, p.Cut.At
+	left.Split, right.Split, left.Reason, right.Reason = nil, nil, nil, nil
+	left.Pin, right.Pin = p.Pin.withoutMerge(), p.Pin.withoutMerge()
+	left.Span.Limit, right.Span.Begin = p.Split.At, p.Split.At
 	left.Epoch++
 	right.Epoch++
 	left.Since, right.Since = now.UnixMilli(), now.UnixMilli()
-	right.ID, right.Parent, right.Moves, right.Sets = p.Cut.Child, p.ID, 0, p.ChildSets()
+	right.ID, right.Parent, right.Moves, right.Sets = p.Split.Child, p.ID, 0, p.ChildSets()
 	i := find(s.Partitions(p.Table), p.Span.Begin)
 	out.replace(p.Table, i, i+1, &left, &right)
 	return out, nil
 }
 
-// RecallSplit takes an ordered split back, unless the partition's log has it already. It returns s itself if that was
-// asked for before.
-func (s *Snapshot) RecallSplit(id PartitionID) (*Snapshot, error) {
+// CancelSplit requests the cancellation of a pending split, which succeeds unless the split is already in the
+// partition's log. It returns s itself if the cancellation was requested before.
+func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
-	case p == nil || p.Cut == nil:
-		return nil, fmt.Errorf("there is no split of partition %d", id)
-	case p.Cut.Recalled:
+	case p == nil || p.Split == nil:
+		return nil, fmt.Errorf("partition %d has no pending split", id)
+	case p.Split.Canceled:
 		return s, nil
 	}
 	out := s.next()
-	changed, cut := *p, *p.Cut
-	cut.Recalled = true
-	changed.Cut = &cut
+	changed, cut := *p, *p.Split
+	cut.Canceled = true
+	changed.Split = &cut
 	out.put(&changed)
 	return out, nil
 }
 
-// EndSplitRecall ends a split that was taken back, once the partition's log has its next epoch and no split. The ids
-// that were meant for the child are not used again.
-func (s *Snapshot) EndSplitRecall(id PartitionID, now time.Time) (*Snapshot, error) {
+// EndSplitCancel ends a canceled split once the partition's log has the next epoch without the split. The IDs reserved
+// for the child are not used again.
+func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
-	if p == nil || p.Cut == nil || !p.Cut.Recalled {
-		return nil, fmt.Errorf("no split of partition %d was taken back", id)
+	if p == nil || p.Split == nil || !p.Split.Canceled {
+		return nil, fmt.Errorf("partition %d has no canceled split", id)
 	}
 	out := s.next()
 	whole := *p
-	whole.Cut, whole.Reason, whole.Wish = nil, nil, p.Wish.lasting()
+	whole.Split, whole.Reason, whole.Pin = nil, nil, p.Pin.withoutMerge()
 	whole.Epoch++
 	whole.Since = now.UnixMilli()
 	out.put(&whole)
 	return out, nil
 }
 
-// The fields of a partition. The first two are of feature level 2.
+// The fields of a partition. The first two require feature level 2.
 const (
-	fieldCut    = 1 // must be understood: members must not change meanwhile
-	fieldParent = 2 // must be understood: its replicas are not born by the map
+	fieldSplit  = 1 // must be understood: members must not change during the split
+	fieldParent = 2 // must be understood: its replicas are not created from the topology
 	fieldSince  = 3
 	fieldReason = 4
-	fieldWish   = 5 // a build that does not know it balances the partition like others
-	fieldJoin   = 6 // as fieldCut, and of feature level 2, too
-	fieldLead   = 7 // a build that does not know it has the ring say who leads
-	// partitionFields is the last one that this build knows.
+	fieldPin    = 5 // a version that does not know it balances the partition
+	fieldMerge  = 6 // like fieldSplit; requires feature level 2
+	fieldLead   = 7 // a version that does not know it chooses the leader by the ring
+	// partitionFields is the last field that this version knows.
 	partitionFields = fieldLead
 )
 
 func (p *Partition) appendFields(w *codec.Writer) {
 	var v codec.Writer
-	if c := p.Cut; c != nil {
+	if c := p.Split; c != nil {
 		appendPosition(&v, p.Table, c.At)
 		v.Uint(uint64(c.Child))
 		v.Uint(uint64(c.First))
-		v.Flag(c.Recalled)
-		w.Field(fieldCut, true, v)
+		v.Flag(c.Canceled)
+		w.Field(fieldSplit, true, v)
 	}
 	if p.Parent != 0 {
 		v = v[:0]
@@ -199,15 +200,15 @@ func (p *Partition) appendFields(w *codec.Writer) {
 		p.Reason.append(&v)
 		w.Field(fieldReason, false, v)
 	}
-	if p.Wish != nil {
+	if p.Pin != nil {
 		v = v[:0]
-		p.Wish.append(&v)
-		w.Field(fieldWish, false, v)
+		p.Pin.append(&v)
+		w.Field(fieldPin, false, v)
 	}
-	if p.Join != nil {
+	if p.Merge != nil {
 		v = v[:0]
-		appendJoin(&v, p.Join)
-		w.Field(fieldJoin, true, v)
+		appendMerge(&v, p.Merge)
+		w.Field(fieldMerge, true, v)
 	}
 	if p.Lead != (NodeID{}) {
 		v = append(v[:0], p.Lead[:]...)
@@ -217,25 +218,25 @@ func (p *Partition) appendFields(w *codec.Writer) {
 	w.EndFields()
 }
 
-// partitionFields reads what appendFields wrote; fields of a later build are kept.
+// partitionFields decodes the fields written by appendFields and keeps the fields of later versions.
 func (r *decoder) partitionFields(p *Partition) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		v := newDecoder(f.Value)
 		switch f.Number {
-		case fieldCut:
-			p.Cut = &Cut{At: v.position(p.Table), Child: PartitionID(v.Uint()), First: ReplicaID(v.Uint()),
-				Recalled: v.Flag()}
+		case fieldSplit:
+			p.Split = &PendingSplit{At: v.position(p.Table), Child: PartitionID(v.Uint()), First: ReplicaID(v.Uint()),
+				Canceled: v.Flag()}
 		case fieldParent:
 			p.Parent = PartitionID(v.Uint())
 		case fieldSince:
 			p.Since = v.Int()
 		case fieldReason:
 			p.Reason = v.reason()
-		case fieldWish:
-			p.Wish = v.wish()
-		case fieldJoin:
-			p.Join = v.join()
+		case fieldPin:
+			p.Pin = v.pin()
+		case fieldMerge:
+			p.Merge = v.merge()
 		case fieldLead:
 			copy(p.Lead[:], v.Take(uint64(len(p.Lead))))
 		default:
@@ -253,9 +254,9 @@ func (r *decoder) partitionFields(p *Partition) {
 	p.rest = rest
 }
 
-// validateCut checks a split that was ordered: its ids are given out and used by nobody.
-func (s *Snapshot) validateCut(p *Partition, replicas map[ReplicaID]PartitionID) error {
-	c := p.Cut
+// validateSplit checks a pending split: its IDs must be reserved and unused.
+func (s *Snapshot) validateSplit(p *Partition, replicas map[ReplicaID]PartitionID) error {
+	c := p.Split
 	switch {
 	case c == nil:
 		return nil
@@ -264,12 +265,12 @@ func (s *Snapshot) validateCut(p *Partition, replicas map[ReplicaID]PartitionID)
 	case c.Child == 0 || c.Child >= s.nextPartition || s.byID.get(uint64(c.Child)) != nil:
 		return fmt.Errorf("partition %d is being split off as %d", p.ID, c.Child)
 	case !p.AtRest():
-		return fmt.Errorf("partition %d is being split, and its replicas are being changed", p.ID)
+		return fmt.Errorf("partition %d is being split while its replicas are changing", p.ID)
 	}
 	for _, set := range p.ChildSets() {
 		for _, r := range set.Replicas {
 			if _, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
-				return fmt.Errorf("replica %d of partition %d is already one of another, or has no id", r.ID, c.Child)
+				return fmt.Errorf("replica %d of partition %d belongs to another partition or has no ID", r.ID, c.Child)
 			}
 			replicas[r.ID] = c.Child
 		}

@@ -147,10 +147,10 @@ type Partition struct {
 	Moves uint64
 	// Sets holds one replica set per region; a single region today.
 	Sets []ReplicaSet
-	// Cut is a split that was ordered and is not in the map yet, nil if there is none.
-	Cut *Cut
-	// Join is a merge with a neighbour that was ordered and is not in the map yet, nil if there is none.
-	Join *Join
+	// Split is a split that was ordered and is not in the map yet, nil if there is none.
+	Split *PendingSplit
+	// Merge is a merge with a neighbour that was ordered and is not in the map yet, nil if there is none.
+	Merge *PendingMerge
 	// Parent is the partition that this one has split off from, 0 if it was born with its table. The replicas of such a
 	// partition are not born by the map: they come with an entry of the parent's log, or by a snapshot.
 	Parent PartitionID
@@ -159,8 +159,8 @@ type Partition struct {
 	// Reason is why the partition is being split or its members are being changed, nil if it is at rest or nobody said
 	// why.
 	Reason *Reason
-	// Wish is where its replicas are to be for a time, nil if balance alone says that. Both halves of a split have it.
-	Wish *Wish
+	// Pin is where its replicas are to be for a time, nil if balance alone says that. Both halves of a split have it.
+	Pin *PlacementPin
 	// Lead is the node that is to lead it if that has a voter, before those that placement prefers, which is for the
 	// sake of the load; zero if there is none. Both halves of a split have it.
 	Lead NodeID
@@ -282,7 +282,7 @@ func (s *Snapshot) InMotion() iter.Seq[*Partition] {
 }
 
 func (p *Partition) inMotion() bool {
-	return p.Cut != nil || p.Join != nil || p.Wish != nil || !p.AtRest()
+	return p.Split != nil || p.Merge != nil || p.Pin != nil || !p.AtRest()
 }
 
 // Changes yields the partitions that are not the same in both maps, as they were in old and are now; nil where there is

@@ -244,7 +244,7 @@ func BenchmarkLocate(b *testing.B) {
 
 // split cuts a partition in two, as its log does it.
 func split(s *Snapshot, id PartitionID, at Position) (*Snapshot, error) {
-	s, err := s.BeginSplit(id, at, ByHand, time.UnixMilli(1e12))
+	s, err := s.BeginSplit(id, at, ByOperator, time.UnixMilli(1e12))
 	if err != nil {
 		return nil, err
 	}

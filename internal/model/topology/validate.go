@@ -34,24 +34,24 @@ func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionI
 		return fmt.Errorf("table %d has no partitions", table)
 	}
 	for i := range ps {
-		if err := s.validatePlace(table, ps, i); err != nil {
+		if err := s.validatePartition(table, ps, i); err != nil {
 			return err
 		}
 		if err := s.validateMembers(ps[i], replicas); err != nil {
 			return err
 		}
-		if err := s.validateCut(ps[i], replicas); err != nil {
+		if err := s.validateSplit(ps[i], replicas); err != nil {
 			return err
 		}
-		if err := s.validateJoin(ps, i); err != nil {
+		if err := s.validateMerge(ps, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// validatePlace checks a partition of a table, and that it begins where the one before it ends.
-func (s *Snapshot) validatePlace(table uint32, ps []*Partition, i int) error {
+// validatePartition checks a partition of a table, and that it begins where the one before it ends.
+func (s *Snapshot) validatePartition(table uint32, ps []*Partition, i int) error {
 	p, begin := ps[i], Position{}
 	if i > 0 {
 		begin = ps[i-1].Span.Limit

@@ -87,15 +87,15 @@ func testInfo() NodeInfo {
 		Ring: func() []RingNode {
 			return []RingNode{{Node: strings.Repeat("0a", 16), Tokens: []int64{-1, 5}, Share: 1}}
 		},
-		Usage: func(context.Context, usage.Question) []usage.Report {
+		Usage: func(context.Context, usage.ReportOptions) []usage.Report {
 			spent := usage.Spent{At: 60, Units: 900 * ru.Unit, Requests: 90, Bytes: 1000, Given: 1800}
-			top := usage.Top{Keys: []usage.Heavy{{Token: 7, Name: "k = 7", Units: ru.Unit, Over: ru.Unit / 4,
+			top := usage.Top{Keys: []usage.HeavyPartition{{Token: 7, Name: "k = 7", Units: ru.Unit, Over: ru.Unit / 4,
 				Noise: ru.Unit / 2, PerSecond: 45}}}
 			counts := usage.Counts{BytesRead: 8, BytesWritten: 9}
 			counts.Requests[usage.Point], counts.Units[usage.Point] = 4, 4*ru.Unit
 			return []usage.Report{{Partition: 1, Counts: counts, Table: schema.FirstTableID, Throttled: 3,
 				PerSecond: 180, Lately: spent, Hot: 70, Top: top,
-				Largest: []usage.Large{{Token: 7, Name: "k = 7", Bytes: 5, Estimated: true}},
+				Largest: []usage.LargePartition{{Token: 7, Name: "k = 7", Bytes: 5, Estimated: true}},
 				Minutes: []usage.Minute{{Spent: spent, Peak: 50 * ru.Unit, PeakGiven: 60, Top: top}}}}
 		},
 		Advice: func(_ context.Context, tables []*schema.Table) (out []advise.Report) {

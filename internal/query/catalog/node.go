@@ -135,7 +135,7 @@ type NodeInfo struct {
 	// Advice returns design advice for tables. Tables that cannot be analyzed in time are omitted.
 	Advice func(ctx context.Context, tables []*schema.Table) []advise.Report
 	// Usage returns the consumption of the cluster's physical partitions.
-	Usage func(ctx context.Context, q usage.Question) []usage.Report
+	Usage func(ctx context.Context, q usage.ReportOptions) []usage.Report
 	// Users returns the users with the highest consumption in the cluster.
 	Users func(ctx context.Context) []usage.User
 	// ViewLags returns the lag of views, by the ID of the hint index.

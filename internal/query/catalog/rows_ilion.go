@@ -61,7 +61,7 @@ func fillPhysicalPartitions(b *builder) {
 	if b.info.Records == nil {
 		return
 	}
-	m := b.info.Records().Map
+	m := b.info.Records().Topology
 	b.stored(func(t *schema.Table) {
 		for _, p := range m.Partitions(t.ID) {
 			b.add(physical(t, p, b.info.Replica(p)))
@@ -122,10 +122,10 @@ func fillPartitionChanges(b *builder) {
 	if b.info.Records == nil {
 		return
 	}
-	m := b.info.Records().Map
+	m := b.info.Records().Topology
 	b.stored(func(t *schema.Table) {
 		for _, p := range m.Partitions(t.ID) {
-			for i, e := range meta.UnderWay(p) {
+			for i, e := range meta.InProgress(p) {
 				v := event(t, &e)
 				v["number"] = int32Value(int32(i + 1))
 				b.add(v)
@@ -146,7 +146,7 @@ func fillPartitionHistory(b *builder) {
 		}
 		v := event(t, e)
 		v["number"], v["outcome"] = bigint(int64(e.Number)), text(e.Outcome())
-		v["ended_at"], v["took_ms"] = timestamp(e.Ended), bigint(e.Took().Milliseconds())
+		v["ended_at"], v["took_ms"] = timestamp(e.Ended), bigint(e.Duration().Milliseconds())
 		if e.Bytes > 0 {
 			v["disk_bytes"] = bigint(int64(e.Bytes))
 		}

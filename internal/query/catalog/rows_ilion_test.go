@@ -39,7 +39,7 @@ func testRecords() *meta.State {
 		Pause: time.Millisecond}
 	gone := move
 	gone.Table++
-	return meta.Empty().WithMap(m).WithEvent(move).WithEvent(gone).WithBuilding(schema.FirstTableID+1, true).
+	return meta.Empty().WithTopology(m).WithEvent(move).WithEvent(gone).WithBuilding(schema.FirstTableID+1, true).
 		WithBuild(schema.FirstTableID+1, &meta.Build{Token: 1 << 62, Rows: 42})
 }
 

@@ -201,7 +201,7 @@ func fillDiskUsage(b *builder) {
 	if b.info.Records == nil {
 		return
 	}
-	m := b.info.Records().Map
+	m := b.info.Records().Topology
 	b.stored(func(t *schema.Table) {
 		var bytes uint64
 		for _, p := range m.Partitions(t.ID) {

@@ -17,9 +17,9 @@ func fillTableStats(b *builder) {
 			tables = append(tables, t)
 		}
 	})
-	figures, m := b.info.Tables(b.ctx, tables), b.info.Records().Map
+	figures, m := b.info.Tables(b.ctx, tables), b.info.Records().Topology
 	spent := map[uint32]*spending{}
-	b.reports(usage.Question{Sizes: true}, func(t *schema.Table, r *usage.Report) {
+	b.reports(usage.ReportOptions{Sizes: true}, func(t *schema.Table, r *usage.Report) {
 		if spent[t.ID] == nil {
 			spent[t.ID] = &spending{}
 		}
@@ -58,7 +58,7 @@ type spending struct {
 
 func (s *spending) add(r *usage.Report) {
 	s.logical, s.disk = s.logical+r.LogicalPartitions, s.disk+r.DiskBytes
-	s.perSecond, s.units = s.perSecond+r.Busy(), s.units+r.Counts.Total().Float()
-	s.requests += usage.EachSecond(r.Lately.Requests)
-	s.throttled += usage.EachSecond(r.Lately.Throttled)
+	s.perSecond, s.units = s.perSecond+r.UnitsPerSecond(), s.units+r.Counts.Total().Float()
+	s.requests += usage.PerSecond(r.Lately.Requests)
+	s.throttled += usage.PerSecond(r.Lately.Throttled)
 }

@@ -44,7 +44,7 @@ func (e *Engine) CreateDatabase(ctx context.Context, id string, t Throughput) (*
 	}
 	failure := e.apply(ctx, &schema.CreateKeyspace{Stamp: e.stamp(), Name: name,
 		Properties: append(slices.Clip(replication), properties...),
-		Database:   &schema.Database{ID: id, At: e.opts.Now().Unix()}})
+		Database:   &schema.Database{ID: id, At: e.opts.Now().Unix(), Increment: t.Increment}})
 	if failure != nil {
 		return nil, refused(failure)
 	}
@@ -111,7 +111,7 @@ func (e *Engine) CreateContainer(ctx context.Context, d *Database, body []byte, 
 		ID: schema.UUID(uuid.New()), Properties: properties, Unique: len(def.UniqueKeys),
 		Indexed: !def.Index.None && e.opts.Indexes(),
 		Container: schema.Container{ID: def.ID, Paths: def.Paths, Scheme: def.Hash, Definition: def.JSON,
-			Keep: def.Keep, At: e.opts.Now().Unix()}})
+			Keep: def.Keep, At: e.opts.Now().Unix(), Increment: t.Increment}})
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -142,10 +142,13 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 		return nil, Errorf(400, 0, "The unique keys of a container cannot be changed.")
 	}
 	err := e.change(ctx, c, ifMatch, nil, func(t *schema.Container, in *schema.Replacing) error {
+		if t.Keep == 0 && def.Keep > 0 {
+			t.KeptGeneration = in.Revision
+		}
 		t.KeptSince = keptSince(t, def.Keep, e.opts.Now().Unix())
 		t.Keep = def.Keep
 		e.reindex(t, in, def)
-		t.Definition = def.JSON
+		t.SetDefinition(def.JSON, e.opts.Now().Unix())
 		return nil
 	})
 	if err != nil {

@@ -3,9 +3,11 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -38,8 +40,8 @@ type ChangesPage struct {
 
 // Changes reads a page of the change feed. Its continuation is never empty: it goes on behind the page and, where there
 // were no more changes when the page ended, with those to come. The changes of a logical partition are in the order of
-// their commits, and each comes once for a sequence of continuations; see package feed. A page may be empty though
-// there are more: Ended tells.
+// their commits, and each comes once for a sequence of continuations; see package feed. So are those of a page, as far
+// as clocks agree. A page may be empty though there are more: Ended tells.
 func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (*ChangesPage, error) {
 	x, err := e.newScan(c, &r.Scope, "", &r.RequestOptions)
 	if err != nil {
@@ -73,6 +75,9 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 		if err != nil {
 			return nil, e.failed(err, x)
 		}
+		// Of a round, the changes come in the order of the ring. Clients like them in the order of their commits, which
+		// is that of their stamps; those of one logical partition stay in order.
+		slices.SortStableFunc(entries, func(a, b feed.Entry) int { return cmp.Compare(a.Stamp, b.Stamp) })
 		for i := range entries {
 			doc, err := c.changed(&entries[i], r.AllVersions)
 			if err != nil {
@@ -113,6 +118,10 @@ func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, ba
 		case at.Kept != r.AllVersions:
 			return at, Errorf(400, 0, "The continuation is that of the other mode of the change feed: the latest versions "+
 				"and all versions have continuations of their own.")
+		case at.Generation != c.table.FeedGeneration(at.Kept):
+			return at, Errorf(400, 0, "The change feed policy of the container %s was removed and set again after this "+
+				"continuation was returned: changes made in between are not kept. Begin with a time not before %s, or with now.",
+				c.ID, time.Unix(c.table.Container.KeptSince, 0).UTC().Format(time.RFC3339))
 		}
 	case r.Now:
 		at = feed.Now(c.table.ID, r.AllVersions, now)
@@ -123,6 +132,10 @@ func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, ba
 			"now, or from a time since when they are kept: name one with If-Modified-Since.")
 	default:
 		at = feed.Beginning(c.table.ID, false)
+	}
+	if r.Continuation == "" {
+		at.Generation = c.table.FeedGeneration(at.Kept)
+		at.Above(c.table.FeedAbove(at.Kept))
 	}
 	if oldest := max(now-c.Definition.Keep, c.table.Container.KeptSince); r.AllVersions && at.AsOf < oldest {
 		return at, Errorf(400, 0, "The change feed of all versions is to begin at %s, and what was changed before %s is not "+

@@ -158,12 +158,12 @@ func (c *Container) take(op *Operation, v document.Value, key *epk.Key) *Error {
 type decisions chan decided
 
 type decided struct {
-	decision *command.Decision
+	decision *command.CASResult
 	err      error
 }
 
-// Decided implements command.DecisionCompletion.
-func (d decisions) Decided(decision *command.Decision, err error) { d <- decided{decision, err} }
+// CASDone implements command.CASCompletion.
+func (d decisions) CASDone(decision *command.CASResult, err error) { d <- decided{decision, err} }
 
 // await waits for a decision, which comes at the coordinator's own deadline.
 func (e *Engine) await(done decisions) decided {
@@ -192,7 +192,7 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 			Serial: dberr.Serial, Now: q.now, Program: q.append(nil), MaxCharge: int64(o.MaxCharge),
 		}
 		done := make(decisions, 1)
-		e.opts.Coordinator.Decide(ctx, cond, coordinator.WriteOptions{Level: dberr.Quorum, Type: "CAS"}, done)
+		e.opts.Coordinator.ConditionalWrite(ctx, cond, coordinator.WriteOptions{Level: dberr.Quorum, Type: "CAS"}, done)
 		d := e.await(done)
 		if errors.Is(d.err, coordinator.ErrStaleSchema) && s.Since(began) < staleTime {
 			if err := s.Sleep(ctx, schemaPause); err != nil {
@@ -324,7 +324,7 @@ func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o Req
 	keyBytes := epk.AppendKey(make([]byte, 0, keyRoom), key)
 	at := c.table.Token(keyBytes)
 	done := make(decisions, 1)
-	e.opts.Coordinator.Decide(ctx, &command.Conditional{Now: now, MaxCharge: int64(o.MaxCharge),
+	e.opts.Coordinator.ConditionalWrite(ctx, &command.Conditional{Now: now, MaxCharge: int64(o.MaxCharge),
 		Mutation: command.Mutation{Table: c.table.ID, Token: at, Key: keyBytes, SchemaVersion: c.table.Revision,
 			Claimant: o.Claimant,
 			Ops:      []command.Op{{Kind: command.OpHeader, Operand: b.Append(nil)}}}},

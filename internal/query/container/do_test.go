@@ -12,7 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -33,12 +36,14 @@ func (d *deaf) Read(context.Context, *command.Read, command.Visitor) error {
 	return &dberr.Unavailable{}
 }
 
-func (d *deaf) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
-	done command.DecisionCompletion) {
-	done.Decided(&command.Decision{Applied: true, Result: d.answer.append(nil)}, nil)
+func (d *deaf) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+	done command.CASCompletion) {
+	done.CASDone(&command.CASResult{Applied: true, Result: d.answer.append(nil)}, nil)
 }
 
 func (d *deaf) Topology() *topology.Snapshot { return d.topology }
+
+func (d *deaf) Spend(uint32, token.Token, []byte, share.Claimant, ru.Units) {}
 
 // TestWhatIsDoneIsNotRefused proves that a client whose operations were carried out is not told an error that would
 // have it send them again, when the answer of a repeated request has no bodies and they cannot be read.

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -21,8 +24,10 @@ import (
 // Coordinator sends commands to the partitions; *coordinator.Coordinator is one.
 type Coordinator interface {
 	Read(ctx context.Context, q *command.Read, v command.Visitor) error
-	Decide(ctx context.Context, cond *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion)
+	ConditionalWrite(ctx context.Context, cond *command.Conditional, o coordinator.WriteOptions,
+		done command.CASCompletion)
 	Topology() *topology.Snapshot
+	Spend(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
 }
 
 // Store makes changes of the schema durable and known; *schemachange.Changer is one. See ddl.Store.
@@ -43,6 +48,8 @@ type Options struct {
 	// indexes of items, see IndexLevel; nil: they do.
 	Building func(*schema.Index) bool
 	Indexes  func() bool
+	// Level is the feature level by which the nodes of the cluster write; nil: feature.Newest.
+	Level func() feature.Level
 	// Progress is how far an index is built that is not complete, in percent, as far as this node knows; nil: 0.
 	Progress func(*schema.Index) int
 	// Restoring reports whether a table is being restored from a backup, so that some of its items are missing; nil:
@@ -96,6 +103,9 @@ func New(o Options) *Engine {
 	}
 	if o.Indexes == nil {
 		o.Indexes = func() bool { return true }
+	}
+	if o.Level == nil {
+		o.Level = func() feature.Level { return feature.Newest }
 	}
 	if o.Restoring == nil {
 		o.Restoring = func(*schema.Table) bool { return false }

@@ -83,7 +83,7 @@ func refused(err error) *Error {
 	}
 	status, sub := 500, 0
 	switch {
-	case is[*dberr.Invalid](err) && strings.Contains(err.Error(), partition.FullText):
+	case is[*dberr.Invalid](err) && strings.Contains(err.Error(), partition.SizeLimitText):
 		status, sub = 403, SubFull
 	case errors.Is(err, coordinator.ErrUnknownTable):
 		status, sub = 404, SubOwnerMissing

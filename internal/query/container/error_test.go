@@ -28,7 +28,7 @@ func TestRefused(t *testing.T) {
 		{&dberr.WriteTimeout{}, 408, 0},
 		{context.DeadlineExceeded, 408, 0},
 		{coordinator.ErrUnknownTable, 404, SubOwnerMissing},
-		{dberr.Invalidf("k" + partition.FullText + "of 3 bytes"), 403, SubFull},
+		{dberr.Invalidf("k" + partition.SizeLimitText + "of 3 bytes"), 403, SubFull},
 		{dberr.Invalidf(partition.TooLongText + " 1s. Nothing was done"), 408, 0},
 		{dberr.Invalidf("wrong"), 400, 0},
 		{&dberr.AlreadyExists{}, 409, 0},

@@ -14,7 +14,7 @@ const feedItemsMax = 1000
 // Feed reads one page of all items of a scope. Items of a logical partition are in the order of their ids.
 func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation string, maxItems int,
 	o RequestOptions) (*Page, error) {
-	from, bad := decodeToken(continuation)
+	from, bad := c.placeIn(continuation)
 	if bad != nil {
 		return nil, bad
 	}
@@ -29,13 +29,13 @@ func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation s
 	size := 0
 	for x.more {
 		if x.late() && len(page.Documents) > 0 {
-			page.Continuation = encodeToken(x.behind())
+			page.Continuation = e.continuationOf(c, x.behind())
 			break
 		}
 		x.max = min(maxItems-len(page.Documents)+1, chunkRowsMax)
 		if err := x.piece(ctx, len(page.Documents) > 0, x.until); err != nil {
 			if len(page.Documents) > 0 && isSpent(err) {
-				page.Continuation = encodeToken(x.behind())
+				page.Continuation = e.continuationOf(c, x.behind())
 				break
 			}
 			return nil, e.failed(err, x)
@@ -43,7 +43,7 @@ func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation s
 		for i := range x.rows {
 			r := &x.rows[i]
 			if len(page.Documents) == maxItems || size > e.opts.PageBytesMax {
-				page.Continuation = encodeToken(&r.place)
+				page.Continuation = e.continuationOf(c, &r.place)
 				x.more = false
 				break
 			}

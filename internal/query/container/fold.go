@@ -34,6 +34,9 @@ const (
 	// and how many times fewer than them the results of what streams.
 	foldPays  = 4
 	foldSmall = 1 << 10
+	// foldTextMax is up to which length, with its parameters, a query is folded: to compile a longer one for each read
+	// takes more than it saves.
+	foldTextMax = 32 << 10
 )
 
 // folded is what a replica has made of items.
@@ -63,7 +66,7 @@ func newFolder(c *Container, q *sql.Query, r *QueryRequest, run *sql.Run) *folde
 	for _, p := range r.Parameters {
 		size += len(p.Name) + len(p.Value)
 	}
-	if !q.Parts() || size > command.FoldBytesMax/2 {
+	if !q.Parts() || size > min(foldTextMax, command.FoldBytesMax/2) {
 		return nil
 	}
 	return &folder{q: q, r: r, run: run, c: c, rows: foldRowsFirst}

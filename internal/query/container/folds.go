@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/sql"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -63,7 +64,9 @@ type fold struct {
 	// placed says that places are of interest.
 	placed bool
 
-	meter        *meter.Meter
+	meter *meter.Meter
+	// release returns the memory of the query.
+	release      func()
 	at           place
 	items, bytes int64
 	buffer       []byte
@@ -86,12 +89,17 @@ func (e *Engine) Fold(ctx context.Context, c *command.Read) (partition.Fold, err
 	}
 	f := &fold{c: e.container(e.database(ks), t), request: r}
 	f.columns = f.c.columns
+	if f.release, err = e.Compiling(r.text); err != nil {
+		return nil, partition.ErrNoFold
+	}
 	if f.q, err = e.queries.find(&r); err != nil || !f.q.Parts() {
+		f.release()
 		return nil, partition.ErrNoFold
 	}
 	run := sql.Run{Page: r.page, Now: r.now}
 	if r.continuation != "" {
 		if run.After, err = sql.ParseContinuation(r.continuation); err != nil {
+			f.release()
 			return nil, err
 		}
 	}
@@ -149,8 +157,14 @@ func (f *fold) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
+// Charge implements partition.Fold.
+func (f *fold) Charge() ru.Units { return evaluated(f.meter) }
+
 // Close implements partition.Fold.
-func (f *fold) Close() { f.meter.Close() }
+func (f *fold) Close() {
+	f.meter.Close()
+	f.release()
+}
 
 // foldSteps is how much work beyond its allowance a fold does: then the items are passed on, and evaluated by the node
 // that was asked.

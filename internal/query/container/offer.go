@@ -10,11 +10,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Throughput is what a container or a database may take, in request units a second. At most one of the fields is set.
+// Throughput is what a container or a database may take, in request units a second. At most one of Manual and Autoscale
+// is set.
 type Throughput struct {
 	// Manual is a fixed amount, Autoscale the most of one that follows the load.
 	Manual, Autoscale int64
+	// Increment belongs to Autoscale: by how many percent to raise it when what is stored needs more. It is shown and
+	// has no effect, as storage is not bound to the throughput.
+	Increment int64
 }
+
+// incrementMax bounds Throughput.Increment.
+const incrementMax = 100
 
 // reportedThroughput is what is reported where there is none.
 const reportedThroughput = 400
@@ -38,6 +45,10 @@ func (t Throughput) properties() ([]schema.Property, *Error) {
 			return nil, Errorf(400, 0, "The autoscale maximum throughput has to be from 1000 to %d in steps of 1000, not %d.",
 				most, t.Autoscale)
 		}
+		if t.Increment < 0 || t.Increment > incrementMax {
+			return nil, Errorf(400, 0, "The increment of an autoscale throughput has to be from 0 to %d percent, not %d.",
+				incrementMax, t.Increment)
+		}
 		return []schema.Property{{Name: autoscaleProperty, Value: strconv.FormatInt(t.Autoscale, 10)}}, nil
 	case t.Manual < reportedThroughput || t.Manual%100 != 0 || t.Manual > most:
 		return nil, Errorf(400, 0, "The throughput has to be from %d to %d in steps of 100, not %d.", reportedThroughput,
@@ -60,9 +71,9 @@ type Offer struct {
 	container *Container
 }
 
-func throughputOf(t schema.Throughput) Throughput {
+func throughputOf(t schema.Throughput, increment int64) Throughput {
 	if t.Autoscale {
-		return Throughput{Autoscale: t.Units}
+		return Throughput{Autoscale: t.Units, Increment: increment}
 	}
 	return Throughput{Manual: t.Units}
 }
@@ -80,8 +91,9 @@ func (e *Engine) Offers() (out []*Offer) {
 	for _, d := range e.Databases() {
 		shared := d.keyspace.Throughput(&schema.Table{})
 		if shared.Units > 0 {
-			out = append(out, &Offer{ID: offerID(d.keyspace.Database.Number), Resource: d.Self(), ResourceRID: d.RID,
-				Etag: etagOfOffer(d.keyspace), TS: d.TS, Throughput: throughputOf(shared), database: d})
+			of := d.keyspace.Database
+			out = append(out, &Offer{ID: offerID(of.Number), Resource: d.Self(), ResourceRID: d.RID,
+				Etag: etagOfOffer(d.keyspace), TS: d.TS, Throughput: throughputOf(shared, of.Increment), database: d})
 		}
 		for _, c := range e.Containers(d) {
 			t := d.keyspace.Throughput(c.table)
@@ -89,7 +101,7 @@ func (e *Engine) Offers() (out []*Offer) {
 				continue
 			}
 			o := &Offer{ID: offerID(c.table.ID), Resource: c.Self(), ResourceRID: c.RID, Etag: c.Etag, TS: c.TS,
-				Throughput: throughputOf(t), container: c}
+				Throughput: throughputOf(t, c.table.Container.Increment), container: c}
 			if t.Units == 0 {
 				o.Manual = reportedThroughput
 			}
@@ -128,10 +140,14 @@ func (e *Engine) ReplaceOffer(ctx context.Context, o *Offer, t Throughput, ifMat
 	}
 	var err error
 	if o.container != nil {
-		err = e.change(ctx, o.container, ifMatch, properties, nil)
+		err = e.change(ctx, o.container, ifMatch, properties, func(c *schema.Container, _ *schema.Replacing) error {
+			c.Increment = t.Increment
+			return nil
+		})
 	} else {
 		err = refusedIf(e.apply(ctx, &schema.AlterKeyspace{Stamp: e.stamp(), Name: o.database.keyspace.Name,
-			Properties: properties, Check: func(s *schema.Schema) error {
+			Properties: properties, Change: func(d *schema.Database) { d.Increment = t.Increment },
+			Check: func(s *schema.Schema) error {
 				ks, err := o.database.in(s, "")
 				if err == nil && !matches(ifMatch, etagOfOffer(ks)) {
 					return preconditionFailed()

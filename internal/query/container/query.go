@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
@@ -99,13 +100,16 @@ func (r *QueryRequest) compile() (*sql.Query, *Error) {
 	return q, nil
 }
 
-// run says how a page of a request is run.
-func (r *QueryRequest) run(e *Engine) (run sql.Run, bad *Error) {
+// run says how a page of a request is run, whose continuation loses the name of the container.
+func (r *QueryRequest) run(e *Engine, c *Container) (run sql.Run, bad *Error) {
 	run = sql.Run{Page: r.MaxItems, Functions: r.Functions, Now: e.opts.Now()}
 	if run.Page <= 0 {
 		run.Page = feedItemsMax
 	}
 	if r.Continuation != "" {
+		if r.Continuation, bad = c.continued(r.Continuation); bad != nil {
+			return run, bad
+		}
 		after, err := sql.ParseContinuation(r.Continuation)
 		if err != nil {
 			return run, queryError(err)
@@ -188,7 +192,14 @@ func (c *Container) placeOf(s *Scope) string {
 const queryTimes = 12
 
 // Query runs one page of a query.
-func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Page, error) {
+func (e *Engine) Query(ctx context.Context, c *Container, request *QueryRequest) (*Page, error) {
+	asked := *request
+	r := &asked
+	release, err := e.Compiling(r.Text)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	q, bad := r.compile()
 	if bad != nil {
 		return nil, bad
@@ -199,7 +210,7 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 	if bad := e.checkOrder(c, q); bad != nil {
 		return nil, bad
 	}
-	run, bad := r.run(e)
+	run, bad := r.run(e, c)
 	if bad != nil {
 		return nil, bad
 	}
@@ -232,7 +243,7 @@ func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Pag
 		return nil, bad
 	}
 	if next != nil {
-		x.page.Continuation = next.String()
+		x.page.Continuation = e.continuation(c, next.String())
 	}
 	return x.page, nil
 }
@@ -287,6 +298,8 @@ type pageScan struct {
 	// meter counts what the evaluation takes; until is when a page of what streams ends.
 	meter *meter.Meter
 	until time.Time
+	// spent is the part of the price of the evaluation that was taken from the balances of partitions.
+	spent ru.Units
 }
 
 // source yields the items.
@@ -339,6 +352,7 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 			return pause()
 		}
 		x.meter.Pause()
+		x.spend()
 		if err := x.last.piece(ctx, x.read, until); err != nil {
 			if x.streams && x.read && isSpent(err) {
 				return pause()
@@ -395,6 +409,7 @@ func (x *pageScan) where() Where {
 			return x.before
 		}
 	}
+	x.spend()
 	w := x.e.whereOf(x.c, &x.request.Scope, x.last)
 	w.Charge = max(w.Charge+x.before.Charge+evaluated(x.meter), 1)
 	return w

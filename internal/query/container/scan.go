@@ -5,7 +5,6 @@ package container
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"time"
 
@@ -285,14 +284,3 @@ func (x *scan) late() bool { return x.e.opts.Sched.Now().After(x.until) }
 
 // item is an item as clients see it.
 func (x *scan) item(s *scanned) *Item { return x.c.item(s.key, s.id, &s.stored) }
-
-// encodeToken is a continuation of a feed: the place of the first item of the next page.
-func encodeToken(p *place) string { return base64.RawURLEncoding.EncodeToString(p.append(nil)) }
-
-func decodeToken(text string) (string, *Error) {
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return "", Errorf(400, 0, "The continuation is not one that this database has given.")
-	}
-	return string(b), nil
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -23,7 +24,7 @@ import (
 // txn is what a transaction does at the replica; *partition.Txn is one.
 type txn interface {
 	Read(ctx context.Context, q *command.Read, v command.Visitor) error
-	Lookup(ctx context.Context, q *command.Read, v partition.Holder) error
+	Lookup(ctx context.Context, q *command.Read, v partition.LookupVisitor) error
 	Stage(ctx context.Context, c *command.Conditional) error
 }
 
@@ -307,12 +308,7 @@ func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *
 		b.DeleteRow(t.now)
 		return append(ops, command.Op{Kind: command.OpRow, Clustering: clustering, Operand: b.Append(nil)})
 	}
-	ttl, _ := t.ttl(s.is) // it was checked
-	expiry := int64(row.NoExpiry)
-	if ttl > 0 {
-		expiry = t.now + int64(ttl) + 1 // now is the beginning of the second: an item lives no shorter than its ttl
-	}
-	b.Live(ttl, expiry)
+	ttl, expiry := t.live(b, s.is)
 	columns := &t.c.columns
 	b.Cell(columns.body, nil, s.is.body, ttl, expiry)
 	b.Cell(columns.etag, nil, s.is.etag[:], ttl, expiry)
@@ -325,6 +321,62 @@ func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *
 			Value: v})
 	}
 	return ops
+}
+
+// live makes the marker of an item's row, and returns the time to live of its cells. Items have lifetimes, which the
+// store interprets by the setting that the container has when they are read. The deadlines that items had before
+// feature.Lifetimes are fixed when they are written.
+func (t *Transaction) live(b *row.Builder, s *stored) (ttl int32, expiry int64) {
+	if t.engine.opts.Level() < feature.Lifetimes {
+		ttl, _ = t.ttl(s) // it was checked
+		if expiry = row.NoExpiry; ttl > 0 {
+			expiry = t.now + int64(ttl) + 1 // now is the beginning of the second: an item lives no shorter than its ttl
+		}
+		b.Live(ttl, expiry)
+		return ttl, expiry
+	}
+	switch own := ownLifetime(s.body); own {
+	case forever:
+		b.Live(0, row.NoExpiry)
+	default:
+		b.LiveFor(own, t.now)
+	}
+	return 0, row.NoExpiry
+}
+
+// forever is the lifetime of an item that never expires.
+const forever = 0
+
+// ownLifetime is the lifetime that the ttl of an item gives it in a container with a time to live. A ttl that such a
+// container would have refused counts as none.
+func ownLifetime(body []byte) int32 {
+	v := document.View(body).Get("ttl")
+	seconds, ok := ttlOf(v)
+	switch {
+	case !ok:
+		return row.DefaultLifetime
+	case seconds < 0:
+		return forever
+	}
+	return seconds
+}
+
+// lifetimes is the setting by which the items of the container expire.
+func (c *Container) lifetimes() row.Lifetimes {
+	d := c.table.Container
+	return row.Lifetimes{Default: c.Definition.TTL, Past: row.Expired{Own: d.ExpiredOwn, Default: d.ExpiredDefault}}
+}
+
+// bury deletes an item that has expired, in favor of another one.
+func (t *Transaction) bury(id string, r *row.Row) {
+	s := t.items[id]
+	if s == nil {
+		s = &state{}
+		t.items[id] = s
+	}
+	was := t.c.read(r)
+	was.body = bytes.Clone(was.body)
+	s.is, s.was, s.stamp, s.changed = nil, &was, r.Liveness.Timestamp, true
 }
 
 // collector collects the items that a read finds. In a transaction it leaves out those that were changed.

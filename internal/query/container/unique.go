@@ -86,12 +86,16 @@ func (t *Transaction) taken(ctx context.Context, n int, id string, value []byte)
 			return true, nil, nil
 		}
 	}
-	q := &command.Read{Table: t.c.table.ID, Key: t.keyBytes, Token: t.token, Now: t.now,
+	q := &command.Read{Table: t.c.table.ID, Key: t.keyBytes, Token: t.token, Now: t.now - buryGrace,
 		Index: &command.IndexLookup{Index: ix.ID, Value: value}}
 	h := &holders{t: t, id: id, has: has}
 	err := t.txn.Lookup(ctx, q, h)
 	return h.found, nil, err
 }
+
+// buryGrace is for how many seconds after an item has expired another one that takes a value of its unique keys deletes
+// it: another node may not know yet that the time to live of the container was changed before the item had expired.
+const buryGrace = 60
 
 // holders looks for an item that has the value of a unique key, among those that have an entry of it.
 type holders struct {
@@ -116,6 +120,12 @@ func (h *holders) Row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, err
 	}
 	if o := h.t.items[id]; id == h.id || o != nil && o.changed {
+		return command.More, nil
+	}
+	if t := h.t; t.c.lifetimes().At(t.now).Has(&r.Liveness) {
+		t.bury(id, r)
+		return command.More, nil
+	} else if r.Live && r.Liveness.Expiry <= t.now {
 		return command.More, nil
 	}
 	h.found = true

@@ -28,6 +28,11 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 	if request.Text == "" {
 		request.Text = everything
 	}
+	release, err := t.engine.Compiling(request.Text)
+	if err != nil {
+		return nil, refused(err)
+	}
+	defer release()
 	q, bad := request.compile()
 	if bad != nil {
 		return nil, bad
@@ -35,7 +40,7 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 	if bad := t.engine.checkOrder(t.c, q); bad != nil {
 		return nil, bad
 	}
-	run, bad := request.run(t.engine)
+	run, bad := request.run(t.engine, t.c)
 	if bad != nil {
 		return nil, bad
 	}
@@ -51,7 +56,7 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 		return nil, queryError(err)
 	}
 	if next != nil {
-		page.Continuation = next.String()
+		page.Continuation = t.engine.continuation(t.c, next.String())
 	}
 	return page, nil
 }

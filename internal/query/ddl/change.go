@@ -3,7 +3,6 @@
 package ddl
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
@@ -224,26 +223,6 @@ func dropTime(t parser.Term) (int64, error) {
 		return 0, dberr.Syntaxf("Invalid timestamp %s", c.Text)
 	}
 	return at, nil
-}
-
-// checkDropTime rejects DROP .. USING TIMESTAMP with a time in the past if the table has rows. All values of a dropped
-// column are removed, regardless of their timestamps. Values written after the given time would therefore be lost.
-func (e *Executor) checkDropTime(ctx context.Context, change schema.Change) error {
-	c, ok := change.(*schema.AlterTable)
-	if !ok || c.DroppedAt == 0 || c.DroppedAt >= c.At || e.hasRows == nil {
-		return nil
-	}
-	s := e.catalog.Snapshot()
-	t := s.Table(c.Keyspace, c.Name)
-	if t == nil || t.Virtual {
-		return nil // rejected, or without effect, for a different reason
-	}
-	has, err := e.hasRows(ctx, s.Keyspace(c.Keyspace), t)
-	if err == nil && has {
-		err = dberr.Invalidf("Cannot drop columns of %s USING TIMESTAMP with a time in the past: values written after that "+
-			"time would be removed, too. Leave out USING TIMESTAMP to remove all values of the columns", t)
-	}
-	return err
 }
 
 func renames(given []parser.Rename) []schema.RenameSpec {

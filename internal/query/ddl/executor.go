@@ -81,14 +81,6 @@ type Executor struct {
 	catalog *catalog.Catalog
 	store   Store
 	opts    Options
-	// hasRows is the function set by SetHasRows.
-	hasRows func(ctx context.Context, ks *schema.Keyspace, t *schema.Table) (bool, error)
-}
-
-// SetHasRows sets the function that reports whether a table has rows. It must be called before the executor is used.
-// Without it, tables are treated as empty.
-func (e *Executor) SetHasRows(has func(ctx context.Context, ks *schema.Keyspace, t *schema.Table) (bool, error)) {
-	e.hasRows = has
 }
 
 // New returns an executor.
@@ -151,9 +143,6 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 		return Result{}, errors.New("not a DDL statement")
 	}
 	if err := actor.authorize(change, e.catalog.Snapshot()); err != nil {
-		return Result{}, err
-	}
-	if err := e.checkDropTime(ctx, change); err != nil {
 		return Result{}, err
 	}
 	if err := e.bindMasks(stmt, change, e.catalog.Snapshot()); err != nil {

@@ -73,10 +73,10 @@ func (p *pricer) Write(ctx context.Context, ms []command.Mutation, o coordinator
 	done.Done(nil)
 }
 
-// Decide implements write.Coordinator.
-func (p *pricer) Decide(ctx context.Context, c *command.Conditional, _ coordinator.WriteOptions,
-	done command.DecisionCompletion) {
-	done.Decided(p.conditional(ctx, c))
+// ConditionalWrite implements write.Coordinator.
+func (p *pricer) ConditionalWrite(ctx context.Context, c *command.Conditional, _ coordinator.WriteOptions,
+	done command.CASCompletion) {
+	done.CASDone(p.conditional(ctx, c))
 }
 
 // Written implements write.Completion.
@@ -123,7 +123,7 @@ func (p *pricer) mutation(m *command.Mutation) ru.Units {
 
 // conditional adds the cost of a conditional if its conditions are satisfied and if they are not, based on the current
 // rows.
-func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.Decision, error) {
+func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
 	m := &c.Mutation
 	p.touch(m)
 	found, cost, err := p.source.Find(ctx, c)
@@ -146,7 +146,7 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 		return nil, err
 	}
 	applied := p.mutation(&whole)
-	d := &command.Decision{Applied: holds, Found: found}
+	d := &command.CASResult{Applied: holds, Found: found}
 	if !serial {
 		if len(found) > 0 {
 			p.notes = append(p.notes, fmt.Sprintf("reads %s first", count(len(found), "row")))

@@ -79,13 +79,38 @@ type binder struct {
 	scope Scope
 	// inAggregate is true while the arguments of an aggregate are bound.
 	inAggregate bool
-	// fits remembers answers of fit: without it nested arithmetic would cost exponential time.
-	fits map[fitKey]cqltype.Fit
+	memo
+}
+
+// memo remembers what was found out about terms. Each of these questions asks the same and other questions about the
+// arguments of a call, so without it nested calls and nested arithmetic would cost exponential time. A remembered type
+// is the same pointer each time, so what is remembered about it is found.
+type memo struct {
+	fits             map[fitKey]cqltype.Fit
+	resolved         map[fitKey]resolution
+	exact, preferred map[parser.Term]*cqltype.Type
+	// sound are the terms that checkInside has found nothing wrong with.
+	sound map[parser.Term]struct{}
 }
 
 type fitKey struct {
 	term parser.Term
 	typ  *cqltype.Type
+}
+
+// resolution is a result of resolveCall.
+type resolution struct {
+	form *function
+	err  error
+}
+
+// remember puts an answer into a map, which is made if it is nil.
+func remember[K comparable, V any](m *map[K]V, k K, v V) V {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+	return v
 }
 
 // fit says how well a term, not bound yet, fits a type.
@@ -105,12 +130,7 @@ func (b *binder) fit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	if f, ok := b.fits[key]; ok {
 		return f
 	}
-	f := b.computeFit(t, to)
-	if b.fits == nil {
-		b.fits = map[fitKey]cqltype.Fit{}
-	}
-	b.fits[key] = f
-	return f
+	return remember(&b.fits, key, b.computeFit(t, to))
 }
 
 func (b *binder) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
@@ -198,6 +218,17 @@ func (b *binder) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 
 // exactType returns the type of a term that is known without knowing what it is for, else nil.
 func (b *binder) exactType(t parser.Term) *cqltype.Type {
+	switch t.(type) {
+	case *parser.Constant, *parser.Marker, *parser.Null:
+		return nil
+	}
+	if known, ok := b.exact[t]; ok {
+		return known
+	}
+	return remember(&b.exact, t, b.computeExactType(t))
+}
+
+func (b *binder) computeExactType(t parser.Term) *cqltype.Type {
 	switch t := t.(type) {
 	case *parser.TypeHint:
 		if typ, err := b.env.ResolveType(t.Type); err == nil {

@@ -115,6 +115,13 @@ func (b *binder) argType(p *parameter, a parser.Term) *cqltype.Type {
 // preferredType is the type of a term, also of constants and of literals of them, which have a type that they prefer.
 // It is nil if it is not known.
 func (b *binder) preferredType(t parser.Term) *cqltype.Type {
+	if known, ok := b.preferred[t]; ok {
+		return known
+	}
+	return remember(&b.preferred, t, b.computePreferredType(t))
+}
+
+func (b *binder) computePreferredType(t parser.Term) *cqltype.Type {
 	if known := b.exactType(t); known != nil {
 		return known
 	}

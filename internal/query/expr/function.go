@@ -142,6 +142,16 @@ func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, 
 // resolveCall finds the form of a call or operation for its arguments and, if to is not nil, for what its result is
 // wanted for. It is nil without an error if there is no function of the name.
 func (b *binder) resolveCall(t parser.Term, to *cqltype.Type) (*function, error) {
+	key := fitKey{t, to}
+	r, ok := b.resolved[key]
+	if !ok {
+		r.form, r.err = b.computeCall(t, to)
+		remember(&b.resolved, key, r)
+	}
+	return r.form, r.err
+}
+
+func (b *binder) computeCall(t parser.Term, to *cqltype.Type) (*function, error) {
 	var c callee
 	switch t := t.(type) {
 	case *parser.FunctionCall:

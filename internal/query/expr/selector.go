@@ -200,13 +200,18 @@ func (b *binder) checkInside(t parser.Term) error {
 		_, _, err := b.scope.Column(t.Name)
 		return err
 	case *parser.FunctionCall, *parser.Arithmetic, *parser.Negate:
+		if _, sound := b.sound[t]; sound {
+			return nil
+		}
 		for _, a := range argsOf(t) {
 			if err := b.checkInside(a); err != nil {
 				return err
 			}
 		}
-		_, err := b.selectedFunction(t)
-		return err
+		if _, err := b.selectedFunction(t); err != nil {
+			return err
+		}
+		remember(&b.sound, t, struct{}{})
 	}
 	return nil
 }

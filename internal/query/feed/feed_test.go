@@ -184,6 +184,7 @@ func TestRounds(t *testing.T) {
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	at := Since(7, true, time.Unix(100, 0))
+	at.Generation = 300
 	at.until, at.place = marks{{stamp: 5}}, &place{ring: 3, key: []byte("k"), clustering: []byte{}}
 	b := at.Append(nil)
 	for n := range b {
@@ -192,9 +193,21 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	back, err := DecodeToken(b)
-	if err != nil || back.Table != 7 || !back.Kept || back.AsOf != 100 || back.since[0].stamp != 100_000_000-1 ||
+	if err != nil || back.Table != 7 || !back.Kept || back.AsOf != 100 || back.Generation != 300 ||
+		back.since[0].stamp != 100_000_000-1 ||
 		back.place.clustering == nil {
 		t.Errorf("%+v, %v", back, err)
+	}
+	if at.Above(100_000_007); at.since[0].stamp != 100_000_007 {
+		t.Errorf("above a later stamp: %+v", at.since)
+	}
+	if at.Above(3); at.since[0].stamp != 100_000_007 {
+		t.Errorf("above an earlier stamp: %+v", at.since)
+	}
+	if now := Now(7, true, 50); true {
+		if now.Above(3); !now.fresh() {
+			t.Errorf("a feed from now does not begin now: %+v", now.since)
+		}
 	}
 	w := &world{begins: []uint64{0, 1 << 63}, clocks: []int64{4, 9}}
 	f := &Reader{At: Now(7, false, 50), Query: command.Read{Range: token.Full}, Max: 1, BytesMax: 1,

@@ -31,6 +31,9 @@ type Token struct {
 	Kept  bool
 	// AsOf is the second from which on all changes are still to be read; what was changed before has been.
 	AsOf int64
+	// Generation is that of the feed: a token of another generation would go on behind changes that were not logged.
+	// Tokens of builds without generations have 0.
+	Generation uint64
 
 	since marks
 	// scope is the part of the ring that the marks know of: that of the last page. The zero interval is all of it.
@@ -69,6 +72,9 @@ func Now(table uint32, kept bool, now int64) Token {
 	return Token{Table: table, Kept: kept, AsOf: now, since: marks{{stamp: math.MaxInt64}}}
 }
 
+// Above leaves out the changes up to a stamp.
+func (t *Token) Above(stamp int64) { t.since = t.since.raised(marks{{stamp: stamp}}) }
+
 // fresh reports whether the token is Now's.
 func (t *Token) fresh() bool { return len(t.since) == 1 && t.since[0].stamp == math.MaxInt64 }
 
@@ -104,6 +110,8 @@ const (
 	tokenRound
 	tokenPlace
 	tokenScope // was unknown to builds before feature level 5, whose tokens are taken for those of the whole ring
+	// tokenGeneration was unknown to builds before feature level 8.
+	tokenGeneration
 	tokenFlagsEnd
 )
 
@@ -111,7 +119,7 @@ const (
 func (t *Token) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, tokenFormat))
 	w.Byte(codec.Bit(t.Kept)*tokenKept | codec.Bit(t.until != nil)*tokenRound | codec.Bit(t.place != nil)*tokenPlace |
-		codec.Bit(!t.scope.whole())*tokenScope)
+		codec.Bit(!t.scope.whole())*tokenScope | codec.Bit(t.Generation != 0)*tokenGeneration)
 	w.Uint(uint64(t.Table))
 	w.Int(t.AsOf)
 	t.since.append(&w)
@@ -129,6 +137,9 @@ func (t *Token) Append(dst []byte) []byte {
 			w.Uint(p.Ring)
 			w.Bytes(p.Key)
 		}
+	}
+	if t.Generation != 0 {
+		w.Uint(t.Generation)
 	}
 	return w
 }
@@ -148,6 +159,9 @@ func DecodeToken(b []byte) (Token, error) {
 		for _, p := range []*keys.Position{&t.scope.begin, &t.scope.limit} {
 			p.Ring, p.Key = r.Uint(), slices.Clone(r.Bytes())
 		}
+	}
+	if flags&tokenGeneration != 0 {
+		t.Generation = r.Uint()
 	}
 	if r.End() != nil || format != tokenFormat || flags >= tokenFlagsEnd || t.place != nil && t.until == nil {
 		return Token{}, ErrToken

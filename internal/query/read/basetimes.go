@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
@@ -25,7 +26,7 @@ type baseTimes struct {
 	view, base *schema.Table
 	// columns maps column IDs of the view to column IDs of the base table.
 	columns map[uint32]uint32
-	dropped []uint32
+	dropped []cqltype.Dropped
 }
 
 // bindBaseTimes sets baseTimes if times of a view's columns are selected.
@@ -38,7 +39,7 @@ func (p *Plan) bindBaseTimes() {
 	if base == nil {
 		return
 	}
-	p.baseTimes = &baseTimes{view: p.table, base: base, columns: map[uint32]uint32{}, dropped: base.DroppedIDs()}
+	p.baseTimes = &baseTimes{view: p.table, base: base, columns: map[uint32]uint32{}, dropped: base.Hidden()}
 	for _, c := range p.table.Regulars {
 		if from := base.ByName[c.Name]; from != nil {
 			p.baseTimes.columns[c.ID] = from.ID

@@ -297,6 +297,7 @@ func (s *scan) feedPosition() (at feed.Token, err error) {
 	if since.UnixMicro() > 0 {
 		at = feed.Since(table, kept, since)
 	}
+	s.setGeneration(&at)
 	return at, s.checkRetention(&at)
 }
 
@@ -306,6 +307,8 @@ func (s *scan) checkRetention(at *feed.Token) error {
 	switch c := s.plan.table.Container; {
 	case c == nil:
 		return s.checkTableRetention(at)
+	case at.Kept && at.Generation != c.KeptGeneration:
+		return s.feedInterrupted(c.KeptSince)
 	case at.Kept:
 		oldest = max(s.options.Now-c.Keep, c.KeptSince)
 	}

@@ -89,10 +89,20 @@ func (s *scan) emitCells() error {
 				return err
 			}
 		}
-		cells = appendCell(cells, v)
+		cells = appendCell(grown(cells, 4+len(v), s.rowBegin+s.options.ResultBytesMax), v)
 	}
 	s.page.Cells = cells
 	return nil
+}
+
+// grown returns a buffer with room for n more bytes, with at most the given capacity if that is sufficient. append
+// enlarges a large buffer by only a quarter each time, which leaves several times the size of the result as garbage.
+func grown(b []byte, n, most int) []byte {
+	need := len(b) + n
+	if need <= cap(b) || need < largeRow {
+		return b
+	}
+	return append(make([]byte, 0, max(need, min(2*need, most))), b...)
 }
 
 // compute evaluates an output that is not a plain column.
@@ -134,6 +144,7 @@ func (s *scan) emitJSON() error {
 				return err
 			}
 			mark = s.bind.Meter.Mark()
+			out = grown(out, size, s.options.ResultBytesMax)
 			out = slices.Grow(out, size)
 		}
 		if i > 0 {

@@ -13,6 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
@@ -41,7 +43,7 @@ func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Option
 		err = s.run(ctx, r)
 	}
 	if s.bind.Meter == &s.meter {
-		page.Charge += Charge(&s.meter)
+		s.spend(r)
 		s.meter.Close()
 	}
 	s.release()
@@ -64,11 +66,27 @@ func (s *scan) evaluate(ctx context.Context) {
 	s.bind.Meter = &s.meter
 }
 
-// stepsPerUnit is the number of steps, beyond the allowance, that cost one request unit.
-const stepsPerUnit = 10_000
+// Spender deducts the price of evaluating rows from the balance of the partition from which they were read. The Reader
+// of stored tables implements it.
+type Spender interface {
+	Spend(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
+}
 
-// Charge returns the cost of the work that an evaluation has done beyond its allowance.
-func Charge(m *meter.Meter) ru.Units { return ru.Units(m.Excess()/stepsPerUnit) * ru.Unit }
+// spend charges the work beyond the allowance. The price is deducted from the balance of the partition read last.
+func (s *scan) spend(r Reader) {
+	price := ru.Evaluation(s.meter.Excess())
+	if price <= 0 {
+		return
+	}
+	s.page.Charge += price
+	if to, ok := r.(Spender); ok {
+		t, key := s.cmd.Token, s.cmd.Key
+		if key == nil {
+			t = s.at.token
+		}
+		to.Spend(s.plan.table.ID, t, key, s.options.Claimant, price)
+	}
+}
 
 // begin prepares a scan for one execution.
 func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, page *Page) error {
@@ -298,7 +316,7 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 
 // resumeRange makes the command resume after a position.
 func (s *scan) resumeRange(at *position) {
-	s.afterKey = append(s.afterKey[:0], at.key...)
+	s.afterKey = keyIn(s.afterKey, at.key) // nil would be the beginning
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
 	s.cmd.AfterKey, s.cmd.AfterToken, s.cmd.AfterClustering = s.afterKey, at.token, s.afterClustering
 	s.cmd.AfterPartition = at.afterPartition
@@ -367,7 +385,7 @@ func (s *scan) resumeKey(at *position) bool {
 // reenterPartition restores the state of the partition at a position.
 func (s *scan) reenterPartition(at *position) {
 	if !s.open {
-		s.key = append(s.key[:0], at.key...)
+		s.key = keyIn(s.key, at.key)
 		s.token, s.leftInPartition = at.token, at.inPartition
 	}
 	s.open, s.rowsSeen, s.continuing = true, true, true

@@ -48,8 +48,8 @@ type Plan struct {
 	timeout expr.Term
 	// limitText and partitionLimitText are the limits as written, for Explain.
 	limitText, partitionLimitText string
-	// dropped holds the IDs of dropped columns in ascending order.
-	dropped []uint32
+	// dropped holds the dropped columns by ascending ID.
+	dropped []cqltype.Dropped
 
 	// filterSlots maps the columns of filters to slots.
 	filterSlots map[*schema.Column]int
@@ -79,7 +79,7 @@ func Prepare(rel *release.Release, stmt *parser.Select, ks *schema.Keyspace, tab
 // Bind binds a SELECT in an environment that it may share with other statements of a transaction.
 func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	table := env.Table
-	p := &Plan{keyspace: env.Keyspace, table: table, distinct: stmt.Distinct, dropped: table.DroppedIDs()}
+	p := &Plan{keyspace: env.Keyspace, table: table, distinct: stmt.Distinct, dropped: table.Hidden()}
 	if err := p.bindSelection(stmt, env); err != nil {
 		return nil, err
 	}

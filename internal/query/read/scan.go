@@ -136,7 +136,7 @@ func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.
 			return command.Stop, err
 		}
 		s.open, s.rowsSeen = true, false
-		s.key, s.token = append(s.key[:0], key...), tok
+		s.key, s.token = keyIn(s.key, key), tok
 		s.leftInPartition = s.partitionLimit
 		s.page.Partitions++
 	}
@@ -209,7 +209,7 @@ func (s *scan) passed(tok token.Token, key []byte, looked int) (command.Step, er
 	if err := s.endPartition(); err != nil || s.full || s.done {
 		return command.Stop, err
 	}
-	s.key, s.token = append(s.key[:0], key...), tok
+	s.key, s.token = keyIn(s.key, key), tok
 	s.paused = true
 	s.mark(nil, true)
 	return command.Stop, nil
@@ -436,4 +436,13 @@ func (s *scan) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, er
 		return buf, dberr.Serverf("column of %s.%s: %v", s.plan.table.Keyspace, s.plan.table.Name, err)
 	}
 	return buf, nil
+}
+
+// keyIn returns a copy of a partition key in buf's memory. It is never nil: a view may have an empty key, and nil means
+// null.
+func keyIn(buf, key []byte) []byte {
+	if buf = append(buf[:0], key...); buf == nil {
+		return []byte{}
+	}
+	return buf
 }

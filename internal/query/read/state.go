@@ -100,13 +100,7 @@ func readPlain(b []byte, table uint32) (p position, err error) {
 	r := codec.NewReader(body[6:], errState)
 	p.remaining, p.inPartition = readRemainder(&r), readRemainder(&r)
 	p.key, p.clustering = r.Bytes(), r.Bytes()
-	if err := r.End(); err != nil {
-		return p, err
-	}
-	if len(p.key) == 0 {
-		return p, errState
-	}
-	return p, nil
+	return p, r.End() // a key may be empty in a view
 }
 
 func readRemainder(r *codec.Reader) int64 {

@@ -34,24 +34,44 @@ func (s *scan) tableFeedPosition(since time.Time) (at feed.Token, err error) {
 		since = time.Unix(oldest, 0)
 	}
 	at = feed.Since(t.ID, kept, since)
-	at.AsOf = max(at.AsOf, t.Feed.Since+1, t.Feed.KeptSince+1) // see checkTableRetention
+	s.setGeneration(&at)
+	if at.Generation == 0 {
+		at.AsOf = max(at.AsOf, t.Feed.Since+1, t.Feed.KeptSince+1) // see checkTableRetention
+	}
 	return at, nil
 }
 
+// setGeneration assigns the current generation of the feed to a new token. The generation begins after all earlier
+// changes.
+func (s *scan) setGeneration(at *feed.Token) {
+	at.Generation = s.plan.table.FeedGeneration(at.Kept)
+	at.Above(s.plan.table.FeedAbove(at.Kept))
+}
+
 // checkTableRetention returns an error if changes after the position may not have been logged, or may have expired. A
-// reader at the second in which logging began may have missed earlier changes in that second.
+// feed enabled by an older build has no generation. A token that has read everything up to the second in which its
+// logging began may have missed earlier changes in that second.
 func (s *scan) checkTableRetention(at *feed.Token) error {
 	f := s.plan.table.Feed
-	if at.AsOf <= f.Since {
-		began := time.Unix(f.Since, 0).UTC().Format(time.RFC3339)
-		return dberr.Invalidf("The change feed of %s was disabled or recreated after this paging state was returned: changes "+
-			"before %s may be missing. Start without a paging state", s.plan.table, began)
+	first := at.Generation == 0
+	switch {
+	case at.Generation != s.plan.table.FeedGeneration(at.Kept) && at.Kept:
+		return s.feedInterrupted(max(f.Since, f.KeptSince))
+	case at.Generation != s.plan.table.FeedGeneration(at.Kept), first && at.AsOf <= f.Since:
+		return s.feedInterrupted(f.Since)
 	}
 	oldest := s.options.Now - s.plan.table.Options.Retention() - command.ChangeGrace
-	if at.Kept && (at.AsOf <= f.KeptSince || at.AsOf < oldest) {
+	if at.Kept && (first && at.AsOf <= f.KeptSince || at.AsOf < max(oldest, f.KeptSince)) {
 		return changesExpired(at.AsOf, max(oldest, f.KeptSince))
 	}
 	return nil
+}
+
+// feedInterrupted returns the error for a token that is older than the start of the feed, a time in Unix seconds.
+func (s *scan) feedInterrupted(began int64) error {
+	at := time.Unix(began, 0).UTC().Format(time.RFC3339)
+	return dberr.Invalidf("The change feed of %s was disabled or recreated after this paging state was returned: changes "+
+		"before %s may be missing. Start without a paging state", s.plan.table, at)
 }
 
 // isStatic reports whether an entry with this clustering key is the static row.

@@ -21,7 +21,8 @@ type Bounds struct {
 	// Grace is how long a script that was told to end is waited for, 50 ms.
 	Grace time.Duration
 	// MemoryBytes is how much the heap of the process may grow while a script runs that has run for more than a few
-	// milliseconds, 256 MiB. It is the process's heap, for Go does not tell whose it is.
+	// milliseconds, MemoryBytesMax. It is the process's heap, because Go does not tell whose memory it is; garbage does
+	// not count.
 	MemoryBytes uint64
 	// Depth is how many calls may lie in each other, 1,000.
 	Depth int
@@ -38,12 +39,19 @@ type Bounds struct {
 	Programs, ProgramBytes int
 }
 
+// MemoryBytesMax is the default of Bounds.MemoryBytes; MemoryBytesMin is the least bound with which scripts can work
+// beside the requests of other clients.
+const (
+	MemoryBytesMax = 256 << 20
+	MemoryBytesMin = 16 << 20
+)
+
 func (b Bounds) withDefaults() Bounds {
 	orElse(&b.Time, 750*time.Millisecond)
 	orElse(&b.AcceptTime, b.Time*2/3)
 	orElse(&b.FunctionTime, 500*time.Millisecond)
 	orElse(&b.Grace, 50*time.Millisecond)
-	orElse(&b.MemoryBytes, 256<<20)
+	orElse(&b.MemoryBytes, MemoryBytesMax)
 	orElse(&b.Depth, 1000)
 	orElse(&b.Operations, 4000)
 	orElse(&b.LogBytes, 8<<10)

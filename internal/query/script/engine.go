@@ -35,6 +35,10 @@ type Engine struct {
 	realms []*realm
 
 	programs programs
+
+	// collecting guards collection, the time of the last garbage collection by collected.
+	collecting sync.Mutex
+	collection time.Time
 }
 
 // realmUsesMax is how many runs a realm serves.

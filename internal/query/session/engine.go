@@ -183,7 +183,6 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		alteredTables: map[schema.UUID]struct{}{},
 		uuids:         cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
 	}
-	d.SetHasRows(e.hasRows)
 	e.transactions = transaction.NewExecutor(co)
 	e.programs = transaction.NewPrograms(currentSchema{e}, e.writes, o.Guards, e.uuids)
 	if o.Memory == nil {
@@ -201,7 +200,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 }
 
 func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
-	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find,
+	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find, Spend: co.Spend,
 		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, DescribeLargePartition: o.DescribeLargePartition}
 }
 

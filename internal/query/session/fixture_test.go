@@ -63,7 +63,7 @@ func (k *schemaStore) reshape(s *schema.Schema) (err error) {
 				continue
 			}
 			k.store.InstallTable(storage.Table{ID: t.ID, Clustering: len(t.Clustering),
-				GCGrace: int64(t.Options.GCGrace), Dropped: t.DroppedIDs()})
+				GCGrace: int64(t.Options.GCGrace), Dropped: t.Hidden()})
 			if topo.Partitions(t.ID) == nil {
 				if topo, err = topo.AddTable(t.ID, 2, nil); err != nil {
 					return err

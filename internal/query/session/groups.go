@@ -78,10 +78,10 @@ func (g groupWriter) Write(ctx context.Context, ms []command.Mutation, _ coordin
 	done.Done(nil)
 }
 
-// Decide implements write.Coordinator.
-func (groupWriter) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
-	done command.DecisionCompletion) {
-	done.Decided(nil, dberr.Invalidf("Conditions are not supported by table system_auth.cidr_groups"))
+// ConditionalWrite implements write.Coordinator.
+func (groupWriter) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+	done command.CASCompletion) {
+	done.CASDone(nil, dberr.Invalidf("Conditions are not supported by table system_auth.cidr_groups"))
 }
 
 // change converts a mutation into the change of one group.

@@ -12,13 +12,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
-	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -156,9 +156,20 @@ func (m *modification) evaluate(ctx context.Context) {
 		Deadline: m.began.Add(s.engine.opts.ReadTimeout), Clock: s.engine.opts.Now, Late: errLateValues}
 	if m.call.MayBlock {
 		l.Slots = s.engine.opts.Slots
+	} else {
+		l.Steps = inlineSteps
 	}
 	m.meter.Reset(ctx, l)
 	m.request.Meter = &m.meter
+}
+
+// inlineSteps limits the work of an evaluation on the goroutine of a connection, which cannot detect that its client has
+// disconnected. An evaluation that exceeds the limit is restarted on a worker.
+const inlineSteps = 1 << 20
+
+// exhausted reports whether the evaluation has reached the limit on the goroutine of the connection.
+func (m *modification) exhausted() bool {
+	return !m.call.MayBlock && m.call.Result.Err != nil && m.request.Meter != nil && m.meter.Exhausted()
 }
 
 var errLateValues error = &dberr.Overloaded{Message: "Evaluating the values of the statement took too long. Nothing was " +
@@ -245,6 +256,11 @@ func (m *modification) run(fresh bool) Status {
 		if second := m.rendezvous.Arrive(); !second {
 			return Pending
 		}
+		if m.exhausted() { // nothing was sent
+			c.Result.Err, c.Result.Warnings = nil, nil
+			m.release()
+			return Offload
+		}
 		if !m.stale() {
 			break
 		}
@@ -263,7 +279,7 @@ func (m *modification) run(fresh bool) Status {
 // finished records a modification that has a result.
 func (m *modification) finished() {
 	if m.request.Meter != nil {
-		m.call.Result.Charge += read.Charge(&m.meter)
+		m.call.Result.Charge += ru.Evaluation(m.meter.Excess())
 	}
 	took := m.session.finished(m.call, m.kind, m.tables, m.began)
 	m.session.engine.tableLatencies.record(m.tables, Write, took, m.began)

@@ -112,7 +112,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		err = st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
 		s.engine.results.Give(sc.page.Held)
 		c.Result.Cells, c.Result.Charge = sc.page.Cells, sc.page.Charge
-		late := !c.MayBlock && s.engine.coordinator.Waits() && throttled(err)
+		late := !c.MayBlock && s.engine.coordinator.QueuesThrottled() && throttled(err)
 		stale := errors.Is(err, coordinator.ErrStaleSchema) && s.engine.opts.Now().Sub(began) <= rebindTime
 		if !late && !stale && !errors.Is(err, coordinator.ErrRepeat) {
 			break

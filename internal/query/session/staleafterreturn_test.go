@@ -49,10 +49,10 @@ func (l *lateCoordinator) Write(ctx context.Context, ms []command.Mutation, o co
 	}
 }
 
-func (l *lateCoordinator) Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
-	done command.DecisionCompletion) {
-	if !l.refuses(func(err error) { done.Decided(nil, err) }) {
-		l.Coordinator.Decide(ctx, c, o, done)
+func (l *lateCoordinator) ConditionalWrite(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
+	done command.CASCompletion) {
+	if !l.refuses(func(err error) { done.CASDone(nil, err) }) {
+		l.Coordinator.ConditionalWrite(ctx, c, o, done)
 	}
 }
 

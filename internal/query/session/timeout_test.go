@@ -59,25 +59,3 @@ func TestTimeoutClause(t *testing.T) {
 		t.Errorf("with an hour: %v", err)
 	}
 }
-
-// TestDropUsingTimestamp checks that a column is not dropped with a time in the past if values would be lost, and that
-// the output of DESCRIBE WITH INTERNALS can be executed.
-func TestDropUsingTimestamp(t *testing.T) {
-	w := newFixture(t, Options{})
-	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, s int static, PRIMARY KEY (k, c))")
-	w.query(t, "ALTER TABLE ks.t DROP v USING TIMESTAMP 20000")
-	w.query(t, "ALTER TABLE ks.t ADD v int")
-	w.query(t, "INSERT INTO ks.t (k, s) VALUES (1, 1)")
-	const drop = "ALTER TABLE ks.t DROP s USING TIMESTAMP 20000"
-	if err := w.try(drop); err == nil || !strings.Contains(err.Error(), "time in the past") {
-		t.Errorf("with rows: %v", err)
-	}
-	if err := w.try("ALTER TABLE ks.nosuch DROP s USING TIMESTAMP 20000"); err == nil ||
-		!strings.Contains(err.Error(), "doesn't exist") {
-		t.Errorf("of no table: %v", err)
-	}
-	w.query(t, "DELETE FROM ks.t WHERE k = 1")
-	w.query(t, drop)
-	w.query(t, "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 1)")
-	w.query(t, "ALTER TABLE ks.t DROP v USING TIMESTAMP 9223372036854775807")
-}

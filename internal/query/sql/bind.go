@@ -333,9 +333,9 @@ func (b *binder) call(x *Call) (node, error) {
 		return nil, err
 	}
 	if f.volatile {
-		return &callNode{f.f, args}, nil
+		return &callNode{f.f, stepBytesOf(upper), args}, nil
 	}
-	return b.fold(&callNode{f.f, args}, args...), nil
+	return b.fold(&callNode{f.f, stepBytesOf(upper), args}, args...), nil
 }
 
 func arity(f builtin) string {

@@ -166,7 +166,7 @@ func (c *collector) streamed(p position, project func() document.Value) bool {
 // key makes the text that equal values have in common.
 func (c *collector) key(v document.Value) bool {
 	n := v.TextSize()
-	if !c.e.work(2+n/callBytes) || n > cap(c.scratch) && !c.e.alloc(2*n) {
+	if !c.e.work(keySteps(v)) || n > cap(c.scratch) && !c.e.alloc(2*n) {
 		return false
 	}
 	c.scratch = appendKey(c.scratch[:0], v)
@@ -327,7 +327,7 @@ func (c *collector) group() bool {
 	for i, n := range c.q.groups {
 		v := n.eval(c.e)
 		c.e.set(c.q.groupSlots[i], v)
-		if size := len(c.scratch) + v.TextSize(); !c.e.work(2+v.TextSize()/callBytes) ||
+		if size := len(c.scratch) + v.TextSize(); !c.e.work(keySteps(v)) ||
 			size > cap(c.scratch) && !c.e.alloc(2*size) {
 			return false
 		}

@@ -22,18 +22,21 @@ var arrayFunctions = map[string]builtin{
 		}
 		return out.array()
 	}, min: 2, max: -1},
-	"ARRAY_CONTAINS": pure(2, 3, func(a []document.Value) document.Value {
+	"ARRAY_CONTAINS": {f: func(e *env, a []document.Value) document.Value {
 		if a[0].Kind() != document.Array || !a[1].IsDefined() {
 			return undefined
 		}
 		partial := len(a) == 3 && a[2].IsTrue()
 		for v := range a[0].Elements() {
-			if document.Equal(v, a[1]) || partial && contains(v, a[1]) {
-				return yes
+			if !e.comparing(v, a[1]) {
+				return undefined
+			}
+			if document.Equal(v, a[1]) || partial && e.contains(v, a[1]) {
+				return e.unless(yes)
 			}
 		}
 		return no
-	}),
+	}, min: 2, max: 3},
 	"ARRAY_CONTAINS_ALL": containsMany(true),
 	"ARRAY_CONTAINS_ANY": containsMany(false),
 	"ARRAY_LENGTH": pure(1, 1, func(a []document.Value) document.Value {
@@ -123,12 +126,15 @@ var arrayFunctions = map[string]builtin{
 }
 
 // contains reports whether v is an object that has all that part has, in depth.
-func contains(v, part document.Value) bool {
+func (e *env) contains(v, part document.Value) bool {
 	if part.Kind() != document.Object || v.Kind() != document.Object {
-		return document.Equal(v, part)
+		return e.comparing(v, part) && document.Equal(v, part)
 	}
 	for name, p := range part.Members() {
-		if m := v.Get(name); !m.IsDefined() || !contains(m, p) {
+		if !e.work(1 + v.TextSize()/pathBytes) {
+			return false
+		}
+		if m := v.Get(name); !m.IsDefined() || !e.contains(m, p) {
 			return false
 		}
 	}
@@ -154,8 +160,12 @@ func containsMany(every bool) builtin {
 // valueSet has values by the text that equal ones have in common.
 type valueSet map[string]struct{}
 
-// setEntryBytes is the memory of an entry of a valueSet beside its text, with the growth of the map.
-const setEntryBytes = 96
+// setEntryBytes is the memory of an entry of a valueSet beside its text, with the growth of the map. setEntrySteps is
+// the work of making one.
+const (
+	setEntryBytes = 96
+	setEntrySteps = 10
+)
 
 // valueSet makes the set of an array's elements; it is incomplete if evaluation has to end.
 func (e *env) valueSet(array document.Value) valueSet {
@@ -172,7 +182,7 @@ func (e *env) valueSet(array document.Value) valueSet {
 // setEntry counts the memory and the work of an entry.
 func (e *env) setEntry(v document.Value) bool {
 	n := v.TextSize()
-	return e.work(4+n/callBytes) && e.alloc(setEntryBytes+2*n)
+	return e.work(setEntrySteps+keySteps(v)) && e.alloc(setEntryBytes+2*n)
 }
 
 // unless is a value, Undefined if evaluation has to end.

@@ -28,7 +28,8 @@ func allocated(f func()) uint64 {
 func large() document.Value {
 	return document.View([]byte(`{"id":"one","t":"` + strings.Repeat("x", 90_000) + `","q":"` +
 		strings.Repeat(`\n`, 1000) +
-		`","a":[` + strings.Repeat("1,", 1999) + `1],"b":[` + strings.Repeat("2,", 1999) + `2],"o":{"x":1,"y":2}}`))
+		`","m":[{"t":"` + strings.Repeat("x", 2000) + `","a":[` + strings.Repeat("1,", 999) + `1],"z":1}],` +
+		`"a":[` + strings.Repeat("1,", 1999) + `1],"b":[` + strings.Repeat("2,", 1999) + `2],"o":{"x":1,"y":2}}`))
 }
 
 // runLarge evaluates a query over the item, with bounds.
@@ -206,6 +207,58 @@ func TestWorkEnds(t *testing.T) {
 		ended, end = context.WithCancel(t.Context())
 	}
 	end()
+}
+
+// BenchmarkStep is what a step of work takes, by where the work is done: about 30 ns on a quiet machine.
+func BenchmarkStep(b *testing.B) {
+	const xyz = " FROM c JOIN x IN c.a JOIN y IN c.b JOIN z IN c.a"
+	for name, text := range map[string]string{
+		"join":                    "SELECT VALUE COUNT(1)" + xyz,
+		"numbers":                 "SELECT VALUE SUM(x + y * z)" + xyz + " WHERE x < y OR y > z",
+		"DISTINCT":                "SELECT DISTINCT VALUE x + y" + xyz,
+		"EXISTS":                  "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE EXISTS(SELECT VALUE 1 FROM y IN c.b WHERE y = 3)",
+		"ARRAY":                   "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE ARRAY_LENGTH(ARRAY(SELECT VALUE y FROM y IN c.b)) = 1",
+		"ARRAY_LENGTH":            "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE ARRAY_LENGTH(c.a) = x",
+		"ARRAY_CONTAINS":          "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE ARRAY_CONTAINS(c.a, x + y)",
+		"ARRAY_CONTAINS of parts": "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE ARRAY_CONTAINS([c], {o: {x: 3}}, true)",
+		"SetIntersect":            "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE ARRAY_LENGTH(SetIntersect(c.a, c.b)) = 1",
+		"equal objects":           "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE c = c",
+		"equal arrays":            "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE c.a = c.a",
+		"equal small objects":     "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE c.o = {x: 1, y: x}",
+		"equal texts":             "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE c.t = c.q",
+		"members":                 "SELECT VALUE COUNT(1) FROM c JOIN x IN c.m JOIN y IN c.b JOIN z IN c.a WHERE x.t = 1",
+		"members of arrays":       "SELECT VALUE COUNT(1) FROM c JOIN x IN c.m JOIN y IN c.b JOIN z IN c.a WHERE x.z = 2",
+		"elements":                "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE c.a[1999] = x",
+		"RegexMatch":              "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE RegexMatch(REPLICATE('a', 500), '(a?){100}b')",
+		"RegexMatch of a text":    "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE RegexMatch(c.t, 'xxy')",
+		"LIKE":                    "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE c.t LIKE '%xxxxxxxxxxxxxxxxy'",
+		"CONTAINS":                "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE CONTAINS(c.t, 'xxxxxxxxxy')",
+		"CONTAINS of any case":    "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE CONTAINS(c.t, 'xxxxxxxxxY', true)",
+		"UPPER":                   "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE UPPER(c.t) = 'X'",
+		"REVERSE":                 "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE REVERSE(c.t) = 'X'",
+		"REPLACE":                 "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE REPLACE(c.t, 'x', 'yy') = 'X'",
+		"ToString":                "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE ToString(c.a) = 'X'",
+		"StringToArray":           "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE ARRAY_LENGTH(StringToArray(ToString(c.a))) = 1",
+		"LENGTH":                  "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.b WHERE LENGTH(c.t) = x",
+		"IS_DEFINED":              "SELECT VALUE COUNT(1)" + xyz + " WHERE IS_DEFINED(x)",
+		"ORs":                     "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a WHERE c.o.x = 5" + strings.Repeat(" OR c.o.y = 3", 2_000),
+		"IN":                      "SELECT VALUE COUNT(1)" + xyz + " WHERE x IN (y, z, 5, 6, 7)",
+	} {
+		b.Run(name, func(b *testing.B) {
+			q, err := Compile(text, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			steps := int64(0)
+			for b.Loop() {
+				m := meter.New(b.Context(), meter.Limits{Steps: 3_000_000})
+				source := func(yield func(Row, error) bool) { yield(Row{Place: "0", Item: large()}, nil) }
+				_, _ = q.Run(b.Context(), source, Run{Meter: m}, func(document.Value) error { return nil })
+				steps += m.Excess()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/step")
+		})
+	}
 }
 
 // TestPartialPages proves that pages which end at their bound of work have the same results together as one page.

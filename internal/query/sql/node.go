@@ -95,8 +95,10 @@ type (
 		not          bool
 	}
 	callNode struct {
-		f    function
-		args []node
+		f function
+		// stepBytes is how many bytes of the arguments the function works on in one step.
+		stepBytes int
+		args      []node
 	}
 	udfNode struct {
 		name string
@@ -129,7 +131,11 @@ func (n *memberNode) eval(e *env) document.Value {
 
 func (n *indexNode) eval(e *env) document.Value {
 	of, at := n.of.eval(e), n.at.eval(e)
-	e.work(1 + of.TextSize()/pathBytes)
+	steps := 1 + of.TextSize()/pathBytes
+	if at.Kind() == document.Number { // elements are walked over one by one
+		steps += min(2*max(int(at.Float()), 0), of.TextSize()/structureBytes)
+	}
+	e.work(steps)
 	switch at.Kind() {
 	case document.String:
 		return of.Get(at.Str())
@@ -186,13 +192,17 @@ const inSetMin = 8
 func newIn(x node, list []node, not bool) node {
 	n := &inNode{x: x, list: list, not: not}
 	if len(list) >= inSetMin {
-		set := make(valueSet, len(list))
+		set := valueSet{} // a long list may be of few values
+		var key []byte
 		for _, l := range list {
 			c, ok := l.(constNode)
 			if !ok {
 				return n
 			}
-			set[setKey(c.value)] = struct{}{}
+			key = appendKey(key[:0], c.value)
+			if _, known := set[string(key)]; !known {
+				set[string(key)] = struct{}{}
+			}
 		}
 		n.set = set
 	}
@@ -211,10 +221,11 @@ func (n *inNode) eval(e *env) document.Value {
 	}
 	out := document.BooleanValue(n.not)
 	for _, y := range n.list {
-		if !e.work(1 + x.TextSize()/compareBytes) {
+		y := y.eval(e)
+		if !e.comparing(x, y) {
 			return undefined
 		}
-		switch c := equals(x, y.eval(e)); {
+		switch c := equals(x, y); {
 		case c.IsTrue():
 			return document.BooleanValue(!n.not)
 		case !c.IsDefined() && !x.IsDefined():
@@ -226,7 +237,11 @@ func (n *inNode) eval(e *env) document.Value {
 
 func (n *betweenNode) eval(e *env) document.Value {
 	x := n.x.eval(e)
-	v := and(less(n.low.eval(e), x, true), less(x, n.high.eval(e), true))
+	low, high := n.low.eval(e), n.high.eval(e)
+	if !e.comparing(low, x) || !e.comparing(x, high) {
+		return undefined
+	}
+	v := and(less(low, x, true), less(x, high, true))
 	if n.not {
 		return negate(v)
 	}
@@ -250,7 +265,7 @@ func (n *callNode) eval(e *env) document.Value {
 		size += v.TextSize()
 	}
 	v := undefined
-	if e.work(2+size/callBytes) && (size < smallArguments || e.alloc(allocFactor*size)) {
+	if e.work(callWork+size/n.stepBytes) && (size < smallArguments || e.alloc(allocFactor*size)) {
 		v = n.f(e, values)
 	}
 	e.stack = e.stack[:base]

@@ -105,7 +105,9 @@ func (n *compareNode) eval(e *env) document.Value {
 		return undefined
 	}
 	y := n.y.eval(e)
-	e.work(1 + min(x.TextSize(), y.TextSize())/compareBytes)
+	if !e.comparing(x, y) {
+		return undefined
+	}
 	switch n.op {
 	case '=':
 		return equals(x, y)
@@ -121,6 +123,7 @@ func (n *numberNode) eval(e *env) document.Value {
 	if x.Kind() != document.Number || y.Kind() != document.Number {
 		return undefined
 	}
+	e.work(numberSteps)
 	return document.NumberValue(n.f(x.Float(), y.Float()))
 }
 

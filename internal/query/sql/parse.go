@@ -2,7 +2,10 @@
 
 package sql
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // TextMax is how long a query may be, in bytes.
 const TextMax = 512 << 10
@@ -328,6 +331,9 @@ func (p *parser) list() ([]Expr, error) {
 		e, err := p.expr()
 		if err != nil {
 			return nil, err
+		}
+		if len(out) == cap(out) { // append makes long lists longer by a quarter each time
+			out = slices.Grow(out, max(1, len(out)))
 		}
 		out = append(out, e)
 		if ok, err := p.symbol(","); !ok || err != nil {

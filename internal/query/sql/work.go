@@ -14,7 +14,43 @@ const (
 	pathBytes    = 256
 	compareBytes = 64
 	callBytes    = 32
+	// structureBytes is that of arrays and objects where each element or member is looked at.
+	structureBytes = 1
 )
+
+// slowCalls are the functions that work on fewer bytes in a step than callBytes. BenchmarkStep measures them.
+var slowCalls = map[string]int{
+	"REPLACE": 1, "REVERSE": 1, "TOSTRING": 1, "STRINGTOARRAY": 4, "STRINGTOOBJECT": 4, "STRINGSPLIT": 4,
+	"STRINGJOIN": 2, "UPPER": 8, "LOWER": 8, "CONTAINS": 16, "STARTSWITH": 16, "ENDSWITH": 16, "STRINGEQUALS": 16,
+	"INDEX_OF": 16, "CONTAINS_ALL_CI": 8, "CONTAINS_ANY_CI": 8, "ARRAY_LENGTH": 4, "ARRAY_CONCAT": 4,
+	"ARRAY_SLICE": 4, "SETUNION": 4, "SETINTERSECT": 4, "SETDIFFERENCE": 4, "SETEQUAL": 4, "OBJECTTOARRAY": 4,
+	"ARRAY_CONTAINS_ALL": 4, "ARRAY_CONTAINS_ANY": 4,
+}
+
+// stepBytesOf returns how many bytes of its arguments a function works on in one step.
+func stepBytesOf(name string) int {
+	if n, slow := slowCalls[name]; slow {
+		return n
+	}
+	return callBytes
+}
+
+// keySteps is the work of making the text that equal values have in common.
+func keySteps(v document.Value) int {
+	if k := v.Kind(); k == document.Array || k == document.Object {
+		return 4 + v.TextSize()/2
+	}
+	return 4 + v.TextSize()/callBytes
+}
+
+// callWork is the work of calling a function of the language, beside that on its arguments.
+const callWork = 4
+
+// numberSteps is the work of reading two numbers for arithmetic or a comparison.
+const numberSteps = 3
+
+// memberFactor is how many times the size of an object its members take in memory while they are compared.
+const memberFactor = 12
 
 // callSteps is the work of calling a user-defined function, beside that of the function.
 const callSteps = 500
@@ -51,6 +87,26 @@ func (e *env) atOnce(steps int) bool {
 		return false
 	}
 	return e.work(steps)
+}
+
+// comparing counts the work and the memory of comparing two values, before it is done.
+func (e *env) comparing(x, y document.Value) bool {
+	if x.Kind() != y.Kind() {
+		return e.work(1)
+	}
+	switch x.Kind() {
+	case document.String:
+		return e.work(1 + min(x.TextSize(), y.TextSize())/compareBytes)
+	case document.Array, document.Object:
+		size := x.TextSize() + y.TextSize()
+		mark := e.meter.Mark()
+		ok := e.work(2+size/structureBytes) && e.alloc(memberFactor*size)
+		e.meter.Release(mark)
+		return ok
+	case document.Number:
+		return e.work(numberSteps)
+	}
+	return e.work(1)
 }
 
 // keep is alloc for what is kept beyond the row; a negative number gives memory back.
@@ -92,6 +148,9 @@ func (l *list) add(v document.Value) bool {
 	}
 	if !v.IsDefined() {
 		return true
+	}
+	if !l.e.work(1) {
+		return false
 	}
 	if l.size += v.TextSize() + 1; l.size > textMax {
 		l.e.tooLong()

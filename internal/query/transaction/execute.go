@@ -30,7 +30,7 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *write.Request, done 
 		return
 	}
 	c.MaxCharge = int64(r.MaxCharge)
-	e.coordinator.Decide(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, &execution{p, done})
+	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, &execution{p, done})
 }
 
 // Explain returns the price of a plan and the cost of computing it. It blocks.
@@ -40,9 +40,9 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 		return 0, 0, err
 	}
 	c.Dry = true
-	told := make(decisionChannel, 1)
-	e.coordinator.Decide(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, told)
-	o := <-told
+	decided := make(decisionChannel, 1)
+	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, decided)
+	o := <-decided
 	if o.err != nil {
 		return 0, 0, o.err
 	}
@@ -53,15 +53,15 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 	return ru.Units(n), ru.Units(o.decision.Charge), nil
 }
 
-// decisionChannel is a command.DecisionCompletion that delivers the decision on a channel.
+// decisionChannel is a command.CASCompletion that delivers the result on a channel.
 type decisionChannel chan outcome
 
 type outcome struct {
-	decision *command.Decision
+	decision *command.CASResult
 	err      error
 }
 
-func (d decisionChannel) Decided(decision *command.Decision, err error) { d <- outcome{decision, err} }
+func (d decisionChannel) CASDone(decision *command.CASResult, err error) { d <- outcome{decision, err} }
 
 // execution is an Execute in progress.
 type execution struct {
@@ -69,8 +69,8 @@ type execution struct {
 	done write.Completion
 }
 
-// Decided implements command.DecisionCompletion.
-func (x *execution) Decided(d *command.Decision, err error) {
+// CASDone implements command.CASCompletion.
+func (x *execution) CASDone(d *command.CASResult, err error) {
 	o := write.Outcome{Err: err}
 	if err == nil {
 		var a programResult

@@ -179,7 +179,7 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 	}
 	now := k.o.Now().Unix()
 	// As if nothing had expired: what has is expired in the view, too, whatever this node's clock shows.
-	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: 0, Dropped: base.DroppedIDs()}
+	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: 0, Dropped: base.Hidden()}
 	if len(base.Clustering) > 0 {
 		read.Slices = []command.Slice{{Start: w.clustering, End: append(bytes.Clone(w.clustering), 0)}}
 	}

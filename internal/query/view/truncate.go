@@ -97,7 +97,7 @@ func (x *Truncation) markDue(ctx context.Context, ks *schema.Keyspace, t *schema
 	if err != nil {
 		return err
 	}
-	read := command.Read{Table: t.ID, Range: token.Full, Level: dberr.Quorum, Now: x.Now, Dropped: t.DroppedIDs()}
+	read := command.Read{Table: t.ID, Range: token.Full, Level: dberr.Quorum, Now: x.Now, Dropped: t.Hidden()}
 	for {
 		var ms []command.Mutation
 		found := &rowsOf{limit: dueRows}

@@ -233,7 +233,7 @@ type foundRow struct {
 
 // rows are those of a page of a table.
 func (f *Verifier) rows(ctx context.Context, t *schema.Table, from At, v *rowsOf, now int64) ([]foundRow, *At, error) {
-	read := command.Read{Table: t.ID, Range: token.Full, Level: dberr.Quorum, Now: now, Dropped: t.DroppedIDs(),
+	read := command.Read{Table: t.ID, Range: token.Full, Level: dberr.Quorum, Now: now, Dropped: t.Hidden(),
 		Statics: v.statics}
 	if from.Key != nil {
 		read.AfterToken, read.AfterKey, read.AfterClustering = from.Token, from.Key, from.Clustering

@@ -73,7 +73,7 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, s *suspect,
 	now int64) (ops []command.Op, err error) {
 	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,
-		Dropped: t.DroppedIDs()}
+		Dropped: t.Hidden()}
 	v := &rowsOf{limit: math.MaxInt, each: func(clustering []byte, r *row.Row) error {
 		list, err := entries(t, ix, s.key, bytes.Clone(clustering), r)
 		for i := range list {
@@ -97,7 +97,7 @@ func (f *Verifier) finds(ctx context.Context, t *schema.Table, op *command.Op, s
 		look = &command.IndexLookup{Index: op.Index, Any: [][][]byte{{op.Value}}}
 	}
 	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,
-		Dropped: t.DroppedIDs(), Index: look, Statics: len(s.clustering) == 0 && len(t.Clustering) > 0}
+		Dropped: t.Hidden(), Index: look, Statics: len(s.clustering) == 0 && len(t.Clustering) > 0}
 	if len(op.Clustering) > 0 {
 		read.Slices = []command.Slice{{Start: op.Clustering, End: append(bytes.Clone(op.Clustering), 0)}}
 	}

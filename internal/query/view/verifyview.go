@@ -180,7 +180,7 @@ func (p *viewPage) origin(at *foundRow) (*suspect, error) {
 // row passes on one row of a table, if it is there.
 func (p *viewPage) row(ctx context.Context, t *schema.Table, tok token.Token, key, clustering []byte,
 	fn func(r *row.Row)) error {
-	read := command.Read{Table: t.ID, Token: tok, Key: key, Level: dberr.Quorum, Now: p.now, Dropped: t.DroppedIDs()}
+	read := command.Read{Table: t.ID, Token: tok, Key: key, Level: dberr.Quorum, Now: p.now, Dropped: t.Hidden()}
 	if len(t.Clustering) > 0 {
 		read.Slices = []command.Slice{{Start: clustering, End: append(bytes.Clone(clustering), 0)}}
 	}

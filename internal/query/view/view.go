@@ -142,7 +142,8 @@ type Place struct {
 	Token           token.Token
 }
 
-// place is where a row of the base is in the view if v.key has a value. Partition keys are not empty: ok is false.
+// place returns where the view has a row of the base if v.key has a value. ok is false if the partition key would be
+// too long. It may be empty, although clients cannot name an empty key: Cassandra shows such rows in scans.
 func (v *View) place(w *values, value []byte) (p Place, ok bool) {
 	at := func(s source) []byte {
 		if s.from == v.key {
@@ -161,7 +162,7 @@ func (v *View) place(w *values, value []byte) (p Place, ok bool) {
 		p.Clustering = s.to.Type.AppendKey(p.Clustering, at(s), s.to.Desc)
 	}
 	p.Token = v.Table.Token(p.Key)
-	return p, len(p.Key) > 0 && len(p.Key) <= keys.MaxLen
+	return p, len(p.Key) <= keys.MaxLen
 }
 
 // Image is what a view has of a row of the base: nothing if it has no place.

@@ -80,7 +80,7 @@ func newWorld(t *testing.T, follows bool) *world {
 			Batches: write.NewBatchLog(w.catalog.Snapshot()).ForCoordinator(w.catalog.Snapshot),
 		},
 	})
-	w.installer = schemachange.Installer{Store: w.store, Replicas: w, Whole: catalog.WithSystem,
+	w.installer = schemachange.Installer{Store: w.store, Replicas: w, WithSystemKeyspaces: catalog.WithSystem,
 		Values: expr.IndexValues, Route: w.coordinator.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) { w.catalog.Publish(s, events...) },
 		Require: func(id topology.PartitionID, revision uint64) {
@@ -132,10 +132,10 @@ func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 	next.Schema = s
 	for ks := range s.All() {
 		for _, t := range ks.SortedTables() {
-			if t.Virtual || next.Map.Partitions(t.ID) != nil {
+			if t.Virtual || next.Topology.Partitions(t.ID) != nil {
 				continue
 			}
-			if next.Map, err = next.Map.AddTable(t.ID, 2, nil); err != nil {
+			if next.Topology, err = next.Topology.AddTable(t.ID, 2, nil); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -145,8 +145,8 @@ func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 	return s, events, nil
 }
 
-// Make implements the replicas of schemachange.Installer, as does Remove.
-func (w *world) Make(old, next *topology.Snapshot) error {
+// Create implements the replicas of schemachange.Installer, as does Remove.
+func (w *world) Create(old, next *topology.Snapshot) error {
 	for p := range next.All() {
 		if old.Partition(p.ID) == nil {
 			if err := w.host.Create(p); err != nil {

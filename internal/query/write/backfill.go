@@ -68,5 +68,5 @@ func retryable(err error) error {
 
 // Require implements backfill.Table.
 func (t BackfillTable) Require(ctx context.Context, table uint32, revision uint64) error {
-	return t.Coordinator.Require(ctx, table, revision, schemachange.Wait)
+	return t.Coordinator.Require(ctx, table, revision, schemachange.Timeout)
 }

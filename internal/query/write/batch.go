@@ -300,5 +300,6 @@ func (x *Execution) sendBatch(ctx context.Context, kind BatchKind, result *batch
 			return
 		}
 	}
+	x.spend(r.Meter)
 	x.send(ctx, o, r.Serial)
 }

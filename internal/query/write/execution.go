@@ -9,6 +9,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
@@ -22,7 +23,8 @@ import (
 // Coordinator receives mutations and conditional writes. See package coordinator.
 type Coordinator interface {
 	Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion)
-	Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion)
+	ConditionalWrite(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
+		done command.CASCompletion)
 }
 
 // Options limits writes. The zero value sets no limits.
@@ -43,6 +45,8 @@ type Options struct {
 	// Find reads the rows that a conditional refers to. It is used if several conditionals together must not exceed
 	// Request.MaxCharge. It blocks. If it is nil, each conditional may cost MaxCharge.
 	Find func(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
+	// Spend takes the price of evaluating what is written from the balance of its partition; nil does not.
+	Spend func(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
 }
 
 // Request holds the parameters of an execution. Its byte slices must be valid until Execute returns.
@@ -131,7 +135,18 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Comple
 		return
 	}
 	x.columns, x.columnsFound = p.result, p.resultFound
+	x.spend(r.Meter)
 	x.send(ctx, o, r.Serial)
+}
+
+// spend deducts the price of the evaluation from the balance of the first partition that is written. The session adds it
+// to the charge.
+func (x *Execution) spend(m *meter.Meter) {
+	price := ru.Evaluation(m.Excess())
+	if price > 0 && x.used > 0 && x.executor.opts.Spend != nil {
+		g := &x.groups[0]
+		x.executor.opts.Spend(g.table.ID, g.token, g.key, x.claimant, price)
+	}
 }
 
 // check rejects an invalid number of values and unsupported consistency levels.

@@ -160,21 +160,21 @@ func (w *fixture) Write(_ context.Context, ms []command.Mutation, o coordinator.
 	done.Done(err)
 }
 
-// Decide decides like a leader.
-func (w *fixture) Decide(_ context.Context, c *command.Conditional, o coordinator.WriteOptions,
-	done command.DecisionCompletion) {
+// ConditionalWrite decides like a leader.
+func (w *fixture) ConditionalWrite(_ context.Context, c *command.Conditional, o coordinator.WriteOptions,
+	done command.CASCompletion) {
 	w.mu.Lock()
 	d, err := w.decide(c, o)
 	w.mu.Unlock()
 	if err != nil {
 		d = nil
 	}
-	done.Decided(d, err)
+	done.CASDone(d, err)
 }
 
-func (w *fixture) decide(c *command.Conditional, o coordinator.WriteOptions) (*command.Decision, error) {
+func (w *fixture) decide(c *command.Conditional, o coordinator.WriteOptions) (*command.CASResult, error) {
 	w.note(&c.Mutation, fmt.Sprintf("%s serial=%d", o.Type, c.Serial))
-	d := &command.Decision{Found: make([]*row.Row, len(c.Rows))}
+	d := &command.CASResult{Found: make([]*row.Row, len(c.Rows))}
 	m := &c.Mutation
 	var h row.Header
 	h.Clear()

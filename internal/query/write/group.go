@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
@@ -23,7 +24,7 @@ type group struct {
 	table   *schema.Table
 	key     []byte
 	token   token.Token
-	dropped []uint32
+	dropped []cqltype.Dropped
 	ops     []command.Op
 
 	// The parts that the leader resolves. rows are the rows to which conditions and updates refer. refs maps names to
@@ -39,7 +40,7 @@ type group struct {
 	static      int
 	statics     []*schema.Column
 	conditional command.Conditional
-	decision    *command.Decision
+	decision    *command.CASResult
 }
 
 // checkedRow is a row with conditions. row is its index in rows.
@@ -155,8 +156,8 @@ func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 	}
 }
 
-// Decided implements command.DecisionCompletion.
-func (g *group) Decided(d *command.Decision, err error) {
+// CASDone implements command.CASCompletion.
+func (g *group) CASDone(d *command.CASResult, err error) {
 	if g.decision = d; d != nil {
 		g.x.Charge(ru.Units(d.Charge))
 	}

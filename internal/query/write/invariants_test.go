@@ -89,9 +89,9 @@ func (s *sink) Write(_ context.Context, ms []command.Mutation, _ coordinator.Wri
 	done.Done(nil)
 }
 
-func (s *sink) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
-	done command.DecisionCompletion) {
-	done.Decided(&command.Decision{Applied: true}, nil)
+func (s *sink) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+	done command.CASCompletion) {
+	done.CASDone(&command.CASResult{Applied: true}, nil)
 }
 
 func (s *sink) Written(*Outcome) { s.told++ }
@@ -174,9 +174,9 @@ func (l *later) Write(_ context.Context, _ []command.Mutation, _ coordinator.Wri
 	l.wg.Go(func() { done.Done(l.err) })
 }
 
-func (l *later) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
-	done command.DecisionCompletion) {
-	l.wg.Go(func() { done.Decided(&command.Decision{Applied: true}, l.err) })
+func (l *later) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+	done command.CASCompletion) {
+	l.wg.Go(func() { done.CASDone(&command.CASResult{Applied: true}, l.err) })
 }
 
 // TestCompletedOnce checks that an execution of several parts, completed on other goroutines, completes its caller

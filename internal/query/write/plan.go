@@ -76,7 +76,7 @@ type Plan struct {
 	// masks holds the masks of the columns that the result of a condition may show.
 	masks   expr.Masks
 	views   []*planView
-	dropped []uint32
+	dropped []cqltype.Dropped
 }
 
 type exists uint8
@@ -106,10 +106,7 @@ func PrepareIn(stmt parser.Statement, env *expr.Env, markers int) (*Plan, error)
 
 // bind binds a statement in an environment that a batch may share.
 func bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
-	p := &Plan{keyspace: env.Keyspace, table: env.Table}
-	for _, d := range env.Table.Dropped {
-		p.dropped = append(p.dropped, d.ID)
-	}
+	p := &Plan{keyspace: env.Keyspace, table: env.Table, dropped: env.Table.Hidden()}
 	p.indexes, p.masks = indexesOf(env.Table), expr.MasksOf(env)
 	var err error
 	switch s := stmt.(type) {

@@ -31,10 +31,10 @@ func (k *keeper) Write(ctx context.Context, ms []command.Mutation, o coordinator
 	k.fixture.Write(ctx, ms, o, done)
 }
 
-func (k *keeper) Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
-	done command.DecisionCompletion) {
+func (k *keeper) ConditionalWrite(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
+	done command.CASCompletion) {
 	k.keep(c)
-	k.fixture.Decide(ctx, c, o, done)
+	k.fixture.ConditionalWrite(ctx, c, o, done)
 }
 
 func (k *keeper) keep(c *command.Conditional) {

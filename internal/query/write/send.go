@@ -73,7 +73,7 @@ func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOpt
 	for i := 0; left > 0; i++ {
 		if g := &x.groups[i]; g.needsLeader() {
 			left--
-			x.executor.coordinator.Decide(ctx, &g.conditional, o, g)
+			x.executor.coordinator.ConditionalWrite(ctx, &g.conditional, o, g)
 		}
 	}
 }

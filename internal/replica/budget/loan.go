@@ -8,20 +8,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// loan is what is known of lending between the partitions that share a throughput. A lender is charged before the
-// borrower has anything, so together they never take more than without it.
+// loan records lending between partitions that share a throughput. A lender is charged before the borrower receives
+// anything, so together they never spend more than without lending.
 type loan struct {
-	// lent is as of when the balance has lent, asked as of when it has borrowed what it may.
+	// lent is the time as of which the balance has lent. asked is the time as of which it has borrowed its maximum.
 	lent, asked atomic.Int64
-	// refused is how many requests had been refused when it asked last.
+	// refused is the number of rejected requests at the last call of Shortfall.
 	refused atomic.Uint64
-	// lentAll and borrowedAll are the units of all time.
+	// lentAll and borrowedAll are the total units lent and borrowed.
 	lentAll, borrowedAll atomic.Int64
 }
 
-// Short is what the balance of a leader would borrow of others, 0 if it has refused nothing since it was asked last: as
-// much as a partition may take at most, Most, beside what it is given itself. One goroutine at a time calls it.
-func (b *Budget) Short(now Instant) ru.Units {
+// Shortfall returns the units that a leader would borrow from other partitions, or 0 if it has rejected no request
+// since the last call. It is the difference between MaxPerSecond and the partition's own rate. Calls must not be
+// concurrent.
+func (b *Budget) Shortfall(now Instant) ru.Units {
 	rt, throttled := b.rate.Load(), b.throttled.Load()
 	refused := b.loan.refused.Swap(throttled) != throttled
 	since := min(int64(now)-b.loan.asked.Swap(int64(now)), int64(grain))
@@ -32,31 +33,31 @@ func (b *Budget) Short(now Instant) ru.Units {
 	if rt.eachPeak > 0 {
 		own = burstMax // while it has savings
 	}
-	return ru.Units(float64((Most-own)*int64(ru.Unit)) * float64(since) / 1e9)
+	return ru.Units(float64((MaxPerSecond-own)*int64(ru.Unit)) * float64(since) / 1e9)
 }
 
-// LendIdle takes up to wanted units out of a leader's balance, for another partition: what it is given itself in the
-// time since it has lent last, if that is there, and at most half of what is there, so who asks next is let in. What
-// was saved for bursts is not lent. The term is as for Admit.
+// LendIdle takes up to wanted units from a leader's balance for another partition. It takes at most the units refilled
+// since the last loan and at most half of the balance, so the next request is still admitted. Savings for bursts are
+// not lent. The term is the same as for Admit.
 func (b *Budget) LendIdle(term uint64, wanted ru.Units, now Instant) ru.Units {
 	rt := b.rate.Load()
 	if rt == nil || wanted <= 0 {
 		return 0
 	}
-	b.renew(term, now)
+	b.startTerm(term, now)
 	before := b.loan.lent.Load()
 	from := max(before, int64(now)-int64(grain))
 	there := float64(int64(now)-max(b.sustained.Load(), int64(now)-int64(grain))) / rt.each / 2
 	lent := min(wanted, ru.Units(there), ru.Units(float64(int64(now)-from)/rt.each))
 	if lent <= 0 || !b.loan.lent.CompareAndSwap(before, from+int64(float64(lent)*rt.each)) {
-		return 0 // another one borrows at this moment
+		return 0 // another partition is borrowing concurrently
 	}
-	moveOn(&b.sustained, int64(now)-int64(rt.saved), float64(lent)*rt.each)
+	moveForward(&b.sustained, int64(now)-int64(rt.saved), float64(lent)*rt.each)
 	b.loan.lentAll.Add(int64(lent))
 	return lent
 }
 
-// Borrow adds what others have lent, as far as it may be saved.
+// Borrow adds units lent by other partitions, up to the maximum saving.
 func (b *Budget) Borrow(u ru.Units, now Instant) {
 	rt := b.rate.Load()
 	if rt == nil || u <= 0 {
@@ -69,7 +70,7 @@ func (b *Budget) Borrow(u ru.Units, now Instant) {
 	b.loan.borrowedAll.Add(int64(u))
 }
 
-// Loans are the units that were lent to others and borrowed of them, of all time.
+// Loans returns the total units lent to and borrowed from other partitions.
 func (b *Budget) Loans() (lent, borrowed ru.Units) {
 	return ru.Units(b.loan.lentAll.Load()), ru.Units(b.loan.borrowedAll.Load())
 }

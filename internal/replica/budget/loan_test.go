@@ -50,7 +50,7 @@ func (s *siblings) run(asked []int64, d time.Duration) []float64 {
 }
 
 func (s *siblings) lend() {
-	wanted := s.budgets[0].Short(s.now)
+	wanted := s.budgets[0].Shortfall(s.now)
 	for _, b := range s.budgets[1:] {
 		lent := b.LendIdle(1, wanted, s.now)
 		s.budgets[0].Borrow(lent, s.now)

@@ -12,36 +12,39 @@ import (
 )
 
 const (
-	// window is for how long a slice is to last, by what was asked for lately.
+	// window is the time for which a slice should last, according to the recent demand.
 	window = 100 * time.Millisecond
-	// lentFor is after how long what is left of a slice lapses.
-	lentFor = time.Second
-	// askEvery is how long nobody asks for another slice while the answer to a request for one is awaited.
-	askEvery = 20 * time.Millisecond
-	// refuseMax bounds for how long a follower refuses by itself because its leader did: another one may lead by then.
+	// sliceTTL is the time after which the unused rest of a slice expires.
+	sliceTTL = time.Second
+	// requestEvery is the minimum time between two requests for a slice while a response is pending.
+	requestEvery = 20 * time.Millisecond
+	// refuseMax limits the time for which a follower rejects requests because its leader did. Another replica may lead
+	// by then.
 	refuseMax = 100 * time.Millisecond
-	// sliceMin is what is worth to be lent: for less every request may go to the leader.
+	// sliceMin is the smallest slice worth lending. Below it, every request goes to the leader.
 	sliceMin = 2 * ru.Unit
 )
 
-// Slice is what a follower may spend of the balance of its leader, which has lent it, and charged it. It asks for more
-// with a read that it sends to the leader because there is nothing left; for so much as is asked of it in window. So a
-// follower that is asked for little has nothing, and nothing lapses. It works by debt, too: what it owes it asks for
-// with the next slice, and serves nothing before. The zero value is empty. It is safe for concurrent use.
+// Slice is the part of its leader's balance that a follower may spend. The leader has lent and charged it. When a slice
+// is used up, the next read that the follower sends to the leader requests another one, sized by the demand within
+// window. A follower with little demand therefore has no slice, and nothing expires. A slice also works with debt: the
+// follower requests its debt with the next slice, and serves nothing before. The zero value is empty. Slice is safe for
+// concurrent use.
 type Slice struct {
 	left, until atomic.Int64
-	// refused is until when the leader refuses claimants, nil as long as it has refused none.
+	// refused holds the times until which the leader rejects claimants; nil if it has rejected none.
 	refused atomic.Pointer[refusals]
-	// spent is what was read by way of this follower since began.
+	// spent is the number of units read through this follower since began.
 	spent atomic.Int64
 
 	mu           sync.Mutex
 	began, asked Instant
-	// before is what was spent in the window before.
+	// before is the number of units spent in the previous window.
 	before ru.Units
 }
 
-// refusals are the last ones, in places for claimants that fall together: of two of them only the last is known.
+// refusals holds the last rejections, indexed by a hash of the claimant. If two claimants collide, only the last
+// rejection is known.
 type refusals [64]atomic.Pointer[refusal]
 
 type refusal struct {
@@ -53,8 +56,8 @@ func (r *refusals) of(c share.Claimant) *atomic.Pointer[refusal] {
 	return &r[(c.User^c.Connection)%uint32(len(r))]
 }
 
-// Admit lets a request in that the follower serves itself: ok, and no time to wait; or says for how long its leader
-// refuses the claimant. Otherwise the leader is to be asked.
+// Admit reports whether the follower may serve a request itself. If not, wait is the time for which the leader rejects
+// the claimant; if wait is 0, the request must go to the leader.
 func (s *Slice) Admit(who share.Claimant, now Instant) (wait time.Duration, ok bool) {
 	if s.left.Load() > 0 && int64(now) < s.until.Load() {
 		return 0, true
@@ -67,17 +70,17 @@ func (s *Slice) Admit(who share.Claimant, now Instant) (wait time.Duration, ok b
 	return 0, false
 }
 
-// Spend charges what a request has cost that Admit has let in.
+// Spend charges the cost of a request that Admit has admitted.
 func (s *Slice) Spend(u ru.Units) {
 	s.left.Add(-int64(u))
 	s.spent.Add(int64(u))
 }
 
-// Wants is what to ask the leader for: what is owed, and what is to be lent. Both are 0 while an answer is awaited.
-func (s *Slice) Wants(now Instant) (owed, wanted ru.Units) {
+// Request returns the debt and the number of units to request from the leader. Both are 0 while a response is pending.
+func (s *Slice) Request(now Instant) (owed, wanted ru.Units) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now < s.asked+Instant(askEvery) {
+	if now < s.asked+Instant(requestEvery) {
 		return 0, 0
 	}
 	if passed := now - s.began; passed >= Instant(window) {
@@ -97,20 +100,20 @@ func (s *Slice) Wants(now Instant) (owed, wanted ru.Units) {
 	return owed, wanted
 }
 
-// Lend takes in what the leader lends, which includes what was owed, with the answer to a read of some price.
+// Lend adds the units lent by the leader, which include the debt, with the response to a read of the given price.
 func (s *Slice) Lend(lent, price ru.Units, now Instant) {
 	s.spent.Add(int64(price))
 	if lent <= 0 {
 		return
 	}
-	s.until.Store(int64(now) + int64(lentFor))
+	s.until.Store(int64(now) + int64(sliceTTL))
 	s.left.Add(int64(lent))
 	s.mu.Lock()
 	s.asked = 0
 	s.mu.Unlock()
 }
 
-// Refuse notes that the leader refuses a claimant for a time.
+// Refuse records that the leader rejects a claimant for the given time.
 func (s *Slice) Refuse(who share.Claimant, wait time.Duration, now Instant) {
 	all := s.refused.Load()
 	if all == nil {
@@ -121,15 +124,15 @@ func (s *Slice) Refuse(who share.Claimant, wait time.Duration, now Instant) {
 	all.of(who).Store(&refusal{who, now + Instant(min(wait, refuseMax))})
 }
 
-// Lend charges what a follower owes, and as much of what it wants as leaves half of what is there: whoever asks the
-// leader itself must not find it empty each time. It returns what the follower gets in all, 0 if there is no bound.
+// Lend charges the debt of a follower and as many of the wanted units as leave half of the balance, so that requests to
+// the leader itself are still admitted. It returns the total number of units lent, or 0 if the budget is unlimited.
 func (b *Budget) Lend(owed, wanted ru.Units) ru.Units {
 	rt := b.rate.Load()
 	if rt == nil {
 		return 0
 	}
 	b.spend(rt, owed)
-	now := b.seen.Load()
+	now := b.lastAdmitted.Load()
 	there := float64(now-max(b.sustained.Load(), now-int64(rt.saved))) / rt.each
 	if rt.eachPeak > 0 {
 		there = min(there, float64(now-max(b.peak.Load(), now-int64(grain)))/rt.eachPeak)

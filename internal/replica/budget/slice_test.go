@@ -33,7 +33,7 @@ func (g *group) ask(by int, price ru.Units, now Instant) {
 			g.given, g.here = g.given+price, g.here+price
 			return
 		}
-		owed, wanted := s.Wants(now)
+		owed, wanted := s.Request(now)
 		if wait := g.leader.Admit(g.term, one, now); wait > 0 {
 			g.refused++
 			s.Refuse(one, (wait + time.Millisecond - 1).Truncate(time.Millisecond), now)
@@ -135,12 +135,12 @@ func TestSliceLapses(t *testing.T) {
 		}
 		c.pass(window)
 	}
-	c.pass(lentFor)
+	c.pass(sliceTTL)
 	if _, ok := s.Admit(one, c.now); ok {
 		t.Error("it has something after a second")
 	}
 	c.pass(10 * window)
-	if owed, _ := s.Wants(c.now); owed != 0 || s.left.Load() > 0 {
+	if owed, _ := s.Request(c.now); owed != 0 || s.left.Load() > 0 {
 		t.Errorf("it owes %v, and has %v", owed, s.left.Load())
 	}
 }

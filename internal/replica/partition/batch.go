@@ -18,14 +18,14 @@ import (
 // Part is one mutation of an atomic write.
 type Part struct {
 	Mutation *command.Mutation
-	// Updates, if not nil, is a conditional without conditions; Mutation is its own.
+	// Updates, if not nil, is a conditional without conditions. Mutation is then its mutation.
 	Updates *command.Conditional
 }
 
-// WriteAll applies several mutations of this partition as one: all or nothing, visible at once, with one stamp for all
-// operands that came Unstamped. Updates are resolved on the rows as they are before it; if one cannot be, nothing is
-// applied. The id of parts[0] is that of all. It completes done or returns an error as Write does. All keys are latched
-// until it is applied.
+// WriteAll applies several mutations of this partition as one: all or none, visible at the same time, and with one
+// timestamp for all Unstamped operands. Updates are resolved on the rows from before the write. If an update is not
+// possible, nothing is applied. The dedupe ID of parts[0] applies to all parts. WriteAll completes done or returns an
+// error, like Write. All keys are latched until the write is applied.
 func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Compl
 	if _, err := r.evaluating(); err != nil {
 		return err
 	}
-	if err := r.affords(parts[0].Mutation); err != nil {
+	if err := r.admitWrite(parts[0].Mutation); err != nil {
 		return err
 	}
 	for i := range parts {
@@ -42,11 +42,11 @@ func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Compl
 			return r.wrongRange()
 		}
 	}
-	done = r.followsAll(done, parts)
+	done = r.awaitViewsAll(done, parts)
 	latches, err := r.latchAll(ctx, parts)
 	var proposed bool
 	if err == nil {
-		proposed, err = r.launchAll(ctx, parts, latches, done)
+		proposed, err = r.stampAndProposeAll(ctx, parts, latches, done)
 	}
 	if !proposed {
 		for _, g := range latches {
@@ -56,13 +56,13 @@ func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Compl
 	return err
 }
 
-// latchAll takes the latches of all parts in ascending order of stripes, one per stripe (see latches). On an error it
-// returns those it got.
-func (r *Replica) latchAll(ctx context.Context, parts []Part) ([]guard, error) {
+// latchAll takes the latches of all parts in ascending order of stripes, one per stripe (see latches). On an error, it
+// returns the latches that it has taken.
+func (r *Replica) latchAll(ctx context.Context, parts []Part) ([]heldLatch, error) {
 	stripe := func(p Part) uint32 { return stripeOf(p.Mutation.Table, p.Mutation.Token) }
 	parts = slices.Clone(parts)
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(stripe(a), stripe(b)) })
-	held := make([]guard, 0, len(parts))
+	held := make([]heldLatch, 0, len(parts))
 	for i := 0; i < len(parts); {
 		first := parts[i]
 		s, sc := stripe(first), oneKey
@@ -80,15 +80,15 @@ func (r *Replica) latchAll(ctx context.Context, parts []Part) ([]guard, error) {
 	return held, nil
 }
 
-// launchAll is launch for several mutations, whose keys are latched. The order of parts counts: the id is that of the
-// first one.
-func (r *Replica) launchAll(
-	ctx context.Context, parts []Part, latches []guard, done command.Completion,
+// stampAndProposeAll is stampAndPropose for several mutations, whose keys are latched. The order of the parts matters:
+// the batch has the dedupe ID of the first part.
+func (r *Replica) stampAndProposeAll(
+	ctx context.Context, parts []Part, latches []heldLatch, done command.Completion,
 ) (proposed bool, err error) {
-	if err := r.landed(ctx, parts); err != nil {
+	if err := r.awaitPending(ctx, parts); err != nil {
 		return false, err
 	}
-	t := r.seq.hold()
+	t := r.seq.lease()
 	if t.term == 0 {
 		return false, r.notLeader()
 	}
@@ -103,7 +103,7 @@ func (r *Replica) launchAll(
 	}
 	ms, price, err := r.resolveAll(ctx, parts)
 	if err == nil {
-		err = r.loggedAll(parts, ms)
+		err = r.addChangeLogAll(parts, ms)
 	}
 	if err != nil {
 		return false, err
@@ -115,9 +115,9 @@ func (r *Replica) launchAll(
 	var result []byte
 	switch {
 	case once && updates:
-		result = command.AppendDecision(nil, &command.Decision{Applied: true, Charge: int64(price)})
+		result = command.AppendCASResult(nil, &command.CASResult{Applied: true, Charge: int64(price)})
 	case once:
-		if applied, err := r.recent.enter(first); applied || err != nil {
+		if applied, err := r.dedupe.begin(first); applied || err != nil {
 			if applied {
 				ru.Tell(done, price)
 				done.Done(nil)
@@ -126,15 +126,15 @@ func (r *Replica) launchAll(
 		}
 	}
 	remembered := once && !updates
-	w := &held{replica: r, guards: latches, then: func(o raftgroup.Outcome) {
+	w := &latchedProposal{replica: r, latches: latches, done: func(o raftgroup.Outcome) {
 		if remembered {
-			r.recent.leave(id)
+			r.dedupe.end(id)
 		}
 		r.complete(done, o, price)
 	}}
 	if err := r.proposeAll(t.term, ms, result, w); err != nil {
 		if remembered {
-			r.recent.leave(id)
+			r.dedupe.end(id)
 		}
 		return false, err
 	}
@@ -144,25 +144,26 @@ func (r *Replica) launchAll(
 			kind = usage.Applied
 		}
 		price, bytes := ru.Write(m)
-		r.wrote(m.Claimant, kind, price, bytes, m.Token)
+		r.recordWrite(m.Claimant, kind, price, bytes, m.Token)
 	}
 	return true, nil
 }
 
-// appliedBefore completes done if the parts were applied before, by the dedupe record of the first one. It comes before
-// the updates are resolved: they may not be possible on the rows that they have changed.
-func (r *Replica) appliedBefore(ctx context.Context, parts []Part, t ticket, done command.Completion) (bool, error) {
+// appliedBefore completes done if the parts were applied before, according to the dedupe record of the first part. It
+// is called before the updates are resolved, because they may not be possible on the rows that they have changed.
+func (r *Replica) appliedBefore(ctx context.Context, parts []Part, t leaseToken, done command.Completion) (bool,
+	error) {
 	first := parts[0].Mutation
-	d, err := r.repeated(first)
+	d, err := r.dedupeResult(first)
 	for i := 0; i < len(parts) && d == nil && err == nil; i++ {
 		if u := parts[i].Updates; u != nil {
-			d, err = r.late(ctx, &command.Conditional{Mutation: *first, Issued: u.Issued})
+			d, err = r.recordMissing(ctx, &command.Conditional{Mutation: *first, Issued: u.Issued})
 		}
 	}
 	if d == nil || err != nil {
 		return false, err
 	}
-	return true, r.refused(r.seq.confirmed(t, first.Table, first.Token, func(err error) {
+	return true, r.refused(r.seq.confirmAsync(t, first.Table, first.Token, func(err error) {
 		if err == nil {
 			ru.Tell(done, ru.Units(d.Charge))
 		}
@@ -170,12 +171,12 @@ func (r *Replica) appliedBefore(ctx context.Context, parts []Part, t ticket, don
 	}))
 }
 
-// proposeAll proposes mutations as one entry, under one stamp.
-func (r *Replica) proposeAll(term uint64, ms []*command.Mutation, result []byte, w *held) error {
-	for _, l := range w.guards {
+// proposeAll proposes mutations as one entry with one timestamp.
+func (r *Replica) proposeAll(term uint64, ms []*command.Mutation, result []byte, w *latchedProposal) error {
+	for _, l := range w.latches {
 		l.keepKey()
 	}
-	mu := &w.guards[0].stripe.mu // of any stripe; see Require
+	mu := &w.latches[0].stripe.mu // of any stripe; see Require
 	mu.Lock()
 	defer mu.Unlock()
 	now := r.host.micros()
@@ -195,12 +196,12 @@ func (r *Replica) proposeAll(term uint64, ms []*command.Mutation, result []byte,
 	return r.refused(r.seq.propose(term, entry, w))
 }
 
-// landed waits until blind writes of keys that are about to be read have ended. The keys are latched.
-func (r *Replica) landed(ctx context.Context, parts []Part) error {
+// awaitPending waits until blind writes to keys that are about to be read have completed. The keys must be latched.
+func (r *Replica) awaitPending(ctx context.Context, parts []Part) error {
 	for i := range parts {
 		if m := parts[i].Mutation; parts[i].Updates != nil {
 			s := &r.host.latches.stripes[stripeOf(m.Table, m.Token)]
-			if err := s.awaitLanding(ctx, r, m.Token, m.Key); err != nil {
+			if err := s.awaitPending(ctx, r, m.Token, m.Key); err != nil {
 				return err
 			}
 		}
@@ -208,8 +209,7 @@ func (r *Replica) landed(ctx context.Context, parts []Part) error {
 	return nil
 }
 
-// resolveAll returns the mutations of parts with their updates turned into operands, and what was paid to read for
-// those.
+// resolveAll returns the mutations of the parts, with updates resolved to operands, and the cost of the reads for them.
 func (r *Replica) resolveAll(ctx context.Context, parts []Part) (ms []*command.Mutation, read ru.Units, err error) {
 	ms = make([]*command.Mutation, 0, len(parts))
 	for i := range parts {
@@ -226,14 +226,14 @@ func (r *Replica) resolveAll(ctx context.Context, parts []Part) (ms []*command.M
 	return ms, read, nil
 }
 
-// resolve returns the mutation of a conditional without conditions, with its updates turned into operands. The caller
-// holds the latch.
+// resolve returns the mutation of a conditional without conditions, with its updates resolved to operands. The caller
+// must hold the latch.
 func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command.Mutation, ru.Units, error) {
-	f, price, err := r.find(ctx, c, r.host.store.Read)
+	f, price, err := r.findRows(ctx, c, r.host.store.Read)
 	if err != nil {
 		return nil, 0, err
 	}
-	r.hasRead(c.Mutation.Claimant, false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
+	r.recordRead(c.Mutation.Claimant, false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
 	whole := c.Mutation
 	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
 	return &whole, price, err

@@ -15,24 +15,26 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// admit lets a request of a client in, or refuses it because the partition has spent what it may take. It is the
-// leader's to decide, in the term in which it evaluates; 0 refuses nothing.
+// admit admits a client's request, or rejects it because the partition has exceeded its throughput. The leader decides,
+// in the term in which it evaluates. A term of 0 rejects nothing.
 func (r *Replica) admit(term uint64, who share.Claimant) error {
 	if term == 0 || !r.budget.Bounded() {
 		return nil
 	}
 	if wait := r.budget.Admit(term, who, r.host.budgetClock()); wait > 0 {
-		return r.tooMuch(wait)
+		return r.throttleError(wait)
 	}
 	return nil
 }
 
-// tooMuch is the refusal in the form that Cosmos DB has. Retry policies look for RetryAfterMs between the first two
-// commas, or in a part between commas with one equals sign, and some of them for the status code 429.
-func (r *Replica) tooMuch(wait time.Duration) error {
+// throttleError returns an error in the format of Cosmos DB. Retry policies look for RetryAfterMs between the first two
+// commas, or in a part between commas with one equals sign. Some of them also look for the status code 429.
+func (r *Replica) throttleError(wait time.Duration) error {
 	ms := (wait + time.Millisecond - 1) / time.Millisecond
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:], rand.Uint64())
@@ -54,13 +56,13 @@ func (r *Replica) tooMuch(wait time.Duration) error {
 	return &dberr.Overloaded{RetryAfter: ms * time.Millisecond, Message: string(b)}
 }
 
-// hotMax is how much of the name of a logical partition is told with a refusal, in bytes.
+// hotMax is the maximum length, in bytes, of the name of a logical partition in an error.
 const hotMax = 128
 
-// SetHot says, in words, which logical partition takes most of what the partition may: refusals name it. Empty: none
-// does.
+// SetHot sets the readable name of the logical partition with the highest load, which is included in throttling errors.
+// An empty name means that none exists.
 func (r *Replica) SetHot(name string) {
-	// The text of a refusal is taken apart at commas and equals signs, and its details end with an apostrophe.
+	// Clients parse the error at commas and equals signs, and its details end with an apostrophe.
 	name = strings.NewReplacer("'", `"`, ",", ";").Replace(strings.ToValidUTF8(name[:min(len(name), hotMax)], ""))
 	switch old := r.hot.Load(); {
 	case name == "" && old != nil:
@@ -70,17 +72,18 @@ func (r *Replica) SetHot(name string) {
 	}
 }
 
-// affords is admit for a write. What may have been done already is let in, and so is a part of a recorded batch.
-func (r *Replica) affords(m *command.Mutation) error {
+// admitWrite is admit for a write. It admits a write that may already have been applied, and a part of a recorded
+// batch.
+func (r *Replica) admitWrite(m *command.Mutation) error {
 	if !r.Budgeted() || m.Retried || m.Timestamp != 0 {
 		return nil
 	}
 	return r.admit(r.seq.evaluating(), m.Claimant)
 }
 
-// affordsRead is admit for a read. With here a follower lets it in if it has something left of what its leader has lent
-// it: then lent is true. One that has not is no leader.
-func (r *Replica) affordsRead(c *command.Read, here bool) (lent bool, err error) {
+// admitRead is admit for a read. With here, a follower admits the read if it has units left that its leader has lent;
+// lent is then true. A follower without units returns the same error as a replica that does not lead.
+func (r *Replica) admitRead(c *command.Read, here bool) (lent bool, err error) {
 	if !r.budget.Bounded() {
 		return false, nil
 	}
@@ -97,15 +100,16 @@ func (r *Replica) affordsRead(c *command.Read, here bool) (lent bool, err error)
 		return false, err
 	case wait > 0:
 		r.budget.Refuse()
-		return false, r.tooMuch(wait)
+		return false, r.throttleError(wait)
 	}
 	return true, nil
 }
 
-// Borrower is the visitor of a read of another node that takes what the leader lends to that node's replica.
+// Borrower is the visitor of a read from another node. It receives the units that the leader lends to that node's
+// replica.
 type Borrower interface{ Lent(u ru.Units) }
 
-// lend gives a follower what it asks for in a read that the leader has served.
+// lend lends a follower the units requested in a read that the leader has served.
 func (r *Replica) lend(c *command.Read, v command.Visitor, lent bool) {
 	if c.Owed+c.Wanted == 0 || lent {
 		return
@@ -115,9 +119,9 @@ func (r *Replica) lend(c *command.Read, v command.Visitor, lent bool) {
 	}
 }
 
-// Affords reports whether the replica may serve a read though it does not lead, as far as its budget is concerned: it
-// has no bound, or has been lent something, or knows that the leader refuses the claimant.
-func (r *Replica) Affords(who share.Claimant) bool {
+// AllowsLocalRead reports whether the budget allows the replica to serve a read as a follower. This is the case if the
+// budget is unlimited, if the replica has borrowed units, or if it knows that the leader rejects the claimant.
+func (r *Replica) AllowsLocalRead(who share.Claimant) bool {
 	if !r.budget.Bounded() {
 		return true
 	}
@@ -125,40 +129,57 @@ func (r *Replica) Affords(who share.Claimant) bool {
 	return ok
 }
 
-// Borrow makes a read that is sent to the leader ask for what this follower may spend; Lent takes that in, with what
-// the read has cost.
+// Borrow adds a request for units to a read that is sent to the leader. Lent receives them, with the cost of the read.
 func (r *Replica) Borrow(c *command.Read) {
 	if r.budget.Bounded() {
-		owed, wanted := r.slice.Wants(r.host.budgetClock())
+		owed, wanted := r.slice.Request(r.host.budgetClock())
 		c.Owed, c.Wanted = int64(owed), int64(wanted)
 	}
 }
 
-// Lent takes in what the leader has lent in answer to a read of some price; see Borrow.
+// Lent receives the units that the leader has lent in the response to a read of the given price; see Borrow.
 func (r *Replica) Lent(lent, price ru.Units) {
 	if r.budget.Bounded() {
 		r.slice.Lend(lent, price, r.host.budgetClock())
 	}
 }
 
-// Refused notes that the leader has refused a claimant's read for some time: until then this follower refuses its reads
-// itself.
+// Refused records that the leader has rejected a claimant's read. Until wait has passed, this follower rejects the
+// claimant's reads itself.
 func (r *Replica) Refused(who share.Claimant, wait time.Duration) {
 	if r.budget.Bounded() {
 		r.slice.Refuse(who, wait, r.host.budgetClock())
 	}
 }
 
-// Short is what the leader of a partition that refuses requests would borrow of partitions that share its throughput,
-// 0 if it refuses none; see budget.Budget.Short.
-func (r *Replica) Short() ru.Units {
+// Spend charges a principal for evaluating the rows of a read, in addition to the price of the read. A follower owes
+// this amount to its leader: it serves nothing until its next read at the leader has paid. key is nil if the request
+// has read a range.
+func (r *Replica) Spend(who share.Claimant, tok token.Token, key []byte, u ru.Units) {
+	kind := usage.Slice
+	if key == nil {
+		kind = usage.Scan
+	}
+	r.usage.Evaluated(kind, tok, key, u)
+	switch {
+	case !r.budget.Bounded():
+	case r.seq.evaluating() != 0:
+		r.budget.Charge(who, u)
+	default:
+		r.slice.Spend(u)
+	}
+}
+
+// Shortfall returns the units that the leader of a throttled partition would borrow from other partitions with the same
+// throughput, or 0; see budget.Budget.Shortfall.
+func (r *Replica) Shortfall() ru.Units {
 	if !r.budget.Bounded() || r.seq.evaluating() == 0 {
 		return 0
 	}
-	return r.budget.Short(r.host.budgetClock())
+	return r.budget.Shortfall(r.host.budgetClock())
 }
 
-// LendIdle takes up to wanted units out of the balance of a partition that this replica leads; see
+// LendIdle takes up to wanted units from the balance of a partition that this replica leads; see
 // budget.Budget.LendIdle.
 func (r *Replica) LendIdle(wanted ru.Units) ru.Units {
 	term := r.seq.evaluating()
@@ -168,24 +189,25 @@ func (r *Replica) LendIdle(wanted ru.Units) ru.Units {
 	return r.budget.LendIdle(term, wanted, r.host.budgetClock())
 }
 
-// TakeLoan adds what others have lent.
+// TakeLoan adds units lent by other partitions.
 func (r *Replica) TakeLoan(u ru.Units) { r.budget.Borrow(u, r.host.budgetClock()) }
 
-// Loans are the units that were lent to others and borrowed of them since the replica was opened.
+// Loans returns the units lent to and borrowed from other partitions since the replica was opened.
 func (r *Replica) Loans() (lent, borrowed ru.Units) { return r.budget.Loans() }
 
-// Budgeted reports whether what the partition may take is bounded.
+// Budgeted reports whether the throughput of the partition is limited.
 func (r *Replica) Budgeted() bool { return r.budget.Bounded() }
 
-// Throughput is how many request units a second the partition may take, 0 if there is no bound.
+// Throughput returns the throughput limit in request units per second, or 0 if none exists.
 func (r *Replica) Throughput() int64 { return r.budget.PerSecond() }
 
-// Throughputs are what physical partitions may take.
+// Throughputs holds the throughput limits of physical partitions.
 type Throughputs struct {
-	// PerSecond is in request units a second, at most budget.Most each; partitions that are not in it have no bound.
+	// PerSecond holds limits in request units per second, at most budget.MaxPerSecond each. Partitions that are not in
+	// it are unlimited.
 	PerSecond map[topology.PartitionID]int64
-	// Children are the partitions that ordered splits make, by parent: from their birth on both take what PerSecond has
-	// for the child.
+	// Children holds the children of pending splits, by parent. When the child is created, both get the limit that
+	// PerSecond has for the child.
 	Children map[topology.PartitionID]topology.PartitionID
 }
 
@@ -193,8 +215,8 @@ func (t *Throughputs) equal(o *Throughputs) bool {
 	return maps.Equal(t.PerSecond, o.PerSecond) && maps.Equal(t.Children, o.Children)
 }
 
-// SetThroughputs says what partitions may take. It holds for replicas that come later, too. The maps must not be
-// changed any more; one goroutine at a time calls it.
+// SetThroughputs sets the throughput limits, also for future replicas. The caller must not modify the maps afterward.
+// Calls must not be concurrent.
 func (h *Host) SetThroughputs(t Throughputs) {
 	if old := h.throughputs.Load(); old == nil && len(t.PerSecond) == 0 || old != nil && old.equal(&t) {
 		return
@@ -211,7 +233,7 @@ func (h *Host) SetThroughputs(t Throughputs) {
 	}
 }
 
-// throughputOf is what a partition may take, 0 if there is no bound.
+// throughputOf returns the limit of a partition, or 0 if none exists.
 func (h *Host) throughputOf(id topology.PartitionID) int64 {
 	if t := h.throughputs.Load(); t != nil {
 		return t.PerSecond[id]

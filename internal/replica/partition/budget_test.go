@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
@@ -52,9 +53,50 @@ func TestRefusalOfBudget(t *testing.T) {
 	}
 }
 
+// TestSpend proves that what evaluating rows has cost is taken from the balance: the leader refuses the next request, a
+// follower asks the leader before it serves one, and pays then.
+func TestSpend(t *testing.T) {
+	r := meteredReplica(400)
+	r.seq = &evaluator{term: 1}
+	who := share.Claimant{User: 1}
+	if err := r.admit(1, who); err != nil {
+		t.Fatal(err)
+	}
+	r.Spend(who, 5, []byte("k"), 10_000*ru.Unit)
+	if err := r.admit(1, who); err == nil {
+		t.Error("the leader admits a request with a negative balance")
+	}
+	if c := r.Counts(); c.Units != 10_000*ru.Unit || c.Reads != 0 {
+		t.Errorf("%+v", c)
+	}
+	f := meteredReplica(400)
+	f.seq = &evaluator{}
+	f.host.budgetClock = func() budget.Instant { return budget.Instant(time.Hour) }
+	f.Lent(20*ru.Unit, ru.Unit)
+	if !f.AllowsLocalRead(who) {
+		t.Fatal("the follower has something")
+	}
+	f.Spend(who, 5, nil, 100*ru.Unit)
+	if f.AllowsLocalRead(who) {
+		t.Error("the follower serves a read though it owes")
+	}
+	var c command.Read
+	if f.Borrow(&c); ru.Units(c.Owed) != 80*ru.Unit {
+		t.Errorf("the follower pays %d units", ru.Units(c.Owed)/ru.Unit)
+	}
+}
+
+// evaluator is a sequencer that evaluates in a term, 0 for none.
+type evaluator struct {
+	sequencer
+	term uint64
+}
+
+func (e *evaluator) evaluating() uint64 { return e.term }
+
 // BenchmarkBudget is what admission and metering cost a request of a partition with a throughput, and a refusal.
 func BenchmarkBudget(b *testing.B) {
-	r := meteredReplica(budget.Most)
+	r := meteredReplica(budget.MaxPerSecond)
 	key, tokens, n := []byte("key"), make([]token.Token, 1<<16), 0
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range tokens {
@@ -67,7 +109,7 @@ func BenchmarkBudget(b *testing.B) {
 				b.Fatal("refused")
 			}
 			n++
-			r.hasRead(share.Claimant{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
+			r.recordRead(share.Claimant{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
 		}
 	})
 	b.Run("refused", func(b *testing.B) {

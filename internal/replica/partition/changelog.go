@@ -8,29 +8,31 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// The change log of CQL tables (RFC 0024). Whoever writes to a table that has one comes as a conditional: under the
-// latch the leader knows the rows as they are, gives the operands their stamp, so it also knows what they make of the
-// rows, and adds the entries of the log to the same mutation.
+// The change log of CQL tables (RFC 0024). A write to a table with a change log arrives as a conditional. Under the
+// latch, the leader knows the current rows. It sets the timestamps of the operands, so it also knows the resulting
+// rows, and adds the entries of the change log to the same mutation.
 
-// logged stamps the operands of a verdict, and adds the entries of the change log. What has expired, and for how long
-// the change is kept, goes by the stamp, not by the second that the client or its coordinator has named: so an image
-// never has again what was gone from the one before, and no change is gone at once.
-func (r *Replica) logged(v *verdict, c *command.Conditional) (err error) {
+// addChangeLog sets the timestamps of the operands of an evaluation and adds the change log entries. Expiry and the
+// retention of the change are computed from the timestamp, not from the second named by the client or its coordinator.
+// An image therefore never contains data that was missing in the previous image, and no change is gone immediately.
+func (r *Replica) addChangeLog(v *evaluation, c *command.Conditional) (err error) {
 	var at int64
 	at, v.stamp = r.stamps.over(r.stamps.next(r.host.stampTime(v.whole.Timestamp)), v.above)
 	v.whole.Ops = stampedOps(v.whole.Ops, v.stamp)
-	v.whole.Ops, err = r.entries(v.whole, v.log, seconds(at), c.Dropped)
+	v.whole.Ops, err = r.changeLogEntries(v.whole, v.log, seconds(at), c.Dropped)
 	_, v.written = ru.Write(v.whole)
 	return err
 }
 
-// loggedAll is logged for the parts of a batch, which get one stamp if any of them is logged. ms are their mutations.
-func (r *Replica) loggedAll(parts []Part, ms []*command.Mutation) (err error) {
+// addChangeLogAll is addChangeLog for the parts of a batch, which get one timestamp if any of them is logged. ms holds
+// their mutations.
+func (r *Replica) addChangeLogAll(parts []Part, ms []*command.Mutation) (err error) {
 	is := func(p Part) bool { return p.Updates != nil && p.Updates.Log != nil }
 	if !slices.ContainsFunc(parts, is) {
 		return nil
@@ -38,13 +40,14 @@ func (r *Replica) loggedAll(parts []Part, ms []*command.Mutation) (err error) {
 	now := r.host.micros()
 	for _, m := range ms {
 		now = max(now, m.Timestamp)
+		r.stamps.observe(r.host.store.StampsAbove(m.Table))
 	}
 	stamp := r.stamps.next(now)
 	for i, m := range ms {
 		whole := *m
 		if whole.Ops = stampedOps(whole.Ops, stamp); is(parts[i]) {
 			c := parts[i].Updates
-			if whole.Ops, err = r.entries(&whole, c.Log, seconds(stamp), c.Dropped); err != nil {
+			if whole.Ops, err = r.changeLogEntries(&whole, c.Log, seconds(stamp), c.Dropped); err != nil {
 				return err
 			}
 		}
@@ -53,10 +56,11 @@ func (r *Replica) loggedAll(parts []Part, ms []*command.Mutation) (err error) {
 	return nil
 }
 
-// seconds is the second of a stamp.
+// seconds returns the second of a timestamp.
 func seconds(stamp int64) int64 { return stamp / 1e6 }
 
-// stampedOps is a copy of operands in which none is Unstamped. Those that came stay as they are, to be sent again.
+// stampedOps returns a copy of operands in which none is Unstamped. The given operands are not modified, so they can be
+// sent again.
 func stampedOps(ops []command.Op, stamp int64) []command.Op {
 	ops = slices.Clone(ops)
 	for i := range ops {
@@ -68,10 +72,10 @@ func stampedOps(ops []command.Op, stamp int64) []command.Op {
 	return ops
 }
 
-// entries appends the entries of the change log to the operands of a mutation, which are stamped: for the deletion of
-// ranges or of the partition one, and one for each row, or the static row, that is seen to change.
-func (r *Replica) entries(m *command.Mutation, log *command.ChangeLog, now int64, dropped []uint32) ([]command.Op,
-	error) {
+// changeLogEntries appends change log entries to the operands of a mutation, which have timestamps. It adds one entry
+// for the deletion of ranges or of the partition, and one for each row, or the static row, that visibly changes.
+func (r *Replica) changeLogEntries(m *command.Mutation, log *command.ChangeLog, now int64,
+	dropped []cqltype.Dropped) ([]command.Op, error) {
 	x := changeWriter{log: log, ops: m.Ops, now: now}
 	if log.Keep > 0 {
 		if err := x.deletions(m.Ops); err != nil {
@@ -87,20 +91,20 @@ func (r *Replica) entries(m *command.Mutation, log *command.ChangeLog, now int64
 	return x.ops, err
 }
 
-// changeWriter makes entries of the change log.
+// changeWriter creates change log entries.
 type changeWriter struct {
 	log  *command.ChangeLog
 	ops  []command.Op
 	now  int64
 	b, c row.Builder
-	kept int // bytes of images, as they would be without a bound
+	kept int // bytes of images, as if there were no limit
 }
 
-// imagesMax bounds the images that one mutation keeps, in bytes: a row may be changed in a small part, and have grown
-// larger than any mutation. What is above it is kept without images, and said to be.
+// imagesMax bounds the images of one mutation in bytes. A row may be larger than any mutation that changes a small part
+// of it. Changes above the limit are kept without images and marked accordingly.
 const imagesMax = 16 << 20
 
-// deletions adds what a mutation deletes beside single rows, if it does.
+// deletions adds the deletions of a mutation other than deletions of single rows, if any.
 func (x *changeWriter) deletions(ops []command.Op) error {
 	var all row.Merger
 	some := false
@@ -155,13 +159,13 @@ func (x *changeWriter) row(i *storage.Image) {
 	x.ops = append(x.ops, op)
 }
 
-// headBytes and cellBytes are about what the head of a row and of a cell take in stored form.
+// headBytes and cellBytes are the approximate sizes of the head of a row and of a cell in stored form.
 const (
 	headBytes = 32
 	cellBytes = 8
 )
 
-// begin begins a change that is kept.
+// begin starts a change that is kept.
 func (x *changeWriter) begin(kind command.Changed) {
 	x.b.Reset(row.Unstamped)
 	x.cell(command.ChangeKind, []byte{byte(kind)})

@@ -77,3 +77,29 @@ func TestSweepAlone(t *testing.T) {
 		t.Errorf("latches are held after the sweep: %v", err)
 	}
 }
+
+// TestStampsAbove proves that conditionals, and logged parts of batches, are stamped above Table.StampsAbove, though
+// the leader's clock is behind it: the entries of a change feed that was turned on again have higher stamps than those
+// of before.
+func TestStampsAbove(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	s := newStore(t)
+	above := now.Add(time.Second).UnixMicro()
+	s.InstallTable(storage.Table{ID: testTable, StampsAbove: above})
+	h := open(t, s, 1, Options{Durability: Synced, Now: func() time.Time { return now }})
+	defer closeHost(t, h)
+	r := h.Replicas()[0]
+	if d, err := decide(t.Context(), r, add("k", 5)); err != nil || d.Timestamp <= above {
+		t.Errorf("a conditional: %+v, %v, want a stamp above %d", d, err, above)
+	}
+	s.InstallTable(storage.Table{ID: testTable, StampsAbove: above + 1_000_000})
+	c := add("k", 5)
+	c.Log = &command.ChangeLog{}
+	done := make(result, 1)
+	if err := r.WriteAll(t.Context(), []Part{{Mutation: &c.Mutation, Updates: c}}, done); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil || h.NewestStamp() <= above+1_000_000 {
+		t.Errorf("a logged part of a batch: %v, the newest stamp is %d", err, h.NewestStamp())
+	}
+}

@@ -255,7 +255,7 @@ func (w *world) request(id topology.PartitionID, send func(r *Replica, try func(
 	known := make([]uint64, len(w.nodes))
 	for i := range w.nodes {
 		if r := w.replica(i, id); r != nil {
-			known[i] = r.host.Memory()
+			known[i] = r.host.DedupeEpoch()
 		}
 	}
 	for try, missing := 0, 0; ; try++ {
@@ -275,7 +275,7 @@ func (w *world) request(id topology.PartitionID, send func(r *Replica, try func(
 		var moved *NotLeader
 		var busy *dberr.Overloaded
 		switch {
-		case errors.As(err, &moved), errors.Is(err, ErrUnderWay), errors.Is(err, ErrClosed), errors.As(err, &busy):
+		case errors.As(err, &moved), errors.Is(err, ErrInProgress), errors.Is(err, ErrClosed), errors.As(err, &busy):
 		case errors.Is(err, ErrUncertain) && time.Since(began) < 3*time.Second:
 		default:
 			return err
@@ -328,7 +328,7 @@ func get(ctx context.Context, r *Replica, key string, level dberr.Consistency) (
 func getBy(ctx context.Context, read func(context.Context, *command.Read, command.Visitor) error, key string,
 	level dberr.Consistency) (v, ts int64, err error) {
 	k := []byte(key)
-	f := finder{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}
+	f := rowCollector{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}
 	c := f.read(&command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k},
 		Rows: f.refs})
 	c.Level = level

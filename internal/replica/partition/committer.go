@@ -16,20 +16,20 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Durability says when a write is acknowledged that is not replicated.
+// Durability determines when an unreplicated write is acknowledged.
 type Durability uint8
 
 const (
-	// Periodic acknowledges a write when it is applied; a sync follows within Options.SyncInterval. A crash may lose
-	// that much.
+	// Periodic acknowledges a write when it is applied. A sync follows within Options.SyncInterval. A crash may lose
+	// the writes of that time.
 	Periodic Durability = iota
-	// Synced acknowledges a write after a sync. While a sync is running the next group gathers.
+	// Synced acknowledges a write after a sync. While a sync is running, the next group is collected.
 	Synced
 )
 
-// committer is the sequencers of a node whose partitions have no other replicas: their one log is that of the store.
-// One goroutine, the applier, takes whatever was proposed to any of them and applies it as one batch of the store;
-// another, the syncer, makes durable what was applied and, in Synced mode, completes it: one sync for all that was
+// committer provides the sequencers of a node whose partitions have no other replicas. Their shared log is the log of
+// the store. One goroutine, the applier, takes all proposed entries and applies them as one batch of the store. Another
+// goroutine, the syncer, makes them durable and, in Synced mode, completes them: one sync for everything that was
 // applied before it began.
 //
 //	propose ── queue ── applier: machine.Apply.., machine.Commit ── group ── syncer: Store.Sync ── Waiter.Done
@@ -43,33 +43,33 @@ type committer struct {
 
 	waiting atomic.Int64 // proposed and not yet completed
 	begun   atomic.Uint64
-	// committed and synced are the batches that readers see and those that survive a crash.
+	// committed is the last batch visible to readers, synced the last batch that survives a crash.
 	committed, synced atomic.Uint64
 	failure           atomic.Pointer[error] // (P4)
 
 	mu     sync.Mutex
 	queue  []proposal // not yet applied
-	bytes  int64      // in queue
+	bytes  int64      // of the entries in queue
 	idle   bool       // the applier sleeps
-	group  []proposal // applied and not yet durable, and readers that wait
+	group  []proposal // applied and not yet durable, and waiting readers
 	closed bool
-	// unfinished is true from when a batch is applied until the syncer has nothing left to do; in Synced mode. Blind
-	// writes gather meanwhile, so that one batch takes them all. What holds latches is urgent: others wait for it to be
-	// applied.
+	// unfinished is true, in Synced mode, from the application of a batch until the syncer has no work left. Blind
+	// writes are collected in the meantime, so that one batch contains them all. Entries that hold latches are urgent,
+	// because other writers wait for them to be applied.
 	unfinished, urgent bool
 
 	wake, sync      chan struct{}
 	stop            chan struct{} // ends pauses
 	applier, syncer chan struct{} // closed when they have ended
 
-	// unsynced is nil in Periodic mode, where readers see what a crash may take back.
+	// unsynced is nil in Periodic mode, in which readers see writes that a crash may undo.
 	unsynced *unsynced
 	one      [1][]byte
 	results  []any
 }
 
-// proposal is an entry on its way, or a waiter that wants to know when a batch is durable (no replica, and Index is the
-// batch's number).
+// proposal is an entry to be applied, or a waiter that is notified when a batch is durable. In the latter case, replica
+// is nil, and Index is the number of the batch.
 type proposal struct {
 	replica *Replica
 	entry   []byte
@@ -78,8 +78,8 @@ type proposal struct {
 }
 
 const (
-	// queueBytesMax bounds the entries that wait for the applier, batchBytesMax those of one batch of the store, both
-	// about.
+	// queueBytesMax is the approximate maximum size of the entries that wait for the applier, batchBytesMax of the
+	// entries of one batch.
 	queueBytesMax = 64 << 20
 	batchBytesMax = 1 << 20
 )
@@ -98,7 +98,7 @@ func newCommitter(h *Host) *committer {
 	return c
 }
 
-// propose queues an entry, or refuses it. Each success leads to one call of its waiter.
+// propose queues an entry or rejects it. Each success leads to one call of its waiter.
 func (c *committer) propose(p proposal) error {
 	if err := c.failed(); err != nil {
 		return err
@@ -120,14 +120,14 @@ func (c *committer) propose(p proposal) error {
 	}
 	c.queue = append(c.queue, p)
 	c.bytes += int64(len(p.entry))
-	if _, blind := p.waiter.(*flight); !blind {
+	if _, blind := p.waiter.(*pendingWrite); !blind {
 		c.urgent = true
 	}
 	c.unlock()
 	return nil
 }
 
-// unlock gives up mu, and wakes the applier if it sleeps and there is a batch to apply.
+// unlock releases mu, and wakes the applier if it sleeps and there is a batch to apply.
 func (c *committer) unlock() {
 	wake := c.idle && c.ready()
 	if wake {
@@ -139,7 +139,7 @@ func (c *committer) unlock() {
 	}
 }
 
-// ready reports whether the next batch is to be applied now. The caller holds mu.
+// ready reports whether the next batch should be applied now. The caller must hold mu.
 func (c *committer) ready() bool { return len(c.queue) > 0 && (!c.unfinished || c.urgent || c.closed) }
 
 func poke(c chan struct{}) {
@@ -149,7 +149,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// failed returns why nothing is accepted any more, nil if all is well.
+// failed returns the reason why entries are rejected, or nil.
 func (c *committer) failed() error {
 	if p := c.failure.Load(); p != nil {
 		return *p
@@ -157,24 +157,24 @@ func (c *committer) failed() error {
 	return nil
 }
 
-// fail stops the committer for good; the first cause stays.
+// fail stops the committer permanently. The first cause is kept.
 func (c *committer) fail(cause error) error {
 	err := fmt.Errorf("%w: %w", ErrStopped, cause)
 	c.failure.CompareAndSwap(nil, &err)
 	return c.failed()
 }
 
-// apply is the applier.
+// apply runs the applier.
 func (c *committer) apply() {
 	defer close(c.applier)
 	var spare []proposal
 	for {
-		ps := c.take(spare)
+		ps := c.awaitProposals(spare)
 		if ps == nil {
 			return
 		}
 		for rest := ps; len(rest) > 0; {
-			n := oneBatch(rest)
+			n := batchLen(rest)
 			c.commit(rest[:n])
 			rest = rest[n:]
 		}
@@ -185,11 +185,11 @@ func (c *committer) apply() {
 	}
 }
 
-// queueKept is how many proposals a list may keep memory for.
+// queueKept is the maximum number of proposals for which a list keeps its memory.
 const queueKept = 16 << 10
 
-// oneBatch is how many of the entries go into the next batch.
-func oneBatch(ps []proposal) int {
+// batchLen returns the number of entries in the next batch.
+func batchLen(ps []proposal) int {
 	size := 0
 	for i := range ps {
 		size += len(ps[i].entry)
@@ -200,8 +200,8 @@ func oneBatch(ps []proposal) int {
 	return len(ps)
 }
 
-// take waits for proposals; nil says that the committer is closed and nothing is left.
-func (c *committer) take(spare []proposal) []proposal {
+// awaitProposals waits for proposals. It returns nil if the committer is closed and nothing is left.
+func (c *committer) awaitProposals(spare []proposal) []proposal {
 	for {
 		c.mu.Lock()
 		if c.ready() {
@@ -214,7 +214,7 @@ func (c *committer) take(spare []proposal) []proposal {
 			return nil
 		}
 		<-c.wake
-		runtime.Gosched() // whoever is about to propose makes the batch larger
+		runtime.Gosched() // goroutines that are about to propose make the batch larger
 	}
 	ps := c.queue
 	c.queue, c.bytes, c.urgent = spare, 0, false
@@ -236,7 +236,7 @@ func (c *committer) commit(ps []proposal) {
 			ps[i].waiter.Done(raftgroup.Outcome{Err: err})
 		}
 		c.waiting.Add(-int64(len(ps)))
-		poke(c.sync) // readers that wait are told, too
+		poke(c.sync) // waiting readers are notified, too
 		return
 	}
 	c.committed.Store(number)
@@ -253,7 +253,7 @@ func (c *committer) commit(ps []proposal) {
 		return
 	}
 	for i := range ps {
-		if w, ok := ps[i].waiter.(early); ok {
+		if w, ok := ps[i].waiter.(appliedNotifier); ok {
 			w.applied()
 		}
 	}
@@ -272,7 +272,7 @@ func (c *committer) applyAll(ps []proposal, number uint64) error {
 	for i := range ps {
 		p := &ps[i]
 		if p.replica == nil {
-			continue // it only wants to know that everything before it is applied
+			continue // it only waits until everything before it is applied
 		}
 		r := p.replica
 		o := &p.outcome
@@ -292,41 +292,41 @@ func (c *committer) applyAll(ps []proposal, number uint64) error {
 }
 
 // load implements sequencers.
-func (c *committer) load(metas []keys.Meta) (list []born, err error) {
+func (c *committer) load(metas []keys.Meta) (list []replicaInit, err error) {
 	for i := range metas {
-		list = append(list, bornOf(&metas[i]))
+		list = append(list, replicaInitOf(&metas[i]))
 	}
 	return list, nil
 }
 
-func bornOf(meta *keys.Meta) born {
-	b := born{id: topology.PartitionID(meta.Partition), meta: meta}
+func replicaInitOf(meta *keys.Meta) replicaInit {
+	b := replicaInit{id: topology.PartitionID(meta.Partition), meta: meta}
 	if len(meta.Voters) > 0 {
 		b.replica = topology.ReplicaID(meta.Voters[0].Replica)
 	}
 	return b
 }
 
-// bear implements sequencers: all partitions of the node's map are here.
-func (c *committer) bear(ps []*topology.Partition) (list []born) {
+// initialReplicas implements sequencers. All partitions of the topology are on this node.
+func (c *committer) initialReplicas(ps []*topology.Partition) (list []replicaInit) {
 	for _, p := range ps {
-		meta := birth(p, c.host.store.Level())
-		list = append(list, bornOf(&meta))
+		meta := initialMeta(p, c.host.store.Level())
+		list = append(list, replicaInitOf(&meta))
 	}
 	return list
 }
 
 // open implements sequencers.
-func (c *committer) open([]born) error { return c.failed() }
+func (c *committer) open([]replicaInit) error { return c.failed() }
 
-// begin implements sequencers.
-func (c *committer) begin(*born, topology.NodeID) {}
+// openChild implements sequencers.
+func (c *committer) openChild(*replicaInit, topology.NodeID) {}
 
-// end implements sequencers. What is in the queue finds out that the replica is dead.
-func (c *committer) end(r *Replica) { c.host.buried.Delete(r.id) }
+// discard implements sequencers. Queued entries find that the replica is dead.
+func (c *committer) discard(r *Replica) { c.host.retired.Delete(r.id) }
 
-// withdraw implements sequencers. What the replicas had under way is applied when it returns.
-func (c *committer) withdraw([]*Replica) (finish func() error, err error) {
+// stopSequencers implements sequencers. Entries in progress are applied when it returns.
+func (c *committer) stopSequencers([]*Replica) (finish func() error, err error) {
 	done := make(outcomeWaiter, 1)
 	if err := c.propose(proposal{waiter: done}); err != nil {
 		return nil, err
@@ -337,7 +337,7 @@ func (c *committer) withdraw([]*Replica) (finish func() error, err error) {
 	return func() error { return nil }, nil
 }
 
-// close applies and syncs what is left and ends the goroutines.
+// close applies and syncs the remaining entries and stops the goroutines.
 func (c *committer) close() error {
 	c.mu.Lock()
 	c.closed = true

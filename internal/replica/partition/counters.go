@@ -14,40 +14,41 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Counts is what a replica has done since it was opened. Bytes are logical (see package ru).
+// Counts holds the work done by a replica since it was opened. Bytes are logical (see package ru).
 type Counts struct {
 	Reads, Writes, Conditions uint64
 	RowsRead                  uint64
 	BytesRead, BytesWritten   uint64
-	// Units are the request units of all of them.
+	// Units is the total number of request units.
 	Units ru.Units
-	// Throttled are the requests that were refused because the partition had spent what it may take.
+	// Throttled counts the requests rejected because the partition had exceeded its throughput.
 	Throttled uint64
 }
 
-// wrote charges and counts a write, and has it sampled.
-func (r *Replica) wrote(who share.Claimant, k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
+// recordWrite charges, counts, and samples a write.
+func (r *Replica) recordWrite(who share.Claimant, k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
 	r.budget.Charge(who, u)
-	r.weighed(bytes, int64(r.usage.Wrote(k, tok, u, bytes)), tok)
+	r.sampleWrite(bytes, int64(r.usage.RecordWrite(k, tok, u, bytes)), tok)
 	r.sample(u, tok)
 }
 
-// hasRead charges and counts what a request has read; key is nil if it may have ended already, and tok nothing for a
-// usage.Scan. With lent it is a follower that spends what it was lent.
-func (r *Replica) hasRead(who share.Claimant, lent bool, k usage.Kind, u ru.Units, rows, bytes int64, tok token.Token,
+// recordRead charges and counts a read. key is nil if the request may have ended, and tok is ignored for a usage.Scan.
+// With lent, the replica is a follower that spends borrowed units.
+func (r *Replica) recordRead(who share.Claimant, lent bool, k usage.Kind, u ru.Units, rows, bytes int64,
+	tok token.Token,
 	key []byte) {
 	if lent {
 		r.slice.Spend(u)
 	} else {
 		r.budget.Charge(who, u)
 	}
-	r.usage.Read(k, tok, key, u, rows, bytes)
+	r.usage.RecordRead(k, tok, key, u, rows, bytes)
 	if k != usage.Scan {
 		r.sample(u, tok)
 	}
 }
 
-// kindOf is what a read is that has come to so many rows.
+// kindOf returns the kind of a read that has returned the given number of rows.
 func kindOf(c *command.Read, rows int64) usage.Kind {
 	switch {
 	case c.Key == nil:
@@ -69,22 +70,23 @@ func (r *Replica) Counts() Counts {
 		Units: c.Total(), Throttled: r.budget.Throttled()}
 }
 
-// meter is a visitor that counts what passes it, and holds back what lies outside a span.
-type meter struct {
+// readMeter is a visitor that counts rows and suppresses rows outside of a span.
+type readMeter struct {
 	ru.Meter
 	v command.Visitor
 	c *command.Read
-	// passed is set once something was passed on.
+	// passed is set once anything has been passed on.
 	passed bool
-	// sub is the part of a range that the replica holds. span is set if its ends lie between keys of one token.
+	// sub is the part of a range that the replica holds. span is set if the ends of that part are between keys of one
+	// token.
 	sub  command.Read
 	span *topology.Span
 }
 
-func (m *meter) begin(v command.Visitor, c *command.Read) { *m = meter{v: v, c: c} }
+func (m *readMeter) begin(v command.Visitor, c *command.Read) { *m = readMeter{v: v, c: c} }
 
-// narrow makes sub the part of the command that is in s; it reports whether there is any.
-func (m *meter) narrow(s *state) bool {
+// narrow sets sub to the part of the command in s. It reports whether there is any.
+func (m *readMeter) narrow(s *state) bool {
 	r, ok := m.c.Range.Intersect(s.span.Tokens())
 	m.sub = *m.c
 	m.sub.Range = r
@@ -95,8 +97,8 @@ func (m *meter) narrow(s *state) bool {
 	return ok
 }
 
-// horizon passes the horizon of the part of the command that is in s on.
-func (m *meter) horizon(s *state, stamp int64) error {
+// horizon passes on the horizon of the part of the command in s.
+func (m *readMeter) horizon(s *state, stamp int64) error {
 	tok, key := m.c.Token, m.c.Key
 	if key == nil {
 		tok, key = token.AtPosition(m.c.Range.Begin), []byte{}
@@ -112,7 +114,7 @@ func (m *meter) horizon(s *state, stamp int64) error {
 	return err
 }
 
-func (m *meter) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+func (m *readMeter) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
 	if m.span != nil && !m.span.Contains(t, key) {
 		return command.NextPartition, nil
 	}
@@ -122,19 +124,19 @@ func (m *meter) Partition(t token.Token, key []byte, static *row.Row) (command.S
 }
 
 // Passed implements command.Walker.
-func (m *meter) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+func (m *readMeter) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	m.Entries(m.c, looked)
 	if m.span != nil && !m.span.Contains(t, key) {
 		return command.More, nil
 	}
 	step, err := command.Passed(m.v, t, key, looked)
 	if step == command.Stop {
-		m.passed = true // that nothing was found is an answer, which has to be confirmed
+		m.passed = true // an empty result must be confirmed as well
 	}
 	return step, err
 }
 
-func (m *meter) Row(clustering []byte, r *row.Row) (command.Step, error) {
+func (m *readMeter) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	m.Meter.Row(clustering, r)
 	return m.v.Row(clustering, r)
 }

@@ -17,7 +17,7 @@ func TestDropBesideJoining(t *testing.T) {
 	b.entry(lower, 11, stamped(goes[0], 1, 100, 0), stamped(goes[1], 1, 101, 0))
 	b.entry(upper, 11, stamped(comes[0], 1, 100, 0), stamped(comes[1], 1, 101, 0))
 	b.commit()
-	joining, err := newReplica(b.host, &born{id: topology.PartitionID(upper), replica: 77})
+	joining, err := newReplica(b.host, &replicaInit{id: topology.PartitionID(upper), replica: 77})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -249,7 +249,7 @@ func TestWholeExtent(t *testing.T) {
 		for _, kind := range []command.EntryKind{command.EntryTruncate, command.EntryRequire} {
 			e := &command.Entry{Kind: kind, Epoch: later.Epoch, Span: now.Span, SchemaVersion: 1 << 40}
 			var moved *WrongRange
-			if _, err := r.order(t.Context(), e); !errors.As(err, &moved) {
+			if _, err := r.proposeAndWait(t.Context(), e); !errors.As(err, &moved) {
 				t.Errorf("%s: entry %d: %v", name, kind, err)
 			}
 		}
@@ -362,8 +362,8 @@ func TestConditionSeesWritesUnderWay(t *testing.T) {
 	for i := range r.host.latches.stripes {
 		s := &r.host.latches.stripes[i]
 		s.mu.Lock()
-		if len(s.flights)+len(s.entries) != 0 {
-			t.Errorf("stripe %d holds %d flights and %d latches", i, len(s.flights), len(s.entries))
+		if len(s.pending)+len(s.entries) != 0 {
+			t.Errorf("stripe %d holds %d flights and %d latches", i, len(s.pending), len(s.entries))
 		}
 		s.mu.Unlock()
 	}

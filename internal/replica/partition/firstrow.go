@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// firstRowsMax bounds how many rows without a marker are passed over, because the latch is held meanwhile.
+// firstRowsMax bounds the rows without a marker that are skipped, because the latch is held in the meantime.
 const firstRowsMax = 100
 
-// first finds the row that c.First asks for, and says what that costs.
-func (r *Replica) first(ctx context.Context, c *command.Conditional, read reading) (*command.FoundRow, ru.Units,
+// firstRow finds the row that c.First asks for and returns the cost.
+func (r *Replica) firstRow(ctx context.Context, c *command.Conditional, read readFunc) (*command.FoundRow, ru.Units,
 	error) {
 	m := &c.Mutation
 	q := command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped,
@@ -25,7 +25,7 @@ func (r *Replica) first(ctx context.Context, c *command.Conditional, read readin
 	if q.Key == nil {
 		q.Key = []byte{}
 	}
-	v := firstFinder{c: &q, marked: c.First == command.FirstMarked}
+	v := firstRowVisitor{c: &q, marked: c.First == command.FirstMarked}
 	if !v.marked {
 		q.Limit = 1
 	}
@@ -33,20 +33,20 @@ func (r *Replica) first(ctx context.Context, c *command.Conditional, read readin
 	return v.found, v.Price(&q), err
 }
 
-// firstFinder takes the first row it is shown, if marked is set the first one with a marker.
-type firstFinder struct {
+// firstRowVisitor takes the first row or, if marked is set, the first row with a marker.
+type firstRowVisitor struct {
 	ru.Meter
 	c      *command.Read
 	marked bool
 	found  *command.FoundRow
 }
 
-func (v *firstFinder) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {
+func (v *firstRowVisitor) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {
 	v.Meter.Partition(v.c, key, static)
 	return command.More, nil
 }
 
-func (v *firstFinder) Row(clustering []byte, r *row.Row) (command.Step, error) {
+func (v *firstRowVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	if v.Meter.Row(clustering, r); v.marked && !r.Live && v.Rows < firstRowsMax {
 		return command.More, nil
 	}

@@ -8,57 +8,61 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Folds knows what the programs of folds mean; see command.Fold. It is safe for concurrent use.
+// Folds interprets the programs of folds; see command.Fold. It must be safe for concurrent use.
 type Folds interface {
-	// Fold makes a fold ready for one read. It does not wait. An error, whatever it is, has the rows passed on.
+	// Fold prepares a fold for one read. It must not block. If it returns any error, the rows are passed on instead.
 	Fold(ctx context.Context, c *command.Read) (Fold, error)
 }
 
-// Fold makes something of the rows of one read. It is used by one goroutine. An error of its visitor has the rows asked
-// for again without a fold, so it is to be an error of the fold alone.
+// Fold aggregates the rows of one read. One goroutine uses it. An error of its visitor causes the rows to be requested
+// again without a fold, so it must be an error of the fold alone.
 type Fold interface {
-	// Partition and Row take in what they are given. Stop says that no more is needed, or that there is no room for
-	// more; what Result returns then is of all that was taken in.
+	// Partition and Row process rows. Stop means that no more rows are needed or that no more rows fit. Result then
+	// covers all processed rows.
 	command.Visitor
-	// Result is what was made of it all. It is called once, at the end.
+	// Result returns the aggregate. It is called once, at the end.
 	Result() ([]byte, error)
-	// Close releases what the fold holds. It is called once, after everything else.
+	// Charge returns the price of the work so far beyond the price of reading the rows.
+	Charge() ru.Units
+	// Close releases the resources of the fold. It is called once, last.
 	Close()
 }
 
-// ErrNoFold is what Folds.Fold may return to have the rows passed on.
+// ErrNoFold can be returned by Folds.Fold to have the rows passed on.
 var ErrNoFold = errors.New("the rows are not folded here")
 
-// SetFolds says who knows what folds mean. Before that rows are passed on.
+// SetFolds sets the interpreter of folds. Before that, rows are passed on.
 func (h *Host) SetFolds(f Folds) { h.folds.Store(&f) }
 
-// The bounds of one fold. One that reaches them answers with what it has, and its reader goes on with another read.
+// The limits of one fold. A fold that reaches them returns its result so far, and its reader continues with another
+// read.
 const (
-	// foldRowsMax and foldBytesMax are what is looked at at once, in rows or keys and in logical bytes. Where a
-	// throughput is bounded it is less: what one read takes is paid for after it was done.
+	// foldRowsMax and foldBytesMax bound the rows or keys, and the logical bytes, of one fold. If the throughput is
+	// limited, the limits are lower, because a read is charged after it is done.
 	foldRowsMax       = 8192
 	foldBytesMax      = 16 << 20
 	foldRowsBudgeted  = 500
 	foldBytesBudgeted = 1 << 20
-	// foldsMax is how many folds a node has at a time, of which each may keep some MiB. Beyond that rows are passed on.
+	// foldsMax bounds the concurrent folds of a node, each of which may use several MiB. Above it, rows are passed on.
 	foldsMax = 64
 )
 
-// folding is the visitor of a read that is folded. It keeps the bounds, and how far the read has come.
+// folding is the visitor of a read with a fold. It enforces the limits and tracks the position of the read.
 type folding struct {
 	fold   Fold
 	to     command.Folder
 	answer command.Folded
 	failed bool
-	// rows and bytes are how much may still be looked at.
+	// rows and bytes are the remaining limits.
 	rows, bytes int64
 }
 
-// folded returns what folds the rows of a read for a visitor, nil if they are to be passed on.
-func (r *Replica) folded(ctx context.Context, c *command.Read, v command.Visitor) *folding {
+// newFolding returns a folding for a read, or nil if the rows must be passed on.
+func (r *Replica) newFolding(ctx context.Context, c *command.Read, v command.Visitor) *folding {
 	if c.Fold == nil || c.Changes != nil || c.Index.Ordered() {
 		return nil
 	}
@@ -90,8 +94,8 @@ func (r *Replica) folded(ctx context.Context, c *command.Read, v command.Visitor
 	return f
 }
 
-// tell passes the answer on. Nobody was given anything before.
-func (f *folding) tell(m *meter) error {
+// tell passes on the result. Nothing was passed on before.
+func (f *folding) tell(m *readMeter) error {
 	f.answer.Rows, f.answer.Bytes = m.Rows, m.Bytes
 	if !f.failed {
 		var err error
@@ -110,7 +114,7 @@ func (f *folding) tell(m *meter) error {
 func (f *folding) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
 	a := &f.answer
 	a.Token, a.Key, a.Clustering = t, append(a.Key[:0], key...), a.Clustering[:0]
-	step, err := f.heed(f.fold.Partition(t, key, static))
+	step, err := f.checkStep(f.fold.Partition(t, key, static))
 	a.More = step == command.Stop
 	return step, err
 }
@@ -119,7 +123,7 @@ func (f *folding) Partition(t token.Token, key []byte, static *row.Row) (command
 func (f *folding) Row(clustering []byte, found *row.Row) (command.Step, error) {
 	a := &f.answer
 	a.Clustering = append(a.Clustering[:0], clustering...)
-	step, err := f.heed(f.fold.Row(clustering, found))
+	step, err := f.checkStep(f.fold.Row(clustering, found))
 	f.rows--
 	f.bytes -= int64(len(a.Key) + len(clustering) + found.Size())
 	if step == command.More && (f.rows <= 0 || f.bytes <= 0) {
@@ -129,8 +133,8 @@ func (f *folding) Row(clustering []byte, found *row.Row) (command.Step, error) {
 	return step, err
 }
 
-// heed takes note of a fold's answer: what it could not do others will.
-func (f *folding) heed(step command.Step, err error) (command.Step, error) {
+// checkStep records an error of the fold. The rows are then processed elsewhere.
+func (f *folding) checkStep(step command.Step, err error) (command.Step, error) {
 	if err != nil {
 		f.failed = true
 		return command.Stop, nil
@@ -138,7 +142,7 @@ func (f *folding) heed(step command.Step, err error) (command.Step, error) {
 	return step, nil
 }
 
-// Passed implements command.Walker: a read that finds little ends, too.
+// Passed implements command.Walker: a read that finds few rows also ends at the limits.
 func (f *folding) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	a := &f.answer
 	if f.rows -= int64(looked); f.rows > 0 {

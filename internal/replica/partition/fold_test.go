@@ -49,6 +49,8 @@ func (f *count) Row([]byte, *row.Row) (command.Step, error) {
 
 func (f *count) Close() {}
 
+func (f *count) Charge() ru.Units { return 0 }
+
 func (f *count) Result() ([]byte, error) { return fmt.Append(nil, f.rows), nil }
 
 // asker is a visitor that offers a fold.

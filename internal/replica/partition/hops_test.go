@@ -55,14 +55,14 @@ func (s *hopSequencer) propose(term uint64, entry []byte, w raftgroup.Waiter) er
 	return s.sequencer.propose(term, entry, &hopWaiter{w, s.hops})
 }
 
-func (s *hopSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (ticket, error) {
+func (s *hopSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (leaseToken, error) {
 	t, err := s.sequencer.admit(ctx, level, here)
 	s.note("%s: admits a read, follower %v, %v", s.kind, t.follower, err)
 	return t, err
 }
 
-func (s *hopSequencer) confirm(ctx context.Context, t ticket, q *command.Read) error {
-	err := s.sequencer.confirm(ctx, t, q)
+func (s *hopSequencer) confirmRead(ctx context.Context, t leaseToken, q *command.Read) error {
+	err := s.sequencer.confirmRead(ctx, t, q)
 	s.note("%s: confirms the read, %v", s.kind, err)
 	return err
 }
@@ -74,7 +74,7 @@ type hopWaiter struct {
 
 func (w *hopWaiter) applied() {
 	w.note("applier: readers on this node see it")
-	if e, ok := w.Waiter.(early); ok {
+	if e, ok := w.Waiter.(appliedNotifier); ok {
 		e.applied()
 	}
 }

@@ -18,37 +18,38 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/budget"
-	"github.com/ilion-db/ilion/internal/replica/journal"
+	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Options of a Host. The zero value is ready for use.
+// Options configure a Host. The zero value is ready for use.
 type Options struct {
-	// Durability says when writes are acknowledged that no other node has.
+	// Durability determines when unreplicated writes are acknowledged.
 	Durability Durability
-	// SyncInterval is the time between syncs in Periodic mode; 10 ms if 0.
+	// SyncInterval is the interval between syncs in Periodic mode; 10 ms if 0.
 	SyncInterval time.Duration
 	// GroupMax bounds the writes of a node that wait to be applied and durable; 65536 if 0.
 	GroupMax int
 	// LatchQueueMax bounds the writes that wait for one partition key; 1024 if 0.
 	LatchQueueMax int
-	// LatchWait bounds how long a write waits for a partition key; 2 s if 0.
+	// LatchWait is how long a write waits for a partition key; 2 s if 0.
 	LatchWait time.Duration
-	// Transactions bound what one transaction may take.
+	// Transactions holds the limits of one transaction.
 	Transactions TransactionBounds
-	// Now is the clock of stamps; time.Now if nil.
+	// Now returns the time for timestamps; time.Now if nil.
 	Now func() time.Time
-	// DedupeReach is command.DedupeReach if 0; simulations have less time.
+	// DedupeReach is command.DedupeReach if 0. Simulations use a shorter time.
 	DedupeReach time.Duration
-	// Hot is told, at the turn of a second, that a partition with a throughput is hot, or is not any more; see
-	// usage.Partition.Hot. nil: nobody is.
+	// Hot is called at the start of a second when a partition with a throughput limit becomes hot or stops being hot;
+	// see usage.Partition.Hot. It may be nil.
 	Hot func(r *Replica, hot bool)
-	// Journal is told what replicas apply, for an archive; nil for nobody.
-	Journal *journal.Journal
-	// Log hears of programs that panic; slog.Default if nil.
+	// ChangeBuffer receives the applied entries for an archiver; it may be nil.
+	ChangeBuffer *changebuffer.Buffer
+	// Log receives messages about programs that panic; slog.Default if nil.
 	Log *slog.Logger
-	// Cluster makes the replicas members of replica sets; nil for partitions that have one replica, here. Durability,
-	// SyncInterval and GroupMax do not matter then: a write is acknowledged when a quorum has it on disk.
+	// Cluster makes the replicas members of replica sets. Nil means that each partition has a single replica, on this
+	// node. With Cluster, Durability, SyncInterval, and GroupMax are ignored: a write is acknowledged when a quorum has
+	// it on disk.
 	Cluster *Cluster
 }
 
@@ -90,41 +91,43 @@ type Host struct {
 	latches *latches
 	machine *machine
 	seqs    sequencers
-	// clock is that of leases, and of how long ids are remembered.
+	// clock is the clock of leases and of the dedupe window.
 	clock raftgroup.Clock
-	// budgetClock is the clock of budgets, which is read by every request that has one.
+	// budgetClock is the clock of budgets. Every request with a budget reads it.
 	budgetClock func() budget.Instant
 	throughputs atomic.Pointer[Throughputs]
 	programs    atomic.Pointer[Programs]
 	batches     atomic.Pointer[Batches]
-	asking      atomic.Int32 // questions to batches in flight
+	asking      atomic.Int32 // queries to batches in flight
 	folds       atomic.Pointer[Folds]
-	folding     atomic.Int64 // folds under way
+	folding     atomic.Int64 // folds in progress
 	views       atomic.Pointer[Views]
-	// drive is nil but in simulations.
-	drive *Drive
-	// memory counts how often replicas began to remember ids anew; see Memory.
-	memory atomic.Uint64
-	// abstains are the Reasons that hold.
-	abstains atomic.Uint32
-	readers  sync.Pool // *meter
-	flights  sync.Pool // *flight
-	// heavy is told when somebody should look at Replica.Heavy.
-	heavy chan struct{}
+	// sim is nil except in simulations.
+	sim *SimHooks
+	// dedupeEpoch counts how often replicas have started new dedupe windows; see DedupeEpoch.
+	dedupeEpoch atomic.Uint64
+	// abstains holds the current AbstainReasons.
+	abstains      atomic.Uint32
+	readers       sync.Pool // *readMeter
+	pendingWrites sync.Pool // *pendingWrite
+	// writeSamplesReady is signaled when Replica.WriteSamples should be called.
+	writeSamplesReady chan struct{}
 
-	// mu orders changes of replicas, but for the children of splits, which the machine makes; listing orders all. The
-	// map itself is never changed, only replaced. Whoever holds listing waits for the disk alone.
+	// mu serializes changes of replicas, except for the children of splits, which the machine creates. listing
+	// serializes all changes. The map is never modified, only replaced. While listing is held, the holder waits only
+	// for the disk.
 	mu       sync.Mutex
 	listing  sync.Mutex
 	closed   bool
 	ended    chan struct{} // closed with the host
 	tidied   sync.WaitGroup
 	replicas atomic.Pointer[map[topology.PartitionID]*Replica]
-	// buried are replicas whose spans others have taken, by id, as long as the machine may be given entries of theirs.
-	buried sync.Map
+	// retired holds replicas whose spans belong to other replicas now, by ID, as long as the machine may receive
+	// entries for them.
+	retired sync.Map
 }
 
-// Open opens every replica that is in the store. The caller closes the host before the store.
+// Open opens all replicas in the store. The host must be closed before the store.
 func Open(s Store, o Options) (*Host, error) {
 	h := newHost(s, o)
 	metas := []keys.Meta{}
@@ -152,38 +155,38 @@ func Open(s Store, o Options) (*Host, error) {
 		h.machine.close()
 		return nil, err
 	}
-	if h.drive == nil {
-		h.tidied.Go(h.tidy)
+	if h.sim == nil {
+		h.tidied.Go(h.expireDedupe)
 		h.tidied.Go(h.tick)
 	}
 	return h, nil
 }
 
-// newHost makes a host without sequencers.
+// newHost returns a host without sequencers.
 func newHost(s Store, o Options) *Host {
 	h := &Host{store: s, opts: o.withDefaults(), clock: raftgroup.BootClock{}, ended: make(chan struct{}),
-		heavy: make(chan struct{}, 1)}
+		writeSamplesReady: make(chan struct{}, 1)}
 	opened := time.Now()
 	h.budgetClock = func() budget.Instant { return budget.Instant(time.Since(opened)) }
 	if c := h.opts.Cluster; c != nil {
-		h.drive = c.Drive
+		h.sim = c.SimHooks
 		if c.Clock != nil {
 			h.clock = c.Clock
 			h.budgetClock = func() budget.Instant { return budget.Instant(c.Clock.Now()) }
 		}
 	}
-	h.memory.Store(newMemory())
+	h.dedupeEpoch.Store(newDedupeEpoch())
 	h.latches = newLatches(h.opts.LatchQueueMax, h.opts.LatchWait)
-	h.latches.drive = h.drive
-	h.readers.New = func() any { return new(meter) }
-	h.flights.New = func() any { return new(flight) }
+	h.latches.sim = h.sim
+	h.readers.New = func() any { return new(readMeter) }
+	h.pendingWrites.New = func() any { return new(pendingWrite) }
 	h.machine = newMachine(h)
 	h.replicas.Store(&map[topology.PartitionID]*Replica{})
 	return h
 }
 
-// load makes replicas of what is stored.
-func (h *Host) load(metas []keys.Meta) ([]born, error) {
+// load creates the stored replicas.
+func (h *Host) load(metas []keys.Meta) ([]replicaInit, error) {
 	metas, err := h.dropAbsorbed(metas)
 	if err != nil {
 		return nil, err
@@ -205,13 +208,13 @@ func (h *Host) load(metas []keys.Meta) ([]born, error) {
 	}
 	h.replicas.Store(&replicas)
 	for _, r := range replicas {
-		r.found()
+		r.markFound()
 	}
 	return list, nil
 }
 
-// tidy lets go of ids where nothing is written any more.
-func (h *Host) tidy() {
+// expireDedupe drops old dedupe IDs of replicas that receive no writes.
+func (h *Host) expireDedupe() {
 	tick := time.NewTicker(rememberFor)
 	defer tick.Stop()
 	for {
@@ -222,12 +225,12 @@ func (h *Host) tidy() {
 		}
 		now := h.clock.Now()
 		for _, r := range *h.replicas.Load() {
-			r.recent.tidy(now)
+			r.dedupe.expire(now)
 		}
 	}
 }
 
-// tick has replicas note once a second what they have spent, just after the second has begun.
+// tick makes replicas record their usage once per second, just after the second has begun.
 func (h *Host) tick() {
 	for {
 		now := h.opts.Now()
@@ -259,10 +262,10 @@ func checkSpans(all []*Replica) error {
 	return nil
 }
 
-// Replica returns a replica by its partition's id, nil if it is not here.
+// Replica returns the replica of a partition, or nil if it is not here.
 func (h *Host) Replica(id topology.PartitionID) *Replica { return (*h.replicas.Load())[id] }
 
-// Replicas returns all replicas, by id.
+// Replicas returns all replicas, ordered by ID.
 func (h *Host) Replicas() []*Replica { return values(*h.replicas.Load()) }
 
 func values(replicas map[topology.PartitionID]*Replica) []*Replica {
@@ -274,10 +277,10 @@ func values(replicas map[topology.PartitionID]*Replica) []*Replica {
 	return out
 }
 
-// Len is the number of replicas.
+// Len returns the number of replicas.
 func (h *Host) Len() int { return len(*h.replicas.Load()) }
 
-// Member is the id of the replica of a partition that is here, 0 if there is none.
+// Member returns the ID of the local replica of a partition, or 0 if none exists.
 func (h *Host) Member(id topology.PartitionID) topology.ReplicaID {
 	if r := h.Replica(id); r != nil {
 		return r.Member()
@@ -285,10 +288,10 @@ func (h *Host) Member(id topology.PartitionID) topology.ReplicaID {
 	return 0
 }
 
-// IDs are the ids of the partitions that have a replica here, ascending.
+// IDs returns the IDs of the partitions with a replica here, in ascending order.
 func (h *Host) IDs() []topology.PartitionID { return slices.Sorted(maps.Keys(*h.replicas.Load())) }
 
-// TableOf is the table of a replica here, 0 if there is none or it waits for its first snapshot.
+// TableOf returns the table of a local replica, or 0 if none exists or it waits for its first snapshot.
 func (h *Host) TableOf(id topology.PartitionID) uint32 {
 	if r := h.Replica(id); r != nil {
 		return r.Table()
@@ -296,7 +299,7 @@ func (h *Host) TableOf(id topology.PartitionID) uint32 {
 	return 0
 }
 
-// Holds reports whether a replica here holds a part of a span of a table.
+// Holds reports whether a local replica holds a part of a span of a table.
 func (h *Host) Holds(table uint32, span topology.Span) bool {
 	for _, r := range *h.replicas.Load() {
 		if s := r.state.Load(); s.keys.Table == table && s.span.Overlaps(span) {
@@ -306,7 +309,7 @@ func (h *Host) Holds(table uint32, span topology.Span) bool {
 	return false
 }
 
-// Close waits for the requests under way and ends the host's goroutines. It leaves the store open.
+// Close waits for requests in progress and stops the host's goroutines. It does not close the store.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -324,10 +327,11 @@ func (h *Host) Close() error {
 	return err
 }
 
-// Failed returns why the node accepts no more writes, nil if all is well.
+// Failed returns the reason why the node rejects writes, or nil.
 func (h *Host) Failed() error { return h.seqs.failed() }
 
-// NewestStamp is the highest stamp that any replica has given or applied, in microseconds; 0 if there is none.
+// NewestStamp returns the highest timestamp that any replica has assigned or applied, in microseconds, or 0 if none
+// exists.
 func (h *Host) NewestStamp() (newest int64) {
 	for _, r := range *h.replicas.Load() {
 		newest = max(newest, r.stamps.last.Load())
@@ -335,14 +339,15 @@ func (h *Host) NewestStamp() (newest int64) {
 	return newest
 }
 
-// Memory grows whenever a replica of the node forgets which writes it has applied, as all do when the process begins;
-// no two processes have a value in common. A write that is first sent after a node has told a value was not applied by
-// those of its replicas whose memories are no younger, unless they remember it: see command.Mutation.
-func (h *Host) Memory() uint64 { return h.memory.Load() }
+// DedupeEpoch returns the dedupe epoch of the node. It increases whenever a replica of the node forgets which writes it
+// has applied, as all replicas do when the process starts. Epochs of different processes are never equal. Consider a
+// write that is first sent after the node has reported an epoch. It has not been applied by any replica whose dedupe
+// window started at or before that epoch, unless the replica remembers it; see command.Mutation.
+func (h *Host) DedupeEpoch() uint64 { return h.dedupeEpoch.Load() }
 
 func (h *Host) micros() int64 { return h.opts.Now().UnixMicro() }
 
-// Spans are the parts of tables that the node's replicas lead and may sweep, by partition id.
+// Spans returns the parts of tables that the node's replicas lead and may sweep, ordered by partition ID.
 func (h *Host) Spans() []keys.Span {
 	rs := h.Replicas()
 	out := make([]keys.Span, 0, len(rs))
@@ -354,8 +359,8 @@ func (h *Host) Spans() []keys.Span {
 	return out
 }
 
-// Sweep has the replica that holds the sweep's keys carry it out, and waits for it. The keys belong to one replica, as
-// those that were found in one of Spans do. logged says that their table has a change log.
+// Sweep makes the replica that holds the sweep's keys execute it, and waits. The keys must belong to one replica, like
+// those found in one of Spans. logged reports whether their table has a change log.
 func (h *Host) Sweep(ctx context.Context, sw *command.Sweep, logged bool) error {
 	if len(sw.Keys) == 0 {
 		return nil
@@ -368,23 +373,23 @@ func (h *Host) Sweep(ctx context.Context, sw *command.Sweep, logged bool) error 
 		if r.Table() != sw.Table || !r.state.Load().keys.Holds(at) {
 			continue
 		}
-		done := make(signal, 1)
+		done := make(errWaiter, 1)
 		var err error
 		if logged {
-			err = r.SweepAlone(ctx, sw, done)
+			err = r.SweepLatched(ctx, sw, done)
 		} else {
 			err = r.Sweep(sw, done)
 		}
 		if err != nil {
 			return err
 		}
-		ended, err := await(h.drive, patience{ctx: context.Background()}, done)
+		ended, err := await(h.sim, waitLimit{ctx: context.Background()}, done)
 		return errors.Join(err, ended)
 	}
 	return ErrClosed
 }
 
-// signal is a completion that somebody waits for.
-type signal chan error
+// errWaiter is a completion for a caller that blocks.
+type errWaiter chan error
 
-func (s signal) Done(err error) { s <- err }
+func (s errWaiter) Done(err error) { s <- err }

@@ -18,7 +18,7 @@ func (c *told) At(index uint64) { c.index = index }
 
 func (c *told) Done(err error) { c.done <- err }
 
-func (c *told) Decided(_ *command.Decision, err error) { c.done <- err }
+func (c *told) CASDone(_ *command.CASResult, err error) { c.done <- err }
 
 // TestRepeatHasAnIndex proves that a write which is sent again after it was applied is told an index at which it is
 // there, a conditional as well: a read at ONE on the node that acknowledges it waits for that.
@@ -35,7 +35,7 @@ func TestRepeatHasAnIndex(t *testing.T) {
 		"conditional": func(c *told) error {
 			m := add("n", 1)
 			m.Mutation.Dedupe = sequence(2)
-			return r.Decide(t.Context(), m, c)
+			return r.ConditionalWrite(t.Context(), m, c)
 		},
 	}
 	for name, attempt := range send {

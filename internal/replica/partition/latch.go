@@ -12,49 +12,49 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// stripeCount is how many independent parts the latches have; a power of two.
+// stripeCount is the number of independent stripes of the latches, a power of two.
 const stripeCount = 1024
 
-// latches keep the conflicting writers of a logical partition apart.
+// latches separates conflicting writers of a logical partition.
 //
-// A stripe's mutex orders blind writes: they stamp and apply while they hold it, a few microseconds. Who must read
-// before it writes takes a latch instead, an entry in the stripe's list, and holds no mutex meanwhile. A latch is
-// granted when no earlier entry conflicts with it, so the queue of a key is fair. A blind write that finds an entry for
-// its key queues as one itself.
+// A stripe's mutex orders blind writes: they assign their timestamp and propose while holding it, for a few
+// microseconds. A writer that must read before it writes takes a latch instead, which is an entry in the stripe's list,
+// and does not hold the mutex. A latch is granted when no earlier entry conflicts with it, so the queue of a key is
+// fair. A blind write that finds an entry for its key also queues.
 //
-// Deadlock: a mutex is held only over work that waits for nothing. Whoever holds several latches took them in ascending
-// order of stripes, one entry per stripe.
+// Deadlocks are impossible: a mutex is held only over work that does not wait, and a writer with several latches takes
+// them in ascending order of stripes, one entry per stripe.
 type latches struct {
 	queueMax int
 	waitMax  time.Duration
-	drive    *Drive
-	pool     sync.Pool // *latch; a field, so that channels stay with the tests that made them
+	sim      *SimHooks
+	pool     sync.Pool // *latch; a field, so that channels stay with the tests that created them
 	stripes  [stripeCount]stripe
 }
 
 type stripe struct {
 	mu      sync.Mutex
 	entries []*latch // in order of arrival
-	// flights are blind writes that are proposed and not yet applied.
-	flights []*flight
-	_       [8]byte // a cache line of its own
+	// pending holds blind writes that are proposed and not yet applied.
+	pending []*pendingWrite
+	_       [8]byte // padding to a separate cache line
 }
 
-// latch is an entry of a stripe: held, or waiting to be.
+// latch is an entry of a stripe, either granted or waiting.
 type latch struct {
 	owner *Replica
-	key   []byte // the caller's memory: it waits for as long as the entry is there
+	key   []byte // the caller's memory: the caller waits as long as the entry exists
 	scope scope
 	held  bool
-	ready chan struct{} // one message when held becomes true later
+	ready chan struct{} // gets one message if held becomes true later
 }
 
-// scope is how much a latch covers.
+// scope is the scope of a latch.
 type scope uint8
 
 const (
 	oneKey     scope = iota // the logical partition of key
-	wholeOwner              // everything of the replica in this stripe
+	wholeOwner              // all of the replica's keys in this stripe
 )
 
 func (l *latch) conflicts(o *latch) bool {
@@ -72,40 +72,40 @@ func stripeOf(table uint32, t token.Token) uint32 {
 	return uint32(h^h>>32) % stripeCount
 }
 
-// guard is what a writer holds: the stripe's mutex if latch is nil, else the latch.
-type guard struct {
+// heldLatch is what a writer holds: the stripe's mutex if latch is nil, otherwise the latch.
+type heldLatch struct {
 	stripe *stripe
 	latch  *latch
 }
 
-// enter lets a blind write in: with the mutex if nothing holds the key, which is nearly always, else after those
-// that do.
-func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []byte) (guard, error) {
+// enter admits a blind write. It returns the mutex if no entry conflicts with the key, which is nearly always the case.
+// Otherwise it waits for the earlier entries.
+func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []byte) (heldLatch, error) {
 	if g, ok := l.enterNow(r, t, key); ok {
 		return g, nil
 	}
 	return l.acquire(ctx, stripeOf(r.Table(), t), r, key, oneKey)
 }
 
-// enterNow is enter for callers that must not wait; false if they would have to.
-func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (guard, bool) {
+// enterNow is enter for callers that must not wait. It returns false if they would have to.
+func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (heldLatch, bool) {
 	s := &l.stripes[stripeOf(r.Table(), t)]
 	s.mu.Lock()
 	if len(s.entries) == 0 {
-		return guard{stripe: s}, true
+		return heldLatch{stripe: s}, true
 	}
 	probe := latch{owner: r, key: key}
 	for _, e := range s.entries {
 		if e.conflicts(&probe) {
 			s.mu.Unlock()
-			return guard{}, false
+			return heldLatch{}, false
 		}
 	}
-	return guard{stripe: s}, true
+	return heldLatch{stripe: s}, true
 }
 
-// pass returns when all that hold one of the mutexes now have left it.
-func (l *latches) pass() {
+// awaitHolders returns when all current holders of the mutexes have released them.
+func (l *latches) awaitHolders() {
 	for i := range l.stripes {
 		l.stripes[i].mu.Lock()
 		//lint:ignore SA2001 it only waits
@@ -113,9 +113,9 @@ func (l *latches) pass() {
 	}
 }
 
-// acquire takes a latch, waiting for those before it. It gives up when ctx ends, at its deadline or after waitMax, with
-// *LatchTimeout, and at once with dberr.Overloaded when queueMax are waiting already.
-func (l *latches) acquire(ctx context.Context, i uint32, r *Replica, key []byte, sc scope) (guard, error) {
+// acquire takes a latch and waits for conflicting entries. It returns *LatchTimeout when ctx ends, at its deadline, or
+// after waitMax. It returns dberr.Overloaded immediately if queueMax writers are waiting.
+func (l *latches) acquire(ctx context.Context, i uint32, r *Replica, key []byte, sc scope) (heldLatch, error) {
 	s := &l.stripes[i]
 	e := l.pool.Get().(*latch)
 	e.owner, e.key, e.scope, e.held = r, key, sc, false
@@ -129,25 +129,25 @@ func (l *latches) acquire(ctx context.Context, i uint32, r *Replica, key []byte,
 	if before > l.queueMax && sc == oneKey {
 		s.mu.Unlock()
 		l.put(e)
-		return guard{}, &dberr.Overloaded{Message: "Too many writes are waiting for the same partition key"}
+		return heldLatch{}, &dberr.Overloaded{Message: "Too many writes are waiting for the same partition key"}
 	}
 	e.held = before == 0
 	s.entries = append(s.entries, e)
 	s.mu.Unlock()
-	g := guard{s, e}
+	g := heldLatch{s, e}
 	if before == 0 {
 		return g, nil
 	}
 	return g, l.wait(ctx, g)
 }
 
-func (l *latches) wait(ctx context.Context, g guard) error {
-	_, cause := await(l.drive, l.drive.within(ctx, l.waitMax), g.latch.ready)
+func (l *latches) wait(ctx context.Context, g heldLatch) error {
+	_, cause := await(l.sim, l.sim.limit(ctx, l.waitMax), g.latch.ready)
 	if cause == nil {
 		return nil
 	}
 	g.stripe.mu.Lock()
-	if g.latch.held { // granted meanwhile
+	if g.latch.held { // granted in the meantime
 		g.stripe.mu.Unlock()
 		<-g.latch.ready
 		return nil
@@ -158,8 +158,8 @@ func (l *latches) wait(ctx context.Context, g guard) error {
 	return &LatchTimeout{cause}
 }
 
-// leave ends what enter or acquire began.
-func (l *latches) leave(g guard) {
+// leave ends enter or acquire.
+func (l *latches) leave(g heldLatch) {
 	if g.latch == nil {
 		g.stripe.mu.Unlock()
 		return
@@ -175,7 +175,7 @@ func (l *latches) put(e *latch) {
 	l.pool.Put(e)
 }
 
-// remove takes an entry out and grants those that waited for it alone.
+// remove removes an entry and grants the entries that waited only for it.
 func (s *stripe) remove(e *latch) {
 	n := 0
 	for _, o := range s.entries {

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// localSequencer is the sequencer of a partition that has no other replicas: it leads in its one term, always.
+// localSequencer is the sequencer of a partition without other replicas. It always leads, in a single term.
 type localSequencer struct {
 	c       *committer
 	replica *Replica
@@ -23,7 +23,7 @@ type localSequencer struct {
 // sequencer implements sequencers.
 func (c *committer) sequencer(r *Replica, meta *keys.Meta) sequencer {
 	s := &localSequencer{c: c, replica: r, term: meta.Term}
-	if places := placesOf(meta); len(places) > 0 {
+	if places := memberNodes(meta); len(places) > 0 {
 		s.self = places[0]
 	}
 	return s
@@ -33,27 +33,28 @@ func (s *localSequencer) evaluating() uint64 { return s.term }
 
 func (s *localSequencer) leader() (raftgroup.Member, bool) { return s.self, s.self.Replica != 0 }
 
-func (s *localSequencer) applied() uint64 { return s.replica.shown.Load() }
+func (s *localSequencer) applied() uint64 { return s.replica.visible.Load() }
 
 func (s *localSequencer) propose(_ uint64, entry []byte, w raftgroup.Waiter) error {
 	return s.c.propose(proposal{replica: s.replica, entry: entry, waiter: w})
 }
 
-func (s *localSequencer) hold() ticket { return ticket{term: s.term} }
+func (s *localSequencer) lease() leaseToken { return leaseToken{term: s.term} }
 
-func (s *localSequencer) admit(context.Context, dberr.Consistency, bool) (ticket, error) {
-	return ticket{}, nil
+func (s *localSequencer) admit(context.Context, dberr.Consistency, bool) (leaseToken, error) {
+	return leaseToken{}, nil
 }
 
-// confirm implements sequencer: what was read must survive a crash, so it waits for the sync of what it has met (P5).
-func (s *localSequencer) confirm(ctx context.Context, _ ticket, q *command.Read) error {
+// confirmRead implements sequencer. The data that was read must survive a crash, so it waits for the sync of the writes
+// that the read has seen (P5).
+func (s *localSequencer) confirmRead(ctx context.Context, _ leaseToken, q *command.Read) error {
 	u := s.c.unsynced
 	if u == nil || q == nil {
 		return nil
 	}
 	number := s.c.begun.Load()
 	if q.Key != nil {
-		number = max(u.slot(q.Table, q.Token).Load(), s.replica.wide.Load())
+		number = max(u.slot(q.Table, q.Token).Load(), s.replica.wholeBatch.Load())
 	}
 	if number <= s.c.synced.Load() {
 		return nil
@@ -70,11 +71,11 @@ func (s *localSequencer) confirm(ctx context.Context, _ ticket, q *command.Read)
 	}
 }
 
-// confirmed implements sequencer.
-func (s *localSequencer) confirmed(_ ticket, table uint32, tok token.Token, then func(error)) error {
+// confirmAsync implements sequencer.
+func (s *localSequencer) confirmAsync(_ leaseToken, table uint32, tok token.Token, then func(error)) error {
 	number := uint64(0)
 	if u := s.c.unsynced; u != nil {
-		number = max(u.slot(table, tok).Load(), s.replica.wide.Load())
+		number = max(u.slot(table, tok).Load(), s.replica.wholeBatch.Load())
 	}
-	return s.c.durable(number, waiting(func(o raftgroup.Outcome) { then(o.Err) }))
+	return s.c.durable(number, waiterFunc(func(o raftgroup.Outcome) { then(o.Err) }))
 }

@@ -13,36 +13,36 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Holder is the visitor of Txn.Lookup.
-type Holder interface {
+// LookupVisitor is the visitor of Txn.Lookup.
+type LookupVisitor interface {
 	command.Visitor
-	// Holds reports whether a row has the value that is looked up. Only rows that have it are passed on.
+	// Holds reports whether a row has the value of the lookup. Only such rows are passed on.
 	Holds(r *row.Row) bool
 }
 
-// The bounds of stale entries: a lookup that meets more of them, or reads more bytes for them, removes them, up to
-// staleMax at once.
+// The limits for stale entries. A lookup that finds more of them, or reads more bytes for them, removes them, up to
+// staleMax at a time.
 const (
 	staleKept      = 4
 	staleKeptBytes = 64 << 10
 	staleMax       = 64
 )
 
-// Lookup passes the rows that have a value in an index to v. Entries are hints: those that lead to rows without the
-// value do not count towards the bounds of the transaction, but its time, and are removed from this node's index once
-// they cost too much. Otherwise it is as Read.
-func (t *Txn) Lookup(ctx context.Context, q *command.Read, v Holder) error {
+// Lookup passes the rows with a value in an index to v. Entries are hints. Entries that lead to rows without the value
+// count toward the time limit of the transaction, but not toward its other limits. They are removed from this node's
+// index once they cost too much. Otherwise, Lookup works like Read.
+func (t *Txn) Lookup(ctx context.Context, q *command.Read, v LookupVisitor) error {
 	if t.failed == nil {
 		t.failed = t.lookup(ctx, q, v)
 	}
 	return t.failed
 }
 
-func (t *Txn) lookup(ctx context.Context, q *command.Read, v Holder) error {
-	if err := t.within(q.Table, q.Key); err != nil {
+func (t *Txn) lookup(ctx context.Context, q *command.Read, v LookupVisitor) error {
+	if err := t.checkKey(q.Table, q.Key); err != nil {
 		return err
 	}
-	l := &looking{Holder: v, t: t, ctx: ctx, q: q}
+	l := &lookupVisitor{LookupVisitor: v, t: t, ctx: ctx, q: q}
 	q.Level = dberr.Serial
 	err := t.pinned.Read(ctx, q, l)
 	t.rows += l.rows
@@ -50,7 +50,7 @@ func (t *Txn) lookup(ctx context.Context, q *command.Read, v Holder) error {
 	price := l.m.Price(q)
 	t.price += price
 	if l.entries > staleKept || l.staleBytes > staleKeptBytes {
-		// What it has met is gone for the next one even if this one has failed for want of time.
+		// The stale entries are removed for the next lookup even if this one has failed because of its time limit.
 		if bad := t.replica.host.store.RemoveStale(q, l.stale); err == nil {
 			err = bad
 		}
@@ -59,12 +59,12 @@ func (t *Txn) lookup(ctx context.Context, q *command.Read, v Holder) error {
 		return err
 	}
 	ru.Tell(v, price)
-	return within(t.c, t.price)
+	return checkMaxCharge(t.c, t.price)
 }
 
-// looking is the visitor of a lookup. It keeps the clustering keys of entries that are stale.
-type looking struct {
-	Holder
+// lookupVisitor is the visitor of a lookup. It keeps the clustering keys of stale entries.
+type lookupVisitor struct {
+	LookupVisitor
 	t   *Txn
 	ctx context.Context
 	q   *command.Read
@@ -73,12 +73,12 @@ type looking struct {
 	rows, bytes int64
 
 	stale      [][]byte
-	entries    int64 // that are stale
+	entries    int64 // stale entries
 	staleBytes int64
 }
 
-// Entry implements command.Looker: an entry is stale unless Row finds otherwise.
-func (l *looking) Entry(clustering []byte) error {
+// Entry implements command.Looker. An entry is stale unless Row finds otherwise.
+func (l *lookupVisitor) Entry(clustering []byte) error {
 	if len(l.stale) < staleMax {
 		l.stale = append(l.stale, bytes.Clone(clustering))
 	}
@@ -87,13 +87,13 @@ func (l *looking) Entry(clustering []byte) error {
 }
 
 // Partition implements command.Visitor.
-func (l *looking) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
+func (l *lookupVisitor) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
 	l.m.Partition(l.q, key, static)
-	return l.Holder.Partition(tok, key, static)
+	return l.LookupVisitor.Partition(tok, key, static)
 }
 
 // Row implements command.Visitor.
-func (l *looking) Row(clustering []byte, r *row.Row) (command.Step, error) {
+func (l *lookupVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	l.m.Row(clustering, r)
 	size := int64(len(l.q.Key) + len(clustering) + r.Size())
 	if !l.Holds(r) {
@@ -106,8 +106,8 @@ func (l *looking) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	}
 	l.rows++
 	l.bytes += size
-	if err := l.t.overread(l.rows, l.bytes); err != nil {
+	if err := l.t.checkReadLimit(l.rows, l.bytes); err != nil {
 		return command.Stop, err
 	}
-	return l.Holder.Row(clustering, r)
+	return l.LookupVisitor.Row(clustering, r)
 }

@@ -17,38 +17,40 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// errOrder says that an entry does not follow what was applied, which would make replicas differ.
+// errOrder is returned for an entry that does not follow the last applied entry. Applying it would make replicas
+// differ.
 var errOrder = errors.New("entry out of order")
 
-// machine applies the entries of all replicas of a node to its store: it is raftgroup's StateMachine, and belongs to
-// the sequencer's applier.
+// machine applies the entries of all replicas of a node to its store. It implements raftgroup.StateMachine and belongs
+// to the applier of the sequencers.
 //
-// What an entry changes and how far its partition has been applied are in one batch of the store. What becomes of an
-// entry depends on the entry, the partition's meta and its rows only: where a leader refuses because of its clock, its
-// disk or its schema it does so before it proposes. A command that the log refuses has an error for its result, at
-// every replica the same.
+// The changes of an entry and the applied index of its partition are in one batch of the store. The result of an entry
+// depends only on the entry, the partition's meta, and its rows. If a leader rejects a command because of its clock,
+// its disk, or its schema, it does so before it proposes. A command that the log rejects has an error as its result,
+// the same on every replica.
 //
-// A sweep and a truncation read the store, so what is open is committed before them, with the progress from before
-// their entry. After a crash there the entry is applied again, which changes nothing: operands that are merged twice
-// are merged once, and only the meta partition has commands of which that is not true, and no sweeps.
+// A sweep and a truncation read the store, so the open batch is committed before them, with the applied index from
+// before their entry. After a crash at that point, the entry is applied again, which changes nothing: merging an
+// operand twice has the same result as merging it once. Only commands of the meta partition are not idempotent, and it
+// has no sweeps.
 type machine struct {
 	host  *Host
 	batch *storage.Batch
-	// touched are the replicas whose progress is in the open batch.
+	// touched holds the replicas whose progress is in the open batch.
 	touched []*Replica
-	// unsynced is told which keys change, if readers must not see what a crash takes back; nil for nobody.
+	// unsynced records the changed keys if readers must not see data that a crash undoes; otherwise nil.
 	unsynced *unsynced
 	entry    command.Entry
-	// commands counts those of the entry under way, up to the one that is applied now.
+	// commands counts the commands of the current entry up to the command being applied.
 	commands uint64
 	key      [8]byte
-	// record is the record of progress of the next commit.
-	record []byte
-	laws   laws
+	// record is the progress record of the next commit.
+	record     []byte
+	invariants invariants
 }
 
-// progress is what an entry can change of a partition's meta, but for the members. version is that of the meta
-// partition's records.
+// progress is the part of a partition's meta that an entry can change, except the members. version is the version of
+// the meta partition's records.
 type progress struct {
 	applied, term   uint64
 	stamp           int64
@@ -58,16 +60,16 @@ type progress struct {
 	swept int64
 }
 
-// applied is what the applier, or an installation, knows of a replica. Both never work on one at the same time.
-type applied struct {
+// appliedState is the applier's, or an installation's, state of a replica. They never use it concurrently.
+type appliedState struct {
 	progress
-	// meta is as it was stored last; of what is in progress too, progress knows better. changed says that more of it
-	// has changed since.
+	// meta is the meta as last stored. For fields in progress, progress is more recent. changed reports whether other
+	// fields have changed since.
 	meta             keys.Meta
 	changed, touched bool
-	// ids are those of plain writes in the open batch.
+	// ids holds the dedupe IDs of plain writes in the open batch.
 	ids []command.DedupeID
-	// told is the version of records that the owner has heard of, changes are those in the open batch.
+	// told is the version of the records that the owner knows. changes holds the changes in the open batch.
 	told    uint64
 	changes []recordsChange
 }
@@ -78,7 +80,7 @@ func newMachine(h *Host) *machine { return &machine{host: h, batch: h.store.NewB
 func (a *machine) begin(group, index uint64) (*Replica, error) {
 	r := a.host.Replica(topology.PartitionID(group))
 	if r == nil {
-		if r = a.host.buriedReplica(topology.PartitionID(group)); r != nil {
+		if r = a.host.retiredReplica(topology.PartitionID(group)); r != nil {
 			return r, nil
 		}
 		return nil, fmt.Errorf("partition %d has no replica here", group)
@@ -111,17 +113,17 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 	}
 	next := r.ahead.progress
 	done := uint64(0)
-	run := a.host.opts.Journal.Run()
+	run := a.host.opts.ChangeBuffer.Run()
 	if begun := r.ahead.meta.Begun; begun.Index == index {
 		done = begun.Commands
-		run = 0 // the journal cannot have all of it
+		run = 0 // the change buffer cannot have all of the entry
 	}
 	if r.isMeta() {
 		run = 0
 	}
 	for i, c := range commands {
 		if a.commands = uint64(i) + 1; a.commands <= done {
-			results = append(results, nil) // nobody waits for it: this is not the first time
+			results = append(results, nil) // no proposer waits for it: this is not the first time
 			continue
 		}
 		if err := command.DecodeEntry(&a.entry, c); err != nil {
@@ -133,11 +135,11 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 		}
 		results = append(results, result)
 		if run != 0 {
-			a.journal(run, r, index, c, result)
+			a.bufferChange(run, r, index, c, result)
 		}
 	}
 	if run != 0 {
-		a.host.opts.Journal.Reached(run, uint64(r.id), index)
+		a.host.opts.ChangeBuffer.EndEntry(run, uint64(r.id), index)
 	}
 	next.applied, next.term = index, term
 	r.ahead.progress = next
@@ -145,15 +147,16 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 	return results, nil
 }
 
-// journal keeps c, of which a.entry was made, for an archive: unless the log has refused it, or it changes no rows.
-func (a *machine) journal(run uint64, r *Replica, index uint64, c []byte, result any) {
+// bufferChange adds command c, from which a.entry was decoded, to the change buffer, unless the log has rejected it or
+// it changes no rows.
+func (a *machine) bufferChange(run uint64, r *Replica, index uint64, c []byte, result any) {
 	_, refused := result.(error)
 	if !refused && a.entry.Kind.Replay() != command.ReplayNothing {
-		a.host.opts.Journal.Add(run, uint64(r.id), index, c)
+		a.host.opts.ChangeBuffer.Add(run, uint64(r.id), index, c)
 	}
 }
 
-// command applies a.entry. result is an error if the log refuses it; err stops the node.
+// command applies a.entry. result is an error if the log rejects it. err stops the node.
 func (a *machine) command(r *Replica, next *progress, index uint64) (result any, err error) {
 	e := &a.entry
 	switch e.Kind {
@@ -176,7 +179,7 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 			return nil, err
 		}
 		if a.unsynced != nil {
-			r.wide.Store(a.unsynced.number)
+			r.wholeBatch.Store(a.unsynced.number)
 		}
 		if e.ID != (command.DedupeID{}) {
 			r.ahead.ids = append(r.ahead.ids, e.ID)
@@ -193,14 +196,15 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 	case command.EntryFreeze:
 		return a.freeze(r, next, index)
 	case command.EntryThaw:
-		return a.thaw(r, next, index)
+		return a.unfreeze(r, next, index)
 	case command.EntryMerge:
 		return a.merge(r, next, index)
 	case command.EntryFeature:
 		if r.ahead.meta.Frozen != 0 {
 			return r.wrongRange(), nil
 		}
-		// The directory first: from then on no build opens it that would not understand the partition.
+		// The directory comes first: from then on, it cannot be opened by a build that does not support the partition's
+		// level.
 		if err := a.host.store.Raise(e.Level); err != nil {
 			return nil, fmt.Errorf("partition %d: %w", r.id, err)
 		}
@@ -212,13 +216,13 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 	return nil, fmt.Errorf("entry of kind %d: %w", e.Kind, command.ErrMalformed)
 }
 
-// outdated reports whether a.entry was proposed for another span of the partition than it has now, or is frozen. Those
-// that name their keys are asked for these instead.
+// outdated reports whether a.entry was proposed for another span of the partition, or whether the partition is frozen.
+// Entries that name keys are checked by their keys instead.
 func (a *machine) outdated(r *Replica) bool {
 	return a.entry.Epoch != r.ahead.meta.Epoch || r.ahead.meta.Frozen != 0
 }
 
-// write applies mutations as one.
+// write applies mutations atomically.
 func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 	ms := a.entry.Mutations
 	state := r.state.Load()
@@ -234,7 +238,7 @@ func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 	for i := range ms {
 		c := &ms[i]
 		if invariant.Enabled {
-			a.laws.wrote(r, c)
+			a.invariants.checkWrite(r, c)
 			invariant.Check(c.Timestamp > next.stamp || i > 0, "P12: partition %d applies stamp %d after %d", r.id,
 				c.Timestamp, next.stamp)
 		}
@@ -268,8 +272,8 @@ func (a *machine) Members(group, index, term uint64, members *pb.ConfState, wher
 	if err != nil {
 		return err
 	}
-	if run := a.host.opts.Journal.Run(); run != 0 && !r.isMeta() {
-		a.host.opts.Journal.Reached(run, uint64(r.id), index)
+	if run := a.host.opts.ChangeBuffer.Run(); run != 0 && !r.isMeta() {
+		a.host.opts.ChangeBuffer.EndEntry(run, uint64(r.id), index)
 	}
 	r.ahead.applied, r.ahead.term = index, term
 	setMembers(&r.ahead.meta, members, places)
@@ -278,7 +282,8 @@ func (a *machine) Members(group, index, term uint64, members *pb.ConfState, wher
 	return nil
 }
 
-// Commit implements raftgroup.StateMachine. Memory hears of what was applied when readers see it, and not before.
+// Commit implements raftgroup.StateMachine. The dedupe window is updated when readers see the applied writes, not
+// before.
 func (a *machine) Commit() error {
 	if a.batch.Empty() && len(a.touched) == 0 {
 		return nil
@@ -296,10 +301,10 @@ func (a *machine) Commit() error {
 	if err != nil {
 		return err
 	}
-	now := a.host.clock.Now() // for how long ids are remembered: nothing that is applied depends on it
+	now := a.host.clock.Now() // for the dedupe window only: the state does not depend on it
 	for i, r := range a.touched {
 		if invariant.Enabled {
-			a.committed(r)
+			a.checkCommitted(r)
 		}
 		r.show(now)
 		a.touched[i] = nil
@@ -313,8 +318,8 @@ func (a *machine) Sync() error { return a.host.store.Sync() }
 
 func (a *machine) close() { a.batch.Close() }
 
-// store adds to the batch what was applied of a partition: its meta if an entry has changed more than its progress.
-func (a *machine) store(p *applied) {
+// store adds the applied state of a partition to the batch, including its meta if more than its progress has changed.
+func (a *machine) store(p *appliedState) {
 	m := &p.meta
 	m.Applied, m.Term, m.MaxTimestamp, m.SchemaVersion = p.applied, p.term, p.stamp, p.schema
 	if p.changed || m.Feature != p.level || m.Swept != p.swept {
@@ -328,8 +333,8 @@ func (a *machine) store(p *applied) {
 	})
 }
 
-// load takes over a stored meta.
-func (p *applied) load(m *keys.Meta, version uint64) {
+// load replaces the state with a stored meta.
+func (p *appliedState) load(m *keys.Meta, version uint64) {
 	p.meta, p.changed, p.changes = *m, false, nil
 	p.progress = progress{
 		applied: m.Applied, term: m.Term, stamp: m.MaxTimestamp, schema: m.SchemaVersion, version: version,
@@ -337,17 +342,17 @@ func (p *applied) load(m *keys.Meta, version uint64) {
 	}
 }
 
-// show lets the rest of the replica know what was committed.
+// show publishes the committed state to the rest of the replica.
 func (r *Replica) show(now raftgroup.Instant) {
 	p := &r.ahead
 	p.touched = false
 	r.horizon.Store(p.stamp)
-	r.shown.Store(p.progress.applied)
+	r.visible.Store(p.progress.applied)
 	r.stamps.observe(p.stamp)
 	r.raiseSchema(p.schema)
 	r.level.Store(uint32(p.level))
 	if len(p.ids) > 0 {
-		r.recent.remember(p.ids, now)
+		r.dedupe.remember(p.ids, now)
 		p.ids = p.ids[:0]
 	}
 	if p.version != p.told {
@@ -355,7 +360,8 @@ func (r *Replica) show(now raftgroup.Instant) {
 	}
 }
 
-// sweptBelow is the horizon of a sweep, 0 if it is one of ids and of the change log alone, which no reader misses.
+// sweptBelow returns the horizon of a sweep, or 0 if it only removes dedupe IDs and change log entries, which no reader
+// misses.
 func sweptBelow(s *command.Sweep) int64 {
 	for _, key := range s.Keys {
 		if p, ok := keys.Parse(key); ok && p.Kind < keys.Dedupe {
@@ -365,7 +371,7 @@ func sweptBelow(s *command.Sweep) int64 {
 	return 0
 }
 
-// holdsAll reports whether all keys of a sweep are the replica's.
+// holdsAll reports whether all keys of a sweep belong to the replica.
 func (r *Replica) holdsAll(s *command.Sweep) bool {
 	state := r.state.Load()
 	if r.isMeta() || s.Table != state.keys.Table {

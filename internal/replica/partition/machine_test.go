@@ -20,8 +20,8 @@ import (
 // none is sequencers that give none.
 type none struct{ sequencers }
 
-func (none) load(metas []keys.Meta) ([]born, error)   { return (*committer)(nil).load(metas) }
-func (none) sequencer(*Replica, *keys.Meta) sequencer { return nil }
+func (none) load(metas []keys.Meta) ([]replicaInit, error) { return (*committer)(nil).load(metas) }
+func (none) sequencer(*Replica, *keys.Meta) sequencer      { return nil }
 
 // bench is a machine without groups, whose entries a test applies itself.
 type bench struct {
@@ -41,7 +41,7 @@ func newBench(t *testing.T) *bench {
 	ps := append(testMap(t, 2).Partitions(testTable), &topology.Partition{ID: topology.MetaPartition,
 		Table: topology.MetaTable, Epoch: 1})
 	for _, p := range ps {
-		m := birth(p, feature.Oldest)
+		m := initialMeta(p, feature.Oldest)
 		batch.PutMeta(&m)
 	}
 	if err := errors.Join(batch.Commit(), b.store.Sync()); err != nil {
@@ -130,7 +130,7 @@ func (b *bench) meta(group uint64) keys.Meta {
 func (b *bench) rows(ks ...string) (n int) {
 	b.t.Helper()
 	for _, k := range ks {
-		f := finder{refs: []command.RowRef{{}}, found: nil}
+		f := rowCollector{refs: []command.RowRef{{}}, found: nil}
 		f.found = append(f.found, nil)
 		if err := b.store.Read(b.t.Context(), f.read(&command.Conditional{Mutation: *put(k, 0), Rows: f.refs}),
 			&f); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// setMembers puts a configuration into a meta, with the nodes that the members are on.
+// setMembers stores a configuration in a meta, with the nodes of the members.
 func setMembers(m *keys.Meta, c *pb.ConfState, places []raftgroup.Member) {
 	list := func(ids []uint64) []keys.Member {
 		var out []keys.Member
@@ -29,7 +29,7 @@ func setMembers(m *keys.Meta, c *pb.ConfState, places []raftgroup.Member) {
 	m.AutoLeave = c.GetAutoLeave()
 }
 
-// confOf is the configuration of a meta as the library has it.
+// confOf returns the configuration in a meta in the library's format.
 func confOf(m *keys.Meta) *pb.ConfState {
 	ids := func(list []keys.Member) []uint64 {
 		var out []uint64
@@ -46,8 +46,8 @@ func confOf(m *keys.Meta) *pb.ConfState {
 	}
 }
 
-// placesOf says where the members of a meta are, each once.
-func placesOf(m *keys.Meta) []raftgroup.Member {
+// memberNodes returns the nodes of the members in a meta, each member once.
+func memberNodes(m *keys.Meta) []raftgroup.Member {
 	var out []raftgroup.Member
 	known := map[uint64]bool{}
 	for _, list := range [][]keys.Member{m.Voters, m.Learners, m.VotersOutgoing, m.LearnersNext} {
@@ -61,11 +61,11 @@ func placesOf(m *keys.Meta) []raftgroup.Member {
 	return out
 }
 
-// configOf is what a Raft group is opened with.
+// configOf returns the configuration for opening a Raft group.
 func configOf(replica uint64, m *keys.Meta, fresh bool) raftgroup.GroupConfig {
 	return raftgroup.GroupConfig{
-		ID: m.Partition, Replica: replica, Applied: m.Applied, Term: m.Term, Conf: confOf(m), Where: placesOf(m),
-		Fresh: fresh,
-		Born:  m.Term == keys.BirthTerm, // what a leader has proposed is of a later one
+		ID: m.Partition, Replica: replica, Applied: m.Applied, Term: m.Term, Conf: confOf(m), Where: memberNodes(m),
+		Fresh:   fresh,
+		Initial: m.Term == keys.BirthTerm, // entries that a leader has proposed have a later term
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Freeze has the partition take nothing any more, at the epoch that is named, and returns when that is applied here and
-// durable: whatever is sent to it ends in *WrongRange then, from Frozen on. Only the leader can. Errors are those of
+// Freeze makes the partition reject all commands, at the given epoch. When it returns, this is applied here and
+// durable: all commands get *WrongRange, from Frozen on. Only the leader can freeze. The errors are the same as for
 // Split.
 func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 	now := r.state.Load()
@@ -27,42 +27,42 @@ func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 	case r.Level() < splitLevel:
 		return fmt.Errorf("partition %d has feature level %d, and merges need %d", r.id, r.Level(), splitLevel)
 	}
-	// As in Split: the log refuses nothing that was accepted, but after a change of leaders.
-	r.ceding.Store(&now.span.Begin)
-	defer r.ceding.Store(nil)
-	r.host.latches.pass()
-	_, err := r.order(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: epoch})
+	// As in Split: the log rejects no accepted command, except after a change of leaders.
+	r.splitPoint.Store(&now.span.Begin)
+	defer r.splitPoint.Store(nil)
+	r.host.latches.awaitHolders()
+	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: epoch})
 	return err
 }
 
-// Thaw makes an end to Freeze, and to a Freeze that is still on its way: the partition serves again, at the next epoch.
-// Only the leader can, and only at the epoch that is named.
-func (r *Replica) Thaw(ctx context.Context, epoch uint64) error {
-	_, err := r.order(ctx, &command.Entry{Kind: command.EntryThaw, Epoch: epoch})
+// Unfreeze ends a Freeze, including a Freeze that has not been applied yet: the partition serves again, at the next
+// epoch. Only the leader can unfreeze, and only at the given epoch.
+func (r *Replica) Unfreeze(ctx context.Context, epoch uint64) error {
+	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryThaw, Epoch: epoch})
 	return err
 }
 
-// Merge has the partition take the span of its right neighbour, which all of that one's replicas have frozen, on nodes
-// with a replica of this one that knows it for its neighbour. It returns when that is applied here. Nothing is copied.
-// Only the leader can, and only at the epoch that is named. Errors are those of Split.
+// Merge makes the partition take over the span of its right neighbor. All replicas of the neighbor must be frozen, on
+// nodes with a replica of this partition that is adjacent to it. Merge returns when it is applied here. No data is
+// copied. Only the leader can merge, and only at the given epoch. The errors are the same as for Split.
 func (r *Replica) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
 	if right := r.host.Replica(topology.PartitionID(m.Right)); right != nil {
-		// What is stamped below the last of the other one's is before the entry in the log (P12).
+		// Timestamps below the last one of the neighbor precede the entry in the log (P12).
 		r.stamping.Lock()
 		r.stamps.observe(right.stamps.last.Load())
 		r.stamping.Unlock()
 	}
-	_, err := r.order(ctx, &command.Entry{Kind: command.EntryMerge, Epoch: epoch, Merge: *m})
+	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryMerge, Epoch: epoch, Merge: *m})
 	return err
 }
 
-// Frozen is the index of the log at which the partition was frozen, durably, as far as this replica has applied it; 0
+// Frozen returns the log index at which the partition was durably frozen, as far as this replica has applied it, or 0
 // if it serves.
 func (r *Replica) Frozen() uint64 { return r.state.Load().frozen }
 
-// Absorber is the partition whose replica here may be yet to take the span of a replica here that is frozen, with its
-// epoch; 0 if there is none, or that one is not frozen. As long as it may be, the frozen one must stay: its rows are
-// those of the other then, and nobody else brings them.
+// Absorber returns the partition whose local replica may still take over the span of a frozen local replica, with its
+// epoch. It returns 0 if none exists, or if the replica is not frozen. Until then, the frozen replica must stay: its
+// rows become the rows of the other replica and are not copied from elsewhere.
 func (h *Host) Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64) {
 	r := h.Replica(id)
 	if r == nil || r.Frozen() == 0 {
@@ -77,15 +77,15 @@ func (h *Host) Absorber(id topology.PartitionID) (left topology.PartitionID, epo
 	return 0, 0
 }
 
-// adjoins reports whether a state's span ends where another's begins.
+// adjoins reports whether the span ends where another one begins.
 func (s *state) adjoins(right *state) bool {
 	return s.keys.Table != 0 && s.keys.Table == right.keys.Table && len(s.keys.End) > 0 &&
 		bytes.Equal(s.keys.End, right.keys.Begin)
 }
 
-// asOf is a partition's meta with what was applied before the entry under way, and with what that entry has changed
-// already. It is stored at once: when the entry is applied again, after a crash or on top of a snapshot, that begins
-// after the command that is applied now. What was refused before that command must not be taken after it.
+// asOf returns a partition's meta with the index before the current entry and the changes that the entry has made so
+// far. It is stored immediately. When the entry is applied again, after a crash or after a snapshot, it begins after
+// the command being applied now. A command that was rejected before must not be accepted after it.
 func (a *machine) asOf(r *Replica, next *progress, index uint64) keys.Meta {
 	m := r.ahead.meta
 	m.Applied, m.Term = r.ahead.applied, r.ahead.term
@@ -94,7 +94,7 @@ func (a *machine) asOf(r *Replica, next *progress, index uint64) keys.Meta {
 	return m
 }
 
-// freeze applies a.entry, as split does: what was applied before it is durable with it.
+// freeze applies a.entry, like split: everything applied before is durable with it.
 func (a *machine) freeze(r *Replica, next *progress, index uint64) (result any, err error) {
 	switch m := &r.ahead.meta; {
 	case r.isMeta() || a.entry.Epoch != m.Epoch:
@@ -107,11 +107,11 @@ func (a *machine) freeze(r *Replica, next *progress, index uint64) (result any, 
 	}
 	m := a.asOf(r, next, index)
 	m.Frozen = index
-	return nil, a.host.restate(r, &m)
+	return nil, a.host.replaceMeta(r, &m)
 }
 
-// thaw applies a.entry. The epoch grows also where nothing is frozen: a freeze that comes late is refused.
-func (a *machine) thaw(r *Replica, next *progress, index uint64) (result any, err error) {
+// unfreeze applies a.entry. The epoch grows even if nothing is frozen, so that a late freeze is rejected.
+func (a *machine) unfreeze(r *Replica, next *progress, index uint64) (result any, err error) {
 	if r.isMeta() || a.entry.Epoch != r.ahead.meta.Epoch {
 		return r.wrongRange(), nil
 	}
@@ -121,11 +121,11 @@ func (a *machine) thaw(r *Replica, next *progress, index uint64) (result any, er
 	m := a.asOf(r, next, index)
 	m.Frozen = 0
 	m.Epoch++
-	return nil, a.host.restate(r, &m)
+	return nil, a.host.replaceMeta(r, &m)
 }
 
-// restate stores a meta durably and makes it the replica's.
-func (h *Host) restate(r *Replica, m *keys.Meta) error {
+// replaceMeta durably stores a meta and updates the replica.
+func (h *Host) replaceMeta(r *Replica, m *keys.Meta) error {
 	s, err := stateOf(m)
 	if err != nil {
 		return err
@@ -141,11 +141,11 @@ func (h *Host) restate(r *Replica, m *keys.Meta) error {
 	return nil
 }
 
-// errNotFrozen says that a node has not kept what a merge is made of: it must not go on without.
-var errNotFrozen = errors.New("the right partition of a merge is not as it was frozen")
+// errNotFrozen means that a node has not kept the input of a merge. The node must stop.
+var errNotFrozen = errors.New("the right partition of a merge is not in its frozen state")
 
-// merge applies a.entry, of which index is the entry's in the log. One durable batch has the wider partition and ends
-// the other, whose rows are here: it was frozen on this node before the entry was proposed, and is kept since.
+// merge applies a.entry; index is the log index of the entry. One durable batch stores the wider partition and ends the
+// other one, whose rows are here: it was frozen on this node before the entry was proposed, and has been kept since.
 func (a *machine) merge(r *Replica, next *progress, index uint64) (result any, err error) {
 	e := a.entry.Merge
 	if r.isMeta() || a.outdated(r) {
@@ -155,7 +155,7 @@ func (a *machine) merge(r *Replica, next *progress, index uint64) (result any, e
 	if right == nil {
 		return nil, fmt.Errorf("merge partition %d: %d has no replica here: %w", r.id, e.Right, errNotFrozen)
 	}
-	right.installing.Lock() // a snapshot of it, of the same state, may be about to take the place of its rows
+	right.installing.Lock() // a snapshot of the same state may be about to replace its rows
 	defer right.installing.Unlock()
 	if m := &right.ahead.meta; m.Frozen != e.Frozen || m.Epoch != e.RightEpoch ||
 		!r.state.Load().adjoins(right.state.Load()) {
@@ -178,7 +178,7 @@ func (a *machine) merge(r *Replica, next *progress, index uint64) (result any, e
 	return nil, nil
 }
 
-// absorbed adds a partition, and those that it had taken before, to the list of those that another one has taken.
+// absorbed adds a partition, and the partitions that it has absorbed, to a list of absorbed partitions.
 func absorbed(list []keys.Absorbed, right *keys.Meta, at uint64) []keys.Absorbed {
 	list = slices.Clone(list)
 	for _, a := range right.Absorbed {
@@ -189,7 +189,7 @@ func absorbed(list []keys.Absorbed, right *keys.Meta, at uint64) []keys.Absorbed
 	return list[max(0, len(list)-keys.AbsorbedMax):]
 }
 
-// absorb stores the wider meta of a partition and the end of the one that it takes the span of, durably in one batch.
+// absorb stores the wider meta of a partition and ends the absorbed one, durably in one batch.
 func (h *Host) absorb(r *Replica, m *keys.Meta, right *Replica) error {
 	h.listing.Lock()
 	defer h.listing.Unlock()
@@ -205,43 +205,43 @@ func (h *Host) absorb(r *Replica, m *keys.Meta, right *Replica) error {
 	if err := errors.Join(b.CommitLogged(), h.store.Sync()); err != nil {
 		return err
 	}
-	r.recent.join(&right.recent)
+	r.dedupe.merge(&right.dedupe)
 	r.budget.Absorb(&right.budget)
-	r.wide.Store(max(r.wide.Load(), right.wide.Load()))
-	h.bury(right)
-	h.seqs.end(right)
+	r.wholeBatch.Store(max(r.wholeBatch.Load(), right.wholeBatch.Load()))
+	h.retire(right)
+	h.seqs.discard(right)
 	r.ahead.meta, r.ahead.changed = *m, false
-	r.stamps.observe(m.MaxTimestamp) // before anybody can write to the other span
+	r.stamps.observe(m.MaxTimestamp) // before the other span can be written
 	r.raiseSchema(m.SchemaVersion)
 	r.state.Store(wide)
 	return nil
 }
 
-// bury takes replicas whose spans others take out of the host's map. The caller holds listing, and ends their
-// sequencers when their state is gone. What is still on its way to the machine is refused.
-func (h *Host) bury(dead ...*Replica) {
+// retire removes replicas whose spans are taken over from the host's map. The caller must hold listing, and discards
+// their sequencers when their state is gone. Later entries for them are ignored by the machine.
+func (h *Host) retire(dead ...*Replica) {
 	replicas := h.copyReplicas(0)
 	for _, r := range dead {
-		h.buried.Store(r.id, r)
+		h.retired.Store(r.id, r)
 		r.dead.Store(true)
 		delete(replicas, r.id)
 	}
 	h.replicas.Store(&replicas)
 	for _, r := range dead {
-		r.shut()
+		r.refuseNew()
 	}
 }
 
-// buriedReplica is a replica whose span another one has taken, while its entries may still come; nil if it is none.
-func (h *Host) buriedReplica(id topology.PartitionID) *Replica {
-	if r, ok := h.buried.Load(id); ok {
+// retiredReplica returns a replica whose span was taken over while its entries may still arrive, or nil.
+func (h *Host) retiredReplica(id topology.PartitionID) *Replica {
+	if r, ok := h.retired.Load(id); ok {
 		return r.(*Replica)
 	}
 	return nil
 }
 
-// dropAbsorbed removes what is left of partitions that others here have taken the spans of: an installation ends
-// between those two. It returns the metas that stay.
+// dropAbsorbed removes the rest of partitions whose spans were taken over by others on this node; a crash during an
+// installation leaves them. It returns the remaining metas.
 func (h *Host) dropAbsorbed(metas []keys.Meta) ([]keys.Meta, error) {
 	gone := map[uint64]bool{}
 	for i := range metas {
@@ -262,7 +262,7 @@ func (h *Host) dropAbsorbed(metas []keys.Meta) ([]keys.Meta, error) {
 	return stay, h.removeRecords(ids)
 }
 
-// removeRecords removes metas and their places in the registry, durably.
+// removeRecords durably removes metas and registry records.
 func (h *Host) removeRecords(ids []uint64) error {
 	b := h.store.NewBatch()
 	defer b.Close()

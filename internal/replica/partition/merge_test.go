@@ -101,7 +101,7 @@ func TestMerge(t *testing.T) {
 	tally := w.clients(&clients, end, func(key string, f sender) error { return w.either(left, right, key, f) })
 	time.Sleep(500 * time.Millisecond)
 	w.freeze(right, keys.BirthEpoch)
-	w.done("the thaw", right, func(r *Replica) error { return r.Thaw(context.Background(), keys.BirthEpoch) },
+	w.done("the thaw", right, func(r *Replica) error { return r.Unfreeze(context.Background(), keys.BirthEpoch) },
 		func(r *Replica) bool { _, epoch := r.Span(); return epoch > keys.BirthEpoch })
 	time.Sleep(500 * time.Millisecond)
 	index := w.freeze(right, keys.BirthEpoch+1)
@@ -161,7 +161,7 @@ func TestThaw(t *testing.T) {
 		}
 	}
 	thaw := func(epoch uint64) {
-		w.done("the thaw", right, func(r *Replica) error { return r.Thaw(ctx, epoch) },
+		w.done("the thaw", right, func(r *Replica) error { return r.Unfreeze(ctx, epoch) },
 			func(r *Replica) bool { _, now := r.Span(); return now > epoch })
 	}
 	thaw(keys.BirthEpoch)
@@ -171,7 +171,7 @@ func TestThaw(t *testing.T) {
 	thaw(keys.BirthEpoch + 1)
 	for range 10 {
 		r := w.replica(w.leader(right), right)
-		_, err := r.order(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: keys.BirthEpoch + 1})
+		_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: keys.BirthEpoch + 1})
 		if err == nil || r.Frozen() != 0 {
 			t.Fatalf("a freeze that came after the thaw: %v, frozen at %d", err, r.Frozen())
 		}

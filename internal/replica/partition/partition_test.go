@@ -74,7 +74,7 @@ func TestRefusalWaitsForSync(t *testing.T) {
 		if err := r.Write(t.Context(), put("k", 7), make(result, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Decide(t.Context(), swap("k", wire(1), 2), done); err != nil {
+		if err := r.ConditionalWrite(t.Context(), swap("k", wire(1), 2), done); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -307,11 +307,11 @@ func TestLatchHoldsBackBlindWrites(t *testing.T) {
 		s.reading = func() { <-gate }
 		done := make(outcomes, 3)
 		blind := make(result, 1)
-		go func() { _ = r.Decide(t.Context(), swap("k", nil, 1), done) }()
+		go func() { _ = r.ConditionalWrite(t.Context(), swap("k", nil, 1), done) }()
 		synctest.Wait()
 		go func() { _ = r.Write(t.Context(), put("k", 2), blind) }()
 		synctest.Wait()
-		go func() { _ = r.Decide(t.Context(), swap("k", wire(2), 3), done) }()
+		go func() { _ = r.ConditionalWrite(t.Context(), swap("k", wire(2), 3), done) }()
 		synctest.Wait()
 		if err := write(t.Context(), r, put("elsewhere", 1)); err != nil {
 			t.Fatal(err)
@@ -352,7 +352,7 @@ func TestAdmittedUnderMutex(t *testing.T) {
 		gate := make(chan struct{})
 		s.reading = func() { <-gate }
 		done, blind := make(outcomes, 1), make(result, 1)
-		go func() { _ = r.Decide(t.Context(), swap("k", nil, 1), done) }()
+		go func() { _ = r.ConditionalWrite(t.Context(), swap("k", nil, 1), done) }()
 		synctest.Wait()
 		go func() { _ = r.Write(t.Context(), put("k", 2), blind) }() // waits for a latch
 		synctest.Wait()
@@ -386,7 +386,7 @@ func TestLatchBounds(t *testing.T) {
 		gate := make(chan struct{})
 		s.reading = func() { <-gate }
 		held := make(outcomes, 1)
-		go func() { _ = r.Decide(t.Context(), add("k", 1), held) }()
+		go func() { _ = r.ConditionalWrite(t.Context(), add("k", 1), held) }()
 		synctest.Wait()
 
 		errs := make(chan error, 2)
@@ -684,7 +684,7 @@ func TestRequire(t *testing.T) {
 		old := swap("k", nil, 1)
 		old.Mutation.SchemaVersion = 4
 		done := make(outcomes, 1)
-		go func() { _ = r.Decide(t.Context(), old, done) }()
+		go func() { _ = r.ConditionalWrite(t.Context(), old, done) }()
 		synctest.Wait()
 		if err := r.Require(t.Context(), r.Extent(), 5); err != nil {
 			t.Fatal(err)
@@ -730,7 +730,7 @@ func TestCounts(t *testing.T) {
 		t.Fatalf("%+v, %v RU", c, c.Units.Float())
 	}
 	u := r.Usage().Counts()
-	if u.Requests[usage.Point] != 2 || u.Requests[usage.Update] != 1 || u.Asked() != 4 ||
+	if u.Requests[usage.Point] != 2 || u.Requests[usage.Update] != 1 || u.RequestCount() != 4 ||
 		u.Units[usage.Applied].Float() != 5 {
 		t.Errorf("by kind: %+v", u)
 	}

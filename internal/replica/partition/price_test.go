@@ -154,7 +154,7 @@ func TestPriceIsTheSameEverywhere(t *testing.T) {
 	if err := w.request(p.ID, func(r *Replica, _ func(*command.Mutation)) error {
 		done := make(result, 1)
 		s := &command.Sweep{Table: testTable, Keys: stored, Horizon: 1000}
-		if err := r.SweepAlone(t.Context(), s, done); err != nil {
+		if err := r.SweepLatched(t.Context(), s, done); err != nil {
 			return err
 		}
 		return <-done
@@ -172,7 +172,7 @@ func TestPriceIsTheSameEverywhere(t *testing.T) {
 
 // borrower is a finder on a node whose replica follows.
 type borrower struct {
-	finder
+	rowCollector
 	lent ru.Units
 }
 
@@ -202,7 +202,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	if v, _, err := get(t.Context(), r, "k", dberr.One); v != 1 || err != nil {
 		t.Errorf("ONE at the leader: %d, %v", v, err)
 	}
-	asks := &borrower{finder: finder{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}}
+	asks := &borrower{rowCollector: rowCollector{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}}
 	c := asks.read(&command.Conditional{Mutation: *put("k", 1), Rows: asks.refs})
 	c.Owed, c.Wanted = int64(3*ru.Unit), int64(20*ru.Unit)
 	// It lends half of what is there, and its node has just been started: nothing was saved before.
@@ -213,7 +213,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		return asks.lent == 23*ru.Unit
 	})
 	w.until("a fresh follower answers with what it was lent", func() bool {
-		if !f.Affords(share.Claimant{}) {
+		if !f.AllowsLocalRead(share.Claimant{}) {
 			f.Lent(ru.Unit, 0)
 		}
 		v, _, err := get(t.Context(), f, "k", dberr.One)
@@ -271,7 +271,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		t.Errorf("%d were refused, want 5", n)
 	}
 	again := put(key, 5)
-	again.Dedupe, again.Retried, again.Known = w.dedupe(), true, r.host.Memory()
+	again.Dedupe, again.Retried, again.Known = w.dedupe(), true, r.host.DedupeEpoch()
 	if err := write(t.Context(), r, again); errors.As(err, new(*dberr.Overloaded)) {
 		t.Error("what may have been done already is refused")
 	}

@@ -19,44 +19,44 @@ import (
 
 // Cluster makes the replicas of a Host members of replica sets.
 type Cluster struct {
-	// Node is this node.
+	// Node is the ID of this node.
 	Node topology.NodeID
-	// Log keeps the logs of all replicas; the host does not close it.
+	// Log stores the logs of all replicas. The host does not close it.
 	Log *raftlog.Store
-	// Transport carries frames to other nodes.
+	// Transport sends frames to other nodes.
 	Transport raftgroup.Transport
-	// Clock is that of leases; raftgroup.BootClock if nil.
+	// Clock is the clock of leases; raftgroup.BootClock if nil.
 	Clock raftgroup.Clock
-	// Raft tunes the groups. Its Node is set, and its events are called besides the host's own.
+	// Raft configures the groups. The host sets its Node and calls its events in addition to its own.
 	Raft raftgroup.Options
-	// StalenessMax is how long ago a follower that serves reads may have heard from its leader; 500 ms if 0.
+	// StalenessMax is the maximum time since a follower that serves reads has heard from its leader; 500 ms if 0.
 	StalenessMax time.Duration
-	// RecordsChanged: the local replica of the meta partition has applied a change, or installed a snapshot; its
-	// records are at this version or a later one. It must not block.
+	// RecordsChanged is called when the local replica of the meta partition has applied a change or installed a
+	// snapshot. Its records are at the given version or a later one. It must not block.
 	RecordsChanged func(version uint64)
-	// RecordsPut is told before of each change that was applied here one by one, which led to version from the one
-	// before; put is the receiver's to keep. It must not block.
+	// RecordsPut is called before it for each individually applied change, which led from the previous version to
+	// version. The receiver owns put. It must not block.
 	RecordsPut func(version uint64, put []command.Record)
-	// LeaderChanged: the partition follows a leader on this node, the zero NodeID if none is known; here says that the
-	// leader is the local replica. It must not block.
+	// LeaderChanged is called when the partition follows a leader on the given node, or the zero NodeID if none is
+	// known. here reports whether the leader is the local replica. It must not block.
 	LeaderChanged func(id topology.PartitionID, leader topology.NodeID, here bool)
-	// Replaced: a member of the meta partition speaks to another replica of it than the one on this node, one that was
-	// given to the node since. The one that is here was removed while the node was away and will not hear of anything
-	// any more, that included: drop it, then join as the other. It must not block.
+	// Replaced is called when a member of the meta partition sends messages to another replica on this node than the
+	// one here. The other replica was assigned to the node later. The local replica was removed while the node was away
+	// and will receive no more messages. The owner must drop it and join as the other replica. Replaced must not block.
 	Replaced func(replica topology.ReplicaID)
-	// Drive is for simulations: it runs the steps instead of goroutines. Then Transport is not used.
-	Drive *Drive
+	// SimHooks, for simulations, runs the steps instead of goroutines. Transport is then not used.
+	SimHooks *SimHooks
 }
 
-// raft is the sequencers of a node that is one of several: a Raft group for each replica.
+// raft provides the sequencers of a node with several replicas per partition: one Raft group per replica.
 type raft struct {
-	host    *Host
-	opts    *Cluster
-	runner  Runner
-	answers sync.Pool // *answer, not under way
+	host         *Host
+	opts         *Cluster
+	runner       Runner
+	indexWaiters sync.Pool // idle *indexWaiter
 
-	// closed ends what waits, cancel what reads and writes snapshots. stopped is closed when the runner stopped by
-	// itself.
+	// closed ends waits. cancel ends the reading and writing of snapshots. stopped is closed when the runner has
+	// stopped by itself.
 	ctx     context.Context
 	cancel  context.CancelFunc
 	closed  chan struct{}
@@ -65,13 +65,13 @@ type raft struct {
 
 func newRaft(h *Host) *raft {
 	g := &raft{host: h, opts: h.opts.Cluster, closed: make(chan struct{}), stopped: make(chan struct{})}
-	g.answers.New = func() any { return newAnswer() }
+	g.indexWaiters.New = func() any { return newIndexWaiter() }
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
 
-// load implements sequencers: it returns what the registry lists.
-func (g *raft) load(metas []keys.Meta) ([]born, error) {
+// load implements sequencers. It returns the replicas in the registry.
+func (g *raft) load(metas []keys.Meta) ([]replicaInit, error) {
 	registry, err := g.host.store.Replicas()
 	if err != nil {
 		return nil, fmt.Errorf("open replicas: %w", err)
@@ -80,9 +80,9 @@ func (g *raft) load(metas []keys.Meta) ([]born, error) {
 	for i := range metas {
 		byID[metas[i].Partition] = &metas[i]
 	}
-	list := make([]born, 0, len(registry))
+	list := make([]replicaInit, 0, len(registry))
 	for _, record := range registry {
-		list = append(list, born{id: topology.PartitionID(record.Partition),
+		list = append(list, replicaInit{id: topology.PartitionID(record.Partition),
 			replica: topology.ReplicaID(record.Replica),
 			meta:    byID[record.Partition]})
 		delete(byID, record.Partition)
@@ -94,7 +94,7 @@ func (g *raft) load(metas []keys.Meta) ([]born, error) {
 }
 
 // destroyOrphans removes the logs of replicas whose state was removed before a crash.
-func (g *raft) destroyOrphans(list []born) error {
+func (g *raft) destroyOrphans(list []replicaInit) error {
 	groups, err := g.opts.Log.Groups()
 	if err != nil {
 		return fmt.Errorf("open logs: %w", err)
@@ -122,8 +122,8 @@ func (g *raft) destroyOrphans(list []born) error {
 	return nil
 }
 
-// start opens the groups of the replicas that were loaded and starts the runner.
-func (g *raft) start(list []born) error {
+// start opens the groups of the loaded replicas and starts the runner.
+func (g *raft) start(list []replicaInit) error {
 	o := g.opts.Raft
 	o.Node = raftgroup.NodeID(g.opts.Node)
 	o.Events.LeaderChanged, o.Events.UnknownGroup, o.Events.Failed = g.leaderChanged, g.unknownGroup, g.runnerFailed
@@ -134,7 +134,7 @@ func (g *raft) start(list []born) error {
 	}
 	g.setGroups(groups)
 	snaps := &snapshots{raft: g, store: g.host.store}
-	if d := g.opts.Drive; d != nil {
+	if d := g.opts.SimHooks; d != nil {
 		g.runner = d.Runner(host, g.host.machine, snaps)
 	} else {
 		g.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(g.opts.Log.NewBatch()),
@@ -145,9 +145,9 @@ func (g *raft) start(list []born) error {
 	return nil
 }
 
-// configsOf is what the groups of replicas are opened with; fresh ones are born with their partition, unless they wait
-// for a snapshot.
-func configsOf(list []born, fresh bool) []raftgroup.GroupConfig {
+// configsOf returns the configurations for opening the groups of replicas. With fresh, they are created with their
+// partition, unless they wait for a snapshot.
+func configsOf(list []replicaInit, fresh bool) []raftgroup.GroupConfig {
 	configs := make([]raftgroup.GroupConfig, 0, len(list))
 	for i := range list {
 		n := &list[i]
@@ -166,7 +166,7 @@ func (g *raft) setGroups(groups []*raftgroup.Group) {
 	}
 }
 
-// of returns the sequencer of a group, nil if it has no replica here.
+// of returns the sequencer of a group, or nil if it has no replica here.
 func (g *raft) of(group uint64) *raftSequencer {
 	if r := g.host.Replica(topology.PartitionID(group)); r != nil {
 		return r.seq.(*raftSequencer)
@@ -209,7 +209,7 @@ func (g *raft) failed() error {
 	return nil
 }
 
-// close ends the groups. What is under way is told that nobody knows.
+// close closes the groups. Requests in progress get an unknown outcome.
 func (g *raft) close() error {
 	close(g.closed)
 	g.cancel()
@@ -219,25 +219,26 @@ func (g *raft) close() error {
 	return g.runner.Close()
 }
 
-// bear implements sequencers: the voters of the map that are on this node. All replicas of a partition are born alike,
-// on their nodes, so they agree without having talked. The one that is listed first asks for votes at once.
-func (g *raft) bear(ps []*topology.Partition) (list []born) {
+// initialReplicas implements sequencers. It returns the voters in the topology that are on this node. All replicas of a
+// partition are created with the same state on their nodes, so they agree without communication. The first voter
+// campaigns immediately.
+func (g *raft) initialReplicas(ps []*topology.Partition) (list []replicaInit) {
 	for _, p := range ps {
 		if len(p.Sets) == 0 {
 			continue
 		}
 		for i, r := range p.Sets[0].Replicas {
 			if r.Node == g.opts.Node && r.State == topology.Voter {
-				meta := birth(p, g.host.store.Level())
-				list = append(list, born{id: p.ID, replica: r.ID, meta: &meta, leads: i == 0, listed: true})
+				meta := initialMeta(p, g.host.store.Level())
+				list = append(list, replicaInit{id: p.ID, replica: r.ID, meta: &meta, leads: i == 0, listed: true})
 			}
 		}
 	}
 	return list
 }
 
-// open implements sequencers. It waits until the logs of earlier replicas are gone.
-func (g *raft) open(list []born) error {
+// open implements sequencers. It waits until the logs of earlier replicas are removed.
+func (g *raft) open(list []replicaInit) error {
 	const pause = 10 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
 		var err error
@@ -259,7 +260,7 @@ func (g *raft) open(list []born) error {
 		if !errors.Is(err, raftgroup.ErrLeaving) || waited >= leavingMax {
 			return err
 		}
-		_, err = await(g.host.drive, patience{ctx: context.Background(), ends: [2]chan struct{}{g.closed}, max: pause},
+		_, err = await(g.host.sim, waitLimit{ctx: context.Background(), ends: [2]chan struct{}{g.closed}, max: pause},
 			never)
 		if errors.Is(err, errEnded) {
 			return ErrClosed
@@ -267,16 +268,16 @@ func (g *raft) open(list []born) error {
 	}
 }
 
-// begin implements sequencers. The log of the child begins as that of every newborn, unless it has one: its leader may
-// have sent entries before.
-func (g *raft) begin(child *born, leader topology.NodeID) {
-	list := []born{*child}
+// openChild implements sequencers. The log of the child starts like the log of every new replica, unless it has one:
+// its leader may have sent entries before.
+func (g *raft) openChild(child *replicaInit, leader topology.NodeID) {
+	list := []replicaInit{*child}
 	g.runner.Call(func(h *raftgroup.Host) {
 		c := configsOf(list, true)
-		c[0].Fresh, c[0].Favours = false, raftgroup.NodeID(leader)
+		c[0].Fresh, c[0].PreferredNode = false, raftgroup.NodeID(leader)
 		groups, err := h.Open(c...)
 		if err != nil {
-			return // the log cannot be written, which ends the node
+			return // the log cannot be written, which stops the node
 		}
 		g.setGroups(groups)
 		if leader == g.opts.Node {
@@ -285,31 +286,31 @@ func (g *raft) begin(child *born, leader topology.NodeID) {
 	})
 }
 
-// leavingMax bounds how long a new replica waits until the log of an earlier one is destroyed.
+// leavingMax is how long a new replica waits until the log of an earlier one is destroyed.
 const leavingMax = 10 * time.Second
 
-// never is where nothing comes from.
+// never is a channel that never delivers anything.
 var never chan struct{}
 
-// end implements sequencers.
-func (g *raft) end(r *Replica) {
+// discard implements sequencers.
+func (g *raft) discard(r *Replica) {
 	g.runner.Call(func(h *raftgroup.Host) {
 		h.Close(uint64(r.id), func(group *raftgroup.Group) {
-			g.host.buried.Delete(r.id)
+			g.host.retired.Delete(r.id)
 			h.DestroyLog(group)
 		})
 	})
 }
 
-// withdraw implements sequencers: it closes groups. Their logs are destroyed after the state: in the other order a
-// replica could come back that has forgotten how it voted.
-func (g *raft) withdraw(rs []*Replica) (finish func() error, err error) {
+// stopSequencers implements sequencers. It closes groups. Their logs are destroyed after the state, because in the
+// reverse order a crash could leave a replica that has forgotten its votes.
+func (g *raft) stopSequencers(rs []*Replica) (finish func() error, err error) {
 	groups := make(chan *raftgroup.Group, len(rs))
 	for _, r := range rs {
 		id := uint64(r.id)
 		g.runner.Call(func(h *raftgroup.Host) {
 			if h.Group(id) == nil {
-				groups <- nil // another one has taken its span meanwhile
+				groups <- nil // another replica has taken over its span in the meantime
 				return
 			}
 			h.Close(id, func(group *raftgroup.Group) { groups <- group })
@@ -317,10 +318,10 @@ func (g *raft) withdraw(rs []*Replica) (finish func() error, err error) {
 	}
 	idle := make([]*raftgroup.Group, 0, len(rs))
 	for range rs {
-		group, err := await(g.host.drive, patience{ctx: context.Background(), ends: [2]chan struct{}{g.stopped}},
+		group, err := await(g.host.sim, waitLimit{ctx: context.Background(), ends: [2]chan struct{}{g.stopped}},
 			groups)
 		if err != nil {
-			return nil, ErrClosed // the state stays; so do the replicas, at the next start
+			return nil, ErrClosed // the state stays, and so do the replicas at the next start
 		}
 		if group != nil {
 			idle = append(idle, group)
@@ -335,7 +336,7 @@ func (g *raft) withdraw(rs []*Replica) (finish func() error, err error) {
 	}, nil
 }
 
-// replicaSets returns the Raft half of the host, or errNoReplicaSet.
+// replicaSets returns the Raft part of the host, or errNoReplicaSet.
 func (h *Host) replicaSets() (*raft, error) {
 	if g, ok := h.seqs.(*raft); ok {
 		return g, nil
@@ -343,10 +344,10 @@ func (h *Host) replicaSets() (*raft, error) {
 	return nil, errNoReplicaSet
 }
 
-// errNoReplicaSet answers what only members of a replica set can do.
-var errNoReplicaSet = errors.New("the node is not one of several: its partitions have no other replicas")
+// errNoReplicaSet is returned for operations that require a replica set.
+var errNoReplicaSet = errors.New("this node is not part of a replica set")
 
-// Receive takes a frame of another node and keeps it.
+// Receive processes a frame from another node and keeps it.
 func (h *Host) Receive(from topology.NodeID, frame []byte) error {
 	g, err := h.replicaSets()
 	if err != nil {
@@ -355,8 +356,8 @@ func (h *Host) Receive(from topology.NodeID, frame []byte) error {
 	return g.runner.Receive(raftgroup.NodeID(from), frame)
 }
 
-// ReceiveSnapshot takes a snapshot that another node sends, of size bytes with what stands before it, and returns when
-// it is on this node's disk, or why it is not.
+// ReceiveSnapshot receives a snapshot from another node, of size bytes including its head. It returns nil when the
+// snapshot is on this node's disk.
 func (h *Host) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) error {
 	g, err := h.replicaSets()
 	if err != nil {
@@ -365,29 +366,29 @@ func (h *Host) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) er
 	return g.runner.ReceiveSnapshot(raftgroup.NodeID(from), r)
 }
 
-// NodeRefused is for the hint that a node's process may have ended: its address refused a connection.
+// NodeRefused handles a hint that a node's process may have ended: its address refused a connection.
 func (h *Host) NodeRefused(node topology.NodeID) {
-	h.onLoop(func(r *raftgroup.Host) { r.Refused(raftgroup.NodeID(node)) })
+	h.onLoop(func(r *raftgroup.Host) { r.NodeRefused(raftgroup.NodeID(node)) })
 }
 
-// NodeDeparted is for the word of a node's process that it serves nothing any more. What it led elects a leader at
-// once.
+// NodeDeparted handles the announcement of a node's process that it no longer serves anything. The groups that it led
+// elect new leaders immediately.
 func (h *Host) NodeDeparted(node topology.NodeID) {
-	h.onLoop(func(r *raftgroup.Host) { r.Departed(raftgroup.NodeID(node)) })
+	h.onLoop(func(r *raftgroup.Host) { r.NodeDeparted(raftgroup.NodeID(node)) })
 }
 
-// Reason is why a node leaves leadership to others.
-type Reason uint32
+// AbstainReason is a reason why a node leaves leadership to other nodes.
+type AbstainReason uint32
 
 // The reasons, one bit each.
 const (
-	ClockWrong Reason = 1 << iota
+	ClockWrong AbstainReason = 1 << iota
 	DiskFull
 )
 
-// Abstain has the node leave the leadership of each partition to other voters that can lead it, or ends that if there
-// is no other reason.
-func (h *Host) Abstain(why Reason, on bool) {
+// Abstain makes the node leave the leadership of partitions to other voters that can lead, or ends that if no other
+// reason remains.
+func (h *Host) Abstain(why AbstainReason, on bool) {
 	for {
 		old := h.abstains.Load()
 		reasons := old &^ uint32(why)
@@ -401,7 +402,8 @@ func (h *Host) Abstain(why Reason, on bool) {
 	h.onLoop(func(r *raftgroup.Host) { r.Abstain(h.abstains.Load() != 0) })
 }
 
-// Abstaining says which nodes abstain, as far as this one has heard: where all voters of a partition do, all may lead.
+// Abstaining sets the nodes that abstain, as far as this node knows. If all voters of a partition abstain, all of them
+// may lead.
 func (h *Host) Abstaining(nodes map[topology.NodeID]bool) {
 	set := make(map[raftgroup.NodeID]bool, len(nodes))
 	for node := range nodes {
@@ -410,43 +412,44 @@ func (h *Host) Abstaining(nodes map[topology.NodeID]bool) {
 	h.onLoop(func(r *raftgroup.Host) { r.Abstaining(set) })
 }
 
-// Cramped says whether the disk of this node has little room left: the logs of its replicas are kept short then.
-func (h *Host) Cramped(on bool) {
-	h.onLoop(func(r *raftgroup.Host) { r.Cramped(on) })
+// SetLowDisk sets whether the disk of this node has little space left. The logs of its replicas are then kept short.
+func (h *Host) SetLowDisk(on bool) {
+	h.onLoop(func(r *raftgroup.Host) { r.SetLowDisk(on) })
 }
 
-// DisksFull says which nodes have disks that are almost full. Partitions that are led here refuse what takes space if
-// fewer than a quorum of their voters have room for it: a node that runs out of space ends, and reads need a quorum.
-func (h *Host) DisksFull(full map[topology.NodeID]bool) {
+// SetFullDisks sets the nodes whose disks are almost full. Partitions led here reject writes that take space if fewer
+// than a quorum of their voters have space for them: a node that runs out of space stops, and reads need a quorum.
+func (h *Host) SetFullDisks(full map[topology.NodeID]bool) {
 	nodes := map[raftgroup.NodeID]bool{}
 	for node := range full {
 		nodes[raftgroup.NodeID(node)] = true
 	}
 	h.onLoop(func(g *raftgroup.Host) {
 		for _, r := range h.Replicas() {
-			r.crowded.Store(!g.QuorumWithout(uint64(r.id), nodes))
+			r.quorumLowDisk.Store(!g.QuorumWithout(uint64(r.id), nodes))
 		}
 	})
 }
 
-// onLoop runs f on the loop of the groups, soon, if there are any.
+// onLoop runs f on the loop of the groups, asynchronously, if there are any.
 func (h *Host) onLoop(f func(*raftgroup.Host)) {
 	if g, err := h.replicaSets(); err == nil {
 		g.runner.Call(f)
 	}
 }
 
-// Handover gives every leadership of the node to a voter that has all of the log, and waits until what is under way has
-// ended. Call it before Close. It ends with its context; what is left then is decided by elections.
-func (h *Host) Handover(ctx context.Context) error {
+// TransferAll transfers every leadership of the node to a voter with the complete log, and waits until requests in
+// progress have completed. It is called before Close. If its context ends first, the remaining leaderships are decided
+// by elections.
+func (h *Host) TransferAll(ctx context.Context) error {
 	g, err := h.replicaSets()
 	if err != nil {
-		return nil // nobody could take over
+		return nil // no other node could take over
 	}
 	for {
 		left := 0
 		err := g.runner.Do(func(r *raftgroup.Host) {
-			left = r.Handover()
+			left = r.TransferAll()
 			for _, group := range r.Groups() {
 				if s, ok := r.Status(group.ID()); ok && s.Waiting > 0 {
 					left++
@@ -459,7 +462,7 @@ func (h *Host) Handover(ctx context.Context) error {
 		if left == 0 {
 			return nil
 		}
-		if _, err := await(h.drive, patience{ctx: ctx, max: 20 * time.Millisecond}, never); ctx.Err() != nil {
+		if _, err := await(h.sim, waitLimit{ctx: ctx, max: 20 * time.Millisecond}, never); ctx.Err() != nil {
 			return fmt.Errorf("%d leaderships or requests are left: %w", left, err)
 		}
 	}

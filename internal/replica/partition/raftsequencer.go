@@ -19,7 +19,7 @@ type raftSequencer struct {
 	replica *Replica
 	// group is nil until the group is open.
 	group atomic.Pointer[raftgroup.Group]
-	// installs counts the beginnings and ends of installations: it is odd during one.
+	// installs counts the starts and ends of installations. It is odd during an installation.
 	installs atomic.Uint64
 }
 
@@ -54,30 +54,32 @@ func (s *raftSequencer) propose(term uint64, entry []byte, w raftgroup.Waiter) e
 	return s.runner.Propose(s.group.Load(), term, entry, w)
 }
 
-// admit implements sequencer. A leader that has a lease reads at once and looks at the clock then; one that has none
-// asks a quorum before it reads, and so does a follower with here, which asks the leader: what it has applied then is
-// all that had succeeded when the read began, whoever leads afterwards. A follower serves ONE and LOCAL_ONE without
-// (P9), but to its own node only: it does not know what another one has seen.
-func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (ticket, error) {
+// admit implements sequencer. A leader with a lease reads immediately and checks the clock afterward. A leader without
+// a lease asks a quorum before it reads. So does a follower with here: it asks the leader for an index, and once it has
+// applied that index, its state contains everything that had succeeded when the read began, even after a leader change.
+// A follower serves ONE and LOCAL_ONE without asking (P9), but only to its own node, because it does not know what was
+// acknowledged to other nodes.
+func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (leaseToken, error) {
 	if term := s.evaluating(); term != 0 {
 		if lease := s.group.Load().Lease(); lease != 0 {
-			return ticket{term: term, lease: lease}, nil
+			return leaseToken{term: term, lease: lease}, nil
 		}
-		return ticket{}, s.askQuorum(ctx, term)
+		return leaseToken{}, s.askQuorum(ctx, term)
 	}
 	installs := s.installs.Load()
 	g := s.group.Load()
 	if g == nil || installs%2 != 0 || g.Applied() == 0 {
-		return ticket{}, s.replica.notLeader()
+		return leaseToken{}, s.replica.notLeader()
 	}
-	t := ticket{follower: true, installs: installs}
+	t := leaseToken{follower: true, installs: installs}
 	switch {
 	case !here:
-		return ticket{}, s.replica.notLeader()
+		return leaseToken{}, s.replica.notLeader()
 	case level.OneReplica():
 		now := s.host.clock.Now()
-		if g.Applied() < s.replica.seen.Load() || !g.Fresh(now, s.replica.freshEnough(now, s.opts.StalenessMax)) {
-			return ticket{}, s.replica.notLeader()
+		if g.Applied() < s.replica.acknowledged.Load() || !g.Fresh(now,
+			s.replica.freshEnough(now, s.opts.StalenessMax)) {
+			return leaseToken{}, s.replica.notLeader()
 		}
 		return t, nil
 	}
@@ -86,43 +88,43 @@ func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here
 
 // askLeader returns when this follower has applied everything that had succeeded when askLeader was called.
 func (s *raftSequencer) askLeader(ctx context.Context, g *raftgroup.Group) error {
-	a := s.answers.Get().(*answer)
-	if err := s.runner.ReadIndex(g, a.told); err != nil {
-		s.answers.Put(a)
+	a := s.indexWaiters.Get().(*indexWaiter)
+	if err := s.runner.ReadIndex(g, a.outcome); err != nil {
+		s.indexWaiters.Put(a)
 		return s.replica.refused(err)
 	}
-	o, err := a.wait(ctx, s.host.drive)
+	o, err := a.wait(ctx, s.host.sim)
 	if err != nil {
-		return err // the answer is still to come
+		return err // the outcome is still to come
 	}
-	s.answers.Put(a)
+	s.indexWaiters.Put(a)
 	if o.Err != nil {
 		return s.replica.refused(o.Err)
 	}
 	return nil
 }
 
-func (s *raftSequencer) hold() (t ticket) {
+func (s *raftSequencer) lease() (t leaseToken) {
 	if t.term = s.evaluating(); t.term != 0 {
 		t.lease = s.group.Load().Lease()
 	}
 	return t
 }
 
-// askQuorum returns when a quorum has said that this replica led in term after askQuorum was called.
+// askQuorum returns when a quorum has confirmed that this replica led in term after askQuorum was called.
 func (s *raftSequencer) askQuorum(ctx context.Context, term uint64) error {
 	done := make(outcomeWaiter, 1)
 	if err := s.runner.ReadIndex(s.group.Load(), done); err != nil {
 		return s.replica.refused(err)
 	}
-	o, err := await(s.host.drive, patience{ctx: ctx}, done)
+	o, err := await(s.host.sim, waitLimit{ctx: ctx}, done)
 	if err != nil {
 		return err
 	}
 	return s.stillLeads(term, o.Err)
 }
 
-// stillLeads translates the outcome of a read index that is to confirm what was read before it in a term.
+// stillLeads converts the outcome of a read index that confirms an earlier read in a term.
 func (s *raftSequencer) stillLeads(term uint64, err error) error {
 	if err != nil {
 		return s.replica.refused(err)
@@ -133,7 +135,7 @@ func (s *raftSequencer) stillLeads(term uint64, err error) error {
 	return nil
 }
 
-func (s *raftSequencer) confirm(ctx context.Context, t ticket, _ *command.Read) error {
+func (s *raftSequencer) confirmRead(ctx context.Context, t leaseToken, _ *command.Read) error {
 	switch {
 	case t.follower && s.installs.Load() != t.installs:
 		return s.replica.notLeader()
@@ -143,13 +145,13 @@ func (s *raftSequencer) confirm(ctx context.Context, t ticket, _ *command.Read) 
 	return s.askQuorum(ctx, t.term)
 }
 
-// confirmed implements sequencer: by the clock under the lease from before, else by asking a quorum now.
-func (s *raftSequencer) confirmed(t ticket, _ uint32, _ token.Token, then func(error)) error {
+// confirmAsync implements sequencer. It uses the clock if the lease is still valid, and otherwise asks a quorum.
+func (s *raftSequencer) confirmAsync(t leaseToken, _ uint32, _ token.Token, then func(error)) error {
 	g := s.group.Load()
 	if g.Leased(t.lease, s.host.clock.Now()) {
 		then(nil)
 		return nil
 	}
 	term := t.term
-	return s.runner.ReadIndex(g, waiting(func(o raftgroup.Outcome) { then(s.stillLeads(term, o.Err)) }))
+	return s.runner.ReadIndex(g, waiterFunc(func(o raftgroup.Outcome) { then(s.stillLeads(term, o.Err)) }))
 }

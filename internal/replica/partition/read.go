@@ -11,15 +11,15 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Read passes what c finds in this partition to v, in order. It is linearizable, whatever its level, for only the
-// leader serves it, and nothing is read twice. A read of a range needs the current epoch, if it names one: the sender
-// goes on after the end it believes in.
+// Read passes the results of c in this partition to v, in order. It is linearizable at every consistency level, because
+// only the leader serves it, and nothing is read twice. A range read must be at the current epoch if it names one,
+// because the sender continues after the end of the range that it knows.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.read(ctx, c, v, false)
 }
 
-// ReadHere is Read for a coordinator on this node: a follower serves all levels, ONE and LOCAL_ONE by itself (P9), the
-// others having asked the leader what it must have applied.
+// ReadHere is Read for a coordinator on this node. A follower may serve it: at ONE and LOCAL_ONE by itself (P9), at
+// other levels after asking the leader for the index that it must have applied.
 func (r *Replica) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.read(ctx, c, v, true)
 }
@@ -29,7 +29,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		return err
 	}
 	defer r.end()
-	lent, err := r.affordsRead(c, here)
+	lent, err := r.admitRead(c, here)
 	if err != nil {
 		return err
 	}
@@ -42,14 +42,14 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		c.Key == nil && c.Epoch != 0 && c.Epoch != s.epoch {
 		return r.wrongRange()
 	}
-	p := r.host.readers.Get().(*meter)
+	p := r.host.readers.Get().(*readMeter)
 	p.begin(v, c)
-	f := r.folded(ctx, c, v)
+	f := r.newFolding(ctx, c, v)
 	if f != nil {
 		defer func() { f.fold.Close(); r.host.folding.Add(-1) }()
 		p.v = f
 	}
-	horizon := r.horizon.Load() // before the store is read: what is applied later is above it
+	horizon := r.horizon.Load() // before the store is read: later writes are above it
 	switch {
 	case c.Key == nil && !p.narrow(s):
 	case c.Changes != nil && c.Changes.Horizon:
@@ -59,9 +59,12 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	err = staleIndex(err)
 	price, passed := p.Price(c), p.passed && f == nil
-	r.hasRead(c.Claimant, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
+	if f != nil && !f.failed { // the work of a failed fold is repeated and charged where the rows are sent
+		price += f.fold.Charge()
+	}
+	r.recordRead(c.Claimant, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
-		err = r.seq.confirm(ctx, t, p.c)
+		err = r.seq.confirmRead(ctx, t, p.c)
 		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {
 			err = ErrUnconfirmed
 		}
@@ -83,7 +86,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	return err
 }
 
-// staleIndex turns the store's error for a dropped index into the partition's error for an outdated plan.
+// staleIndex converts the store's error for a dropped index to the partition's error for an outdated plan.
 func staleIndex(err error) error {
 	if err != nil && errors.Is(err, storage.ErrNoIndex) {
 		return ErrStaleSchema
@@ -91,8 +94,8 @@ func staleIndex(err error) error {
 	return err
 }
 
-// gaveAway reports whether a part of what c reads has gone to another partition since the replica was in state s, or
-// may have: it may have been changed there before it was read here.
+// gaveAway reports whether a part of the data that c reads has moved, or may have moved, to another partition since the
+// replica was in state s. It may have been changed there before it was read here.
 func (r *Replica) gaveAway(c *command.Read, s *state) bool {
 	now := r.state.Load()
 	return now != s && (now.frozen != 0 || c.Key == nil && now.epoch != s.epoch ||

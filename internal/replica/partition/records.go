@@ -14,16 +14,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The meta partition holds records under one version. The version is a key beside them, written in the batch that
-// changes them; while that is open, the replica's progress has it, so several changes may be in one batch.
+// The records of the meta partition share one version. The version is stored under its own key, in the batch that
+// changes the records. While that batch is open, the replica's progress contains the version, so several changes may be
+// in one batch.
 
-// recordsChange is what led to a version from the one before.
+// recordsChange is the change that led from the previous version to version.
 type recordsChange struct {
 	version uint64
 	put     []command.Record
 }
 
-// showRecords tells the owner how the records have changed.
+// showRecords passes the changes of the records to the owner.
 func (r *Replica) showRecords() {
 	p := &r.ahead
 	changes := p.changes
@@ -44,7 +45,7 @@ func (r *Replica) showRecords() {
 
 func (r *Replica) isMeta() bool { return r.id == topology.MetaPartition }
 
-// records applies a compare-and-set. The result is the new version, or a *Conflict.
+// records applies a compare-and-set. The result is the new version or a *Conflict.
 func (a *machine) records(r *Replica, next *progress) (result any, err error) {
 	if !r.isMeta() {
 		return r.wrongRange(), nil
@@ -55,7 +56,7 @@ func (a *machine) records(r *Replica, next *progress) (result any, err error) {
 	}
 	change := recordsChange{next.version + 1, make([]command.Record, len(c.Put))}
 	for i := range c.Put {
-		// the entry's memory is used again
+		// the entry's memory is reused
 		change.put[i] = command.Record{Key: bytes.Clone(c.Put[i].Key), Value: bytes.Clone(c.Put[i].Value)}
 		if c.Put[i].Value == nil {
 			a.batch.Delete(keys.MetaID, c.Put[i].Key)
@@ -70,7 +71,7 @@ func (a *machine) records(r *Replica, next *progress) (result any, err error) {
 	return next.version, nil
 }
 
-// recordsVersion reads the stored version, 0 if nothing was changed yet.
+// recordsVersion returns the stored version, or 0 if nothing has been changed yet.
 func recordsVersion(s Store) (uint64, error) {
 	value, err := s.Get(keys.MetaID, []byte(keys.RecordsVersion))
 	if err != nil || value == nil {
@@ -86,8 +87,8 @@ func decodeVersion(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Records passes one state of the meta partition's records to fn, in order of their keys, and returns its version. It
-// serves what the local replica has applied. Arguments are valid during the call.
+// Records passes a consistent state of the meta partition's records to fn, in key order, and returns its version. It
+// reads the state applied by the local replica. Arguments are valid during the call.
 func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err error) {
 	err = h.store.Scan(keys.MetaID, nil, func(key, value []byte) error {
 		if string(key) == keys.RecordsVersion {
@@ -100,8 +101,9 @@ func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err er
 	return version, err
 }
 
-// Change changes records of the meta partition if they are still at the expected version, and returns the new version,
-// or *Conflict with the present one. Only the leader of the meta partition can. Keys begin with a byte above 0.
+// Change changes records of the meta partition if they are at the expected version. It returns the new version, or
+// *Conflict with the current one. Only the leader of the meta partition can change records. Keys begin with a byte
+// above 0.
 func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
 	if !r.isMeta() {
 		return 0, r.wrongRange()
@@ -111,7 +113,7 @@ func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64
 			return 0, fmt.Errorf("record with the key %x: %w", k, command.ErrMalformed)
 		}
 	}
-	o, err := r.order(ctx, &command.Entry{Kind: command.EntryRecords, Records: c})
+	o, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryRecords, Records: c})
 	if err != nil {
 		return 0, err
 	}
@@ -119,8 +121,8 @@ func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64
 	return version, nil
 }
 
-// NewestRecords returns the version of the meta partition's records once this replica, whether it leads or follows, has
-// applied all that had succeeded when it was called: changes acknowledged before are part of what Host.Records serves.
+// NewestRecords returns the version of the meta partition's records once this replica, leader or follower, has applied
+// all changes that had succeeded when it was called. Host.Records then includes all changes acknowledged before.
 func (r *Replica) NewestRecords(ctx context.Context) (version uint64, err error) {
 	if !r.isMeta() {
 		return 0, r.wrongRange()
@@ -136,5 +138,5 @@ func (r *Replica) NewestRecords(ctx context.Context) (version uint64, err error)
 	if version, err = recordsVersion(r.host.store); err != nil {
 		return 0, err
 	}
-	return version, r.seq.confirm(ctx, t, nil)
+	return version, r.seq.confirmRead(ctx, t, nil)
 }

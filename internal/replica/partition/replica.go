@@ -23,64 +23,66 @@ import (
 type Replica struct {
 	host *Host
 	id   topology.PartitionID
-	// member is the id of this replica among those of its partition, 0 if the map does not say.
+	// member is the ID of this replica among the replicas of its partition, or 0 if the topology does not contain it.
 	member topology.ReplicaID
 	seq    sequencer
 	state  atomic.Pointer[state]
 	stamps stamps
-	// stamping is held from when a stamp is taken until its entry is proposed: the log is in the order of stamps.
+	// stamping is held from the assignment of a timestamp until its entry is proposed: the log is in the order of
+	// timestamps.
 	stamping sync.Mutex
-	// horizon is the highest stamp that readers see: all lower ones of the log are applied (P12).
+	// horizon is the highest timestamp visible to readers: all lower ones in the log are applied (P12).
 	horizon atomic.Int64
-	recent  recent
+	dedupe  dedupeWindow
 	budget  budget.Budget
 	slice   budget.Slice
 	usage   usage.Partition
-	// samples are there while somebody wants to know where requests go; see Sample.
+	// samples exists while request positions are being sampled; see SetSampling.
 	samples atomic.Pointer[samples]
-	// hot is the logical partition that has most of what is asked for, in words, nil if there is none.
+	// hot is the readable name of the logical partition with the highest load, or nil.
 	hot atomic.Pointer[string]
-	// heavy are places that much was written to, near the logical partitions that come near to what they may have.
-	heavy atomic.Pointer[heavy]
-	near  atomic.Pointer[[]*Near]
-	// schema is the least schema version that mutations must have; see Require.
+	// writeSamples holds sampled positions of writes. sizeTrackers holds the logical partitions that are close to their
+	// size limit.
+	writeSamples atomic.Pointer[writeSamples]
+	sizeTrackers atomic.Pointer[[]*SizeTracker]
+	// schema is the minimum schema version of mutations; see Require.
 	schema atomic.Uint64
-	// level is the feature level that the log has installed, a feature.Level.
+	// level is the feature level installed by the log, a feature.Level.
 	level atomic.Uint32
-	// shown is the index of the last entry that the machine has committed, seen the one that this node has seen
-	// acknowledged.
-	shown, seen atomic.Uint64
-	// since is when the node began to find the replica, a raftgroup.Instant: what was acknowledged to the node before
-	// is not in seen, so a replica that serves reads alone has to be fresh as of then.
+	// visible is the index of the last entry committed by the machine. acknowledged is the highest index acknowledged
+	// to this node.
+	visible, acknowledged atomic.Uint64
+	// since is the raftgroup.Instant at which the node began to use the replica. Indexes acknowledged to the node
+	// before are not included in acknowledged, so a replica that serves local reads must be fresh as of then.
 	since atomic.Int64
-	// ceding is where a split begins that is on its way through the log, nil if none is.
-	ceding atomic.Pointer[topology.Position]
-	// wide is the batch that last changed all keys at once; see unsynced.
-	wide atomic.Uint64
+	// splitPoint is the start of the child of a pending split, or nil.
+	splitPoint atomic.Pointer[topology.Position]
+	// wholeBatch is the last batch that changed all keys together; see unsynced.
+	wholeBatch atomic.Uint64
 
-	// crowded is true while too few of the other voters have room on their disks; see DisksFull.
-	crowded atomic.Bool
+	// quorumLowDisk is true while too few of the other voters have disk space; see SetFullDisks.
+	quorumLowDisk atomic.Bool
 
-	// active counts requests under way, plus closing once the replica is closed; drained is told when only that is
-	// left.
+	// active counts requests in progress, plus closing once the replica is closed. drained is closed when only closing
+	// is left.
 	active  atomic.Int64
 	drained chan struct{}
 	once    sync.Once
 	closed  atomic.Bool
-	// dead says that another partition has taken the span. installing is held while a snapshot takes the place of the
-	// state, and while that is made part of another partition.
+	// dead is set when another partition has taken over the span. installing is held while a snapshot replaces the
+	// state, and while the state is merged into another partition.
 	dead       atomic.Bool
 	installing sync.Mutex
 
-	// ahead is the machine's: what was applied, also if readers do not see it yet.
-	ahead applied
+	// ahead belongs to the machine: the applied state, even if readers do not see it yet.
+	ahead appliedState
 }
 
-// closing is more than there can be requests.
+// closing is larger than the possible number of requests.
 const closing = int64(1) << 40
 
-// state is what a replica is responsible for. It never changes; it is replaced. Its keys are of table 0 as long as the
-// replica waits for its first snapshot.
+// state describes what a replica is responsible for. It is immutable and replaced as a whole. Its keys are of table 0
+// while the replica waits for its first snapshot.
 type state struct {
 	span  topology.Span
 	keys  keys.Span
@@ -89,11 +91,11 @@ type state struct {
 	frozen uint64
 }
 
-// serves reports whether requests for a position are the replica's.
+// serves reports whether the replica serves requests for a position.
 func (s *state) serves(p topology.Position) bool { return s.frozen == 0 && s.span.Holds(p) }
 
-// newReplica makes a replica of its meta; one without waits for its first snapshot.
-func newReplica(h *Host, n *born) (*Replica, error) {
+// newReplica creates a replica from its meta. A replica without a meta waits for its first snapshot.
+func newReplica(h *Host, n *replicaInit) (*Replica, error) {
 	meta := n.meta
 	if meta == nil {
 		meta = &keys.Meta{Partition: uint64(n.id)}
@@ -108,9 +110,9 @@ func newReplica(h *Host, n *born) (*Replica, error) {
 	r.seq = h.seqs.sequencer(r, meta)
 	r.state.Store(s)
 	r.stamps.last.Store(meta.MaxTimestamp)
-	r.recent.memory = &h.memory
+	r.dedupe.epoch = &h.dedupeEpoch
 	if n.meta == nil {
-		r.recent.reset(h.clock.Now())
+		r.dedupe.reset(h.clock.Now())
 		return r, nil
 	}
 	if r.isMeta() {
@@ -118,7 +120,7 @@ func newReplica(h *Host, n *born) (*Replica, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.ahead.told = version // whoever opens a host reads the records then
+		r.ahead.told = version // the caller that opens the host reads the records then
 	}
 	return r, r.refresh(meta)
 }
@@ -131,7 +133,7 @@ func stateOf(m *keys.Meta) (*state, error) {
 	return &state{span: span, keys: m.Span, epoch: m.Epoch, frozen: m.Frozen}, nil
 }
 
-// refresh makes the replica what its stored meta says.
+// refresh updates the replica from its stored meta.
 func (r *Replica) refresh(meta *keys.Meta) error {
 	var version uint64
 	if r.isMeta() {
@@ -147,32 +149,32 @@ func (r *Replica) refresh(meta *keys.Meta) error {
 	r.ahead.load(meta, version)
 	r.state.Store(s)
 	now := r.host.clock.Now()
-	r.recent.reset(now)
+	r.dedupe.reset(now)
 	if meta.Applied == keys.BirthApplied && len(meta.Parents) == 0 {
-		r.recent.complete()
+		r.dedupe.markComplete()
 	}
 	r.show(now)
 	return nil
 }
 
-// found notes that the node finds the replica from now on.
-func (r *Replica) found() { r.since.Store(int64(r.host.clock.Now())) }
+// markFound records that the node uses the replica from now on.
+func (r *Replica) markFound() { r.since.Store(int64(r.host.clock.Now())) }
 
-// freshEnough is how long ago a follower that serves reads alone may have heard from its leader.
+// freshEnough returns the maximum time since a follower that serves local reads has heard from its leader.
 func (r *Replica) freshEnough(now raftgroup.Instant, most time.Duration) time.Duration {
 	return min(most, time.Duration(int64(now)-r.since.Load()))
 }
 
-// ID is the physical partition's id, Table its table.
+// ID returns the ID of the physical partition.
 func (r *Replica) ID() topology.PartitionID { return r.id }
 
-// Table is the table whose rows the replica holds.
+// Table returns the table whose rows the replica holds.
 func (r *Replica) Table() uint32 { return r.state.Load().keys.Table }
 
-// Member is the id of this replica among those of its partition.
+// Member returns the ID of this replica among the replicas of its partition.
 func (r *Replica) Member() topology.ReplicaID { return r.member }
 
-// Span is what the replica holds now, at which epoch.
+// Span returns the current span and epoch of the replica.
 func (r *Replica) Span() (topology.Span, uint64) {
 	s := r.state.Load()
 	return s.span, s.epoch
@@ -180,7 +182,7 @@ func (r *Replica) Span() (topology.Span, uint64) {
 
 func (r *Replica) epoch() uint64 { return r.state.Load().epoch }
 
-// begin counts a request in; each success is followed by end.
+// begin registers a request. Every successful call must be followed by end.
 func (r *Replica) begin() error {
 	if r.active.Add(1) > closing {
 		r.end()
@@ -195,27 +197,27 @@ func (r *Replica) end() {
 	}
 }
 
-// close refuses new requests and waits for those under way.
+// close rejects new requests and waits for requests in progress.
 func (r *Replica) close() {
-	r.shut()
-	_, _ = await(r.host.drive, patience{ctx: context.Background()}, r.drained)
+	r.refuseNew()
+	_, _ = await(r.host.sim, waitLimit{ctx: context.Background()}, r.drained)
 }
 
-// shut refuses new requests.
-func (r *Replica) shut() {
+// refuseNew rejects new requests.
+func (r *Replica) refuseNew() {
 	if !r.closed.Swap(true) && r.active.Add(closing) == closing {
 		r.once.Do(func() { close(r.drained) })
 	}
 }
 
-// accepts checks that a mutation belongs here and was planned for a schema that is new enough. Callers hold the
-// mutex of its stripe until they have proposed it; see Require.
+// accepts checks that a mutation belongs here and was planned for a sufficiently new schema. The caller must hold the
+// mutex of its stripe until it has proposed it; see Require.
 func (r *Replica) accepts(m *command.Mutation) error {
 	s := r.state.Load()
 	if r.isMeta() || m.Table != s.keys.Table || !s.serves(m.Position()) {
 		return r.wrongRange()
 	}
-	if at := r.ceding.Load(); at != nil && m.Position().Compare(*at) >= 0 {
+	if at := r.splitPoint.Load(); at != nil && m.Position().Compare(*at) >= 0 {
 		return r.wrongRange()
 	}
 	if m.SchemaVersion != 0 && m.SchemaVersion < r.schema.Load() {
@@ -233,16 +235,16 @@ func (r *Replica) raiseSchema(revision uint64) {
 	}
 }
 
-// admits refuses a mutation that must not be proposed: what a log has taken every replica applies, whatever its disk
-// says.
+// admits rejects a mutation that must not be proposed. Every replica applies what the log has accepted, regardless of
+// its disk space.
 func (r *Replica) admits(m *command.Mutation) error {
 	if err := r.accepts(m); err != nil {
 		return err
 	}
-	if err := r.fits(m); err != nil {
+	if err := r.checkSize(m); err != nil {
 		return err
 	}
-	return r.host.store.Admit(m, r.crowded.Load())
+	return r.host.store.Admit(m, r.quorumLowDisk.Load())
 }
 
 func (r *Replica) wrongRange() error {
@@ -255,7 +257,7 @@ func (r *Replica) notLeader() error {
 	return &NotLeader{Partition: r.id, Leader: node}
 }
 
-// evaluating returns the term in which this replica leads and knows everything older, or *NotLeader.
+// evaluating returns the term in which this replica leads and has applied all older entries, or *NotLeader.
 func (r *Replica) evaluating() (term uint64, err error) {
 	if term = r.seq.evaluating(); term == 0 {
 		return 0, r.notLeader()
@@ -263,7 +265,7 @@ func (r *Replica) evaluating() (term uint64, err error) {
 	return term, nil
 }
 
-// ended is the error of a proposal: what the log refused is in the result.
+// ended returns the error of a proposal. If the log has rejected it, the error is in the result.
 func (r *Replica) ended(o raftgroup.Outcome) error {
 	switch {
 	case o.Err == nil:
@@ -275,9 +277,9 @@ func (r *Replica) ended(o raftgroup.Outcome) error {
 	return r.refused(o.Err)
 }
 
-// refused translates an error of the sequencer after which nothing was done.
+// refused converts an error of the sequencer after which nothing was done.
 func (r *Replica) refused(err error) error {
-	var bound *raftgroup.Refused
+	var bound *raftgroup.LimitError
 	switch {
 	case errors.As(err, &bound) && bound.Bound == "ProposalBytes":
 		return &dberr.Invalid{Message: "Mutation is larger than the log of a partition takes"}
@@ -292,25 +294,25 @@ func (r *Replica) refused(err error) error {
 	return err
 }
 
-// Leading reports whether this replica leads and may evaluate. It is a hint: it may have changed already.
+// Leading reports whether this replica leads and may evaluate commands. It is a hint that may already be outdated.
 func (r *Replica) Leading() bool { return r.seq.evaluating() != 0 }
 
-// Leader returns the node that leads, as far as this replica knows; ok is false if it knows none.
+// Leader returns the node that leads, as far as this replica knows. ok is false if it knows none.
 func (r *Replica) Leader() (node topology.NodeID, ok bool) {
 	m, ok := r.seq.leader()
 	return topology.NodeID(m.Node), ok
 }
 
-// Seen says that this node has seen index acknowledged: a read that a follower serves here has applied at least that
-// much.
-func (r *Replica) Seen(index uint64) {
+// NoteAcknowledged records that index was acknowledged to this node. Reads that a follower serves here must have
+// applied at least that index.
+func (r *Replica) NoteAcknowledged(index uint64) {
 	for {
-		old := r.seen.Load()
-		if old >= index || r.seen.CompareAndSwap(old, index) {
+		old := r.acknowledged.Load()
+		if old >= index || r.acknowledged.CompareAndSwap(old, index) {
 			return
 		}
 	}
 }
 
-// Applied is the index of the last entry that readers here see; 0 for a replica that waits for its first snapshot.
+// Applied returns the index of the last entry visible to readers, or 0 for a replica that waits for its first snapshot.
 func (r *Replica) Applied() uint64 { return r.seq.applied() }

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Status is what the replica knows of its replica set.
+// Status returns the replica's view of its replica set.
 func (r *Replica) Status() (s raftgroup.Status, err error) {
 	g, err := r.host.replicaSets()
 	if err != nil {
@@ -24,7 +24,8 @@ func (r *Replica) Status() (s raftgroup.Status, err error) {
 	return s, nil
 }
 
-// Transfer asks another replica to lead. It returns when that was asked; *NotLeader says that this one does not lead.
+// Transfer asks another replica to lead. It returns once the request is sent, or *NotLeader if this replica does not
+// lead.
 func (r *Replica) Transfer(to topology.ReplicaID) error {
 	g, err := r.host.replicaSets()
 	if err != nil {
@@ -46,7 +47,7 @@ func (r *Replica) Campaign() {
 	}
 }
 
-// ChangeMembers changes the members of the replica set and returns when this replica, its leader, has applied the
+// ChangeMembers changes the members of the replica set. It returns when this replica, the leader, has applied the
 // change. Errors are *NotLeader, raftgroup.ErrMembersBusy, and ErrUncertain.
 func (r *Replica) ChangeMembers(ctx context.Context, changes []raftgroup.Change) error {
 	g, err := r.host.replicaSets()
@@ -57,7 +58,7 @@ func (r *Replica) ChangeMembers(ctx context.Context, changes []raftgroup.Change)
 	if !g.runner.Call(func(h *raftgroup.Host) { h.ChangeMembers(uint64(r.id), changes, done) }) {
 		return ErrClosed
 	}
-	o, err := await(r.host.drive, patience{ctx: ctx, ends: [2]chan struct{}{g.closed, g.stopped}}, done)
+	o, err := await(r.host.sim, waitLimit{ctx: ctx, ends: [2]chan struct{}{g.closed, g.stopped}}, done)
 	switch {
 	case err == nil:
 		return r.ended(o)

@@ -208,12 +208,12 @@ func TestRetries(t *testing.T) {
 	for i := range w.nodes {
 		w.start(i)
 	}
-	for _, known := range []uint64{0, r.host.Memory()} {
+	for _, known := range []uint64{0, r.host.DedupeEpoch()} {
 		if err := m(1, true, known); !errors.Is(err, ErrUncertain) {
 			t.Errorf("an id from before a restart: %v", err)
 		}
 	}
-	if err := m(3, true, w.replica(w.leader(p.ID), p.ID).host.Memory()); err != nil {
+	if err := m(3, true, w.replica(w.leader(p.ID), p.ID).host.DedupeEpoch()); err != nil {
 		t.Errorf("an id from after the restart: %v", err)
 	}
 	if err := w.write(p.ID, "k", 4); err != nil {
@@ -243,15 +243,15 @@ func TestFollowerReads(t *testing.T) {
 	}
 	k := []byte("k")
 	elsewhere := &command.Read{Table: testTable, Token: token.Hash(k), Key: k, Level: dberr.One}
-	if err := f.Read(t.Context(), elsewhere, &finder{}); !errors.As(err, &moved) || moved.Leader != nodeID(lead) {
+	if err := f.Read(t.Context(), elsewhere, &rowCollector{}); !errors.As(err, &moved) || moved.Leader != nodeID(lead) {
 		t.Errorf("ONE at a follower on another node: %v", err)
 	}
 	seen := f.Applied()
-	f.Seen(seen + 1000)
+	f.NoteAcknowledged(seen + 1000)
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, &moved) {
 		t.Errorf("a follower that has not applied what was seen: %v", err)
 	}
-	f.seen.Store(seen)
+	f.acknowledged.Store(seen)
 	w.isolate(i, true)
 	w.until("silence", func() bool {
 		_, _, err := get(t.Context(), f, "k", dberr.One)
@@ -333,7 +333,7 @@ func TestHandover(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	h := w.nodes[0].host.Load()
-	if err := h.Handover(ctx); err != nil {
+	if err := h.TransferAll(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range h.Replicas() {

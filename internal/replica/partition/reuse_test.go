@@ -28,7 +28,7 @@ func (u *reuser) Done(err error) {
 	u.done <- struct{}{}
 }
 
-func (u *reuser) Decided(_ *command.Decision, err error) { u.Done(err) }
+func (u *reuser) CASDone(_ *command.CASResult, err error) { u.Done(err) }
 
 // TestNothingAfterDone: when a completion is told, nobody looks at the command any more. What is counted afterwards
 // would be another command's, torn in the middle.
@@ -53,7 +53,7 @@ func TestNothingAfterDone(t *testing.T) {
 		} else {
 			c := swap("a key", wire(-1), int64(i)) // which fails
 			u.m, want = &c.Mutation, want-bytes
-			err = r.Decide(context.Background(), c, u)
+			err = r.ConditionalWrite(context.Background(), c, u)
 		}
 		if err != nil {
 			t.Fatal(err)

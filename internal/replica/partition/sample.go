@@ -11,23 +11,24 @@ import (
 )
 
 const (
-	// sampleCount is how many samples are kept.
+	// sampleCount is the number of samples that are kept.
 	sampleCount = 512
-	// sampleMost is how many a single request has: a large one is not all that there is.
+	// sampleMost is the maximum number of samples of one request, so that a large request does not replace all others.
 	sampleMost = 32
 )
 
-// samples are places on the ring that request units were spent at, the newest sampleCount of them. What is spent is
-// cut into stretches of equal length, and of each of them one unit is drawn: the more a place takes, the more samples
-// it has. They are there only while somebody wants to know: an idle partition pays nothing for them.
+// samples holds the newest sampleCount ring positions at which request units were spent. The units spent are divided
+// into intervals of equal length, and one unit of each interval is sampled: a position with a higher load has more
+// samples. Samples exist only while they are requested, so an idle partition has no cost.
 type samples struct {
-	// every is the length of a stretch, spent what was spent since they are there; both in ru.Units.
+	// every is the length of an interval. spent is the number of units spent since sampling started. Both are in
+	// ru.Units.
 	every, spent atomic.Int64
 	next         atomic.Uint32
 	place        [sampleCount]atomic.Uint64
 }
 
-// sample notes the place that units were spent at, as often as one of them was drawn.
+// sample records the position of a request once for each of its sampled units.
 func (r *Replica) sample(u ru.Units, tok token.Token) {
 	s := r.samples.Load()
 	if s == nil || u <= 0 {
@@ -42,8 +43,8 @@ func (r *Replica) sample(u ru.Units, tok token.Token) {
 	}
 }
 
-// drawn is which unit of a stretch is sampled: another one in each, because clients that take turns would always be
-// caught in the same place.
+// drawn returns which unit of an interval is sampled. It differs between intervals, because clients that alternate
+// would otherwise always be sampled at the same position.
 func drawn(stretch, every int64) int64 {
 	x := uint64(stretch) * 0x9e3779b97f4a7c15 // the finalizer of splitmix64
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -52,9 +53,9 @@ func drawn(stretch, every int64) int64 {
 	return int64(at)
 }
 
-// Sample has places sampled from now on, one for each stretch of so many units, or no more if every is 0: samples of
-// before are forgotten then.
-func (r *Replica) Sample(every ru.Units) {
+// SetSampling starts sampling positions, one per interval of the given length, or stops it if every is 0. Existing
+// samples are dropped.
+func (r *Replica) SetSampling(every ru.Units) {
 	s := r.samples.Load()
 	switch {
 	case every <= 0:
@@ -70,8 +71,8 @@ func (r *Replica) Sample(every ru.Units) {
 	}
 }
 
-// Places returns the places that were sampled and that the replica still holds, in no order.
-func (r *Replica) Places() []uint64 {
+// SampledPositions returns the sampled positions that are still in the replica's span, in no particular order.
+func (r *Replica) SampledPositions() []uint64 {
 	s := r.samples.Load()
 	if s == nil {
 		return nil

@@ -21,16 +21,16 @@ func TestSamples(t *testing.T) {
 	r := &Replica{host: &Host{}}
 	r.state.Store(&state{})
 	r.sample(5*ru.Unit, 1)
-	if len(r.Places()) != 0 {
+	if len(r.SampledPositions()) != 0 {
 		t.Error("samples that nobody asked for")
 	}
 	for _, turns := range []uint64{2, 3, 32, 64, 100, 128} {
-		r.Sample(0)
-		r.Sample(64 * 5 * ru.Unit)
+		r.SetSampling(0)
+		r.SetSampling(64 * 5 * ru.Unit)
 		for n := range uint64(1 << 17) {
 			r.sample(5*ru.Unit, token.Token(n%turns))
 		}
-		places := r.Places()
+		places := r.SampledPositions()
 		of := map[uint64]int{}
 		for _, p := range places {
 			of[p]++
@@ -45,7 +45,7 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	r.state.Store(&state{span: topology.Span{Begin: topology.Position{Ring: token.Token(50).Position()}}})
-	for _, p := range r.Places() {
+	for _, p := range r.SampledPositions() {
 		if token.AtPosition(p) < 50 {
 			t.Fatalf("a place that went to another partition: %x", p)
 		}
@@ -62,7 +62,7 @@ func TestSamplesWeigh(t *testing.T) {
 		r := &Replica{host: &Host{}}
 		r.state.Store(&state{})
 		prices := rapid.SliceOfN(rapid.Int64Range(1, int64(20*ru.Unit)), 2, 6).Draw(t, "prices")
-		r.Sample(ru.Units(rapid.Int64Range(slices.Max(prices)/8+1, int64(50*ru.Unit)).Draw(t, "every")))
+		r.SetSampling(ru.Units(rapid.Int64Range(slices.Max(prices)/8+1, int64(50*ru.Unit)).Draw(t, "every")))
 		spent, all := make([]int64, len(prices)), int64(0)
 		for all < int64(sampleCount)*r.samples.Load().every.Load() {
 			for i, price := range prices {
@@ -71,7 +71,7 @@ func TestSamplesWeigh(t *testing.T) {
 				all += price
 			}
 		}
-		places := r.Places()
+		places := r.SampledPositions()
 		of := make([]int, len(prices))
 		for _, p := range places {
 			of[token.AtPosition(p)]++
@@ -90,7 +90,7 @@ func BenchmarkSample(b *testing.B) {
 	for name, every := range map[string]ru.Units{"off": 0, "on": 64 * ru.Unit} {
 		b.Run(name, func(b *testing.B) {
 			r := &Replica{host: &Host{}}
-			r.Sample(every)
+			r.SetSampling(every)
 			for b.Loop() {
 				r.sample(ru.Unit, 1)
 			}

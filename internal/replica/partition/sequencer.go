@@ -13,66 +13,66 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// sequencer gives the entries of one replica their order and makes them durable; the machine applies them. There are
-// two: raftSequencer, whose entries a quorum has on disk before they are applied, and localSequencer, whose entries are
-// applied as they come and synced by group. All else of a replica is the same over both.
+// sequencer orders the entries of one replica and makes them durable; the machine applies them. There are two:
+// raftSequencer, whose entries are on the disks of a quorum before they are applied, and localSequencer, whose entries
+// are applied as they come and synced in groups. The rest of a replica is the same for both.
 type sequencer interface {
-	// evaluating returns the term in which this replica leads and has applied everything older, 0 if it does not.
+	// evaluating returns the term in which this replica leads and has applied all older entries, or 0.
 	evaluating() (term uint64)
 	// leader returns the member that leads, as far as this replica knows.
 	leader() (raftgroup.Member, bool)
-	// applied is the index of the last entry that readers see, 0 before the first snapshot.
+	// applied returns the index of the last entry visible to readers, or 0 before the first snapshot.
 	applied() uint64
-	// propose hands over an encoded entry that was evaluated in term. It enters the log in that term or not at all
-	// (P7). w is told once how it ended, perhaps before propose returns; the bytes are not read after that. If propose
-	// returns an error, nothing was done and w is not told.
+	// propose passes on an encoded entry that was evaluated in term. It enters the log in that term or not at all (P7).
+	// w is notified of the outcome once, possibly before propose returns; the bytes are not read after that. If propose
+	// returns an error, nothing was done and w is not notified.
 	propose(term uint64, entry []byte, w raftgroup.Waiter) error
-	// hold returns the leader's right to read at once, with the term it evaluates in, 0 if it does not; it is to be
-	// confirmed after the read.
-	hold() ticket
-	// admit returns the right to read, to be confirmed after the read, or *NotLeader. With here a follower asks its
-	// leader rather than to refuse.
-	admit(ctx context.Context, level dberr.Consistency, here bool) (ticket, error)
-	// confirm returns nil if what q has read since admit may be passed on, or a stamp if q is nil. It may wait.
-	confirm(ctx context.Context, t ticket, q *command.Read) error
-	// confirmed is confirm for what a conditional has read of one key: it does not wait, then is told once. If it
-	// returns an error, then is not told.
-	confirmed(t ticket, table uint32, tok token.Token, then func(error)) error
+	// lease returns the leader's token for an immediate read, with the term in which it evaluates, or 0 if it does not.
+	// The token must be confirmed after the read.
+	lease() leaseToken
+	// admit returns a token for a read, to be confirmed after the read, or *NotLeader. With here, a follower asks its
+	// leader instead of rejecting the read.
+	admit(ctx context.Context, level dberr.Consistency, here bool) (leaseToken, error)
+	// confirmRead returns nil if the data that q has read since admit, or a timestamp if q is nil, may be returned. It
+	// may block.
+	confirmRead(ctx context.Context, t leaseToken, q *command.Read) error
+	// confirmAsync is confirmRead for one key read by a conditional write. It does not block; then is called once. If
+	// it returns an error, then is not called.
+	confirmAsync(t leaseToken, table uint32, tok token.Token, then func(error)) error
 }
 
-// ticket is the right to read: what was read is true if confirm says so afterwards.
-type ticket struct {
-	// term and lease are those of a leader; term is 0 where leadership need not be confirmed.
+// leaseToken is a permission to read. The data that was read is valid if it is confirmed afterward.
+type leaseToken struct {
+	// term and lease belong to a leader. term is 0 if leadership need not be confirmed.
 	term, lease uint64
-	// installs is set for a follower: a snapshot that was installed meanwhile spoils what was read.
+	// installs is set for a follower: a snapshot that is installed in the meantime invalidates the data.
 	follower bool
 	installs uint64
 }
 
-// early is a raftgroup.Waiter that wants to know when its entry is applied, if that is before it is durable: what only
-// keeps conflicting commands apart ends then. It is told before Done.
-type early interface{ applied() }
+// appliedNotifier is a raftgroup.Waiter that is notified when its entry is applied, if that is before it is durable. It
+// can then release resources that only separate conflicting commands. applied is called before Done.
+type appliedNotifier interface{ applied() }
 
-// sequencers is what gives the replicas of a node their sequencers.
+// sequencers creates the sequencers of a node's replicas.
 type sequencers interface {
-	// load returns the replicas that are in the store.
-	load(metas []keys.Meta) ([]born, error)
-	// sequencer makes that of a replica, before it is opened.
+	// load returns the replicas in the store.
+	load(metas []keys.Meta) ([]replicaInit, error)
+	// sequencer returns the sequencer of a replica that is about to be opened.
 	sequencer(r *Replica, meta *keys.Meta) sequencer
-	// bear returns the replicas of new partitions that are born on this node.
-	bear(ps []*topology.Partition) []born
-	// open begins to apply entries to replicas that are stored and in the host's map.
-	open(list []born) error
-	// begin is open for a child of a split, from the machine, so it does not wait. leader is the node that led the
-	// parent.
-	begin(child *born, leader topology.NodeID)
-	// end is for a replica whose span another one has taken, when its state is gone: its log is removed. It does not
-	// wait.
-	end(r *Replica)
-	// withdraw ends the sequencers of closed replicas: nothing is applied to them when it returns. finish is for after
-	// the removal of their state.
-	withdraw(rs []*Replica) (finish func() error, err error)
-	// failed returns why nothing more is accepted, nil if all is well.
+	// initialReplicas returns the replicas of new partitions to be created on this node.
+	initialReplicas(ps []*topology.Partition) []replicaInit
+	// open starts applying entries to replicas that are stored and in the host's map.
+	open(list []replicaInit) error
+	// openChild is open for a child of a split. The machine calls it, so it must not block. leader is the node that led
+	// the parent.
+	openChild(child *replicaInit, leader topology.NodeID)
+	// discard removes the log of a replica whose span was taken over, once its state is gone. It does not block.
+	discard(r *Replica)
+	// stopSequencers stops the sequencers of closed replicas: nothing is applied to them when it returns. finish must
+	// be called after the removal of their state.
+	stopSequencers(rs []*Replica) (finish func() error, err error)
+	// failed returns the reason why entries are rejected, or nil.
 	failed() error
 	close() error
 }

@@ -17,22 +17,22 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// errSnapshot refuses a snapshot that does not fit what this node has.
+// errSnapshot is returned for a snapshot that conflicts with the state of this node.
 var errSnapshot = errors.New("snapshot does not fit")
 
-// snapshots is raftgroup's SnapshotStore.
+// snapshots implements raftgroup.SnapshotStore.
 type snapshots struct {
 	*raft
 	store snapshotStore
-	// coming are the snapshots that were received and are not installed or thrown away yet. Invariant: none of them
-	// overlaps a replica of another partition, nor a snapshot of one; mu guards them.
-	mu     sync.Mutex
-	coming []*coming
+	// incoming holds the snapshots that were received and are neither installed nor discarded. Invariant: none of them
+	// overlaps a replica, or a snapshot, of another partition. mu guards it.
+	mu       sync.Mutex
+	incoming []*incomingSnapshot
 }
 
-// coming is a snapshot that holds its span until it is closed: a partition as it was before a split and the child of
-// that split may both be on their way.
-type coming struct {
+// incomingSnapshot is a snapshot that reserves its span until it is closed. The state of a partition before a split and
+// the child of that split may both be on their way.
+type incomingSnapshot struct {
 	raftgroup.SnapshotData
 	s    *snapshots
 	meta keys.Meta
@@ -40,9 +40,9 @@ type coming struct {
 }
 
 // Close implements raftgroup.SnapshotData.
-func (c *coming) Close() error {
+func (c *incomingSnapshot) Close() error {
 	c.s.mu.Lock()
-	c.s.coming = slices.DeleteFunc(c.s.coming, func(other *coming) bool { return other == c })
+	c.s.incoming = slices.DeleteFunc(c.s.incoming, func(other *incomingSnapshot) bool { return other == c })
 	c.s.mu.Unlock()
 	return c.SnapshotData.Close()
 }
@@ -57,40 +57,40 @@ func (s *snapshots) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.Snap
 	return &pb.SnapshotMetadata{Index: &m.Applied, Term: &m.Term, ConfState: confOf(&m)}, data, nil
 }
 
-// Receive implements raftgroup.SnapshotStore. What could not be installed is refused here, for later the node would
-// have to stop.
+// Receive implements raftgroup.SnapshotStore. It rejects snapshots that could not be installed, because an error during
+// the installation would stop the node.
 func (s *snapshots) Receive(group uint64, r io.Reader) (raftgroup.SnapshotData, error) {
 	data, err := s.store.ReceiveSnapshot(s.ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	c := &coming{SnapshotData: data, s: s, meta: data.Meta()}
+	c := &incomingSnapshot{SnapshotData: data, s: s, meta: data.Meta()}
 	if err := s.expect(group, c); err != nil {
 		return nil, errors.Join(err, data.Close())
 	}
 	return c, nil
 }
 
-// expect lets a snapshot come that fits what is here and what comes.
-func (s *snapshots) expect(group uint64, c *coming) (err error) {
+// expect accepts a snapshot if it does not conflict with local replicas and other incoming snapshots.
+func (s *snapshots) expect(group uint64, c *incomingSnapshot) (err error) {
 	if c.span, err = topology.SpanOf(c.meta.Span); err != nil {
 		return fmt.Errorf("%w: %w", errSnapshot, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.coming {
+	for _, o := range s.incoming {
 		if o.meta.Partition != group && o.meta.Span.Table == c.meta.Span.Table && o.span.Overlaps(c.span) {
 			return fmt.Errorf("%w: %s overlaps that of partition %d, %s", errSnapshot, c.span, o.meta.Partition, o.span)
 		}
 	}
 	if err = s.fits(group, &c.meta); err == nil {
-		s.coming = append(s.coming, c)
+		s.incoming = append(s.incoming, c)
 	}
 	return err
 }
 
-// fits checks that a snapshot is of the group, overlaps no other replica of the node, and that what it takes the place
-// of here is in one piece.
+// fits checks that a snapshot belongs to the group, overlaps no other replica of the node, and replaces a contiguous
+// span.
 func (s *snapshots) fits(group uint64, meta *keys.Meta) error {
 	if meta.Partition != group {
 		return fmt.Errorf("%w: it is of partition %d, not %d", errSnapshot, meta.Partition, group)
@@ -115,8 +115,8 @@ func isAbsorbed(meta *keys.Meta, id topology.PartitionID) bool {
 	return slices.ContainsFunc(meta.Absorbed, func(a keys.Absorbed) bool { return a.Partition == uint64(id) })
 }
 
-// replaced is what a snapshot takes the place of on this node, in one piece: what the replica holds, and what those
-// replicas hold that are part of its partition now. The log of this one was to make them so, and never will.
+// replaced returns what a snapshot replaces on this node, which is contiguous: the span of the replica, and the spans
+// of replicas that are now part of its partition. The log of this replica would have merged them, and never will.
 func (s *snapshots) replaced(r *Replica, meta *keys.Meta) (own keys.Span, dead []*Replica, err error) {
 	for id, o := range *s.host.replicas.Load() {
 		if isAbsorbed(meta, id) && o.state.Load().keys.Table != 0 {
@@ -139,10 +139,10 @@ func (s *snapshots) replaced(r *Replica, meta *keys.Meta) (own keys.Span, dead [
 	return own, dead, nil
 }
 
-// Install implements raftgroup.SnapshotStore. Reads of a follower that were under way find out that it happened.
+// Install implements raftgroup.SnapshotStore. Follower reads in progress detect that it happened.
 func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data raftgroup.SnapshotData) error {
 	m := s.of(group)
-	if m == nil && s.host.buriedReplica(topology.PartitionID(group)) != nil {
+	if m == nil && s.host.retiredReplica(topology.PartitionID(group)) != nil {
 		return nil
 	}
 	if m == nil {
@@ -156,16 +156,16 @@ func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data ra
 			return fmt.Errorf("%w: it is at %d, its state at %d", errSnapshot, metadata.GetIndex(), k.Applied)
 		}
 		meta = *k
-		return nil // the store refuses what overlaps others
+		return nil // the store rejects overlaps
 	}
 	r := m.replica
 	r.installing.Lock()
 	defer r.installing.Unlock()
 	if r.dead.Load() {
-		return nil // what it would replace is another's now
+		return nil // another replica has taken over the span
 	}
 	own, dead, err := r.state.Load().keys, []*Replica(nil), error(nil)
-	if c, ok := data.(*coming); ok {
+	if c, ok := data.(*incomingSnapshot); ok {
 		if own, dead, err = s.replaced(r, &c.meta); err != nil {
 			return err
 		}
@@ -178,20 +178,20 @@ func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data ra
 	}
 	if len(dead) > 0 {
 		s.host.listing.Lock()
-		s.host.bury(dead...)
+		s.host.retire(dead...)
 		s.host.listing.Unlock()
 	}
 	from := io.NewSectionReader(data, 0, data.Size())
 	if err := s.store.InstallSnapshot(s.ctx, own, from, check, ids...); err != nil {
 		return err
 	}
-	if len(dead) > 0 { // a crash before that is found at the start
+	if len(dead) > 0 { // a crash before this is detected at the start
 		if err := s.host.removeRecords(ids); err != nil {
 			return err
 		}
 	}
 	for _, o := range dead {
-		s.host.seqs.end(o)
+		s.host.seqs.discard(o)
 	}
 	return r.refresh(&meta)
 }

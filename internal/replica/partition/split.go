@@ -15,13 +15,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// splitLevel is the feature level from which on a log may have an EntrySplit.
+// splitLevel is the feature level from which a log may contain an EntrySplit.
 const splitLevel feature.Level = 2
 
-// Split has a new partition take what begins at s.At, and returns when that is applied here: what is sent to this
-// partition for it ends in *WrongRange from then on. Nothing is copied. Only the leader can, and only at the epoch that
-// is named: s.Leader is set. Errors are those of Write; ErrUncertain says that it may still happen, unless the epoch
-// changes first.
+// Split creates a new partition that takes over the span from s.At on. It returns when the split is applied here:
+// commands for the new span then get *WrongRange. No data is copied. Only the leader can split, and only at the given
+// epoch; it sets s.Leader. The errors are the same as for Write. After ErrUncertain, the split may still happen, unless
+// the epoch changes first.
 func (r *Replica) Split(ctx context.Context, epoch uint64, s *command.Split) error {
 	if r.isMeta() {
 		return r.wrongRange()
@@ -36,30 +36,30 @@ func (r *Replica) Split(ctx context.Context, epoch uint64, s *command.Split) err
 	if err != nil {
 		return err
 	}
-	// What was accepted is in the log before the split, and what would come after it is refused before it is proposed:
-	// the log refuses nothing but after a change of leaders, which a node that stands alone does not have.
-	r.ceding.Store(&at)
-	defer r.ceding.Store(nil)
-	r.host.latches.pass()
+	// Accepted commands precede the split in the log, and later ones are rejected before they are proposed. The log
+	// rejects commands only after a change of leaders, which a single node does not have.
+	r.splitPoint.Store(&at)
+	defer r.splitPoint.Store(nil)
+	r.host.latches.awaitHolders()
 	e := &command.Entry{Kind: command.EntrySplit, Epoch: epoch, Split: *s}
 	if c := r.host.opts.Cluster; c != nil {
 		e.Split.Leader = c.Node
 	}
-	_, err = r.order(ctx, e)
+	_, err = r.proposeAndWait(ctx, e)
 	return err
 }
 
-// inside reports whether a boundary leaves something of a span on both sides.
+// inside reports whether a boundary leaves a non-empty span on both sides.
 func inside(s keys.Span, at []byte) bool {
 	return bytes.Compare(at, s.Begin) > 0 && (len(s.End) == 0 || bytes.Compare(at, s.End) < 0)
 }
 
-// split applies a.entry, of which index is the entry's in the log. What was applied before it is committed first, with
-// the progress from before the entry: after a crash the entry is applied again, and finds its split done. The child is
-// durable before anything follows, and its replica stands before the entry is acknowledged.
+// split applies a.entry; index is the log index of the entry. Everything applied before it is committed first, with the
+// index before the entry. After a crash, the entry is applied again and finds its split done. The child is durable
+// before any later entry, and its replica exists before the entry is acknowledged.
 //
-// The rows stay where they are: keys have no partition in them. So whoever has read one state of the replica reads rows
-// of the child once it has grown; readers look at the state again when they have read.
+// The rows stay where they are, because keys do not contain a partition. A reader that has loaded one state of the
+// replica may therefore read rows of the child. Readers check the state again after they have read.
 func (a *machine) split(r *Replica, next *progress, index uint64) (result any, err error) {
 	s, m := &a.entry.Split, &r.ahead.meta
 	if slices.ContainsFunc(m.Children, func(c keys.Child) bool { return c.Partition == s.Child && c.Index == index }) {
@@ -80,12 +80,12 @@ func (a *machine) split(r *Replica, next *progress, index uint64) (result any, e
 	if child == nil {
 		return nil, nil
 	}
-	a.host.seqs.begin(child, a.entry.Split.Leader)
+	a.host.seqs.openChild(child, a.entry.Split.Leader)
 	return nil, nil
 }
 
-// halves are the metas of a partition and of its child when it splits. Both know of the commands before this one in the
-// same entry: what they wrote may be the child's now, and is stored already.
+// halves returns the metas of a partition and its child after a split. Both include the earlier commands in the same
+// entry: their writes may belong to the child now and are already stored.
 func (a *machine) halves(r *Replica, next *progress, index uint64) (left, right *keys.Meta) {
 	s := &a.entry.Split
 	m := a.asOf(r, next, index)
@@ -103,9 +103,9 @@ func (a *machine) halves(r *Replica, next *progress, index uint64) (left, right 
 	return &m, &child
 }
 
-// divide stores both halves of a partition durably in one batch and makes the child's replica, if the node has one. It
-// has the parent's memory of ids: what was applied before the split is known to both.
-func (h *Host) divide(r *Replica, left, right *keys.Meta) (*born, error) {
+// divide durably stores both metas in one batch and creates the child's replica, if the node has one. The child
+// inherits the dedupe window of the parent: both know the writes applied before the split.
+func (h *Host) divide(r *Replica, left, right *keys.Meta) (*replicaInit, error) {
 	h.listing.Lock()
 	defer h.listing.Unlock()
 	narrow, err := stateOf(left)
@@ -127,10 +127,10 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*born, error) {
 	if err != nil {
 		return nil, err
 	}
-	child.recent.inherit(&r.recent)
+	child.dedupe.inherit(&r.dedupe)
 	child.budget.Inherit(&r.budget)
-	child.wide.Store(r.wide.Load())
-	child.crowded.Store(r.crowded.Load())
+	child.wholeBatch.Store(r.wholeBatch.Load())
+	child.quorumLowDisk.Store(r.quorumLowDisk.Load())
 	b.PutMeta(right)
 	if n.listed {
 		b.PutReplica(&keys.Replica{Partition: right.Partition, Replica: uint64(n.replica),
@@ -142,26 +142,26 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*born, error) {
 	replicas := h.copyReplicas(1)
 	replicas[child.id] = child
 	h.replicas.Store(&replicas)
-	child.found()
-	r.state.Store(narrow) // whoever sees that the parent has less finds the child
+	child.markFound()
+	r.state.Store(narrow) // a reader that sees the smaller span of the parent finds the child
 	return n, nil
 }
 
-// childHere is the replica of a child that is born on this node, nil if there is none, or if it is here already and
-// waits for a snapshot: then the leader sends it one.
-func (h *Host) childHere(m *keys.Meta) *born {
+// childHere returns the replica of a child to create on this node. It returns nil if none exists, or if it already
+// exists and waits for a snapshot; the leader then sends it one.
+func (h *Host) childHere(m *keys.Meta) *replicaInit {
 	id := topology.PartitionID(m.Partition)
 	if h.Replica(id) != nil {
 		return nil
 	}
 	c := h.opts.Cluster
 	if c == nil {
-		return &born{id: id, meta: m, leads: true}
+		return &replicaInit{id: id, meta: m, leads: true}
 	}
 	for _, list := range [2][]keys.Member{m.Voters, m.Learners} {
 		for _, v := range list {
 			if v.Node == c.Node {
-				return &born{id: id, replica: topology.ReplicaID(v.Replica), meta: m, listed: true}
+				return &replicaInit{id: id, replica: topology.ReplicaID(v.Replica), meta: m, listed: true}
 			}
 		}
 	}

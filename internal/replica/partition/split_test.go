@@ -127,10 +127,10 @@ func TestSplit(t *testing.T) {
 func TestSnapshotsOfParentAndChild(t *testing.T) {
 	w := newWorld(t, 2)
 	p := w.newTable(0)
-	receive := func(s *snapshots, id topology.PartitionID, data *storage.Snapshot) (raftgroup.SnapshotData, error) {
+	receive := func(s *snapshots, id topology.PartitionID, data *storage.SnapshotFile) (raftgroup.SnapshotData, error) {
 		return s.Receive(uint64(id), io.NewSectionReader(data, 0, data.Size()))
 	}
-	capture := func(id topology.PartitionID) *storage.Snapshot {
+	capture := func(id topology.PartitionID) *storage.SnapshotFile {
 		t.Helper()
 		data, err := w.nodes[0].store.CaptureSnapshot(t.Context(), uint64(id))
 		if err != nil {
@@ -149,7 +149,7 @@ func TestSnapshotsOfParentAndChild(t *testing.T) {
 	}
 	s := &snapshots{raft: g, store: w.nodes[1].store}
 	for _, pair := range [][2]topology.PartitionID{{p.ID, childID}, {childID, p.ID}} {
-		data := map[topology.PartitionID]*storage.Snapshot{p.ID: parent, childID: child}
+		data := map[topology.PartitionID]*storage.SnapshotFile{p.ID: parent, childID: child}
 		first, err := receive(s, pair[0], data[pair[0]])
 		if err != nil {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ func TestSplitOrThaw(t *testing.T) {
 		return splitAt([]byte{0x80 >> n, 0, 0, 0, 0, 0, 0, 0}, childID+topology.PartitionID(n), 0, 1, 2)
 	}
 	thaw := func() {
-		w.done("the thaw", id, func(r *Replica) error { return r.Thaw(ctx, epoch) },
+		w.done("the thaw", id, func(r *Replica) error { return r.Unfreeze(ctx, epoch) },
 			func(r *Replica) bool { _, now := r.Span(); return now > epoch })
 	}
 	// outcome waits until all replicas have the next epoch, and says whether the partition has split there.
@@ -231,7 +231,7 @@ func TestSplitOrThaw(t *testing.T) {
 		func(r *Replica) bool { _, now := r.Span(); return now > epoch })
 	var wrong *WrongRange
 	w.until("the thaw to be refused", func() bool {
-		return errors.As(w.replica(w.leader(id), id).Thaw(ctx, epoch), &wrong)
+		return errors.As(w.replica(w.leader(id), id).Unfreeze(ctx, epoch), &wrong)
 	})
 	if !outcome(0) {
 		t.Error("a split was taken back that the log had")
@@ -242,7 +242,7 @@ func TestSplitOrThaw(t *testing.T) {
 		w.isolate(lone, true)
 		r := w.replica(lone, id)
 		asked.Go(func() { _ = r.Split(ctx, epoch, order(n)) })
-		asked.Go(func() { _ = r.Thaw(ctx, epoch) })
+		asked.Go(func() { _ = r.Unfreeze(ctx, epoch) })
 		w.until("both are proposed, or nobody leads", func() bool {
 			s, err := r.Status()
 			return err == nil && (s.Last >= r.Applied()+2 || !s.Leading)

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// stamps gives a partition's timestamps, in microseconds: the clock's time, or one more than the last one where the
-// clock is behind. Those that were applied are in the meta, in the batch of the rows that have them, so the order
-// survives a crash and a clock that went back.
+// stamps assigns a partition's timestamps in microseconds: the current time, or the last timestamp plus one if the
+// clock is behind. Applied timestamps are stored in the meta, in the batch of their rows, so the order survives a crash
+// and a clock that moves back.
 type stamps struct{ last atomic.Int64 }
 
-// next returns a stamp that is higher than all before.
+// next returns a timestamp higher than all previous ones.
 func (s *stamps) next(now int64) int64 {
 	for {
 		last := s.last.Load()
@@ -24,13 +24,12 @@ func (s *stamps) next(now int64) int64 {
 	}
 }
 
-// aheadMax is how far above the clock stamps go for the sake of a client whose clock is ahead, in microseconds.
+// aheadMax is how far timestamps may be ahead of the clock because of a client whose clock is ahead, in microseconds.
 const aheadMax = 1_000_000
 
-// over returns the timestamp for a mutation that has been given stamp and is to be seen over above, which some client
-// has chosen, and the stamp of the partition that goes with it. Later stamps are higher than both, unless the client's
-// clock is absurd: then they stay with the clock, and only writers that read the key before they write it are seen over
-// it.
+// over returns the timestamps for a mutation that was assigned stamp and must supersede above, a timestamp chosen by a
+// client: the mutation's own, and the partition's. Later timestamps are higher than both, unless the client's clock is
+// far ahead. In that case they follow the clock, and only writers that read the key first supersede it.
 func (s *stamps) over(stamp, above int64) (partition, mutation int64) {
 	switch {
 	case above < stamp:
@@ -39,22 +38,22 @@ func (s *stamps) over(stamp, above int64) (partition, mutation int64) {
 		s.observe(above + 1)
 		return above + 1, above + 1
 	case above == math.MaxInt64:
-		return stamp, above // nothing is higher
+		return stamp, above // no higher timestamp exists
 	}
 	return stamp, above + 1
 }
 
-// stampAhead is how far in the future a stamp may be that another node asks for: its clock may be wrong, and what is
-// stamped later would be hidden until then. In microseconds.
+// stampAhead is how far, in microseconds, a timestamp requested by another node may be ahead: the node's clock may be
+// wrong, and later writes would be hidden until then.
 const stampAhead = int64(2 * time.Second / time.Microsecond)
 
-// stampTime is the time to stamp with: now, or what was asked for if that is later, within bounds.
+// stampTime returns the time for timestamps: now, or the requested time if it is later, within limits.
 func (h *Host) stampTime(asked int64) int64 {
 	now := h.micros()
 	return max(now, min(asked, now+stampAhead))
 }
 
-// observe makes all later stamps higher than stamp.
+// observe makes all later timestamps higher than stamp.
 func (s *stamps) observe(stamp int64) {
 	for {
 		last := s.last.Load()

@@ -185,7 +185,7 @@ func put(key string, v int64) *command.Mutation {
 func read(t testing.TB, r *Replica, key string) (v, ts int64) {
 	t.Helper()
 	k := []byte(key)
-	f := finder{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}
+	f := rowCollector{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}
 	c := f.read(&command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k},
 		Rows: f.refs})
 	if err := r.Read(t.Context(), c, &f); err != nil {
@@ -204,13 +204,13 @@ type result chan error
 func (r result) Done(err error) { r <- err }
 
 type outcome struct {
-	d   *command.Decision
+	d   *command.CASResult
 	err error
 }
 
 type outcomes chan outcome
 
-func (o outcomes) Decided(d *command.Decision, err error) { o <- outcome{d, err} }
+func (o outcomes) CASDone(d *command.CASResult, err error) { o <- outcome{d, err} }
 
 // write writes and waits.
 func write(ctx context.Context, r *Replica, m *command.Mutation) error {
@@ -222,9 +222,9 @@ func write(ctx context.Context, r *Replica, m *command.Mutation) error {
 }
 
 // decide decides and waits.
-func decide(ctx context.Context, r *Replica, c *command.Conditional) (*command.Decision, error) {
+func decide(ctx context.Context, r *Replica, c *command.Conditional) (*command.CASResult, error) {
 	done := make(outcomes, 1)
-	if err := r.Decide(ctx, c, done); err != nil {
+	if err := r.ConditionalWrite(ctx, c, done); err != nil {
 		return nil, err
 	}
 	o := <-done

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// makeDurable is the syncer.
+// makeDurable runs the syncer.
 func (c *committer) makeDurable() {
 	defer close(c.syncer)
 	var spare []proposal
@@ -26,7 +26,7 @@ func (c *committer) makeDurable() {
 	}
 }
 
-// pause lets the writes of an interval gather.
+// pause collects the writes of an interval.
 func (c *committer) pause() {
 	t := time.NewTimer(c.interval)
 	defer t.Stop()
@@ -36,7 +36,7 @@ func (c *committer) pause() {
 	}
 }
 
-// flush syncs and completes one group; it returns the group's memory for the one after next.
+// flush syncs and completes one group. It returns the memory of the group for reuse.
 func (c *committer) flush(spare []proposal) []proposal {
 	c.mu.Lock()
 	group := c.group
@@ -52,7 +52,7 @@ func (c *committer) flush(spare []proposal) []proposal {
 		if err != nil {
 			p.outcome = raftgroup.Outcome{Err: err}
 		} else if p.entry == nil && p.outcome.Index > number {
-			// a reader saw a batch that was being committed when the sync began: the next sync is about to come
+			// a reader saw a batch that was being committed when the sync began: another sync follows
 			c.mu.Lock()
 			c.group = append(c.group, *p)
 			c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *committer) flush(spare []proposal) []proposal {
 	return group
 }
 
-// syncStore makes durable what was committed before.
+// syncStore makes everything committed before durable.
 func (c *committer) syncStore() error {
 	if err := c.failed(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (c *committer) syncStore() error {
 	return nil
 }
 
-// durable tells w when a batch is durable, at once if it is. If it returns an error, w is not told.
+// durable notifies w when a batch is durable, immediately if it is. If it returns an error, w is not notified.
 func (c *committer) durable(number uint64, w raftgroup.Waiter) error {
 	if err := c.failed(); err != nil {
 		return err

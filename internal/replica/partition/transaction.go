@@ -22,34 +22,34 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Programs knows what the programs of transactions mean; see command.Conditional. It is safe for concurrent use.
+// Programs interprets the programs of transactions; see command.Conditional. It must be safe for concurrent use.
 type Programs interface {
-	// Program makes a program ready to run. It may wait, for a schema that has not come to this node yet: no latch is
-	// held. Errors are for the client, ErrStaleSchema for its coordinator.
+	// Program prepares a program. It may wait for a schema that has not arrived at this node; no latch is held. Errors
+	// are returned to the client, ErrStaleSchema to the coordinator.
 	Program(ctx context.Context, c *command.Conditional) (Program, error)
 }
 
-// Program is what one transaction does.
+// Program is the program of one transaction.
 type Program interface {
-	// Run reads and stages changes. If it returns an error nothing is done, and the error is the client's. It ends soon
-	// after its context, whose end is the bound of time.
+	// Run reads and stages changes. If it returns an error, nothing is applied, and the client gets the error. It must
+	// return soon after its context has ended, which is the time limit.
 	Run(ctx context.Context, t *Txn) (result []byte, err error)
 }
 
-// Large is a Program whose result may exceed TransactionBounds.ResultBytes.
-type Large interface {
+// LargeResult is a Program whose result may exceed TransactionBounds.ResultBytes.
+type LargeResult interface {
 	Program
-	// ResultBytesMax bounds the result.
+	// ResultBytesMax returns the maximum size of the result.
 	ResultBytesMax() int
-	// Brief returns, after Run, the result to keep beside the rows instead of a result above ResultBytes, for a request
-	// that is repeated.
+	// Brief returns, after Run, the result to store next to the rows in place of a result above ResultBytes, for a
+	// repeated request.
 	Brief() []byte
 }
 
-// SetPrograms says who knows what programs mean. Before that transactions are refused.
+// SetPrograms sets the interpreter of programs. Before that, transactions are rejected.
 func (h *Host) SetPrograms(p Programs) { h.programs.Store(&p) }
 
-// program makes the program of a transaction ready; nil for any other conditional.
+// program prepares the program of a transaction. It returns nil for other conditionals.
 func (h *Host) program(ctx context.Context, c *command.Conditional) (Program, error) {
 	if c.Program == nil {
 		return nil, nil
@@ -61,21 +61,22 @@ func (h *Host) program(ctx context.Context, c *command.Conditional) (Program, er
 	return (*p).Program(ctx, c)
 }
 
-// TransactionBounds are what one transaction may take; fields that are 0 have the defaults.
+// TransactionBounds holds the limits of one transaction. Fields that are 0 have default values.
 type TransactionBounds struct {
-	// Time bounds the run of a program, which the other writers of its logical partition wait for; 1 s, half of what
-	// they wait for at most.
+	// Time limits the run time of a program, for which other writers of its logical partition wait. The default is 1 s
+	// and at most half of the time for which they wait.
 	Time time.Duration
-	// Rows and Bytes bound what is read, 20,000 rows of 16 MiB of logical bytes.
+	// Rows and Bytes limit the data read; 20,000 rows and 16 MiB of logical bytes by default.
 	Rows, Bytes int64
-	// ResultBytes bounds what a program returns, 256 KiB: it is kept beside the rows, to be told again.
+	// ResultBytes limits the result of a program, which is stored next to the rows to be returned again; 256 KiB by
+	// default.
 	ResultBytes int
-	// Changes bounds the operands that are staged, 2,000 rows and deletions, and entriesPerChange as many index
-	// entries.
+	// Changes limits the staged operands; 2,000 rows and deletions by default, with up to entriesPerChange index
+	// entries each.
 	Changes int
 }
 
-// entriesPerChange is how many index entries a transaction may write for each change that it may make.
+// entriesPerChange is the number of index entries that a transaction may write per allowed change.
 const entriesPerChange = 50
 
 func (b TransactionBounds) withDefaults() TransactionBounds {
@@ -87,34 +88,34 @@ func (b TransactionBounds) withDefaults() TransactionBounds {
 	return b
 }
 
-// Txn is a transaction in one logical partition, at its leader, while its program runs. The logical partition is
-// latched: nobody else writes there, so all that the program reads, points and slices, is one state, and still is the
-// state when its changes are applied. That is serializable, and as the leader's term is confirmed before anything is
-// told, linearizable. Reads do not see what the transaction itself has staged.
+// Txn is a running transaction in one logical partition, at its leader. The logical partition is latched: nothing else
+// writes there, so the program reads a single state, which is unchanged when its changes are applied. Transactions are
+// therefore serializable. They are linearizable because the leader's term is confirmed before a result is returned.
+// Reads do not see changes staged by the transaction itself.
 //
-// A Txn belongs to one goroutine and ends with Program.Run. Once a bound was reached, or a read has failed, nothing is
-// committed, whatever the program makes of the error.
+// A Txn belongs to one goroutine and ends with Program.Run. Once a limit was reached or a read has failed, nothing is
+// committed, whether or not the program handles the error.
 type Txn struct {
 	replica *Replica
 	c       *command.Conditional
-	// pinned is the logical partition as it is stored.
+	// pinned is the stored logical partition.
 	pinned *storage.Pinned
 	ops    []command.Op
-	// log says how what is staged is logged, nil if it is not.
+	// log describes how staged changes are logged; nil if they are not.
 	log *command.ChangeLog
-	// price is that of what was read.
+	// price is the cost of the reads.
 	price       ru.Units
 	rows, bytes int64
-	// reading is the visitor of the read at hand.
-	reading bounded
+	// reading is the visitor of the current read.
+	reading boundedVisitor
 	failed  error
 }
 
-// ResultBytesMax is how large a result may be.
+// ResultBytesMax returns the maximum size of a result.
 func (t *Txn) ResultBytesMax() int { return t.replica.host.opts.Transactions.ResultBytes }
 
-// Read passes what q finds in the logical partition to v: a row, slices, an index entry. Errors of v end the
-// transaction, too. The price is that of a read at SERIAL.
+// Read passes the results of q in the logical partition to v. q may read a row, slices, or an index. Errors of v also
+// fail the transaction. The price is the price of a read at SERIAL.
 func (t *Txn) Read(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if t.failed == nil {
 		t.failed = t.read(ctx, q, v)
@@ -123,12 +124,12 @@ func (t *Txn) Read(ctx context.Context, q *command.Read, v command.Visitor) erro
 }
 
 func (t *Txn) read(ctx context.Context, q *command.Read, v command.Visitor) error {
-	if err := t.within(q.Table, q.Key); err != nil {
+	if err := t.checkKey(q.Table, q.Key); err != nil {
 		return err
 	}
 	r := t.replica
-	m := r.host.readers.Get().(*meter)
-	t.reading = bounded{v, t, m}
+	m := r.host.readers.Get().(*readMeter)
+	t.reading = boundedVisitor{v, t, m}
 	m.begin(&t.reading, q)
 	defer func() {
 		m.begin(nil, nil)
@@ -144,11 +145,11 @@ func (t *Txn) read(ctx context.Context, q *command.Read, v command.Visitor) erro
 		return err
 	}
 	ru.Tell(v, price)
-	return within(t.c, t.price)
+	return checkMaxCharge(t.c, t.price)
 }
 
-// Stage adds the changes of c to the transaction. Its updates are resolved on the rows as they were before the
-// transaction. What c points to stays as it is until the transaction has ended.
+// Stage adds the changes of c to the transaction. Its updates are resolved on the rows from before the transaction. The
+// data that c points to must not change until the transaction has ended.
 func (t *Txn) Stage(ctx context.Context, c *command.Conditional) error {
 	if t.failed == nil {
 		t.failed = t.stage(ctx, c)
@@ -157,10 +158,10 @@ func (t *Txn) Stage(ctx context.Context, c *command.Conditional) error {
 }
 
 func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
-	if err := t.within(c.Mutation.Table, c.Mutation.Key); err != nil {
+	if err := t.checkKey(c.Mutation.Table, c.Mutation.Key); err != nil {
 		return err
 	}
-	f, price, err := t.replica.find(ctx, c, t.pinned.Read)
+	f, price, err := t.replica.findRows(ctx, c, t.pinned.Read)
 	if err != nil {
 		return err
 	}
@@ -180,10 +181,10 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 		return dberr.Invalidf("The transaction changes more than %d rows or %d index entries at once. Nothing was done",
 			most, entriesPerChange*most)
 	}
-	return t.overread(0, 0)
+	return t.checkReadLimit(0, 0)
 }
 
-// changes counts the operands that a client has asked for, and the index entries that they come with.
+// changes counts the operands requested by a client and their index entries.
 func changes(ops []command.Op) (n, entries int) {
 	for i := range ops {
 		switch ops[i].Kind {
@@ -197,8 +198,8 @@ func changes(ops []command.Op) (n, entries int) {
 	return n, entries
 }
 
-// within refuses what leaves the logical partition.
-func (t *Txn) within(table uint32, key []byte) error {
+// checkKey rejects access outside of the logical partition.
+func (t *Txn) checkKey(table uint32, key []byte) error {
 	m := &t.c.Mutation
 	if table != m.Table || !bytes.Equal(key, m.Key) {
 		return dberr.Invalidf("A transaction of the logical partition 0x%x of table %d cannot reach 0x%x of table %d",
@@ -207,8 +208,8 @@ func (t *Txn) within(table uint32, key []byte) error {
 	return nil
 }
 
-// overread refuses to read more than a transaction may, which so many rows and bytes are under way for.
-func (t *Txn) overread(rows, size int64) error {
+// checkReadLimit rejects reads above the limits of a transaction, given the rows and bytes of the current read.
+func (t *Txn) checkReadLimit(rows, size int64) error {
 	b := &t.replica.host.opts.Transactions
 	if t.rows+rows > b.Rows || t.bytes+size > b.Bytes {
 		return dberr.Invalidf("The transaction reads more than %d rows or %d bytes. Nothing was done", b.Rows, b.Bytes)
@@ -216,43 +217,46 @@ func (t *Txn) overread(rows, size int64) error {
 	return nil
 }
 
-// bounded is the visitor of a transaction's read: it ends the read at the bounds.
-type bounded struct {
+// boundedVisitor is the visitor of a transaction's read. It ends the read at the limits.
+type boundedVisitor struct {
 	command.Visitor
 	t *Txn
-	m *meter
+	m *readMeter
 }
 
 // Partition implements command.Visitor.
-func (b *bounded) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
-	if err := b.t.overread(b.m.Rows, b.m.Bytes); err != nil {
+func (b *boundedVisitor) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
+	if err := b.t.checkReadLimit(b.m.Rows, b.m.Bytes); err != nil {
 		return command.Stop, err
 	}
 	return b.Visitor.Partition(tok, key, static)
 }
 
 // Row implements command.Visitor.
-func (b *bounded) Row(clustering []byte, r *row.Row) (command.Step, error) {
-	if err := b.t.overread(b.m.Rows, b.m.Bytes); err != nil {
+func (b *boundedVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	if err := b.t.checkReadLimit(b.m.Rows, b.m.Bytes); err != nil {
 		return command.Stop, err
 	}
 	return b.Visitor.Row(clustering, r)
 }
 
 // transact is evaluate for a transaction: it runs its program under the latch.
-func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Program, at *storage.Pinned) (v verdict,
+func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Program, at *storage.Pinned) (v evaluation,
 	err error) {
 	m := &c.Mutation
 	t := &Txn{replica: r, c: c, pinned: at}
-	result, err := r.host.limited(ctx, func(ctx context.Context) ([]byte, error) { return r.host.safely(ctx, p, t) })
+	result, err := r.host.runLimited(ctx, func(ctx context.Context) ([]byte,
+		error) {
+		return r.host.runRecovered(ctx, p, t)
+	})
 	if t.price == 0 && len(t.ops) == 0 {
-		t.price = ru.PointRead // it had its turn at the leader all the same
+		t.price = ru.PointRead // it still had its turn at the leader
 	}
-	r.hasRead(m.Claimant, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
+	r.recordRead(m.Claimant, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
 	if t.failed != nil && err == nil {
 		err = t.failed
 	}
-	large, _ := p.(Large)
+	large, _ := p.(LargeResult)
 	most := t.ResultBytesMax()
 	if v.brief = result; large != nil && len(result) > most {
 		most, v.brief = large.ResultBytesMax(), large.Brief()
@@ -261,10 +265,10 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 		err = dberr.Invalidf("The transaction returns %d bytes, at most %d are allowed. Nothing was done", len(result), most)
 	}
 	if err != nil {
-		return verdict{}, err
+		return evaluation{}, err
 	}
 	v.above = row.NotDeleted
-	v.decision = &command.Decision{Result: result, Charge: int64(t.price)}
+	v.cas = &command.CASResult{Result: result, Charge: int64(t.price)}
 	if len(t.ops) > 0 {
 		v.write(c, t.ops, m.Dedupe != command.DedupeID{})
 		v.log = t.log
@@ -273,20 +277,20 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 		}
 	}
 	if c.Dry {
-		v.decision.Applied, v.whole = false, nil
-		v.decision.Result = binary.AppendUvarint(nil, uint64(v.decision.Charge))
-		v.decision.Charge = int64(t.price)
+		v.cas.Applied, v.whole = false, nil
+		v.cas.Result = binary.AppendUvarint(nil, uint64(v.cas.Charge))
+		v.cas.Charge = int64(t.price)
 		return v, nil
 	}
-	return v, within(c, ru.Units(v.decision.Charge))
+	return v, checkMaxCharge(c, ru.Units(v.cas.Charge))
 }
 
-// safely runs a program, and makes an error of a panic. A client sends the program: a defect that it meets must end the
-// transaction, and neither the node nor what the request holds on the way.
-func (h *Host) safely(ctx context.Context, p Program, t *Txn) (result []byte, err error) {
+// runRecovered runs a program and converts a panic to an error. The program comes from a client: a bug that it triggers
+// must fail the transaction, but neither stop the node nor leak the resources of the request.
+func (h *Host) runRecovered(ctx context.Context, p Program, t *Txn) (result []byte, err error) {
 	defer func() {
 		if defect := recover(); defect != nil {
-			h.opts.Log.LogAttrs(ctx, slog.LevelError, "defect in a transaction", slog.Any("defect", defect),
+			h.opts.Log.LogAttrs(ctx, slog.LevelError, "panic in a transaction", slog.Any("defect", defect),
 				slog.String("stack", string(debug.Stack())))
 			result, err = nil, dberr.Serverf("The transaction failed because of a defect: see the log of the node that leads "+
 				"the partition. Nothing was done")
@@ -295,12 +299,12 @@ func (h *Host) safely(ctx context.Context, p Program, t *Txn) (result []byte, er
 	return p.Run(ctx, t)
 }
 
-// TooLongText begins what a client is told of a transaction that has reached TransactionBounds.Time.
+// TooLongText is the beginning of the error for a transaction that has reached TransactionBounds.Time.
 const TooLongText = "The transaction took longer than"
 
-// limited runs a program no longer than one may take. A simulation has no time while a program runs.
-func (h *Host) limited(ctx context.Context, run func(ctx context.Context) ([]byte, error)) ([]byte, error) {
-	if h.drive != nil {
+// runLimited runs a program within its time limit. Simulated time does not advance while a program runs.
+func (h *Host) runLimited(ctx context.Context, run func(ctx context.Context) ([]byte, error)) ([]byte, error) {
+	if h.sim != nil {
 		return run(ctx)
 	}
 	most := h.opts.Transactions.Time

@@ -180,9 +180,9 @@ func TestTransactionIsRepeated(t *testing.T) {
 	for i := range w.nodes {
 		w.replica(i, p.ID).host.SetPrograms(programs{"opening": opening, "transfer": transfer})
 	}
-	send := func(name string, id command.DedupeID) *command.Decision {
+	send := func(name string, id command.DedupeID) *command.CASResult {
 		t.Helper()
-		var d *command.Decision
+		var d *command.CASResult
 		err := w.request(p.ID, func(r *Replica, try func(*command.Mutation)) (err error) {
 			c := transaction("k", name)
 			c.Mutation.Dedupe = id
@@ -403,7 +403,7 @@ func TestPanickingTransaction(t *testing.T) {
 	}
 	panics.Store(true)
 	for _, request := range []func() error{
-		func() error { return r.Decide(t.Context(), transaction("k", "open"), nil) },
+		func() error { return r.ConditionalWrite(t.Context(), transaction("k", "open"), nil) },
 		func() error { return r.Write(t.Context(), put("k", 1), nil) },
 	} {
 		if defect := panicking(request); defect == nil {

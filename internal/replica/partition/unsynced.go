@@ -8,15 +8,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// unsynced knows which keys have writes that readers see and a crash could still take back. A reader that met one waits
-// for its sync (P5): what somebody has read is never lost.
+// unsynced tracks the keys with writes that readers see and that a crash could still undo. A reader that has seen such
+// a write waits for its sync (P5): data that was read is never lost.
 //
-// A slot holds the number of the last batch that wrote to one of its keys, from before that batch is visible. Keys
-// share slots by their hash, so a reader may wait in vain, which with slotCount slots is rare. Scans do not look which
-// keys they met.
+// A slot contains the number of the last batch that wrote to a key of the slot, from before that batch is visible. Keys
+// share slots by their hash, so a reader may wait unnecessarily, which is rare with slotCount slots. Scans do not track
+// which keys they have seen.
 type unsynced struct {
 	slots []atomic.Uint64
-	// number is that of the batch being made; the applier's.
+	// number is the number of the current batch. It belongs to the applier.
 	number uint64
 }
 

@@ -8,16 +8,16 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Usage is what the replica has spent, and on which logical partitions.
+// Usage returns the resources spent at the replica, also by logical partition.
 func (r *Replica) Usage() *usage.Partition { return &r.usage }
 
-// Hottest are the n logical partitions that take most at this replica now, and that it still holds.
+// Hottest returns the n logical partitions with the highest current load at this replica that are still in its span.
 func (r *Replica) Hottest(n int) usage.Top {
 	return r.usage.Hottest(n, r.state.Load().span.Tokens().Contains)
 }
 
-// TickUsage has all replicas note what they have spent up to a moment; see usage.Partition.Tick. Simulations call it,
-// elsewhere the host does so by itself.
+// TickUsage makes all replicas record the resources spent up to now; see usage.Partition.Tick. Simulations call it;
+// otherwise the host does.
 func (h *Host) TickUsage(now time.Time) {
 	clock := h.budgetClock()
 	for _, r := range *h.replicas.Load() {
@@ -34,12 +34,12 @@ func (r *Replica) bounds() usage.Bounds {
 	return usage.Bounds{PerSecond: r.budget.PerSecond(), Throttled: r.budget.Throttled()}
 }
 
-// Report is what is asked of the usage of the replica, without names and sizes.
-func (r *Replica) Report(q usage.Question) usage.Report {
+// Report returns the requested usage of the replica, without names and sizes.
+func (r *Replica) Report(q usage.ReportOptions) usage.Report {
 	out := r.usage.Report(q, r.bounds(), r.host.opts.Now().Unix())
 	out.Partition, out.Table = uint64(r.id), r.Table()
 	if q.Keys > 0 {
-		out.Top = r.Hottest(min(q.Keys, usage.TopMost))
+		out.Top = r.Hottest(min(q.Keys, usage.TopMax))
 	}
 	return out
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Views follows what is written to tables with materialized views. Writes leave hints in the same entry of the log (RFC
-// 0030); whoever leads the partition brings the views in step, and removes the hints then.
+// Views maintains materialized views. Writes leave hints in the same log entry (RFC 0030). The leader of the partition
+// updates the views and then removes the hints.
 type Views interface {
-	// Follow is told of the hints that writes have left here, as keys of entries that it may keep: they are applied.
-	// Their stamp is that of the write, 0 where it is not known. It calls then once, when the views have followed or
-	// when the client has waited long enough for them. It does not block, and must be quick.
+	// Follow receives the hints left by writes here, as keys of applied entries that it may keep. stamp is the
+	// timestamp of the write, or 0 if it is unknown. Follow calls then once, when the views are updated or when the
+	// client has waited long enough. It must not block and must be fast.
 	Follow(r *Replica, hints [][]byte, stamp int64, then func())
 }
 
-// SetViews has all writes from now on followed by v.
+// SetViews sets the receiver of hints for all writes from now on.
 func (h *Host) SetViews(v Views) { h.views.Store(&v) }
 
-// hintsOf adds the keys of what a mutation leaves under keys.HintDue: nothing for nearly all writes.
+// hintsOf appends the keys that a mutation writes under keys.HintDue. Nearly all writes have none.
 func (h *Host) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
 	if h.views.Load() == nil {
 		return hints
@@ -40,13 +40,13 @@ func (h *Host) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
 	return hints
 }
 
-// follows returns the completion of a write: done, or one that waits for the views first.
-func (r *Replica) follows(done command.Completion, m *command.Mutation) command.Completion {
+// awaitViews returns the completion of a write: done, or a completion that waits for the views first.
+func (r *Replica) awaitViews(done command.Completion, m *command.Mutation) command.Completion {
 	return r.waitsFor(done, r.host.hintsOf(nil, m))
 }
 
-// followsAll is follows for several mutations as one.
-func (r *Replica) followsAll(done command.Completion, parts []Part) command.Completion {
+// awaitViewsAll is awaitViews for several mutations applied as one.
+func (r *Replica) awaitViewsAll(done command.Completion, parts []Part) command.Completion {
 	var hints [][]byte
 	for i := range parts {
 		hints = r.host.hintsOf(hints, parts[i].Mutation)
@@ -58,20 +58,20 @@ func (r *Replica) waitsFor(done command.Completion, hints [][]byte) command.Comp
 	if hints == nil {
 		return done
 	}
-	return &followed{replica: r, hints: hints, done: done}
+	return &viewWaiter{replica: r, hints: hints, done: done}
 }
 
-// followed is the completion of a write to a table with views.
-type followed struct {
+// viewWaiter is the completion of a write to a table with views.
+type viewWaiter struct {
 	replica *Replica
 	hints   [][]byte
-	// stamp is that of the hints, 0 until it is known: a write that was applied before has an older one.
+	// stamp is the timestamp of the hints, or 0 until it is known. A write that was applied before has an older one.
 	stamp int64
 	done  command.Completion
 }
 
 // Done implements command.Completion.
-func (f *followed) Done(err error) {
+func (f *viewWaiter) Done(err error) {
 	if err != nil {
 		f.done.Done(err)
 		return
@@ -80,43 +80,43 @@ func (f *followed) Done(err error) {
 }
 
 // At implements Indexed.
-func (f *followed) At(index uint64) { tellIndex(f.done, index) }
+func (f *viewWaiter) At(index uint64) { tellIndex(f.done, index) }
 
 // Charge implements ru.Charged.
-func (f *followed) Charge(u ru.Units) { ru.Tell(f.done, u) }
+func (f *viewWaiter) Charge(u ru.Units) { ru.Tell(f.done, u) }
 
-// followsDecision is follows for a conditional.
-func (r *Replica) followsDecision(done command.DecisionCompletion, m *command.Mutation) command.DecisionCompletion {
+// awaitViewsCAS is awaitViews for a conditional write.
+func (r *Replica) awaitViewsCAS(done command.CASCompletion, m *command.Mutation) command.CASCompletion {
 	if hints := r.host.hintsOf(nil, m); hints != nil {
-		return &followedDecision{r, hints, done}
+		return &viewCASWaiter{r, hints, done}
 	}
 	return done
 }
 
-type followedDecision struct {
+type viewCASWaiter struct {
 	replica *Replica
 	hints   [][]byte
-	done    command.DecisionCompletion
+	done    command.CASCompletion
 }
 
-// Decided implements command.DecisionCompletion.
-func (f *followedDecision) Decided(d *command.Decision, err error) {
+// CASDone implements command.CASCompletion.
+func (f *viewCASWaiter) CASDone(d *command.CASResult, err error) {
 	if err != nil || !d.Applied {
-		f.done.Decided(d, err)
+		f.done.CASDone(d, err)
 		return
 	}
-	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, 0, func() { f.done.Decided(d, nil) })
+	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, 0, func() { f.done.CASDone(d, nil) })
 }
 
 // At implements Indexed.
-func (f *followedDecision) At(index uint64) { tellIndex(f.done, index) }
+func (f *viewCASWaiter) At(index uint64) { tellIndex(f.done, index) }
 
-// HintAt returns the stamp of a hint of this node's store; ok is false where there is none.
+// HintAt returns the timestamp of a hint in this node's store. ok is false if none exists.
 func (r *Replica) HintAt(key []byte) (stamp int64, ok bool, err error) {
 	return r.host.store.HintAt(key)
 }
 
-// Due passes on what is due in the replica's span for the view of an index of hints, from a key on (nil: from the
+// Due passes on the due keys in the replica's span for the view of an index of hints, from a key on (nil: from the
 // first), until fn returns false. Keys are valid during the call.
 func (r *Replica) Due(index uint32, from []byte, fn func(key []byte, stamp int64) bool) error {
 	s := r.state.Load()
@@ -132,15 +132,15 @@ func (r *Replica) Due(index uint32, from []byte, fn func(key []byte, stamp int64
 	return r.host.store.Hints(lower, upper, fn)
 }
 
-// DueSince reports whether a row is due for the view of an index of hints since after a stamp, by itself or as part
-// of a range of its logical partition.
+// DueSince reports whether a row has become due after a timestamp for the view of an index of hints, by itself or as
+// part of a range of its logical partition.
 func (r *Replica) DueSince(index uint32, tok token.Token, key, clustering []byte, stamp int64) (since bool, err error) {
 	row := keys.AppendIndex(nil, index, keys.HintDue, tok, key, keys.AppendDueRow(nil, clustering))
 	if at, ok, err := r.HintAt(row); err != nil || ok && at > stamp {
 		return true, err
 	}
 	if !r.host.store.HasDeletions(r.Table()) {
-		return false, nil // the hint of a range comes with the deletion of one
+		return false, nil // the hint of a range is written with the deletion of the range
 	}
 	lower, upper := keys.DueRanges()
 	prefix := keys.AppendIndex(nil, index, keys.HintDue, tok, key, nil)
@@ -152,8 +152,8 @@ func (r *Replica) DueSince(index uint32, tok token.Token, key, clustering []byte
 	return since, err
 }
 
-// ViewPlaces passes on the places, of rows of a logical partition, whose rests are in [lower, upper); a nil upper is
-// unbounded. fn is as of Due.
+// ViewPlaces passes on the view keys of rows of a logical partition with suffixes in [lower, upper). A nil upper is
+// unbounded. fn is used as in Due.
 func (r *Replica) ViewPlaces(index uint32, tok token.Token, key, lower, upper []byte,
 	fn func(place []byte, stamp int64) bool) error {
 	prefix := keys.AppendIndex(nil, index, keys.HintPlace, tok, key, nil)
@@ -164,19 +164,20 @@ func (r *Replica) ViewPlaces(index uint32, tok token.Token, key, lower, upper []
 	return r.host.store.Hints(append(prefix, lower...), end, fn)
 }
 
-// LookLed is Look by a replica that leads, and has applied all that was acknowledged before; *NotLeader if it does not.
+// LookLed is Look on a replica that leads and has applied everything acknowledged before. It returns *NotLeader if the
+// replica does not lead.
 func (r *Replica) LookLed(ctx context.Context, q *command.Read, v command.Visitor) error {
-	t := r.seq.hold()
+	t := r.seq.lease()
 	if t.term == 0 {
 		return r.notLeader()
 	}
 	if err := r.Look(ctx, q, v); err != nil {
 		return err
 	}
-	return r.seq.confirm(ctx, t, q)
+	return r.seq.confirmRead(ctx, t, q)
 }
 
-// Look reads what has been applied here, whatever the others know. It costs nothing and confirms nothing.
+// Look reads the state applied here, regardless of other replicas. It is free of charge and does not confirm anything.
 func (r *Replica) Look(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if err := r.begin(); err != nil {
 		return err

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota finds logical partitions that become large, has them told of, and those that have all that they may be
-// refused what adds to them.
+// Package quota finds large logical partitions, reports them, and rejects writes that add data to a partition at its
+// size limit.
 //
-// Writes read nothing, so they do not know how large a logical partition is. The leader samples one write for each
-// 64 KiB: what was caught twice is weighed, and again whenever what was sampled since may have brought it to the next
-// mark. From a twentieth of the limit on every write to it is counted.
+// Writes do not read, so they do not know the size of a logical partition. The leader samples one write per 64 KiB
+// written. A partition that was sampled twice is measured. It is measured again when the samples since then may have
+// brought it to the next threshold. From a twentieth of the limit on, every write to it is counted.
 //
-// Guarantees: (LQ1) a logical partition is refused what adds to it between its limit and 2 % above, and deletes and
-// reads go on; (LQ2) one that was emptied is written again
-// without an order; (LQ3) weighing takes one tenth of one processor at most, and half of one where something may have
-// come to its limit. Nothing is remembered: a new leader finds out anew,
-// which takes some hundred KiB of writes. Start at Quota.Run.
+// Guarantees:
+//
+//   - (LQ1) Writes that add data to a logical partition are rejected between its limit and 2 % above it. Deletes and
+//     reads continue.
+//   - (LQ2) A partition that was emptied accepts writes again without operator action.
+//   - (LQ3) Measuring uses at most one tenth of one CPU, or half of one CPU for partitions that may have reached their
+//     limit.
+//
+// Nothing is stored: a new leader starts measuring again, which takes a few hundred KiB of writes. Start reading at
+// Quota.Run.
 package quota
 
 import (
@@ -30,98 +35,102 @@ import (
 )
 
 const (
-	// pause is the least time between two looks, fullEvery the time between two when nobody writes: a partition that is
-	// full may have been emptied.
+	// pause is the minimum time between two rounds. fullEvery is the time between rounds without writes: a full
+	// partition may have been emptied.
 	pause     = 5 * time.Millisecond
 	fullEvery = time.Second
-	// expiryMax is how old the weight of a full one may get where nothing is applied: rows expire.
+	// expiryMax is the maximum age of the size of a full partition if nothing is applied: rows expire.
 	expiryMax = 10 * time.Second
-	// restShare is how many times as long as weighing took nothing is weighed after it that is not urgent (LQ3).
+	// restShare is the length of the pause after measuring partitions that are not urgent, as a multiple of the
+	// measuring time (LQ3).
 	restShare = 9
-	// talliesMax bounds the logical partitions of a replica that are followed.
-	talliesMax = 1024
-	// readMax bounds the bytes of a logical partition that are read to weigh it.
+	// trackedMax bounds the tracked logical partitions of a replica.
+	trackedMax = 1024
+	// readMax bounds the bytes that are read to measure a logical partition.
 	readMax = 64 << 20
-	// watchPart and softPart are the parts of the limit, in percent, from which on a logical partition is watched, and
-	// told of.
-	watchPart = 5
-	softPart  = 80
+	// watchPercent and softPercent are the percentages of the limit from which a logical partition is tracked and
+	// reported.
+	watchPercent = 5
+	softPercent  = 80
 )
 
-// Limits are what logical partitions may have.
+// Limits holds the limits of logical partitions.
 type Limits struct {
-	// Bytes is what none may exceed, 0 if all may.
+	// Bytes is the maximum size; 0 means unlimited.
 	Bytes int64
-	// Large are the sizes that are told of, ascending, Values the number of values.
+	// Large holds the sizes that are reported, in ascending order. Values is the number of values that is reported.
 	Large  []int64
 	Values int64
 }
 
-// Options are the parts of a Quota.
+// Options configure a Quota.
 type Options struct {
 	Limits
-	// Host has the replicas of the node.
+	// Host holds the replicas of the node.
 	Host *partition.Host
-	// Weigh is storage.Statistics.Weigh.
-	Weigh func(ctx context.Context, table uint32, at token.Token, now, most int64) (storage.Weight, error)
-	// Users reports whether a table is one of users.
-	Users func(table uint32) bool
-	// Name is a logical partition in words, Now the second at which expiry is judged.
+	// Measure is storage.Statistics.MeasurePartition.
+	Measure func(ctx context.Context, table uint32, at token.Token, now, most int64) (storage.PartitionSize, error)
+	// IsUserTable reports whether a table belongs to a user.
+	IsUserTable func(table uint32) bool
+	// Name returns the readable name of a logical partition. Now returns the time, in seconds, at which expiry is
+	// evaluated.
 	Name func(table uint32, key []byte) string
 	Now  func() int64
 	Log  *slog.Logger
 }
 
-// Quota watches the logical partitions that this node leads.
+// Quota tracks the logical partitions of the replicas that lead on this node.
 type Quota struct {
 	Options
-	// replicas are those that lead, by partition. They are the loop's.
-	replicas map[topology.PartitionID]*followed
-	// urgent says that it should rest, and weighs nothing but what may come to its limit.
+	// replicas holds the replicas that lead, by partition. Only Run uses it.
+	replicas map[topology.PartitionID]*replicaState
+	// urgent restricts a round to partitions that may have reached their limit, because the rest pause is not over.
 	urgent bool
-	// large are those that are large, in words; nil if none is. The map is never changed, only replaced.
-	large atomic.Pointer[map[place]string]
+	// large holds the readable sizes of large partitions; nil if none exist. The map is never modified, only replaced.
+	large atomic.Pointer[map[partitionKey]string]
 }
 
-type place struct {
+type partitionKey struct {
 	table uint32
 	at    token.Token
 }
 
-// followed is what is known of a replica's logical partitions.
-type followed struct {
-	epoch   uint64
-	from    uint64
-	tallies map[token.Token]*tally
+// replicaState holds the tracked logical partitions of a replica.
+type replicaState struct {
+	epoch      uint64
+	from       uint64
+	partitions map[token.Token]*trackedPartition
 }
 
-// tally is what is known of a logical partition.
-type tally struct {
-	// samples were taken since it was weighed last, at bytes; next is the mark that it may have come to.
-	samples     int64
-	bytes, next int64
-	weighed     bool
-	near        *partition.Near
-	told        string
-	// applied and at are from when it was weighed last.
+// trackedPartition is the state of a tracked logical partition.
+type trackedPartition struct {
+	// samples counts the samples since the last measurement, which returned bytes. threshold is the next size at which
+	// to measure.
+	samples          int64
+	bytes, threshold int64
+	measured         bool
+	tracker          *partition.SizeTracker
+	reported         string
+	// applied and at are the log index and the time of the last measurement.
 	applied uint64
 	at      time.Time
 }
 
-// New makes a quota that watches while Run runs.
+// New returns a Quota that tracks partitions while Run runs.
 func New(o Options) *Quota {
-	return &Quota{Options: o, replicas: map[topology.PartitionID]*followed{}}
+	return &Quota{Options: o, replicas: map[topology.PartitionID]*replicaState{}}
 }
 
-// Large says in words that a logical partition is large, if this node leads it; empty if it is not. It is quick.
+// Large returns a readable description if a logical partition is large and its leader is on this node, or an empty
+// string. It is fast.
 func (q *Quota) Large(table uint32, at token.Token) string {
 	if large := q.large.Load(); large != nil {
-		return (*large)[place{table, at}]
+		return (*large)[partitionKey{table, at}]
 	}
 	return ""
 }
 
-// Run watches until ctx ends.
+// Run tracks partitions until ctx ends.
 func (q *Quota) Run(ctx context.Context) {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
@@ -137,7 +146,7 @@ func (q *Quota) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-q.Host.HeavyWrites():
+		case <-q.Host.WriteSamplesReady():
 		case <-every.C:
 		}
 		began := time.Now()
@@ -151,11 +160,11 @@ func (q *Quota) Run(ctx context.Context) {
 	}
 }
 
-// round looks at all replicas that lead.
+// round checks all replicas that lead.
 func (q *Quota) round(ctx context.Context) {
 	here := map[topology.PartitionID]bool{}
 	for _, r := range q.Host.Replicas() {
-		if r.ID() == topology.MetaPartition || !r.Leading() || !q.Users(r.Table()) {
+		if r.ID() == topology.MetaPartition || !r.Leading() || !q.IsUserTable(r.Table()) {
 			continue
 		}
 		id := r.ID()
@@ -163,136 +172,137 @@ func (q *Quota) round(ctx context.Context) {
 		_, epoch := r.Span()
 		f := q.replicas[id]
 		if f == nil || f.epoch != epoch {
-			f = &followed{epoch: epoch, tallies: map[token.Token]*tally{}}
+			f = &replicaState{epoch: epoch, partitions: map[token.Token]*trackedPartition{}}
 			q.replicas[id] = f
-			r.SetNear(nil)
+			r.SetSizeTrackers(nil)
 		}
-		q.look(ctx, r, f)
+		q.checkReplica(ctx, r, f)
 	}
 	for id := range q.replicas {
 		if !here[id] {
 			if r := q.Host.Replica(id); r != nil {
-				r.SetNear(nil) // another node leads
+				r.SetSizeTrackers(nil) // another node leads
 			}
 			delete(q.replicas, id)
 		}
 	}
 }
 
-// look weighs what has grown in a replica.
-func (q *Quota) look(ctx context.Context, r *partition.Replica, f *followed) {
-	f.from = r.Heavy(f.from, func(tok token.Token) {
-		t := f.tallies[tok]
+// checkReplica measures the partitions of a replica that have grown.
+func (q *Quota) checkReplica(ctx context.Context, r *partition.Replica, f *replicaState) {
+	f.from = r.WriteSamples(f.from, func(tok token.Token) {
+		t := f.partitions[tok]
 		if t == nil {
-			f.room()
-			t = new(tally)
-			f.tallies[tok] = t
+			f.makeRoom()
+			t = new(trackedPartition)
+			f.partitions[tok] = t
 		}
 		t.samples++
 	})
 	changed := false
-	for tok, t := range f.tallies {
+	for tok, t := range f.partitions {
 		if ctx.Err() != nil {
 			return
 		}
 		if !q.due(r, t) {
 			continue
 		}
-		was := t.near
+		was := t.tracker
 		t.applied, t.at = r.Applied(), time.Now()
-		if err := q.weigh(ctx, r.Table(), tok, t); err != nil {
-			return // the store says of itself what is wrong with it
+		if err := q.measure(ctx, r.Table(), tok, t); err != nil {
+			return // the store reports its own errors
 		}
-		changed = changed || was != t.near
+		changed = changed || was != t.tracker
 	}
 	if !changed {
 		return
 	}
-	var near []*partition.Near
-	for _, t := range f.tallies {
-		if t.near != nil {
-			near = append(near, t.near)
+	var near []*partition.SizeTracker
+	for _, t := range f.partitions {
+		if t.tracker != nil {
+			near = append(near, t.tracker)
 		}
 	}
-	r.SetNear(near)
+	r.SetSizeTrackers(near)
 }
 
-// due reports whether a logical partition may have come to its next mark, or left its limit.
-func (q *Quota) due(r *partition.Replica, t *tally) bool {
-	most := t.bytes + t.samples*partition.HeavyBytes
+// due reports whether a logical partition may have reached its next threshold or fallen below its limit.
+func (q *Quota) due(r *partition.Replica, t *trackedPartition) bool {
+	most := t.bytes + t.samples*partition.WriteSampleBytes
 	switch {
-	case t.near != nil && t.near.Full():
+	case t.tracker != nil && t.tracker.Full():
 		return !q.urgent && (r.Applied() != t.applied || time.Since(t.at) > expiryMax)
-	case t.near != nil && t.near.Bytes() > t.near.Limit:
+	case t.tracker != nil && t.tracker.Bytes() > t.tracker.Limit:
 		return true
-	case t.weighed && t.near == nil && q.Bytes > 0 && most >= q.Bytes/100*watchPart:
+	case t.measured && t.tracker == nil && q.Bytes > 0 && most >= q.Bytes/100*watchPercent:
 		return true
 	case q.urgent:
 		return false
-	case !t.weighed:
+	case !t.measured:
 		return t.samples >= 2
 	}
-	return t.samples > 0 && most >= t.next
+	return t.samples > 0 && most >= t.threshold
 }
 
-// room forgets what was caught once, where there are too many.
-func (f *followed) room() {
-	if len(f.tallies) < talliesMax {
+// makeRoom forgets partitions that were sampled once, if there are too many.
+func (f *replicaState) makeRoom() {
+	if len(f.partitions) < trackedMax {
 		return
 	}
-	for tok, t := range f.tallies {
-		if t.near == nil {
-			delete(f.tallies, tok)
+	for tok, t := range f.partitions {
+		if t.tracker == nil {
+			delete(f.partitions, tok)
 		}
 	}
 }
 
-// weigh weighs a logical partition, tells if it has become large, and has it watched if it comes near its limit.
-func (q *Quota) weigh(ctx context.Context, table uint32, tok token.Token, t *tally) error {
+// measure measures a logical partition, reports it if it has become large, and tracks it if it is close to its limit.
+func (q *Quota) measure(ctx context.Context, table uint32, tok token.Token, t *trackedPartition) error {
 	var since int64
-	if t.near != nil {
-		since = t.near.Bytes()
+	if t.tracker != nil {
+		since = t.tracker.Bytes()
 	}
-	w, err := q.Weigh(ctx, table, tok, q.Now(), readMax)
+	w, err := q.Measure(ctx, table, tok, q.Now(), readMax)
 	if err != nil {
 		return err
 	}
-	t.weighed, t.samples, t.bytes = true, 0, w.Bytes
-	t.next = q.mark(w.Bytes)
-	watch := q.Bytes / 100 * watchPart
+	t.measured, t.samples, t.bytes = true, 0, w.Bytes
+	t.threshold = q.nextThreshold(w.Bytes)
+	watch := q.Bytes / 100 * watchPercent
 	switch {
-	case t.near != nil && w.Bytes < watch:
-		t.near = nil
-	case t.near != nil:
-		t.near.Measured(w.Bytes, since)
+	case t.tracker != nil && w.Bytes < watch:
+		t.tracker = nil
+	case t.tracker != nil:
+		t.tracker.SetMeasured(w.Bytes, since)
 	case q.Bytes > 0 && w.Bytes >= watch:
-		t.near = &partition.Near{Token: tok, Name: q.Name(table, w.Key), Limit: q.Bytes}
-		t.near.Measured(w.Bytes, 0)
+		t.tracker = &partition.SizeTracker{Token: tok, Name: q.Name(table, w.Key), Limit: q.Bytes}
+		t.tracker.SetMeasured(w.Bytes, 0)
 	}
-	q.tell(ctx, table, tok, t, &w)
+	q.report(ctx, table, tok, t, &w)
 	return nil
 }
 
-// mark is the size at which a logical partition of so many bytes is weighed again: the next power of two from 1 MiB on,
-// or a limit on the way there.
-func (q *Quota) mark(bytes int64) int64 {
+// nextThreshold returns the size at which a partition of the given size is measured again: the next power of two, at
+// least 1 MiB, or a limit before that.
+func (q *Quota) nextThreshold(bytes int64) int64 {
 	next := int64(1 << 20)
 	for next <= bytes {
 		next *= 2
 	}
-	for _, m := range append(slices.Clone(q.Limits.Large), q.Bytes/100*watchPart) {
+	for _, m := range append(slices.Clone(q.Limits.Large), q.Bytes/100*watchPercent) {
 		if m > bytes {
 			next = min(next, m)
 		}
 	}
-	if soft := q.Bytes / 100 * softPart; soft > bytes {
+	if soft := q.Bytes / 100 * softPercent; soft > bytes {
 		next = min(next, soft)
 	}
 	return next
 }
 
-// tell logs that a logical partition has become larger than it should be, once for each size.
-func (q *Quota) tell(ctx context.Context, table uint32, tok token.Token, t *tally, w *storage.Weight) {
+// report logs that a logical partition exceeds a size limit, once for each limit.
+func (q *Quota) report(ctx context.Context, table uint32, tok token.Token, t *trackedPartition,
+	w *storage.PartitionSize) {
 	over, limit, what := "", int64(0), ""
 	for _, m := range q.Limits.Large {
 		if w.Bytes >= m {
@@ -302,16 +312,16 @@ func (q *Quota) tell(ctx context.Context, table uint32, tok token.Token, t *tall
 	if w.Values >= q.Values && q.Values > 0 {
 		over, limit, what = over+" values", q.Values, "values"
 	}
-	if q.Bytes > 0 && w.Bytes >= q.Bytes/100*softPart {
-		over, limit, what = "near", q.Bytes/100*softPart, "bytes"
+	if q.Bytes > 0 && w.Bytes >= q.Bytes/100*softPercent {
+		over, limit, what = "near", q.Bytes/100*softPercent, "bytes"
 	}
-	if t.near != nil && t.near.Full() {
+	if t.tracker != nil && t.tracker.Full() {
 		over, limit, what = "full", q.Bytes, "bytes"
 	}
-	if over == t.told {
+	if over == t.reported {
 		return
 	}
-	t.told = over
+	t.reported = over
 	text := ""
 	if over != "" {
 		text = fmt.Sprintf("The logical partition %s has %d bytes and %d values, which exceeds %d %s",
@@ -320,12 +330,12 @@ func (q *Quota) tell(ctx context.Context, table uint32, tok token.Token, t *tall
 			slog.Int64("bytes", w.Bytes), slog.Int64("values", w.Values), slog.Int64("limit", limit),
 			slog.Bool("refused", over == "full"))
 	}
-	large := map[place]string{}
+	large := map[partitionKey]string{}
 	if old := q.large.Load(); old != nil {
 		large = maps.Clone(*old)
 	}
-	if delete(large, place{table, tok}); text != "" && len(large) < talliesMax {
-		large[place{table, tok}] = text
+	if delete(large, partitionKey{table, tok}); text != "" && len(large) < trackedMax {
+		large[partitionKey{table, tok}] = text
 	}
 	q.large.Store(&large)
 }

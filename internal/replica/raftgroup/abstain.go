@@ -2,24 +2,26 @@
 
 package raftgroup
 
-// A node whose disk is almost full, or whose clock is wrong, abstains: others should lead. Which groups it leads in
-// spite of that is decided for each group by its voters (RG13): it takes no leadership, and asks for no votes, as long
-// as another voter can lead, which is one whose node is neither down nor abstains. If all voters abstain, all of them
-// may lead. What a node knows of others may be old or wrong, and another voter may lack entries; so a replica that has
-// had no leader for abstainTimeouts asks for votes in any case.
+// A node whose disk is almost full, or whose clock is wrong, abstains from leadership. It accepts no leadership of a
+// group and does not campaign as long as another voter of the group can lead (RG13). A voter can lead if its node is up
+// and does not abstain. If all voters abstain, all of them may lead. A node's knowledge of other nodes may be old or
+// wrong, and another voter may lack entries. A replica that has had no leader for abstainTimeouts therefore campaigns
+// in any case.
 
-// abstainTimeouts is how many election timeouts a node that abstains leaves a group without a leader to others. It is
-// longer than a node doubts its clock after a start.
+// abstainTimeouts is the number of election timeouts for which an abstaining node leaves a group without a leader to
+// other nodes. It is longer than the time for which a node distrusts its clock after a start.
 const abstainTimeouts = 6
 
-// Abstain has the node leave leadership to others, or ends that. It votes, applies and serves as before. Loop only.
+// Abstain sets whether this node leaves leadership to other nodes. It votes, applies, and serves as before. It must be
+// called on the loop.
 func (h *Host) Abstain(on bool) { h.abstains = on }
 
-// Abstaining says which other nodes abstain, as far as this one has heard. Loop only.
+// Abstaining sets the other nodes that abstain, as far as this node knows. It must be called on the loop.
 func (h *Host) Abstaining(nodes map[NodeID]bool) { h.abstaining = nodes }
 
-// shuns reports whether this node leaves the leadership of a group to others, the node of except not counted.
-func (h *Host) shuns(g *Group, except NodeID) bool {
+// avoidsLeading reports whether this node leaves the leadership of a group to other nodes. The node except is not
+// counted.
+func (h *Host) avoidsLeading(g *Group, except NodeID) bool {
 	if !h.abstains || g.lead == 0 && h.ticks-g.leaderless > uint64(abstainTimeouts*h.opts.ElectionTicks) {
 		return false
 	}
@@ -32,7 +34,7 @@ func (h *Host) shuns(g *Group, except NodeID) bool {
 	return false
 }
 
-// canLead reports whether a node neither abstains nor is down, as far as this one knows.
+// canLead reports whether a node is up and does not abstain, as far as this node knows.
 func (h *Host) canLead(node NodeID) bool {
 	if node == h.opts.Node {
 		return !h.abstains

@@ -63,7 +63,7 @@ func TestHandoverPastAbstainer(t *testing.T) {
 			l.abstain(known, abstain...)
 			ticks := 0
 			_, stretch := l.writes(60, func() {
-				if l.nodes[0].host.Handover() > 0 {
+				if l.nodes[0].host.TransferAll() > 0 {
 					ticks++
 				}
 			})

@@ -11,25 +11,26 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Apply is one group's entries for the Applier; or, with Truncate, the wish to cut its log at an index.
+// Apply is a group's work for the Applier: entries to apply or, with truncate, an index at which its log will be
+// truncated.
 type Apply struct {
 	g       *Group
 	entries []*pb.Entry
-	// message is the library's, whose last entries these are; nil if more of it follow.
+	// message is the library's message that ends with these entries; nil if more of its entries follow.
 	message *pb.Message
-	// members is the configuration that entries[0], a change of members, leads to.
+	// members is the configuration after entries[0], a membership change.
 	members  *pb.ConfState
 	where    []byte
 	sequence uint64
 	truncate uint64
 }
 
-// Applied is what the Applier reports.
+// Applied is the Applier's report.
 type Applied struct {
 	g           *Group
 	message     *pb.Message
 	index, term uint64
-	// results of entries, in order.
+	// entries holds the results, in order.
 	entries  []appliedEntry
 	results  []any
 	truncate uint64
@@ -44,7 +45,7 @@ type appliedEntry struct {
 type Applier struct {
 	machine  StateMachine
 	commands [][]byte
-	// entries and results are of the items of one Apply: many small ones share their memory.
+	// entries and results belong to one call of Apply: many small items share their memory.
 	entries []appliedEntry
 	results []any
 }
@@ -52,12 +53,13 @@ type Applier struct {
 // NewApplier returns the applier of a node.
 func NewApplier(m StateMachine) *Applier { return &Applier{machine: m} }
 
-// Apply applies what came since the last call as one unsynced batch, then syncs once if a log is to be cut, or members
-// have changed: a replica that was removed is destroyed once that is known, and without it those that stay could not
-// learn again that it is none of them. After an error the host must not go on: the state may hold a part of an entry.
+// Apply applies all items as one unsynced batch. It then syncs once if a log must be truncated or if members have
+// changed. A removed replica is destroyed once its removal is known. Without the sync, the remaining replicas could not
+// learn again that they must not contact it. After an error, the host must stop: the state may contain a part of an
+// entry.
 func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	out := make([]Applied, 0, len(items))
-	// The loop reads what was returned, so each Apply has memory of its own, for about as much as the last one needed.
+	// The loop reads the returned slices, so each call allocates new memory, sized by the last call.
 	a.entries, a.results = make([]appliedEntry, 0, len(a.entries)), make([]any, 0, len(a.results))
 	sync, synced := false, false
 	for i := range items {
@@ -84,7 +86,7 @@ func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 		synced = true
 	}
 	if invariant.Enabled {
-		kept(items, synced)
+		checkSynced(items, synced)
 	}
 	return out, nil
 }
@@ -119,19 +121,19 @@ func (a *Applier) run(it *Apply) (Applied, error) {
 	return done, nil
 }
 
-// applying are the committed entries of a group that are with the applier, and those that have to wait.
+// applying holds the committed entries of a group that are with the applier or that must wait.
 type applying struct {
 	g *Group
-	// items counts those with the applier.
+	// items is the number of items with the applier.
 	items int
-	// held are MsgStorageApply that wait for a change of members; rest is what is left of the one in which the change
-	// is.
+	// held contains the MsgStorageApply messages that wait for a membership change. rest is the remainder of the
+	// message with the change.
 	held []*pb.Message
 	rest []*pb.Entry
 }
 
-// apply passes on committed entries. A change of members is a barrier: it waits until everything before it is applied,
-// and everything after waits for it, so that the configuration and the state change at the same index.
+// apply passes on committed entries. A membership change is a barrier: it waits until all earlier entries are applied,
+// and all later entries wait for it. The configuration and the state thus change at the same index.
 func (y *applying) apply(m *pb.Message) {
 	g, h := y.g, y.g.host
 	if y.rest != nil || len(y.held) > 0 {
@@ -157,7 +159,7 @@ func firstChange(entries []*pb.Entry) int {
 	return -1
 }
 
-// pass goes on with held messages, one piece at a time. held[0] is the message that rest is left of.
+// pass continues with held messages, one part at a time. rest is the remainder of held[0].
 func (y *applying) pass() {
 	g, h := y.g, y.g.host
 	for y.rest != nil && y.items == 0 {
@@ -193,7 +195,7 @@ func (y *applying) pass() {
 	}
 }
 
-// changeMembers makes the change known to the library and to the routes.
+// changeMembers passes the change to the library and to the routes.
 func (y *applying) changeMembers(item *Apply) {
 	g, h := y.g, y.g.host
 	cc, sequence, where, err := decodeChange(item.entries[0])
@@ -201,11 +203,11 @@ func (y *applying) changeMembers(item *Apply) {
 		panic(fmt.Sprintf("raft: group %d, entry %d changes members and cannot be read: %v", g.id,
 			item.entries[0].GetIndex(), err))
 	}
-	g.lease.revoke() // it rests on a quorum of the old members
+	g.lease.revoke() // the lease depends on a quorum of the old members
 	g.addRoutes(where)
 	g.conf = g.raft.ApplyConfChange(cc)
 	g.pruneRoutes()
-	g.laws.members++
+	g.invariants.members++
 	item.members, item.sequence = proto.CloneOf(g.conf), sequence
 	item.where = EncodeMembers(nil, g.members())
 	if h.opts.Events.MembersChanged != nil {
@@ -213,7 +215,7 @@ func (y *applying) changeMembers(item *Apply) {
 	}
 }
 
-// applied takes the applier's report: proposers hear their results, and readers see the new state.
+// applied processes the applier's report: proposers receive their results, and readers see the new state.
 func (h *Host) applied(a *Applied) {
 	g := a.g
 	if a.truncate != 0 {
@@ -228,7 +230,7 @@ func (h *Host) applied(a *Applied) {
 	results := a.results
 	for i := range a.entries {
 		e := &a.entries[i]
-		g.flights.finish(e, results[:e.commands])
+		g.pending.finish(e, results[:e.commands])
 		results = results[e.commands:]
 	}
 	g.moveApplied(a.index, a.term)
@@ -240,8 +242,8 @@ func (h *Host) applied(a *Applied) {
 	g.applying.pass()
 	g.snapshots.tryInstall()
 	g.reads.serve()
-	g.news.applied()
-	g.tail.consider()
+	g.commits.applied()
+	g.tail.maybeTruncate()
 	h.mark(g)
 }
 

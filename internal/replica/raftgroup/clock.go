@@ -4,7 +4,7 @@ package raftgroup
 
 import "github.com/ilion-db/ilion/internal/model/sched"
 
-// BootClock is the clock of leases: it goes on while the machine is suspended, which Go's own does not.
+// BootClock is the clock of leases. Unlike Go's monotonic clock, it advances while the machine is suspended.
 type BootClock struct{ Scheduler *sched.Scheduler }
 
 // Now reads the scheduler's boot clock.

@@ -95,7 +95,7 @@ func newCluster(tb testing.TB, fs vfs.FS, dir string, groups int, o raftgroup.Op
 }
 
 func (c *cluster) config(group uint64, node int) raftgroup.GroupConfig {
-	k := raftgroup.GroupConfig{ID: group, Applied: 10, Term: 5, Conf: &pb.ConfState{}, Born: true, Fresh: true}
+	k := raftgroup.GroupConfig{ID: group, Applied: 10, Term: 5, Conf: &pb.ConfState{}, Initial: true, Fresh: true}
 	for i := range c.nodes {
 		replica := group*10 + uint64(i)
 		k.Conf.Voters = append(k.Conf.Voters, replica)

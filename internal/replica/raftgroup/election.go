@@ -8,16 +8,17 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// deserted reports whether the group follows a leader on a node that is down.
-func (h *Host) deserted(g *Group) bool {
+// leaderDown reports whether the leader of the group is on another node that is down.
+func (h *Host) leaderDown(g *Group) bool {
 	leader := g.route(g.lead)
 	return !g.leading && leader != nil && leader.Node != h.opts.Node && h.peers.of(leader.Node).down
 }
 
-// succeed has a group without a leader elect one soon: the first living voter after the old one asks for votes, again
-// and again for a while. Left to the library, all would after times drawn by lot, two of them at once now and then, and
-// neither could win. The others may have heard from the leader a little later: so it goes on for some ticks.
-func (h *Host) succeed(g *Group, ticks int) {
+// electSuccessor makes a group without a leader elect one soon. The first voter after the old leader that is up
+// campaigns, repeatedly for some time. Without this, all voters would campaign after random delays. Two of them would
+// sometimes campaign at the same time, and neither would win. The other voters may have heard from the leader slightly
+// later, so the successor campaigns for several ticks.
+func (h *Host) electSuccessor(g *Group, ticks int) {
 	_ = g.raft.ForgetLeader()
 	if g.successor() == g.replica {
 		g.urgent = ticks
@@ -26,17 +27,18 @@ func (h *Host) succeed(g *Group, ticks int) {
 	h.mark(g)
 }
 
-// campaign asks for votes, this replica's own first: it is given on the same condition as others' (RG6).
+// campaign requests votes, first from this replica itself, which votes under the same condition as for other candidates
+// (RG6).
 func (h *Host) campaign(g *Group) {
-	if !g.promise.binds(h.ticks, h.opts.Node) && !h.shuns(g, NodeID{}) {
-		before := g.ballot()
+	if !g.voteLease.binds(h.ticks, h.opts.Node) && !h.avoidsLeading(g, NodeID{}) {
+		before := g.voteState()
 		_ = g.raft.Campaign()
-		g.voted(before, h.opts.Node)
+		g.checkVote(before, h.opts.Node)
 	}
 }
 
-// successor is the first voter after the leader, in the order of ids, whose node is not down; one on a node that
-// abstains only if there is no other.
+// successor returns the first voter after the leader, in ID order, whose node is up. A voter whose node abstains is
+// chosen only without an alternative.
 func (g *Group) successor() (next uint64) {
 	h := g.host
 	voters := g.conf.GetVoters()
@@ -57,40 +59,40 @@ func (g *Group) successor() (next uint64) {
 	return next
 }
 
-// Refused is for the hint that a node's process may have ended: its address refused a connection. So does a firewall
-// that rejects, or a proxy that lost its backend, in front of a leader that lives and serves reads under its lease.
-// Groups that have not heard from their leader for an election timeout, such as quiet ones, look for a new one now; all
-// others keep the promise on which the lease rests, and silence tells them.
-func (h *Host) Refused(node NodeID) {
+// NodeRefused handles a hint that a node's process may have ended: its address refused a connection. A rejecting
+// firewall, or a proxy without its backend, gives the same hint in front of a leader that is alive and serves reads
+// under its lease. Groups that have not heard from their leader for an election timeout, such as quiescent groups,
+// elect a new leader. All other groups keep the promise on which the lease depends, and notice silence.
+func (h *Host) NodeRefused(node NodeID) {
 	for _, g := range h.order {
-		if !g.promise.binds(h.ticks, h.opts.Node) && h.led(g, node) {
+		if !g.voteLease.binds(h.ticks, h.opts.Node) && h.followsLeaderOn(g, node) {
 			h.awake(g)
-			h.succeed(g, urgentTicks)
+			h.electSuccessor(g, urgentTicks)
 		}
 	}
 }
 
-// Departed is for the word of a node's process that it has served its last read under a lease. Its groups elect a new
-// leader at once instead of after an election timeout; the first living voter after it asks for votes. Without that
-// word leases break.
-func (h *Host) Departed(node NodeID) {
+// NodeDeparted handles the announcement of a node's process that it has served its last read under a lease. Its groups
+// immediately elect a new leader instead of waiting for an election timeout: the first living voter after the old
+// leader campaigns. Without the announcement, this would break leases.
+func (h *Host) NodeDeparted(node NodeID) {
 	for _, g := range h.order {
-		if h.led(g, node) {
+		if h.followsLeaderOn(g, node) {
 			h.awake(g)
-			g.promise.void()
-			h.succeed(g, urgentTicks)
+			g.voteLease.release()
+			h.electSuccessor(g, urgentTicks)
 		}
 	}
 }
 
-// led reports whether the group follows a leader on another node.
-func (h *Host) led(g *Group, node NodeID) bool {
+// followsLeaderOn reports whether the group follows a leader on the given other node.
+func (h *Host) followsLeaderOn(g *Group, node NodeID) bool {
 	leader := g.route(g.lead)
 	return !g.leading && leader != nil && leader.Node == node
 }
 
-// urgentTicks is how long a group without a leader asks again for votes every tick, and how long it waits for votes
-// once it may count on them.
+// urgentTicks is how long a group without a leader campaigns in every tick, and how long it waits for votes once it may
+// expect them.
 const urgentTicks = 8
 
 func (h *Host) tickUrgent(g *Group) {
@@ -101,17 +103,16 @@ func (h *Host) tickUrgent(g *Group) {
 		g.urgent = 0
 		return
 	}
-	// To campaign again while votes come in, which wait for disks, would throw them away.
+	// Another campaign would discard votes that are still on their way because they wait for disks.
 	if !g.raft.campaigns() || g.urgent%urgentTicks == 0 {
 		h.campaign(g)
 	}
 }
 
-// Campaign makes a group without a leader, such as a newly born one, elect one now. It does nothing where a leader was
-// heard of.
+// Campaign makes a group without a leader, such as a new group, elect one now. It does nothing if a leader is known.
 func (h *Host) Campaign(id uint64) {
 	g := h.groups[id]
-	if g == nil || g.lead != raft.None || g.promise.binds(h.ticks, h.opts.Node) || g.applied == 0 {
+	if g == nil || g.lead != raft.None || g.voteLease.binds(h.ticks, h.opts.Node) || g.applied == 0 {
 		return
 	}
 	h.awake(g)

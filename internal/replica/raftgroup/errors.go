@@ -8,44 +8,48 @@ import (
 )
 
 var (
-	// ErrNotLeader: this replica does not lead the group; nothing was done. Group.Leader may know which does.
+	// ErrNotLeader means that this replica does not lead the group. Nothing was done. Group.Leader may return the
+	// leader.
 	ErrNotLeader = errors.New("not the leader")
-	// ErrStaleTerm: the proposal was made for a term that is over; nothing was done.
+	// ErrStaleTerm means that the term of the proposal is over. Nothing was done.
 	ErrStaleTerm = errors.New("the term of the proposal is over")
-	// ErrReplaced: the proposal was in the log and another leader's entry was committed in its place; nothing was done.
-	// It is an ErrStaleTerm.
+	// ErrReplaced means that another leader's entry was committed in place of the proposal. Nothing was done. It wraps
+	// ErrStaleTerm.
 	ErrReplaced = fmt.Errorf("another entry was committed in its place: %w", ErrStaleTerm)
-	// ErrUnknown: the replica lost its leadership, or the group, and could not see what became of the proposal.
+	// ErrUnknown means that the replica lost its leadership, or was closed, and could not determine the outcome of the
+	// proposal.
 	ErrUnknown = errors.New("leadership was lost: outcome unknown")
-	// ErrNotReady: the replica is no voter that could lead at once: it is behind, silent, or no voter at all. Nothing
-	// was done.
+	// ErrNotReady means that the replica cannot take over the leadership now: it lags, is silent, or is not a voter.
+	// Nothing was done.
 	ErrNotReady = errors.New("replica is not ready to lead")
-	// ErrUnwanted: a snapshot that is of no use here, or one too many.
+	// ErrUnwanted means that a snapshot is useless here, or that there are too many.
 	ErrUnwanted = errors.New("the snapshot is not wanted")
-	// ErrReadTimeout: no quorum confirmed the read within an election timeout.
+	// ErrReadTimeout means that no quorum confirmed the read within an election timeout.
 	ErrReadTimeout = errors.New("no quorum confirmed the read")
-	// ErrMembersBusy: another change of members is under way, or the leader is too new to know.
-	ErrMembersBusy = errors.New("a change of members is under way")
-	// ErrClosed: the group or the host is closed.
+	// ErrMembersBusy means that another membership change is in progress, or that the leader is too new to know.
+	ErrMembersBusy = errors.New("a membership change is in progress")
+	// ErrClosed means that the group or the host is closed.
 	ErrClosed = errors.New("closed")
-	// ErrLeaving: an earlier replica of the group is not gone yet.
+	// ErrLeaving means that an earlier replica of the group has not been removed completely.
 	ErrLeaving = errors.New("an earlier replica is being removed")
-	// ErrBehindLog: the state machine is older than what the log still has. Its state was lost.
+	// ErrBehindLog means that the state machine is older than the first entry in the log. Its state was lost.
 	ErrBehindLog = errors.New("state machine is behind its truncated log")
-	// ErrLostLog: the log of a replica that has had one is not there, or ends before what its state holds. What the
-	// replica has promised to others is lost with it.
-	ErrLostLog = errors.New("the log of the replica is lost, or was put back to an earlier state")
-	// ErrGap: an entry does not follow the last one applied.
+	// ErrLostLog means that the log of an existing replica is missing, or ends before entries that its state contains.
+	// The replica's promises to its peers are lost as well.
+	ErrLostLog = errors.New("the log of the replica is lost, or was restored to an earlier state")
+	// ErrGap means that an entry does not follow the last applied entry.
 	ErrGap = errors.New("entry does not follow the applied index")
-	// ErrFrame: bytes that AppendMessage did not write, or a newer version wrote.
+	// ErrFrame is returned for bytes that AppendMessage has not written, or that a newer version has written.
 	ErrFrame = errors.New("malformed frame")
 )
 
-// Refused says which bound of Options a request reached. Nothing was done.
-type Refused struct {
-	// Bound is the name of the option, Limit its value.
+// LimitError identifies the limit in Options that a request has reached. Nothing was done.
+type LimitError struct {
+	// Bound is the name of the option. Limit is its value.
 	Bound string
 	Limit int64
 }
 
-func (r *Refused) Error() string { return fmt.Sprintf("refused: %s of %d reached", r.Bound, r.Limit) }
+func (r *LimitError) Error() string {
+	return fmt.Sprintf("refused: %s of %d reached", r.Bound, r.Limit)
+}

@@ -9,28 +9,28 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Group is one replica of a group. Exported methods are safe for concurrent use. What belongs to the loop alone stands
-// below that word; each of its parts has a file of its own.
+// Group is one replica of a group. Exported methods are safe for concurrent use. The fields below "loop" belong to the
+// loop. Each of the parts has its own file.
 type Group struct {
 	host        *Host
 	id, replica uint64
 
 	lease  lease
 	routes routes
-	// evaluating is the term in which this replica leads and has applied everything older, 0 for none.
+	// evaluating is the term in which this replica leads and has applied all older entries, or 0.
 	evaluating atomic.Uint64
 	leadShown  atomic.Uint64
-	// appliedShown is applied, for readers; freshAt is FreshAt's.
+	// appliedShown is the applied index for readers. freshAt is the result of FreshAt.
 	appliedShown atomic.Uint64
 	freshAt      atomic.Int64
-	proposals    atomic.Int64 // admitted and not ended
+	proposals    atomic.Int64 // admitted and not completed
 	reading      atomic.Int64
 	gone         atomic.Bool
 
 	// loop
 
-	// raft is the library's state of this replica, log what it reads; initial and conf are what it begins with.
-	raft    library
+	// raft is the library's state of this replica. log is what it reads. initial and conf are its initial state.
+	raft    rawNode
 	log     raft.Storage
 	initial *pb.HardState
 	conf    *pb.ConfState
@@ -40,50 +40,50 @@ type Group struct {
 	leading bool
 	// leaderless is the tick since which no leader is known, if lead is 0.
 	leaderless uint64
-	// applied is the last entry that readers see. Invariant: tail.cut <= applied <= commit.
+	// applied is the last entry visible to readers. Invariant: tail.cut <= applied <= commit.
 	applied, appliedTerm uint64
 
-	promise   promise
+	voteLease voteLease
 	urgent    int // see tickUrgent
-	offer     offer
-	queue     []Proposal // not proposed yet
-	flights   flights
+	offer     transferOffer
+	queue     []Proposal // not yet proposed
+	pending   pendingProposals
 	reads     reads
-	news      news
+	commits   commitNotifier
 	fresh     freshness
-	tail      tail
+	tail      logTail
 	applying  applying
 	snapshots snapshots
 
 	dirty    bool // in Host.dirty
-	gathered bool // in gathering.waiting
+	batched  bool // in batcher.waiting
 	closed   bool
-	idleThen func(*Group) // of Close
+	idleThen func(*Group) // set by Close
 	quiet    bool
-	// lastActive is the tick in which something last happened.
+	// lastActive is the tick of the last activity.
 	lastActive uint64
 
-	laws laws
+	invariants invariants
 
-	// appliedBy is the applier's own: the last entry that it applied.
+	// appliedBy is the last entry applied by the applier. Only the applier uses it.
 	appliedBy uint64
 }
 
-// newGroup returns a group whose parts know it.
+// newGroup returns a group with initialized parts.
 func newGroup(h *Host, id, replica uint64) *Group {
 	g := &Group{host: h, id: id, replica: replica}
-	g.flights.g, g.reads.g, g.news.g, g.fresh.g, g.tail.g, g.applying.g, g.snapshots.g = g, g, g, g, g, g, g
+	g.pending.g, g.reads.g, g.commits.g, g.fresh.g, g.tail.g, g.applying.g, g.snapshots.g = g, g, g, g, g, g, g
 	g.lease.epoch.Store(1)
 	return g
 }
 
-// ID is the group's id, Replica that of this replica.
+// ID returns the ID of the group.
 func (g *Group) ID() uint64 { return g.id }
 
-// Replica is the id of the replica on this node.
+// Replica returns the ID of the replica on this node.
 func (g *Group) Replica() uint64 { return g.replica }
 
-// Leader returns the leader as far as this replica knows; ok is false if there is none.
+// Leader returns the leader as far as this replica knows. ok is false if none exists.
 func (g *Group) Leader() (m Member, ok bool) {
 	if r := g.route(g.leadShown.Load()); r != nil {
 		return *r, true
@@ -91,18 +91,18 @@ func (g *Group) Leader() (m Member, ok bool) {
 	return Member{}, false
 }
 
-// Evaluating returns the term in which this replica leads and has applied everything that older terms committed: then
-// its state, plus what it has proposed itself, is all that a condition needs to know. A proposal evaluated so carries
-// the term.
+// Evaluating returns the term in which this replica leads and has applied all entries committed in older terms. Its
+// state and its own proposals are then sufficient to evaluate a condition. A proposal evaluated in this way carries the
+// term.
 func (g *Group) Evaluating() (term uint64, ok bool) {
 	term = g.evaluating.Load()
 	return term, term != 0
 }
 
-// Applied is the index of the last entry that readers see.
+// Applied returns the index of the last entry visible to readers.
 func (g *Group) Applied() uint64 { return g.appliedShown.Load() }
 
-// checkIdle tells the caller of Close as soon as nothing of the group is under way any more.
+// checkIdle notifies the caller of Close once nothing of the group is in progress.
 func (g *Group) checkIdle() {
 	if g.closed && g.applying.items == 0 && !g.snapshots.installing && g.idleThen != nil {
 		then := g.idleThen
@@ -111,12 +111,12 @@ func (g *Group) checkIdle() {
 	}
 }
 
-// close ends everything that waits for the group.
+// close fails all requests that wait for the group.
 func (g *Group) close() {
 	g.closed = true
 	g.gone.Store(true)
 	g.reads.failWaiting(ErrClosed)
-	g.flights.abandon()
+	g.pending.abandon()
 	g.freshAt.Store(0)
 	for i := range g.snapshots.appends {
 		g.host.discard(g.snapshots.appends[i].data)

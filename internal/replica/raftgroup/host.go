@@ -4,77 +4,75 @@ package raftgroup
 
 import "sync/atomic"
 
-// Host owns the Raft state of all groups of a node. Step and the other methods belong to one goroutine, the loop; what
-// others may call is on Group.
+// Host holds the Raft state of all groups of a node. Step and the other methods belong to one goroutine, the loop.
+// Methods for other goroutines are on Group.
 type Host struct {
 	opts  Options
 	log   Log
-	batch LogBatch // for Open only
+	batch LogBatch // only for Open
 
-	groups map[uint64]*Group // never ranged over: order is
-	// leaving are closed groups whose log may still be written or destroyed: their ids are not opened again before
-	// that.
+	groups map[uint64]*Group // never ranged over; order is used instead
+	// leaving holds closed groups whose log may still be written or destroyed. Their IDs cannot be opened before that.
 	leaving map[uint64]bool
 	order   []*Group
 
-	// now and ticks are the time of the step. ticking is true in one with ticks: then now is the boot clock's. coarse
-	// is Inbox.Coarse.
+	// now and ticks are the time of the step. ticking is true in a step with ticks; then now is read from the boot
+	// clock. coarse is Inbox.Coarse.
 	now             Instant
 	ticks           uint64
 	ticking, coarse bool
-	// dirty are the groups in which something happened and that are to be pumped.
-	// pumped is memory for the next ones.
-	dirty, pumped []*Group
-	work          Work
+	// dirty holds the groups with new events, which must be processed. spareDirty is memory for the next list.
+	dirty, spareDirty []*Group
+	work              Work
 
 	peers  peers
 	clocks clocks
-	// asked counts the questions of followers here; it begins at a random number, so that answers to an earlier process
-	// are not taken.
-	asked     uint64
-	gathering gathering
-	// early are votes that were asked for of groups that are still to come.
+	// queriesSent counts the queries of followers here. It starts at a random number, so that replies to an earlier
+	// process are ignored.
+	queriesSent uint64
+	batcher     batcher
+	// early holds vote requests for groups that do not exist yet.
 	early earlyVotes
-	// telling are groups whose followers are to be told of a commit, see news.
-	telling []*Group
-	// handing is true from the first Handover on: no leadership that is offered is taken any more. abstains and
-	// abstaining are what Abstain and Abstaining said last.
-	handing, abstains bool
-	abstaining        map[NodeID]bool
-	// cramped is true while the disk has little room: see Cramped.
-	cramped bool
-	// waking is true while quiet groups of a dead peer are left.
+	// notifying holds groups whose followers must be notified of a commit; see commitNotifier.
+	notifying []*Group
+	// transferring is true from the first TransferAll on: the node accepts no leadership. abstains and abstaining are
+	// the last values passed to Abstain and Abstaining.
+	transferring, abstains bool
+	abstaining             map[NodeID]bool
+	// lowDisk is true while the disk has little space; see SetLowDisk.
+	lowDisk bool
+	// waking is true while quiescent groups of a dead peer remain.
 	waking bool
-	// logQueued are the bytes of entries that are with the log writer.
+	// logQueued is the number of bytes of entries with the log writer.
 	logQueued int64
-	// snapshotsHeld counts those that arrive, or have arrived and are neither installed nor thrown away.
+	// snapshotsHeld counts the snapshots that are arriving, or have arrived and are neither installed nor discarded.
 	snapshotsHeld int
 
-	// proposed are the bytes of proposals of all groups that have not ended. It is safe for concurrent use.
+	// proposed is the number of bytes of uncompleted proposals of all groups. It is safe for concurrent use.
 	proposed atomic.Int64
 }
 
-// NewHost returns a host without groups. batch is the host's own, for Open.
+// NewHost returns a host without groups. The host owns batch and uses it in Open.
 func NewHost(log Log, batch LogBatch, o Options) *Host {
 	h := &Host{
 		opts: o.withDefaults(), log: log, batch: batch, groups: map[uint64]*Group{}, leaving: map[uint64]bool{},
 		clocks: newClocks(),
 	}
-	h.asked = uint64(uint32(h.clocks.salt))
-	h.gathering.host = h
+	h.queriesSent = uint64(uint32(h.clocks.salt))
+	h.batcher.host = h
 	return h
 }
 
-// Options returns the options with defaults filled in.
+// Options returns the options, including defaults.
 func (h *Host) Options() Options { return h.opts }
 
-// Group returns a group by its id, nil if it is not here. Loop only.
+// Group returns a group by its ID, or nil if it is not here. It must be called on the loop.
 func (h *Host) Group(id uint64) *Group { return h.groups[id] }
 
-// Groups returns all groups in the order they were opened. Loop only.
+// Groups returns all groups in the order in which they were opened. It must be called on the loop.
 func (h *Host) Groups() []*Group { return h.order }
 
-// Step takes in what happened until now and returns what is to be done.
+// Step processes the events in the inbox and returns the resulting work.
 func (h *Host) Step(now Instant, in *Inbox) Work {
 	h.now, h.ticking, h.coarse = now, in.Ticks > 0, in.Coarse
 	h.clocks.begin(now)
@@ -109,29 +107,29 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 	for range in.Ticks {
 		h.tick()
 	}
-	h.pumpAll()
-	h.tellAll()
-	h.gathering.stepped()
+	h.processDirty()
+	h.notifyAll()
+	h.batcher.endStep()
 	h.work.Frames = h.peers.frames(h.work.Frames)
 	w := h.work
-	// Others own what was returned. The next step is likely to have as much to do.
+	// Other goroutines own the returned slices. The next step is likely to need as much memory.
 	h.work = Work{Appends: make([]Append, 0, len(w.Appends)), Applies: make([]Apply, 0, len(w.Applies))}
 	return w
 }
 
-// pumpAll pumps what is marked until nothing is, and sends the questions of followers that have gathered.
-func (h *Host) pumpAll() {
+// processDirty processes all dirty groups until none is left, and sends the queued queries of followers.
+func (h *Host) processDirty() {
 	for len(h.dirty) > 0 {
 		dirty := h.dirty
-		h.dirty = h.pumped[:0]
+		h.dirty = h.spareDirty[:0]
 		for i, g := range dirty {
 			dirty[i] = nil
 			g.dirty = false
-			h.pump(g)
+			h.processReady(g)
 		}
-		h.pumped = dirty
+		h.spareDirty = dirty
 		for _, p := range h.peers.list {
-			h.ask(p)
+			h.sendQueries(p)
 		}
 	}
 }
@@ -143,7 +141,7 @@ func (h *Host) mark(g *Group) {
 	}
 }
 
-// tick moves time on by one tick, for peers and for the groups that are awake.
+// tick advances the time by one tick, for peers and for groups that are awake.
 func (h *Host) tick() {
 	h.ticks++
 	silenced := h.tickPeers()
@@ -155,16 +153,16 @@ func (h *Host) tick() {
 			g.raft.Tick()
 			continue
 		}
-		before := g.ballot()
+		before := g.voteState()
 		g.raft.Tick()
-		g.voted(before, h.opts.Node)
+		g.checkVote(before, h.opts.Node)
 		if g.leading {
 			g.reads.tick()
 		} else {
-			g.reads.tickAsks()
+			g.reads.tickQueries()
 		}
-		g.flights.tick()
-		h.gathering.tick(g)
+		g.pending.tick()
+		h.batcher.tick(g)
 		if g.leading && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 			g.fresh.tick()
 		}
@@ -177,25 +175,25 @@ func (h *Host) tick() {
 	}
 	if silenced {
 		for _, g := range h.order {
-			if !g.quiet && g.applied > 0 && h.deserted(g) {
-				h.succeed(g, h.opts.ElectionTicks)
+			if !g.quiet && g.applied > 0 && h.leaderDown(g) {
+				h.electSuccessor(g, h.opts.ElectionTicks)
 			}
 		}
 	}
 	if h.waking {
 		h.wakeSome()
 	}
-	// Often, not once an election timeout: the library forgets which replicas are active in that rhythm, and offers in
-	// step with it would find nobody, for ever.
+	// More often than once per election timeout: the library resets its record of active replicas at that interval, and
+	// offers made in step with it would find no active replica indefinitely.
 	if h.abstains && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 		h.offerAll()
 	}
 }
 
-// Close takes a group out of the host: requests under way fail. idle is called on the loop as soon as nothing of the
-// group is with the applier or being installed. To remove the replica, its state is removed then, durably, and after
-// that its log: in the other order a crash between leaves a replica that has forgotten how it voted. Until the log is
-// destroyed Open refuses the id with ErrLeaving.
+// Close removes a group from the host. Requests in progress fail. idle is called on the loop once nothing of the group
+// is with the applier or being installed. To remove the replica, the caller then removes its state durably, and after
+// that its log. In the reverse order, a crash in between would leave a replica that has forgotten its votes. Until the
+// log is destroyed, Open rejects the ID with ErrLeaving.
 func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g := h.groups[id]
 	if g == nil {
@@ -215,7 +213,7 @@ func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g.checkIdle()
 }
 
-// DestroyLog removes the log of a closed group. Then its id may be opened again.
+// DestroyLog removes the log of a closed group. Its ID can then be opened again.
 func (h *Host) DestroyLog(g *Group) {
 	h.work.Appends = append(h.work.Appends, Append{g: g, destroy: true})
 }

@@ -99,7 +99,7 @@ func (b *bench) openGroups() ([]*raftgroup.Group, error) {
 				Term:    m.Term,
 				Conf:    m.Conf,
 				Where:   where,
-				Born:    m.Applied == 10,
+				Initial: m.Applied == 10,
 			},
 		)
 	})
@@ -288,7 +288,7 @@ func TestBounds(t *testing.T) {
 		ProposalsNodeBytes: 250, ReadsPerGroup: 1})
 	b.run()
 	refused := func(err error) string {
-		var r *raftgroup.Refused
+		var r *raftgroup.LimitError
 		if !errors.As(err, &r) {
 			return fmt.Sprint(err)
 		}
@@ -385,7 +385,7 @@ func TestFavours(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.host.Open(raftgroup.GroupConfig{ID: 1, Replica: 10, Applied: 10, Term: 5, Conf: conf,
-			Where: where, Born: true, Favours: nodeID(favoured)}); err != nil {
+			Where: where, Initial: true, PreferredNode: nodeID(favoured)}); err != nil {
 			t.Fatal(err)
 		}
 		vote := func(term uint64) string {
@@ -414,9 +414,9 @@ func TestRefusedIsNotDeath(t *testing.T) {
 		b.take()
 		b.inbox.Calls = append(b.inbox.Calls, func(h *raftgroup.Host) {
 			if departs {
-				h.Departed(nodeID(1))
+				h.NodeDeparted(nodeID(1))
 			} else {
-				h.Refused(nodeID(1))
+				h.NodeRefused(nodeID(1))
 			}
 		})
 		b.run()
@@ -451,7 +451,7 @@ func TestRefusedWakesQuietGroup(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	b.take()
-	b.inbox.Calls = append(b.inbox.Calls, func(h *raftgroup.Host) { h.Refused(nodeID(1)) })
+	b.inbox.Calls = append(b.inbox.Calls, func(h *raftgroup.Host) { h.NodeRefused(nodeID(1)) })
 	b.run()
 	if got := b.take(); !strings.Contains(got, "MsgPreVote to 11") {
 		t.Errorf("the leader of a quiet group is refused: %q", got)
@@ -708,7 +708,7 @@ func TestCrashedInstallationOverTail(t *testing.T) {
 			tail = append(tail, &pb.Entry{Term: new(uint64(5)), Index: &i})
 		}
 		batch := b.log.NewBatch()
-		_, err := batch.Birth(1, 10, 5, conf)
+		_, err := batch.Create(1, 10, 5, conf)
 		err = errors.Join(err, batch.Append(1, tail), batch.Install(1, installing), batch.Commit(true),
 			b.store.Create(1, ledger.Meta{Replica: 10, Applied: 15, Term: 6, Conf: conf,
 				Where: raftgroup.EncodeMembers(nil, []raftgroup.Member{{Replica: 11, Node: nodeID(1)}})}))

@@ -2,13 +2,13 @@
 
 package raftgroup
 
-// Inbox holds everything that has happened since the last Step.
+// Inbox holds all events since the last Step.
 type Inbox struct {
-	// Ticks that have passed.
+	// Ticks is the number of ticks that have passed.
 	Ticks int
-	// Calls run first, on the loop.
+	// Calls are run first, on the loop.
 	Calls []func(*Host)
-	// What the other steps report.
+	// The reports of the other steps.
 	Logged    []Logged
 	Applied   []Applied
 	Installed []Installed
@@ -17,36 +17,36 @@ type Inbox struct {
 	Frames    []Received
 	Proposals []Proposal
 	Reads     []Read
-	// Unreachable are nodes to which frames were dropped.
+	// Unreachable holds the nodes to which frames were dropped.
 	Unreachable []NodeID
-	// Coarse says that the machine may have been suspended between the instant given to Step and the taking of this
-	// inbox: leases are granted by such an instant, which is too early if anything, and none is used.
+	// Coarse is set if the machine may have been suspended between the instant passed to Step and the taking of this
+	// inbox. Leases may be granted by that instant, which can only be too early, but no lease may be used.
 	Coarse bool
-	// asked is set by a Runner: there are questions of followers.
-	asked bool
+	// hasQueries is set by a Runner if there are queries of followers.
+	hasQueries bool
 }
 
-// Received is a frame from a peer, decoded; without messages it is the node's heartbeat.
+// Received is a decoded frame from a peer. Without messages, it is the node's heartbeat.
 type Received struct {
 	From     NodeID
 	Messages []Message
-	// At is the sender's clock, Echo the last it had heard of this node's; 0 for none.
+	// At is the sender's clock. Echo is the last value it had received of this node's clock. 0 means none.
 	At, Echo Instant
 	// g is set by Expect.
 	g *Group
-	// asks says that there are questions of followers.
-	asks bool
+	// hasQueries reports whether there are queries of followers.
+	hasQueries bool
 }
 
-// Frame is to be sent to a peer.
+// Frame is a frame to be sent to a peer.
 type Frame struct {
 	To   NodeID
 	Data []byte
 }
 
-// Work is to be done after a Step. Frames are sent at once and are valid until the next Step; appends go to the one
-// LogWriter and applies to the one Applier, both in order; installs and sends are done in any order, and discards are
-// closed.
+// Work is the work that results from a Step. Frames must be sent immediately and are valid until the next Step. Appends
+// are passed to the LogWriter and applies to the Applier, both in order. Installs and sends may run in any order.
+// Discards must be closed.
 type Work struct {
 	Frames   []Frame
 	Appends  []Append
@@ -58,7 +58,7 @@ type Work struct {
 
 // clear empties an inbox and keeps its memory.
 func (in *Inbox) clear() {
-	in.Ticks, in.asked = 0, false
+	in.Ticks, in.hasQueries = 0, false
 	in.Calls = emptied(in.Calls)
 	in.Logged = emptied(in.Logged)
 	in.Applied = emptied(in.Applied)
@@ -70,7 +70,7 @@ func (in *Inbox) clear() {
 	in.Unreachable = emptied(in.Unreachable)
 }
 
-// keptMax is how many elements a list in an inbox may keep memory for.
+// keptMax is the maximum number of elements for which a list of an inbox keeps its memory.
 const keptMax = 16 << 10
 
 func emptied[T any](s []T) []T {

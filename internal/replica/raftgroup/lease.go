@@ -7,31 +7,32 @@ import (
 	"time"
 )
 
-// lease is a leader's right to serve reads without asking anybody. A quorum that answered a heartbeat of its term gives
-// no vote for an election timeout (see promise), so nobody else leads for a little less than that.
+// lease is a leader's right to serve reads without asking a quorum. A quorum that answered a heartbeat of its term
+// gives no vote for an election timeout (see voteLease). No other replica can lead for slightly less than that.
 //
-// The loop grants, publishes and revokes; readers look.
+// The loop grants, publishes, and revokes leases; readers check them.
 type lease struct {
-	// until is the Instant at which it ends, 0 for none. epoch, never 0, counts revocations. used is set by readers
-	// that looked.
+	// until is the Instant at which the lease ends, or 0. epoch counts revocations and is never 0. used is set by
+	// readers that have checked the lease.
 	until atomic.Int64
 	epoch atomic.Uint64
 	used  atomic.Bool
 
-	// loop: granted is the end of a lease that is not published yet, 0 for none: it needs index applied.
+	// Loop only: granted is the end of a lease that is not yet published because index is not applied; 0 if none
+	// exists.
 	granted Instant
 	index   uint64
 }
 
-// leaseFor is how long a read round that began at t0 lets the leader serve reads. A voter that answered keeps its vote
-// for ElectionTicks of its own clock, one of which may have been nearly over; another tick is left for the same at the
-// leader, and a tenth of the rest for clocks that run differently.
+// leaseFor is the lease duration after a read round that started at t0. A voter that answered keeps its promise for
+// ElectionTicks of its own clock, of which the first may be nearly over. Another tick is subtracted for the same effect
+// at the leader, and a tenth of the rest for clocks that run at different speeds.
 func (o *Options) leaseFor() time.Duration {
 	return time.Duration(o.ElectionTicks-2) * o.Tick * 9 / 10
 }
 
-// Lease begins a read under a lease: a token for Leased, 0 if there is no lease. It must be called before the read: a
-// lease that is granted between the read and the look at the clock says nothing about what was read.
+// Lease starts a read under a lease. It returns a token for Leased, or 0 without a lease. It must be called before the
+// read: a lease granted between the read and the check of the clock says nothing about the result.
 func (g *Group) Lease() (token uint64) {
 	l := &g.lease
 	if !l.used.Load() {
@@ -44,17 +45,18 @@ func (g *Group) Lease() (token uint64) {
 	return token
 }
 
-// Leased reports whether what was read between Lease and the reading of the clock may be served. That the clock comes
-// last makes it safe: a process that was paused after the read finds its lease over. A lease that was prolonged
-// meanwhile is as good, because within an epoch nobody else has led; one that was revoked and granted again is not.
+// Leased reports whether the result of a read between Lease and the reading of the clock may be served. It is safe
+// because the clock is read last: if the process was paused after the read, its lease has expired. A lease that was
+// extended in the meantime is valid, because within an epoch there was no other leader. A lease that was revoked and
+// granted again is not valid.
 func (g *Group) Leased(token uint64, now Instant) bool {
 	return token != 0 && int64(now) < g.lease.until.Load() && g.lease.epoch.Load() == token
 }
 
-// grant notes a lease until an instant, for a leader that has applied index.
+// grant stores a lease until an instant, for a leader that must have applied index.
 func (l *lease) grant(until Instant, index uint64) { l.granted, l.index = until, index }
 
-// publish lets readers see what was granted, if its index is applied.
+// publish makes a granted lease visible to readers once its index is applied.
 func (l *lease) publish(applied uint64) {
 	if l.granted != 0 && l.index <= applied {
 		l.until.Store(int64(l.granted))
@@ -62,17 +64,17 @@ func (l *lease) publish(applied uint64) {
 	}
 }
 
-// left is how long the lease lasts after now; not above 0 if there is none.
+// left returns the remaining lease time, which is not positive without a lease.
 func (l *lease) left(now Instant) time.Duration { return time.Duration(l.until.Load() - int64(now)) }
 
-// revoke ends the lease, before anything that could let another replica lead.
+// revoke ends the lease. It must be called before anything that could let another replica lead.
 func (l *lease) revoke() {
-	l.until.Store(0) // before the epoch: a reader that sees the new epoch sees no lease of the old one
+	l.until.Store(0) // before the epoch: a reader that sees the new epoch does not see a lease of the old one
 	l.epoch.Add(1)
 	l.granted = 0
 }
 
-// takeUsed reports whether readers have looked since the last call.
+// takeUsed reports whether readers have checked the lease since the last call.
 func (l *lease) takeUsed() bool {
 	if !l.used.Load() {
 		return false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// quietLogger passes on only panics: one in the library means that its state is not to be trusted.
+// quietLogger passes on only panics. A panic in the library means that its state is inconsistent.
 type quietLogger struct{}
 
 func (quietLogger) Debug(...any)                   {}
@@ -23,17 +23,16 @@ func (quietLogger) Fatalf(format string, v ...any) { panic(inconsistent(fmt.Spri
 func (quietLogger) Panic(v ...any)                 { panic(inconsistent(fmt.Sprint(v...))) }
 func (quietLogger) Panicf(format string, v ...any) { panic(inconsistent(fmt.Sprintf(format, v...))) }
 
-// inconsistent is the text with which the library panicked.
+// inconsistent is the text of a panic in the library.
 type inconsistent string
 
 func (i inconsistent) Error() string {
-	return "this node's log is not what others were told it is: the data directory is a copy, was put back to an " +
-		"earlier state, or lost writes that the " +
-		"disk had confirmed; take the node out of the cluster and start it on an empty directory (raft: " + string(i) +
-		")"
+	return "this node's log lacks entries that it has acknowledged: the data directory is a copy, was restored to an " +
+		"earlier state, or lost writes that the disk had confirmed; take the node out of the cluster and start it on an " +
+		"empty directory (raft: " + string(i) + ")"
 }
 
-// Unwrap is ErrLostLog if a leader knows entries to be here that are not.
+// Unwrap returns ErrLostLog if a leader knows of entries here that are missing.
 func (i inconsistent) Unwrap() error {
 	if strings.HasPrefix(string(i), "tocommit(") {
 		return ErrLostLog

@@ -11,23 +11,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Append is one group's work for the LogWriter.
+// Append is a group's work for the LogWriter.
 type Append struct {
 	g       *Group
 	message *pb.Message
 	sync    bool
-	// hard says that state is to be written: term or vote have changed, or the entries change members (RG12).
+	// hard is set if the hard state must be written: the term or vote has changed, or the entries contain a membership
+	// change (RG12).
 	hard  bool
 	state hardState
 	bytes int64
-	// truncate, if not 0, cuts the log up to this index, whose entry has this term, instead.
+	// truncate, if not 0, truncates the log up to this index, whose entry has this term, instead.
 	truncate, term uint64
-	// installing notes that a snapshot at this index is about to be installed, instead.
+	// installing, if not 0, records that a snapshot at this index is about to be installed, instead.
 	installing uint64
 	destroy    bool
 }
 
-// Logged is the LogWriter's report of one Append.
+// Logged is the LogWriter's report about one Append.
 type Logged struct {
 	g        *Group
 	message  *pb.Message
@@ -41,15 +42,16 @@ type Logged struct {
 // LogWriter writes the logs of all groups. It belongs to one goroutine.
 type LogWriter struct {
 	batch LogBatch
-	// frames and their nodes are of the write under way; memory is used again.
+	// frames and their nodes belong to the current write. Their memory is reused.
 	frames []Frame
 }
 
-// NewLogWriter returns the writer of a node. The batch is its own.
+// NewLogWriter returns the log writer of a node. It owns the batch.
 func NewLogWriter(b LogBatch) *LogWriter { return &LogWriter{batch: b} }
 
-// Write commits all items as one batch, synced if any of them needs that. It returns its reports for the loop, in
-// order, and the answers to other nodes, valid until the next call (RG3). After an error the host must not go on.
+// Write commits all items as one batch, synced if any of them requires it. It returns its reports for the loop, in
+// order, and the responses to other nodes, which are valid until the next call (RG3). After an error, the host must
+// stop.
 func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	sync := false
 	for i := range items {
@@ -62,7 +64,7 @@ func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 		return nil, nil, fmt.Errorf("write log: %w", err)
 	}
 	if invariant.Enabled {
-		durable(items, sync)
+		checkDurable(items, sync)
 	}
 	for i := range w.frames {
 		w.frames[i].Data = reused(w.frames[i].Data)
@@ -90,7 +92,7 @@ func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	return out, frames, nil
 }
 
-// add puts one item into the batch.
+// add adds one item to the batch.
 func (w *LogWriter) add(it *Append) error {
 	id := it.g.id
 	switch {

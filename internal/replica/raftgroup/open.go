@@ -10,30 +10,31 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// GroupConfig describes a group that is opened, as its state machine knows it.
+// GroupConfig describes a group to be opened, as known to its state machine.
 type GroupConfig struct {
 	ID uint64
-	// Replica is this replica's id.
+	// Replica is the ID of this replica.
 	Replica uint64
-	// Applied and Term belong to the last entry in the state; 0 for a replica that waits for its first snapshot.
+	// Applied and Term identify the last entry in the state. They are 0 for a replica that waits for its first
+	// snapshot.
 	Applied, Term uint64
-	// Conf are the members as of Applied, Where the nodes they are on.
+	// Conf holds the members as of Applied, Where their nodes.
 	Conf  *pb.ConfState
 	Where []Member
-	// Born is true if the state is as it was born: nothing was ever applied to it. Only such a replica may have no log
-	// yet.
-	Born bool
-	// Fresh is true if the group was born in this process: no lease can rest on it.
+	// Initial is true if nothing was ever applied to the initial state. Only such a replica may lack a log.
+	Initial bool
+	// Fresh is true if the group was created in this process: no lease can depend on it.
 	Fresh bool
-	// Favours is the node whose member alone gets a vote in the first election timeout, where Fresh is false: it may
-	// hold a lease from before the group was born, and campaigns when it does not use that any more. Zero for none.
-	Favours NodeID
+	// PreferredNode is the only node whose member gets a vote in the first election timeout if Fresh is false. That
+	// member may hold a lease from before the group was created, and campaigns once it no longer uses the lease. The
+	// zero NodeID means none.
+	PreferredNode NodeID
 }
 
-// Open adds groups. Those that are just born and have no log get the birth record of their state; where a crash came
-// between the installation of a snapshot and the reset of the log, the log is reset. Both are durable when Open
-// returns. A log that does not hold the last entry of its state for another reason, or is missing, is ErrLostLog. Loop
-// only.
+// Open adds groups. A new group without a log gets one that starts at its initial state. If a crash came between the
+// installation of a snapshot and the reset of the log, the log is reset. Both are durable when Open returns. A log that
+// lacks the last entry of its state for any other reason, or is missing, causes ErrLostLog. Open must be called on the
+// loop.
 func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	stores := make([]raft.Storage, len(configs))
 	repaired := false
@@ -74,10 +75,10 @@ func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	return out, nil
 }
 
-// repair makes the log fit the state; it reports whether there is something to commit.
+// repair makes the log match the state. It reports whether there is anything to commit.
 func (h *Host) repair(c *GroupConfig) (bool, error) {
-	if c.Born {
-		born, err := h.batch.Birth(c.ID, c.Applied, c.Term, c.Conf)
+	if c.Initial {
+		born, err := h.batch.Create(c.ID, c.Applied, c.Term, c.Conf)
 		if err != nil || born {
 			return born, err
 		}
@@ -104,7 +105,8 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A log that reaches past the state may still be another one: the tail of an older term, which the snapshot passed.
+	// A log that extends beyond the state may still not match: it may be the tail of an older term that the snapshot
+	// has passed.
 	var fits bool
 	if last >= c.Applied {
 		term, err := s.Term(c.Applied)
@@ -125,8 +127,8 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 	return true, h.batch.Reset(c.ID, c.Applied, c.Term, c.Conf)
 }
 
-// dropLeftover empties the log of a replica that waits for its first snapshot: entries there are an earlier replica's
-// of this node. Its vote stays, to be safe.
+// dropLeftover empties the log of a replica that waits for its first snapshot. Entries in it belong to an earlier
+// replica on this node. The vote is kept, to be safe.
 func (h *Host) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, error) {
 	if last == 0 {
 		return false, nil
@@ -141,7 +143,7 @@ func (h *Host) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, 
 	return true, err
 }
 
-// start makes the group's RawNode.
+// start creates the group's RawNode.
 func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	g := newGroup(h, c.ID, c.Replica)
 	g.log, g.conf = log, proto.CloneOf(c.Conf)
@@ -153,8 +155,8 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 		}
 	}
 	if !c.Fresh {
-		g.promise.renew(h.ticks, h.opts.ElectionTicks)
-		g.promise.favours = c.Favours
+		g.voteLease.renew(h.ticks, h.opts.ElectionTicks)
+		g.voteLease.exempt = c.PreferredNode
 	}
 	hs, _, err := log.InitialState()
 	if err != nil {
@@ -192,19 +194,19 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.raft = library{node: node, touched: true}
+	g.raft = rawNode{node: node, touched: true}
 	h.groups[c.ID] = g
 	h.order = append(h.order, g)
 	if voters := c.Conf.GetVoters(); len(voters) == 1 && voters[0] == c.Replica &&
 		len(c.Conf.GetVotersOutgoing()) == 0 {
-		_ = g.raft.Campaign() // nobody else could lead
+		_ = g.raft.Campaign() // no other replica could lead
 	}
 	h.mark(g)
 	return g, nil
 }
 
-// raiseHardState gives the hard state the library needs: the commit index is written without a sync, so after a crash
-// it may be behind the state, whose entries were committed.
+// raiseHardState returns the hard state for the library. The commit index is written without a sync, so after a crash
+// it may be lower than the applied index, whose entries were committed.
 func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 	term, vote, commit := hs.GetTerm(), hs.GetVote(), max(hs.GetCommit(), c.Applied)
 	if term < c.Term {
@@ -213,7 +215,7 @@ func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 	return &pb.HardState{Term: &term, Vote: &vote, Commit: &commit}
 }
 
-// storage is the log, but for the members and the snapshot, which the state machine knows better.
+// storage is the log, except for members and snapshots, which come from the state machine.
 type storage struct {
 	raft.Storage
 	g *Group
@@ -223,7 +225,7 @@ func (s storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
 	return s.g.initial, pb.EnsureConfState(proto.CloneOf(s.g.conf)), nil
 }
 
-// Snapshot returns metadata only. Send.Capture replaces it by those of the state that it really sends.
+// Snapshot returns metadata only. Send.Capture replaces it with the metadata of the state that is sent.
 func (s storage) Snapshot() (*pb.Snapshot, error) {
 	index, term := s.g.applied, s.g.appliedTerm
 	if index == 0 {

@@ -4,71 +4,72 @@ package raftgroup
 
 import "time"
 
-// NodeID is the identity in a node's data directory.
+// NodeID is the identity stored in a node's data directory.
 type NodeID [16]byte
 
-// Instant is a reading of the node's clock in nanoseconds: one that never goes back and goes on while the machine is
-// suspended (CLOCK_BOOTTIME). Only differences on one node mean anything.
+// Instant is a reading of the node's clock in nanoseconds. The clock is monotonic and advances while the machine is
+// suspended (CLOCK_BOOTTIME). Only differences on one node are meaningful.
 type Instant int64
 
 // Clock reads the node's clock. It is safe for concurrent use.
 type Clock interface{ Now() Instant }
 
-// Options of a Host and its Runner. The zero value but for Node is ready for use.
+// Options configure a Host and its Runner. The zero value, except for Node, is ready for use.
 type Options struct {
-	// Node is this node.
+	// Node is the ID of this node.
 	Node NodeID
 	// Tick is the unit of time; 50 ms if 0.
 	Tick time.Duration
-	// ElectionTicks is the least silence after which a follower campaigns; 20 if 0. All nodes must agree on it and on
-	// Tick.
+	// ElectionTicks is the minimum silence after which a follower campaigns; 20 if 0. All nodes must use the same
+	// ElectionTicks and Tick.
 	ElectionTicks int
-	// HeartbeatTicks is the time between heartbeats, of groups and of nodes; 2 if 0.
+	// HeartbeatTicks is the interval between heartbeats of groups and nodes; 2 if 0.
 	HeartbeatTicks int
 
-	// EntryBytes bounds the proposals that are packed into one entry; 128 KiB if 0.
+	// EntryBytes bounds the proposals combined into one entry; 128 KiB if 0.
 	EntryBytes int
 	// ProposalBytes bounds one proposal; 16 MiB if 0.
 	ProposalBytes int
-	// UnappliedEntries bounds the entries of proposals that a leader has in its log and not yet applied; 4 if 0. While
-	// they are under way the next entry gathers.
+	// UnappliedEntries bounds the entries in a leader's log that are not yet applied; 4 if 0. In the meantime, further
+	// proposals are collected for the next entry.
 	UnappliedEntries int
-	// UnappliedNode is the number of such entries, of all groups together, at which proposals of all groups gather
-	// until half of them are applied; 16 if 0. It is more than a few groups reach.
+	// UnappliedNode is the number of such entries, over all groups, from which proposals of all groups are collected
+	// until half of the entries are applied; 16 if 0. It is more than a few groups reach.
 	UnappliedNode int
-	// ProposalsPerGroup bounds the proposals of a group that have not ended; 4096 if 0.
+	// ProposalsPerGroup bounds the uncompleted proposals of a group; 4096 if 0.
 	ProposalsPerGroup int
 	// ProposalsNodeBytes bounds their bytes over all groups; 64 MiB if 0.
 	ProposalsNodeBytes int64
 	// ReadsPerGroup bounds the reads of a group that wait for an index; 65536 if 0.
 	ReadsPerGroup int
-	// InboxBytes bounds the messages that wait for the loop; 64 MiB if 0. Above it messages are dropped, except
+	// InboxBytes bounds the messages that wait for the loop; 64 MiB if 0. Further messages are dropped, except
 	// snapshots.
 	InboxBytes int64
-	// LogQueueBytes bounds the entries that wait for the log writer; 64 MiB if 0. Above it appends of leaders are
-	// dropped, which send them again, and own proposals wait.
+	// LogQueueBytes bounds the entries that wait for the log writer; 64 MiB if 0. Above it, appends from leaders are
+	// dropped, which the leaders repeat, and own proposals wait.
 	LogQueueBytes int64
 
-	// TruncateEntries and TruncateBytes are the length of a log at which it is cut; 20,000 and 256 MiB if 0.
-	// TruncateKeep entries stay for slow followers; half of TruncateEntries if 0. Where the bytes are too many, half of
-	// the log stays at most.
+	// TruncateEntries and TruncateBytes are the length of a log at which it is truncated; 20,000 and 256 MiB if 0.
+	// TruncateKeep entries are kept for slow followers; half of TruncateEntries if 0. If there are too many bytes, at
+	// most half of the log is kept.
 	TruncateEntries uint64
 	TruncateBytes   int64
 	TruncateKeep    uint64
-	// SnapshotsAtOnce bounds the snapshots that are sent, and those that are installed, at one time; 2 if 0.
+	// SnapshotsAtOnce bounds the snapshots that are sent concurrently, and the snapshots that are installed
+	// concurrently; 2 if 0.
 	SnapshotsAtOnce int
-	// SnapshotsHeld bounds those that arrive, or have arrived and are not installed yet; 8 if 0.
+	// SnapshotsHeld bounds the snapshots that are arriving, or have arrived and are not yet installed; 8 if 0.
 	SnapshotsHeld int
 
-	// FateTicks is how long a replica that lost its leadership waits to see what became of its proposals; two election
-	// timeouts if 0. FateEntries bounds the entries whose fate it waits for; 64 if 0. Beyond that the outcome is
+	// OutcomeTicks is how long a replica that lost its leadership waits for the outcome of its proposals; two election
+	// timeouts if 0. OutcomeEntries bounds the entries that it waits for; 64 if 0. Beyond these limits, the outcome is
 	// ErrUnknown.
-	FateTicks   int
-	FateEntries int
+	OutcomeTicks   int
+	OutcomeEntries int
 
-	// AlwaysTick keeps idle groups from falling quiet.
+	// AlwaysTick prevents idle groups from becoming quiescent.
 	AlwaysTick bool
-	// WakesPerTick bounds the quiet groups of a dead peer that are woken in one tick; 64 if 0.
+	// WakesPerTick bounds the quiescent groups of a dead peer that are woken in one tick; 64 if 0.
 	WakesPerTick int
 
 	Events Events
@@ -92,8 +93,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.TruncateKeep, o.TruncateEntries/2)
 	setDefault(&o.SnapshotsAtOnce, 2)
 	setDefault(&o.SnapshotsHeld, 8)
-	setDefault(&o.FateTicks, 2*o.ElectionTicks)
-	setDefault(&o.FateEntries, 64)
+	setDefault(&o.OutcomeTicks, 2*o.ElectionTicks)
+	setDefault(&o.OutcomeEntries, 64)
 	setDefault(&o.WakesPerTick, 64)
 	return o
 }
@@ -105,28 +106,27 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// Events are for an owner that wants to log, count or react. Each may be nil; they are called from within the steps and
+// Events are callbacks for logging, counting, and reacting. Each may be nil. They are called from within the steps and
 // must not block.
 type Events struct {
-	// LeaderChanged: the group follows leader in term; its Replica is 0 for none, its Node is zero while nobody has
-	// said where it is.
+	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 without a leader, and its Node is
+	// zero while the node is unknown.
 	LeaderChanged func(group uint64, leader Member, term uint64)
-	// MembersChanged: a change of members was applied.
+	// MembersChanged is called when a membership change was applied.
 	MembersChanged func(group, index uint64)
-	// Quiesced: the group fell quiet (or woke).
+	// Quiesced is called when the group becomes quiescent or wakes.
 	Quiesced func(group uint64, quiet bool)
-	// PeerDown: nothing was heard from the node for an election timeout (or it is back).
+	// PeerDown is called when nothing was received from the node for an election timeout, and when the node is back.
 	PeerDown func(node NodeID, down bool)
-	// UnknownGroup: a message came for a group that is not here, or for a replica of it that is younger than the one
-	// that is.
+	// UnknownGroup is called for a message to a group that is not here, or to a newer replica of it than the one here.
 	UnknownGroup func(group, replica uint64, from NodeID)
-	// SnapshotSent, SnapshotInstalled: err is nil, or why not.
+	// SnapshotSent and SnapshotInstalled are called with the result of a transfer or an installation.
 	SnapshotSent      func(group, to uint64, err error)
 	SnapshotInstalled func(group, index uint64)
-	// Truncated: the log begins after index.
+	// Truncated is called when the log starts after index.
 	Truncated func(group, index uint64)
-	// Dropped: messages were dropped because a bound was reached.
+	// Dropped is called when messages were dropped because a limit was reached.
 	Dropped func(bound string, n int)
-	// Failed: the runner stopped because of err.
+	// Failed is called when the runner stopped because of err.
 	Failed func(err error)
 }

@@ -11,29 +11,30 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// peer is another node: the frame that is being made for it, whether it lives, and its clock.
+// peer is another node: the frame being built for it, whether it is up, and its clock.
 type peer struct {
 	node  NodeID
 	frame []byte // messages of this step; empty if none
-	// silent counts ticks since something was heard.
+	// silent is the number of ticks since the last frame.
 	silent int
 	down   bool
-	// heard is the peer's clock as it last showed it, salted; echoed the latest of this process's that it has heard.
+	// heard is the last received value of the peer's clock, including its salt. echoed is the latest value of this
+	// process's clock that the peer has received.
 	heard, echoed Instant
-	asks          questions
+	queries       indexQueries
 }
 
-// begin begins the peer's frame if there is none; at is the salted clock.
+// begin starts the peer's frame if none exists. at is the salted clock.
 func (p *peer) begin(at Instant) {
 	if len(p.frame) == 0 {
 		p.frame = NewFrame(p.frame, at, p.heard)
 	}
 }
 
-// peers are the nodes that were met, in that order.
+// peers holds all known nodes in the order of first contact.
 type peers struct{ list []*peer }
 
-// of returns the peer, which it meets for the first time if need be.
+// of returns the peer of a node and creates it if necessary.
 func (ps *peers) of(node NodeID) *peer {
 	for _, p := range ps.list {
 		if p.node == node {
@@ -45,14 +46,14 @@ func (ps *peers) of(node NodeID) *peer {
 	return p
 }
 
-// begin empties the frames, whose memory is used again.
+// begin empties the frames, whose memory is reused.
 func (ps *peers) begin() {
 	for _, p := range ps.list {
 		p.frame = reused(p.frame)
 	}
 }
 
-// frames appends those that have a message, or are a heartbeat.
+// frames appends the frames that contain a message or are a heartbeat.
 func (ps *peers) frames(to []Frame) []Frame {
 	for _, p := range ps.list {
 		if len(p.frame) > 0 {
@@ -62,7 +63,7 @@ func (ps *peers) frames(to []Frame) []Frame {
 	return to
 }
 
-// frameKept is how large a frame's memory may be to be used again.
+// frameKept is the maximum size of a frame whose memory is reused.
 const frameKept = 4 << 20
 
 func reused(frame []byte) []byte {
@@ -72,10 +73,10 @@ func reused(frame []byte) []byte {
 	return frame[:0]
 }
 
-// clocks tell what was sent after which instant of this node's own clock: see fresh.go.
+// clocks determines after which instant of this node's clock a frame was sent; see staleness.go.
 type clocks struct {
-	// salt is added to the instants in frames, so that an echo of what an earlier process said, perhaps by the clock of
-	// an earlier boot, is not taken for one of this one's; began is the first instant of this process.
+	// salt is added to the instants in frames, so that an echo of an earlier process, possibly with the clock of an
+	// earlier boot, is not mistaken for an echo of this process. began is the first instant of this process.
 	salt, began Instant
 }
 
@@ -85,18 +86,18 @@ func newClocks() clocks {
 	return clocks{salt: Instant(binary.LittleEndian.Uint64(salt[:]))}
 }
 
-// begin notes the first instant.
+// begin stores the first instant.
 func (c *clocks) begin(now Instant) {
 	if c.began == 0 {
 		c.began = now
 	}
 }
 
-// stamp is how an instant appears in this process's frames.
+// stamp returns the value of an instant in this process's frames.
 func (c *clocks) stamp(at Instant) Instant { return at + c.salt }
 
-// hear takes what a frame says of both clocks.
-func (c *clocks) hear(p *peer, f *Received, now Instant) {
+// update processes both clock values of a frame.
+func (c *clocks) update(p *peer, f *Received, now Instant) {
 	if f.At != 0 {
 		p.heard = f.At
 	}
@@ -105,21 +106,22 @@ func (c *clocks) hear(p *peer, f *Received, now Instant) {
 	}
 }
 
-// send adds a message to its peer's frame. A receiver whose node is not known gets none; its route will be learnt.
+// send adds a message to its peer's frame. A message to a replica on an unknown node is dropped; the route will be
+// learned.
 func (h *Host) send(g *Group, m *pb.Message) {
 	r := g.route(m.GetTo())
 	if r == nil || r.Node == h.opts.Node || !carried(m.GetType()) {
-		return // not carried: what a replica that just lost its leadership would hand on to the new leader
+		return // not carried: a message that a former leader would forward to the new one
 	}
-	if m.GetType() == pb.MsgPreVote && h.shuns(g, NodeID{}) {
-		return // the library asks when its time comes; nobody hears it
+	if m.GetType() == pb.MsgPreVote && h.avoidsLeading(g, NodeID{}) {
+		return // the library probes in its own time; the receiver would not see it
 	}
 	p := h.peers.of(r.Node)
 	if m.GetType() == pb.MsgHeartbeat {
 		g.fresh.claimIn(m)
 	}
 	if invariant.Enabled {
-		g.told(m)
+		g.checkCommit(m)
 	}
 	if len(p.frame) > 0 && len(p.frame)+sizeOf(m) > frameSplit {
 		h.work.Frames = append(h.work.Frames, Frame{To: p.node, Data: p.frame})
@@ -129,11 +131,11 @@ func (h *Host) send(g *Group, m *pb.Message) {
 	p.frame = AppendMessage(p.frame, g.id, m)
 }
 
-// frameSplit is the size above which a frame takes no further message: a transport bounds frames, and a large one
+// frameSplit is the size above which no message is added to a frame. A transport limits frames, and a large frame
 // delays others.
 const frameSplit = 4 << 20
 
-// sizeOf is about how many bytes a message takes, as far as that matters.
+// sizeOf returns the approximate size of a message.
 func sizeOf(m *pb.Message) int {
 	n := 64
 	for _, e := range m.GetEntries() {
@@ -142,7 +144,8 @@ func sizeOf(m *pb.Message) int {
 	return n
 }
 
-// tickPeers counts silence, and begins the heartbeats of the node. It reports whether a peer has just fallen silent.
+// tickPeers counts silent ticks and starts the heartbeats of the node. It reports whether a peer has just become
+// silent.
 func (h *Host) tickPeers() (silenced bool) {
 	for _, p := range h.peers.list {
 		if p.silent++; p.silent > h.opts.ElectionTicks && !p.down {

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Proposal is a command on its way into a group's log. Make it with Group.NewProposal and hand it to a Step.
+// Proposal is a command to be appended to a group's log. Group.NewProposal creates it; it is passed to a Step.
 type Proposal struct {
 	g      *Group
 	term   uint64
@@ -21,8 +21,8 @@ type Proposal struct {
 	waiter Waiter
 }
 
-// NewProposal admits a command, whose bytes must not be changed any more. With a term, it enters the log in that term
-// or not at all (RG5): see Evaluating. Each success leads to one call of waiter.
+// NewProposal admits a command, whose bytes must not be modified afterward. With a term, the command enters the log in
+// that term or not at all (RG5); see Evaluating. Each success leads to one call of waiter.
 func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, error) {
 	o := &g.host.opts
 	switch {
@@ -31,21 +31,21 @@ func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, 
 	case g.leadShown.Load() != g.replica:
 		return Proposal{}, ErrNotLeader
 	case len(data) > o.ProposalBytes:
-		return Proposal{}, &Refused{"ProposalBytes", int64(o.ProposalBytes)}
+		return Proposal{}, &LimitError{"ProposalBytes", int64(o.ProposalBytes)}
 	}
 	if g.proposals.Add(1) > int64(o.ProposalsPerGroup) {
 		g.proposals.Add(-1)
-		return Proposal{}, &Refused{"ProposalsPerGroup", int64(o.ProposalsPerGroup)}
+		return Proposal{}, &LimitError{"ProposalsPerGroup", int64(o.ProposalsPerGroup)}
 	}
 	if g.host.proposed.Add(int64(len(data))) > o.ProposalsNodeBytes {
 		g.host.proposed.Add(-int64(len(data)))
 		g.proposals.Add(-1)
-		return Proposal{}, &Refused{"ProposalsNodeBytes", o.ProposalsNodeBytes}
+		return Proposal{}, &LimitError{"ProposalsNodeBytes", o.ProposalsNodeBytes}
 	}
 	return Proposal{g, term, data, waiter}, nil
 }
 
-// end releases what was admitted and tells the waiter.
+// end releases the admitted resources and notifies the waiter.
 func (p *Proposal) end(o Outcome) {
 	p.g.proposals.Add(-1)
 	p.g.host.proposed.Add(-int64(len(p.data)))
@@ -64,10 +64,11 @@ func (h *Host) propose(p Proposal) {
 	h.mark(g)
 }
 
-// proposeQueued packs the queue into entries while few are unapplied: what comes meanwhile gathers for the next one.
+// proposeQueued combines the queue into entries while few entries are unapplied. Later proposals are collected for the
+// next entry.
 func (h *Host) proposeQueued(g *Group) {
-	for len(g.queue) > 0 && len(g.flights.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes &&
-		!h.gathering.holds(g) {
+	for len(g.queue) > 0 && len(g.pending.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes &&
+		!h.batcher.holds(g) {
 		n, size := 0, 16
 		for n < len(g.queue) {
 			p := &g.queue[n]
@@ -86,27 +87,28 @@ func (h *Host) proposeQueued(g *Group) {
 			continue
 		}
 		ps := g.queue[:n:n]
-		g.flights.sequence++
-		// Between Readys a replica cannot begin to lead: that takes a durable vote. So if the library takes the entry,
-		// the term is still g.term.
-		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), g.flights.sequence, ps)); err != nil {
+		g.pending.sequence++
+		// A replica cannot become the leader between two Readys, because that requires a durable vote. If the library
+		// accepts the entry, the term is still g.term.
+		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), g.pending.sequence, ps)); err != nil {
 			h.refuseQueue(g, err)
 			return
 		}
 		if invariant.Enabled {
-			g.proposed(ps)
+			g.checkProposed(ps)
 		}
 		g.queue = g.queue[n:]
-		g.flights.inflight = append(g.flights.inflight, flight{term: g.term, sequence: g.flights.sequence,
+		g.pending.inflight = append(g.pending.inflight, pendingProposal{term: g.term, sequence: g.pending.sequence,
 			proposals: ps})
-		h.gathering.count(&g.flights.inflight[len(g.flights.inflight)-1])
+		h.batcher.count(&g.pending.inflight[len(g.pending.inflight)-1])
 	}
 }
 
-// refuseQueue ends what the library did not take, because the replica leads no more, hands its leadership over or has
-// too much uncommitted. In the last case the queue stays: the entries under way will make room.
+// refuseQueue fails proposals that the library did not accept, because the replica no longer leads, is transferring its
+// leadership, or has too much uncommitted data. In the last case the queue is kept: the entries in flight will make
+// room.
 func (h *Host) refuseQueue(g *Group, err error) {
-	if errors.Is(err, raft.ErrProposalDropped) && len(g.flights.inflight) > 0 && g.offer.to == 0 {
+	if errors.Is(err, raft.ErrProposalDropped) && len(g.pending.inflight) > 0 && g.offer.to == 0 {
 		return
 	}
 	for i := range g.queue {
@@ -115,32 +117,32 @@ func (h *Host) refuseQueue(g *Group, err error) {
 	g.queue = nil
 }
 
-// Change is one change of a member.
+// Change is the change of one member.
 type Change struct {
 	Member Member
-	// As says what it is to become.
+	// As is the new role of the member.
 	As Role
 }
 
-// Role of a member.
+// Role is the role of a member.
 type Role uint8
 
-// Roles: Gone removes the member.
+// The roles. Gone removes the member.
 const (
 	Voter Role = iota
 	Learner
 	Gone
 )
 
-// ChangeMembers proposes a change of members; more than one change at a time goes through a joint configuration, which
-// the group leaves by itself. waiter hears when the change is applied here. Loop only.
+// ChangeMembers proposes a membership change. Several simultaneous changes use a joint configuration, which the group
+// leaves automatically. waiter is called when the change is applied here. It must be called on the loop.
 func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	g := h.groups[id]
 	switch {
 	case g == nil || !g.leading:
 		waiter.Done(Outcome{Err: ErrNotLeader})
 		return
-	case g.flights.changing || g.appliedTerm != g.term || len(g.conf.GetVotersOutgoing()) > 0 || len(changes) == 0:
+	case g.pending.changing || g.appliedTerm != g.term || len(g.conf.GetVotersOutgoing()) > 0 || len(changes) == 0:
 		waiter.Done(Outcome{Err: ErrMembersBusy})
 		return
 	}
@@ -161,20 +163,21 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 			where = append(where, c.Member)
 		}
 	}
-	g.flights.sequence++
-	cc.Context = EncodeMembers(binary.AppendUvarint(nil, g.flights.sequence), where)
+	g.pending.sequence++
+	cc.Context = EncodeMembers(binary.AppendUvarint(nil, g.pending.sequence), where)
 	if err := g.raft.ProposeConfChange(cc); err != nil {
 		waiter.Done(Outcome{Err: ErrNotLeader})
 		return
 	}
-	g.flights.changing = true
-	g.flights.inflight = append(g.flights.inflight, flight{term: g.term, sequence: g.flights.sequence, members: waiter})
-	h.pump(g) // it has its index before anything else happens
+	g.pending.changing = true
+	g.pending.inflight = append(g.pending.inflight, pendingProposal{term: g.term, sequence: g.pending.sequence,
+		members: waiter})
+	h.processReady(g) // its index is assigned before anything else happens
 	h.mark(g)
 }
 
-// decodeChange reads an entry that changes members. Its context is empty where a group leaves a joint configuration by
-// itself.
+// decodeChange decodes an entry that changes members. Its context is empty if a group leaves a joint configuration
+// automatically.
 func decodeChange(e *pb.Entry) (cc *pb.ConfChangeV2, sequence uint64, where []Member, err error) {
 	if e.GetType() == pb.EntryConfChange {
 		v1 := &pb.ConfChange{}

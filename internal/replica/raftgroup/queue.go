@@ -34,7 +34,7 @@ func (q *queue[T]) signal() {
 	}
 }
 
-// serve runs f over all that is queued, again and again.
+// serve calls f with all queued items, repeatedly.
 func serve[T any](r *Runner, q *queue[T], f func([]T)) {
 	for {
 		select {
@@ -52,7 +52,7 @@ func serve[T any](r *Runner, q *queue[T], f func([]T)) {
 	}
 }
 
-// serveOne runs f over one item at a time; several goroutines may serve one queue.
+// serveOne calls f with one item at a time. Several goroutines may serve one queue.
 func serveOne[T any](r *Runner, q *queue[T], f func(T)) {
 	for {
 		select {

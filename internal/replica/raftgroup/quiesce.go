@@ -8,11 +8,12 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// A group is quiet when its leader had nothing to do for two election timeouts and all members have everything: then
-// nobody ticks it, and it costs nothing. Heartbeats of nodes stand in for those of groups: when a node falls silent,
-// the groups that it led wake. A quiet leader has no lease after the last one ended; the first read wakes the group.
+// A group becomes quiescent when its leader had nothing to do for two election timeouts and all members have all
+// entries. It is then not ticked and costs nothing. Heartbeats of nodes replace the heartbeats of groups: when a node
+// becomes silent, the groups that it led wake. A quiescent leader has no lease after the last one has ended; the first
+// read wakes the group.
 
-// awake notes that something happened in a group.
+// awake records activity in a group.
 func (h *Host) awake(g *Group) {
 	g.lastActive = h.ticks
 	if g.quiet {
@@ -35,15 +36,15 @@ func (h *Host) sleep(g *Group) {
 	}
 }
 
-// idle reports whether nothing is under way in the group.
+// idle reports whether nothing is in progress in the group.
 func (g *Group) idle(last uint64) bool {
-	return g.applied == last && g.applying.items == 0 && len(g.queue)+len(g.flights.inflight)+len(g.flights.orphans)+
+	return g.applied == last && g.applying.items == 0 && len(g.queue)+len(g.pending.inflight)+len(g.pending.orphans)+
 		len(g.snapshots.shipping)+len(g.snapshots.appends)+len(g.applying.held) == 0 &&
-		g.reads.idle() && !g.tail.cutting && !g.flights.changing && g.urgent == 0 &&
+		g.reads.idle() && !g.tail.cutting && !g.pending.changing && g.urgent == 0 &&
 		len(g.conf.GetVotersOutgoing()) == 0
 }
 
-// tryQuiesce lets a group fall quiet; the leader says so to its followers.
+// tryQuiesce makes a group quiescent if possible. The leader notifies its followers.
 func (h *Host) tryQuiesce(g *Group) {
 	if g.quiet || h.ticks-g.lastActive <= 2*uint64(h.opts.ElectionTicks) {
 		return
@@ -72,8 +73,8 @@ func (h *Host) tryQuiesce(g *Group) {
 	}
 }
 
-// quiesceWith follows the leader into quiet if this replica is where the leader believes it to be. Else it goes on
-// ticking; its pre-vote will wake the leader.
+// quiesceWith makes this replica quiescent with its leader if the leader's knowledge of this replica is correct.
+// Otherwise the replica continues to tick, and its pre-vote will wake the leader.
 func (h *Host) quiesceWith(g *Group, p *peer, m *pb.Message) {
 	last, err := g.log.LastIndex()
 	if err != nil || g.quiet || p.down || g.leading || g.lead != m.GetFrom() || g.term != m.GetTerm() ||
@@ -83,14 +84,14 @@ func (h *Host) quiesceWith(g *Group, p *peer, m *pb.Message) {
 	h.sleep(g)
 }
 
-// wakeSome wakes quiet groups whose leader's node is down, a few per tick: a node may lead thousands.
+// wakeSome wakes quiescent groups whose leader's node is down, a few per tick: a node may lead thousands.
 func (h *Host) wakeSome() {
 	left := h.opts.WakesPerTick
 	for _, g := range h.order {
 		if !g.quiet {
 			continue
 		}
-		if !h.deserted(g) {
+		if !h.leaderDown(g) {
 			continue
 		}
 		if left == 0 {
@@ -99,7 +100,7 @@ func (h *Host) wakeSome() {
 		left--
 		h.wake(g)
 		if g.applied > 0 {
-			h.succeed(g, h.opts.ElectionTicks)
+			h.electSuccessor(g, h.opts.ElectionTicks)
 		}
 	}
 	h.waking = false

@@ -8,14 +8,14 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// Read is a request for the right to read. Make it with Group.NewRead and hand it to a Step.
+// Read is a request for permission to read. Group.NewRead creates it; it is passed to a Step.
 type Read struct {
 	g      *Group
 	waiter Waiter
 }
 
-// NewRead admits a read at the leader, or at a follower, which asks the leader (RG10). When waiter hears of success,
-// the state here holds everything that had succeeded before NewRead (RG2).
+// NewRead admits a read at the leader, or at a follower, which queries the leader (RG10). When waiter is notified of
+// success, the local state contains everything that had succeeded before NewRead (RG2).
 func (g *Group) NewRead(waiter Waiter) (Read, error) {
 	switch {
 	case g.gone.Load():
@@ -25,7 +25,7 @@ func (g *Group) NewRead(waiter Waiter) (Read, error) {
 	}
 	if limit := int64(g.host.opts.ReadsPerGroup); g.reading.Add(1) > limit {
 		g.reading.Add(-1)
-		return Read{}, &Refused{"ReadsPerGroup", limit}
+		return Read{}, &LimitError{"ReadsPerGroup", limit}
 	}
 	return Read{g, waiter}, nil
 }
@@ -35,36 +35,37 @@ func (r *Read) end(o Outcome) {
 	r.waiter.Done(o)
 }
 
-// reads are the reads that wait at a replica. One round, or one question to the leader, is under way at a time; reads
-// that come meanwhile wait for the next.
+// reads holds the waiting reads of a replica. One round, or one query to the leader, is in progress at a time. Reads
+// that arrive in the meantime wait for the next one.
 type reads struct {
 	g     *Group
 	queue []Read
-	// round identifies the round or question under way, 0 for none; it began at an instant and a tick.
+	// round identifies the round or query in progress, or is 0. It began at an instant and a tick.
 	round     uint64
 	last      uint64
 	beganAt   Instant
 	beganTick uint64
 	asking    []Read
-	// waiting are reads that a quorum or the leader confirmed, until their index is applied.
+	// waiting holds reads that were confirmed by a quorum or the leader, until their index is applied.
 	waiting []waitingReads
-	// askers are followers that wait for the next round, asked those that wait for the one under way.
-	askers, asked []asker
-	// wanting says that the group is in the list of its leader's node for the next question.
+	// newQueries are followers' queries that wait for the next round. activeQueries wait for the current round.
+	newQueries, activeQueries []indexQuery
+	// wanting reports whether the group is in the list for the next query to its leader's node.
 	wanting bool
-	// renew asks for a round although nobody waits: the lease is about to end.
+	// renew requests a round although no read is waiting, because the lease is about to end.
 	renew bool
 }
 
-// idle reports whether nobody waits.
+// idle reports whether nothing is waiting.
 func (r *reads) idle() bool {
-	return len(r.queue)+len(r.asking)+len(r.waiting)+len(r.askers)+len(r.asked) == 0 && r.round == 0 && !r.renew
+	return len(r.queue)+len(r.asking)+len(r.waiting)+len(r.newQueries)+len(r.activeQueries) == 0 && r.round == 0 &&
+		!r.renew
 }
 
 type waitingReads struct {
 	index     uint64
 	reads     []Read
-	beganTick uint64 // of a follower's question
+	beganTick uint64 // of a follower's query
 }
 
 func (r *reads) enter(read Read) {
@@ -78,41 +79,41 @@ func (r *reads) enter(read Read) {
 	h.mark(g)
 }
 
-// start begins a round: a quorum is to say that it still follows this leader. Before the leader has applied an
-// entry of its own term it does not know what is committed, a single voter least of all.
+// start starts a round: a quorum must confirm that it still follows this leader. Before the leader has applied an entry
+// from its own term, it does not know which entries are committed. This applies to a single voter, too.
 func (r *reads) start() {
 	g, h := r.g, r.g.host
-	if r.round != 0 || len(r.queue)+len(r.askers) == 0 && !r.renew || g.appliedTerm != g.term {
+	if r.round != 0 || len(r.queue)+len(r.newQueries) == 0 && !r.renew || g.appliedTerm != g.term {
 		return
 	}
 	r.last++
 	r.round, r.beganAt, r.beganTick = r.last, h.now, h.ticks
 	r.asking, r.queue, r.renew = r.queue, nil, false
-	r.asked, r.askers = r.askers, nil
+	r.activeQueries, r.newQueries = r.newQueries, nil
 	g.raft.ReadIndex(binary.BigEndian.AppendUint64(nil, r.round))
 }
 
-// confirmed takes the result of a round: its reads may go on at its index, and the voters that answered have given
+// confirmed processes the result of a round: its reads continue at its index, and the voters that answered have given
 // their promise.
 func (r *reads) confirmed(s *raft.ReadState) {
 	g, h := r.g, r.g.host
 	if len(s.RequestCtx) != 8 || binary.BigEndian.Uint64(s.RequestCtx) != r.round || r.round == 0 {
-		return // a round that was given up
+		return // an abandoned round
 	}
 	if len(r.asking) > 0 {
 		r.waiting = append(r.waiting, waitingReads{index: s.Index, reads: r.asking})
 	}
-	for _, a := range r.asked {
-		r.tell(a, s.Index)
+	for _, a := range r.activeQueries {
+		r.replyQuery(a, s.Index)
 	}
-	r.asking, r.asked, r.round = nil, nil, 0
+	r.asking, r.activeQueries, r.round = nil, nil, 0
 	if !g.offer.made {
-		g.laws.leased = g.laws.members
+		g.invariants.leased = g.invariants.members
 		g.lease.grant(r.beganAt+Instant(h.opts.leaseFor()), s.Index)
 	}
 }
 
-// serve ends the reads whose index is applied, and publishes a lease on the same condition.
+// serve completes the reads whose index is applied, and publishes a lease under the same condition.
 func (r *reads) serve() {
 	g := r.g
 	for len(r.waiting) > 0 && r.waiting[0].index <= g.applied {
@@ -126,16 +127,16 @@ func (r *reads) serve() {
 	}
 }
 
-// tick gives a round up after an election timeout, because the library drops requests silently, and renews a lease
-// that is in use before it ends.
+// tick abandons a round after an election timeout, because the library drops requests silently. It renews a lease that
+// is in use before it ends.
 func (r *reads) tick() {
 	g, h := r.g, r.g.host
 	if r.round != 0 && h.ticks-r.beganTick > uint64(h.opts.ElectionTicks) {
 		endAll(r.asking, ErrReadTimeout)
-		for _, a := range r.asked {
-			r.tell(a, 0)
+		for _, a := range r.activeQueries {
+			r.replyQuery(a, 0)
 		}
-		r.asking, r.asked, r.round = nil, nil, 0
+		r.asking, r.activeQueries, r.round = nil, nil, 0
 	}
 	if g.leading && g.lease.takeUsed() {
 		g.lastActive = h.ticks
@@ -145,7 +146,7 @@ func (r *reads) tick() {
 	}
 }
 
-// fail ends the reads that no quorum, and no leader, has confirmed.
+// fail fails the reads that neither a quorum nor a leader has confirmed.
 func (r *reads) fail(err error) {
 	for _, list := range [][]Read{r.asking, r.queue} {
 		for i := range list {
@@ -155,7 +156,7 @@ func (r *reads) fail(err error) {
 	r.asking, r.queue, r.round, r.renew = nil, nil, 0, false
 }
 
-// failWaiting ends those that wait for their index to be applied.
+// failWaiting fails the reads that wait for their index to be applied.
 func (r *reads) failWaiting(err error) {
 	for _, w := range r.waiting {
 		for i := range w.reads {

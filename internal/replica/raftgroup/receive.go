@@ -8,11 +8,11 @@ import pb "go.etcd.io/raft/v3/raftpb"
 func (h *Host) receive(f *Received) {
 	p := h.peers.of(f.From)
 	p.silent = 0
-	h.clocks.hear(p, f, h.now)
+	h.clocks.update(p, f, h.now)
 	if p.down {
 		h.setDown(p, false)
 	}
-	if f.g != nil { // the end of what Expect began
+	if f.g != nil { // completes Expect
 		f.g.snapshots.expecting = false
 		if !h.step(p, f.Messages[0]) {
 			h.discard(f.Messages[0].Data)
@@ -32,7 +32,7 @@ func (h *Host) receive(f *Received) {
 	}
 }
 
-// step hands a message to the library, unless it is the host's own or has to be refused; it reports whether it did.
+// step passes a message to the library unless this package handles or rejects it. It reports whether it did.
 func (h *Host) step(p *peer, message Message) bool {
 	m := message.Raft
 	g := h.groups[message.Group]
@@ -43,7 +43,7 @@ func (h *Host) step(p *peer, message Message) bool {
 		h.early.keep(p.node, message, h.ticks)
 		return false
 	}
-	// meant for a replica that was here before, for ids are never used twice, or for one that is to come
+	// The message is for an earlier replica, because IDs are never reused, or for a future one.
 	if m.GetTo() != g.replica {
 		if m.GetTo() > g.replica && h.opts.Events.UnknownGroup != nil {
 			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
@@ -55,11 +55,11 @@ func (h *Host) step(p *peer, message Message) bool {
 		return false
 	}
 	switch m.GetType() {
-	case MsgAsk:
-		g.reads.answer(m)
+	case MsgIndexQuery:
+		g.reads.handleQuery(m)
 		return false
-	case MsgTell:
-		g.reads.told(p, m)
+	case MsgIndexReply:
+		g.reads.handleReply(p, m)
 		return false
 	case pb.MsgSnap:
 		if !g.snapshots.accept(message) {
@@ -68,15 +68,15 @@ func (h *Host) step(p *peer, message Message) bool {
 		g.snapshots.arrived(message)
 		return true
 	}
-	before := g.ballot()
-	_ = g.raft.Step(m) // an error says that the sender is no member (any more), or that nothing was done
+	before := g.voteState()
+	_ = g.raft.Step(m) // an error means that the sender is not, or no longer, a member, or that nothing was done
 	switch m.GetType() {
 	case pb.MsgVote, pb.MsgPreVote:
 		if string(m.GetContext()) != transferContext {
-			g.voted(before, p.node)
+			g.checkVote(before, p.node)
 		}
 	case pb.MsgHeartbeat:
-		g.fresh.hear(p, m)
+		g.fresh.handleClaim(p, m)
 	case pb.MsgHeartbeatResp:
 		g.fresh.supported(p, m)
 	}
@@ -84,7 +84,8 @@ func (h *Host) step(p *peer, message Message) bool {
 	return true
 }
 
-// admits does what has to come before the library sees a message, and reports whether it is to see it.
+// admits does the work that must precede the library's processing of a message. It reports whether to pass the message
+// on.
 func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
 	switch t := m.GetType(); t {
 	case msgQuiesce:
@@ -92,22 +93,22 @@ func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
 		return false
 	case pb.MsgTimeoutNow:
 		if m.GetReject() {
-			h.declined(g, m)
+			h.handleDecline(g, m)
 			return false
 		}
-		if h.handing || h.shuns(g, p.node) { // the leader does not know that yet
-			h.decline(g, m)
+		if h.transferring || h.avoidsLeading(g, p.node) { // the leader does not know that yet
+			h.declineOffer(g, m)
 			return false
 		}
 		h.awake(g)
 	case pb.MsgVote, pb.MsgPreVote:
-		if g.promise.binds(h.ticks, p.node) && string(m.GetContext()) != transferContext {
+		if g.voteLease.binds(h.ticks, p.node) && string(m.GetContext()) != transferContext {
 			return false // (RG6)
 		}
 		h.awake(g)
 	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
 		if m.GetTerm() >= g.term {
-			g.promise.renew(h.ticks, h.opts.ElectionTicks)
+			g.voteLease.renew(h.ticks, h.opts.ElectionTicks)
 		}
 		if t != pb.MsgHeartbeat {
 			h.awake(g)
@@ -124,5 +125,6 @@ func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
 	return true
 }
 
-// transferContext is what the library puts into votes that a leader asked for: such a leader serves no lease.
+// transferContext is the context of votes that a leader has requested by a leadership transfer. Such a leader serves no
+// lease.
 const transferContext = "CampaignTransfer"

@@ -8,13 +8,13 @@ import (
 	"io"
 )
 
-// Propose hands a command to a group (see Group.NewProposal). If it returns an error, waiter is not called.
+// Propose passes a command to a group (see Group.NewProposal). If it returns an error, waiter is not called.
 func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) error {
 	p, err := g.NewProposal(term, data, waiter)
 	if err != nil {
 		return err
 	}
-	if !add(r, &r.inbox.Proposals, p, func() bool { return r.host.proposesLater(g) }) {
+	if !add(r, &r.inbox.Proposals, p, func() bool { return r.host.proposalWaits(g) }) {
 		g.proposals.Add(-1)
 		g.host.proposed.Add(-int64(len(data)))
 		return ErrClosed
@@ -22,8 +22,8 @@ func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) erro
 	return nil
 }
 
-// add puts an item into a list of the inbox, and wakes the loop unless later says that it would only wait there. It
-// reports false if the runner is closed.
+// add adds an item to a list of the inbox. It wakes the loop unless later returns true because the item would only wait
+// there. It returns false if the runner is closed.
 func add[T any](r *Runner, list *[]T, item T, later func() bool) bool {
 	r.mu.Lock()
 	if r.closed {
@@ -39,21 +39,21 @@ func add[T any](r *Runner, list *[]T, item T, later func() bool) bool {
 	return true
 }
 
-// ReadIndex asks a quorum for the right to read (see Group.NewRead). If it returns an error, waiter is not called.
+// ReadIndex asks a quorum for permission to read (see Group.NewRead). If it returns an error, waiter is not called.
 func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	read, err := g.NewRead(waiter)
 	if err != nil {
 		return err
 	}
-	if !add(r, &r.inbox.Reads, read, func() bool { return r.host.asksLater(g) }) {
+	if !add(r, &r.inbox.Reads, read, func() bool { return r.host.readWaits(g) }) {
 		g.reading.Add(-1)
 		return ErrClosed
 	}
 	return nil
 }
 
-// Read calls read under the lease or, if there is none, after a read index: what the last call read holds everything
-// that had succeeded when Read was called. It works at the leader only.
+// Read calls read under the lease or, if none exists, after a read index. The last call of read sees everything that
+// had succeeded when Read was called. It works only at the leader.
 func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 	if lease := g.Lease(); lease != 0 {
 		if err := read(); err != nil {
@@ -78,13 +78,13 @@ func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 	}
 }
 
-// chanWaiter is a Waiter for a caller that blocks; the channel needs room for one.
+// chanWaiter is a Waiter for a caller that blocks. The channel needs a buffer of one.
 type chanWaiter chan Outcome
 
 // Done is called on the loop.
 func (c chanWaiter) Done(o Outcome) { c <- o }
 
-// Receive takes a frame from a peer; the transport calls it and does not use the frame again.
+// Receive processes a frame from a peer. The transport calls it and does not use the frame afterward.
 func (r *Runner) Receive(from NodeID, frame []byte) error {
 	f, err := DecodeFrame(from, frame)
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *Runner) Receive(from NodeID, frame []byte) error {
 	if ok {
 		r.inboxBytes += int64(len(frame))
 		r.inbox.Frames = append(r.inbox.Frames, f)
-		r.inbox.asked = r.inbox.asked || f.asks
+		r.inbox.hasQueries = r.inbox.hasQueries || f.hasQueries
 	}
 	r.mu.Unlock()
 	if dropped > 0 && r.host.opts.Events.Dropped != nil {
@@ -111,8 +111,8 @@ func (r *Runner) Receive(from NodeID, frame []byte) error {
 	return nil
 }
 
-// ReceiveSnapshot takes what a peer sends with Transport.SendSnapshot; it returns when the data are on this node's
-// disk, or why they are not. r has to end with io.EOF only if every byte is right.
+// ReceiveSnapshot receives a snapshot sent by Transport.SendSnapshot of a peer. It returns nil when the data is on this
+// node's disk. stream must return io.EOF only if every byte is correct.
 func (r *Runner) ReceiveSnapshot(from NodeID, stream io.Reader) error {
 	f, err := ReadHead(from, stream)
 	if err != nil {

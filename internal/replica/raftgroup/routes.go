@@ -7,18 +7,18 @@ import (
 	"sync/atomic"
 )
 
-// routesMax bounds the routes that are learnt from senders; those of members are always known.
+// routesMax bounds the routes learned from senders. Routes of members are always kept.
 const routesMax = 64
 
-// routes say on which nodes a group's replicas are. The loop changes them, by replacing the whole; anybody reads them.
+// routes holds the nodes of a group's replicas. The loop replaces it as a whole; all goroutines may read it.
 type routes struct{ known atomic.Pointer[[]Member] }
 
 func (r *routes) set(to []Member) { r.known.Store(&to) }
 
-// all are the replicas whose node is known.
+// all returns the replicas whose node is known.
 func (r *routes) all() []Member { return *r.known.Load() }
 
-// of returns where a replica is, nil if it is not known.
+// of returns the member entry of a replica, or nil if its node is unknown.
 func (r *routes) of(replica uint64) *Member {
 	known := r.all()
 	for i := range known {
@@ -29,7 +29,7 @@ func (r *routes) of(replica uint64) *Member {
 	return nil
 }
 
-// add adds those that are not known yet, and returns them.
+// add adds unknown replicas and returns them.
 func (r *routes) add(more []Member) (added []Member) {
 	known := slices.Clone(r.all())
 	for _, m := range more {
@@ -41,10 +41,10 @@ func (r *routes) add(more []Member) (added []Member) {
 	return added
 }
 
-// route returns where a replica is, nil if it is not known.
+// route returns the member entry of a replica, or nil if its node is unknown.
 func (g *Group) route(replica uint64) *Member { return g.routes.of(replica) }
 
-// learn notes the node that a message came from: a replica that was just added knows nobody yet.
+// learn stores the node from which a message came: a new replica knows no other nodes.
 func (g *Group) learn(replica uint64, node NodeID) {
 	if g.route(replica) == nil && len(g.routes.all()) < routesMax {
 		g.addRoutes([]Member{{Replica: replica, Node: node}})
@@ -59,7 +59,7 @@ func (g *Group) addRoutes(more []Member) {
 	}
 }
 
-// pruneRoutes forgets replicas that are no members, when there are many: each move leaves one.
+// pruneRoutes forgets replicas that are not members if there are too many: each move of a replica leaves one.
 func (g *Group) pruneRoutes() {
 	if len(g.routes.all()) > routesMax/4 {
 		g.routes.set(g.members())

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Runner gives the steps their goroutines: one loop, one log writer, one applier, and a few for snapshots. It makes no
+// Runner runs the steps on goroutines: one loop, one log writer, one applier, and a few for snapshots. It makes no
 // decisions.
 type Runner struct {
 	host      *Host
@@ -24,7 +24,8 @@ type Runner struct {
 	inbox      Inbox
 	inboxBytes int64
 	closed     bool
-	// stepping is true from the taking of an inbox to the end of its Step: else the loop's state may be read with mu.
+	// stepping is true from the taking of an inbox to the end of its Step. While it is false, the loop's state may be
+	// read with mu.
 	stepping bool
 	wake     chan struct{}
 
@@ -40,7 +41,7 @@ type Runner struct {
 	failure  atomic.Pointer[error]
 }
 
-// NewRunner returns a runner of a host whose groups may be open already. Start starts it.
+// NewRunner returns a runner for a host, whose groups may already be open. Start starts it.
 func NewRunner(h *Host, w *LogWriter, a *Applier, s SnapshotStore, t Transport, c Clock) *Runner {
 	r := &Runner{
 		host: h, writer: w, applier: a, snapshots: s, transport: t, clock: c, wake: make(chan struct{}, 1),
@@ -74,8 +75,8 @@ func (r *Runner) goRun(f func()) {
 	}()
 }
 
-// Close ends leases, fails what waits and ends the goroutines. When it has returned, and never before, other nodes may
-// be told that this one has departed: see Host.Departed.
+// Close ends leases, fails waiting requests, and stops the goroutines. Only after it has returned may other nodes be
+// notified that this node has departed; see Host.NodeDeparted.
 func (r *Runner) Close() error {
 	r.halt()
 	r.done.Wait()
@@ -88,7 +89,7 @@ func (r *Runner) Close() error {
 
 func (r *Runner) halt() { r.stopOnce.Do(func() { close(r.stop) }) }
 
-// Failed returns why the runner stopped by itself, nil if it did not.
+// Failed returns the reason why the runner stopped by itself, or nil.
 func (r *Runner) Failed() error {
 	if p := r.failure.Load(); p != nil {
 		return *p
@@ -96,7 +97,7 @@ func (r *Runner) Failed() error {
 	return nil
 }
 
-// fail stops the node's groups: a log or a state that could not be written is not written again.
+// fail stops the node's groups. A failed write of a log or a state is not retried.
 func (r *Runner) fail(err error) {
 	if r.failure.CompareAndSwap(nil, &err) && r.host.opts.Events.Failed != nil {
 		r.host.opts.Events.Failed(err)
@@ -104,7 +105,7 @@ func (r *Runner) fail(err error) {
 	r.halt()
 }
 
-// put changes the inbox and wakes the loop; it reports false when the runner is closed.
+// put changes the inbox and wakes the loop. It returns false if the runner is closed.
 func (r *Runner) put(f func(*Inbox)) bool {
 	r.mu.Lock()
 	ok := !r.closed
@@ -127,11 +128,11 @@ func (r *Runner) signal() {
 
 func closeAll(list []SnapshotData) {
 	for _, d := range list {
-		_ = d.Close() // what is left is removed at the next start
+		_ = d.Close() // remaining files are removed at the next start
 	}
 }
 
-// Call runs f on the loop, soon; it reports false if the runner is closed.
+// Call runs f on the loop, asynchronously. It returns false if the runner is closed.
 func (r *Runner) Call(f func(*Host)) bool {
 	return r.put(func(in *Inbox) { in.Calls = append(in.Calls, f) })
 }
@@ -150,16 +151,16 @@ func (r *Runner) Do(f func(*Host)) error {
 	}
 }
 
-// loop runs Step whenever something happened.
+// loop calls Step whenever there are events.
 func (r *Runner) loop() {
 	ticker := time.NewTicker(r.host.opts.Tick)
 	defer ticker.Stop()
 	defer r.drain()
 	defer r.recoverInconsistent()
 	var spare Inbox
-	// Between ticks the loop reads Go's clock, which is cheaper than the boot clock. It stands still while the machine
-	// is suspended, so the loop may believe it to be earlier than it is: a lease that begins then ends earlier.
-	// Whatever serves reads asks the boot clock, and so does the loop where followers ask for their reads.
+	// Between ticks, the loop reads Go's clock, which is cheaper than the boot clock. Go's clock stops while the
+	// machine is suspended, so the loop's time may lag behind. A lease that starts then ends earlier, which is safe.
+	// Code that serves reads uses the boot clock, and so does the loop when followers query it for their reads.
 	base := r.clock.Now()
 	at := time.Now()
 	for {
@@ -170,17 +171,17 @@ func (r *Runner) loop() {
 		case <-r.wake:
 		case <-ticker.C:
 			ticks = 1
-			base = r.clock.Now() // in this order: a pause between makes the sum earlier, not later
+			base = r.clock.Now() // in this order: a pause in between makes the sum earlier, not later
 			at = time.Now()
 		}
 		r.mu.Lock()
 		in := r.inbox
 		r.inbox, r.inboxBytes, r.stepping = spare, 0, true
 		r.mu.Unlock()
-		in.Ticks, in.Coarse = ticks, !in.asked
+		in.Ticks, in.Coarse = ticks, !in.hasQueries
 		now := base + Instant(time.Since(at))
-		if in.asked {
-			now = r.clock.Now() // after the taking of the inbox (RG10)
+		if in.hasQueries {
+			now = r.clock.Now() // after the inbox was taken (RG10)
 		}
 		work := r.host.Step(now, &in)
 		r.mu.Lock()
@@ -199,7 +200,7 @@ func (r *Runner) loop() {
 	}
 }
 
-// recoverInconsistent ends the groups, and nothing else, when the library finds their state to be impossible.
+// recoverInconsistent stops only the groups when the library finds their state to be inconsistent.
 func (r *Runner) recoverInconsistent() {
 	switch p := recover().(type) {
 	case nil:
@@ -210,7 +211,7 @@ func (r *Runner) recoverInconsistent() {
 	}
 }
 
-// drain ends everything when the loop does.
+// drain fails all pending work when the loop ends.
 func (r *Runner) drain() {
 	r.mu.Lock()
 	r.closed = true
@@ -268,7 +269,7 @@ func (r *Runner) apply(items []Apply) {
 func (r *Runner) install(i Install) {
 	installed, err := i.Run(r.snapshots)
 	if errors.Is(err, context.Canceled) {
-		r.halt() // the host is being closed, and the replica is as it was before
+		r.halt() // the host is being closed, and the replica is unchanged
 		return
 	}
 	if err != nil {

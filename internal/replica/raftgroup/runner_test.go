@@ -166,7 +166,7 @@ func TestHandover(t *testing.T) {
 	m := c.nodes[0]
 	var left int
 	poll.Until(c.tb, "nothing is left", func() bool {
-		if err := m.runner.Do(func(h *raftgroup.Host) { left = h.Handover() }); err != nil {
+		if err := m.runner.Do(func(h *raftgroup.Host) { left = h.TransferAll() }); err != nil {
 			t.Fatal(err)
 		}
 		return left == 0
@@ -206,7 +206,7 @@ func TestHandoverIsFinal(t *testing.T) {
 	stops := c.nodes[0]
 	var leads *member
 	poll.Until(c.tb, "another node leads", func() bool {
-		_ = stops.runner.Do(func(h *raftgroup.Host) { h.Handover() })
+		_ = stops.runner.Do(func(h *raftgroup.Host) { h.TransferAll() })
 		for _, n := range c.nodes[1:] {
 			if _, ok := n.groups[0].Evaluating(); ok {
 				leads = n

@@ -13,49 +13,50 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A snapshot travels as a head - a frame with one message: metadata, and where the members are - followed by its data.
-// The data are on the receiver's disk before the message is stepped, because the library cannot take back that it
-// accepted a snapshot.
+// A snapshot is transferred as a head, which is a frame with one message that contains metadata and the nodes of the
+// members, followed by its data. The data is stored on the receiver's disk before the message is stepped, because the
+// library cannot undo the acceptance of a snapshot.
 
 // Send is a snapshot to be sent to a replica.
 type Send struct {
 	g       *Group
 	message *pb.Message
-	// To is the node the receiver is on.
+	// To is the node of the receiver.
 	To NodeID
 }
 
-// Shipped says how a Send ended; every Send is followed by one.
+// Shipped is the result of a Send. Every Send is followed by one.
 type Shipped struct {
 	g   *Group
 	to  uint64
 	err error
 }
 
-// Result of a Send that ended with err, nil for success.
+// Result returns the report of a Send that ended with err, or nil for success.
 func (s *Send) Result(err error) Shipped { return Shipped{s.g, s.message.GetTo(), err} }
 
-// Install is a snapshot that the library accepted.
+// Install is a snapshot accepted by the library.
 type Install struct {
 	g       *Group
 	message *pb.Message
 	data    SnapshotData
 }
 
-// Installed is what Install.Run reports.
+// Installed is the report of Install.Run.
 type Installed struct{ g *Group }
 
-// snapshots are those of one group, on their way out and in.
+// snapshots holds the incoming and outgoing snapshots of one group.
 type snapshots struct {
 	g *Group
-	// shipping are the receivers of those under way; after is the tick before which none is sent, after a failure.
+	// shipping holds the receivers of snapshots in progress. After a failure, none is sent before the tick after.
 	shipping []uint64
 	after    uint64
-	// expecting says that data are on their way here; arriving are the data of the one that is being stepped.
+	// expecting reports whether data is arriving. arriving is the data of the snapshot that is being stepped.
 	expecting bool
 	arriving  SnapshotData
-	// appends wait for an installation; the first is the one with the snapshot. installing says that it has begun.
-	appends    []waiting
+	// appends holds appends that wait for an installation; the first contains the snapshot. installing reports whether
+	// the installation has begun.
+	appends    []waitingAppend
 	installing bool
 }
 
@@ -64,7 +65,7 @@ func (x *snapshots) ship(m *pb.Message) {
 	g, h := x.g, x.g.host
 	for _, to := range x.shipping {
 		if to == m.GetTo() {
-			return // the one under way will be reported
+			return // the snapshot in progress will be reported
 		}
 	}
 	r := g.route(m.GetTo())
@@ -80,8 +81,9 @@ func (x *snapshots) ship(m *pb.Message) {
 // headMax bounds the head of a snapshot.
 const headMax = 1 << 20
 
-// Capture captures the group's state as it is now: head and data for Transport.SendSnapshot. The library asked for some
-// snapshot; index, term and members are those of the state that is really sent. The caller closes data.
+// Capture captures the current state of the group and returns head and data for Transport.SendSnapshot. The library has
+// requested some snapshot; index, term, and members are replaced with the values of the captured state. The caller must
+// close data.
 func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err error) {
 	meta, data, err := store.Snapshot(s.g.id)
 	if err != nil {
@@ -100,7 +102,7 @@ func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err
 	return head, data, nil
 }
 
-// ReadHead reads what Capture made the head of a snapshot, and not a byte more.
+// ReadHead reads the head of a snapshot, as written by Capture, and no further bytes.
 func ReadHead(from NodeID, r io.Reader) (Received, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
@@ -124,7 +126,8 @@ func ReadHead(from NodeID, r io.Reader) (Received, error) {
 	return f, nil
 }
 
-// Expect says whether the data that follow a head are wanted; if so, Take or Abandon has to follow. Loop only.
+// Expect returns nil if the data after a head is wanted. It must then be followed by Take or Abandon. It must be called
+// on the loop.
 func (h *Host) Expect(f *Received) error {
 	m := f.Messages[0].Raft
 	g := h.groups[f.Messages[0].Group]
@@ -140,15 +143,15 @@ func (h *Host) Expect(f *Received) error {
 		return fmt.Errorf("group %d: the leader of term %d sends a snapshot in term %d: %w", g.id, m.GetTerm(), g.term,
 			ErrUnwanted)
 	case m.GetSnapshot().GetMetadata().GetIndex() <= g.commit:
-		h.step(h.peers.of(f.From), f.Messages[0]) // changes nothing, but the leader hears how far this replica is
+		h.step(h.peers.of(f.From), f.Messages[0]) // changes nothing, but tells the leader the position of this replica
 		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id,
 			m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
 	case len(g.applying.held) > 0:
-		return fmt.Errorf("group %d: a change of members is being applied: %w", g.id, ErrUnwanted)
+		return fmt.Errorf("group %d: a membership change is being applied: %w", g.id, ErrUnwanted)
 	case g.snapshots.expecting || len(g.snapshots.appends) > 0:
-		return fmt.Errorf("group %d: another snapshot is under way: %w", g.id, ErrUnwanted)
+		return fmt.Errorf("group %d: another snapshot is in progress: %w", g.id, ErrUnwanted)
 	case h.snapshotsHeld >= h.opts.SnapshotsHeld:
-		return &Refused{"SnapshotsHeld", int64(h.opts.SnapshotsHeld)}
+		return &LimitError{"SnapshotsHeld", int64(h.opts.SnapshotsHeld)}
 	}
 	g.snapshots.expecting = true
 	h.snapshotsHeld++
@@ -156,28 +159,28 @@ func (h *Host) Expect(f *Received) error {
 	return nil
 }
 
-// Abandon ends what Expect began: the data did not come. Loop only.
+// Abandon ends Expect if the data did not arrive. It must be called on the loop.
 func (h *Host) Abandon(f *Received) {
 	f.g.snapshots.expecting = false
 	h.snapshotsHeld--
 }
 
-// Take ends what Expect began: the data are here. The head goes into the Inbox, as a frame.
+// Take ends Expect when the data has arrived. The head is added to the Inbox as a frame.
 func (f *Received) Take(data SnapshotData) { f.Messages[0].Data = data }
 
-// arrived steps a snapshot whose data are here. If the library accepts it, it says so in its next Ready.
+// arrived steps a snapshot whose data has arrived. If the library accepts it, the next Ready contains it.
 func (x *snapshots) arrived(message Message) {
 	g, h := x.g, x.g.host
 	x.arriving = message.Data
 	_ = g.raft.Step(message.Raft)
-	h.pump(g)
+	h.processReady(g)
 	if x.arriving != nil { // it was ignored
 		h.discard(x.arriving)
 		x.arriving = nil
 	}
 }
 
-// discard throws data away.
+// discard discards data.
 func (h *Host) discard(data SnapshotData) {
 	if data != nil {
 		h.snapshotsHeld--
@@ -198,7 +201,7 @@ func (x *snapshots) claimData(snapshot bool) SnapshotData {
 	return data
 }
 
-// shipped tells the library, always: until then it sends the receiver nothing.
+// shipped always reports to the library, which sends nothing to the receiver until then.
 func (h *Host) shipped(s *Shipped) {
 	g := s.g
 	for i, to := range g.snapshots.shipping {
@@ -216,16 +219,16 @@ func (h *Host) shipped(s *Shipped) {
 	status := raft.SnapshotFinish
 	if s.err != nil {
 		status = raft.SnapshotFailure
-		g.snapshots.after = h.ticks + uint64(h.opts.ElectionTicks)/2 // to capture a state costs something
+		g.snapshots.after = h.ticks + uint64(h.opts.ElectionTicks)/2 // capturing a state is expensive
 	}
 	g.raft.ReportSnapshot(s.to, status)
 	h.mark(g)
 }
 
-// accept checks what came and learns where the members are. Without its data a snapshot may be stepped only if
-// the library is sure to ignore it. With them it takes over the snapshot's members at once: changes of members from
-// before, which wait to be applied, would then be made to those. So one that came meanwhile is thrown away; the leader
-// finds out that it has to send another.
+// accept checks a received snapshot and learns the nodes of its members. A snapshot without its data may be stepped
+// only if the library certainly ignores it. A snapshot with data replaces the members immediately, and earlier
+// membership changes that wait to be applied would then be made to the new members. In that case, accept discards the
+// snapshot, and the leader sends another one.
 func (x *snapshots) accept(message Message) bool {
 	g := x.g
 	s := message.Raft.GetSnapshot()
@@ -238,14 +241,14 @@ func (x *snapshots) accept(message Message) bool {
 	return true
 }
 
-// waiting is an append that waits for an installation, or the one with the snapshot and its data.
-type waiting struct {
+// waitingAppend is an append that waits for an installation, or the append that contains the snapshot, with its data.
+type waitingAppend struct {
 	message *pb.Message
 	data    SnapshotData
 }
 
-// tryInstall begins an installation when nothing is being applied to the group: first the log has to say so, durably,
-// because a crash in the middle leaves a log that ends before the state.
+// tryInstall starts an installation if nothing is being applied to the group. First the log must record it durably,
+// because a crash during the installation leaves a log that ends before the state.
 func (x *snapshots) tryInstall() {
 	g, h := x.g, x.g.host
 	if len(x.appends) == 0 || x.installing || g.applying.items > 0 {
@@ -268,7 +271,7 @@ func (x *snapshots) install() {
 	x.appends[0].data = nil
 }
 
-// Run installs the snapshot durably. After an error the host must not go on.
+// Run installs the snapshot durably. After an error, the host must stop.
 func (i *Install) Run(store SnapshotStore) (Installed, error) {
 	meta := i.message.GetSnapshot().GetMetadata()
 	err := store.Install(i.g.id, meta, i.data)
@@ -279,7 +282,7 @@ func (i *Install) Run(store SnapshotStore) (Installed, error) {
 	return Installed{i.g}, nil
 }
 
-// installed goes on after an installation: the log is reset, and only then does anybody hear of the new applied index.
+// installed continues after an installation: it resets the log, and only then publishes the new applied index.
 func (h *Host) installed(i *Installed) {
 	g := i.g
 	g.snapshots.installing = false
@@ -298,6 +301,6 @@ func (h *Host) installed(i *Installed) {
 			g.snapshots.tryInstall()
 			return
 		}
-		g.tail.hand(w.message, true)
+		g.tail.write(w.message, true)
 	}
 }

@@ -11,41 +11,42 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Status is the state of a group as one replica sees it.
+// Status is the state of a group as seen by one replica.
 type Status struct {
 	Group, Replica uint64
-	// Leader is a replica's id, 0 if none is known. Leading says that it is this one.
+	// Leader is the ID of the leader, or 0 if none is known. Leading reports whether it is this replica.
 	Leader  uint64
 	Leading bool
 	Term    uint64
-	// Commit, Applied and Last are indexes; First is that of the first entry still in the log.
+	// Commit, Applied, and Last are indexes. First is the index of the first entry in the log.
 	Commit, Applied, First, Last uint64
 	Quiet                        bool
-	// Members are as of Applied.
+	// Members holds the members as of Applied.
 	Members *pb.ConfState
-	// LeaseLeft is how long reads may be served, 0 for none, as of the last Step; in nanoseconds.
+	// LeaseLeft is the remaining lease time as of the last Step, in nanoseconds; 0 without a lease.
 	LeaseLeft int64
-	// Waiting counts proposals that have not ended, Reads those that wait for an index.
+	// Waiting counts uncompleted proposals. Reads counts reads that wait for an index.
 	Waiting, Reads int64
-	// Peers are the other members; a leader's knowledge.
+	// Peers holds the other members. Only a leader knows them.
 	Peers []PeerStatus
 }
 
-// PeerStatus is a member as its leader sees it.
+// PeerStatus is a member as seen by its leader.
 type PeerStatus struct {
 	Replica uint64
-	// Match is the last entry known to be in its log, Lag how many it lacks.
+	// Match is the last entry known to be in its log. Lag is the number of entries that it lacks.
 	Match, Lag uint64
-	// State is probe, replicate or snapshot.
+	// State is probe, replicate, or snapshot.
 	State   string
 	Learner bool
-	// Active is false if nothing was heard from it in the last election timeout.
+	// Active is false if nothing was received from it in the last election timeout.
 	Active bool
-	// Abstains says that it would not take the leadership: its node abstains, or it has refused an offer lately.
+	// Abstains reports whether it would decline the leadership: its node abstains, or it has recently declined an
+	// offer.
 	Abstains bool
 }
 
-// Status returns the status of a group; ok is false if it is not here. Loop only.
+// Status returns the status of a group. ok is false if the group is not here. It must be called on the loop.
 func (h *Host) Status(id uint64) (s Status, ok bool) {
 	g := h.groups[id]
 	if g == nil {
@@ -78,8 +79,8 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 	return s, true
 }
 
-// QuorumWithout reports whether a group has a quorum of its voters on nodes that are not named, in each of its
-// configurations; true for a group that is not here. Loop only.
+// QuorumWithout reports whether a group has a quorum of voters on nodes that are not in without, in each of its
+// configurations. It returns true for a group that is not here. It must be called on the loop.
 func (h *Host) QuorumWithout(id uint64, without map[NodeID]bool) bool {
 	g := h.groups[id]
 	if g == nil || len(without) == 0 {

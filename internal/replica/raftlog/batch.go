@@ -12,16 +12,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Batch collects the writes of many groups; after Commit it is empty and may be used again. A batch belongs to one
-// goroutine. Two may be in use at once if they write different groups: a split births a child while its parent's log
-// goes on.
+// Batch collects the writes of many groups. After Commit it is empty and can be reused. A batch belongs to one
+// goroutine. Two batches may be used concurrently if they write to different groups: a split creates a child while the
+// log of its parent continues.
 type Batch struct {
 	s       *Store
 	b       *pebble.Batch
 	effects []effect
 }
 
-// effect is a change that a commit makes in memory.
+// effect is a change in memory that takes place on commit.
 type effect struct {
 	g           *Group
 	kind        effectKind
@@ -43,14 +43,14 @@ const (
 	effectDestroy
 )
 
-// pointDeletes is how many keys of an overwritten tail are deleted one by one: range deletions slow down reads of a
-// memtable.
+// pointDeletes is the maximum number of overwritten keys that are deleted individually. A range deletion slows down
+// reads of the memtable.
 const pointDeletes = 64
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch { return &Batch{s: s, b: s.db.NewBatch()} }
 
-// Append writes entries, which must follow the log or overwrite a part of its tail; what is left of the old tail is
+// Append writes entries, which must continue the log or overwrite a part of its tail. The rest of the old tail is
 // deleted.
 func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
 	if len(entries) == 0 {
@@ -78,7 +78,7 @@ func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
 	return nil
 }
 
-// cutTail deletes the entries above the new last one (RL3).
+// cutTail deletes the entries above the new last entry (RL3).
 func (b *Batch) cutTail(g *Group, last uint64) {
 	if g.written <= last {
 		return
@@ -108,8 +108,8 @@ func (b *Batch) SetHardState(group, term, vote, commit uint64) error {
 	return nil
 }
 
-// SetConfState writes the members. What a group's state machine says of them counts more: it is as of its applied
-// index.
+// SetConfState writes the members. The members known to the group's state machine take precedence, because they are as
+// of its applied index.
 func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -121,8 +121,8 @@ func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 	return nil
 }
 
-// Truncate removes the entries up to index, whose term is given. The state that they led to must be durable. An index
-// that is already gone is no error.
+// Truncate removes the entries up to index, whose term must be given. The state that results from them must be durable.
+// An index that has already been removed is not an error.
 func (b *Batch) Truncate(group, index, term uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -141,8 +141,8 @@ func (b *Batch) Truncate(group, index, term uint64) error {
 	return nil
 }
 
-// Install notes that a snapshot at index is about to be installed: until a Reset the state may be ahead of the log. 0
-// takes that back.
+// Install records that a snapshot at index is about to be installed: until a Reset, the state may be ahead of the log.
+// 0 revokes this.
 func (b *Batch) Install(group, index uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *Batch) Install(group, index uint64) error {
 	return nil
 }
 
-// Reset replaces the log by an empty one that begins after a snapshot, which is installed durably.
+// Reset replaces the log by an empty log that starts after a snapshot, which must be installed durably.
 func (b *Batch) Reset(group, index, term uint64, cs *pb.ConfState) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -173,10 +173,10 @@ func (b *Batch) begin(g *Group, index, term uint64, cs *pb.ConfState) {
 	b.effects = append(b.effects, effect{g: g, kind: effectReset, index: index, term: term, conf: proto.CloneOf(cs)})
 }
 
-// Birth gives a group that has no record a log that begins after index, as if everything before had been truncated, and
-// a hard state with the same term and that index committed. It reports false, and does nothing, if the group has any
-// record (RL4).
-func (b *Batch) Birth(group, index, term uint64, cs *pb.ConfState) (bool, error) {
+// Create gives a group without any record a log that starts after index, as if everything before had been truncated,
+// and a hard state with that term and commit index. It does nothing and returns false if the group has any record
+// (RL4).
+func (b *Batch) Create(group, index, term uint64, cs *pb.ConfState) (bool, error) {
 	g, err := b.s.Group(group)
 	if err != nil || g.exists {
 		return false, err
@@ -185,7 +185,7 @@ func (b *Batch) Birth(group, index, term uint64, cs *pb.ConfState) (bool, error)
 	return true, b.SetHardState(group, term, 0, index)
 }
 
-// Destroy removes everything a group has.
+// Destroy removes all records of a group.
 func (b *Batch) Destroy(group uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -197,16 +197,16 @@ func (b *Batch) Destroy(group uint64) error {
 	return nil
 }
 
-// groupEnd is the first key after a group's.
+// groupEnd returns the first key after the keys of a group.
 func groupEnd(group uint64) []byte {
 	return recordKey(group, kindInstall+1)
 }
 
-// Len is the size of the batch in bytes.
+// Len returns the size of the batch in bytes.
 func (b *Batch) Len() int { return b.b.Len() }
 
-// Commit writes the batch whole, with sync durably (RL1), and shows it to readers. An empty batch with sync makes
-// earlier ones durable. After an error the store accepts nothing more (RL5).
+// Commit writes the batch atomically and makes it visible to readers. With sync, the batch is durable (RL1). An empty
+// batch with sync makes earlier batches durable. After an error, the store rejects all further writes (RL5).
 func (b *Batch) Commit(sync bool) error {
 	if err := b.s.Failed(); err != nil {
 		return err
@@ -233,12 +233,12 @@ func (b *Batch) Commit(sync bool) error {
 		b.effects[i].show()
 	}
 	if invariant.Enabled {
-		b.checkLaws()
+		b.checkInvariants()
 	}
 	clear(b.effects)
 	b.effects = b.effects[:0]
 	b.b.Reset()
-	b.s.shed()
+	b.s.evictCaches()
 	return nil
 }
 
@@ -269,5 +269,5 @@ func (e *effect) show() {
 	}
 }
 
-// Close abandons the batch.
+// Close discards the batch.
 func (b *Batch) Close() error { return b.b.Close() }

@@ -14,35 +14,35 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Group is the log of one group. It shows what was committed, synced or not. Safe for concurrent use.
+// Group is the log of one group. It shows all committed entries, synced or not. It is safe for concurrent use.
 type Group struct {
 	s  *Store
 	id uint64
 
-	// written is the last index that a batch has taken, also one not yet committed, and removed the truncated one;
-	// exists is true if there is any record. The writer's own: no lock.
+	// written is the last index added to a batch, even if not yet committed. removed is the truncated index. exists
+	// reports whether there is any record. Only the writer uses these fields, without a lock.
 	written, removed uint64
 	exists           bool
 
 	mu                 sync.Mutex
 	term, vote, commit uint64
 	conf               *pb.ConfState
-	// cut and cutTerm belong to the last entry that is gone. Invariant: cut <= last.
+	// cut and cutTerm are the index and term of the last removed entry. Invariant: cut <= last.
 	cut, cutTerm uint64
 	last         uint64
-	// installing is the index of a snapshot that is being installed, or was when the process ended; 0 for none.
+	// installing is the index of a snapshot that is being installed, or was when the process ended; 0 if none exists.
 	installing uint64
-	// cache holds the entries from cacheFirst to last; cacheFirst is last+1 if it is empty.
+	// cache holds the entries from cacheFirst to last. cacheFirst is last+1 if the cache is empty.
 	cache      []*pb.Entry
 	cacheFirst uint64
 	cacheBytes int64
-	// turns say where terms begin, of the entries that were appended since the group was loaded: they cost nothing to
-	// keep, and an entry may be 16 MiB.
-	turns []turn
+	// termStarts holds the first index of each term among the entries appended since the group was loaded. Keeping them
+	// is cheap, whereas an entry may have 16 MiB.
+	termStarts []termStart
 }
 
-// turn is the beginning of a term in the log.
-type turn struct{ index, term uint64 }
+// termStart is the first entry of a term in the log.
+type termStart struct{ index, term uint64 }
 
 // load reads a group's records and finds its last entry.
 func (s *Store) load(id uint64) (*Group, error) {
@@ -85,7 +85,7 @@ func (s *Store) load(id uint64) (*Group, error) {
 	return g, g.loadInstalling()
 }
 
-// Exists reports whether the group has any record. Writer only.
+// Exists reports whether the group has any record. Only the writer may call it.
 func (g *Group) Exists() bool { return g.exists }
 
 // InitialState returns copies of the hard state and the conf state.
@@ -96,14 +96,14 @@ func (g *Group) InitialState() (*pb.HardState, *pb.ConfState, error) {
 	return &pb.HardState{Term: &term, Vote: &vote, Commit: &commit}, proto.CloneOf(g.conf), nil
 }
 
-// FirstIndex is the index of the first entry that may be read.
+// FirstIndex returns the index of the first entry that can be read.
 func (g *Group) FirstIndex() (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.cut + 1, nil
 }
 
-// LastIndex is the index of the last entry, or of the truncated state.
+// LastIndex returns the index of the last entry, or of the truncated state.
 func (g *Group) LastIndex() (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,14 +121,14 @@ func (g *Group) loadInstalling() error {
 	return errors.Join(readUints(value, &g.installing), closer.Close())
 }
 
-// Installing returns the index of a snapshot whose installation was begun and not ended by a Reset, 0 if there is none.
+// Installing returns the index of a snapshot whose installation was started and not completed by a Reset, or 0.
 func (g *Group) Installing() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.installing
 }
 
-// Snapshot returns the truncated state: metadata without data, enough for a log that nobody applies.
+// Snapshot returns the truncated state as metadata without data. This suffices for a log that no state machine applies.
 func (g *Group) Snapshot() (*pb.Snapshot, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,7 +137,7 @@ func (g *Group) Snapshot() (*pb.Snapshot, error) {
 		nil
 }
 
-// Term returns the term of an entry, also of the last truncated one.
+// Term returns the term of an entry. It also works for the last truncated entry.
 func (g *Group) Term(index uint64) (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -149,11 +149,11 @@ func (g *Group) Term(index uint64) (uint64, error) {
 	case index > g.last:
 		return 0, raft.ErrUnavailable
 	}
-	// Not from the entry itself, even if that is in memory: it is seldom in the processor's caches, and the library
-	// asks for a term or two for each message.
-	for i := len(g.turns) - 1; i >= 0; i-- {
-		if index >= g.turns[i].index {
-			return g.turns[i].term, nil
+	// Entries in memory are not used for this: they are rarely in the CPU caches, and the library asks for a term or
+	// two per message.
+	for i := len(g.termStarts) - 1; i >= 0; i-- {
+		if index >= g.termStarts[i].index {
+			return g.termStarts[i].term, nil
 		}
 	}
 	value, closer, err := g.s.db.Get(entryKey(g.id, index))
@@ -167,7 +167,7 @@ func (g *Group) Term(index uint64) (uint64, error) {
 	return e.GetTerm(), nil
 }
 
-// readError tells a hole in the log, which is corruption, from an error of the disk.
+// readError distinguishes a gap in the log, which is corruption, from a disk error.
 func (g *Group) readError(index uint64, err error) error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		err = fmt.Errorf("entry is missing: %w", ErrCorrupt)
@@ -175,7 +175,7 @@ func (g *Group) readError(index uint64, err error) error {
 	return fmt.Errorf("group %d, entry %d: %w", g.id, index, err)
 }
 
-// Entries returns the entries in [lo, hi) up to maxBytes, at least one. They must not be changed.
+// Entries returns the entries in [lo, hi) up to maxBytes, at least one. The caller must not modify them.
 func (g *Group) Entries(lo, hi, maxBytes uint64) ([]*pb.Entry, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -244,10 +244,10 @@ func (g *Group) read(lo, hi, maxBytes uint64) (out []*pb.Entry, size uint64, err
 	return out, size, nil
 }
 
-// protoSize is the size that the library counts for an entry, within a few bytes; it only bounds batches.
+// protoSize returns the size of an entry as the library counts it, within a few bytes. It only limits batches.
 func protoSize(e *pb.Entry) int { return len(e.Data) + 16 }
 
-// keep puts committed entries into memory.
+// keep adds committed entries to the cache.
 func (g *Group) keep(entries []*pb.Entry) {
 	first := entries[0].GetIndex()
 	g.mu.Lock()
@@ -266,26 +266,27 @@ func (g *Group) keep(entries []*pb.Entry) {
 		g.cacheBytes += entryBytes(e)
 	}
 	g.last = entries[len(entries)-1].GetIndex()
-	g.turn(entries)
+	g.noteTerms(entries)
 	g.trim(g.s.opts.GroupCacheBytes)
 	g.s.cached.Add(g.cacheBytes - before)
 	g.mu.Unlock()
 }
 
-// turn notes the terms of entries that were appended. Needs mu.
-func (g *Group) turn(entries []*pb.Entry) {
+// noteTerms records the terms of appended entries. The caller must hold mu.
+func (g *Group) noteTerms(entries []*pb.Entry) {
 	first := entries[0].GetIndex()
-	for len(g.turns) > 0 && g.turns[len(g.turns)-1].index >= first {
-		g.turns = g.turns[:len(g.turns)-1]
+	for len(g.termStarts) > 0 && g.termStarts[len(g.termStarts)-1].index >= first {
+		g.termStarts = g.termStarts[:len(g.termStarts)-1]
 	}
 	for _, e := range entries {
-		if n := len(g.turns); n == 0 || g.turns[n-1].term != e.GetTerm() {
-			g.turns = append(g.turns, turn{e.GetIndex(), e.GetTerm()})
+		if n := len(g.termStarts); n == 0 || g.termStarts[n-1].term != e.GetTerm() {
+			g.termStarts = append(g.termStarts, termStart{e.GetIndex(), e.GetTerm()})
 		}
 	}
 }
 
-// trim drops the oldest entries of a cache that is too large, to a half, so that memory moves seldom. Needs mu.
+// trim drops the oldest entries of a cache that exceeds the bound. It keeps half of them, so that entries are rarely
+// moved. The caller must hold mu.
 func (g *Group) trim(bound int64) {
 	if g.cacheBytes <= bound {
 		return
@@ -307,13 +308,13 @@ func (g *Group) evict() {
 	g.cache, g.cacheFirst, g.cacheBytes = nil, g.last+1, 0
 }
 
-// truncated moves the truncated state up; entries at or below index are gone.
+// truncated records that the entries up to index have been removed.
 func (g *Group) truncated(index, term uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cut, g.cutTerm = index, term
-	for len(g.turns) > 1 && g.turns[1].index <= index {
-		g.turns = g.turns[1:]
+	for len(g.termStarts) > 1 && g.termStarts[1].index <= index {
+		g.termStarts = g.termStarts[1:]
 	}
 	n := 0
 	for n < len(g.cache) && g.cacheFirst+uint64(n) <= index {
@@ -333,5 +334,5 @@ func (g *Group) restart(index, term uint64, cs *pb.ConfState) {
 	defer g.mu.Unlock()
 	g.s.cached.Add(-g.cacheBytes)
 	g.cut, g.cutTerm, g.last, g.conf, g.installing = index, term, index, cs, 0
-	g.cache, g.cacheFirst, g.cacheBytes, g.turns = nil, index+1, 0, nil
+	g.cache, g.cacheFirst, g.cacheBytes, g.termStarts = nil, index+1, 0, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Kinds of records of a group.
+// The kinds of records of a group.
 const (
 	kindHardState = 0
 	kindTruncated = 1
@@ -54,17 +54,17 @@ func putEntryKey(dst []byte, group, index uint64) {
 
 func groupOf(key []byte) uint64 { return binary.BigEndian.Uint64(key) }
 
-// entryIndex reads the index from the key of an entry.
+// entryIndex returns the index in the key of an entry.
 func entryIndex(key []byte) uint64 { return binary.BigEndian.Uint64(key[9:]) }
 
-// entryBlock is an entry with the scalars that its pointers lead to: one allocation.
+// entryBlock is an entry with the scalars that its pointers refer to, in one allocation.
 type entryBlock struct {
 	entry       pb.Entry
 	term, index uint64
 	kind        pb.EntryType
 }
 
-// decodeEntry copies nothing: data must belong to the caller.
+// decodeEntry decodes an entry without copying. value must belong to the caller.
 func decodeEntry(index uint64, value []byte) (*pb.Entry, error) {
 	if len(value) < entryHead {
 		return nil, fmt.Errorf("entry %d of %d bytes: %w", index, len(value), ErrCorrupt)
@@ -77,7 +77,7 @@ func decodeEntry(index uint64, value []byte) (*pb.Entry, error) {
 	return &b.entry, nil
 }
 
-// entryBytes is about how many bytes an entry takes in memory.
+// entryBytes returns the approximate memory used by an entry.
 func entryBytes(e *pb.Entry) int64 { return int64(len(e.Data)) + 128 }
 
 func appendUints(dst []byte, vs ...uint64) []byte {
@@ -87,7 +87,7 @@ func appendUints(dst []byte, vs ...uint64) []byte {
 	return dst
 }
 
-// readUints fills dst from b, which must be exactly as long.
+// readUints fills dst from b, which must have exactly the required length.
 func readUints(b []byte, dst ...*uint64) error {
 	if len(b) != 8*len(dst) {
 		return fmt.Errorf("record of %d bytes: %w", len(b), ErrCorrupt)
@@ -98,7 +98,8 @@ func readUints(b []byte, dst ...*uint64) error {
 	return nil
 }
 
-// appendConfState appends voters, learners, outgoing voters, next learners, each with its length, and auto-leave.
+// appendConfState appends voters, learners, outgoing voters, and next learners, each with its length, and the
+// auto-leave flag.
 func appendConfState(dst []byte, cs *pb.ConfState) []byte {
 	w := codec.Writer(dst)
 	for _, list := range [][]uint64{cs.GetVoters(), cs.GetLearners(), cs.GetVotersOutgoing(), cs.GetLearnersNext()} {

@@ -91,7 +91,7 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})
 	b := s.NewBatch()
-	if ok, err := b.Birth(7, 10, 5, four); err != nil || !ok {
+	if ok, err := b.Create(7, 10, 5, four); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	must(t, b.Append(7, []*pb.Entry{newEntry(11, 6, "a"), newEntry(12, 6, "b")}))
@@ -175,7 +175,7 @@ func TestBirthNeverOverwrites(t *testing.T) {
 	defer func() { must(t, s.Close()) }()
 	b := s.NewBatch()
 	birth := func() bool {
-		ok, err := b.Birth(3, 10, 5, four)
+		ok, err := b.Create(3, 10, 5, four)
 		must(t, err)
 		must(t, b.Commit(true))
 		return ok
@@ -335,7 +335,7 @@ func TestAgainstMemoryStorage(t *testing.T) {
 				ConfState: four}}))
 			commit, vote, t0 := index, uint64(0), term
 			must(t, model[id].SetHardState(&pb.HardState{Term: &t0, Vote: &vote, Commit: &commit}))
-			if _, err := b.Birth(id, index, term, four); err != nil {
+			if _, err := b.Create(id, index, term, four); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -17,35 +17,34 @@ import (
 	"go.etcd.io/raft/v3"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/replica/guard"
-	"github.com/ilion-db/ilion/internal/replica/manifest"
+	"github.com/ilion-db/ilion/internal/replica/diskfs"
+	"github.com/ilion-db/ilion/internal/replica/pebblecheck"
 )
 
-// BlockCacheBytes is the size of the cache of blocks of tables, which are read when a node starts or a follower is far
-// behind.
+// BlockCacheBytes is the size of the block cache. Blocks are read when a node starts or a follower is far behind.
 const BlockCacheBytes = 8 << 20
 
-// Options of a Store. The zero value is ready for use.
+// Options configure a Store. The zero value is ready for use.
 type Options struct {
-	// FS is the file system; the operating system's if nil.
+	// FS is the file system. Nil means the operating system's.
 	FS vfs.FS
 	// GroupCacheBytes bounds the newest entries of one group that are kept in memory; 1 MiB if 0.
 	GroupCacheBytes int64
-	// NodeCacheBytes bounds those of all groups together; 256 MiB if 0.
+	// NodeCacheBytes bounds the cached entries of all groups together; 256 MiB if 0.
 	NodeCacheBytes int64
-	// MemtableBytes is the size of a memtable; 64 MiB if 0, less where the disk is small. Most entries are truncated
-	// before they leave it.
+	// MemtableBytes is the size of a memtable; 64 MiB if 0. It is smaller if the disk is small. Most entries are
+	// truncated before they leave the memtable.
 	MemtableBytes int64
-	// MaxOpenFiles bounds the tables that are open, 1000 if 0.
+	// MaxOpenFiles bounds the open tables; 1000 if 0.
 	MaxOpenFiles int
-	// Reserve has descriptors for when the process has none left; nil: the store waits for some.
-	Reserve *guard.Reserve
-	// MustExist has a directory that is not there, or is empty, be refused with ErrMissing instead of made.
+	// Reserve provides file descriptors when the process has none left. Nil makes the store wait for one.
+	Reserve *diskfs.Reserve
+	// MustExist rejects a missing or empty directory with ErrMissing instead of creating it.
 	MustExist bool
-	// ReadOnly has nothing be written: no batch can be committed. It goes with MustExist.
+	// ReadOnly rejects all commits. It requires MustExist.
 	ReadOnly bool
-	// Fatal hears why the process has to end: the write-ahead log cannot be written. What writes waits for that end.
-	// Without it there is a panic.
+	// Fatal is called with the reason if the process must end because the write-ahead log cannot be written. Writers
+	// block until then. If Fatal is nil, the store panics.
 	Fatal func(text string)
 }
 
@@ -66,27 +65,28 @@ func (o Options) withDefaults() Options {
 }
 
 var (
-	// ErrFormat is returned for a directory that something else wrote. That of a later build is a *feature.Newer.
+	// ErrFormat is returned for a directory that was not written by this package. A directory of a later build causes a
+	// *feature.Newer.
 	ErrFormat = errors.New("not a raft log of a known format")
-	// ErrMissing is returned if there is no log where there must be one.
+	// ErrMissing is returned if a log must exist and does not.
 	ErrMissing = errors.New("there is no raft log")
-	// ErrCorrupt is wrapped by errors about records that no Batch wrote.
+	// ErrCorrupt is wrapped by errors about records that no Batch has written.
 	ErrCorrupt = errors.New("corrupt raft log")
-	// ErrStopped is wrapped by everything after a commit that failed.
+	// ErrStopped is wrapped by all errors after a failed commit.
 	ErrStopped = errors.New("raft log stopped")
 )
 
 // Store holds the logs of all groups of a node. It is safe for concurrent use; see Batch for writers.
 type Store struct {
-	db    *pebble.DB
-	opts  Options
-	guard *guard.Guard
+	db     *pebble.DB
+	opts   Options
+	diskFS *diskfs.FS
 
 	mu     sync.RWMutex
 	groups map[uint64]*Group
 
-	cached atomic.Int64 // bytes of entries in memory, all groups
-	// evictMu guards ring and hand: the groups in the order they were opened, and whose cache goes next.
+	cached atomic.Int64 // bytes of cached entries of all groups
+	// evictMu guards ring and hand: the groups in the order in which they were opened, and the next cache to evict.
 	evictMu sync.Mutex
 	ring    []*Group
 	hand    int
@@ -96,11 +96,11 @@ type Store struct {
 	commits atomic.Uint64
 }
 
-// pebbleFormat is the version of Pebble's own files, the one of feature level 1. Its newest would leave the build
-// before this one a directory that it cannot open.
+// pebbleFormat is the format version of Pebble's files at feature level 1. With Pebble's newest version, the previous
+// build could not open the directory.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// Open opens or creates the store in dir, durably: directories that it makes are synced in their parents.
+// Open opens the store in dir, or creates it durably: the parents of new directories are synced.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if _, err := o.FS.Stat(dir); o.MustExist && errors.Is(err, os.ErrNotExist) {
@@ -110,14 +110,14 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open raft log: %w", err)
 	}
 	s := &Store{opts: o, groups: map[uint64]*Group{}}
-	s.guard = guard.New(o.FS, dir, guard.Options{Broken: s.broken, Reserve: o.Reserve})
+	s.diskFS = diskfs.New(o.FS, dir, diskfs.Options{Broken: s.broken, Reserve: o.Reserve})
 	cache := pebble.NewCache(BlockCacheBytes)
 	defer cache.Unref()
 	po := &pebble.Options{
-		FS:                          s.guard,
+		FS:                          s.diskFS,
 		Cache:                       cache,
 		FormatMajorVersion:          pebbleFormat,
-		MemTableSize:                uint64(guard.Memtable(o.FS.GetDiskUsage, dir, o.MemtableBytes)),
+		MemTableSize:                uint64(diskfs.MemtableBytes(o.FS.GetDiskUsage, dir, o.MemtableBytes)),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       1000,
@@ -127,9 +127,9 @@ func Open(dir string, o Options) (*Store, error) {
 		ReadOnly:                    o.ReadOnly,
 		MaxOpenFiles:                o.MaxOpenFiles,
 	}
-	err := manifest.CheckOptions(o.FS, dir, po)
+	err := pebblecheck.CheckOptions(o.FS, dir, po)
 	if err == nil {
-		err = manifest.CheckLogs(o.FS, dir)
+		err = pebblecheck.CheckLogs(o.FS, dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open raft log: %w", err)
@@ -138,7 +138,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		err = fmt.Errorf("%w in %s", ErrMissing, dir)
 	}
-	if named, damaged := manifest.NameLogs(o.FS, dir, err); damaged {
+	if named, damaged := pebblecheck.NameLogs(o.FS, dir, err); damaged {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, named)
 	}
 	if err != nil {
@@ -151,26 +151,27 @@ func Open(dir string, o Options) (*Store, error) {
 		}
 		return nil, errors.Join(err, db.Close())
 	}
-	s.guard.Opened()
+	s.diskFS.MarkOpen()
 	return s, nil
 }
 
-// prepare makes the directory, checks its list of tables, and that there is room to write; one that is only read has to
-// be sound.
+// prepare creates the directory, checks its manifest, and checks that there is enough disk space. A read-only store
+// must be intact.
 func prepare(dir string, o *Options) error {
 	if o.ReadOnly {
-		return manifest.Check(o.FS, dir)
+		return pebblecheck.Check(o.FS, dir)
 	}
 	if err := makeDir(o.FS, dir); err != nil {
 		return err
 	}
-	if err := manifest.Check(o.FS, dir); err != nil {
+	if err := pebblecheck.Check(o.FS, dir); err != nil {
 		return err
 	}
-	return guard.Room(o.FS, dir, nil)
+	return diskfs.CheckFreeSpace(o.FS, dir, nil)
 }
 
-// makeDir creates dir. A directory entry survives a crash only if its parent was synced, so those are.
+// makeDir creates dir and its parents. It syncs the parent of each new directory, because otherwise the directory would
+// not survive a crash.
 func makeDir(fs vfs.FS, dir string) error {
 	var missing []string
 	for d := dir; ; d = path.Dir(d) {
@@ -194,7 +195,7 @@ func makeDir(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// checkFormat writes the format into an empty store and refuses a store that has another one.
+// checkFormat writes the format into an empty store and rejects a store with another format.
 func (s *Store) checkFormat() error {
 	value, closer, err := s.db.Get(formatKey)
 	switch {
@@ -217,10 +218,10 @@ func (s *Store) checkFormat() error {
 	if err := s.db.Set(formatKey, []byte(formatName+strconv.Itoa(formatNumber)), pebble.Sync); err != nil {
 		return err
 	}
-	return s.db.Flush() // Pebble's first log does not say up to where it was synced: damage in it could not be told
+	return s.db.Flush() // Pebble's first log does not record how far it was synced: damage would go unnoticed
 }
 
-// readFormat refuses a format that this build does not know.
+// readFormat rejects formats that this build does not know.
 func readFormat(value string) error {
 	number, ours := strings.CutPrefix(value, formatName)
 	n, err := strconv.ParseUint(number, 10, 32)
@@ -233,7 +234,7 @@ func readFormat(value string) error {
 	return nil
 }
 
-// Label returns what SetLabel stored, nil if it never did.
+// Label returns the label stored by SetLabel, or nil.
 func (s *Store) Label() ([]byte, error) {
 	value, closer, err := s.db.Get(labelKey)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -246,7 +247,7 @@ func (s *Store) Label() ([]byte, error) {
 	return label, closer.Close()
 }
 
-// SetLabel stores, durably, what tells whose logs these are.
+// SetLabel durably stores a label that identifies the owner of the logs.
 func (s *Store) SetLabel(label []byte) error {
 	if err := s.db.Set(labelKey, label, pebble.Sync); err != nil {
 		return s.fail(fmt.Errorf("label: %w", err))
@@ -254,16 +255,16 @@ func (s *Store) SetLabel(label []byte) error {
 	return nil
 }
 
-// Close closes the store; nothing else may be in progress.
+// Close closes the store. No other call may be in progress.
 func (s *Store) Close() error {
-	s.guard.Close()
+	s.diskFS.Close()
 	return s.db.Close()
 }
 
-// Group returns the log of a group; one that nobody wrote yet is empty: index 0, term 0.
+// Group returns the log of a group. A group without records is empty: index 0, term 0.
 func (s *Store) Group(id uint64) (*Group, error) {
 	if id == 0 {
-		return nil, errors.New("group 0 is none")
+		return nil, errors.New("group 0 is invalid")
 	}
 	s.mu.RLock()
 	g := s.groups[id]
@@ -287,7 +288,7 @@ func (s *Store) Group(id uint64) (*Group, error) {
 	return g, nil
 }
 
-// Storage is Group as the library's interface.
+// Storage returns Group as the library's interface.
 func (s *Store) Storage(group uint64) (raft.Storage, error) {
 	g, err := s.Group(group)
 	if err != nil {
@@ -296,7 +297,7 @@ func (s *Store) Storage(group uint64) (raft.Storage, error) {
 	return g, nil
 }
 
-// Installing is Group.Installing.
+// Installing returns Group.Installing.
 func (s *Store) Installing(group uint64) (uint64, error) {
 	g, err := s.Group(group)
 	if err != nil {
@@ -305,7 +306,7 @@ func (s *Store) Installing(group uint64) (uint64, error) {
 	return g.Installing(), nil
 }
 
-// Groups returns the ids of all groups that have anything in the store, ascending.
+// Groups returns the IDs of all groups with records, in ascending order.
 func (s *Store) Groups() ([]uint64, error) {
 	it, err := s.db.NewIter(nil)
 	if err != nil {
@@ -341,8 +342,8 @@ func (s *Store) forget(g *Group) {
 	g.evict()
 }
 
-// shed drops whole caches of groups, in turn, until the node's bound holds.
-func (s *Store) shed() {
+// evictCaches drops whole caches of groups, in turn, until the node's limit is met.
+func (s *Store) evictCaches() {
 	if s.cached.Load() <= s.opts.NodeCacheBytes {
 		return
 	}
@@ -357,7 +358,7 @@ func (s *Store) shed() {
 	}
 }
 
-// Failed returns why nothing is accepted any more, nil if all is well.
+// Failed returns the reason why writes are rejected, or nil.
 func (s *Store) Failed() error {
 	if p := s.failure.Load(); p != nil {
 		return *p
@@ -371,27 +372,26 @@ func (s *Store) fail(cause error) error {
 	return s.Failed()
 }
 
-// Metrics are counters since Open, and the bytes in memory now.
+// Metrics holds counters since Open, and the current memory use.
 type Metrics struct {
 	Commits, Syncs uint64
 	CachedBytes    int64
 }
 
-// Metrics reads the counters.
+// Metrics returns the current metrics.
 func (s *Store) Metrics() Metrics {
 	return Metrics{Commits: s.commits.Load(), Syncs: s.syncs.Load(), CachedBytes: s.cached.Load()}
 }
 
-// logger passes on only what ends the process. Pebble calls Fatalf when its log cannot be written, and it must not
-// return.
+// logger passes on only fatal messages. Pebble calls Fatalf if its log cannot be written, and Fatalf must not return.
 type logger struct{ s *Store }
 
 func (logger) Infof(string, ...any)                {}
 func (logger) Errorf(string, ...any)               {}
 func (l logger) Fatalf(format string, args ...any) { l.s.broken(fmt.Sprintf(format, args...)) }
 
-// damaged ends the store for good, as broken does, with one line: Pebble's own would be a stack trace. Without an
-// owner to tell, the read that found the damage fails.
+// damaged stops the store permanently, like broken, with a one-line message instead of Pebble's stack trace. If
+// Options.Fatal is nil, the read that found the damage fails.
 func (s *Store) damaged(info pebble.DataCorruptionInfo) {
 	details, _, _ := strings.Cut(info.Details.Error(), "\n")
 	err := s.fail(fmt.Errorf("%w: %s: %s", ErrCorrupt, info.Path, details))
@@ -402,8 +402,8 @@ func (s *Store) damaged(info pebble.DataCorruptionInfo) {
 	select {}
 }
 
-// broken ends the store for good and never returns: Pebble must not see the error, since it would end the process with
-// a stack trace. Its callers wait until the owner ends the process.
+// broken stops the store permanently and never returns. Pebble must not see the error, because it would end the process
+// with a stack trace. Callers block until the owner ends the process.
 func (s *Store) broken(text string) {
 	err := s.fail(errors.New(strings.TrimPrefix(text, "pebble: ")))
 	if s.opts.Fatal == nil {

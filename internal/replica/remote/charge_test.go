@@ -109,7 +109,7 @@ func TestChargeOfWrite(t *testing.T) {
 			t.Errorf("%v, %d, want %d", b.err, b.charged, w.charge)
 		}
 		d := newTold()
-		if err := w.replica.Decide(t.Context(), conditional(), d); err != nil {
+		if err := w.replica.ConditionalWrite(t.Context(), conditional(), d); err != nil {
 			t.Fatal(err)
 		}
 		if d.wait(); d.err != nil || ru.Units(d.d.Charge) != w.charge {

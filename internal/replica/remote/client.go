@@ -22,29 +22,30 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// Wait bounds a request whose context has no deadline.
+// Wait is the timeout of a request whose context has no deadline.
 const Wait = 10 * time.Second
 
-// Carrier brings requests to other nodes and their answers back; Over makes one of a *transport.Transport.
-type Carrier interface {
+// Transport sends requests to other nodes and receives their responses. NewTransport adapts a *transport.Transport.
+type Transport interface {
 	Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error)
 	Stream(ctx context.Context, to topology.NodeID, request []byte) (Stream, error)
-	Begin(p *transport.Pending, to topology.NodeID, until time.Time, request []byte, answer transport.Answer) error
+	Begin(p *transport.Pending, to topology.NodeID, until time.Time, request []byte,
+		answer transport.ResponseHandler) error
 }
 
-// Stream is an answer in pages; *transport.Stream is one.
+// Stream is a response in pages; *transport.Stream implements it.
 type Stream interface {
 	Next() ([]byte, error)
 	Close()
 }
 
-// Over makes a transport a Carrier.
-func Over(t *transport.Transport) Carrier { return carrier{t} }
+// NewTransport adapts a *transport.Transport.
+func NewTransport(t *transport.Transport) Transport { return transportAdapter{t} }
 
-type carrier struct{ *transport.Transport }
+type transportAdapter struct{ *transport.Transport }
 
-// Stream implements Carrier.
-func (c carrier) Stream(ctx context.Context, to topology.NodeID, request []byte) (Stream, error) {
+// Stream implements Transport.
+func (c transportAdapter) Stream(ctx context.Context, to topology.NodeID, request []byte) (Stream, error) {
 	s, err := c.Transport.Stream(ctx, to, request)
 	if err != nil {
 		return nil, err
@@ -52,54 +53,54 @@ func (c carrier) Stream(ctx context.Context, to topology.NodeID, request []byte)
 	return s, nil
 }
 
-// Client asks replicas on other nodes. It is safe for concurrent use.
+// Client sends requests to replicas on other nodes. It is safe for concurrent use.
 type Client struct {
-	t       Carrier
+	t       Transport
 	sched   *sched.Scheduler
 	buffers buffers
 	writes  sync.Pool // *write
-	reads   sync.Pool // *pages
-	// marks numbers the reads, so that one can be named.
+	reads   sync.Pool // *pageReader
+	// marks numbers the reads, so that a read can be identified.
 	marks atomic.Uint64
 }
 
-// New makes a client over a transport, which outlives all that is asked through it. The scheduler is nil outside
+// New returns a client that uses a transport, which must outlive all requests. The scheduler is nil outside
 // simulations.
-func New(t Carrier, s *sched.Scheduler) *Client {
+func New(t Transport, s *sched.Scheduler) *Client {
 	c := &Client{t: t, sched: s}
-	c.marks.Store(uint64(s.Wall().UnixNano())) // what a process before this one asked for is another read
+	c.marks.Store(uint64(s.Wall().UnixNano())) // numbers of an earlier process must not be reused
 	c.writes.New = func() any { return &write{c: c} }
-	c.reads.New = func() any { return new(pages) }
+	c.reads.New = func() any { return new(pageReader) }
 	return c
 }
 
-// Replica is a replica on another node. It holds no state: making one is cheap.
+// Replica is a replica on another node. It has no state and is cheap to create.
 type Replica struct {
 	c    *Client
 	node topology.NodeID
 	id   topology.PartitionID
-	// via is the node that passes requests on, zero where they go straight to node.
+	// via is the node that relays requests; zero if they are sent directly to node.
 	via topology.NodeID
 }
 
-// Replica names the replica of a physical partition on a node.
+// Replica returns the replica of a physical partition on a node.
 func (c *Client) Replica(node topology.NodeID, id topology.PartitionID) *Replica {
 	return &Replica{c: c, node: node, id: id}
 }
 
-// ID is the physical partition, Node where the replica is.
+// ID returns the physical partition.
 func (r *Replica) ID() topology.PartitionID { return r.id }
 
-// Node is where the replica is.
+// Node returns the node of the replica.
 func (r *Replica) Node() topology.NodeID { return r.node }
 
-// Indexed is what a completion may implement to learn the index at which its write is in the log: At is called before a
-// good end is told.
+// Indexed can be implemented by a completion to receive the log index of its write. At is called before the completion
+// of a successful write.
 type Indexed interface{ At(index uint64) }
 
-// Write sends a mutation and returns; it copies all of it. The completion learns all errors, as from
-// partition.Replica.Write; the operands stay as they are, the leader stamps its own. The context gives the deadline and
-// the trace; its end does not end the wait.
+// Write sends a mutation and returns. It copies the mutation. The completion receives all errors, as from
+// partition.Replica.Write. The operands are not modified; the leader sets the timestamps of its own copy. The context
+// provides the deadline and the trace. Its cancellation does not end the request.
 func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
 	w := r.begin(ctx, kindWrite)
 	w.done = done
@@ -108,10 +109,10 @@ func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.C
 	return nil
 }
 
-// Decide sends a conditional and returns; see Write and partition.Replica.Decide.
-func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
-	w := r.begin(ctx, kindDecide)
-	w.decided = done
+// ConditionalWrite sends a conditional write and returns; see Write and partition.Replica.ConditionalWrite.
+func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error {
+	w := r.begin(ctx, kindConditionalWrite)
+	w.cas = done
 	*w.request = command.AppendConditional(*w.request, c)
 	w.send()
 	return nil
@@ -146,7 +147,7 @@ func (r *Replica) Truncate(ctx context.Context, x partition.Extent, t partition.
 	return nil
 }
 
-// Require waits until the partition refuses mutations of older revisions; see partition.Replica.Require.
+// Require waits until the partition rejects mutations of older revisions; see partition.Replica.Require.
 func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint64) error {
 	_, err := r.number(ctx, kindRequire, func(b []byte) []byte {
 		return binary.AppendUvarint(appendExtent(b, x), revision)
@@ -154,26 +155,27 @@ func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint
 	return err
 }
 
-// Last asks for the highest stamp that the partition has given; see partition.Replica.Last.
+// Last returns a timestamp that is at least the highest one assigned by the partition; see partition.Replica.Last.
 func (r *Replica) Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error) {
 	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return appendClaimant(appendExtent(b, x), who) })
 	return int64(n), err
 }
 
-// Change changes records of the meta partition; see partition.Replica.Change. ErrUncertain leaves open whether it did.
+// Change changes records of the meta partition; see partition.Replica.Change. After ErrUncertain, the records may have
+// been changed.
 func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
 	return r.number(ctx, kindChange, func(b []byte) []byte { return command.AppendRecords(b, &c) })
 }
 
-// number asks for what is answered by a number, and waits.
+// number sends a request whose response is a number, and waits for it.
 func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byte) (uint64, error) {
 	t := trace.From(ctx)
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)
-	*request = body(appendHead(r.appendWay(*request), kind, r.id, t))
+	*request = body(appendHead(r.appendRelayHead(*request), kind, r.id, t))
 	ctx, cancel := r.c.bounded(ctx)
 	defer cancel()
-	b, err := r.c.t.Call(ctx, r.next(), *request)
+	b, err := r.c.t.Call(ctx, r.firstHop(), *request)
 	if err != nil {
 		return 0, lost(err)
 	}
@@ -185,7 +187,7 @@ func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byt
 	return n, a.close(t)
 }
 
-// bounded gives a context a deadline if it has none.
+// bounded adds a deadline to a context without one.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -193,7 +195,7 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return c.sched.WithTimeout(ctx, Wait)
 }
 
-// write is a request under way that nobody waits for.
+// write is an asynchronous request.
 type write struct {
 	c        *Client
 	call     transport.Pending
@@ -203,13 +205,13 @@ type write struct {
 	deadline time.Time
 	trace    *trace.Trace
 	done     command.Completion
-	decided  command.DecisionCompletion
+	cas      command.CASCompletion
 }
 
 func (r *Replica) begin(ctx context.Context, kind byte) *write {
 	w := r.c.writes.Get().(*write)
-	w.node, w.kind, w.trace, w.request = r.next(), kind, trace.From(ctx), r.c.buffers.get()
-	*w.request = appendHead(r.appendWay(*w.request), kind, r.id, w.trace)
+	w.node, w.kind, w.trace, w.request = r.firstHop(), kind, trace.From(ctx), r.c.buffers.get()
+	*w.request = appendHead(r.appendRelayHead(*w.request), kind, r.id, w.trace)
 	var ok bool
 	if w.deadline, ok = ctx.Deadline(); !ok {
 		w.deadline = r.c.sched.Now().Add(Wait)
@@ -219,20 +221,21 @@ func (r *Replica) begin(ctx context.Context, kind byte) *write {
 
 // send sends the request, which the transport copies.
 func (w *write) send() {
-	request, c := w.request, w.c // w may be used again before Begin returns
+	request, c := w.request, w.c // w may be reused before Begin returns
 	w.request = nil
 	if err := c.t.Begin(&w.call, w.node, w.deadline, *request, w); err != nil {
-		// Whoever asked is told on another goroutine, as everybody is: it may hold what its completion needs.
-		c.sched.Go(func() { w.Answered(nil, err) })
+		// The completion is called on another goroutine, as always: the caller may hold resources that the completion
+		// needs.
+		c.sched.Go(func() { w.HandleResponse(nil, err) })
 	}
 	c.buffers.put(request)
 }
 
-// Answered implements transport.Answer: it tells the completion.
-func (w *write) Answered(b []byte, err error) {
-	w.asked()
-	c, t, done, decided, kind := w.c, w.trace, w.done, w.decided, w.kind
-	w.trace, w.done, w.decided = nil, nil, nil
+// HandleResponse implements transport.ResponseHandler. It calls the completion.
+func (w *write) HandleResponse(b []byte, err error) {
+	w.checkUnanswered()
+	c, t, done, decided, kind := w.c, w.trace, w.done, w.cas, w.kind
+	w.trace, w.done, w.cas = nil, nil, nil
 	c.writes.Put(w)
 	var a reader
 	if err == nil {
@@ -240,8 +243,8 @@ func (w *write) Answered(b []byte, err error) {
 	} else {
 		err = lost(err)
 	}
-	if kind == kindDecide {
-		endDecide(a, err, t, decided)
+	if kind == kindConditionalWrite {
+		endConditionalWrite(a, err, t, decided)
 		return
 	}
 	var index uint64
@@ -261,27 +264,27 @@ func (w *write) Answered(b []byte, err error) {
 	done.Done(err)
 }
 
-func endDecide(a reader, err error, t *trace.Trace, done command.DecisionCompletion) {
+func endConditionalWrite(a reader, err error, t *trace.Trace, done command.CASCompletion) {
 	if err != nil {
-		done.Decided(nil, err)
+		done.CASDone(nil, err)
 		return
 	}
 	index, encoded := a.Uint(), a.Bytes()
-	d := new(command.Decision)
+	d := new(command.CASResult)
 	if err = a.close(t); err == nil {
-		err = command.DecodeDecision(d, encoded)
+		err = command.DecodeCASResult(d, encoded)
 	}
 	if err != nil {
-		done.Decided(nil, unreadable(err)) // what was done cannot be told
+		done.CASDone(nil, unreadable(err)) // the outcome is unknown
 		return
 	}
 	if i, ok := done.(Indexed); ok && index > 0 {
 		i.At(index)
 	}
-	done.Decided(d, nil)
+	done.CASDone(d, nil)
 }
 
-// lost turns an error of the transport into what it means (RM2).
+// lost converts an error of the transport (RM2).
 func lost(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrUnreachable), errors.Is(err, transport.ErrBusy),
@@ -294,10 +297,11 @@ func lost(err error) error {
 	return fmt.Errorf("%w: %w", partition.ErrUncertain, err)
 }
 
-// unreadable is an answer that nobody can read: the outcome is not known.
+// unreadable returns the error for a response that cannot be decoded: the outcome is unknown.
 func unreadable(err error) error { return fmt.Errorf("%w: %w", partition.ErrUncertain, err) }
 
-// open reads the head of an answer. An error of the other node is returned when its trace was taken.
+// open decodes the head of a response. If the response is an error of the other node, open adds the trace events and
+// returns the error.
 func open(b []byte, t *trace.Trace) (reader, error) {
 	a := newReader(b)
 	v, flags := a.Byte(), a.Byte()
@@ -314,7 +318,7 @@ func open(b []byte, t *trace.Trace) (reader, error) {
 	return a, err
 }
 
-// close takes the trace events after an answer and checks that nothing follows.
+// close adds the trace events at the end of a response and checks that nothing follows.
 func (a *reader) close(t *trace.Trace) error {
 	if a.Err() == nil && len(a.Rest()) > 0 {
 		a.takeTrace(t)
@@ -325,11 +329,12 @@ func (a *reader) close(t *trace.Trace) error {
 	return nil
 }
 
-// appendParts and takeParts carry the parts of WriteAll: each a mutation, or a conditional without conditions.
+// appendParts and takeParts encode and decode the parts of WriteAll. Each part is a mutation, or a conditional without
+// conditions.
 func appendParts(dst []byte, parts []partition.Part) []byte {
 	dst = appendInt(dst, len(parts))
 	for i := range parts {
-		// The length comes first and is not known: it is written with a fixed width.
+		// The length comes first and is unknown at this point, so it has a fixed width.
 		at := len(dst)
 		dst = append(dst, 0, 0, 0, 0, codec.Bit(parts[i].Updates != nil))
 		if u := parts[i].Updates; u != nil {

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote is a replica on another node: what partition.Replica does here, asked for there.
+// Package remote provides access to a replica on another node, with the same methods as partition.Replica.
 //
 //	Replica.Write ── request ──► transport ──► Server.Serve ──► partition.Replica.Write
-//	completion    ◄── answer ────────────────────────────────── completion
+//	completion    ◄── response ──────────────────────────────── completion
 //	Replica.Read  ◄── page, page, last page ─────────────────── visitor
 //
-// Guarantees: (RM1) an error arrives as the value it was: the same types and sentinels of partition and dberr; (RM2) an
-// error that says that nothing was done is never returned for what may have been done: a lost connection and a deadline
-// are partition.ErrUncertain, only transport.ErrUnreachable and transport.ErrBusy mean that the request did not arrive;
-// (RM3) Read returns nil only after the other node's word that what was passed on is confirmed; (RM4) a page is as
-// large as PageBytes and one row at most, and a few are under way; (RM5) nothing of a request is kept when the call
-// returns, and a completion is told once.
+// Guarantees:
 //
-// The package knows nothing of maps, leaders and retries: those are the coordinator's. Start at Replica.Write and
-// Server.Serve; the forms on the wire are in wire.go, failure.go and page.go.
+//   - (RM1) An error arrives as the same value: the same types and sentinels of packages partition and dberr.
+//   - (RM2) An error meaning that nothing was done is never returned for a request that may have been executed. A lost
+//     connection and a deadline cause partition.ErrUncertain. Only transport.ErrUnreachable and transport.ErrBusy mean
+//     that the request did not arrive.
+//   - (RM3) Read returns nil only after the other node has confirmed all rows that were passed on.
+//   - (RM4) A page has at most PageBytes and one row more, and only a few pages are in flight.
+//   - (RM5) Nothing of a request is kept after the call returns, and a completion is called once.
+//
+// The coordinator handles topology, leaders, and retries. Start reading at Replica.Write and Server.Serve. The wire
+// formats are in wire.go, failure.go, and page.go.
 package remote

@@ -14,21 +14,22 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// The codes of errors on the wire; frozen. 0 is an error that is known by its text only.
+// The error codes on the wire. They must not change. Code 0 is an error without a known type, of which only the text is
+// sent.
 const (
 	codeText byte = iota
 	codeNotLeader
 	codeWrongRange
 	codeStaleSchema
 	codeUncertain
-	codeUnderWay
+	codeInProgress
 	codeClosed
 	codeUnconfirmed
 	codeLatchTimeout
 	codeConflict
 	codeStopped
 	codeDeadline
-	codeForgotten
+	codeDedupeUnknown
 
 	codeServer       byte = 32 + iota - 13
 	codeProtocol          // 33
@@ -49,24 +50,25 @@ const (
 	codeFunction          // 48
 )
 
-// Failure is an error of another node that has no type both nodes know. What happened there is not known more closely.
+// Failure is an error of another node without a type that both nodes know. Its consequences at the other node are
+// unknown.
 type Failure struct{ Text string }
 
 func (e *Failure) Error() string { return e.Text }
 
-// sentinels are the errors that are their code.
+// sentinels maps codes to errors without further values.
 var sentinels = map[byte]error{
 	codeStaleSchema: partition.ErrStaleSchema, codeUncertain: partition.ErrUncertain,
-	codeUnderWay: partition.ErrUnderWay,
-	codeClosed:   partition.ErrClosed, codeUnconfirmed: partition.ErrUnconfirmed,
+	codeInProgress: partition.ErrInProgress,
+	codeClosed:     partition.ErrClosed, codeUnconfirmed: partition.ErrUnconfirmed,
 }
 
-// AppendError appends the form of an error, which is not nil: its code, its text, and the values of its type.
+// AppendError encodes an error, which must not be nil: its code, its text, and the values of its type.
 func AppendError(dst []byte, err error) []byte {
-	if b, ok := appendSignal(dst, err); ok {
+	if b, ok := appendPartitionError(dst, err); ok {
 		return b
 	}
-	if b, ok := appendAnswer(dst, err); ok {
+	if b, ok := appendClientError(dst, err); ok {
 		return b
 	}
 	return appendTexts(append(dst, codeText), err.Error())
@@ -81,8 +83,8 @@ func appendTexts(dst []byte, texts ...string) []byte {
 
 func appendInt(dst []byte, v int) []byte { return binary.AppendUvarint(dst, uint64(max(v, 0))) }
 
-// appendSignal knows the errors of package partition.
-func appendSignal(dst []byte, err error) ([]byte, bool) {
+// appendPartitionError encodes errors of package partition.
+func appendPartitionError(dst []byte, err error) ([]byte, bool) {
 	for code, e := range sentinels {
 		if errors.Is(err, e) {
 			return append(dst, code), true
@@ -107,8 +109,8 @@ func appendSignal(dst []byte, err error) ([]byte, bool) {
 	if e, ok := errors.AsType[*partition.Conflict](err); ok {
 		return binary.AppendUvarint(append(dst, codeConflict), e.Version), true
 	}
-	if e, ok := errors.AsType[*partition.Forgotten](err); ok {
-		return binary.AppendUvarint(append(dst, codeForgotten), e.Memory), true
+	if e, ok := errors.AsType[*partition.DedupeUnknown](err); ok {
+		return binary.AppendUvarint(append(dst, codeDedupeUnknown), e.Epoch), true
 	}
 	switch {
 	case errors.Is(err, partition.ErrStopped):
@@ -119,8 +121,9 @@ func appendSignal(dst []byte, err error) ([]byte, bool) {
 	return dst, false
 }
 
-// appendAnswer knows the errors that clients see. An error that wraps one is told as text: it says more than the one.
-func appendAnswer(dst []byte, err error) ([]byte, bool) {
+// appendClientError encodes errors that clients see. An error that wraps such an error is sent as text, because it
+// contains more information.
+func appendClientError(dst []byte, err error) ([]byte, bool) {
 	switch e := err.(type) { //nolint:errorlint // see above
 	case *dberr.Server:
 		return appendTexts(append(dst, codeServer), e.Message), true
@@ -183,13 +186,13 @@ type stopped struct{ text string }
 func (e *stopped) Error() string { return e.text }
 func (e *stopped) Unwrap() error { return partition.ErrStopped }
 
-// latchCause is why a LatchTimeout of another node happened.
+// latchCause is the cause of a LatchTimeout on another node.
 type latchCause struct{ text string }
 
 func (e *latchCause) Error() string { return e.text }
 
-// DecodeError reads what AppendError wrote and returns the error, or ErrMalformed for what is none. A code of a newer
-// node is a *Failure.
+// DecodeError returns the error encoded by AppendError, or ErrMalformed for invalid bytes. A code of a newer node
+// becomes a *Failure.
 func DecodeError(src []byte) error {
 	r := newReader(src)
 	err := r.failure()
@@ -199,7 +202,7 @@ func DecodeError(src []byte) error {
 	return err
 }
 
-// failure takes an error off.
+// failure decodes an error.
 func (r *reader) failure() error {
 	code := r.Byte()
 	if e := sentinels[code]; e != nil {
@@ -223,14 +226,14 @@ func (r *reader) failure() error {
 		return &stopped{r.Text()}
 	case codeDeadline:
 		return partition.ErrUncertain
-	case codeForgotten:
-		return &partition.Forgotten{Memory: r.Uint()}
+	case codeDedupeUnknown:
+		return &partition.DedupeUnknown{Epoch: r.Uint()}
 	}
-	return r.answer(code)
+	return r.clientError(code)
 }
 
-// answer takes an error off that clients see.
-func (r *reader) answer(code byte) error {
+// clientError decodes an error that clients see.
+func (r *reader) clientError(code byte) error {
 	switch code {
 	case codeServer:
 		return &dberr.Server{Message: r.Text()}

@@ -79,7 +79,7 @@ func BenchmarkPage(b *testing.B) {
 		}
 	})
 	b.Run("read", func(b *testing.B) {
-		var p pages
+		var p pageReader
 		b.ReportAllocs()
 		for b.Loop() {
 			p.begin(&command.Read{}, blind{})

@@ -13,14 +13,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// PageBytes is the size at which a page of rows is sent. A row larger than that is a page of its own.
+// PageBytes is the size at which a page of rows is sent. A larger row is sent as a separate page.
 const PageBytes = 64 << 10
 
-// A page is version and flags, as every answer, and then items: a partition (token, key, static row or none) or a row
-// (clustering key, cells), or how far the read has come without finding any (token, key, number of keys). The last page
-// ends with itemEnd, the number of the items of all pages, and the trace; a failed one with itemFailed, the error and
-// the trace. Before itemEnd there may be what is lent to the follower that has asked for it in the read. A read with a
-// fold may be given what was made of the rows instead of them; no other is.
+// A page consists of version and flags, as in every response, followed by items. An item is a partition (token, key,
+// static row if any), a row (clustering key, cells), or the progress of a read that has found nothing (token, key,
+// number of keys). The last page ends with itemEnd, the number of items on all pages, and the trace. A failed read ends
+// with itemFailed, the error, and the trace. itemEnd may be preceded by the units lent to the follower that requested
+// them. Only a read with a fold may receive the result of the fold instead of rows.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic
@@ -41,12 +41,11 @@ const (
 // The flags of an encoded cell.
 const (
 	cellPath     = 1 << iota
-	cellTime     // the timestamp is not that of the row's first
+	cellTime     // the timestamp differs from the row's base
 	cellLifetime // there is a TTL, or an expiry
 )
 
-// appendRow appends a row. Timestamps are written as the difference to the row's base, which is nearly always all there
-// is to say.
+// appendRow encodes a row. Timestamps are encoded as the difference to the row's base, which is usually zero.
 func appendRow(dst []byte, r *row.Row) []byte {
 	base := r.Liveness.Timestamp
 	if !r.Live && len(r.Cells) > 0 {
@@ -81,7 +80,7 @@ func appendRow(dst []byte, r *row.Row) []byte {
 	return dst
 }
 
-// takeRow reads a row into out, whose memory is reused; its bytes are views.
+// takeRow decodes a row into out, whose memory is reused. Its bytes refer to the page.
 func (r *reader) takeRow(out *row.Row) {
 	flags := r.Byte()
 	base := r.Int()
@@ -123,33 +122,35 @@ func appendPartition(dst []byte, t token.Token, key []byte, static *row.Row) []b
 	return dst
 }
 
-// pages reads the pages of a read and passes what is in them to a visitor.
-type pages struct {
+// pageReader decodes the pages of a read and passes their items to a visitor.
+type pageReader struct {
 	v command.Visitor
-	// skipping: the visitor wants no more of this partition. over: it wants no more at all, or failed.
+	// skipping is set when the visitor wants no more of this partition. over is set when it wants no more at all, or
+	// has failed.
 	skipping, over bool
 	failure        error
 	items          uint64
 	row            row.Row
-	// lent is what the leader lends to the replica on this node.
+	// lent is the number of units that the leader lends to the replica on this node.
 	lent ru.Units
-	// c is the read. What it costs is what its visitor is given: the other node may have read ahead of that.
+	// c is the read. Its cost is computed from the items passed to the visitor, because the other node may have read
+	// ahead.
 	c *command.Read
 	ru.Meter
 }
 
-func (p *pages) begin(c *command.Read, v command.Visitor) {
-	*p = pages{c: c, v: v, row: row.Row{Cells: p.row.Cells[:0]}}
+func (p *pageReader) begin(c *command.Read, v command.Visitor) {
+	*p = pageReader{c: c, v: v, row: row.Row{Cells: p.row.Cells[:0]}}
 }
 
-// end forgets what points into pages that are gone.
-func (p *pages) end() {
+// end drops references to pages.
+func (p *pageReader) end() {
 	clear(p.row.Cells[:cap(p.row.Cells)])
 	p.v, p.c, p.failure = nil, nil, nil
 }
 
-// take passes the items of a page on, and reports whether it was the last one. What follows the items stays in r.
-func (p *pages) take(r *reader) (last bool, err error) {
+// take passes on the items of a page and reports whether it was the last page. The bytes after the items remain in r.
+func (p *pageReader) take(r *reader) (last bool, err error) {
 	for len(r.Rest()) > 0 {
 		switch kind := r.Byte(); kind {
 		case itemPartition, itemPartitionStatic:
@@ -163,7 +164,7 @@ func (p *pages) take(r *reader) (last bool, err error) {
 			if r.Err() == nil && !p.over {
 				p.skipping = false
 				p.Partition(p.c, key, static)
-				p.heed(p.v.Partition(tok, key, static))
+				p.handleStep(p.v.Partition(tok, key, static))
 			}
 		case itemRow:
 			clustering := r.Bytes()
@@ -171,14 +172,14 @@ func (p *pages) take(r *reader) (last bool, err error) {
 			p.items++
 			if r.Err() == nil && !p.over && !p.skipping {
 				p.Row(clustering, &p.row)
-				p.heed(p.v.Row(clustering, &p.row))
+				p.handleStep(p.v.Row(clustering, &p.row))
 			}
 		case itemPassed:
 			tok, key, looked := token.Token(r.Fixed()), r.Bytes(), r.Uint()
 			p.items++
 			if r.Err() == nil && !p.over {
 				p.Entries(p.c, int(min(looked, math.MaxInt32)))
-				p.heed(command.Passed(p.v, tok, key, int(min(looked, math.MaxInt32))))
+				p.handleStep(command.Passed(p.v, tok, key, int(min(looked, math.MaxInt32))))
 			}
 		case itemFolded:
 			f := command.TakeFolded(&r.Reader)
@@ -202,18 +203,18 @@ func (p *pages) take(r *reader) (last bool, err error) {
 	return false, r.Err()
 }
 
-// folded passes on what was made of rows.
-func (p *pages) folded(f *command.Folded) {
+// folded passes on the result of a fold.
+func (p *pageReader) folded(f *command.Folded) {
 	to, ok := p.v.(command.Folder)
 	if !ok || p.c.Fold == nil {
 		p.over, p.failure = true, ErrMalformed
 		return
 	}
 	p.Rows, p.Bytes = p.Rows+f.Rows, p.Bytes+f.Bytes
-	p.heed(to.Folded(f))
+	p.handleStep(to.Folded(f))
 }
 
-func (p *pages) heed(s command.Step, err error) {
+func (p *pageReader) handleStep(s command.Step, err error) {
 	switch {
 	case err != nil:
 		p.over, p.failure = true, err

@@ -31,7 +31,7 @@ func FuzzPages(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var p pages
+		var p pageReader
 		p.begin(&command.Read{}, blind{})
 		if last, err := p.take(&a); last && err == nil {
 			_ = a.close(events)

@@ -14,12 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Read passes what c finds at the other replica to v, page by page; see partition.Replica.Read. When v stops in the
-// middle the other node is told, and what it has sent already is dropped: its last page brings the word that what v was
-// given is confirmed (RM3). It waits, and ends with its context.
+// Read passes the result of c at the other replica to v, page by page; see partition.Replica.Read. If v stops early,
+// the other node is notified, and the pages that it has already sent are dropped. Its last page confirms the rows
+// passed to v (RM3). Read blocks and ends with its context.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	t := trace.From(ctx)
-	p := r.c.reads.Get().(*pages)
+	p := r.c.reads.Get().(*pageReader)
 	p.begin(c, v)
 	err := r.read(ctx, c, p, t)
 	if err == nil {
@@ -33,14 +33,14 @@ func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 	return err
 }
 
-func (r *Replica) read(ctx context.Context, c *command.Read, p *pages, t *trace.Trace) error {
+func (r *Replica) read(ctx context.Context, c *command.Read, p *pageReader, t *trace.Trace) error {
 	ctx, cancel := r.c.bounded(ctx)
 	defer cancel()
 	request := r.c.buffers.get()
-	*request = appendHead(r.appendWay(*request), kindRead, r.id, t)
+	*request = appendHead(r.appendRelayHead(*request), kindRead, r.id, t)
 	mark := r.c.marks.Add(1)
 	*request = command.AppendRead(binary.AppendUvarint(*request, mark), c)
-	s, err := r.c.t.Stream(ctx, r.next(), *request)
+	s, err := r.c.t.Stream(ctx, r.firstHop(), *request)
 	r.c.buffers.put(request)
 	if err != nil {
 		return lost(err)
@@ -51,7 +51,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pages, t *trace.
 		b, err := s.Next()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = ErrMalformed // no page said that it is the last one
+				err = ErrMalformed // no page was marked as the last one
 			}
 			return lost(err)
 		}
@@ -72,20 +72,20 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pages, t *trace.
 			return err
 		case p.over && !told:
 			told = true
-			r.enough(mark)
+			r.cancel(mark)
 		}
 	}
 }
 
-// enough tells the other node that nothing more of a read is wanted. It is a word without an answer that matters: if it
+// cancel tells the other node that no more results of a read are wanted. The response does not matter: if the message
 // is lost, the read ends by itself.
-func (r *Replica) enough(mark uint64) {
+func (r *Replica) cancel(mark uint64) {
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)
-	*request = binary.AppendUvarint(appendHead(r.appendWay(*request), kindEnough, r.id, nil), mark)
+	*request = binary.AppendUvarint(appendHead(r.appendRelayHead(*request), kindCancel, r.id, nil), mark)
 	ctx, cancel := r.c.sched.WithTimeout(context.Background(), Wait)
 	defer cancel()
-	if s, err := r.c.t.Stream(ctx, r.next(), *request); err == nil {
+	if s, err := r.c.t.Stream(ctx, r.firstHop(), *request); err == nil {
 		defer s.Close()
 	}
 }

@@ -12,43 +12,44 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// A request whose way to its node is cut goes round by another one, in one hop: to that it is a relay (the node that is
-// meant, and the request), which sends it on as relayed (the node that asks, and the request). The answer comes back as
-// it is. It counts against the bounds of both connections, and ends at the deadline that travels with it.
+// If a node cannot be reached directly, a request can be relayed through one other node. The request is sent to that
+// node as kindRelay, with the destination node and the request. That node passes it as kindRelayed, with the
+// originating node and the request. The response is returned unchanged. A relayed request counts toward the limits of
+// both connections and ends at the deadline that is sent along.
 
-// Via names the same replica, asked by way of another node.
+// Via returns the same replica, reached through another node.
 func (r *Replica) Via(node topology.NodeID) *Replica {
 	return &Replica{c: r.c, node: r.node, id: r.id, via: node}
 }
 
-// next is the node that requests are sent to.
-func (r *Replica) next() topology.NodeID {
+// firstHop returns the node to which requests are sent.
+func (r *Replica) firstHop() topology.NodeID {
 	if r.via != (topology.NodeID{}) {
 		return r.via
 	}
 	return r.node
 }
 
-// appendWay begins a request that goes round.
-func (r *Replica) appendWay(dst []byte) []byte {
+// appendRelayHead starts a relayed request.
+func (r *Replica) appendRelayHead(dst []byte) []byte {
 	if r.via == (topology.NodeID{}) {
 		return dst
 	}
 	return append(appendHead(dst, kindRelay, r.id, nil), r.node[:]...)
 }
 
-// relay sends a request on and its answer back.
+// relay passes on a request and returns its response.
 func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id topology.PartitionID, to Responder) {
 	node := r.node()
-	if r.Err() != nil || s.carrier == nil {
+	if r.Err() != nil || s.transport == nil {
 		to.Fail(ErrMalformed)
 		return
 	}
 	request := s.buffers.get()
 	*request = append(append(appendHead(*request, kindRelayed, id, nil), from[:]...), r.Rest()...)
-	answer, err := s.carrier.Stream(ctx, node, *request)
+	answer, err := s.transport.Stream(ctx, node, *request)
 	s.buffers.put(request)
-	var page []byte // the last one before this
+	var page []byte // the previous page
 	for err == nil {
 		var b []byte
 		if b, err = answer.Next(); err == nil {
@@ -68,11 +69,11 @@ func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id 
 	s.failRelay(to, id, err)
 }
 
-// relays reports whether a request of the kind is passed on, or was.
+// relays reports whether requests of a kind are forwarded.
 func relays(kind byte) bool { return kind == kindRelay || kind == kindRelayed }
 
-// failRelay says what became of a request that was sent on. A node that could not be reached from here, either, did
-// nothing, and is as good as one that does not lead.
+// failRelay returns the error of a forwarded request. If the node could not be reached from here either, nothing was
+// done, and the error is the same as for a replica that does not lead.
 func (s *Server) failRelay(to Responder, id topology.PartitionID, err error) {
 	if e, ok := errors.AsType[*transport.RemoteError](err); ok {
 		to.Fail(e)

@@ -100,18 +100,18 @@ func (f *fake) Truncate(ctx context.Context, x partition.Extent, t partition.Tru
 	return f.end(done, f.heard(ctx, heardOf(x, t.Indexes)))
 }
 
-func (f *fake) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
+func (f *fake) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error {
 	err := f.heard(ctx, command.AppendConditional(nil, c))
 	if err != nil || f.hang {
 		return err
 	}
 	go func() {
 		if f.err != nil {
-			done.Decided(nil, f.err)
+			done.CASDone(nil, f.err)
 			return
 		}
 		done.(Indexed).At(f.index)
-		done.Decided(&command.Decision{Applied: true, Timestamp: 9, Charge: int64(f.charge),
+		done.CASDone(&command.CASResult{Applied: true, Timestamp: 9, Charge: int64(f.charge),
 			Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Column: 1, Value: make([]byte, 10<<10)}}}}}, nil)
 	}()
 	return nil
@@ -209,14 +209,15 @@ func newWorld(t testing.TB) *world {
 		t.Cleanup(func() { tr.Close() })
 		return tr
 	}
-	w.one = start(1, transport.Handlers{Quick: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
-		return w.server.Quick(request, r)
+	w.one = start(1, transport.Handlers{ServeInline: func(_ topology.NodeID, request []byte,
+		r *transport.Responder) bool {
+		return w.server.ServeInline(request, r)
 	}, OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
 		w.server.Serve(ctx, from, request, r)
 	}})
 	two := start(2, transport.Handlers{})
 	two.SetAddress(node(1), "host1")
-	w.client = New(Over(two), nil)
+	w.client = New(NewTransport(two), nil)
 	w.replica = w.client.Replica(node(1), 5)
 	return w
 }
@@ -225,15 +226,15 @@ func newWorld(t testing.TB) *world {
 type told struct {
 	index uint64
 	err   error
-	d     *command.Decision
+	d     *command.CASResult
 	done  chan struct{}
 }
 
 func newTold() *told { return &told{done: make(chan struct{})} }
 
 func (d *told) At(index uint64) { d.index = index }
-func (d *told) Done(err error)  { d.Decided(nil, err) }
-func (d *told) Decided(out *command.Decision, err error) {
+func (d *told) Done(err error)  { d.CASDone(nil, err) }
+func (d *told) CASDone(out *command.CASResult, err error) {
 	d.d, d.err = out, err
 	close(d.done)
 }
@@ -271,7 +272,7 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 	},
 	"decide": func(ctx context.Context, r *Replica) (any, error) {
 		d := newTold()
-		if err := r.Decide(ctx, conditional(), d); err != nil {
+		if err := r.ConditionalWrite(ctx, conditional(), d); err != nil {
 			return nil, err
 		}
 		if d.wait(); d.d == nil {
@@ -374,7 +375,7 @@ func TestLostConnections(t *testing.T) {
 	for name := range requests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.replica.c.t.(carrier).SetAddress(node(3), "nowhere")
+				w.replica.c.t.(transportAdapter).SetAddress(node(3), "nowhere")
 				if _, err := requests[name](t.Context(), w.client.Replica(node(3), 5)); !errors.Is(err,
 					transport.ErrUnreachable) || errors.Is(err, partition.ErrUncertain) {
 					t.Errorf("nobody there: %v", err)
@@ -402,7 +403,7 @@ func TestLostConnections(t *testing.T) {
 
 // all are errors of every type, with values in all their fields.
 var all = []error{
-	partition.ErrStaleSchema, partition.ErrUncertain, partition.ErrUnderWay, partition.ErrClosed,
+	partition.ErrStaleSchema, partition.ErrUncertain, partition.ErrInProgress, partition.ErrClosed,
 	partition.ErrUnconfirmed,
 	&partition.NotLeader{Partition: 3, Leader: node(7)},
 	&partition.NotLeader{},
@@ -421,7 +422,7 @@ var all = []error{
 	&dberr.ReadFailure{Level: dberr.Two, Received: 1, BlockFor: 2, Failures: 3, DataPresent: true, Message: "m"},
 	&dberr.WriteFailure{Level: dberr.Two, Received: 1, BlockFor: 2, Failures: 3, WriteType: "BATCH", Message: "n"},
 	&dberr.FunctionFailure{Keyspace: "o", Function: "p", ArgTypes: []string{"int", "text"}, Message: "q"},
-	&Failure{Text: "anything"}, &partition.Forgotten{Memory: 300},
+	&Failure{Text: "anything"}, &partition.DedupeUnknown{Epoch: 300},
 }
 
 // Errors survive the way as values; what has no type keeps its text; nothing that is no error is taken for one.
@@ -471,10 +472,11 @@ func FuzzDecodeError(f *testing.F) {
 // FuzzServe proves that no request makes the server panic, or leaves it without an answer.
 func FuzzServe(f *testing.F) {
 	f.Add(command.AppendMutation(appendHead(nil, kindWrite, 5, nil), mutation()))
-	f.Add(command.AppendConditional(appendHead(nil, kindDecide, 5, trace.New([16]byte{}, time.Now())), conditional()))
+	f.Add(command.AppendConditional(appendHead(nil, kindConditionalWrite, 5, trace.New([16]byte{}, time.Now())),
+		conditional()))
 	f.Add(appendParts(appendHead(nil, kindWriteAll, 5, nil), []partition.Part{{Mutation: mutation()}}))
 	f.Add(command.AppendRead(append(appendHead(nil, kindRead, 5, nil), 9), &command.Read{Key: []byte("k")}))
-	f.Add(appendHead(nil, kindEnough, 5, nil))
+	f.Add(appendHead(nil, kindCancel, 5, nil))
 	f.Add(command.AppendRecords(appendHead(nil, kindChange, 5, nil), &command.Records{}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := newServer(func(topology.PartitionID) Target {
@@ -485,7 +487,7 @@ func FuzzServe(f *testing.F) {
 		<-a.ended
 		r, err := open(a.end, nil)
 		_ = err
-		var p pages
+		var p pageReader
 		p.begin(&command.Read{}, blind{})
 		_, _ = p.take(&r)
 	})

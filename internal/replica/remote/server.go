@@ -19,11 +19,11 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Target is a replica that requests are carried out on; *partition.Replica is one.
+// Target is a replica that executes requests; *partition.Replica implements it.
 type Target interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
-	Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error
+	ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
 	Truncate(ctx context.Context, x partition.Extent, t partition.Truncation, done command.Completion) error
 	Require(ctx context.Context, x partition.Extent, revision uint64) error
@@ -31,56 +31,56 @@ type Target interface {
 	Change(ctx context.Context, c command.Records) (version uint64, err error)
 }
 
-// Responder is how an answer goes back; *transport.Responder is one.
+// Responder sends a response; *transport.Responder implements it.
 type Responder interface {
 	Page(data []byte) error
 	End(data []byte) error
 	Fail(err error)
 }
 
-// Server carries out what other nodes ask of the replicas here. It is safe for concurrent use.
+// Server executes requests of other nodes on the replicas of this node. It is safe for concurrent use.
 type Server struct {
-	find    func(topology.PartitionID) Target
-	carrier Carrier
-	sched   *sched.Scheduler
-	page    int // PageBytes, but in tests
-	buffers buffers
-	works   sync.Pool // *work
-	reads   sync.Pool // *reading
+	find      func(topology.PartitionID) Target
+	transport Transport
+	sched     *sched.Scheduler
+	page      int // PageBytes, except in tests
+	buffers   buffers
+	works     sync.Pool // *pendingWrite
+	reads     sync.Pool // *pageWriter
 
-	// open are the reads under way, by the node that asked and its number for them.
+	// open holds the reads in progress, by the requesting node and its number.
 	mu   sync.Mutex
-	open map[mark]*reading
+	open map[readID]*pageWriter
 }
 
-// mark names a read of a node.
-type mark struct {
+// readID identifies a read of a node.
+type readID struct {
 	from   topology.NodeID
 	number uint64
 }
 
-// NewServer makes a server over the replicas of a host, which passes on by c what is meant for others. The scheduler is
+// NewServer returns a server for the replicas of a host. It relays requests for other nodes through c. The scheduler is
 // nil outside simulations.
-func NewServer(host *partition.Host, c Carrier, scheduler *sched.Scheduler) *Server {
+func NewServer(host *partition.Host, c Transport, scheduler *sched.Scheduler) *Server {
 	s := newServer(func(id topology.PartitionID) Target {
 		if r := host.Replica(id); r != nil {
 			return r
 		}
 		return nil
 	})
-	s.sched, s.carrier = scheduler, c
+	s.sched, s.transport = scheduler, c
 	return s
 }
 
 func newServer(find func(topology.PartitionID) Target) *Server {
-	s := &Server{find: find, page: PageBytes, open: map[mark]*reading{}}
-	s.works.New = func() any { return new(work) }
-	s.reads.New = func() any { return new(reading) }
+	s := &Server{find: find, page: PageBytes, open: map[readID]*pageWriter{}}
+	s.works.New = func() any { return new(pendingWrite) }
+	s.reads.New = func() any { return new(pageWriter) }
 	return s
 }
 
-// Serve carries out a request, which it owns, and answers it, perhaps after it has returned. It is for
-// transport.Handlers.OnCommand where the first byte of the request is between 1 and KindMax.
+// Serve executes a request, which it owns, and responds to it, possibly after it has returned.
+// transport.Handlers.OnCommand calls it for requests whose first byte is between 1 and KindMax.
 func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte, to Responder) {
 	r := newReader(request)
 	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
@@ -92,8 +92,8 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	case v > version:
 		to.Fail(fmt.Errorf("a request of version %d, this node knows %d", v, version))
 		return
-	case kind == kindEnough:
-		s.enough(mark{from, r.Uint()})
+	case kind == kindCancel:
+		s.cancel(readID{from, r.Uint()})
 		_ = to.End(nil)
 		return
 	case kind == kindRelay:
@@ -101,7 +101,7 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 		return
 	case kind == kindRelayed:
 		if from = r.node(); r.Err() != nil || len(r.Rest()) == 0 || relays(r.Rest()[0]) {
-			to.Fail(ErrMalformed) // once round is enough
+			to.Fail(ErrMalformed) // a request is relayed only once
 			return
 		}
 		s.Serve(ctx, from, r.Rest(), to)
@@ -114,13 +114,13 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	}
 	target := s.find(id)
 	if target == nil {
-		s.fail(to, t, partition.ErrClosed) // nothing was done: the sender's map is another
+		s.fail(to, t, partition.ErrClosed) // nothing was done: the sender has another topology
 		return
 	}
 	switch kind {
 	case kindRead:
 		s.read(ctx, target, from, &r, t, to)
-	case kindWrite, kindDecide, kindWriteAll, kindTruncate, kindTruncateOnce:
+	case kindWrite, kindConditionalWrite, kindWriteAll, kindTruncate, kindTruncateOnce:
 		s.write(ctx, target, kind, &r, t, to)
 	case kindRequire, kindLast, kindChange:
 		s.number(ctx, target, kind, &r, t, to)
@@ -129,21 +129,21 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	}
 }
 
-// prompt is a Target that can take a write at once.
-type prompt interface {
+// inlineWriter is a Target that can execute a write without blocking.
+type inlineWriter interface {
 	WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error)
 }
 
-// Quick takes a plain write where nothing has to be waited for; see transport.Handlers.Quick. If it returns false, the
-// request is for Serve.
-func (s *Server) Quick(request []byte, to Responder) bool {
+// ServeInline executes a plain write if it need not wait; see transport.Handlers.ServeInline. If it returns false, the
+// request must be passed to Serve.
+func (s *Server) ServeInline(request []byte, to Responder) bool {
 	r := newReader(request)
 	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
 	id := topology.PartitionID(r.Uint())
 	if kind != kindWrite || v != version || flags != 0 || r.Err() != nil {
 		return false
 	}
-	target, ok := s.find(id).(prompt)
+	target, ok := s.find(id).(inlineWriter)
 	if !ok {
 		return false
 	}
@@ -160,11 +160,11 @@ func (s *Server) Quick(request []byte, to Responder) bool {
 	case err != nil:
 		w.Done(err)
 	}
-	w.part()
+	w.finishFirst()
 	return true
 }
 
-// head begins an answer.
+// head starts a response.
 func head(dst []byte, t *trace.Trace, failed bool) []byte {
 	return append(dst, version, codec.Bit(failed)*answerFailed|codec.Bit(t != nil)*answerTraced)
 }
@@ -176,7 +176,7 @@ func tail(dst []byte, t *trace.Trace) []byte {
 	return appendTrace(dst, t)
 }
 
-// fail answers with an error.
+// fail responds with an error.
 func (s *Server) fail(to Responder, t *trace.Trace, err error) {
 	b := s.buffers.get()
 	*b = tail(AppendError(head(*b, t, true), err), t)
@@ -184,7 +184,7 @@ func (s *Server) fail(to Responder, t *trace.Trace, err error) {
 	s.buffers.put(b)
 }
 
-// number carries out what is answered by a number, and waits for it.
+// number executes a request whose response is a number, and waits for the result.
 func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace, to Responder) {
 	var n uint64
 	var err error
@@ -217,21 +217,21 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 	s.buffers.put(b)
 }
 
-// work is a write under way. It is used again when both the replica has returned from the call and the completion was
-// told.
-type work struct {
+// pendingWrite is a write in progress. It is reused when the replica has returned from the call and the completion was
+// called.
+type pendingWrite struct {
 	s           *Server
 	to          Responder
 	t           *trace.Trace
 	index       uint64
 	price       ru.Units
-	both        sched.Rendezvous // of the replica's method and the completion
+	both        sched.Rendezvous // joins the replica's method and the completion
 	mutation    command.Mutation
 	conditional command.Conditional
 }
 
-func (s *Server) begin(to Responder, t *trace.Trace) *work {
-	w := s.works.Get().(*work)
+func (s *Server) begin(to Responder, t *trace.Trace) *pendingWrite {
+	w := s.works.Get().(*pendingWrite)
 	w.s, w.to, w.t, w.index, w.price = s, to, t, 0, 0
 	w.both.Reset()
 	return w
@@ -245,9 +245,9 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 		if err = command.DecodeMutation(&w.mutation, r.Rest()); err == nil {
 			err = target.Write(ctx, &w.mutation, w)
 		}
-	case kindDecide:
+	case kindConditionalWrite:
 		if err = command.DecodeConditional(&w.conditional, r.Rest()); err == nil {
-			err = target.Decide(ctx, &w.conditional, w)
+			err = target.ConditionalWrite(ctx, &w.conditional, w)
 		}
 	case kindWriteAll:
 		var parts []partition.Part
@@ -275,17 +275,17 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 	if err != nil {
 		w.Done(err)
 	}
-	w.part()
+	w.finishFirst()
 }
 
-// At remembers the index for the answer; see Indexed.
-func (w *work) At(index uint64) { w.index = index }
+// At stores the index for the response; see Indexed.
+func (w *pendingWrite) At(index uint64) { w.index = index }
 
-// Charge remembers the price for the answer; see ru.Charged.
-func (w *work) Charge(u ru.Units) { w.price = u }
+// Charge stores the price for the response; see ru.Charged.
+func (w *pendingWrite) Charge(u ru.Units) { w.price = u }
 
-// Done answers.
-func (w *work) Done(err error) {
+// Done sends the response.
+func (w *pendingWrite) Done(err error) {
 	if err != nil {
 		w.s.fail(w.to, w.t, err)
 	} else {
@@ -294,15 +294,15 @@ func (w *work) Done(err error) {
 		_ = w.to.End(*b)
 		w.s.buffers.put(b)
 	}
-	w.part()
+	w.finishFirst()
 }
 
-// answerNow is the size of an answer that goes out without waiting for room on the connection; see
+// answerNow is the size of a response that is sent without waiting for room on the connection; see
 // transport.Responder.End.
 const answerNow = 4 << 10
 
-// Decided answers. A decision that shows large rows may have to wait for room, which a completion must not.
-func (w *work) Decided(d *command.Decision, err error) {
+// CASDone sends the response. A result with large rows may have to wait for room, which a completion must not do.
+func (w *pendingWrite) CASDone(d *command.CASResult, err error) {
 	if err != nil {
 		w.Done(err)
 		return
@@ -310,7 +310,7 @@ func (w *work) Decided(d *command.Decision, err error) {
 	b := w.s.buffers.get()
 	*b = binary.AppendUvarint(head(*b, w.t, false), w.index)
 	encoded := w.s.buffers.get()
-	*encoded = command.AppendDecision(*encoded, d)
+	*encoded = command.AppendCASResult(*encoded, d)
 	*b = tail(codec.AppendBytes(*b, *encoded), w.t)
 	w.s.buffers.put(encoded)
 	if len(*b) <= answerNow {
@@ -318,23 +318,23 @@ func (w *work) Decided(d *command.Decision, err error) {
 		w.s.buffers.put(b)
 	} else {
 		s, to := w.s, w.to
-		s.sched.Go(func() { // it ends with the request: by the caller's deadline at the latest
+		s.sched.Go(func() { // it ends with the request, at the caller's deadline at the latest
 			_ = to.End(*b)
 			s.buffers.put(b)
 		})
 	}
-	w.part()
+	w.finishFirst()
 }
 
-// part is where the replica's method and the completion part with w.
-func (w *work) part() {
+// finishFirst is called by the replica's method and by the completion. The second call releases w.
+func (w *pendingWrite) finishFirst() {
 	if second := w.both.Arrive(); second {
 		w.release()
 	}
 }
 
-// release gives w back.
-func (w *work) release() {
+// release returns w to its pool.
+func (w *pendingWrite) release() {
 	s := w.s
 	clear(w.mutation.Ops)
 	w.mutation = command.Mutation{Ops: w.mutation.Ops[:0]}
@@ -344,33 +344,34 @@ func (w *work) release() {
 	s.works.Put(w)
 }
 
-// reading is a read under way: the visitor that makes pages.
-type reading struct {
+// pageWriter is the visitor of a read in progress. It writes pages.
+type pageWriter struct {
 	s    *Server
 	to   Responder
 	page []byte
-	// items counts what was sent; rows those of them that are rows, last how many there can be use for, 0 = not known.
+	// items counts the items sent, rows the rows among them. last is the maximum number of useful rows; 0 means
+	// unknown.
 	items      uint64
 	rows, last int
 	flushAt    int
-	enough     atomic.Bool
-	lost       error // the answer cannot be sent any more
+	canceled   atomic.Bool
+	lost       error // the response can no longer be sent
 	query      command.Read
 }
 
 func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, r *reader, t *trace.Trace,
 	to Responder) {
-	name := mark{from, r.Uint()}
-	p := s.reads.Get().(*reading)
+	name := readID{from, r.Uint()}
+	p := s.reads.Get().(*pageWriter)
 	if err := command.DecodeRead(&p.query, r.Rest()); err != nil || r.Err() != nil {
 		to.Fail(ErrMalformed)
 		return
 	}
 	p.s, p.to, p.page, p.items, p.rows, p.lost = s, to, head(p.page[:0], t, false), 0, 0, nil
 	p.last, p.flushAt = 0, 0
-	p.enough.Store(false)
+	p.canceled.Store(false)
 	if n := p.query.Limit; n > 0 && p.query.Key != nil {
-		p.last = n + 1 // one more than can be used says that there are more
+		p.last = n + 1 // one row more than requested shows that there are more
 	} else if n > 0 {
 		p.flushAt = n + 1
 	}
@@ -401,11 +402,11 @@ func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, 
 	s.reads.Put(p)
 }
 
-// enough ends a read soon: its caller wants no more.
-func (s *Server) enough(name mark) {
+// cancel ends a read early because its caller wants no more.
+func (s *Server) cancel(name readID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.open[name]; p != nil {
-		p.enough.Store(true)
+		p.canceled.Store(true)
 	}
 }

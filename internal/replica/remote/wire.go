@@ -18,15 +18,17 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// version is that of every request and answer written here. A node answers a request of a newer version with an error.
+// version is the version of all requests and responses written by this build. A request with a newer version is
+// answered with an error.
 const version = 1
 
-// The kinds of requests, their first byte. KindMax and below belong to this package, those above to others.
+// The kinds of requests, which are their first byte. Kinds up to KindMax belong to this package, higher ones to other
+// packages.
 const (
 	kindRead byte = 1 + iota
-	kindEnough
+	kindCancel
 	kindWrite
-	kindDecide
+	kindConditionalWrite
 	kindWriteAll
 	kindTruncate
 	kindRequire
@@ -34,20 +36,20 @@ const (
 	kindChange
 	kindRelay
 	kindRelayed
-	// kindTruncateOnce is a kindTruncate that has an ID. It is of feature level 7.
+	// kindTruncateOnce is a kindTruncate with an ID. It requires feature level 7.
 	kindTruncateOnce
 
 	// KindMax is the highest first byte of a request for this package; 1 is the lowest.
 	KindMax = 63
 )
 
-// ErrMalformed says that bytes of another node are no request or answer.
+// ErrMalformed is returned for bytes of another node that are not a valid request or response.
 var ErrMalformed = errors.New("malformed request or answer of another node")
 
-// traced is the flag of a request whose answer is to bring trace events.
+// traced is the flag of a request whose response must contain trace events.
 const traced = 1
 
-// appendHead begins a request: kind, version, flags, physical partition.
+// appendHead starts a request: kind, version, flags, physical partition.
 func appendHead(dst []byte, kind byte, id topology.PartitionID, t *trace.Trace) []byte {
 	flags := byte(0)
 	if t != nil {
@@ -56,16 +58,16 @@ func appendHead(dst []byte, kind byte, id topology.PartitionID, t *trace.Trace) 
 	return binary.AppendUvarint(append(dst, kind, version, flags), uint64(id))
 }
 
-// The first byte of an answer after the version: how it ended, and whether trace events follow.
+// The first byte of a response after the version: its outcome, and whether trace events follow.
 const (
 	answerFailed = 1 << iota
 	answerTraced
 )
 
-// The fields of the answer to a write. What it has cost is in ru.Units.
+// The fields of the response to a write. The cost is in ru.Units.
 const writeCharge = 1
 
-// appendEnd appends how a write ended well: where it is in the log, and fields.
+// appendEnd encodes a successful write: its log index and fields.
 func appendEnd(dst []byte, index uint64, price ru.Units) []byte {
 	w := codec.Writer(binary.AppendUvarint(dst, index))
 	if price > 0 {
@@ -76,7 +78,7 @@ func appendEnd(dst []byte, index uint64, price ru.Units) []byte {
 	return w
 }
 
-// end takes it off again. Fields of later builds are passed over, unless they must be known.
+// end decodes a successful write. It skips fields of later builds unless they are mandatory.
 func (r *reader) end() (index uint64, price ru.Units) {
 	index = r.Uint()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -93,12 +95,13 @@ func (r *reader) end() (index uint64, price ru.Units) {
 	return index, price
 }
 
-// appendExtent appends the partition that a request was planned for. Requests that name keys carry the epoch with them.
+// appendExtent encodes the partition for which a request was planned. Requests that name keys contain the epoch
+// instead.
 func appendExtent(dst []byte, x partition.Extent) []byte {
 	return codec.AppendBytes(binary.AppendUvarint(dst, x.Epoch), x.Span.Append(nil))
 }
 
-// extent takes it off again; its bytes are views.
+// extent decodes a partition. Its bytes refer to the request.
 func (r *reader) extent() (x partition.Extent) {
 	x.Epoch = r.Uint()
 	span, err := keys.DecodeSpan(r.Bytes())
@@ -109,7 +112,7 @@ func (r *reader) extent() (x partition.Extent) {
 	return x
 }
 
-// appendClaimant appends who asks, if it is known: nothing follows it.
+// appendClaimant encodes the claimant, if it is known. It must be the last field.
 func appendClaimant(dst []byte, who share.Claimant) []byte {
 	if who == (share.Claimant{}) {
 		return dst
@@ -117,7 +120,7 @@ func appendClaimant(dst []byte, who share.Claimant) []byte {
 	return who.Append(dst)
 }
 
-// claimant takes it off again.
+// claimant decodes the claimant.
 func (r *reader) claimant() (who share.Claimant) {
 	if b := r.Rest(); r.Err() == nil && len(b) > 0 {
 		var ok bool
@@ -128,7 +131,7 @@ func (r *reader) claimant() (who share.Claimant) {
 	return who
 }
 
-// buffers keeps bytes for requests and answers; larger ones than bufferMax are left to the collector.
+// buffers is a pool of buffers for requests and responses. Buffers larger than bufferMax are not kept.
 type buffers struct{ pool sync.Pool }
 
 const bufferMax = 256 << 10
@@ -147,7 +150,7 @@ func (p *buffers) put(b *[]byte) {
 	}
 }
 
-// appendTrace appends the events of t, each with the microseconds since it began.
+// appendTrace encodes the events of t, each with the microseconds since the start of the trace.
 func appendTrace(dst []byte, t *trace.Trace) []byte {
 	events := t.Events()
 	dst = binary.AppendUvarint(dst, uint64(len(events)))
@@ -169,12 +172,12 @@ func (r *reader) takeTrace(t *trace.Trace) {
 	}
 }
 
-// reader takes off what the append functions wrote. Its byte slices are views.
+// reader decodes the output of the append functions. Its byte slices refer to the input.
 type reader struct{ codec.Reader }
 
 func newReader(b []byte) reader { return reader{codec.NewReader(b, ErrMalformed)} }
 
-// small is a number that fits an int wherever this runs.
+// small decodes a number that fits an int on all platforms.
 func (r *reader) small() int { return int(r.UpTo(math.MaxInt32)) }
 
 func (r *reader) node() (id topology.NodeID) {

@@ -23,46 +23,46 @@ type Writer struct {
 	*disk
 }
 
-// Batch collects changes that are applied all or none. It is not safe for concurrent use.
+// Batch collects changes that are applied atomically. It is not safe for concurrent use.
 type Batch struct {
 	s *Writer
 	b *pebble.Batch
-	// grows is true if something takes space and may be refused on a full disk.
+	// grows is true if the batch takes space and may be rejected on a full disk.
 	grows bool
-	// weakens is true if deletions are taken out of headers.
+	// weakens is true if deletions are removed from headers.
 	weakens bool
-	// sweeps is true if a sweep has removed something.
+	// sweeps is true if a sweep has removed data.
 	sweeps bool
-	// metas is true if the meta of a partition is stored or removed, progress is the size of what is merged into the
-	// record of progress.
+	// metas is true if the meta of a partition is stored or removed. progress is the size of the operands for the
+	// progress record.
 	metas    bool
 	progress int
-	// mutates is true if there is any mutation of a table.
+	// mutates is true if there is a mutation of a table.
 	mutates bool
-	// near are the slots of nearCache of the entries.
-	near []int
-	// entry is the key of an index entry, made anew for each.
+	// annSlots holds the annCache slots of the entries.
+	annSlots []int
+	// entry is the key of an index entry, rebuilt for each entry.
 	entry []byte
-	// touched are the live rows and deletions that the dead-run index must hear of.
+	// touched holds the live rows and deletions for the tombstone cache.
 	touched []touch
-	// hot are the keys whose operands are to be merged after the commit.
+	// hot holds the keys whose operands must be merged after the commit.
 	hot   []hot
 	arena []byte
-	// stamp is that of the last mutation, in microseconds.
+	// stamp is the timestamp of the last mutation, in microseconds.
 	stamp int64
 }
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-// NewBatch begins a batch; Commit or Close ends it.
+// NewBatch starts a batch, which must be ended by Close.
 func (s *Writer) NewBatch() *Batch {
 	b := batches.Get().(*Batch)
 	b.s, b.b, b.grows, b.weakens, b.sweeps, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, false, false, 0
-	b.near, b.metas, b.progress = b.near[:0], false, 0
+	b.annSlots, b.metas, b.progress = b.annSlots[:0], false, 0
 	return b
 }
 
-// Close gives the batch up, or back after Commit.
+// Close discards the batch, or releases it after Commit.
 func (b *Batch) Close() {
 	if b.b == nil {
 		return
@@ -88,7 +88,7 @@ func (s *Writer) Apply(ms ...command.Mutation) error {
 	return b.Commit()
 }
 
-// Mutate adds a mutation, whose operands must be stamped. After an error the batch must be given up.
+// Mutate adds a mutation, whose operands must have timestamps. After an error, the batch must be discarded.
 func (b *Batch) Mutate(m *command.Mutation) error {
 	b.stamp, b.mutates = m.Timestamp, true
 	if len(m.Key) > keys.MaxLen {
@@ -123,7 +123,7 @@ func (b *Batch) Mutate(m *command.Mutation) error {
 	return nil
 }
 
-// header adds a header operand, whose deletions and static cells have keys of their own.
+// header adds a header operand. Its deletions and static cells have keys of their own.
 func (b *Batch) header(m *command.Mutation, op *command.Op) error {
 	deletions, static := row.Split(op.Operand)
 	if deletions != nil {
@@ -143,7 +143,7 @@ func (b *Batch) header(m *command.Mutation, op *command.Op) error {
 	return b.merge(m, keys.Static, nil, static)
 }
 
-// merge adds an operand, encoding its key straight into the batch. It keeps out what could never be merged.
+// merge adds an operand and encodes its key directly into the batch. It rejects operands that could not be merged.
 func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte) error {
 	live, due, err := row.Check(operand)
 	if err != nil {
@@ -172,15 +172,21 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 	if count := b.s.hot.add(d.Key); count > 0 {
 		b.hot = append(b.hot, hot{bytes.Clone(d.Key), count, len(d.Key) + len(d.Value)})
 	}
-	b.note(keys.DueRows, due, d.Key) // last: it makes d anew
+	class := keys.DueRows
+	if row.HasLifetime(operand) {
+		if in := b.s.table(m.Table).installed.Load(); in != nil {
+			class, due = keys.DueItems, min(due, in.Lifetimes.Deadline(operand))
+		}
+	}
+	b.note(class, due, d.Key) // last, because it invalidates d
 	return nil
 }
 
-// prefixLen is the length of what all keys of the mutation's partition begin with.
+// prefixLen returns the length of the prefix of all keys of the mutation's partition.
 func prefixLen(m *command.Mutation) int { return 4 + 8 + 2 + min(len(m.Key), keys.MaxLen) }
 
 func (b *Batch) index(m *command.Mutation, op *command.Op) {
-	// How long the key becomes is not known before: a value may have bytes that are written as two.
+	// The length of the key is not known in advance, because some bytes of a value are encoded as two.
 	b.entry = keys.AppendIndex(b.entry[:0], op.Index, op.Value, m.Token, m.Key, op.Clustering)
 	n := len(b.entry)
 	if op.Index&keys.HintSpace != 0 {
@@ -188,14 +194,14 @@ func (b *Batch) index(m *command.Mutation, op *command.Op) {
 	}
 	if op.Index&keys.OrderedIndex != 0 && len(op.Value) >= packHead {
 		k := packKey{op.Index, [packHead]byte(op.Value)}
-		b.near = append(b.near, k.slot())
+		b.annSlots = append(b.annSlots, k.slot())
 	}
 	_ = b.b.Set(b.entry[:n], b.entry[n:], nil) // fails for indexed batches only
 	b.grows = true
 	b.s.m.entries.Add(1)
 }
 
-// Set stores a system key: id is one of those below keys.FirstTable.
+// Set stores a system key. id is below keys.FirstTable.
 func (b *Batch) Set(id uint32, sub, value []byte) {
 	d := b.b.SetDeferred(4+len(sub), len(value))
 	keys.AppendSystem(d.Key[:0], id, sub)
@@ -210,7 +216,7 @@ func (b *Batch) Delete(id uint32, sub []byte) {
 	_ = d.Finish()
 }
 
-// Set stores one system key, durably.
+// Set durably stores one system key.
 func (s *Writer) Set(id uint32, sub, value []byte) error {
 	b := s.NewBatch()
 	defer b.Close()
@@ -229,8 +235,8 @@ func (b *Batch) PutMeta(m *keys.Meta) {
 	_ = b.b.Set(key, b.arena, nil)
 }
 
-// PutDedupe stores a dedupe record beside the partition it belongs to. Its age, for sweeps, is that of the leader's
-// stamp of the mutation that was added last.
+// PutDedupe stores a dedupe record next to its partition. Its age, for sweeps, is computed from the leader's timestamp
+// of the last mutation in the batch.
 func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID, value []byte) {
 	b.arena = keys.AppendDedupe(b.arena[:0], table, tok, pk, id)
 	n := len(b.arena)
@@ -239,10 +245,10 @@ func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.D
 	b.note(keys.DueDedupe, b.stamp/1e6, b.arena[:n-len(id.Coordinator)-8])
 }
 
-// Empty reports whether nothing was added.
+// Empty reports whether the batch is empty.
 func (b *Batch) Empty() bool { return b.b.Empty() }
 
-// Commit applies the batch without waiting for the disk. Close it in any case.
+// Commit applies the batch without waiting for the disk. The batch must be closed in any case.
 func (b *Batch) Commit() error {
 	b.s.spend(b.b.Len())
 	if err := b.s.accepts(b.grows, b.mutates); err != nil {
@@ -251,8 +257,8 @@ func (b *Batch) Commit() error {
 	return b.commit()
 }
 
-// CommitLogged is Commit for what the log of a replica set has decided: all its replicas must apply the same, so it is
-// not refused for lack of disk space. The leader asks Admit before it proposes.
+// CommitLogged is Commit for changes decided by the log of a replica set. All of its replicas must apply the same
+// changes, so they are not rejected for lack of disk space. The leader calls Admit before it proposes.
 func (b *Batch) CommitLogged() error {
 	b.s.spend(b.b.Len())
 	if err := b.s.writable(false); err != nil {
@@ -261,8 +267,8 @@ func (b *Batch) CommitLogged() error {
 	return b.commit()
 }
 
-// Admit returns the error with which Mutate or Commit would refuse a mutation, stamped or not. With crowded it refuses
-// what takes space, whatever there is here, with ErrDisksFull.
+// Admit returns the error with which Mutate or Commit would reject a mutation, with or without timestamps. With
+// crowded, it rejects mutations that take space, regardless of the local free space, with ErrDisksFull.
 func (s *Writer) Admit(m *command.Mutation, crowded bool) error {
 	grows := false
 	if len(m.Key) > keys.MaxLen {
@@ -294,7 +300,7 @@ func (s *Writer) Admit(m *command.Mutation, crowded bool) error {
 
 func (b *Batch) commit() error {
 	s := b.s
-	s.gate.RLock()
+	s.commitMu.RLock()
 	b.announce()
 	if b.metas {
 		s.spans.begun.Add(1)
@@ -303,16 +309,16 @@ func (b *Batch) commit() error {
 	if b.metas {
 		s.spans.done.Add(1)
 	}
-	for _, slot := range b.near {
-		s.near.added(slot)
+	for _, slot := range b.annSlots {
+		s.ann.added(slot)
 	}
 	if b.sweeps {
 		b.s.noteSwept()
 	}
 	if b.weakens {
-		s.weakened.Add(1) // before a sweep can use a header from before
+		s.weakened.Add(1) // before a sweep can use an older header
 	}
-	s.gate.RUnlock()
+	s.commitMu.RUnlock()
 	if err != nil {
 		return s.check(fmt.Errorf("commit: %w", err))
 	}

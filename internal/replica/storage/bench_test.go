@@ -286,7 +286,8 @@ func BenchmarkManyPartitions(b *testing.B) {
 	for b.Loop() {
 		begun := cpu()
 		n := 0
-		_, err := s.Pass(b.Context(), whole, &Passage{Now: 1, Max: math.MaxInt}, func(token.Token, int64) { n++ })
+		_, err := s.WalkPartitions(b.Context(), whole, &PartitionWalk{Now: 1, Max: math.MaxInt},
+			func(token.Token, int64) { n++ })
 		if n != *partitions || err != nil {
 			b.Fatal(n, err)
 		}

@@ -15,19 +15,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// The change log (RFC 0024) stands behind the rows of each logical partition. An entry has no value, or is a change
-// that is kept. It is written once and removed as a whole, so nothing is ever merged there.
+// The change log (RFC 0024) is stored after the rows of each logical partition. An entry has no value, or is a kept
+// change. It is written once and removed as a whole, so it is never merged.
 //
-// Every block of every table on disk says which stamps the entries in it have. So whoever asks for what has changed
-// since a stamp passes over nearly all that has not.
+// Every block of every table on disk records the range of timestamps of its entries. A search for changes since a
+// timestamp therefore skips nearly all older ones.
 
-// changesProperty names the property of blocks. Tables of older builds are without it, and are read as a whole.
+// changesProperty is the name of the block property. Tables of older builds do not have it and are read completely.
 const changesProperty = "ilion.changes"
 
-// changeStamps maps a key of the change log to its stamp; other keys have none.
+// changeStamps maps a change log key to its timestamp. Other keys have none.
 type changeStamps struct{}
 
-// MapPointKey implements sstable.IntervalMapper. A removed entry counts: what removes it must be seen with it.
+// MapPointKey implements sstable.IntervalMapper. A removed entry counts, because its removal must be read with it.
 func (changeStamps) MapPointKey(key sstable.InternalKey, _ []byte) (i sstable.BlockInterval, err error) {
 	n := keys.PartitionLen(key.UserKey)
 	if n == 0 || n >= len(key.UserKey) || key.UserKey[n] != keys.Latest && key.UserKey[n] != keys.Change {
@@ -39,14 +39,14 @@ func (changeStamps) MapPointKey(key sstable.InternalKey, _ []byte) (i sstable.Bl
 	return i, nil
 }
 
-// MapRangeKeys implements sstable.IntervalMapper. There are none.
+// MapRangeKeys implements sstable.IntervalMapper. There are no range keys.
 func (changeStamps) MapRangeKeys(sstable.Span) (i sstable.BlockInterval, err error) { return i, nil }
 
 func newChangesCollector() pebble.BlockPropertyCollector {
 	return sstable.NewBlockIntervalCollector(changesProperty, changeStamps{}, nil)
 }
 
-// change enters a row in the change log, and takes its earlier entry out.
+// change adds a row to the change log and removes its earlier entry.
 func (b *Batch) change(m *command.Mutation, op *command.Op) {
 	n := prefixLen(m)
 	key := keys.AppendPartition(b.arena[:0], m.Table, m.Token, m.Key)
@@ -87,8 +87,8 @@ func (b *Batch) change(m *command.Mutation, op *command.Op) {
 	b.arena = key
 }
 
-// entryValue is the value of an entry of the latest change of a row: none where the row itself tells whether the entry
-// is good, one byte where its pointer does.
+// entryValue returns the value of the entry for the latest change of a row. It is empty if the row itself shows whether
+// the entry is valid, and one byte if a pointer does.
 func entryValue(op *command.Op) []byte {
 	if op.Index&command.ChangePointed != 0 {
 		return pointed
@@ -96,10 +96,10 @@ func entryValue(op *command.Op) []byte {
 	return nil
 }
 
-// pointed is the value of entries to which pointers lead. It is never changed.
+// pointed is the value of entries with pointers. It must not be modified.
 var pointed = []byte{1}
 
-// readChanges reads the change log of a logical partition, or of those of a token range.
+// readChanges reads the change log of a logical partition or of a token range.
 func (rd *reader) readChanges() error {
 	c := rd.r.Changes
 	kind := keys.Latest
@@ -114,7 +114,8 @@ func (rd *reader) readChanges() error {
 	if err := rd.open(); err != nil {
 		return err
 	}
-	w := rd.s.newSweep(&command.Sweep{Table: rd.r.Table, Horizon: rd.r.Now, Dropped: rd.r.Dropped})
+	w := rd.s.newSweep(&command.Sweep{Table: rd.r.Table, Horizon: rd.r.Now, Dropped: rd.r.Dropped,
+		Expired: rd.expired})
 	defer w.end()
 	rd.prefix = rd.prefix[:0]
 	for valid := rd.it.First(); valid; {
@@ -158,7 +159,7 @@ func (rd *reader) readChanges() error {
 	return rd.it.Error()
 }
 
-// changesBounds makes lower and upper the bounds of what is read of the change log; false if that is nothing.
+// changesBounds sets lower and upper to the bounds of the read in the change log. It returns false if they are empty.
 func (rd *reader) changesBounds(kind byte) bool {
 	r := rd.r
 	if r.Key != nil {
@@ -191,7 +192,7 @@ func (rd *reader) enter(p *keys.Parts, key []byte) {
 	rd.tok, rd.pk, rd.announced = p.Token, rd.prefix[p.PrefixLen-len(p.Key):], false
 }
 
-// step moves to the first key from rd.seek on, which is behind the one where the iterator stands.
+// step moves to the first key at or after rd.seek, which is after the current key.
 func (rd *reader) step() bool {
 	for range nextTries {
 		if !rd.it.Next() {
@@ -204,8 +205,7 @@ func (rd *reader) step() bool {
 	return rd.it.SeekGE(rd.seek)
 }
 
-// changed passes on the change that the iterator stands on: what is kept of it or, if there was no later one, the row
-// as it is.
+// changed passes on the change at the iterator: the kept change or, if there was no later change, the current row.
 func (rd *reader) changed(w *sweep, p *keys.Parts, stamp int64) (command.Step, error) {
 	value, err := rd.it.ValueAndErr()
 	if err != nil {
@@ -216,7 +216,7 @@ func (rd *reader) changed(w *sweep, p *keys.Parts, stamp int64) (command.Step, e
 		exists, err = rd.row.Resolve(value, row.NotDeleted, rd.r.Now, nil)
 	} else {
 		if w.reads == nil {
-			// A second iterator over the same state: rows are looked for in the order of the partitions.
+			// A second iterator over the same state reads the rows, in the order of the partitions.
 			table := keys.AppendTable(nil, rd.r.Table)
 			w.reads, err = rd.it.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: table,
 				UpperBound: keys.After(bytes.Clone(table))}})
@@ -241,7 +241,7 @@ func (rd *reader) changed(w *sweep, p *keys.Parts, stamp int64) (command.Step, e
 	return rd.deliver(p.Rest)
 }
 
-// changedStatic reads the static row of a partition of which changes are passed on.
+// changedStatic reads the static row of a partition whose changes are passed on.
 func (rd *reader) changedStatic(w *sweep) error {
 	rd.header.Clear()
 	covered := row.NotDeleted
@@ -260,7 +260,7 @@ func (rd *reader) changedStatic(w *sweep) error {
 	return err
 }
 
-// value is get by the sweep's iterator, if it has one.
+// value is get with the sweep's iterator, if it has one.
 func (w *sweep) value(key []byte) ([]byte, error) {
 	if w.reads == nil {
 		return w.get(key)
@@ -271,9 +271,9 @@ func (w *sweep) value(key []byte) ([]byte, error) {
 	return w.reads.ValueAndErr()
 }
 
-// latest reads the row of an entry of the change log into w.row, as it is at the horizon of the sweep. It reports
-// whether it exists and has not been changed since. Entries with pointers go when their row is changed, so these have
-// not been; without a clustering key, in a table that has some, they are of the static row.
+// latest reads the row of a change log entry into w.row, as of the horizon of the sweep. It reports whether the row
+// exists and has not been changed since. An entry with a pointer is removed when its row changes, so its row has not
+// changed. In a table with clustering columns, an entry without a clustering key refers to the static row.
 func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, error) {
 	_, clustering, ok := keys.ParseChange(rest)
 	if !ok {
@@ -301,12 +301,12 @@ func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, er
 	if err != nil || value == nil {
 		return false, err
 	}
-	exists, err := w.row.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)
+	exists, err := w.row.Resolve(value, w.sw.Expired.Covering(value, covered), w.sw.Horizon, w.sw.Dropped)
 	return exists && (pointed || w.row.Live && w.row.Liveness.Timestamp == stamp), err
 }
 
-// sweepLatest removes an entry of the change log whose row is gone or has been changed since, and its pointer. It is a
-// hint until then: whoever reads it looks at the row.
+// sweepLatest removes a change log entry, and its pointer, if its row is gone or has been changed since. Until then,
+// the entry is a hint: readers check the row.
 func (w *sweep) sweepLatest(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	value, err := w.get(key)
 	if err != nil || value == nil {
@@ -338,7 +338,7 @@ func (w *sweep) sweepLatest(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	return b.Delete(key, nil)
 }
 
-// sweepKept removes a change that has been kept for as long as it should.
+// sweepKept removes a kept change whose retention has ended.
 func (w *sweep) sweepKept(b *pebble.Batch, key, value []byte) error {
 	if oldest, err := row.Oldest(value, row.NotDeleted, nil); err != nil || oldest >= w.sw.Horizon {
 		w.s.m.sweepsKept.Add(1)
@@ -348,8 +348,8 @@ func (w *sweep) sweepKept(b *pebble.Batch, key, value []byte) error {
 	return b.DeleteSized(key, uint32(len(value)), nil)
 }
 
-// change notes an entry of the change log that can be swept.
-func (f *finder) change(key []byte, p *keys.Parts, value []byte) error {
+// change records a change log entry that can be swept.
+func (f *garbageFinder) change(key []byte, p *keys.Parts, value []byte) error {
 	gone := false
 	if p.Kind == keys.Change {
 		oldest, err := row.Oldest(value, row.NotDeleted, nil)

@@ -11,35 +11,35 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A key that is written again and again gathers operands in the memtable until a flush merges them, and every read of
-// it merges them anew: with a million of them that takes a second. So the writer that adds one operand too many
-// replaces all of them by their merged value. Nobody can see that: it is what a flush does.
+// A key that is written repeatedly accumulates operands in the memtable until a flush merges them, and every read
+// merges them again. With a million operands, this takes a second. The writer that adds one operand too many therefore
+// replaces all of them with their merged value. Like a flush, this is not visible to readers.
 //
-// What was replaced stays in the memtable, and iterators step over it, at some 60 ns each. Forward readers seek past
-// the versions of such a key (hotKeys.leaves), and when there are very many a flush drops them.
+// The replaced operands stay in the memtable, and iterators step over them at about 60 ns each. Forward readers seek
+// past the versions of such a key (hotKeys.leaves). If there are very many, a flush drops them.
 
 const (
-	// collapseAfter is how many operands a key may gather before they are merged.
+	// collapseAfter is the number of operands after which a key is merged.
 	collapseAfter = 32
-	// collapseGrowth bounds what that costs: the merged value is written only if it is at most this many times as large
-	// as the operands that have come since the last time, keys included. Where it is larger, twice as many may gather.
+	// collapseGrowth limits the cost: the merged value is written only if it is at most this many times as large as the
+	// operands since the last merge, including keys. Otherwise, twice as many operands may accumulate.
 	collapseGrowth = 4
-	// flushAfter is how many collapses of one key ask for a flush.
+	// flushAfter is the number of merges of one key after which a flush is requested.
 	flushAfter = 1024
 )
 
-// hotKeys finds keys that are written often, in little memory. Keys share slots by their hash; in a slot the key that
-// makes up more than half of the operands wins, so that a store with many cold keys hardly ever collapses one in vain.
+// hotKeys finds frequently written keys with little memory. Keys share slots by hash. In each slot, the key with more
+// than half of the operands wins, so a store with many cold keys rarely merges one unnecessarily.
 type hotKeys struct {
 	seed  maphash.Seed
-	after uint64 // collapseAfter, but in tests
-	// any is false as long as no key was collapsed since the last flush.
+	after uint64 // collapseAfter, except in tests
+	// any is false while no key has been merged since the last flush.
 	any   atomic.Bool
 	slots [hotSlots]atomic.Uint64
 }
 
-// A slot is, from the top: 24 bits of its key's hash, 11 for the collapses, 5 for how often the bound was doubled, 24
-// for the operands gathered since. Updates may be lost where two writers meet.
+// A slot contains, from the top: 24 bits of its key's hash, 11 bits for the merges, 5 bits for how often the limit was
+// doubled, and 24 bits for the operands accumulated since. Updates may be lost if two writers collide.
 const (
 	hotSlots     = 1 << 15
 	hotCount     = 1<<24 - 1
@@ -56,7 +56,7 @@ func (h *hotKeys) slot(key []byte) (s *atomic.Uint64, tag uint64) {
 	return &h.slots[sum%hotSlots], sum & hotTag
 }
 
-// add counts an operand. It returns how many there are if these are too many, and 0 otherwise.
+// add counts an operand. It returns the number of operands if there are too many, and 0 otherwise.
 func (h *hotKeys) add(key []byte) int {
 	slot, tag := h.slot(key)
 	old := slot.Load()
@@ -76,7 +76,7 @@ func (h *hotKeys) add(key []byte) int {
 	return 0
 }
 
-// spared notes that count operands were left as they are: twice as many may gather next time, these among them.
+// spared records that count operands were not merged: twice as many, including these, may accumulate.
 func (h *hotKeys) spared(key []byte, count int) {
 	slot, tag := h.slot(key)
 	if old := slot.Load(); old&hotTag == tag && old/hotLevel&hotLevels < hotLevelMax {
@@ -84,7 +84,7 @@ func (h *hotKeys) spared(key []byte, count int) {
 	}
 }
 
-// collapsed notes a collapse. It reports whether it is time for a flush.
+// collapsed records a merge. It reports whether it is time for a flush.
 func (h *hotKeys) collapsed(key []byte) (flush bool) {
 	h.any.Store(true)
 	slot, tag := h.slot(key)
@@ -100,7 +100,7 @@ func (h *hotKeys) collapsed(key []byte) (flush bool) {
 	return false
 }
 
-// leaves reports whether a key leaves many versions after it that an iterator would step over.
+// leaves reports whether a key has many old versions that an iterator would step over.
 func (h *hotKeys) leaves(key []byte) bool {
 	if !h.any.Load() {
 		return false
@@ -110,16 +110,16 @@ func (h *hotKeys) leaves(key []byte) bool {
 	return old&hotTag == tag && old/hotCollapse&hotCollapses > 0
 }
 
-// hot is a key of a batch that has gathered too many operands.
+// hot is a key of a batch with too many operands.
 type hot struct {
 	key   []byte
 	count int
-	bytes int // of this operand with its key
+	bytes int // of this operand, including its key
 }
 
-// collapse replaces the operands of a key by their merged value.
+// collapse replaces the operands of a key with their merged value.
 func (s *Writer) collapse(h *hot) error {
-	size, err := s.mergedSize(h.key) // reads what must be read from disk before anybody has to wait
+	size, err := s.mergedSize(h.key) // reads from disk before any writer has to wait
 	if err != nil || size < 0 {
 		return err
 	}
@@ -137,10 +137,10 @@ func (s *Writer) collapse(h *hot) error {
 	return nil
 }
 
-// replace writes the merged value of a key in the place of its operands, and returns its size.
+// replace writes the merged value of a key in place of its operands and returns its size.
 func (s *Writer) replace(key []byte) (size int, err error) {
-	s.gate.Lock() // an operand that came between reading and writing would be lost
-	defer s.gate.Unlock()
+	s.commitMu.Lock() // an operand added between reading and writing would be lost
+	defer s.commitMu.Unlock()
 	value, closer, err := s.db.Get(key)
 	if err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {
@@ -152,7 +152,7 @@ func (s *Writer) replace(key []byte) (size int, err error) {
 	return size, errors.Join(s.db.Set(key, value, pebble.NoSync), closer.Close())
 }
 
-// mergedSize is the size of a key's value, -1 if there is none.
+// mergedSize returns the size of a key's value, or -1 if none exists.
 func (s *Writer) mergedSize(key []byte) (int, error) {
 	value, closer, err := s.db.Get(key)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Writer) mergedSize(key []byte) (int, error) {
 	return len(value), closer.Close()
 }
 
-// collapseAll collapses the hot keys of a batch that was committed. The batch stays applied whatever comes of it.
+// collapseAll merges the hot keys of a committed batch. The batch stays applied in any case.
 func (b *Batch) collapseAll() {
 	for i := range b.hot {
 		if err := b.s.collapse(&b.hot[i]); err != nil {

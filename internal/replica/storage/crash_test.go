@@ -40,7 +40,7 @@ func TestCrash(t *testing.T) {
 
 func crashRound(t *testing.T, rng *rand.Rand) {
 	fs := vfs.NewCrashableMem()
-	o := Options{MemtableBytes: 256 << 10, CacheBytes: 1 << 20, DeadRunBytes: -1}
+	o := Options{MemtableBytes: 256 << 10, CacheBytes: 1 << 20, TombstoneCacheBytes: -1}
 	s, err := Open(fs, "db", o)
 	if err != nil {
 		t.Fatal(err)

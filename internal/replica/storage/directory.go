@@ -15,28 +15,28 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// Directory is whose data the store holds, and at which feature level. It is safe for concurrent use.
+// Directory holds the identity and the feature level of the store. It is safe for concurrent use.
 type Directory struct {
 	*engine
 	lock *pebble.Lock
 	// mu is held while the identity changes.
 	mu    sync.Mutex
 	id    Identity
-	level atomic.Uint32 // feature.Level, that of id
+	level atomic.Uint32 // feature.Level of id
 }
 
-// claim keeps other processes out of the directory.
+// claim locks the directory against other processes.
 func (s *Directory) claim() (err error) {
 	s.lock, err = pebble.LockDirectory(s.dir, s.fs)
 	switch {
 	case err == nil, errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.EROFS),
 		errors.Is(err, syscall.EAGAIN):
-		return err // explain knows it
+		return err // explain knows the error
 	}
 	return fmt.Errorf("another process uses it: %w", err)
 }
 
-// identify finds out whose data there are, or prepares the identity that a new store gets.
+// identify reads the identity, or prepares the identity of a new store.
 func (s *Directory) identify() (exists bool, err error) {
 	id, exists, err := readIdentity(s.fs, s.dir)
 	switch want := s.o.Identity.Cluster; {
@@ -47,7 +47,7 @@ func (s *Directory) identify() (exists bool, err error) {
 	case exists:
 		err = s.checkLevel(id.Level)
 	case s.o.ReadOnly:
-		return false, errors.New("there is no data, and read-only creates none")
+		return false, errors.New("the directory is empty, and a read-only store cannot be created")
 	default:
 		id = s.o.Identity.complete(s.o.Levels.Newest)
 		err = writeTemp(s.fs, s.dir, id)
@@ -60,14 +60,14 @@ func (s *Directory) identify() (exists bool, err error) {
 	return exists, nil
 }
 
-// Identity returns whose data the store holds.
+// Identity returns the identity of the store.
 func (s *Directory) Identity() Identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id
 }
 
-// SetIdentity replaces the cluster and node ids, durably, when the store joins a cluster.
+// SetIdentity durably replaces the cluster and node IDs when the store joins a cluster.
 func (s *Directory) SetIdentity(cluster, node [16]byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *Directory) SetIdentity(cluster, node [16]byte) error {
 	return s.writeIdentity(id)
 }
 
-// writeIdentity replaces the identity, durably. Its caller holds mu.
+// writeIdentity durably replaces the identity. The caller must hold mu.
 func (s *Directory) writeIdentity(id Identity) error {
 	if err := writeTemp(s.fs, s.dir, id); err != nil {
 		return fmt.Errorf("write identity: %w", err)
@@ -88,11 +88,11 @@ func (s *Directory) writeIdentity(id Identity) error {
 	return nil
 }
 
-// pebbleFormat is the version of Pebble's own files at a feature level: never the newest that the library has, or the
-// first start of a new build would leave the old one a directory that it cannot open.
+// pebbleFormat returns the format version of Pebble's files at a feature level. It is never the library's newest:
+// otherwise, after the first start of a new build, the previous build could not open the directory.
 func pebbleFormat(feature.Level) pebble.FormatMajorVersion { return pebble.FormatValueSeparation }
 
-// checkLevel refuses a directory whose level this build does not understand.
+// checkLevel rejects a directory whose level this build does not support.
 func (s *Directory) checkLevel(level feature.Level) error {
 	switch l := s.o.Levels; {
 	case level > l.Newest:
@@ -103,11 +103,11 @@ func (s *Directory) checkLevel(level feature.Level) error {
 	return nil
 }
 
-// Level is the feature level of the directory: no build that does not understand it can open the store.
+// Level returns the feature level of the directory. A build that does not support it cannot open the store.
 func (s *Directory) Level() feature.Level { return feature.Level(s.level.Load()) }
 
-// Raise raises the level of the directory, durably; it never falls. It must be done before anything of the new level is
-// written.
+// Raise durably raises the level of the directory, which never decreases. It must be called before anything in the
+// format of the new level is written.
 func (s *Directory) Raise(level feature.Level) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,38 +8,39 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/replica/guard"
+	"github.com/ilion-db/ilion/internal/replica/diskfs"
 )
 
-// disk knows how full the disk is. It must never be so full that the log cannot be written: that ends the
-// process.
+// disk monitors the free disk space. The disk must never become so full that the log cannot be written, because this
+// ends the process.
 //
-// Writes that take space are refused while less than Options.MinFreeDisk percent is free, after what flushing the
-// memtables may take. Deletes take space, too, until they are compacted: they go on to a fifth of that. Changes of the
-// schema, TRUNCATE and DROP are always accepted. Compactions, which give back what was deleted, leave that fifth alone.
+// Writes that take space are rejected while less than Options.MinFreeDisk percent is free, after subtracting the space
+// that flushing the memtables may take. Deletes also take space until they are compacted. They are accepted down to a
+// fifth of that limit. Schema changes, TRUNCATE, and DROP are always accepted. Compactions, which free the space of
+// deleted data, do not use the last fifth.
 //
-// What the logs of replica sets say is applied however full the disk is. Before it is so full that the store could not
-// be opened again, Events.DiskOut is called, for the node to stop.
+// Entries in the logs of replica sets are applied however full the disk is. Before the disk becomes so full that the
+// store could not be opened again, Events.DiskOut is called, and the node must stop.
 type disk struct {
 	*engine
-	full, brim atomic.Bool
-	// free is the free share in percent at the last look, -1 if unknown.
+	full, critical atomic.Bool
+	// free is the percentage of free space at the last check, or -1 if unknown.
 	free atomic.Int64
-	// available is how many bytes were free then, 0 if unknown.
+	// available is the number of free bytes at the last check, or 0 if unknown.
 	available atomic.Uint64
-	// credit is how many bytes may be committed before the next look: a small disk fills in less time than passes
-	// between two ticks.
+	// credit is the number of bytes that may be committed before the next check: a small disk can fill up in less time
+	// than passes between two ticks.
 	credit atomic.Int64
-	// unflushed is the size of the log at the last look, in bytes.
+	// unflushed is the size of the log at the last check, in bytes.
 	unflushed atomic.Uint64
-	mu        sync.Mutex // of one look at a time
+	mu        sync.Mutex // held during a check
 }
 
 const (
-	// brimShare is the share of the least free space below which deletes are refused as well.
-	brimShare = 5
-	// creditMin and creditShare say how many bytes may be committed before the next look: of the space that is left a
-	// part, since a byte is written to the log, by the flush and by compactions.
+	// criticalShare is the divisor of the minimum free space below which deletes are rejected, too.
+	criticalShare = 5
+	// creditMin and creditShare determine how many bytes may be committed before the next check. It is a fraction of
+	// the remaining space, because a byte is written to the log, by the flush, and by compactions.
 	creditMin   = 64 << 10
 	creditShare = 8
 )
@@ -56,15 +57,15 @@ func (s *disk) watchDisk() {
 			s.checkDisk()
 		}
 		if batches := s.m.batches.Load(); s.full.Load() && batches != flushed && s.Err() == nil {
-			// What was deleted gives its space back once it is flushed, and so does the log.
+			// Deleted data frees its space once it is flushed, and so does the log.
 			flushed = batches
 			s.flushSoon()
 		}
 	}
 }
 
-// lookAgain makes the next commit look at the free space, which a flush or a compaction has changed.
-func (s *disk) lookAgain() { s.credit.Store(0) }
+// recheckSoon makes the next commit check the free space, which a flush or a compaction has changed.
+func (s *disk) recheckSoon() { s.credit.Store(0) }
 
 // spend counts bytes that are about to be committed.
 func (s *disk) spend(bytes int) {
@@ -73,10 +74,10 @@ func (s *disk) spend(bytes int) {
 	}
 }
 
-// checkDisk looks at the free space now. A file system that cannot say counts as roomy.
+// checkDisk checks the free space now. A file system that does not report its usage counts as having enough space.
 func (s *disk) checkDisk() {
 	if !s.mu.TryLock() {
-		return // somebody is looking
+		return // another check is in progress
 	}
 	defer s.mu.Unlock()
 	u, err := s.o.DiskUsage(s.dir)
@@ -94,46 +95,46 @@ func (s *disk) checkDisk() {
 	if u.AvailBytes > flush {
 		left = u.AvailBytes - flush
 	}
-	if spare := guard.Spare(u.TotalBytes); left < spare && s.o.Events.DiskOut != nil {
+	if spare := diskfs.SpareBytes(u.TotalBytes); left < spare && s.o.Events.DiskOut != nil {
 		s.o.Events.DiskOut(u.AvailBytes, flush+spare)
 	}
-	full, brim := left < least, u.AvailBytes < least/brimShare
+	full, brim := left < least, u.AvailBytes < least/criticalShare
 	above := least
 	if full {
-		above = least / brimShare
+		above = least / criticalShare
 	}
 	s.credit.Store(max(creditMin, (int64(left)-int64(above))/creditShare))
-	s.brim.Store(brim)
+	s.critical.Store(brim)
 	if s.full.Swap(full) == full {
 		return
 	}
 	if full {
-		s.flushSoon() // the log may be all that is in the way
+		s.flushSoon() // the log may be the only obstacle
 	}
 	if s.o.Events.DiskFull != nil {
 		s.o.Events.DiskFull(full, percent)
 	}
 }
 
-// keptFree is what compactions leave free, in bytes: what must stay free for deletes, and what the flushes of all
-// memtables take.
-func (s *disk) keptFree() uint64 {
+// reservedFree returns the number of bytes that compactions leave free: the reserve for deletes, and the space that
+// flushing all memtables takes.
+func (s *disk) reservedFree() uint64 {
 	u, err := s.o.DiskUsage(s.dir)
 	if err != nil || s.o.MinFreeDisk < 0 {
 		return 0
 	}
-	return u.TotalBytes/100*uint64(s.o.MinFreeDisk)/brimShare + s.unflushed.Load()
+	return u.TotalBytes/100*uint64(s.o.MinFreeDisk)/criticalShare + s.unflushed.Load()
 }
 
-// flushSoon asks for a flush.
+// flushSoon requests a flush.
 func (s *disk) flushSoon() {
 	if !s.o.ReadOnly {
 		_, err := s.db.AsyncFlush()
-		_ = s.check(err) // it says when the store was closed
+		_ = s.check(err) // it fails when the store is closed
 	}
 }
 
-// writable refuses writes to a store that failed, is read-only or is nearly full.
+// writable rejects writes to a store that has failed, is read-only, or is nearly full.
 func (s *disk) writable(grows bool) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -147,18 +148,18 @@ func (s *disk) writable(grows bool) error {
 	return nil
 }
 
-// accepts refuses what the disk has no room for.
+// accepts rejects writes for which the disk has no space.
 func (s *disk) accepts(grows, mutates bool) error {
 	if err := s.writable(grows); err != nil {
 		return err
 	}
-	if mutates && s.brim.Load() {
-		return ErrDiskBrim
+	if mutates && s.critical.Load() {
+		return ErrDiskCritical
 	}
 	return nil
 }
 
-// room refuses to take that many bytes of disk if too little would be left.
+// room returns an error if taking size bytes would leave too little space.
 func (s *disk) room(size uint64) error {
 	u, err := s.o.DiskUsage(s.dir)
 	if s.o.MinFreeDisk < 0 || err != nil || u.TotalBytes == 0 {

@@ -1,34 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage keeps the rows of all replicas of a node in one Pebble store: merge by timestamp, tombstones, times
-// to live, slices, index entries, sweeps, checkpoints, and snapshots of single replicas.
+// Package storage stores the rows of all replicas of a node in one Pebble store. It implements merging by timestamp,
+// tombstones, TTLs, slices, index entries, sweeps, checkpoints, and snapshots of single replicas.
 //
-// Every write is a MERGE operand on the key of a row, a static row or the deletions of a partition (package row has the
-// rule), so a write reads nothing and the order in which operands arrive does not matter. A read sees all of them
+// Every write is a MERGE operand on the key of a row, a static row, or the deletions of a partition (see package row).
+// A write therefore reads nothing, and the order in which operands arrive does not matter. A read sees all of them
 // through one iterator:
 //
 //	Apply  Mutation --> Batch: MERGE deletions, static row, rows, SET index entry --> memtable + log (unsynced)
 //	Sync   everything applied before it survives a crash
-//	Read   deletions, the deleted range that covers a row, statics if asked for, rows --> row.Resolve --> Visitor
+//	Read   deletions, the deleted range that covers a row, statics if requested, rows --> row.Resolve --> Visitor
 //	Sweep  candidates --> a command.Sweep, proposed by the caller --> ApplySweep: re-read, rewrite or delete
 //	Move   CaptureSnapshot: one state of a partition --> file --> another node --> InstallSnapshot: excise and ingest in one step
 //
-// Guarantees: (ST1) what was applied before a successful Sync survives any crash, and what survives is a prefix of what
-// was applied, batch by batch; (ST2) a Read sees one state of a logical partition, never half a batch; (ST3) what
-// applying does is a function of the store's content and the command, never of a clock, of Pebble's compactions or of
-// what is cached; (ST4) bytes that fail their checksum are never served: the read fails, naming the file, and the store
-// stops serving; (ST5) a snapshot is installed whole or not at all, whatever fails, and touches nothing that another
-// replica owns. What a sweep removes depends on the installed table too, in ways that nobody sees (see Batch.Sweep).
-// The package knows nothing of CQL text, types or the network.
+// Guarantees:
 //
-// A Store is put together of parts with one job each, over one engine (the Pebble store, and whether it still serves)
-// and over what readers and writers of rows have to know of each other (rows):
+//   - (ST1) Everything applied before a successful Sync survives any crash. A prefix of the applied batches survives.
+//   - (ST2) A Read sees one state of a logical partition, never a part of a batch.
+//   - (ST3) The result of applying a command depends on the content of the store and the command, but not on a clock,
+//     on Pebble's compactions, or on caches.
+//   - (ST4) Bytes with a wrong checksum are never served: the read fails with the name of the file, and the store stops
+//     serving.
+//   - (ST5) A snapshot is installed completely or not at all, even if an error occurs, and does not affect data owned
+//     by another replica.
 //
-//	Directory   whose data there are, at which feature level      Reader      rows
-//	Tables      what is known about tables                        Writer      batches of commands, sweeps among them
-//	Records     system keys, metas, ids of commands               Sweeper     finds what nobody can see any more
+// The data removed by a sweep also depends on the installed table, in ways that are not visible to readers (see
+// Batch.Sweep). The package knows nothing of CQL text, types, or the network.
+//
+// A Store consists of parts with one responsibility each. They share an engine (the Pebble store, and whether it still
+// serves) and the state shared by readers and writers of rows (rows):
+//
+//	Directory   identity and feature level                        Reader      rows
+//	Tables      what is known about tables                        Writer      batches of commands, including sweeps
+//	Records     system keys, metas, ids of commands               Sweeper     finds invisible data
 //	Statistics  counters, sizes, hashes                           Snapshots   whole partitions, out and in
 //
-// and, inside, disk (how full it is, what is refused) and learner (runs of dead rows). Start at Open, then batch.go,
-// read.go, snapshot.go.
+// The internal parts are disk (free space, rejected writes) and runFinder (runs of dead rows). Start reading at Open,
+// then batch.go, read.go, and snapshotfile.go.
 package storage

@@ -141,7 +141,7 @@ func TestHeldFollows(t *testing.T) {
 	check := func(want int) {
 		t.Helper()
 		for range 2 {
-			if spans, err := s.held(testTable); err != nil || len(spans) != want {
+			if spans, err := s.localSpans(testTable); err != nil || len(spans) != want {
 				t.Errorf("%d spans are held (%v), want %d", len(spans), err, want)
 			}
 		}

@@ -18,31 +18,32 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Whatever is to be swept one day, a deletion or what expires, is noted under its second by the batch that writes it,
-// blindly. So the sweeper reads what is due, in order of time, and not the live rows between. Notes are a node's own:
-// the replica that leads sweeps through the log, all others take their notes away once they see that done. What has no
-// note, because a snapshot brought it or because a column was dropped, is found by the rounds of RunSweeper.
+// The batch that writes a deletion, or data that expires, also writes a note for the second at which it becomes due for
+// a sweep, without reading. The sweeper thus reads due notes in order of time instead of the live rows in between.
+// Notes are local to a node: the leader sweeps through the log, and all other replicas remove their notes once they see
+// the result. Data without a note, because a snapshot brought it or because a column was dropped, is found by the
+// rounds of RunSweeper.
 
 const (
-	// dueSeconds and dedupeDueSeconds round times up, so that writes of one key within them leave one note.
+	// dueSeconds and dedupeDueSeconds are rounding intervals, so that several writes of one key leave one note.
 	dueSeconds       = 16
 	dedupeDueSeconds = 64
-	// duePause is the time between the beginnings of two looks at what is due.
+	// duePause is the interval between the starts of two due sweeps.
 	duePause = 10 * time.Second
-	// dueSlices is how many sweeps of SweeperOptions.SliceKeys keys are under way at once, or a few more.
+	// dueSlices is the approximate number of sweeps of SweeperOptions.SliceKeys keys in progress at the same time.
 	dueSlices = 8
-	// hiddenMax bounds the rows that a deletion hides which are swept at a time.
+	// hiddenMax bounds the rows hidden by a deletion that are swept at a time.
 	hiddenMax = 1000
 )
 
-// note adds a note that a key is to be looked at some time after a second.
+// note adds a note to check a key after a second.
 func (b *Batch) note(class byte, second int64, key []byte) {
 	if second != row.NoExpiry {
 		noteIn(b.b, class, dueAt(class, second), key)
 	}
 }
 
-// dueAt is the second of the note of something that is to be looked at some time after a second.
+// dueAt returns the second of the note for checking a key after the given second.
 func dueAt(class byte, second int64) int64 {
 	every := int64(dueSeconds)
 	if class == keys.DueDedupe {
@@ -57,24 +58,24 @@ func noteIn(b *pebble.Batch, class byte, due int64, key []byte) {
 	_ = d.Finish() // fails for indexed batches only
 }
 
-// sweepDueAlways sweeps what is due until ctx ends.
+// sweepDueAlways sweeps due keys until ctx ends.
 func (s *Sweeper) sweepDueAlways(ctx context.Context, o *SweeperOptions) {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		o.report(ctx, s.SweepDue(ctx, o))
-		wait(ctx, o.DuePause-time.Since(begun)) // what took long has left more to do
+		wait(ctx, o.DuePause-time.Since(begun)) // a long sweep has left more to do
 	}
 }
 
-// SweepDue sweeps what is due in the spans of o once. Its work is bounded by the tables that have notes.
+// SweepDue sweeps the due keys in the spans of o once. The work is limited to tables with notes.
 func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	opts := o.withDefaults()
-	if err := s.forgetDropped(s.held); err != nil {
+	if err := s.forgetDropped(s.localSpans); err != nil {
 		return s.check(err)
 	}
 	tables, err := s.noted()
 	if err != nil {
-		return s.check(fmt.Errorf("look for what is due: %w", err))
+		return s.check(fmt.Errorf("find due keys: %w", err))
 	}
 	var parts []dueParts
 	led := map[uint32][]keys.Span{}
@@ -83,7 +84,7 @@ func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	}
 	for _, table := range tables {
 		if err := s.sweepDueOf(ctx, table, led[table], &opts, &parts); err != nil {
-			return s.check(fmt.Errorf("sweep what is due in table %d: %w", table, err))
+			return s.check(fmt.Errorf("sweep due keys of table %d: %w", table, err))
 		}
 	}
 	opts.report(ctx, sweepParts(ctx, &opts, parts))
@@ -91,7 +92,7 @@ func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	return ctx.Err()
 }
 
-// sweepDueOf sweeps what is due in a table with notes, or removes the notes if the table is gone.
+// sweepDueOf sweeps the due keys of a table with notes, or removes the notes if the table is gone.
 func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span, o *SweeperOptions,
 	parts *[]dueParts) error {
 	var in *Table
@@ -99,15 +100,20 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 		in = t.installed.Load()
 	}
 	if in == nil {
-		held, err := s.held(table)
+		held, err := s.localSpans(table)
 		if err == nil && len(held) == 0 {
 			err = s.forgetDue(table)
 		}
 		return err
 	}
 	now := o.Now()
-	for class, horizon := range map[byte]int64{keys.DueRows: now - in.GCGrace, keys.DueDedupe: now - o.DedupeSeconds} {
-		d := &dueSweep{s: s, o: o, t: in, class: class, horizon: horizon, led: led, parts: parts}
+	rows := now - in.GCGrace
+	for _, d := range []*dueSweep{
+		{class: keys.DueRows, horizon: rows, until: rows},
+		{class: keys.DueDedupe, horizon: now - o.DedupeSeconds, until: now - o.DedupeSeconds},
+		{class: keys.DueItems, horizon: rows, until: now - entryGrace, expired: in.Lifetimes.At(now - entryGrace)},
+	} {
+		d.s, d.o, d.t, d.led, d.parts = s, o, in, led, parts
 		if err := d.run(ctx); err != nil {
 			return err
 		}
@@ -115,7 +121,7 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 	return nil
 }
 
-// noted lists the tables that have notes, with one seek for each.
+// noted returns the tables with notes, using one seek for each.
 func (s *Sweeper) noted() (tables []uint32, err error) {
 	prefix := keys.AppendSystem(nil, keys.DueID, nil)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
@@ -132,45 +138,49 @@ func (s *Sweeper) noted() (tables []uint32, err error) {
 	return tables, errors.Join(it.Error(), it.Close())
 }
 
-// forgetDue removes the notes of a table that is gone.
+// forgetDue removes the notes of a dropped table.
 func (s *Sweeper) forgetDue(table uint32) error {
 	lower := keys.AppendTable(keys.AppendSystem(nil, keys.DueID, nil), table)
 	return s.db.DeleteRange(lower, keys.After(bytes.Clone(lower)), pebble.NoSync)
 }
 
-// dueSweep sweeps what is due of one class in one table.
+// dueSweep sweeps due keys of one class in one table.
 type dueSweep struct {
-	s         *Sweeper
-	o         *SweeperOptions
-	t         *Table
-	class     byte
-	horizon   int64
+	s       *Sweeper
+	o       *SweeperOptions
+	t       *Table
+	class   byte
+	horizon int64
+	// until is the second before which notes are due, expired are the rows that go.
+	until     int64
+	expired   row.Expired
 	led, held []keys.Span
-	// parts collects what is swept in the end.
+	// parts collects the dedupe records that are swept at the end.
 	parts *[]dueParts
 }
 
-// dueSlice is what came of a look at some notes.
+// dueSlice is the result of examining some notes.
 type dueSlice struct {
-	// sweeps are the keys to sweep of each span that is led; deletions go after the rows they hide.
+	// rows and deletions are the keys to sweep, by the index of the leading span. Deletions are swept after the rows
+	// that they hide.
 	rows, deletions map[int][][]byte
-	// done are the notes that need no further look once the sweeps are applied.
+	// done holds the notes that need no further check once the sweeps are applied.
 	done [][]byte
 	next []byte
 	seen int
-	// parts are the keys of old dedupe records of what may be parts of atomic batches.
+	// parts holds old dedupe records that may belong to parts of atomic batches.
 	parts []duePart
 }
 
 func (d *dueSweep) run(ctx context.Context) error {
-	lower, upper := keys.DueBounds(d.t.ID, d.class, d.horizon)
+	lower, upper := keys.DueBounds(d.t.ID, d.class, d.until)
 	pace := d.o.paced(ctx, d.o.DuePerSecond)
 	for lower != nil && ctx.Err() == nil {
 		sl, err := d.slice(lower, upper)
 		if err != nil {
 			return err
 		}
-		d.putOff(&sl)
+		d.deferParts(&sl)
 		for _, list := range []map[int][][]byte{sl.rows, sl.deletions} {
 			if err := d.propose(ctx, list); err != nil {
 				return err
@@ -189,15 +199,15 @@ func (d *dueSweep) run(ctx context.Context) error {
 	return nil
 }
 
-// propose proposes sweeps of some keys, all at once: one after the other each would wait for the log by itself, and a
-// busy node would not keep up with what expires. It returns when all are applied.
+// propose proposes sweeps of some keys concurrently. One after the other, each would wait for the log separately, and a
+// busy node would fall behind. It returns when all are applied.
 func (d *dueSweep) propose(ctx context.Context, list map[int][][]byte) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
 	for i := range d.led {
 		for keys := range slices.Chunk(list[i], d.o.SliceKeys) {
-			sw := command.Sweep{Table: d.t.ID, Keys: keys, Horizon: d.horizon, Dropped: d.t.Dropped}
+			sw := command.Sweep{Table: d.t.ID, Keys: keys, Horizon: d.horizon, Dropped: d.t.Dropped, Expired: d.expired}
 			wg.Go(func() {
 				if err := d.o.Propose(ctx, sw); err != nil {
 					mu.Lock()
@@ -211,15 +221,15 @@ func (d *dueSweep) propose(ctx context.Context, list map[int][][]byte) error {
 	return errors.Join(errs...)
 }
 
-// slice looks at some notes.
+// slice examines some notes.
 func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 	sl.rows, sl.deletions = map[int][][]byte{}, map[int][][]byte{}
 	it, err := d.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return sl, err
 	}
-	// The iterator is made first: the notes it sees belong to a replica of then or before.
-	d.held, err = d.s.held(d.t.ID)
+	// The iterator is created first: the notes that it sees belong to a replica of that time or earlier.
+	d.held, err = d.s.localSpans(d.t.ID)
 	w := d.s.newSweep(&command.Sweep{Table: d.t.ID, Horizon: d.horizon, Dropped: d.t.Dropped})
 	defer w.close()
 	for it.First(); it.Valid() && err == nil; it.Next() {
@@ -228,7 +238,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 			break
 		}
 		if sl.seen++; sl.seen == 1 {
-			d.s.m.sweepLag.Store(max(0, d.horizon-keys.DueTime(it.Key())))
+			d.s.m.sweepLag.Store(max(0, d.until-keys.DueTime(it.Key())))
 		}
 		err = d.look(w, &sl, it.Key())
 	}
@@ -236,7 +246,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 	return sl, errors.Join(err, it.Error(), it.Close())
 }
 
-// look finds out what is to be done about a note.
+// look determines what to do about a note.
 func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	key := keys.AppendNoted(nil, note)
 	p, ok := keys.Parse(key)
@@ -256,7 +266,7 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	case keys.Deletions, keys.Range:
 		done, err = d.deletions(w, sl, i, key, &p)
 	default:
-		if i >= 0 { // the sweep looks at the row anyhow
+		if i >= 0 { // the sweep reads the row anyway
 			d.sweep(sl.rows, i, key)
 			break
 		}
@@ -265,7 +275,8 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 			break
 		}
 		var oldest int64
-		if oldest, err = row.Oldest(value, row.NotDeleted, d.t.Dropped); err == nil && oldest < d.horizon {
+		covered := d.expired.Covering(value, row.NotDeleted)
+		if oldest, err = row.Oldest(value, covered, d.t.Dropped); err == nil && oldest < d.horizon {
 			done = d.sweep(sl.rows, i, key)
 		}
 	}
@@ -275,8 +286,8 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	return err
 }
 
-// sweep notes a key to be swept if its partition is led here, and reports whether it is: otherwise the replica that
-// leads has yet to do it.
+// sweep adds a key to the sweeps if its partition is led here, and reports whether it is. Otherwise, the leading
+// replica has yet to sweep it.
 func (d *dueSweep) sweep(list map[int][][]byte, led int, key []byte) bool {
 	if led >= 0 {
 		list[led] = append(list[led], key)
@@ -284,13 +295,13 @@ func (d *dueSweep) sweep(list map[int][][]byte, led int, key []byte) bool {
 	return led >= 0
 }
 
-// changeSecond is when a change that is kept expires.
+// changeSecond returns the second at which a kept change expires.
 func changeSecond(value []byte) (second int64, ok bool) {
 	second, err := row.Oldest(value, row.NotDeleted, nil)
 	return second, err == nil
 }
 
-// records has the old dedupe records of a partition swept, or the changes that were kept long enough.
+// records sweeps the old dedupe records of a partition, or the kept changes whose retention has ended.
 func (d *dueSweep) records(sl *dueSlice, led int, prefix, note []byte, secondOf func([]byte) (int64, bool)) (
 	done bool, err error) {
 	it, err := d.s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
@@ -317,7 +328,7 @@ func (d *dueSweep) records(sl *dueSlice, led int, prefix, note []byte, secondOf 
 	return done, errors.Join(err, it.Error(), it.Close())
 }
 
-// deletions has the rows that old deletions hide swept, and then the deletions.
+// deletions sweeps the rows hidden by old deletions, and then the deletions.
 func (d *dueSweep) deletions(w *sweep, sl *dueSlice, led int, key []byte, p *keys.Parts) (done bool, err error) {
 	value, err := w.get(key)
 	if err != nil || value == nil {

@@ -11,19 +11,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Dead is what is stored of a table although it was deleted or has expired.
-type Dead struct {
-	// Count is how many keys are noted for it; the count stopped there if Partial.
+// PendingGarbage is deleted or expired data of a table that is still stored.
+type PendingGarbage struct {
+	// Count is the number of noted keys. If Partial, counting stopped there.
 	Count   uint64
 	Partial bool
-	// Oldest is the second from which the oldest of them was dead, 0 if there is none.
+	// Oldest is the second since which the oldest of them has been dead, or 0 if none exists.
 	Oldest int64
 }
 
-// Dead counts the notes of what is to be swept (see due.go) of some spans of a table that was deleted or has expired
-// before a second, up to a number of notes that are looked at. What has no note is not in it: what a snapshot brought,
-// until the sweeper came by.
-func (s *Statistics) Dead(table uint32, spans []keys.Span, now int64, most int) (d Dead, err error) {
+// PendingGarbage counts the notes (see due.go) of data in some spans of a table that was deleted or has expired before
+// a second. It examines at most the given number of notes. Data without a note is not counted: data from a snapshot
+// that the sweeper has not examined yet.
+func (s *Statistics) PendingGarbage(table uint32, spans []keys.Span, now int64, most int) (d PendingGarbage,
+	err error) {
 	lower, upper := keys.DueBounds(table, keys.DueRows, now+dueSeconds+1) // notes are rounded up
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {

@@ -34,20 +34,20 @@ func TestDead(t *testing.T) {
 		name  string
 		spans []keys.Span
 		most  int
-		want  Dead
+		want  PendingGarbage
 	}{
-		{"all", whole, 1000, Dead{Count: 50, Oldest: 8_992}},
-		{"few looks", whole, 20, Dead{Count: 20, Partial: true, Oldest: 8_992}},
-		{"nothing is led", nil, 1000, Dead{}},
+		{"all", whole, 1000, PendingGarbage{Count: 50, Oldest: 8_992}},
+		{"few looks", whole, 20, PendingGarbage{Count: 20, Partial: true, Oldest: 8_992}},
+		{"nothing is led", nil, 1000, PendingGarbage{}},
 		{"another span", []keys.Span{keys.TokenSpan(testTable, token.Range{Begin: elsewhere, Limit: elsewhere + 10})},
-			1000, Dead{}},
+			1000, PendingGarbage{}},
 	} {
-		if got, err := st.Dead(testTable, c.spans, now, c.most); err != nil || got != c.want {
+		if got, err := st.PendingGarbage(testTable, c.spans, now, c.most); err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v, want %+v", c.name, got, err, c.want)
 		}
 	}
 	sweepDue(t, s, now+1000, true)
-	if got, err := st.Dead(testTable, whole, now, 1000); err != nil || got != (Dead{}) {
+	if got, err := st.PendingGarbage(testTable, whole, now, 1000); err != nil || got != (PendingGarbage{}) {
 		t.Errorf("after the sweep: %+v, %v", got, err)
 	}
 }

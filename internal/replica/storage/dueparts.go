@@ -10,27 +10,27 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// duePart is a dedupe record that is due and may be that of a part of an atomic batch, with its note and the index of
-// the span that is led, -1 for none.
+// duePart is a due dedupe record that may belong to a part of an atomic batch, with its note and the index of the
+// leading span, or -1.
 type duePart struct {
 	key, note []byte
 	led       int
 }
 
-// dueParts are those that one slice has found. They wait for the end of a SweepDue, so that it is asked once which
-// batches are recorded, and after all of them were found.
+// dueParts holds the due parts found by one slice. They wait for the end of SweepDue, so that the batch log is queried
+// only once, after all of them were found.
 type dueParts struct {
 	sweep *dueSweep
 	parts []duePart
-	// done are their notes that need no further look if the parts are swept.
+	// done holds the notes that need no further check if the parts are swept.
 	done [][]byte
 }
 
-// duePartsMax bounds the dueParts of a SweepDue; the notes of others stay for the next one.
+// duePartsMax bounds the dueParts of a SweepDue. Further notes stay for the next one.
 const duePartsMax = 1 << 12
 
-// putOff moves the parts of a slice, and their notes, to those that are swept in the end.
-func (d *dueSweep) putOff(sl *dueSlice) {
+// deferParts moves the parts of a slice, and their notes, to the parts that are swept at the end.
+func (d *dueSweep) deferParts(sl *dueSlice) {
 	if len(sl.parts) == 0 {
 		return
 	}
@@ -50,7 +50,7 @@ func (d *dueSweep) putOff(sl *dueSlice) {
 	}
 }
 
-// sweepParts has the dedupe records of parts swept, except those of batches that are recorded: their notes stay.
+// sweepParts sweeps the dedupe records of parts, except records of batches in the batch log, whose notes stay.
 func sweepParts(ctx context.Context, o *SweeperOptions, all []dueParts) error {
 	if len(all) == 0 {
 		return nil

@@ -13,38 +13,38 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/ilion-db/ilion/internal/replica/guard"
-	"github.com/ilion-db/ilion/internal/replica/manifest"
+	"github.com/ilion-db/ilion/internal/replica/diskfs"
+	"github.com/ilion-db/ilion/internal/replica/pebblecheck"
 )
 
-// engine is the Pebble store that all parts of a Store work on, and the one place that knows whether it still serves.
+// engine is the Pebble store that all parts of a Store use. It alone knows whether the store still serves.
 type engine struct {
 	fs  vfs.FS
 	dir string
 	o   Options
 	db  *pebble.DB
 	m   counters
-	// guard is the file system that Pebble sees.
-	guard *guard.Guard
-	near  nearCache
-	// spans are what the replicas of this node hold.
-	spans heldSpans
-	// progressed is the size in bytes of the progress operands since the record was replaced last, progressSize that of
-	// the record then.
+	// diskFS is the file system that Pebble uses.
+	diskFS *diskfs.FS
+	ann    annCache
+	// spans caches the spans of the replicas of this node.
+	spans spanCache
+	// progressed is the size in bytes of the progress operands since the record was last replaced. progressSize is the
+	// size of the record at that time.
 	progressed, progressSize atomic.Int64
-	// sweptAt is when a sweep first removed something that is still in the memtable, in Unix nanoseconds; 0 if none
-	// has.
+	// sweptAt is the time, in Unix nanoseconds, at which a sweep first removed data that is still in the memtable, or
+	// 0.
 	sweptAt atomic.Int64
-	// troubled is true from when a flush or compaction failed until one succeeds.
-	troubled atomic.Bool
-	// failed is set once, when damage was found; nothing is served after that (ST4).
+	// backgroundFailed is true from a failed flush or compaction until one succeeds.
+	backgroundFailed atomic.Bool
+	// failed is set once, when damage is found. Nothing is served afterward (ST4).
 	failed atomic.Pointer[error]
-	// background goroutines end when closing is closed.
+	// closing is closed to stop the background goroutines.
 	closing chan struct{}
 	wg      sync.WaitGroup
 }
 
-// explain puts what an administrator can act on in front of an error of the operating system or of Pebble.
+// explain prefixes an error of the operating system or of Pebble with a text that tells an administrator what to do.
 func (s *engine) explain(err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
@@ -54,14 +54,14 @@ func (s *engine) explain(err error) error {
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
 		return errors.New("its identity file is there but its data is not")
 	}
-	named, damaged := manifest.NameLogs(s.fs, s.dir, err)
+	named, damaged := pebblecheck.NameLogs(s.fs, s.dir, err)
 	if damaged || pebble.IsCorruptionError(err) {
 		return fmt.Errorf("%w: %w", ErrCorrupt, named)
 	}
 	return err
 }
 
-// Sync makes durable whatever was applied before the call (ST1). Concurrent calls share one sync of the log.
+// Sync makes everything applied before the call durable (ST1). Concurrent calls share one sync of the log.
 func (s *engine) Sync() error {
 	if err := s.Err(); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *engine) Sync() error {
 // Flush writes the memtable to an sstable.
 func (s *engine) Flush() error { return s.check(s.db.Flush()) }
 
-// Err returns why the store stopped serving, nil while it serves.
+// Err returns the reason why the store stopped serving, or nil.
 func (s *engine) Err() error {
 	if p := s.failed.Load(); p != nil {
 		return *p
@@ -84,14 +84,14 @@ func (s *engine) Err() error {
 	return nil
 }
 
-// stop ends serving for good.
+// stop permanently stops serving.
 func (s *engine) stop(err error) {
 	if s.failed.CompareAndSwap(nil, &err) && s.o.Events.Corrupt != nil {
 		s.o.Events.Corrupt(err)
 	}
 }
 
-// check looks for damage in an error from Pebble or from decoding.
+// check examines an error of Pebble or of decoding for damage.
 func (s *engine) check(err error) error {
 	if err == nil {
 		return nil
@@ -105,7 +105,7 @@ func (s *engine) check(err error) error {
 	return err
 }
 
-// getCopy returns a copy of a value, nil if there is none.
+// getCopy returns a copy of a value, or nil if none exists.
 func (s *engine) getCopy(key []byte) ([]byte, error) {
 	if err := s.Err(); err != nil {
 		return nil, err

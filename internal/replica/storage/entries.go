@@ -16,22 +16,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Index entries are hints, and a node's own: a lookup checks the rows they lead to, and they are in no hash. So nobody
-// has to remove one when its row changes, its partition is truncated or its replica leaves. One walk over an index
-// removes all that lead nowhere, whatever number of partitions they belong to; it goes through no log. An entry is
-// never needed again once its row does not have its value: a write that gives it the value back writes the entry, too.
+// Index entries are hints that are local to a node: a lookup checks the rows to which they lead, and they are not part
+// of any hash. An entry need not be removed when its row changes, its partition is truncated, or its replica leaves.
+// One scan of an index removes all stale entries, regardless of the number of partitions, without using a log. An entry
+// is never needed again once its row does not have its value: a write that restores the value also writes the entry.
 
 const (
-	// entryChunk is how many entries are looked at again, and removed, while writers wait.
+	// entryChunk is the number of entries that are checked again and removed while writers wait.
 	entryChunk = 64
-	// entryGrace is the least age in seconds of what expired before entries that lead to it go: clocks of coordinators
-	// differ.
+	// entryGrace is the minimum age in seconds of expired data before entries that lead to it are removed: clocks of
+	// coordinators differ. Rows with a lifetime are swept, and remembered as dead, after the same time. Until then,
+	// some nodes may not know that the setting of the table was changed before the rows expired.
 	entryGrace = 60
 )
 
-// SweepEntries walks once over all entries of the indexes of installed tables and removes those whose row does not have
-// their value at the second now, or belongs to no replica of this node. pace is called after each slice with the number
-// of entries looked at.
+// SweepEntries scans all entries of the indexes of installed tables once. It removes entries whose row does not have
+// their value at the second now, or does not belong to a replica of this node. pace is called after each slice with the
+// number of entries examined.
 func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen int)) error {
 	if err := s.sweepDroppedIndexes(); err != nil {
 		return s.check(fmt.Errorf("sweep dropped indexes: %w", err))
@@ -51,8 +52,8 @@ func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen in
 	return nil
 }
 
-// sweepDroppedIndexes removes the entries of indexes that were dropped: writes that were planned before may have been
-// applied after.
+// sweepDroppedIndexes removes the entries of dropped indexes: writes planned before the drop may have been applied
+// after it.
 func (s *Sweeper) sweepDroppedIndexes() error {
 	next := s.next.Load() // before the tables: the indexes below were installed before it was set
 	found, err := s.indexes()
@@ -79,18 +80,18 @@ func (s *Sweeper) sweepDroppedIndexes() error {
 	return nil
 }
 
-// entrySweep is the walk over one index. The table may be altered during the walk, and a vector index may get other
+// entrySweep is the scan of one index. The table may be altered during the scan, and a vector index may get other
 // lists, so each slice and each removal looks up the installed table.
 type entrySweep struct {
 	s     *Sweeper
 	known *table
 	id    uint32
 	now   int64
-	// early says that entries of what has expired go after entryGrace, also before the grace period of the table ends.
+	// early removes entries of expired data after entryGrace, even before the grace period of the table ends.
 	early bool
 }
 
-// installed returns the table and the index as they are installed now. The index is nil if it has been dropped.
+// installed returns the table and the index as currently installed. The index is nil if it has been dropped.
 func (e *entrySweep) installed() (*Table, *Index) {
 	in := e.known.installed.Load()
 	if in == nil {
@@ -117,14 +118,15 @@ func (e *entrySweep) run(ctx context.Context, pace func(seen int)) error {
 	return ctx.Err()
 }
 
-// slice looks at some entries and returns those to look at again and remove, and where to go on.
+// slice examines some entries. It returns the entries to check again and remove, and where to continue.
 func (e *entrySweep) slice(lower, upper []byte) (doomed [][]byte, next []byte, seen int, err error) {
 	it, err := e.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	// The iterator is made first: the entries it sees were written by a replica and a schema of then or before.
-	spans, err := e.s.held(e.known.id)
+	// The iterator is created first: the entries that it sees were written by a replica and a schema of that time or
+	// earlier.
+	spans, err := e.s.localSpans(e.known.id)
 	in, index := e.installed()
 	if index == nil {
 		return nil, nil, 0, errors.Join(err, it.Close())
@@ -146,7 +148,7 @@ func (e *entrySweep) slice(lower, upper []byte) (doomed [][]byte, next []byte, s
 	return doomed, next, seen, errors.Join(err, it.Error(), it.Close())
 }
 
-// entrySlice is how many entries are looked at with one iterator.
+// entrySlice is the number of entries examined with one iterator.
 const entrySlice = 1000
 
 func (e *entrySweep) sweep(in *Table) *sweep {
@@ -155,10 +157,11 @@ func (e *entrySweep) sweep(in *Table) *sweep {
 		grace = max(in.GCGrace, grace)
 	}
 	horizon := e.now - grace
-	return e.s.newSweep(&command.Sweep{Table: in.ID, Horizon: horizon, Dropped: in.Dropped})
+	return e.s.newSweep(&command.Sweep{Table: in.ID, Horizon: horizon, Dropped: in.Dropped,
+		Expired: in.Lifetimes.At(e.now - entryGrace)})
 }
 
-// leads reports whether an entry leads to a row that a replica of this node has, with its value.
+// leads reports whether an entry leads to a row with its value in a replica of this node.
 func (w *sweep) leads(index *Index, spans []keys.Span, key []byte) (bool, error) {
 	entry, ok := keys.ParseIndex(key)
 	if !ok {
@@ -175,20 +178,20 @@ func (w *sweep) leads(index *Index, spans []keys.Span, key []byte) (bool, error)
 	return false, nil
 }
 
-// remove removes entries that still lead nowhere, while nobody writes and no replica arrives.
+// remove removes entries that are still stale, while there are no writes and no replica is being installed.
 func (e *entrySweep) remove(doomed [][]byte) error {
 	s := e.s
-	s.arrivals.Lock()
-	defer s.arrivals.Unlock()
+	s.ingestMu.Lock()
+	defer s.ingestMu.Unlock()
 	return e.removeNow(doomed)
 }
 
-// removeNow is remove for callers that keep replicas from arriving.
+// removeNow is remove for callers that exclude installations.
 func (e *entrySweep) removeNow(doomed [][]byte) error {
 	s := e.s
-	s.gate.Lock()
-	defer s.gate.Unlock()
-	spans, err := s.held(e.known.id)
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	spans, err := s.localSpans(e.known.id)
 	if err != nil {
 		return err
 	}
@@ -217,37 +220,36 @@ func (e *entrySweep) removeNow(doomed [][]byte) error {
 	return b.Commit(pebble.NoSync)
 }
 
-// entryRounds is how many rounds of the sweeper pass between two walks over the indexes, unless something was
-// truncated.
+// entryRounds is the number of sweeper rounds between two scans of the indexes, unless a partition was truncated.
 const entryRounds = 12
 
-// pressedPart is the part of its pace that a sweeper keeps while the machine is short.
-const pressedPart = 10
+// overloadShare is the divisor of the sweeper's pace while the machine is overloaded.
+const overloadShare = 10
 
-// paced returns a function that waits after work on a number of keys, so that there are no more than perSecond.
+// paced returns a function that waits after work on a number of keys, to limit the rate to perSecond.
 func (o *SweeperOptions) paced(ctx context.Context, perSecond int) func(seen int) {
 	return func(seen int) { wait(ctx, o.pause(seen, perSecond)) }
 }
 
-// pause is how long to wait after work on a number of keys.
+// pause returns the delay after work on a number of keys.
 func (o *SweeperOptions) pause(seen, perSecond int) time.Duration {
-	if o.Pressed != nil && o.Pressed() {
-		seen *= pressedPart
+	if o.Overloaded != nil && o.Overloaded() {
+		seen *= overloadShare
 	}
 	return time.Duration(seen) * time.Second / time.Duration(perSecond)
 }
 
-// staleChunk is how many entries are looked at again, and removed, while writers wait, where rows may be large.
+// staleChunk is the number of entries that are checked again and removed while writers wait, where rows may be large.
 const staleChunk = 8
 
-// RemoveStale removes entries that a lookup in one logical partition has found to be stale, by the clustering keys of
-// their rows, unless they are true by now. It does nothing while a replica arrives: entries are hints.
+// RemoveStale removes entries that a lookup in one logical partition has found to be stale, given the clustering keys
+// of their rows, unless they have become valid. It does nothing while a replica is being installed: entries are hints.
 func (s *Sweeper) RemoveStale(q *command.Read, clusterings [][]byte) error {
 	e := entrySweep{s: s, known: s.table(q.Table), id: q.Index.Index, now: q.Now, early: true}
-	if _, index := e.installed(); index == nil || !s.arrivals.TryLock() {
+	if _, index := e.installed(); index == nil || !s.ingestMu.TryLock() {
 		return nil
 	}
-	defer s.arrivals.Unlock()
+	defer s.ingestMu.Unlock()
 	for part := range slices.Chunk(clusterings, staleChunk) {
 		doomed := make([][]byte, len(part))
 		for i, c := range part {

@@ -13,16 +13,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// entryRange walks over the entries of a range of values. Those of one value are in the order of the table, also where
-// the values themselves are walked over from the largest one.
+// entryRange scans the entries of a range of values. Entries with the same value are in table order, even if the values
+// are scanned in descending order.
 type entryRange struct {
 	*entryWalk
 	it *pebble.Iterator
-	// begin and limit bound the places that are wanted, as bytes behind a value; limit is nil where it is open.
+	// begin and limit bound the requested row positions, as bytes after a value. A nil limit is unbounded.
 	begin, limit []byte
-	// after is the place behind which that value begins that the read goes on in, nil from the next value on.
+	// after is the position after which the read continues within a value; nil from the next value on.
 	after []byte
-	// lower and upper bound the entries; value, prefix and seek are scratch.
+	// lower and upper bound the entries. value, prefix, and seek are scratch buffers.
 	lower, upper, value, prefix, seek []byte
 }
 
@@ -62,7 +62,7 @@ func (w *entryWalk) ordered() error {
 	return r.forward()
 }
 
-// orderedIndex finds what the store knows of the index that is read, nil if that is not one whose values are in order.
+// orderedIndex returns the installed index of the read, or nil if it is not an ordered index.
 func (rd *reader) orderedIndex() *Index {
 	in := rd.t.installed.Load()
 	if in == nil || rd.r.Index.Index&keys.OrderedIndex == 0 {
@@ -76,7 +76,7 @@ func (rd *reader) orderedIndex() *Index {
 	return nil
 }
 
-// span is what is read of the places behind a value; limit is nil where it is open.
+// span returns the bounds of the row positions after a value. A nil limit is unbounded.
 func (w *entryWalk) span() (begin, limit []byte) {
 	r := w.rd.r
 	if r.Key != nil {
@@ -90,7 +90,7 @@ func (w *entryWalk) span() (begin, limit []byte) {
 	return span.Begin, limit
 }
 
-// bound makes lower and upper the stretch of entries that the read may need.
+// bound sets lower and upper to the bounds of the entries that the read may need.
 func (r *entryRange) bound() {
 	q := r.rd.r
 	l := q.Index
@@ -105,13 +105,13 @@ func (r *entryRange) bound() {
 		if at := append(append(prefix, r.after...), 0); bytes.Compare(at, r.lower) > 0 {
 			r.lower = at
 		}
-		r.after = nil // it is where the entries begin
+		r.after = nil // it is the start of the entries
 	case bytes.Compare(keys.After(bytes.Clone(prefix)), r.upper) < 0:
 		r.upper = keys.After(prefix)
 	}
 }
 
-// firstPlaces are the entries of the value apart, nil if there is none.
+// firstPlaces returns the entries of the value that is read first, or nil if none exists.
 func (r *entryRange) firstPlaces() (*pebble.Iterator, error) {
 	l := r.rd.r.Index
 	if l.First == nil {
@@ -125,7 +125,7 @@ func (r *entryRange) firstPlaces() (*pebble.Iterator, error) {
 	return r.iterator(append(prefix, r.begin...), upper)
 }
 
-// first passes on one row that has the value apart.
+// first passes on one row with the value that is read first.
 func (r *entryRange) first(it *pebble.Iterator) (command.Step, error) {
 	for valid := it.First(); valid; valid = it.Next() {
 		e, ok := keys.ParseIndex(it.Key())
@@ -140,21 +140,21 @@ func (r *entryRange) first(it *pebble.Iterator) (command.Step, error) {
 	return command.More, it.Error()
 }
 
-// row visits the row at a place. It is not told of its partition once more if it was before.
+// row visits the row at a position. It does not announce the partition again.
 func (r *entryRange) row(place []byte) (command.Step, error) {
 	clustering, err := r.enter(place)
 	if err != nil {
 		return command.Stop, err
 	}
-	r.rd.resume = false // where to go on is bounded by place and value
+	r.rd.resume = false // the read continues by position and value
 	step, err := r.rd.fetch(clustering)
 	if step == command.NextPartition {
-		r.rd.announced = false // there may be more of it, further on
+		r.rd.announced = false // more of it may follow later
 	}
 	return step, err
 }
 
-// forward walks from the smallest value on.
+// forward scans in ascending order of values.
 func (r *entryRange) forward() error {
 	for valid := r.it.First(); valid; {
 		step, err := r.entry(&valid)
@@ -168,8 +168,8 @@ func (r *entryRange) forward() error {
 	return r.it.Error()
 }
 
-// passed tells the visitor of a read of one logical partition how many entries were looked at, most of which are those
-// of others.
+// passed tells the visitor of a read of one logical partition how many entries were examined, most of which belong to
+// other partitions.
 func (r *entryRange) passed() (command.Step, error) {
 	rd := r.rd
 	looked := rd.visited - rd.silent
@@ -180,7 +180,7 @@ func (r *entryRange) passed() (command.Step, error) {
 	return refused(command.Passed(rd.v, rd.r.Token, rd.r.Key, looked))
 }
 
-// entry visits what the iterator stands on, if it is wanted, and moves on: past what is not.
+// entry visits the entry at the iterator if it is requested, and moves on, skipping unrequested entries.
 func (r *entryRange) entry(valid *bool) (command.Step, error) {
 	rd := r.rd
 	rd.visited++
@@ -209,8 +209,8 @@ func (r *entryRange) entry(valid *bool) (command.Step, error) {
 	return step, err
 }
 
-// backward walks from the largest value on: back to the last entry that there is, then over those of its value, and
-// back again.
+// backward scans in descending order of values: it finds the last value, scans its entries forward, and continues with
+// the previous value.
 func (r *entryRange) backward() error {
 	for valid := r.it.SeekLT(r.upper); valid; valid = r.it.SeekLT(r.prefix) {
 		for single := true; single; {
@@ -251,8 +251,9 @@ func (r *entryRange) backward() error {
 	return r.it.Error()
 }
 
-// single visits the entry that the iterator stands on and moves to the one before it, if it is the only one of its
-// value, as most are: then nothing is sought. Else it stays. valid is false at the end, and when no more is wanted.
+// single visits the entry at the iterator and moves to the previous one, if it is the only entry of its value, as most
+// are. This avoids a seek. Otherwise the iterator does not move. valid is false at the end, and when no more rows are
+// wanted.
 func (r *entryRange) single() (single, valid bool, err error) {
 	r.seek = append(r.seek[:0], r.it.Key()...)
 	e, ok := keys.ParseIndex(r.seek)

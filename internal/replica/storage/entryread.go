@@ -19,7 +19,7 @@ func (rd *reader) readEntries() error {
 	if rd.r.Index.Ordered() {
 		return w.ordered()
 	}
-	// Iterators over entries are made before the one over rows: what they lead to is then seen, too.
+	// Iterators over entries are created before the iterator over rows, so the rows of all entries are visible.
 	for _, values := range rd.r.Index.Any {
 		if err := w.open(values); err != nil {
 			return err
@@ -31,25 +31,26 @@ func (rd *reader) readEntries() error {
 	return w.union()
 }
 
-// entryWalk walks over entries of several values.
+// entryWalk scans the entries of several values.
 type entryWalk struct {
 	rd  *reader
 	of  []*allOf
 	its []*pebble.Iterator
-	// place is the row at hand: position, partition key and clustering key, as they stand behind a value.
+	// place is the position of the current row: ring position, partition key, and clustering key, as encoded after a
+	// value.
 	place []byte
-	// part is the length of what is the partition's in place; 0 before the first.
+	// part is the length of the partition's part of place, or 0 before the first row.
 	part int
 }
 
-// allOf are the entries of several values that one row has to have, the same place in all of them.
+// allOf scans the entries of several values that one row must have, at the same position.
 type allOf struct {
 	of []valueEntries
-	// place is where the next row stands that has all; nil at the end.
+	// place is the position of the next row with all values, or nil at the end.
 	place []byte
 }
 
-// valueEntries are the entries of one value. The iterator leaves out files whose filters do not have it.
+// valueEntries scans the entries of one value. Its iterator skips files whose filters do not contain the value.
 type valueEntries struct {
 	it     *pebble.Iterator
 	prefix int
@@ -58,7 +59,7 @@ type valueEntries struct {
 
 func (w *entryWalk) close() {
 	for _, it := range w.its {
-		_ = it.Close() // its error was looked at
+		_ = it.Close() // its error was checked
 	}
 }
 
@@ -98,7 +99,7 @@ func (w *entryWalk) open(values [][]byte) error {
 
 func (e *valueEntries) place() []byte { return e.it.Key()[e.prefix:] }
 
-// reach moves to the first entry that is not before a place. It returns false at the end.
+// reach moves to the first entry at or after a position. It returns false at the end.
 func (e *valueEntries) reach(place []byte) bool {
 	if bytes.Compare(e.place(), place) >= 0 {
 		return true
@@ -107,7 +108,7 @@ func (e *valueEntries) reach(place []byte) bool {
 	return e.it.SeekPrefixGE(e.seek)
 }
 
-// settle moves all to the next place that they have in common.
+// settle moves all scans to their next common position.
 func (a *allOf) settle() error {
 	a.place = nil
 	for i := range a.of {
@@ -119,7 +120,7 @@ func (a *allOf) settle() error {
 		return nil
 	}
 	for i, same := 0, 1; same < len(a.of); {
-		// The one that was moved last is the furthest.
+		// The scan that was moved last is the furthest.
 		target := a.of[i].place()
 		i = (i + 1) % len(a.of)
 		e := &a.of[i]
@@ -136,13 +137,13 @@ func (a *allOf) settle() error {
 	return nil
 }
 
-// next moves behind the place at hand.
+// next moves past the current position.
 func (a *allOf) next() error {
 	a.of[0].it.Next()
 	return a.settle()
 }
 
-// union visits the rows of all alternatives in the order of the table, each once.
+// union visits the rows of all alternatives in table order, each row once.
 func (w *entryWalk) union() error {
 	for {
 		var least []byte
@@ -158,7 +159,7 @@ func (w *entryWalk) union() error {
 		if err != nil || step == command.Stop {
 			return err
 		}
-		for _, a := range w.of { // w.place is a copy: least goes with its iterator
+		for _, a := range w.of { // w.place is a copy, because least is invalidated with its iterator
 			for a.place != nil && w.passed(a.place, step) {
 				if err := a.next(); err != nil {
 					return err
@@ -168,7 +169,7 @@ func (w *entryWalk) union() error {
 	}
 }
 
-// passed reports whether a place is done with after a step from the one at hand.
+// passed reports whether a position is finished after the result for the current position.
 func (w *entryWalk) passed(place []byte, step command.Step) bool {
 	if step == command.NextPartition {
 		return bytes.HasPrefix(place, w.place[:w.part])
@@ -176,7 +177,7 @@ func (w *entryWalk) passed(place []byte, step command.Step) bool {
 	return bytes.Equal(place, w.place)
 }
 
-// visit visits the row at a place, after its partition where that is another one than before.
+// visit visits the row at a position, after announcing its partition if it is new.
 func (w *entryWalk) visit(place []byte) (command.Step, error) {
 	rd := w.rd
 	rd.visited++
@@ -190,7 +191,7 @@ func (w *entryWalk) visit(place []byte) (command.Step, error) {
 	return rd.fetch(clustering)
 }
 
-// enter makes a place the one at hand, and its partition that of the reader.
+// enter makes a position the current one, and its partition the reader's.
 func (w *entryWalk) enter(place []byte) (clustering []byte, err error) {
 	rd := w.rd
 	if w.part > 0 && len(place) >= w.part && bytes.Equal(place[:w.part], w.place[:w.part]) {

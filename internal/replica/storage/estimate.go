@@ -18,22 +18,21 @@ import (
 
 // Estimate is the approximate size of a span.
 type Estimate struct {
-	// Bytes is the size on disk; what is only in memtables is not in it.
+	// Bytes is the size on disk, excluding memtables.
 	Bytes uint64
 	// Partitions is the number of logical partitions, extrapolated from samples unless there are few.
 	Partitions uint64
 }
 
 const (
-	// sampleSpots is how many places of a span are sampled, sampleRun how many partitions are visited at each, fewer
-	// where their first rows have sampleBytes: to find a row is to read it.
+	// sampleSpots is the number of positions of a span that are sampled. sampleRun is the number of partitions visited
+	// at each; fewer if their first rows have sampleBytes, because finding a row requires reading it.
 	sampleSpots = 64
 	sampleRun   = 32
 	sampleBytes = 128 << 10
 )
 
-// Estimate measures a span by looking at a few hundred keys. Tokens are hashes, so partitions are spread evenly over
-// them.
+// Estimate measures a span by examining a few hundred keys. Tokens are hashes, so partitions are evenly distributed.
 func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 	lower, upper := span.Bounds()
 	var e Estimate
@@ -70,33 +69,33 @@ func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 	return e, s.check(errors.Join(it.Error(), it.Close()))
 }
 
-// DiskBytes is the size of a span on disk, roughly; what is only in memtables is not in it. It reads no keys.
+// DiskBytes returns the approximate size of a span on disk, excluding memtables. It reads no keys.
 func (s *Statistics) DiskBytes(span keys.Span) (uint64, error) {
 	lower, upper := span.Bounds()
 	n, err := s.db.EstimateDiskUsage(lower, upper)
 	return n, s.check(err)
 }
 
-// Passage is a part of a walk over the logical partitions of a span.
-type Passage struct {
+// PartitionWalk is one part of a walk over the logical partitions of a span.
+type PartitionWalk struct {
 	// Now is the second at which a row or a static cell must be live for its partition to count.
 	Now int64
-	// After is the last partition of the passage before, nil at the beginning; Token is its token.
+	// After is the last partition of the previous part, or nil at the start. Token is its token.
 	After []byte
 	Token token.Token
-	// Max bounds the partitions of the passage.
+	// Max bounds the partitions of this part.
 	Max int
-	// Sizes asks for the sizes of partitions, of which every row is read then, up to RowsMax of each.
+	// Sizes requests the sizes of partitions, for which every row is read, up to RowsMax per partition.
 	Sizes   bool
 	RowsMax int
 }
 
-// Pass calls visit for up to p.Max logical partitions of a span that have a live row or static cell, in ring order,
-// with the bytes that were read of each if sizes are asked for. p is then where the next passage goes on; more is false
-// when there is none.
-func (s *Statistics) Pass(ctx context.Context, span keys.Span, p *Passage, visit func(tok token.Token, bytes int64)) (
-	more bool, err error) {
-	c := passenger{span: span, p: p, left: p.Max, visit: visit}
+// WalkPartitions calls visit for up to p.Max logical partitions of a span with a live row or static cell, in ring
+// order. If sizes are requested, it passes the number of bytes read. It updates p for the next part. more is false at
+// the end.
+func (s *Statistics) WalkPartitions(ctx context.Context, span keys.Span, p *PartitionWalk,
+	visit func(tok token.Token, bytes int64)) (more bool, err error) {
+	c := partitionWalker{span: span, p: p, left: p.Max, visit: visit}
 	r := command.Read{Table: span.Table, Range: span.Tokens(), NoRows: !p.Sizes, Statics: true, Now: p.Now,
 		AfterKey: slices.Clone(p.After), AfterToken: p.Token, AfterPartition: p.After != nil}
 	if t := s.table(span.Table).installed.Load(); t != nil {
@@ -107,10 +106,10 @@ func (s *Statistics) Pass(ctx context.Context, span keys.Span, p *Passage, visit
 	return c.over, err
 }
 
-// passenger is the visitor of Pass.
-type passenger struct {
+// partitionWalker is the visitor of WalkPartitions.
+type partitionWalker struct {
 	span  keys.Span
-	p     *Passage
+	p     *PartitionWalk
 	left  int
 	over  bool // there is a partition that was not visited
 	in    bool // a partition is being read
@@ -119,14 +118,14 @@ type passenger struct {
 	visit func(token.Token, int64)
 }
 
-func (c *passenger) leave() {
+func (c *partitionWalker) leave() {
 	if c.in {
 		c.in = false
 		c.visit(c.p.Token, c.bytes)
 	}
 }
 
-func (c *passenger) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
+func (c *partitionWalker) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
 	c.leave()
 	if !c.span.Holds(keys.At(tok, key)) {
 		return command.NextPartition, nil
@@ -140,14 +139,16 @@ func (c *passenger) Partition(tok token.Token, key []byte, static *row.Row) (com
 	if static != nil {
 		c.bytes += int64(static.Size())
 	}
-	c.p.After, c.p.Token = append(c.p.After[:0], key...), tok
+	if c.p.After, c.p.Token = append(c.p.After[:0], key...), tok; c.p.After == nil {
+		c.p.After = []byte{} // the key of a view may be empty; nil is the beginning
+	}
 	if !c.p.Sizes {
 		return command.NextPartition, nil
 	}
 	return command.More, nil
 }
 
-func (c *passenger) Row(clustering []byte, r *row.Row) (command.Step, error) {
+func (c *partitionWalker) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	c.rows++
 	c.bytes += int64(len(clustering) + r.Size())
 	if c.rows >= c.p.RowsMax {
@@ -156,8 +157,8 @@ func (c *passenger) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// sample counts partitions from a key on, until there are enough or the step is over, and says how much of the ring
-// that was.
+// sample counts partitions from a key on, until there are enough or the step ends. It also returns the width of the
+// ring section that it covered.
 func sample(it *pebble.Iterator, key []byte, begin, step uint64) (n, width float64) {
 	var prefix []byte
 	size := 0

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// ErrBroken says that the disk did not take what had to be written. Nothing is written any more: what is on it now is
-// only known after the next Open.
-var ErrBroken = errors.New("the store cannot go on")
+// ErrBroken means that the disk rejected a required write. Nothing is written any longer. The state on disk is unknown
+// until the next Open.
+var ErrBroken = errors.New("the store has stopped")
 
-// broken ends serving for good and never returns: Pebble must not see the error, since it would end the process with a
-// stack trace, in places by a fatal error that cannot be recovered from. Its callers wait until the owner, who is told
-// by Events.Fatal, ends the process.
+// broken permanently stops serving and never returns. Pebble must not see the error, because it would end the process
+// with a stack trace, in some places through a fatal error that cannot be recovered. Callers block until the owner,
+// which is notified by Events.Fatal, ends the process.
 func (s *engine) broken(text string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimPrefix(text, "pebble: "))
 	if s.o.Events.Fatal == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/replica/guard"
+	"github.com/ilion-db/ilion/internal/replica/diskfs"
 )
 
 // brokenOps are the operations on the log that TestBrokenDisk lets fail, one after the other.
@@ -42,8 +42,8 @@ func TestBrokenDisk(t *testing.T) {
 			out, err := child.CombinedOutput()
 			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 			if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || ended.ExitCode() != 3 || len(lines) != 2 ||
-				!strings.HasPrefix(lines[0], "told: the store cannot go on: ") ||
-				lines[1] != "refused: the store cannot go on" {
+				!strings.HasPrefix(lines[0], "told: the store has stopped: ") ||
+				lines[1] != "refused: the store has stopped" {
 				t.Fatalf("%v: %s", err, out)
 			}
 			s, err := Open(vfs.Default, dir, Options{})
@@ -62,7 +62,7 @@ func TestBrokenDisk(t *testing.T) {
 func breakDisk(dir string, kind errorfs.OpKind) {
 	var broken atomic.Bool
 	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if broken.Load() && op.Kind == kind && strings.HasSuffix(op.Path, guard.LogSuffix) {
+		if broken.Load() && op.Kind == kind && strings.HasSuffix(op.Path, diskfs.LogSuffix) {
 			return errors.New("input/output error")
 		}
 		return nil

@@ -18,34 +18,35 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// SweeperOptions tune RunSweeper.
+// SweeperOptions configure RunSweeper.
 type SweeperOptions struct {
-	// Now is the clock, in seconds since the epoch.
+	// Now returns the time in seconds since the epoch.
 	Now func() int64
-	// Spans are the parts of tables to look at in a round, those that this replica leads.
+	// Spans returns the parts of tables to examine in a round, which this node leads.
 	Spans func() []keys.Span
-	// Propose carries a sweep out: through the log of the partition, or with ApplySweep where there is none.
+	// Propose executes a sweep, through the log of the partition, or with ApplySweep if none exists.
 	Propose func(ctx context.Context, sw command.Sweep) error
-	// KeysPerSecond bounds how fast keys are looked at, 20,000 by default.
+	// KeysPerSecond bounds the rate at which keys are examined; 20,000 by default.
 	KeysPerSecond int
-	// SliceKeys is how many keys are looked at in one go and so the most keys of a sweep, 1,000 by default.
+	// SliceKeys is the number of keys examined at a time, and thus the maximum number of keys of a sweep; 1,000 by
+	// default.
 	SliceKeys int
-	// Pause is the time between two rounds, 5 minutes by default.
+	// Pause is the time between two rounds; 5 minutes by default.
 	Pause time.Duration
-	// DuePerSecond bounds how fast what is due is looked at, 100,000 by default; DuePause is the least time between the
-	// beginnings of two looks, 10 s by default.
+	// DuePerSecond bounds the rate at which due keys are examined; 100,000 by default. DuePause is the minimum interval
+	// between the starts of two due sweeps; 10 s by default.
 	DuePerSecond int
 	DuePause     time.Duration
-	// DedupeSeconds is how long dedupe records are kept, command.DedupeSeconds by default.
+	// DedupeSeconds is the retention time of dedupe records; command.DedupeSeconds by default.
 	DedupeSeconds int64
-	// Recorded returns a function that reports whether an atomic batch is recorded, as of a moment after the call.
-	// Dedupe records of the parts of a batch that is recorded are kept, and those of all batches if it returns an
-	// error. Nil: no batch is.
+	// Recorded returns a function that reports whether an atomic batch is in the batch log, as of some time after the
+	// call. Dedupe records of the parts of such batches are kept. If Recorded returns an error, the records of all
+	// batches are kept. Nil means no batches.
 	Recorded func(ctx context.Context) (Recorded, error)
-	// Pressed reports whether this machine is asked for more than it does: keys are looked at at a tenth of the pace
-	// then. Nil: never.
-	Pressed func() bool
-	// Error is called when a slice cannot be read or proposed; the sweeper goes on with the next span.
+	// Overloaded reports whether this machine is overloaded: keys are then examined at a tenth of the rate. Nil means
+	// never.
+	Overloaded func() bool
+	// Error is called if a slice cannot be read or proposed. The sweeper continues with the next span.
 	Error func(error)
 }
 
@@ -71,18 +72,18 @@ func (o SweeperOptions) withDefaults() SweeperOptions {
 	return o
 }
 
-// Recorded reports whether an atomic batch is recorded.
+// Recorded reports whether an atomic batch is in the batch log.
 type Recorded func(batch [16]byte) bool
 
-// Sweeper finds what nobody can see any more, and has it removed.
+// Sweeper finds invisible data and removes it.
 type Sweeper struct {
 	*engine
 	*rows
 	*Records
 }
 
-// RunSweeper sweeps what is due, and looks slice by slice for what else may be swept, until the context ends. Deleted
-// ranges are spread as soon as there are too many.
+// RunSweeper sweeps due keys and examines all other keys, slice by slice, until the context ends. It gives deleted
+// ranges keys of their own as soon as a partition has too many.
 func (s *Sweeper) RunSweeper(ctx context.Context, o SweeperOptions) {
 	o = o.withDefaults()
 	var wg sync.WaitGroup
@@ -100,26 +101,26 @@ func (s *Sweeper) RunSweeper(ctx context.Context, o SweeperOptions) {
 	wg.Wait()
 }
 
-// report tells of an error that is not the end of ctx.
+// report reports an error unless ctx has ended.
 func (o *SweeperOptions) report(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil && o.Error != nil {
 		o.Error(err)
 	}
 }
 
-// spreadPause is the least time between two looks for partitions with too many deleted ranges together.
+// spreadPause is the minimum interval between two checks for partitions with too many deleted ranges.
 const spreadPause = 20 * time.Millisecond
 
-// spreadRanges proposes sweeps of partitions with too many deleted ranges together, as it hears of them.
+// spreadRanges proposes sweeps of partitions with too many deleted ranges when they are reported.
 func (s *Sweeper) spreadRanges(ctx context.Context, o *SweeperOptions) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.piles.wake:
+		case <-s.rangeCounts.wake:
 		}
 		for _, span := range o.Spans() {
-			for _, prefix := range s.piles.due(span) {
+			for _, prefix := range s.rangeCounts.due(span) {
 				sw := command.Sweep{Table: span.Table, Keys: [][]byte{append(prefix, keys.Deletions)}}
 				o.report(ctx, o.Propose(ctx, sw))
 			}
@@ -159,21 +160,21 @@ func (s *Sweeper) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptio
 	}
 }
 
-// Garbage is what FindGarbage found.
+// Garbage is the result of FindGarbage.
 type Garbage struct {
-	// Sweeps are to be proposed; there is one per horizon.
+	// Sweeps contains the sweeps to propose, one per horizon.
 	Sweeps []command.Sweep
-	// Parts, if it has keys, is a sweep of old dedupe records of what may be parts of atomic batches. It must not be
-	// proposed with those of batches that are recorded; see AddParts.
+	// Parts, if it has keys, is a sweep of old dedupe records that may belong to parts of atomic batches. Records of
+	// batches in the batch log must be removed from it before it is proposed; see AddParts.
 	Parts command.Sweep
-	// Seen is the number of keys looked at.
+	// Seen is the number of keys examined.
 	Seen int
-	// Next is where the next slice begins, nil at the end of the span.
+	// Next is the start of the next slice, or nil at the end of the span.
 	Next []byte
 }
 
-// FindGarbage looks at up to limit keys of a span, from a key on (nil: from the beginning), for what may be swept at
-// the second now. The table must be installed.
+// FindGarbage examines up to limit keys of a span, from a key on (nil: from the beginning), for data that may be swept
+// at the second now. The table must be installed.
 func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64,
 	limit int) (Garbage, error) {
 	if err := s.Err(); err != nil {
@@ -183,7 +184,8 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	if t == nil {
 		return Garbage{}, nil
 	}
-	f := finder{s: s, t: t, span: span, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit}
+	f := garbageFinder{s: s, t: t, span: span, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit,
+		expired: t.Lifetimes.At(now - entryGrace)}
 	lower, upper := span.Bounds()
 	if from != nil {
 		lower = from
@@ -197,12 +199,16 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	}
 	f.add(f.found, f.horizon)
 	f.add(f.records, f.dedupe)
+	if len(f.lapsed) > 0 {
+		f.add(f.lapsed, f.horizon)
+		f.g.Sweeps[len(f.g.Sweeps)-1].Expired = f.expired
+	}
 	f.g.Parts = command.Sweep{Table: t.ID, Keys: f.parts, Horizon: f.dedupe, Dropped: t.Dropped}
 	return f.g, ctx.Err()
 }
 
-// AddParts adds a sweep of Parts to Sweeps, without those of batches that are recorded. recorded was asked for after
-// the garbage was found.
+// AddParts adds the sweep of Parts to Sweeps, without records of batches in the batch log. recorded must have been
+// obtained after the garbage was found.
 func (g *Garbage) AddParts(recorded Recorded) {
 	g.Parts.Keys = slices.DeleteFunc(g.Parts.Keys, func(key []byte) bool { return partRecorded(key, recorded) })
 	if len(g.Parts.Keys) > 0 {
@@ -219,7 +225,8 @@ func (g *Garbage) addParts(ctx context.Context, recorded func(context.Context) (
 	return err
 }
 
-// askRecorded asks which batches are recorded. If that is not known, all are.
+// askRecorded returns the function that reports whether a batch is in the batch log. If this is unknown, it reports
+// true for all batches.
 func askRecorded(ctx context.Context, recorded func(context.Context) (Recorded, error)) (Recorded, error) {
 	if recorded == nil {
 		return func([16]byte) bool { return false }, nil
@@ -231,13 +238,13 @@ func askRecorded(ctx context.Context, recorded func(context.Context) (Recorded, 
 	return is, nil
 }
 
-// partRecorded reports whether the key is that of the dedupe record of a part of a batch that is recorded.
+// partRecorded reports whether the key is the dedupe record of a part of a batch in the batch log.
 func partRecorded(key []byte, recorded Recorded) bool {
 	id, ok := dedupeIDOf(key)
 	return ok && recorded(id.Coordinator)
 }
 
-// dedupeIDOf returns the id of the key of a dedupe record, if it may be that of a part of an atomic batch.
+// dedupeIDOf returns the ID in the key of a dedupe record, if it may belong to a part of an atomic batch.
 func dedupeIDOf(key []byte) (id command.DedupeID, ok bool) {
 	p, ok := keys.Parse(key)
 	if !ok || p.Kind != keys.Dedupe {
@@ -247,30 +254,33 @@ func dedupeIDOf(key []byte) (id command.DedupeID, ok bool) {
 	return id, ok && id.MayBePart()
 }
 
-// finder is one FindGarbage under way.
-type finder struct {
+// garbageFinder is a FindGarbage in progress.
+type garbageFinder struct {
 	s               *Sweeper
 	t               *Table
 	span            keys.Span
 	horizon, dedupe int64
 	limit           int
 	g               Garbage
-	// found are keys of rows and deletions, records those of dedupe records and of the change log; parts are those of
-	// dedupe records of what may be parts of batches.
+	// found holds keys of rows and deletions. records holds keys of dedupe records and of the change log. parts holds
+	// keys of dedupe records that may belong to parts of batches.
 	found, records, parts [][]byte
-	// log looks at the rows of the change log.
+	// lapsed holds keys of rows whose lifetime has ended, according to expired.
+	lapsed  [][]byte
+	expired row.Expired
+	// log reads the rows of the change log.
 	log *sweep
 }
 
-func (f *finder) add(list [][]byte, horizon int64) {
+func (f *garbageFinder) add(list [][]byte, horizon int64) {
 	if len(list) > 0 {
 		f.g.Sweeps = append(f.g.Sweeps, command.Sweep{Table: f.t.ID, Keys: list, Horizon: horizon,
 			Dropped: f.t.Dropped})
 	}
 }
 
-// full stops the slice at a key once enough were seen.
-func (f *finder) full(key []byte) bool {
+// full stops the slice at a key once enough keys were examined.
+func (f *garbageFinder) full(key []byte) bool {
 	if f.g.Seen >= f.limit {
 		f.g.Next = bytes.Clone(key)
 		return true
@@ -279,7 +289,7 @@ func (f *finder) full(key []byte) bool {
 	return false
 }
 
-func (f *finder) rows(lower, upper []byte) error {
+func (f *garbageFinder) rows(lower, upper []byte) error {
 	it, err := f.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return err
@@ -300,7 +310,7 @@ func (f *finder) rows(lower, upper []byte) error {
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-func (f *finder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
+func (f *garbageFinder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	switch p.Kind {
 	case keys.Dedupe:
 		if second, ok := dedupeSecond(value); ok && second >= f.dedupe {
@@ -332,6 +342,10 @@ func (f *finder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 			}
 		}
 	}
+	if f.expired.Covering(value, row.NotDeleted) != row.NotDeleted {
+		f.lapsed = append(f.lapsed, bytes.Clone(key))
+		return nil
+	}
 	oldest, err := row.Oldest(value, covered, f.t.Dropped)
 	if err == nil && oldest < f.horizon {
 		f.found = append(f.found, bytes.Clone(key))
@@ -339,8 +353,8 @@ func (f *finder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	return err
 }
 
-// deletions notes deletions if one of them is old and hides nothing any more, or if too many ranges are together.
-func (f *finder) deletions(w *sweep, key []byte, p *keys.Parts, value []byte) error {
+// deletions records deletions if one of them is old and hides nothing any longer, or if there are too many ranges.
+func (f *garbageFinder) deletions(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	w.merger.Reset()
 	if err := w.merger.Add(value); err != nil {
 		return err

@@ -11,16 +11,17 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
 var hashTable = crc64.MakeTable(crc64.ECMA)
 
-// HashSpan hashes one state of a span of a table: keys and merged values of deletions, static rows, rows and dedupe
-// records. Two replicas that have applied the same log and have the same table installed have the same hash, whatever
-// was flushed, compacted, collapsed or installed. Index entries are not in it, nor are cells of dropped columns, which
-// sweeps may have removed here and not yet there.
+// HashSpan hashes one state of a span of a table: keys and merged values of deletions, static rows, rows, and dedupe
+// records. Two replicas that have applied the same log and have the same table installed have the same hash, regardless
+// of flushes, compactions, merges, and installations. The hash excludes index entries, and cells of dropped columns,
+// which sweeps may have removed on only some replicas.
 func (s *Statistics) HashSpan(span keys.Span) (uint64, error) {
 	if err := s.Err(); err != nil {
 		return 0, err
@@ -29,8 +30,8 @@ func (s *Statistics) HashSpan(span keys.Span) (uint64, error) {
 	return s.hash(s.db, lower, upper)
 }
 
-// HashPartition hashes what a physical partition, or keys.MetaPartition, owns at one state, and says which log entry
-// was the last applied to it.
+// HashPartition hashes the data owned by a physical partition, or by keys.MetaPartition, in one state. It also returns
+// the index of the last applied log entry.
 func (s *Statistics) HashPartition(partition uint64) (applied, sum uint64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
@@ -43,7 +44,7 @@ func (s *Statistics) HashPartition(partition uint64) (applied, sum uint64, err e
 	return st.meta.Applied, sum, errors.Join(err, st.snap.Close())
 }
 
-// hash hashes the keys of [lower, upper).
+// hash hashes the keys in [lower, upper).
 func (s *Statistics) hash(from pebble.Reader, lower, upper []byte) (uint64, error) {
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *Statistics) hash(from pebble.Reader, lower, upper []byte) (uint64, erro
 // hasher hashes keys and values.
 type hasher struct {
 	sum     hash.Hash64
-	dropped []uint32
+	dropped []cqltype.Dropped
 	m       row.Merger
 	buf     []byte
 }
@@ -86,7 +87,7 @@ func (h *hasher) add(key, value []byte) error {
 		if !remains {
 			return nil
 		}
-		h.buf = h.m.Append(h.buf[:0]) // a lone operand need not look as if it had been merged
+		h.buf = h.m.Append(h.buf[:0]) // a single operand may have another encoding than a merged one
 		value = h.buf
 	}
 	var lens [8]byte

@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Hints for materialized views (RFC 0030) are entries of an index with a value: the stamp of the mutation that wrote
-// them last. So whoever has brought the view in step with the row as it was at a stamp can have them removed, and what
-// was written meanwhile stays.
+// Hints for materialized views (RFC 0030) are index entries whose value is the timestamp of the mutation that wrote
+// them last. After the view has been updated from the row as of a timestamp, the hints up to that timestamp can be
+// removed, and later ones stay.
 
-// settle removes an entry of hints unless it was written again after stamp.
+// settle removes a hint unless it was written again after stamp.
 func (w *sweep) settle(b *pebble.Batch, key []byte, stamp int64) error {
 	value, err := w.get(key)
 	if err != nil || value == nil {
@@ -38,9 +38,9 @@ func hintStamp(value []byte) int64 {
 	return int64(binary.BigEndian.Uint64(value))
 }
 
-// holdsPlace reports whether an entry of hints is still of use here: what is due always is, a place as long as its row
-// has its value or anything is due in its logical partition. A row or a value that has expired takes what the view has
-// of it with it.
+// holdsPlace reports whether a hint is still needed here. A due hint always is. The hint of a view key is needed as
+// long as its row has its value or anything is due in its logical partition. When a row or a value expires, its data in
+// the view expires as well.
 func (w *sweep) holdsPlace(index *Index, e *keys.Entry) (bool, error) {
 	clustering, place, ok := keys.ParsePlaceOf(e.Clustering)
 	if !bytes.Equal(e.Value, keys.HintPlace) || !ok {
@@ -71,7 +71,7 @@ func (w *sweep) holdsPlace(index *Index, e *keys.Entry) (bool, error) {
 	return exists && index.Holds(&w.row, place), err
 }
 
-// HintAt returns the stamp of an entry of hints; ok is false if there is none.
+// HintAt returns the timestamp of a hint. ok is false if none exists.
 func (s *Statistics) HintAt(key []byte) (stamp int64, ok bool, err error) {
 	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -84,8 +84,7 @@ func (s *Statistics) HintAt(key []byte) (stamp int64, ok bool, err error) {
 	return stamp, true, s.check(closer.Close())
 }
 
-// Hints passes the entries of hints in [lower, upper) on, in their order, until fn returns false. Keys are valid during
-// the call.
+// Hints passes on the hints in [lower, upper), in order, until fn returns false. Keys are valid during the call.
 func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -100,6 +99,6 @@ func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64)
 	return s.check(errors.Join(err, it.Error(), it.Close()))
 }
 
-// HasDeletions reports whether a logical partition of a table, or a range of one, was ever deleted here. It is true
-// before the first such deletion can be read.
+// HasDeletions reports whether a logical partition of a table, or a range of one, was ever deleted here. It returns
+// true before the first such deletion can be read.
 func (s *Statistics) HasDeletions(table uint32) bool { return s.table(table).may(flagDeletions) }

@@ -20,27 +20,28 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// FormatVersion is the version of everything in a store: keys, rows, meta, the log. Stores of other versions are
-// refused. What changes from version 2 on is gated by a feature level instead (RFC 0006).
+// FormatVersion is the version of all formats in a store: keys, rows, metas, and the log. Stores of other versions are
+// rejected. Format changes after version 2 use feature levels instead (RFC 0006).
 const FormatVersion = 2
 
-// Identity says whose data a directory holds.
+// Identity identifies the data in a directory.
 type Identity struct {
 	Format        int
 	Cluster, Node [16]byte
-	// Birth is drawn when the directory is made, and is 0 in one made before there was any. It tells a node from
-	// another one whose certificate gives it the same identity, such as the node itself after the loss of its disk.
+	// Birth is drawn when the directory is created; 0 in directories created by older builds. It distinguishes a node
+	// from another one whose certificate gives it the same identity, for example from the same node after the loss of
+	// its disk.
 	Birth uint64
 	// Created is in UTC, to the second.
 	Created time.Time
-	// Level is the feature level of what is in the directory; 0 in Options is the newest that the build understands.
+	// Level is the feature level of the directory. In Options, 0 means the newest level that the build supports.
 	Level feature.Level
 
-	rest []string // lines that a later build has added
+	rest []string // lines added by a later build
 }
 
-// The identity is a small text file beside Pebble's own. It gets its final name only when the store is complete, so a
-// creation that was interrupted is told apart from a store that lost its files.
+// The identity is a small text file next to Pebble's files. It gets its final name only when the store is complete, so
+// an interrupted creation can be distinguished from a store that lost its files.
 const (
 	identityFile = "ilion.id"
 	identityTemp = "ilion.id.new"
@@ -56,14 +57,13 @@ func (id Identity) text() string {
 	return text + sumLine(text)
 }
 
-// sumLine is the last line of an identity: the checksum of those before it. A flipped bit in an id, which any bytes can
-// be, would be the identity of another node.
+// sumLine returns the last line of an identity, the checksum of the lines before it. Without it, a flipped bit in an
+// ID, in which any bytes are valid, would be the identity of another node.
 func sumLine(text string) string {
 	return fmt.Sprintf("sum %08x\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// cutSum takes the last line off. whole reports that it fits what comes before; there is none in a file of another
-// format.
+// cutSum removes the last line. whole reports whether the checksum is correct. A file of another format has none.
 func cutSum(text string) (lines string, found, whole bool) {
 	at := strings.LastIndexByte(strings.TrimSuffix(text, "\n"), '\n') + 1
 	if !strings.HasPrefix(text[at:], "sum ") {
@@ -72,7 +72,7 @@ func cutSum(text string) (lines string, found, whole bool) {
 	return text[:at], true, text[at:] == sumLine(text[:at])
 }
 
-// formatOf is the format that an identity says it has, 0 if it says none.
+// formatOf returns the format stated in an identity, or 0 if none exists.
 func formatOf(text string) (format int) {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, "format "); ok {
@@ -85,7 +85,7 @@ func formatOf(text string) (format int) {
 func parseIdentity(text string) (Identity, error) {
 	bad := errors.New("the identity file is damaged: " + identityFile)
 	text, found, whole := cutSum(text)
-	if format := formatOf(text); format > FormatVersion { // whatever sum a newer one has
+	if format := formatOf(text); format > FormatVersion { // a newer format may have another checksum
 		return Identity{Format: format}, newerDirectory("format", format, FormatVersion, FormatVersion)
 	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -132,7 +132,7 @@ func parseIdentity(text string) (Identity, error) {
 	return id, nil
 }
 
-// newerDirectory is the error of a directory that only a later build can read.
+// newerDirectory returns the error for a directory that only a later build can read.
 func newerDirectory(unit string, has, oldest, newest int) error {
 	return &feature.Newer{What: "this directory", Unit: unit, Has: uint64(has), Oldest: uint64(oldest),
 		Newest: uint64(newest)}
@@ -146,7 +146,7 @@ func parseID(id *[16]byte, text string) error {
 	return nil
 }
 
-// complete fills what was left open for a new store.
+// complete sets the unset fields for a new store.
 func (id Identity) complete(newest feature.Level) Identity {
 	id.Format = FormatVersion
 	if id.Level == 0 {
@@ -168,7 +168,7 @@ func (id Identity) complete(newest feature.Level) Identity {
 	return id
 }
 
-// readIdentity looks at a directory; exists is false if a store is to be created there.
+// readIdentity reads the identity of a directory. exists is false if a store must be created there.
 func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -196,10 +196,10 @@ func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 	return Identity{}, false, nil
 }
 
-// ReadIdentity tells whose data a directory holds, without opening the store; nil if there is none yet.
+// ReadIdentity returns the identity of a directory without opening the store, or nil if none exists yet.
 func ReadIdentity(fs vfs.FS, dir string) (*Identity, error) {
 	if info, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil, nil // Open says what is wrong with a file
+		return nil, nil // Open returns the error for a file
 	}
 	id, exists, err := readIdentity(fs, dir)
 	if err != nil {
@@ -221,7 +221,7 @@ func readFile(fs vfs.FS, name string) (string, error) {
 	return string(b), err
 }
 
-// writeTemp writes the identity under its temporary name, synced.
+// writeTemp writes and syncs the identity under its temporary name.
 func writeTemp(fs vfs.FS, dir string, id Identity) error {
 	f, err := fs.Create(fs.PathJoin(dir, identityTemp), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -253,7 +253,7 @@ func syncDir(fs vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// makeDir creates dir and its parents and syncs the parent of every directory it created.
+// makeDir creates dir and its parents, and syncs the parent of every new directory.
 func makeDir(fs vfs.FS, dir string) error {
 	var missing []string
 	for d := dir; ; d = fs.PathDir(d) {

@@ -9,23 +9,24 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Image is what a mutation makes of one row of its logical partition, or of the static row. It is valid only during the
-// call that passes it.
+// Image is the effect of a mutation on one row of its logical partition, or on the static row. It is valid only during
+// the call that passes it.
 type Image struct {
 	// Clustering is empty for the static row.
 	Clustering []byte
-	// Before and After are the row as it is seen before and after the mutation has written to it; they may not exist.
-	// What the mutation deletes by ranges, or with the whole partition, comes before both.
+	// Before and After are the row before and after the mutation has written to it; they may not exist. Both reflect
+	// the mutation's deletions of ranges and of the whole partition.
 	Before, After row.Row
-	// Entry is the stamp of the row's entry in the change log, in microseconds, 0 if there is none.
+	// Entry is the timestamp of the row's entry in the change log, in microseconds, or 0.
 	Entry int64
 }
 
-// Changed reports whether there is a difference that a reader could see, timestamps and times to live included.
+// Changed reports whether there is a difference that is visible to a reader, including timestamps and TTLs.
 func (i *Image) Changed() bool {
 	a, b := &i.Before, &i.After
 	if a.Live != b.Live || a.Liveness != b.Liveness || len(a.Cells) != len(b.Cells) {
@@ -41,10 +42,10 @@ func (i *Image) Changed() bool {
 	return false
 }
 
-// Images passes to visit what a mutation, whose operands are stamped, makes of each row that it writes to, in the order
-// of their keys, as is seen at the second now; the static row comes first. Rows that it deletes by ranges or
-// with the whole partition are not among them. The caller keeps other writers of the logical partition away.
-func (s *Reader) Images(m *command.Mutation, now int64, dropped []uint32, visit func(i *Image) error) error {
+// Images passes the effect of a mutation, whose operands have timestamps, on each row that it writes to visit, as seen
+// at the second now. The static row comes first, and then the rows in key order. Rows deleted by ranges or with the
+// whole partition are not included. The caller must exclude other writers of the logical partition.
+func (s *Reader) Images(m *command.Mutation, now int64, dropped []cqltype.Dropped, visit func(i *Image) error) error {
 	x := images{sweep: s.newSweep(&command.Sweep{Table: m.Table, Horizon: now, Dropped: dropped}), m: m,
 		prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer x.sweep.close()
@@ -58,16 +59,16 @@ func (s *Reader) Images(m *command.Mutation, now int64, dropped []uint32, visit 
 	return nil
 }
 
-// images carries one Images.
+// images is an Images call in progress.
 type images struct {
 	*sweep
 	m *command.Mutation
-	// prefix is what all keys of the logical partition begin with.
+	// prefix is the prefix of all keys of the logical partition.
 	prefix []byte
-	// own are the deletions of the mutation itself.
+	// own holds the deletions of the mutation itself.
 	own   row.Header
 	image Image
-	// stored and merged have the bytes of the images.
+	// stored and merged contain the bytes of the images.
 	stored, merged []byte
 }
 
@@ -115,7 +116,7 @@ func (x *images) read(visit func(i *Image) error) error {
 	return nil
 }
 
-// split takes the header operands of the mutation apart.
+// split separates the header operands of the mutation.
 func (x *images) split() (statics [][]byte, err error) {
 	x.own.Clear()
 	x.merger.Reset()
@@ -142,8 +143,8 @@ func (x *images) split() (statics [][]byte, err error) {
 	return statics, err
 }
 
-// pass passes the image of one row on. covered is the timestamp of what deletes it in the store, own of what does in
-// the mutation.
+// pass passes on the image of one row. covered is the timestamp of the stored deletion that covers it, own the
+// timestamp of the mutation's own deletion.
 func (x *images) pass(key, clustering []byte, covered, own int64, operands [][]byte, visit func(i *Image) error) error {
 	x.image.Clustering, x.image.Entry = clustering, 0
 	value, err := x.get(key)
@@ -179,7 +180,7 @@ func (x *images) pass(key, clustering []byte, covered, own int64, operands [][]b
 	return nil
 }
 
-// pointer is the stamp of the entry that a row has in the change log, 0 for none.
+// pointer returns the timestamp of a row's entry in the change log, or 0.
 func (w *sweep) pointer(prefix, clustering []byte) (int64, error) {
 	value, err := w.get(append(append(bytes.Clone(prefix), keys.Pointer), clustering...))
 	if err != nil || value == nil {

@@ -14,22 +14,22 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// entries walks over the entries of an index that have one value, partition by partition.
+// entries scans the entries of an index with one value, partition by partition.
 type entries struct {
 	it *pebble.Iterator
-	// part is what the entries of the current partition begin with.
+	// part is the prefix of the entries of the current partition.
 	part []byte
 	seek []byte
 }
 
-// readIndex reads the rows that have an entry: for each partition with entries its deletions and statics, then the rows
-// they name.
+// readIndex reads the rows with an entry: for each partition with entries, its deletions and statics, and then the
+// rows.
 func (rd *reader) readIndex() (err error) {
 	if len(rd.r.Index.All) > 0 {
 		return rd.readTerms()
 	}
 	if rd.r.Index.Near != nil {
-		return rd.readNear()
+		return rd.readANN()
 	}
 	if len(rd.r.Index.Any) > 0 || rd.r.Index.Ordered() {
 		return rd.readEntries()
@@ -50,13 +50,13 @@ func (rd *reader) readIndex() (err error) {
 	return err
 }
 
-// ErrNoIndex is returned for a read by an index that has been dropped, or by vector lists that have been. The rows that
-// were passed on may not be all. The caller has to plan the read again by a newer schema.
+// ErrNoIndex is returned for a read that uses a dropped index or dropped vector lists. The rows that were passed on may
+// be incomplete. The caller must plan the read again with a newer schema.
 var ErrNoIndex = errors.New("the index was dropped")
 
 // checkIndexes returns ErrNoIndex if an index that was read has been dropped. Entries are removed only after the index
-// is no longer installed, so a read that ends while it is installed has seen all of them. An index with an ID that the
-// store has not been told of yet is one of a newer schema, whose entries are in the store.
+// is uninstalled, so a read that ends while the index is installed has seen all of them. An index with an ID that the
+// store does not know yet belongs to a newer schema, and its entries are in the store.
 func (rd *reader) checkIndexes() error {
 	in, next := rd.t.installed.Load(), rd.s.next.Load()
 	dropped := func(id uint32) bool {
@@ -70,14 +70,14 @@ func (rd *reader) checkIndexes() error {
 	return nil
 }
 
-// openTable makes the iterator over all rows of the table.
+// openTable creates the iterator over all rows of the table.
 func (rd *reader) openTable() error {
 	rd.lower = keys.AppendTable(rd.lower[:0], rd.r.Table)
 	rd.upper = keys.After(keys.AppendTable(rd.upper[:0], rd.r.Table))
 	return rd.open()
 }
 
-// entryBounds returns the stretch of entries of a value of an index that the read may need.
+// entryBounds returns the bounds of the entries of an index value that the read may need.
 func (rd *reader) entryBounds(index uint32, value []byte) (lower, upper []byte) {
 	r := rd.r
 	prefix := keys.AppendIndexValue(nil, index, value)
@@ -137,9 +137,9 @@ func (rd *reader) walkEntries(e *entries) error {
 	return e.it.Error()
 }
 
-// loadApart is load for a partition that was found by an entry.
+// loadApart is load for a partition that was found through an entry.
 func (rd *reader) loadApart() error {
-	if !rd.t.may(flagDeletions) && !rd.statics() { // the iterator was made before
+	if !rd.t.may(flagDeletions) && !rd.statics() { // the iterator was created before
 		return nil
 	}
 	rd.s.m.headerSeeks.Add(1)
@@ -149,8 +149,8 @@ func (rd *reader) loadApart() error {
 	return err
 }
 
-// visitEntries reads the rows of one partition that have entries. If the entry is that of the whole partition (a static
-// column, or a table without clustering columns) these are all rows.
+// visitEntries reads the rows of one partition that have entries. If the entry stands for the whole partition (a static
+// column, or a table without clustering columns), these are all rows.
 func (rd *reader) visitEntries(e *entries, whole bool) (command.Step, error) {
 	if whole {
 		return rd.partition()
@@ -184,7 +184,7 @@ func (rd *reader) visitEntries(e *entries, whole bool) (command.Step, error) {
 	return command.More, e.it.Error()
 }
 
-// wanted reports whether a clustering key lies in the slices and after the place where the read resumes.
+// wanted reports whether a clustering key is in the slices and after the position at which the read resumes.
 func (rd *reader) wanted(clustering []byte) bool {
 	if rd.resume {
 		c := bytes.Compare(clustering, rd.r.AfterClustering)
@@ -201,7 +201,7 @@ func (rd *reader) wanted(clustering []byte) bool {
 	return len(rd.r.Slices) == 0
 }
 
-// fetch reads the row of an entry, if it is there.
+// fetch reads the row of an entry, if it exists.
 func (rd *reader) fetch(clustering []byte) (command.Step, error) {
 	rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Row)
 	rd.seek = append(rd.seek, clustering...)
@@ -217,10 +217,11 @@ func indexBounds(index uint32) (lower, upper []byte) {
 	return lower, keys.After(bytes.Clone(lower))
 }
 
-// entrySteps is how many entries outside of a span are stepped over before a seek is tried: a value may have very many.
+// entrySteps is the number of entries outside of a span that are stepped over before a seek: a value may have very
+// many.
 const entrySteps = 8
 
-// eachEntry passes on the entries of an index, between the iterator's bounds, that lie in a span.
+// eachEntry passes on the entries of an index, within the iterator's bounds, that are in a span.
 func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key, value []byte) error) error {
 	var seek []byte
 	passed := 0
@@ -241,7 +242,7 @@ func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key, value []byte) e
 				break
 			}
 			passed = 0
-			// The entries of a value are in order of position: go to where the span begins, or after the value.
+			// The entries of a value are in ring order: seek to the start of the span, or past the value.
 			seek = append(append(seek[:0], it.Key()[:e.ValueLen]...), span.Begin...)
 			if bytes.Compare(seek, it.Key()) <= 0 {
 				if seek = keys.After(append(seek[:0], it.Key()[:e.ValueLen]...)); seek == nil {

@@ -18,24 +18,25 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// ingestedBytes is from which size on, keys and values, another sstable is begun.
+// ingestedBytes is the size, of keys and values, at which a new sstable is started.
 const ingestedBytes = 64 << 20
 
-// InstallSnapshot replaces what the store has of a partition by what r, from CaptureSnapshot, brings, with the meta as
-// change leaves it (nil: as it is); change is called once, after everything was read and verified, and its error is
-// passed on. It may change anything but partition and span. own is what the replica held before: it goes as well. An
-// own of table 0 is nothing, and for keys.MetaPartition it does not count. absorbed are partitions that own covers,
-// too, since the snapshot's has taken their spans: the caller removes their metas afterwards. r is read up to the
-// snapshot's end and no further.
+// InstallSnapshot replaces the store's state of a partition with the snapshot in r, which was written by
+// CaptureSnapshot. change, if not nil, is called once, after everything was read and verified, and may change the meta,
+// except partition and span; its error is returned. own is the previous span of the replica, which is removed as well.
+// An own of table 0 is empty, and own is ignored for keys.MetaPartition. absorbed contains partitions that own also
+// covers because their spans are now part of the snapshot's; the caller must remove their metas afterward. r is read up
+// to the end of the snapshot and no further.
 //
-// When it returns nil the new state is durable, with all that was applied before. Otherwise, and after a crash at any
-// point, the store has either the old state or the new one, whole; index entries of the old one may stay, they are
-// hints. What is applied to other partitions meanwhile may be lost in a crash that the new state survives, as if it had
-// been applied later. Nobody may read or write this partition meanwhile.
+// When InstallSnapshot returns nil, the new state is durable, with everything applied before. Otherwise, and after a
+// crash at any time, the store has either the complete old state or the complete new state. Index entries of the old
+// state may remain; they are hints. A crash that the new state survives may lose data that was applied to other
+// partitions in the meantime, as if it had been applied later. The partition must not be read or written in the
+// meantime.
 //
-// Everything is removed and ingested in one version edit of Pebble's: the hull of own span and snapshot by an excise,
-// where they touch. Pebble excises one span at a time, so where they do not touch, own is removed by a range deletion
-// in one of the sstables.
+// Everything is removed and ingested in one version edit of Pebble: the hull of own and the snapshot's span by an
+// excise, if they are adjacent. Pebble excises one span at a time, so if they are not adjacent, own is removed by a
+// range deletion in an sstable.
 func (s *Snapshots) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader,
 	change func(*keys.Meta) error, absorbed ...uint64) error {
 	if err := s.writable(true); err != nil {
@@ -50,24 +51,24 @@ func (s *Snapshots) InstallSnapshot(ctx context.Context, own keys.Span, r io.Rea
 	return nil
 }
 
-// install is one InstallSnapshot under way.
+// install is an InstallSnapshot in progress.
 type install struct {
 	s    *Snapshots
 	ctx  context.Context
 	r    streamReader
 	head streamHead
-	// absorbed are partitions that are part of this one now, whose rows are replaced, too.
+	// absorbed contains partitions that are part of this one now and whose rows are replaced, too.
 	absorbed []uint64
 	// lower and upper bound the rows.
 	lower, upper []byte
 	sst          *sstable.Writer
 	sstID        uint32
 	sstBytes     int
-	// files are those that were written, complete or not.
+	// files contains the files that were written, complete or not.
 	files []string
-	// notes are those of the dedupe records, which a TRUNCATE finds by them.
+	// notes contains the notes of the dedupe records, by which TRUNCATE finds them.
 	notes [][]byte
-	// last is the last key, bytes what has come since the last look at the free space.
+	// last is the last key. bytes is the number of bytes since the last check of the free space.
 	last  []byte
 	bytes int
 }
@@ -117,7 +118,7 @@ func (in *install) run(own keys.Span, change func(*keys.Meta) error) error {
 	return in.ingest(rest)
 }
 
-// receive reads and verifies the stream, and makes sstables of it.
+// receive reads and verifies the stream and writes it to sstables.
 func (in *install) receive() error {
 	if err := in.r.begin(&in.head); err != nil {
 		return err
@@ -144,7 +145,7 @@ func (in *install) receive() error {
 	return in.finish()
 }
 
-// record takes one key of the stream, if the partition may have it.
+// record processes one key of the stream if it may belong to the partition.
 func (in *install) record(key, value []byte) error {
 	if bytes.Compare(key, in.last) <= 0 {
 		return fmt.Errorf("%w: key %x after %x", ErrBadSnapshot, key, in.last)
@@ -171,7 +172,7 @@ func (in *install) record(key, value []byte) error {
 	return in.write(key, value)
 }
 
-// write adds a key to the sstables. Each holds keys of one id, so that none spans what it has nothing to do with.
+// write adds a key to the sstables. Each sstable contains keys of one ID and therefore spans no unrelated keys.
 func (in *install) write(key, value []byte) error {
 	if id := keys.ID(key); in.sst == nil || in.sstID != id || in.sstBytes >= ingestedBytes {
 		if err := in.begin(id); err != nil {
@@ -182,7 +183,7 @@ func (in *install) write(key, value []byte) error {
 	return in.sst.Set(key, value)
 }
 
-// begin begins an sstable.
+// begin starts an sstable.
 func (in *install) begin(id uint32) error {
 	if err := in.finish(); err != nil {
 		return err
@@ -207,7 +208,7 @@ func (in *install) finish() error {
 	return err
 }
 
-// tableOptions are those of the sstables that compactions write.
+// tableOptions returns the options for sstables as written by compactions.
 func (s *Snapshots) tableOptions() sstable.WriterOptions {
 	po := pebbleOptions(s.fs, s.o)
 	po.EnsureDefaults()
@@ -216,19 +217,19 @@ func (s *Snapshots) tableOptions() sstable.WriterOptions {
 	return o
 }
 
-// isTable reports whether an id is that of a table, and not of an index or of the store's own keys.
+// isTable reports whether an ID belongs to a table rather than an index or a system key.
 func isTable(id uint32) bool {
 	return id&^(keys.WideRing|keys.WholeKey) >= keys.FirstTable && id&keys.IndexSpace == 0
 }
 
-// hull checks that nobody else owns what is to be removed, and makes in.lower and in.upper the bounds of the excise. It
-// returns the bounds of what lies apart from it, nil for nothing.
+// hull checks that no other partition owns the data to be removed, and sets in.lower and in.upper to the bounds of the
+// excise. It returns the bounds of the data outside of them, or nil.
 func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	partition := in.head.meta.Partition
 	gone := [][][]byte{{in.lower, in.upper}}
 	if own.Table != 0 && partition != keys.MetaPartition {
 		if !isTable(own.Table) {
-			return nil, fmt.Errorf("a replica of table %d", own.Table) // those keys are the store's own
+			return nil, fmt.Errorf("a replica of table %d", own.Table) // those are system keys
 		}
 		lower, upper := own.Bounds()
 		if bytes.Compare(lower, upper) < 0 {
@@ -263,8 +264,8 @@ func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	return nil, nil
 }
 
-// ingest makes the sstables part of the store. Before it everything older is made durable, since an ingest may get
-// ahead of the log.
+// ingest adds the sstables to the store. It first makes everything older durable, because an ingestion may overtake the
+// log.
 func (in *install) ingest(rest [][]byte) error {
 	s := in.s
 	if err := in.ctx.Err(); err != nil {
@@ -278,30 +279,30 @@ func (in *install) ingest(rest [][]byte) error {
 		spans = append(spans, rest)
 	}
 	for _, span := range spans {
-		if err := s.holdDeadRuns(span[0], span[1]); err != nil {
+		if err := s.holdRuns(span[0], span[1]); err != nil {
 			return err
 		}
-		defer s.dead.release(span[0])
+		defer s.tombstones.release(span[0])
 	}
 	if err := s.Sync(); err != nil {
 		return err
 	}
-	s.arrivals.Lock() // of entries that come, nobody may have the owner for unknown
-	defer s.arrivals.Unlock()
+	s.ingestMu.Lock() // entries that arrive must not be removed because their owner is unknown
+	defer s.ingestMu.Unlock()
 	s.spans.begun.Add(1)
 	defer s.spans.done.Add(1)
 	excise := pebble.KeyRange{Start: in.lower, End: in.upper}
 	if _, err := s.db.IngestAndExcise(context.Background(), in.files, nil, nil, excise); err != nil {
 		return err
 	}
-	s.near.arrive()
+	s.ann.arrive()
 	s.weakened.Add(1)
 	s.truncated.Store(true) // entries of the old state stay
-	s.disk.lookAgain()
-	return s.Sync() // it may be in the log only
+	s.disk.recheckSoon()
+	return s.Sync() // it may be only in the log
 }
 
-// cleanUp removes the files; those that were ingested are gone.
+// cleanUp removes the files. Ingested files are already gone.
 func (in *install) cleanUp() error {
 	err := in.finish()
 	for _, name := range in.files {

@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// A row with a collection of a million elements takes hundreds of megabytes to merge and to decode, and a hundred
-// clients may read it at once. So reads of partitions that are known to have such rows share a budget of memory, and
-// wait for each other where it is used up. What is known is learned by reading and writing; the first readers after a
-// start do not know yet.
+// A row with a collection of a million elements takes hundreds of megabytes to merge and decode, and a hundred clients
+// may read it at the same time. Reads of partitions that are known to have such rows therefore share a memory budget
+// and wait for each other. Large rows become known when they are read and written; the first readers after a start do
+// not know them yet.
 
 const (
 	largeSlots = 1 << 12
-	// largeMin is from which estimate on a row counts as large, in bytes.
+	// largeMin is the estimate, in bytes, from which a row counts as large.
 	largeMin = 4 << 20
-	// largeCell and largeByte estimate what reading takes: per cell its forms in the merger and in the row, per byte of
-	// the stored row its copies.
+	// largeCell and largeByte estimate the memory for reading a row: per cell, its forms in the merger and in the row;
+	// per byte of the stored row, its copies.
 	largeCell, largeByte = 350, 3
-	// largeLook is the size in bytes of a stored row from which on it is looked at.
+	// largeLook is the size in bytes from which a stored row is examined.
 	largeLook = 48 << 10
 )
 
-// largeRows is the budget and what is known.
+// largeRows holds the budget and the known large rows.
 type largeRows struct {
 	seed maphash.Seed
-	// known has the estimate for the largest row seen in a partition of the slot, in KiB.
+	// known contains, per slot, the estimate for the largest row seen in its partitions, in KiB.
 	known [largeSlots]atomic.Uint32
 
 	mu      sync.Mutex
@@ -48,7 +48,7 @@ func (l *largeRows) slot(prefix []byte) *atomic.Uint32 {
 	return &l.known[maphash.Bytes(l.seed, prefix)%largeSlots]
 }
 
-// note remembers that a partition has a row of that many bytes and cells.
+// note records a row with the given bytes and cells in a partition.
 func (l *largeRows) note(prefix []byte, bytes, cells int) {
 	if size := largeByte*bytes + largeCell*cells; size >= largeMin {
 		kib := uint32(min(size>>10, 1<<31))
@@ -58,7 +58,7 @@ func (l *largeRows) note(prefix []byte, bytes, cells int) {
 	}
 }
 
-// enter takes what reading a partition may need, and waits for it, up to waitMax; leave gives it back.
+// enter reserves the memory that reading a partition may need, and waits for it up to waitMax; leave releases it.
 func (l *largeRows) enter(ctx context.Context, prefix []byte) (size int64, err error) {
 	kib := l.slot(prefix).Load()
 	if kib == 0 {
@@ -87,7 +87,7 @@ func (l *largeRows) enter(ctx context.Context, prefix []byte) (size int64, err e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-w.ready: // meanwhile
+	case <-w.ready: // granted in the meantime
 		l.used -= size
 	default:
 		for i := range l.waiters {
@@ -111,7 +111,7 @@ func (l *largeRows) leave(size int64) {
 	l.wake()
 }
 
-// wake lets in as many as there is room for. mu is held.
+// wake admits as many waiters as fit. The caller must hold mu.
 func (l *largeRows) wake() {
 	for len(l.waiters) > 0 && l.used+l.waiters[0].size <= l.budget {
 		l.used += l.waiters[0].size

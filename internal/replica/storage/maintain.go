@@ -17,5 +17,5 @@ func (s *Writer) DropIndex(index uint32) error {
 	return b.Commit()
 }
 
-// Indexes lists the indexes that have entries, in ascending order.
+// Indexes returns the indexes that have entries, in ascending order.
 func (s *Statistics) Indexes() ([]uint32, error) { return s.indexes() }

@@ -27,20 +27,20 @@ var merger = &pebble.Merger{
 
 var merges = sync.Pool{New: func() any { return new(valueMerge) }}
 
-// valueMerge is one merge of Pebble's. It never deletes (Pebble's DeletableValueMerger resurrects data in v2.1.7) and
-// never purges: a lone operand is passed on as it is.
+// valueMerge is a Pebble merge. It never deletes (Pebble's DeletableValueMerger resurrects data in v2.1.7) and never
+// purges: a single operand is returned unchanged.
 type valueMerge struct {
-	// first holds the first operand, chunk those that followed; the row.Merger points into them.
+	// first is the first operand. chunk contains the operands after it; the row.Merger refers to them.
 	first, chunk []byte
 	m            row.Merger
 	begun        bool
 	out          []byte
 }
 
-// chunkMin is the least size of a piece of operand memory.
+// chunkMin is the minimum size of a chunk.
 const chunkMin = 4 << 10
 
-// keptMax bounds the memory a pooled merge keeps.
+// keptMax bounds the memory kept by a pooled merge.
 const keptMax = 1 << 20
 
 func (v *valueMerge) add(value []byte) error {
@@ -53,7 +53,7 @@ func (v *valueMerge) add(value []byte) error {
 		v.chunk = v.chunk[:0]
 	}
 	if cap(v.chunk)-len(v.chunk) < len(value) {
-		// the old one stays referenced by the merger
+		// the old chunk stays referenced by the merger
 		v.chunk = make([]byte, 0, max(2*cap(v.chunk), len(value), chunkMin))
 	}
 	n := len(v.chunk)
@@ -61,7 +61,7 @@ func (v *valueMerge) add(value []byte) error {
 	return v.m.Add(v.chunk[n:])
 }
 
-// MergeNewer implements pebble.ValueMerger; the order of operands does not matter.
+// MergeNewer implements pebble.ValueMerger. The order of operands does not matter.
 func (v *valueMerge) MergeNewer(value []byte) error { return v.add(value) }
 
 // MergeOlder implements pebble.ValueMerger.
@@ -76,7 +76,7 @@ func (v *valueMerge) Finish(bool) ([]byte, io.Closer, error) {
 	return v.out, v, nil
 }
 
-// Close gives the memory back.
+// Close releases the memory.
 func (v *valueMerge) Close() error {
 	if v.begun {
 		v.m.Reset()

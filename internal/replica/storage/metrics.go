@@ -8,17 +8,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// counters count what the store does.
+// counters counts the operations of the store.
 type counters struct {
-	operands, entries, batches, syncs      atomic.Uint64
-	gets, iterators, headerSeeks, rows     atomic.Uint64
-	deadSkips, deadRuns, swept, sweepsKept atomic.Uint64
-	collapsed, captured, installed         atomic.Uint64
-	entriesSeen, dueSeen, dueTables        atomic.Uint64
-	sweepLag                               atomic.Int64
+	operands, entries, batches, syncs                atomic.Uint64
+	gets, iterators, headerSeeks, rows               atomic.Uint64
+	tombstoneSkips, tombstoneRuns, swept, sweepsKept atomic.Uint64
+	collapsed, captured, installed                   atomic.Uint64
+	entriesSeen, dueSeen, dueTables                  atomic.Uint64
+	sweepLag                                         atomic.Int64
 }
 
-// Statistics measures what is there and what goes on.
+// Statistics measures the contents and the activity of the store.
 type Statistics struct {
 	*engine
 	*rows
@@ -27,49 +27,51 @@ type Statistics struct {
 	snapshots *Snapshots
 }
 
-// Metrics are counts since Open, and levels.
+// Metrics holds counters since Open, and gauges.
 type Metrics struct {
-	// Operands and IndexEntries were written, in Batches; Syncs is the number of calls.
+	// Operands and IndexEntries were written in Batches. Syncs is the number of calls.
 	Operands, IndexEntries, Batches, Syncs uint64
-	// Gets and Iterators are all ways of reading; a write must not move them. Rows are the keys that reads visited.
+	// Gets and Iterators count all ways of reading; a write must not increase them. Rows counts the keys visited by
+	// reads.
 	Gets, Iterators, HeaderSeeks, Rows uint64
-	// DeadSkips are runs of dead rows that reads jumped over, DeadRuns those that were learned.
-	DeadSkips, DeadRuns uint64
-	// Swept keys were removed or shortened, SweepsKept were found to be needed still.
+	// TombstoneSkips counts the runs of dead rows that reads skipped. TombstoneRuns counts the runs that were found.
+	TombstoneSkips, TombstoneRuns uint64
+	// Swept counts keys that were removed or shortened. SweepsKept counts keys that were still needed.
 	Swept, SweepsKept uint64
-	// EntriesSeen is how many index entries sweeps looked at, DueSeen how many notes of what is due.
+	// EntriesSeen counts the index entries examined by sweeps, DueSeen the due notes.
 	EntriesSeen, DueSeen uint64
-	// SweepLag is for how many seconds what is being swept now has been due; 0 if nothing is.
+	// SweepLag is the number of seconds for which the data being swept now has been due, or 0.
 	SweepLag int64
-	// Collapsed keys had gathered so many operands that a write merged them.
+	// Collapsed counts keys with so many operands that a write merged them.
 	Collapsed uint64
-	// SnapshotsCaptured and SnapshotsInstalled are of whole partitions.
+	// SnapshotsCaptured and SnapshotsInstalled count snapshots of whole partitions.
 	SnapshotsCaptured, SnapshotsInstalled uint64
-	// DiskFull is true while writes are refused; FreePercent is -1 if unknown.
+	// DiskFull is true while writes are rejected. FreePercent is -1 if unknown.
 	DiskFull    bool
 	FreePercent int
-	// DiskAvailable is how many bytes were free when that was looked at last, 0 if unknown.
+	// DiskAvailable is the number of free bytes at the last check, or 0 if unknown.
 	DiskAvailable uint64
 	// DiskBytes is the size of all files, MemtableBytes of the memtables, CacheBytes of the block cache.
 	DiskBytes, MemtableBytes, CacheBytes uint64
-	// NearBytes is the memory of packed lists of vectors.
-	NearBytes uint64
-	// CompactionDebt is what compactions have to do, in bytes; ReadAmp how many files a read may have to look at.
+	// ANNCacheBytes is the memory used by packed vector lists.
+	ANNCacheBytes uint64
+	// CompactionDebt is the number of bytes that compactions have to process. ReadAmp is the number of files that a
+	// read may have to examine.
 	CompactionDebt uint64
 	ReadAmp        int
-	// Pebble has everything else.
+	// Pebble contains all other metrics.
 	Pebble *pebble.Metrics
 }
 
-// Metrics returns the current figures.
+// Metrics returns the current metrics.
 func (s *Statistics) Metrics() Metrics {
 	p := s.db.Metrics()
 	return Metrics{
 		Operands: s.m.operands.Load(), IndexEntries: s.m.entries.Load(), Batches: s.m.batches.Load(),
 		Syncs: s.m.syncs.Load(),
 		Gets:  s.m.gets.Load(), Iterators: s.m.iterators.Load(), HeaderSeeks: s.m.headerSeeks.Load(),
-		Rows:      s.m.rows.Load(),
-		DeadSkips: s.m.deadSkips.Load(), DeadRuns: s.m.deadRuns.Load(), Swept: s.m.swept.Load(),
+		Rows:           s.m.rows.Load(),
+		TombstoneSkips: s.m.tombstoneSkips.Load(), TombstoneRuns: s.m.tombstoneRuns.Load(), Swept: s.m.swept.Load(),
 		SweepsKept:  s.m.sweepsKept.Load(),
 		EntriesSeen: s.m.entriesSeen.Load(), DueSeen: s.m.dueSeen.Load(), SweepLag: s.m.sweepLag.Load(),
 		Collapsed: s.m.collapsed.Load(), SnapshotsCaptured: s.m.captured.Load(),
@@ -77,7 +79,7 @@ func (s *Statistics) Metrics() Metrics {
 		DiskFull:           s.disk.full.Load(), FreePercent: int(s.disk.free.Load()),
 		DiskAvailable: s.disk.available.Load(),
 		DiskBytes:     p.DiskSpaceUsage(), MemtableBytes: p.MemTable.Size, CacheBytes: uint64(p.BlockCache.Size),
-		NearBytes:      uint64(s.near.size()),
+		ANNCacheBytes:  uint64(s.ann.size()),
 		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), Pebble: p,
 	}
 }

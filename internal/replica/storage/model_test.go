@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -281,20 +282,21 @@ func drawRead(t *rapid.T) command.Read {
 		last = string(s.End)
 	}
 	if rapid.IntRange(0, 3).Draw(t, "drop") == 0 {
-		r.Dropped = []uint32{2}
+		upto := rapid.SampledFrom([]int64{cqltype.AllDropped, 3}).Draw(t, "upto")
+		r.Dropped = []cqltype.Dropped{{Column: 2, Upto: upto}}
 	}
 	return r
 }
 
 // eager makes the learner of dead runs act on the smallest occasion.
 func eager(s *Store) {
-	s.dead.mu.Lock()
+	s.tombstones.mu.Lock()
 	s.hot.after = 2
-	s.dead.walkMax, s.dead.rowsMin, s.dead.saveMin = 1, 1, 1
-	s.dead.mu.Unlock()
-	s.dead.hints.mu.Lock()
-	s.dead.hints.every, s.dead.hints.dueAt = 1, 2
-	s.dead.hints.mu.Unlock()
+	s.tombstones.walkMax, s.tombstones.rowsMin, s.tombstones.saveMin = 1, 1, 1
+	s.tombstones.mu.Unlock()
+	s.tombstones.hints.mu.Lock()
+	s.tombstones.hints.every, s.tombstones.hints.dueAt = 1, 2
+	s.tombstones.hints.mu.Unlock()
 	s.together = 1
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Newest returns the highest timestamp, in microseconds, of what is stored in the rows and the header that a mutation
-// writes to, and of the deletions that cover these rows: what is written with a higher one is seen. It is
-// row.NotDeleted if there is nothing.
+// Newest returns the highest timestamp, in microseconds, of the rows and the header that a mutation writes to, and of
+// the deletions that cover these rows. Data written with a higher timestamp is visible. It returns row.NotDeleted
+// without such data.
 func (s *Reader) Newest(m *command.Mutation) (int64, error) {
 	n := newest{s: s, at: row.NotDeleted, prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer n.close()
@@ -44,18 +44,18 @@ func (s *Reader) Newest(m *command.Mutation) (int64, error) {
 	return n.at, nil
 }
 
-// newest looks for the highest timestamp in one logical partition.
+// newest finds the highest timestamp in one logical partition.
 type newest struct {
 	s      *Reader
 	at     int64
 	prefix []byte
 	header row.Header
-	// ranges is set if deleted ranges have keys of their own.
+	// ranges is set if there are deleted ranges with keys of their own.
 	ranges *pebble.Iterator
 	cover  cover
 }
 
-// deletions loads those of the partition. A deletion of the partition covers whatever is written.
+// deletions loads the deletions of the partition. A deletion of the partition covers everything that is written.
 func (n *newest) deletions() error {
 	n.header.Clear()
 	value, err := n.s.getCopy(append(bytes.Clone(n.prefix), keys.Deletions))
@@ -75,7 +75,7 @@ func (n *newest) deletions() error {
 	return err
 }
 
-// row looks at a row and what covers it.
+// row examines a row and the deletions that cover it.
 func (n *newest) row(clustering []byte) error {
 	if len(n.header.Ranges) > 0 {
 		n.at = max(n.at, n.header.Covering(clustering))

@@ -15,10 +15,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/replica/guard"
+	"github.com/ilion-db/ilion/internal/replica/diskfs"
 )
 
-// comparer is the order of package keys. Plain bytes, but for Split.
+// comparer defines the key order of package keys: the order of the bytes, with a custom Split.
 var comparer = &pebble.Comparer{
 	Name:                 keys.ComparerName,
 	Compare:              bytes.Compare,
@@ -33,9 +33,9 @@ var comparer = &pebble.Comparer{
 	FormatKey:            pebble.DefaultComparer.FormatKey,
 }
 
-// largeValues keeps rows of many kilobytes in files of their own, once compactions have merged them: a block holds its
-// small rows and where the large ones are, so reading one of the former decompresses none of the latter, and
-// compactions do not copy them.
+// largeValues stores large rows in separate files once compactions have merged them. A block contains the small rows
+// and references to the large ones. Reading a small row decompresses no large one, and compactions do not copy large
+// rows.
 var largeValues = pebble.ValueSeparationPolicy{
 	Enabled:               true,
 	MinimumSize:           largeValueMin,
@@ -45,26 +45,27 @@ var largeValues = pebble.ValueSeparationPolicy{
 }
 
 const (
-	// largeValueMin is from which size on a row counts as large, in bytes.
+	// largeValueMin is the size, in bytes, from which a row counts as large.
 	largeValueMin = 16 << 10
 
 	blockBytes   = 32 << 10
 	prefixBundle = 16
 	bloomBits    = 10
-	// Half of what writing costs is compaction. A wide base level, some more files in level 0 and large files rewrite
-	// less: 16 % less CPU per write than Pebble's defaults with the same memtables, and bloom filters keep the read of
-	// a fresh row as cheap.
+	// Half of the cost of writing is compaction. A wide base level, some more files in level 0, and large files reduce
+	// rewriting: 16 % less CPU time per write than with Pebble's defaults and the same memtables. Bloom filters keep
+	// reads of a new row as cheap.
 	l0Sublevels  = 8
 	baseMemtable = 16       // size of the base level in memtables
 	fileBytesMax = 32 << 20 // of a file in level 0
 )
 
-// rowsAreNoVersions keeps the values of a partition's rows beside their keys. By default Pebble takes keys that share
-// what Split cuts off for versions of one key, and moves the values of all but the first out of the way: every row of a
-// scan would be fetched from another block.
+// rowsAreNoVersions stores the values of a partition's rows next to their keys. By default, Pebble treats keys with the
+// same Split prefix as versions of one key and moves all values except the first to another block. Every row of a scan
+// would be fetched from another block.
 var rowsAreNoVersions = pebble.SpanPolicy{DisableValueSeparationBySuffix: true}
 
-// pebbleOptions are those that the benchmarks were made with: columnar blocks, MinLZ, bloom filters on every level.
+// pebbleOptions returns the options that were used for the benchmarks: columnar blocks, MinLZ, and bloom filters on
+// every level.
 func pebbleOptions(fs vfs.FS, o Options) *pebble.Options {
 	schema := colblk.DefaultKeySchema(comparer, prefixBundle)
 	po := &pebble.Options{
@@ -100,18 +101,18 @@ func pebbleOptions(fs vfs.FS, o Options) *pebble.Options {
 	return po
 }
 
-// logger passes on only what ends the process: Pebble calls Fatalf when its log cannot be written.
+// logger passes on only fatal messages: Pebble calls Fatalf if its log cannot be written.
 type logger struct{ e *engine }
 
 func (logger) Infof(string, ...any)                {}
 func (logger) Errorf(string, ...any)               {}
 func (l logger) Fatalf(format string, args ...any) { l.e.broken(fmt.Sprintf(format, args...)) }
 
-// ended is told how a flush or compaction ended.
-func (s *Store) ended(err error) {
-	s.disk.lookAgain()
+// backgroundEnded is called when a flush or compaction has ended.
+func (s *Store) backgroundEnded(err error) {
+	s.disk.recheckSoon()
 	if err == nil {
-		s.troubled.Store(false)
+		s.backgroundFailed.Store(false)
 	}
 }
 
@@ -121,19 +122,19 @@ func (s *Store) listener() *pebble.EventListener {
 			s.stop(fmt.Errorf("%w: %s: %w", ErrCorrupt, info.Path, info.Details))
 		},
 		BackgroundError: func(err error) {
-			if errors.Is(err, guard.ErrNoRoom) || errors.Is(err, pebble.ErrCancelledCompaction) {
-				return // the disk tells of the one; the other had to give way to an installation and is made again
+			if errors.Is(err, diskfs.ErrLowSpace) || errors.Is(err, pebble.ErrCancelledCompaction) {
+				return // disk checks report the former; the latter will be retried
 			}
-			if !s.troubled.Swap(true) && s.o.Events.Background != nil {
+			if !s.backgroundFailed.Swap(true) && s.o.Events.Background != nil {
 				s.o.Events.Background(err)
 			}
 		},
 		FlushBegin: func(pebble.FlushInfo) { s.sweptAt.Store(0) },
 		FlushEnd: func(info pebble.FlushInfo) {
 			s.hot.any.Store(false)
-			s.ended(info.Err)
+			s.backgroundEnded(info.Err)
 		},
-		CompactionEnd: func(info pebble.CompactionInfo) { s.ended(info.Err) },
+		CompactionEnd: func(info pebble.CompactionInfo) { s.backgroundEnded(info.Err) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			if s.o.Events.Stall != nil {
 				s.o.Events.Stall(true, info.Reason)

@@ -8,53 +8,56 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Pinned reads one logical partition again and again while its caller keeps all writers of it away: with one iterator,
-// which is made and sought down the levels of the store once, and having looked up its deletions once. It remembers
-// the timestamps of what it has read. It belongs to one goroutine, and holds memory of the store until it is closed.
+// Pinned reads one logical partition repeatedly while its caller excludes all writers of it. It uses one iterator,
+// which is created and positioned once, and looks up the deletions once. It remembers the timestamps of the rows that
+// it has read. It belongs to one goroutine, and holds memory of the store until it is closed.
 type Pinned struct {
 	s     *Reader
 	table uint32
 	tok   token.Token
 	key   []byte
-	// rd stands in the partition, nil until something was read. It has read what stands before the rows as of.
+	// rd is positioned in the partition; nil until the first read. It has read everything before the rows, as described
+	// by as.
 	rd *reader
-	of sight
-	// newest are the highest timestamps of rows that were read, and of what deletes them, newestMax of them at most.
+	of viewParams
+	// newest holds the highest timestamps of rows that were read, and of the deletions that cover them for at most
+	// newestMax rows.
 	newest map[string]int64
 }
 
-// sight is what decides how a row, or a static row, is seen.
-type sight struct {
+// viewParams are the parameters that determine how a row, or a static row, is seen.
+type viewParams struct {
 	now     int64
-	dropped []uint32
+	dropped []cqltype.Dropped
 	statics bool
 }
 
-// newestMax is how many rows' timestamps a Pinned remembers.
+// newestMax is the number of rows whose timestamps a Pinned remembers.
 const newestMax = 1000
 
-// Pin makes a Pinned of a logical partition. The key stays the caller's, and as it is.
+// Pin returns a Pinned for a logical partition. The key still belongs to the caller, who must not modify it.
 func (s *Reader) Pin(table uint32, tok token.Token, key []byte) *Pinned {
 	return &Pinned{s: s, table: table, tok: tok, key: key}
 }
 
-// Read is Reader.Read of a command that is about the logical partition.
+// Read is Reader.Read for a command on the logical partition.
 func (p *Pinned) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	in := p.s.table(p.table).installed.Load()
 	switch {
 	case r.Index != nil || r.Changes != nil || r.AfterKey != nil:
-		return p.s.Read(ctx, r, v) // by another way than the rows in their order
+		return p.s.Read(ctx, r, v) // it does not read the rows in order
 	case in != nil && in.Clustering == 0:
 		return p.s.readFor(ctx, r, v, p) // one row, which needs no iterator
 	}
 	if err := p.s.Err(); err != nil {
 		return err
 	}
-	return p.s.told(p.table, p.read(ctx, r, v))
+	return p.s.wrapError(p.table, p.read(ctx, r, v))
 }
 
 func (p *Pinned) read(ctx context.Context, r *command.Read, v command.Visitor) (err error) {
@@ -65,12 +68,12 @@ func (p *Pinned) read(ctx context.Context, r *command.Read, v command.Visitor) (
 		p.rd = rd
 	}
 	rd.ctx, rd.r, rd.v = ctx, r, v
-	rd.visited, rd.silent = 0, 0
-	rd.laws.begin()
-	defer rd.rest()
-	if of := (sight{r.Now, r.Dropped, rd.statics()}); rd.it == nil || !p.of.is(&of) {
+	rd.visited, rd.silent, rd.expired = 0, 0, rd.t.expired(r.Now)
+	rd.invariants.begin()
+	defer rd.finishRead()
+	if of := (viewParams{r.Now, r.Dropped, rd.statics()}); rd.it == nil || !p.of.is(&of) {
 		p.of = of
-		err = p.stand()
+		err = p.reposition()
 	} else {
 		rd.announced, rd.fresh, rd.walked = false, false, 0
 		rd.large, err = rd.s.large.enter(ctx, rd.prefix)
@@ -81,11 +84,11 @@ func (p *Pinned) read(ctx context.Context, r *command.Read, v command.Visitor) (
 	return err
 }
 
-// stand has the reader stand in the partition, with a new iterator.
-func (p *Pinned) stand() error {
+// reposition creates a new iterator and positions it in the partition.
+func (p *Pinned) reposition() error {
 	rd := p.rd
 	err := rd.closeIterators()
-	rd.version = 0 // find nothing before there is an iterator
+	rd.version = 0 // find no runs before there is an iterator
 	if err == nil {
 		err = rd.begin(p.tok, p.key)
 	}
@@ -98,12 +101,12 @@ func (p *Pinned) stand() error {
 	return err
 }
 
-func (a *sight) is(b *sight) bool {
+func (a *viewParams) is(b *viewParams) bool {
 	return a.now == b.now && a.statics == b.statics && slices.Equal(a.dropped, b.dropped)
 }
 
-// rest gives back what only a read under way may have.
-func (rd *reader) rest() {
+// finishRead releases the resources that only a read in progress may have.
+func (rd *reader) finishRead() {
 	if rd.visited > 0 {
 		rd.s.m.rows.Add(uint64(rd.visited))
 		rd.visited = 0
@@ -128,7 +131,7 @@ func (p *Pinned) note(clustering, value []byte, deleted int64) error {
 	return nil
 }
 
-// Newest is Reader.Newest of a mutation of the logical partition. Rows that were read are not looked at again.
+// Newest is Reader.Newest for a mutation of the logical partition. It does not look up rows that were read.
 func (p *Pinned) Newest(m *command.Mutation) (int64, error) {
 	newest := row.NotDeleted
 	left := *m
@@ -150,7 +153,7 @@ func (p *Pinned) Newest(m *command.Mutation) (int64, error) {
 	return max(newest, at), err
 }
 
-// Close lets go of the store.
+// Close releases the resources of the store.
 func (p *Pinned) Close() error {
 	if p.rd == nil {
 		return nil

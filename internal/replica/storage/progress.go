@@ -14,24 +14,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// progressKey is the one key of the record of progress.
+// progressKey is the single key of the progress record.
 var progressKey = keys.AppendSystem(nil, keys.ProgressID, nil)
 
-// PutProgress merges what is in a record of progress into that of the store; the record is not kept.
+// PutProgress merges a progress record into the store's record. It does not keep record.
 func (b *Batch) PutProgress(record []byte) {
 	b.progress += len(record)
 	_ = b.b.Merge(progressKey, record, nil)
 }
 
-// Every batch adds an operand to the record of progress, and each reader of a meta merges them all. So the batch that
-// adds one too many replaces them by the merged record. progressBytes is the least size in bytes of the operands that
-// are replaced; a record that is larger than that is replaced when operands of progressGrowth times its size have come.
+// Every batch adds an operand to the progress record, and each reader of a meta merges them all. The batch that adds
+// one operand too many therefore replaces them with the merged record. progressBytes is the minimum size, in bytes, of
+// the operands that are replaced. A larger record is replaced when the operands reach progressGrowth times its size.
 const (
 	progressBytes  = 64 << 10
 	progressGrowth = 4
 )
 
-// compactProgress counts the operands of a batch that was committed, and replaces them if there are too many.
+// compactProgress counts the operands of a committed batch and replaces them if there are too many.
 func (s *Writer) compactProgress(added int) {
 	n := s.progressed.Add(int64(added))
 	if n < max(progressBytes, progressGrowth*s.progressSize.Load()) || !s.progressed.CompareAndSwap(n, 0) {
@@ -43,10 +43,10 @@ func (s *Writer) compactProgress(added int) {
 	}
 }
 
-// progress is the record of progress, taken apart.
+// progress is the decoded progress record.
 type progress map[uint64]keys.Progress
 
-// readProgress reads the record of one state of the store.
+// readProgress reads the record from one state of the store.
 func readProgress(from pebble.Reader) (progress, error) {
 	p := progress{}
 	value, closer, err := from.Get(progressKey)
@@ -59,7 +59,7 @@ func readProgress(from pebble.Reader) (progress, error) {
 	return p, errors.Join(p.add(value, true), closer.Close())
 }
 
-// decodeMeta decodes a meta and brings it up to the progress of its partition.
+// decodeMeta decodes a meta and updates it with the progress of its partition.
 func (p progress) decodeMeta(b []byte) (keys.Meta, error) {
 	m, err := keys.DecodeMeta(b)
 	if err != nil {
@@ -71,8 +71,8 @@ func (p progress) decodeMeta(b []byte) (keys.Meta, error) {
 	return m, nil
 }
 
-// add takes in another record, whose partitions count if it is newer, and if nothing is known of them yet if it is
-// older.
+// add adds another record. If it is newer, its partitions replace existing ones; if it is older, only new partitions
+// are added.
 func (p progress) add(record []byte, newer bool) error {
 	return keys.DecodeProgress(record, func(of keys.Progress) {
 		if _, known := p[of.Partition]; newer || !known {
@@ -81,7 +81,7 @@ func (p progress) add(record []byte, newer bool) error {
 	})
 }
 
-// progressMerge is one merge of Pebble's. Unlike that of rows it depends on the order of operands.
+// progressMerge is a Pebble merge. Unlike the merge of rows, it depends on the order of operands.
 type progressMerge struct {
 	of  progress
 	out []byte
@@ -98,8 +98,8 @@ func (v *progressMerge) MergeNewer(value []byte) error { return v.of.add(value, 
 // MergeOlder implements pebble.ValueMerger.
 func (v *progressMerge) MergeOlder(value []byte) error { return v.of.add(value, false) }
 
-// Finish implements pebble.ValueMerger. Partitions that have left the node are in the record as long as there may be an
-// older one that knows them.
+// Finish implements pebble.ValueMerger. Partitions that have left the node stay in the record as long as there may be
+// an older record that contains them.
 func (v *progressMerge) Finish(oldest bool) ([]byte, io.Closer, error) {
 	v.out = keys.BeginProgress(v.out[:0])
 	for _, id := range slices.Sorted(maps.Keys(v.of)) {

@@ -40,7 +40,7 @@ func (rd *reader) readRange() error {
 	return rd.it.Error()
 }
 
-// rangeBounds makes lower and upper the bounds of the token range.
+// rangeBounds sets lower and upper to the bounds of the token range.
 func (rd *reader) rangeBounds() {
 	span := keys.TokenSpan(rd.r.Table, rd.r.Range)
 	rd.lower = append(keys.AppendTable(rd.lower[:0], rd.r.Table), span.Begin...)
@@ -52,10 +52,12 @@ func (rd *reader) rangeBounds() {
 	}
 }
 
-// passedEvery is how many keys a read of a range looks at in vain before its visitor hears how far it has come.
+// passedEvery is the number of keys that a range read examines without a result before it reports its progress to the
+// visitor.
 const passedEvery = 1000
 
-// passed tells the visitor how far the read has come, at the end of a partition, if it has heard nothing for long.
+// passed reports the progress of the read to the visitor, at the end of a partition, if the visitor has received
+// nothing for a long time.
 func (rd *reader) passed() (command.Step, error) {
 	looked := rd.visited - rd.silent
 	switch {
@@ -69,14 +71,14 @@ func (rd *reader) passed() (command.Step, error) {
 	return refused(command.Passed(rd.v, rd.tok, rd.pk, looked))
 }
 
-// visitCurrent reads the partition that the iterator stands on.
+// visitCurrent reads the partition at the iterator.
 func (rd *reader) visitCurrent() (command.Step, error) {
 	key := rd.it.Key()
 	p, ok := keys.Parse(key)
 	if !ok {
 		return command.Stop, fmt.Errorf("key %x: %w", key, errDamage)
 	}
-	rd.seek = append(rd.seek[:0], p.Key...) // begin takes the key from here, after the prefix it builds
+	rd.seek = append(rd.seek[:0], p.Key...) // begin reads the key from here, after it has built the prefix
 	if err := rd.begin(p.Token, rd.seek); err != nil {
 		return command.Stop, err
 	}
@@ -96,7 +98,7 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 	return rd.partition()
 }
 
-// nextTries is how many keys are stepped over before a seek is cheaper.
+// nextTries is the number of keys that are stepped over before a seek is cheaper.
 const nextTries = 4
 
 // leave moves to the first key after the current partition.

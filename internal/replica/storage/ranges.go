@@ -14,29 +14,29 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// A deleted range is written blindly, to the deletions of its partition, where a read meets it. There may be any number
-// of them, and a read must not pay for those that have nothing to do with it. So sweeps spread them: more than
-// rangesTogether in one partition get keys of their own, disjoint and in order of their ends, of which a read seeks the
-// one that covers a row. That is logged like all sweeps, and a function of the store's content: replicas have the same
-// keys.
+// A deleted range is written without reading, to the deletions of its partition, where reads find it. There may be any
+// number of ranges, and a read must not pay for unrelated ones. If a partition has more than rangesTogether of them,
+// sweeps therefore give them keys of their own, disjoint and ordered by their ends, and a read seeks the range that
+// covers a row. These sweeps are logged like all others and depend only on the content of the store, so replicas have
+// the same keys.
 
 const (
-	// rangesTogether is how many deleted ranges may stay in the deletions of a partition. A replica set must agree on
-	// it.
+	// rangesTogether is the number of deleted ranges that may stay in the deletions of a partition. It must be the same
+	// on all replicas.
 	rangesTogether = 32
-	// spreadMax bounds how many ranges one sweep spreads, and how many it finds in their way. A replica set must agree
-	// on it.
+	// spreadMax bounds the ranges that one sweep gives keys of their own, and the existing ranges that they overlap. It
+	// must be the same on all replicas.
 	spreadMax = 4096
-	// pilesMax bounds the partitions that are known to have too many ranges together.
+	// pilesMax bounds the partitions known to have too many ranges.
 	pilesMax = 4096
 )
 
-// cover finds the deleted range with a key of its own that covers a row. Between two seeks it remembers a stretch of
-// rows that have the same answer.
+// cover finds the deleted range with its own key that covers a row. Between two seeks, it remembers an interval of rows
+// with the same result.
 type cover struct {
 	prefix []byte
-	// [from, to) is what is known, with no end if open; deleted is the timestamp of the range there, row.NotDeleted
-	// between two ranges.
+	// [from, to) is the known interval, without an end if open is set. deleted is the timestamp of the range there, or
+	// row.NotDeleted between two ranges.
 	from, to    []byte
 	known, open bool
 	deleted     int64
@@ -52,20 +52,20 @@ func (c *cover) knows(clustering []byte) bool {
 	return c.known && bytes.Compare(c.from, clustering) <= 0 && (c.open || bytes.Compare(clustering, c.to) < 0)
 }
 
-// target is where a range that ends after a clustering key would stand.
+// target returns the key of a range that ends after a clustering key.
 func (c *cover) target(clustering []byte) []byte {
 	c.seek = append(append(c.seek[:0], c.prefix...), keys.Range, 0)
 	c.seek = append(append(c.seek, clustering...), 0)
 	return c.seek
 }
 
-// isRange reports whether the iterator stands on a range of the partition.
+// isRange reports whether the iterator is at a range of the partition.
 func (c *cover) isRange(it *pebble.Iterator) bool {
 	return it.Valid() && len(it.Key()) > len(c.prefix)+1 && it.Key()[len(c.prefix)] == keys.Range &&
 		bytes.HasPrefix(it.Key(), c.prefix)
 }
 
-// take learns about a clustering key from the iterator, which was sent to its target.
+// take determines the interval that contains a clustering key from the iterator, which was positioned at its target.
 func (c *cover) take(it *pebble.Iterator, clustering []byte) error {
 	c.known, c.open, c.deleted = true, true, row.NotDeleted
 	if !c.isRange(it) {
@@ -90,7 +90,7 @@ func (c *cover) take(it *pebble.Iterator, clustering []byte) error {
 	return nil
 }
 
-// find seeks what is known of a clustering key. With back set, the next one will be before it.
+// find determines the interval that contains a clustering key. With back, the next key will be before it.
 func (c *cover) find(it *pebble.Iterator, clustering []byte, back bool) error {
 	it.SeekGE(c.target(clustering))
 	if err := c.take(it, clustering); err != nil || !back || c.deleted != row.NotDeleted {
@@ -108,8 +108,8 @@ func rangeBounds(prefix []byte) (lower, upper []byte) {
 	return append(bytes.Clone(prefix), keys.Range), append(bytes.Clone(prefix), keys.Static)
 }
 
-// spread gives ranges, disjoint and ascending, keys of their own, in the place of what they overlap. It returns those
-// that this sweep has no room for.
+// spread gives ranges, disjoint and ascending, keys of their own, in place of the ranges that they overlap. It returns
+// the ranges that exceed the limit of this sweep.
 func (w *sweep) spread(b *pebble.Batch, prefix []byte, ranges []row.Range) (rest []row.Range, err error) {
 	lower, upper := rangeBounds(prefix)
 	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -125,15 +125,15 @@ func (w *sweep) spread(b *pebble.Batch, prefix []byte, ranges []row.Range) (rest
 	return rest, sp.write(b, prefix)
 }
 
-// spreading is one spread under way.
+// spreading is a spread in progress.
 type spreading struct {
 	it *pebble.Iterator
 	c  cover
-	// take are the ranges to spread, old those that they overlap.
+	// take contains the ranges to spread, old the ranges that they overlap.
 	take, old []row.Range
 }
 
-// collect fills take and old, up to spreadMax of each, and returns the ranges that are left.
+// collect fills take and old, up to spreadMax of each, and returns the remaining ranges.
 func (sp *spreading) collect(ranges []row.Range) (rest []row.Range, err error) {
 	for i, r := range ranges {
 		if i == spreadMax {
@@ -141,7 +141,7 @@ func (sp *spreading) collect(ranges []row.Range) (rest []row.Range, err error) {
 		}
 		if n := len(sp.old); n == 0 || sp.old[n-1].End != nil && bytes.Compare(sp.old[n-1].End, r.Start) <= 0 {
 			sp.it.SeekGE(sp.c.target(r.Start))
-		} // or else it stands after the last one of old, which reaches into r
+		} // otherwise it is after the last range of old, which overlaps r
 		for ; sp.it.Valid(); sp.it.Next() {
 			var f row.Range
 			value, err := sp.it.ValueAndErr()
@@ -170,7 +170,7 @@ func (sp *spreading) collect(ranges []row.Range) (rest []row.Range, err error) {
 	return nil, nil
 }
 
-// write replaces old by the union of both.
+// write replaces old with the union of both.
 func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 	same := func(a, b *row.Range) bool {
 		return bytes.Equal(a.Start, b.Start) && a.Timestamp == b.Timestamp && a.At == b.At
@@ -192,7 +192,7 @@ func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 		}
 		noteIn(b, keys.DueRows, r.At+dueSeconds, k)
 	}
-	for i := range sp.old { // in order: the batch must be the same on all replicas
+	for i := range sp.old { // in order, because the batch must be the same on all replicas
 		if k := key(&sp.old[i]); old[string(k)] != nil {
 			if err := b.Delete(k, nil); err != nil {
 				return err
@@ -202,8 +202,8 @@ func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 	return nil
 }
 
-// deletions sweeps the deletions of a partition: it drops what is old and hides nothing, and spreads ranges that are
-// too many.
+// deletions sweeps the deletions of a partition: it drops old deletions that hide nothing, and spreads ranges if there
+// are too many.
 func (w *sweep) deletions(b *pebble.Batch, key, value []byte, p *keys.Parts) error {
 	prefix := key[:p.PrefixLen]
 	if err := w.merger.Add(value); err != nil {
@@ -217,7 +217,7 @@ func (w *sweep) deletions(b *pebble.Batch, key, value []byte, p *keys.Parts) err
 		if err != nil {
 			return err
 		}
-		w.s.piles.note(prefix, len(rest))
+		w.s.rangeCounts.note(prefix, len(rest))
 		remains = w.merger.SetRanges(rest, true)
 	case w.merger.Apart():
 		some, err := w.hasRanges(prefix)
@@ -240,28 +240,28 @@ func (w *sweep) hasRanges(prefix []byte) (bool, error) {
 	return some, errors.Join(it.Error(), it.Close())
 }
 
-// piles knows the partitions that have got many deleted ranges, for the sweeper of the replica that leads.
-type piles struct {
+// rangeCounts tracks the partitions with many new deleted ranges, for the sweeper of the leader.
+type rangeCounts struct {
 	together int
 	mu       sync.Mutex
 	counts   map[string]int
-	// wake tells of a partition that has too many.
+	// wake is signaled when a partition has too many.
 	wake chan struct{}
 }
 
-func (p *piles) init(together int) {
+func (p *rangeCounts) init(together int) {
 	p.together, p.counts, p.wake = together, map[string]int{}, make(chan struct{}, 1)
 }
 
-// note counts deleted ranges that were added to those of a partition.
-func (p *piles) note(prefix []byte, n int) {
+// note counts deleted ranges that were added to a partition.
+func (p *rangeCounts) note(prefix []byte, n int) {
 	if n == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.counts[string(prefix)]; !ok && len(p.counts) >= pilesMax {
-		for victim := range p.counts { // any: a round of the sweeper finds it
+		for victim := range p.counts { // any partition, because a round of the sweeper finds it
 			delete(p.counts, victim)
 			break
 		}
@@ -275,8 +275,8 @@ func (p *piles) note(prefix []byte, n int) {
 	}
 }
 
-// due takes the partitions of a span that have too many.
-func (p *piles) due(span keys.Span) (prefixes [][]byte) {
+// due returns and forgets the partitions of a span that have too many ranges.
+func (p *rangeCounts) due(span keys.Span) (prefixes [][]byte) {
 	lower, upper := span.Bounds()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,7 +33,7 @@ func deleteRanges(t testing.TB, s *Store, n int, ts, at int64) {
 func spreadDue(t testing.TB, s *Store) {
 	t.Helper()
 	for {
-		prefixes := s.piles.due(keys.Span{Table: testTable})
+		prefixes := s.rangeCounts.due(keys.Span{Table: testTable})
 		if len(prefixes) == 0 {
 			return
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// reader carries one Read. It is pooled: everything it points to is reused.
+// reader is a Read in progress. It is pooled, and its memory is reused.
 type reader struct {
 	s   *Reader
 	t   *table
@@ -28,9 +28,9 @@ type reader struct {
 
 	opts         pebble.IterOptions
 	lower, upper []byte
-	lo, hi       []byte // bounds of the slice that is read
+	lo, hi       []byte // bounds of the current slice
 	seek         []byte
-	// prefix is what all keys of the current logical partition begin with; tok and pk are taken from it.
+	// prefix is the prefix of all keys of the current logical partition. tok and pk are its token and key.
 	prefix    []byte
 	tok       token.Token
 	pk        []byte
@@ -38,33 +38,35 @@ type reader struct {
 	headerBuf []byte
 	staticBuf []byte
 	row       row.Row
-	// cover finds deleted ranges with keys of their own, where header.Apart says that there are some; apart is its
-	// iterator, nil as long as none is needed.
+	// cover finds deleted ranges with keys of their own, if header.Apart reports that there are some. apart is its
+	// iterator, or nil while none is needed.
 	cover cover
 	apart *pebble.Iterator
-	// announced is true once the visitor has heard of the current partition.
+	// announced is true once the visitor has received the current partition.
 	announced bool
-	// resume is true in the partition that the read continues.
+	// resume is true in the partition in which the read resumes.
 	resume bool
-	// fresh is true while the iterator stands on the first key of the partition that is none of what load reads.
+	// fresh is true while the iterator is at the first key of the partition that load does not read.
 	fresh bool
-	// visited counts keys, to look at the context now and then; silent is what it was when the visitor heard last.
+	// visited counts keys, to check the context from time to time. silent is its value at the last call of the visitor.
 	visited, silent int
-	runs            []deadRun
+	runs            []tombstoneRun
 	version         uint64
-	walked          int // dead rows in a row
-	// hasty makes the next tick look at the context.
-	hasty bool
-	// large is the share of Options.LargeRowBytes that the current partition has.
-	large int64
-	laws  laws
-	// found, if not nil, reports whether the row at hand is still where an entry has led to it.
+	walked          int // consecutive dead rows
+	// checkNow makes the next tick check the context.
+	checkNow bool
+	// large is the share of Options.LargeRowBytes reserved for the current partition.
+	large      int64
+	invariants invariants
+	// found, if not nil, reports whether the current row still matches the entry that led to it.
 	found func() bool
-	// pinned, if not nil, is what the reader serves for more than one read.
+	// pinned, if not nil, is the Pinned that uses the reader for several reads.
 	pinned *Pinned
+	// expired are the rows with a lifetime that have expired at the second of the read.
+	expired row.Expired
 }
 
-// contextEvery is how many keys are read between two looks at the context.
+// contextEvery is the number of keys between two checks of the context.
 const contextEvery = 256
 
 var readers = sync.Pool{New: func() any { return new(reader) }}
@@ -75,21 +77,21 @@ type Reader struct {
 	*rows
 }
 
-// Read passes what the command asks for to the visitor. It sees everything that was applied before the call. Errors of
-// the visitor are returned as they are.
+// Read passes the results of a command to the visitor. It sees everything applied before the call. Errors of the
+// visitor are returned unchanged.
 func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	return s.readFor(ctx, r, v, nil)
 }
 
-// readFor is Read for a Pinned, if that is not nil, which remembers the rows.
+// readFor is Read for a Pinned, if it is not nil, which remembers the rows.
 func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor, p *Pinned) (err error) {
 	if err := s.Err(); err != nil {
 		return err
 	}
 	rd := readers.Get().(*reader)
 	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.pinned = s, s.table(r.Table), ctx, r, v, p
-	rd.visited, rd.silent, rd.resume = 0, 0, false
-	rd.laws.begin()
+	rd.visited, rd.silent, rd.resume, rd.expired = 0, 0, false, rd.t.expired(r.Now)
+	rd.invariants.begin()
 	ended := false
 	defer func() {
 		if !ended { // the visitor has panicked
@@ -110,11 +112,11 @@ func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor
 		err = rd.readRange()
 	}
 	ended = true
-	return s.told(r.Table, errors.Join(err, rd.close()))
+	return s.wrapError(r.Table, errors.Join(err, rd.close()))
 }
 
-// told is the error of a read as its caller is told.
-func (s *Reader) told(table uint32, err error) error {
+// wrapError returns the error for the caller of a read.
+func (s *Reader) wrapError(table uint32, err error) error {
 	if answer, ok := errors.AsType[*refusal](err); ok {
 		return answer.error
 	}
@@ -124,10 +126,10 @@ func (s *Reader) told(table uint32, err error) error {
 	return nil
 }
 
-// refusal is an error of the visitor, which says nothing about the store.
+// refusal is an error of the visitor, which is unrelated to the store.
 type refusal struct{ error }
 
-// refused wraps what a visitor returned.
+// refused wraps an error of a visitor.
 func refused(step command.Step, err error) (command.Step, error) {
 	if err != nil {
 		return command.Stop, &refusal{err}
@@ -146,7 +148,7 @@ func (rd *reader) closeIterators() (err error) {
 	return err
 }
 
-// close closes the iterators and gives the reader back, without references to anything that is not its own.
+// close closes the iterators and releases the reader, without references to memory that it does not own.
 func (rd *reader) close() error {
 	err := rd.closeIterators()
 	if rd.visited > 0 {
@@ -166,9 +168,9 @@ func (rd *reader) close() error {
 	return err
 }
 
-// open makes the iterator over [rd.lower, rd.upper).
+// open creates the iterator over [rd.lower, rd.upper).
 func (rd *reader) open() error {
-	rd.version = rd.s.dead.version.Load() // before the iterator: see deadRuns
+	rd.version = rd.s.tombstones.version.Load() // before the iterator; see tombstoneCache
 	rd.opts.LowerBound, rd.opts.UpperBound = rd.lower, rd.upper
 	it, err := rd.s.db.NewIter(&rd.opts)
 	if err != nil {
@@ -179,36 +181,35 @@ func (rd *reader) open() error {
 	return nil
 }
 
-// begin makes tok and pk the current partition. It waits where the partition has large rows.
+// begin makes tok and pk the current partition. It may wait if the partition has large rows.
 func (rd *reader) begin(tok token.Token, pk []byte) error {
 	rd.prefix = keys.AppendPartition(rd.prefix[:0], rd.r.Table, tok, pk)
 	rd.tok, rd.pk = tok, pk
 	rd.announced, rd.fresh, rd.walked = false, false, 0
 	rd.header.Clear()
 	rd.cover.begin(rd.prefix)
-	rd.runs = rd.s.dead.find(rd.prefix, rd.version, rd.r.Now)
+	rd.runs = rd.s.tombstones.find(rd.prefix, rd.version, rd.r.Now)
 	rd.s.large.leave(rd.large)
 	var err error
 	rd.large, err = rd.s.large.enter(rd.ctx, rd.prefix)
 	return err
 }
 
-// look notes a row that takes much memory to read, and the caller perhaps much time.
-func (rd *reader) look(value []byte) {
+// noteLarge records a row that takes much memory to read, and possibly much of the caller's time.
+func (rd *reader) noteLarge(value []byte) {
 	if len(value) >= largeLook {
-		rd.hasty = true
+		rd.checkNow = true
 		rd.s.large.note(rd.prefix, len(value), len(rd.row.Cells))
 	}
 }
 
-// statics reports whether the read has to look at static rows: reads that ask for partitions hear of those with static
-// cells alone.
+// statics reports whether the read needs static rows: a read of partitions includes partitions with only static cells.
 func (rd *reader) statics() bool { return (rd.r.Statics || rd.r.NoRows) && rd.t.may(flagStatics) }
 
 // readPartition reads one logical partition.
 func (rd *reader) readPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
-	rd.version = 0 // find nothing yet: there is no iterator
+	rd.version = 0 // find no runs yet: the iterator does not exist
 	if err := rd.begin(rd.r.Token, rd.r.Key); err != nil {
 		return err
 	}
@@ -225,9 +226,9 @@ func (rd *reader) readPartition() error {
 	return err
 }
 
-// openPartition makes the iterator over the current partition, and reads what stands before the rows. What that is is
-// known for certain only after the iterator was made: the table may get its first deletion meanwhile, in one batch with
-// rows that the iterator sees.
+// openPartition creates the iterator over the current partition and reads everything before the rows. Which data that
+// is can be determined only after the iterator was created: the table may get its first deletion in the meantime, in
+// one batch with rows that the iterator sees.
 func (rd *reader) openPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
 	rd.opts.UseL6Filters = true
@@ -245,7 +246,7 @@ func (rd *reader) openPartition() error {
 			return err
 		}
 	}
-	rd.runs = rd.s.dead.find(rd.prefix, rd.version, rd.r.Now)
+	rd.runs = rd.s.tombstones.find(rd.prefix, rd.version, rd.r.Now)
 	if !deletions && !statics {
 		return nil
 	}
@@ -254,11 +255,11 @@ func (rd *reader) openPartition() error {
 	return rd.load()
 }
 
-// bound makes lower and upper the bounds of what is read of the current partition.
+// bound sets lower and upper to the bounds of the read in the current partition.
 func (rd *reader) bound(deletions, statics bool) {
 	slices := rd.r.Slices
 	if rd.pinned != nil {
-		slices = nil // the next read may be of others
+		slices = nil // the next read may have others
 	}
 	rd.lower = append(rd.lower[:0], rd.prefix...)
 	rd.upper = append(rd.upper[:0], rd.prefix...)
@@ -279,8 +280,8 @@ func (rd *reader) bound(deletions, statics bool) {
 	}
 }
 
-// seekTo moves to the first key at or after key within the current partition, past files whose filters lack the
-// partition.
+// seekTo moves to the first key at or after key within the current partition, skipping files whose filters do not
+// contain the partition.
 func (rd *reader) seekTo(key []byte) bool {
 	if rd.r.Table&keys.WholeKey == 0 && rd.r.Key != nil && rd.r.Index == nil {
 		return rd.it.SeekPrefixGE(key)
@@ -288,8 +289,8 @@ func (rd *reader) seekTo(key []byte) bool {
 	return rd.it.SeekGE(key)
 }
 
-// get reads the row of a table without clustering columns and deletions; done is false if the table has got deletions
-// meanwhile.
+// get reads the row of a table without clustering columns and deletions. done is false if the table has got deletions
+// in the meantime.
 func (rd *reader) get() (done bool, err error) {
 	if n := len(rd.r.Slices); n > 0 && len(rd.r.Slices[0].Start) > 0 {
 		return true, nil
@@ -317,8 +318,8 @@ func (rd *reader) get() (done bool, err error) {
 	}
 	exists := false
 	if err == nil {
-		exists, err = rd.row.Resolve(value, row.NotDeleted, rd.r.Now, rd.r.Dropped)
-		rd.look(value)
+		exists, err = rd.row.Resolve(value, rd.expired.Covering(value, row.NotDeleted), rd.r.Now, rd.r.Dropped)
+		rd.noteLarge(value)
 	}
 	if err == nil && exists {
 		_, err = rd.deliver(rd.seek[len(rd.seek):])
@@ -326,7 +327,7 @@ func (rd *reader) get() (done bool, err error) {
 	return true, errors.Join(err, closer.Close())
 }
 
-// on returns the kind of the key that the iterator stands on; ok is false if it is not in the current partition.
+// on returns the kind of the key at the iterator. ok is false if it is not in the current partition.
 func (rd *reader) on() (kind byte, ok bool) {
 	if !rd.it.Valid() {
 		return 0, false
@@ -338,14 +339,14 @@ func (rd *reader) on() (kind byte, ok bool) {
 	return key[len(rd.prefix)], true
 }
 
-// sub makes the key of a kind in the current partition.
+// sub returns the key of a kind in the current partition.
 func (rd *reader) sub(kind byte) []byte {
 	rd.seek = append(append(rd.seek[:0], rd.prefix...), kind)
 	return rd.seek
 }
 
-// load reads what stands before the rows of the current partition, whose first key the iterator stands on. Values are
-// copied: the iterator moves on.
+// load reads everything before the rows of the current partition, whose first key the iterator is at. Values are
+// copied, because the iterator moves on.
 func (rd *reader) load() error {
 	kind, ok := rd.on()
 	if ok && kind == keys.Deletions {
@@ -358,13 +359,13 @@ func (rd *reader) load() error {
 			return err
 		}
 		if len(rd.header.Ranges) > 2*rd.s.together {
-			rd.s.piles.note(rd.prefix, len(rd.header.Ranges))
+			rd.s.rangeCounts.note(rd.prefix, len(rd.header.Ranges))
 		}
 		switch {
 		case rd.header.Apart && rd.statics():
 			rd.seekTo(rd.sub(keys.Static))
 		case rd.header.Apart, len(rd.r.Slices) > 0 && !rd.statics():
-			return nil // a seek is to come anyway
+			return nil // a seek follows anyway
 		default:
 			rd.it.Next()
 		}
@@ -376,7 +377,7 @@ func (rd *reader) load() error {
 			if err != nil {
 				return err
 			}
-			rd.look(value)
+			rd.noteLarge(value)
 			rd.staticBuf = append(rd.staticBuf[:0], value...)
 			if _, err := rd.header.Static.Resolve(rd.staticBuf, rd.header.Deleted, rd.r.Now, rd.r.Dropped); err != nil {
 				return err
@@ -389,7 +390,7 @@ func (rd *reader) load() error {
 	return rd.it.Error()
 }
 
-// deleted returns the timestamp of the strongest deletion of the partition or of a range of it that covers a row.
+// deleted returns the highest timestamp of a deletion of the partition or a range that covers a row.
 func (rd *reader) deleted(clustering []byte) (int64, error) {
 	ts := rd.header.Covering(clustering)
 	if !rd.header.Apart {
@@ -410,10 +411,10 @@ func (rd *reader) deleted(clustering []byte) (int64, error) {
 	return max(ts, rd.cover.deleted), nil
 }
 
-// tick looks at the context every few hundred keys, and after each large row.
+// tick checks the context every few hundred keys, and after each large row.
 func (rd *reader) tick() error {
-	if rd.hasty || rd.visited%contextEvery == 0 {
-		rd.hasty = false
+	if rd.checkNow || rd.visited%contextEvery == 0 {
+		rd.checkNow = false
 		return rd.ctx.Err()
 	}
 	return nil

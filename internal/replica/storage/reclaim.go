@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// reclaimShare is the part of a store, one of so many, that has to be garbage for all of it to be compacted, and
-	// reclaimMin the bytes: so at most four bytes are written for each that becomes free.
+	// reclaimShare is the divisor that gives the share of a store that must be garbage before all of it is compacted,
+	// reclaimMin the minimum number of bytes. At most four bytes are written for each byte that is freed.
 	reclaimShare = 4
 	reclaimMin   = 256 << 10
 )
 
-// noteSwept notes that the memtable has something that a sweep removed.
+// noteSwept records that the memtable contains removals by a sweep.
 func (s *engine) noteSwept() {
 	if s.sweptAt.Load() == 0 {
 		s.sweptAt.CompareAndSwap(0, time.Now().UnixNano())
 	}
 }
 
-// reclaim has the space of what was deleted given back although nothing more is written: until then the memtable would
-// not be full, and the first levels would wait for more. It flushes what sweeps removed long ago, and compacts a store
-// of which much has been garbage for as long.
+// reclaim frees the space of deleted data even if there are no further writes. Without it, the memtable would not fill
+// up, and the first levels would wait for more data. It flushes old removals by sweeps, and compacts a store that has
+// contained much garbage for as long.
 func (s *Store) reclaim() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -51,19 +51,19 @@ func (s *Store) reclaim() {
 			s.disk.flushSoon()
 		}
 		switch {
-		case !s.wasteful():
+		case !s.needsCompaction():
 			dirty = time.Time{}
 		case dirty.IsZero():
 			dirty = time.Now()
 		case time.Since(dirty) >= s.o.ReclaimAfter:
-			_ = s.Compact(ctx) // the store says what is wrong with it; what was not compacted is looked at again
+			_ = s.Compact(ctx) // the store reports its own errors; remaining garbage is examined again
 			dirty = time.Time{}
 		}
 	}
 }
 
-// wasteful reports whether much of the store is garbage that compactions would remove.
-func (s *Store) wasteful() bool {
+// needsCompaction reports whether much of the store is garbage that compactions would remove.
+func (s *Store) needsCompaction() bool {
 	m := s.db.Metrics()
 	total := m.Total()
 	garbage := m.Table.Garbage.PointDeletionsBytesEstimate + m.Table.Garbage.RangeDeletionsBytesEstimate

@@ -14,20 +14,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Records reads what the store keeps beside rows: system keys, metas, the registry of replicas, ids of commands.
+// Records reads all data except rows: system keys, metas, the registry of replicas, and dedupe records.
 type Records struct{ *engine }
 
-// Get returns a copy of the value of a system key, nil if there is none.
+// Get returns a copy of the value of a system key, or nil if none exists.
 func (s *Records) Get(id uint32, sub []byte) ([]byte, error) {
 	return s.getCopy(keys.AppendSystem(nil, id, sub))
 }
 
-// Scan calls fn for every system key under id that begins with prefix, in order. Arguments are valid during the call.
+// Scan calls fn for every system key under id with the given prefix, in order. Arguments are valid during the call.
 func (s *Records) Scan(id uint32, prefix []byte, fn func(sub, value []byte) error) error {
 	return s.check(scan(s.db, id, prefix, fn))
 }
 
-// scan is Scan in a state of the store.
+// scan is Scan in one state of the store.
 func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byte) error) error {
 	lower := keys.AppendSystem(nil, id, prefix)
 	upper := keys.After(bytes.Clone(lower))
@@ -35,7 +35,7 @@ func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byt
 	if err != nil {
 		return err
 	}
-	// A seek for each key, not a step, which goes through all versions that the key has had since the last flush.
+	// Seeks for each key, because a step goes through all versions of the key since the last flush.
 	after := make([]byte, 0, 64)
 	for ok := it.First(); ok && err == nil; ok = it.SeekGE(after) {
 		var value []byte
@@ -47,7 +47,7 @@ func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byt
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// Meta returns the meta of a physical partition; ok is false if there is none.
+// Meta returns the meta of a physical partition. ok is false if none exists.
 func (s *Records) Meta(partition uint64) (m keys.Meta, ok bool, err error) {
 	if err := s.Err(); err != nil {
 		return keys.Meta{}, false, err
@@ -74,7 +74,7 @@ func readMeta(from pebble.Reader, partition uint64) (m keys.Meta, ok bool, err e
 	return m, err == nil, errors.Join(err, closer.Close())
 }
 
-// Metas calls fn for every physical partition in the store, in order of id.
+// Metas calls fn for every physical partition in the store, in order of ID.
 func (s *Records) Metas(fn func(m keys.Meta) error) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (s *Records) Metas(fn func(m keys.Meta) error) error {
 	return s.check(errors.Join(err, state.Close()))
 }
 
-// Dedupe returns a copy of a dedupe record, nil if there is none.
+// Dedupe returns a copy of a dedupe record, or nil if none exists.
 func (s *Records) Dedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID) ([]byte, error) {
 	value, err := s.getCopy(keys.AppendDedupe(nil, table, tok, pk, id))
 	if err != nil || value == nil {

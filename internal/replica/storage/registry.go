@@ -8,12 +8,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// PutReplica notes that the node has a replica of a physical partition.
+// PutReplica records that the node has a replica of a physical partition.
 func (b *Batch) PutReplica(r *keys.Replica) {
 	b.Set(keys.RegistryID, binary.BigEndian.AppendUint64(nil, r.Partition), r.Append(nil))
 }
 
-// DeleteReplica removes that note.
+// DeleteReplica removes this record.
 func (b *Batch) DeleteReplica(partition uint64) {
 	b.Delete(keys.RegistryID, binary.BigEndian.AppendUint64(nil, partition))
 }
@@ -25,7 +25,7 @@ func (b *Batch) DeleteMeta(partition uint64) {
 	b.Delete(keys.PartitionID, binary.BigEndian.AppendUint64(nil, partition))
 }
 
-// Replicas lists the replicas that the node has, in order of their partitions. One without a meta waits for its first
+// Replicas returns the replicas of the node, in order of their partitions. A replica without a meta waits for its first
 // snapshot.
 func (s *Records) Replicas() ([]keys.Replica, error) {
 	var out []keys.Replica

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -194,7 +195,8 @@ func TestHashSees(t *testing.T) {
 	step("a dedupe record", false)
 	apply(t, s, insert(out, "a", 1))
 	step("a row of the other half", true)
-	s.InstallTable(Table{ID: testTable, Clustering: 1, Dropped: []uint32{9}})
+	s.InstallTable(Table{ID: testTable, Clustering: 1,
+		Dropped: []cqltype.Dropped{{Column: 9, Upto: cqltype.AllDropped}}})
 	apply(t, s, mutation(in, "a", 4, func(b *row.Builder) { b.Cell(9, nil, []byte("x"), 0, 0) }))
 	apply(t, s, mutation(in, "c", 4, func(b *row.Builder) { b.Cell(9, nil, []byte("x"), 0, 0) }))
 	step("cells of a dropped column", true)
@@ -358,7 +360,7 @@ func TestAdmit(t *testing.T) {
 	for what, check := range map[string]struct {
 		m    command.Mutation
 		want error
-	}{"insert": {m, ErrDiskFull}, "entry": {indexed, ErrDiskFull}, "delete": {del, ErrDiskBrim}} {
+	}{"insert": {m, ErrDiskFull}, "entry": {indexed, ErrDiskFull}, "delete": {del, ErrDiskCritical}} {
 		if err := s.Admit(&check.m, false); !errors.Is(err, check.want) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -8,37 +8,37 @@ import (
 	"sync/atomic"
 )
 
-// rows is what readers of rows and writers of rows have to know of each other.
+// rows is the state shared by readers and writers of rows.
 type rows struct {
 	*engine
 	*Tables
-	memory
+	rowCaches
 
-	// gate is held shared by every commit. Whoever must know that no commit is under way takes it exclusively, for
-	// microseconds: ApplySweep between reading a key and rewriting it, and the learner of dead runs at its start.
-	gate sync.RWMutex
-	// weakened counts what took deletions out of headers: sweeps and truncations.
+	// commitMu is held shared by every commit. To exclude commits, it is held exclusively, for microseconds: by
+	// ApplySweep between reading a key and rewriting it, and by the runFinder at the start of a search.
+	commitMu sync.RWMutex
+	// weakened counts operations that removed deletions from headers: sweeps and truncations.
 	weakened atomic.Uint64
-	// arrivals is held while a snapshot is ingested, and while entries of partitions that nobody holds are removed.
-	arrivals sync.Mutex
-	// truncated is true if index entries may lead nowhere since the last walk over them.
+	// ingestMu is held while a snapshot is ingested, and while entries without an owner are removed.
+	ingestMu sync.Mutex
+	// truncated is true if index entries may have become stale since the last scan of them.
 	truncated atomic.Bool
 }
 
-// memory is what was learned of rows by reading and writing them. Losing it costs time, never truth.
-type memory struct {
-	dead  deadRuns
-	piles piles
-	// together is rangesTogether, but in tests.
+// rowCaches holds knowledge gained by reading and writing rows. Losing it costs time but does not affect results.
+type rowCaches struct {
+	tombstones  tombstoneCache
+	rangeCounts rangeCounts
+	// together is rangesTogether, except in tests.
 	together int
 	hot      hotKeys
 	large    largeRows
 }
 
-func (m *memory) init(o *Options) {
+func (m *rowCaches) init(o *Options) {
 	m.hot.seed, m.hot.after = maphash.MakeSeed(), collapseAfter
 	m.large.seed, m.large.budget, m.large.waitMax = m.hot.seed, o.LargeRowBytes, o.LargeRowWait
-	m.dead.init(o.DeadRunBytes)
+	m.tombstones.init(o.TombstoneCacheBytes)
 	m.together = rangesTogether
-	m.piles.init(m.together)
+	m.rangeCounts.init(m.together)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// partition reads the current partition, of which load has read what stands before the rows: first that, then the
-// slices in order.
+// partition reads the current partition: first the data before the rows, which load has read, and then the slices in
+// order.
 func (rd *reader) partition() (command.Step, error) {
 	if rd.header.Static.Exists() && !rd.resume {
 		if step, err := rd.announce(); err != nil || step != command.More {
@@ -58,7 +58,7 @@ func (rd *reader) slice(start, end []byte) (command.Step, error) {
 	return rd.forward()
 }
 
-// narrow cuts off of the slice what an earlier page has read.
+// narrow excludes the rows of earlier pages from the slice.
 func (rd *reader) narrow() {
 	rd.seek = append(append(append(rd.seek[:0], rd.prefix...), keys.Row), rd.r.AfterClustering...)
 	if rd.r.Reversed {
@@ -81,13 +81,13 @@ func (rd *reader) forward() (command.Step, error) {
 		valid = true
 	case rd.header.Apart && !rd.cover.knows(rd.lo[len(rd.prefix)+1:]):
 		from := rd.lo[len(rd.prefix)+1:]
-		rd.seekTo(rd.cover.target(from)) // the iterator is here anyway: most reads need no other one
+		rd.seekTo(rd.cover.target(from)) // the iterator is here anyway: most reads need no second one
 		if err := rd.cover.take(it, from); err != nil {
 			return command.Stop, err
 		}
 		valid = rd.seekTo(rd.lo)
 	case rd.pinned != nil:
-		valid = rd.near()
+		valid = rd.seekNear()
 	default:
 		valid = rd.seekTo(rd.lo)
 	}
@@ -101,7 +101,7 @@ func (rd *reader) forward() (command.Step, error) {
 		}
 		if len(runs) > 0 {
 			if runs = runsAfter(runs, key[base:]); len(runs) > 0 && bytes.Compare(runs[0].start, key[base:]) <= 0 {
-				rd.s.m.deadSkips.Add(1)
+				rd.s.m.tombstoneSkips.Add(1)
 				if runs[0].end == nil {
 					break
 				}
@@ -123,9 +123,9 @@ func (rd *reader) forward() (command.Step, error) {
 	return command.More, it.Error()
 }
 
-// near moves a pinned iterator to the first key at or after rd.lo, without a seek where it stands there or just before:
-// a transaction often reads its rows in their order.
-func (rd *reader) near() bool {
+// seekNear moves a pinned iterator to the first key at or after rd.lo, without a seek if it is there or just before: a
+// transaction often reads its rows in order.
+func (rd *reader) seekNear() bool {
 	it := rd.it
 	if !it.Valid() {
 		return rd.seekTo(rd.lo)
@@ -137,13 +137,13 @@ func (rd *reader) near() bool {
 	return rd.seekTo(rd.lo)
 }
 
-// single reports whether no other key is in the slice than the one that it begins with.
+// single reports whether the slice contains only the key that it starts with.
 func (rd *reader) single() bool {
 	n := len(rd.lo)
 	return len(rd.hi) == n+1 && rd.hi[n] == 0 && bytes.Equal(rd.hi[:n], rd.lo)
 }
 
-// next moves to the next key, in one leap over the versions of a key that has been written often.
+// next moves to the next key, skipping the versions of a frequently written key.
 func (rd *reader) next() bool {
 	if key := rd.it.Key(); rd.s.hot.leaves(key) {
 		rd.seek = append(append(rd.seek[:0], key...), 0)
@@ -167,7 +167,7 @@ func (rd *reader) backward() (command.Step, error) {
 			runs = runs[:len(runs)-1]
 		}
 		if n := len(runs) - 1; n >= 0 && runs[n].covers(key[base:]) {
-			rd.s.m.deadSkips.Add(1)
+			rd.s.m.tombstoneSkips.Add(1)
 			rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Row)
 			rd.seek = append(rd.seek, runs[n].start...)
 			runs = runs[:n]
@@ -182,7 +182,7 @@ func (rd *reader) backward() (command.Step, error) {
 	return command.More, it.Error()
 }
 
-// visit resolves the row that the iterator stands on and passes it on if it exists.
+// visit resolves the row at the iterator and passes it on if it exists.
 func (rd *reader) visit(clustering []byte) (command.Step, error) {
 	rd.visited++
 	if err := rd.tick(); err != nil {
@@ -201,14 +201,14 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 			return command.Stop, err
 		}
 	}
-	exists, err := rd.row.Resolve(value, deleted, rd.r.Now, rd.r.Dropped)
-	rd.look(value)
+	exists, err := rd.row.Resolve(value, rd.expired.Covering(value, deleted), rd.r.Now, rd.r.Dropped)
+	rd.noteLarge(value)
 	if err != nil {
 		return command.Stop, err
 	}
 	if !exists {
-		if rd.walked++; rd.walked == rd.s.dead.walkMax {
-			rd.s.dead.hints.add(rd.prefix, clustering, rd.r.Now, rd.r.Reversed, true)
+		if rd.walked++; rd.walked == rd.s.tombstones.walkMax {
+			rd.s.tombstones.hints.add(rd.prefix, clustering, rd.r.Now, rd.r.Reversed, true)
 		}
 		return command.More, nil
 	}
@@ -219,10 +219,10 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 	return rd.deliver(clustering)
 }
 
-// announce tells the visitor of the current partition, once.
+// announce passes the current partition to the visitor, once.
 func (rd *reader) announce() (command.Step, error) {
 	rd.announced = true
-	rd.laws.announced(rd)
+	rd.invariants.checkAnnounced(rd)
 	var static *row.Row
 	if rd.r.Statics && rd.header.Static.Exists() {
 		static = &rd.header.Static
@@ -230,7 +230,7 @@ func (rd *reader) announce() (command.Step, error) {
 	return refused(rd.v.Partition(rd.tok, rd.pk, static))
 }
 
-// deliver passes a live row on.
+// deliver passes on a live row.
 func (rd *reader) deliver(clustering []byte) (command.Step, error) {
 	if !rd.announced {
 		if step, err := rd.announce(); err != nil || step != command.More {
@@ -240,6 +240,6 @@ func (rd *reader) deliver(clustering []byte) (command.Step, error) {
 	if rd.r.NoRows {
 		return command.NextPartition, nil
 	}
-	rd.laws.delivered(rd, clustering)
+	rd.invariants.checkDelivered(rd, clustering)
 	return refused(rd.v.Row(clustering, &rd.row))
 }

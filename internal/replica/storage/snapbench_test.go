@@ -96,7 +96,7 @@ func benchSnapshot(b *testing.B, rowBytes int) {
 	for b.Loop() {
 		rounds++
 		to := openDisk(b)
-		var p, q *Snapshot
+		var p, q *SnapshotFile
 		phase(0, func() (err error) { p, err = from.CaptureSnapshot(ctx, 1); return err })
 		phase(1, func() (err error) { q, err = to.ReceiveSnapshot(ctx, stream(p)); return err })
 		phase(2, func() error { return to.InstallSnapshot(ctx, keys.Span{}, stream(q), nil) })

@@ -278,8 +278,8 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 		apply(t, b, remove("queue", queueKey(i), 1, 1))
 	}
 	followHints(t, b)
-	if got := readOne(t, b, "queue"); len(got) != 0 || b.Metrics().DeadSkips == 0 {
-		t.Fatalf("%d rows, %d skips", len(got), b.Metrics().DeadSkips)
+	if got := readOne(t, b, "queue"); len(got) != 0 || b.Metrics().TombstoneSkips == 0 {
+		t.Fatalf("%d rows, %d skips", len(got), b.Metrics().TombstoneSkips)
 	}
 	change := func(*keys.Meta) error {
 		readOne(t, b, "queue") // the last chance to learn something
@@ -303,11 +303,11 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 // TestHold: a lesson under way when its partition is held comes to nothing, and none begins before release; others go
 // on.
 func TestHold(t *testing.T) {
-	var d deadRuns
+	var d tombstoneCache
 	d.init(1 << 20)
-	run := deadRun{start: []byte{}, rows: 5}
+	run := tombstoneRun{start: []byte{}, rows: 5}
 	learn := func(prefix string, meanwhile func()) int {
-		if d.begin(&lesson{prefix: []byte(prefix), lo: []byte{}}) {
+		if d.begin(&pendingRun{prefix: []byte(prefix), lo: []byte{}}) {
 			meanwhile()
 			d.install(run)
 		}

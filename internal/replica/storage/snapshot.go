@@ -3,370 +3,66 @@
 package storage
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strconv"
-	"strings"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Signals of snapshots.
-var (
-	// ErrNoPartition says that there is nothing to make a snapshot of.
-	ErrNoPartition = errors.New("no such partition in the store")
-	// ErrNoRoom refuses a snapshot, to be sent or to be installed, that would leave less than Options.MinFreeDisk
-	// free.
-	ErrNoRoom = errors.New("not enough disk space for a snapshot")
-	// ErrBadSnapshot refuses a stream that is cut off, damaged or of a newer format. Nothing was changed.
-	ErrBadSnapshot = errors.New("the snapshot cannot be used")
-	// ErrOverlap refuses a snapshot of keys that another partition in this store owns. Nothing was changed.
-	ErrOverlap = errors.New("the snapshot overlaps another partition")
-)
-
-const (
-	// snapshotDir holds what is on its way in or out; Open empties it.
-	snapshotDir = "snapshots"
-	// roomEvery is how many bytes are written between two looks at the free space.
-	roomEvery = 32 << 20
-	// tempSyncBytes is how much of a temporary file is written to the disk at a time.
-	tempSyncBytes = 1 << 20
-	// spanTries bounds how often the partition may be split between finding out its span and taking the snapshot.
-	spanTries = 10
-)
-
-// Snapshots moves whole partitions between stores.
-type Snapshots struct {
-	*engine
-	*rows
-	*disk
-	*learner
-	*Records
-	directory *Directory
-	// temps numbers temporary files.
-	temps atomic.Uint64
-}
-
-// Snapshot is one state of a physical partition, in a temporary file. ReadAt may be called concurrently.
+// Snapshot is one state of a physical partition. It is kept until it is closed, even if the partition is written to,
+// split, or moved away. It keeps the files with that state on disk, and must be closed before the store. All methods
+// except Close are safe for concurrent use.
 type Snapshot struct {
-	s    *Snapshots
-	f    vfs.File
-	name string
-	meta keys.Meta
-	size int64
+	s  *Snapshots
+	st *state
 }
 
-// Meta is that of the state; its Applied and Term are the log position.
-func (p *Snapshot) Meta() keys.Meta { return p.meta }
-
-// Size is how many bytes there are to read.
-func (p *Snapshot) Size() int64 { return p.size }
-
-// ReadAt implements io.ReaderAt.
-func (p *Snapshot) ReadAt(b []byte, at int64) (int, error) { return p.f.ReadAt(b, at) }
-
-// Close removes the file.
-func (p *Snapshot) Close() error {
-	return errors.Join(p.f.Close(), p.s.fs.Remove(p.name))
-}
-
-// emptySnapshots removes what an earlier process left, and nothing else that is there.
-func (s *Snapshots) emptySnapshots() error {
-	dir := s.fs.PathJoin(s.dir, snapshotDir)
-	if err := makeDir(s.fs, dir); err != nil {
-		return err
-	}
-	names, err := s.fs.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		number, suffix, _ := strings.Cut(name, ".")
-		if _, err := strconv.ParseUint(number, 10, 64); err != nil || !slices.Contains(tempSuffixes, "."+suffix) {
-			continue
-		}
-		if err := s.fs.Remove(s.fs.PathJoin(dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tempSuffixes end the names of temporary files: what is sent, what has come, and a table that is made of it.
-var tempSuffixes = []string{".out", ".in", ".sst"}
-
-// tempName makes the name of a new temporary file.
-func (s *Snapshots) tempName(suffix string) string {
-	return s.fs.PathJoin(s.dir, snapshotDir, strconv.FormatUint(s.temps.Add(1), 10)+suffix)
-}
-
-// createTemp creates a temporary file that is written to the disk little by little, so that the log never has to wait
-// for all of it.
-func (s *Snapshots) createTemp(name string) (vfs.File, error) {
-	f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return nil, err
-	}
-	return vfs.NewSyncingFile(f, vfs.SyncingFileOptions{BytesPerSync: tempSyncBytes}), nil
-}
-
-// state is one state of a partition.
-type state struct {
-	snap *pebble.EventuallyFileOnlySnapshot
-	meta keys.Meta
-	// lower and upper bound its rows; indexes are those of its table, if that has none from the id known on.
-	lower, upper []byte
-	indexes      []uint32
-	known        uint32
-}
-
-// rowBounds returns the bounds of what a partition owns alone.
-func rowBounds(partition uint64, span keys.Span) (lower, upper []byte) {
-	if partition == keys.MetaPartition {
-		lower = keys.AppendSystem(nil, keys.MetaID, nil)
-		return lower, keys.After(bytes.Clone(lower))
-	}
-	return span.Bounds()
-}
-
-// pin takes the state of a partition. It is a snapshot that survives when others are installed meanwhile, which
-// Pebble's plain ones and their readers do not; for that it has to be told the keys beforehand, and so the span, which
-// a split may change.
-func (s *Snapshots) pin(partition uint64) (*state, error) {
-	for range spanTries {
-		m, ok, err := s.Meta(partition)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			return nil, ErrNoPartition
-		}
-		st := &state{known: s.next.Load()} // before the indexes, which are installed before it is told
-		st.lower, st.upper = rowBounds(partition, m.Span)
-		key := keys.AppendMeta(nil, keys.PartitionID, partition)
-		ranges := []pebble.KeyRange{
-			{Start: key, End: append(bytes.Clone(key), 0)},
-			{Start: progressKey, End: append(bytes.Clone(progressKey), 0)},
-			{Start: st.lower, End: st.upper},
-		}
-		if t := s.table(m.Span.Table).installed.Load(); t != nil && partition != keys.MetaPartition {
-			for i := range t.Indexes {
-				st.indexes = append(st.indexes, t.Indexes[i].ID)
-				lower, upper := indexBounds(t.Indexes[i].ID)
-				ranges = append(ranges, pebble.KeyRange{Start: lower, End: upper})
-			}
-		}
-		slices.SortFunc(ranges, func(a, b pebble.KeyRange) int { return bytes.Compare(a.Start, b.Start) })
-		st.snap = s.db.NewEventuallyFileOnlySnapshot(ranges)
-		if st.meta, ok, err = readMeta(st.snap, partition); err == nil && !ok {
-			err = ErrNoPartition
-		}
-		if err != nil {
-			return nil, s.check(errors.Join(err, st.snap.Close()))
-		}
-		if st.meta.Span.Table == m.Span.Table && bytes.Equal(st.meta.Span.Begin, m.Span.Begin) &&
-			bytes.Equal(st.meta.Span.End, m.Span.End) {
-			return st, nil
-		}
-		if err := st.snap.Close(); err != nil {
-			return nil, s.check(err)
-		}
-	}
-	return nil, fmt.Errorf("partition %d is being split all the time", partition)
-}
-
-// each passes all keys of the state on, in ascending order.
-func (st *state) each(fn func(key, value []byte) error) error {
-	sections := append([]uint32{0}, st.indexes...)
-	first := func(id uint32) []byte {
-		if id == 0 {
-			return st.lower
-		}
-		lower, _ := indexBounds(id)
-		return lower
-	}
-	slices.SortFunc(sections, func(a, b uint32) int { return bytes.Compare(first(a), first(b)) })
-	for _, id := range sections {
-		var err error
-		if id == 0 {
-			err = st.rows(fn)
-		} else {
-			lower, upper := indexBounds(id)
-			var it *pebble.Iterator
-			if it, err = st.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err == nil {
-				err = errors.Join(eachEntry(it, st.meta.Span, fn), it.Close())
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (st *state) rows(fn func(key, value []byte) error) error {
-	it, err := st.snap.NewIter(&pebble.IterOptions{LowerBound: st.lower, UpperBound: st.upper})
-	if err != nil {
-		return err
-	}
-	for it.First(); it.Valid() && err == nil; it.Next() {
-		var value []byte
-		if value, err = it.ValueAndErr(); err == nil {
-			err = fn(it.Key(), value)
-		}
-	}
-	return errors.Join(err, it.Error(), it.Close())
-}
-
-// CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers and dedupe records,
-// the index entries that lead to it, and for keys.MetaPartition everything under keys.MetaID. The partition's table
-// must be installed, and its indexes known, or it is ErrBehind. It takes seconds per gigabyte, and ends with its
-// context. The partition may be written to meanwhile.
-func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*Snapshot, error) {
-	if s.o.ReadOnly {
-		return nil, ErrReadOnly
-	}
+// OpenSnapshot returns the current state of a partition, or ErrNoPartition if it does not exist.
+func (s *Snapshots) OpenSnapshot(partition uint64) (*Snapshot, error) {
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
 	st, err := s.pin(partition)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot of partition %d: %w", partition, err)
+		return nil, fmt.Errorf("open snapshot of partition %d: %w", partition, err)
 	}
-	if partition != keys.MetaPartition {
-		if err := s.knowsIndexes(st.known); err != nil { // after the state was taken: it has no others
-			return nil, fmt.Errorf("snapshot of partition %d: %w", partition, errors.Join(err, st.snap.Close()))
-		}
-	}
-	p, err := s.spool(ctx, st)
-	if cerr := st.snap.Close(); cerr != nil && err == nil {
-		err = errors.Join(cerr, p.Close())
-	}
-	if err != nil {
-		return nil, s.check(fmt.Errorf("snapshot of partition %d: %w", partition, err))
-	}
-	s.m.captured.Add(1)
-	return p, nil
+	return &Snapshot{s, st}, nil
 }
 
-// spool writes a state to a file.
-func (s *Snapshots) spool(ctx context.Context, st *state) (*Snapshot, error) {
-	estimate, err := s.db.EstimateDiskUsage(st.lower, st.upper)
-	if err == nil {
-		err = s.room(estimate)
+// Meta returns the meta of the state. Its Applied and Term are the log position.
+func (m *Snapshot) Meta() keys.Meta { return m.st.meta }
+
+// snapshotCheckEvery is the number of keys between two checks of the context.
+const snapshotCheckEvery = 1024
+
+// Each passes on the data owned by the partition, except index entries, in ascending order of keys, from a key on (nil:
+// from the first). Arguments are valid during the call. It ends with its context, or with an error of fn.
+func (m *Snapshot) Each(ctx context.Context, from []byte, fn func(key, value []byte) error) error {
+	lower := m.st.lower
+	if bytes.Compare(from, lower) > 0 {
+		lower = from
 	}
+	it, err := m.st.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: m.st.upper})
 	if err != nil {
-		return nil, err
+		return m.s.check(err)
 	}
-	p := &Snapshot{s: s, name: s.tempName(".out"), meta: st.meta}
-	if p.f, err = s.createTemp(p.name); err != nil {
-		return nil, err
+	n := 0
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		if n++; n%snapshotCheckEvery == 0 && ctx.Err() != nil {
+			err = ctx.Err()
+			break
+		}
+		var value []byte
+		if value, err = it.ValueAndErr(); err == nil {
+			err = fn(it.Key(), value)
+		}
 	}
-	w := streamWriter{w: p.f}
-	h := streamHead{estimate: estimate, meta: st.meta}
-	if st.meta.Partition != keys.MetaPartition {
-		h.flags = s.table(st.meta.Span.Table).flags.Load() // they are set before what the state has
-	}
-	if err = w.begin(&h); err == nil {
-		err = s.spoolKeys(ctx, st, &w)
-	}
-	if err = errors.Join(err, p.f.Close()); err == nil {
-		p.size = w.size
-		p.f, err = s.fs.Open(p.name)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.fs.Remove(p.name))
-	}
-	return p, nil
+	return errors.Join(err, m.s.check(errors.Join(it.Error(), it.Close())))
 }
 
-// ReceiveSnapshot keeps a snapshot that CaptureSnapshot made elsewhere in a temporary file, for InstallSnapshot. It
-// reads r to io.EOF and verifies every byte. Nothing else changes. It refuses what there would be no room to install:
-// a replica that has taken a snapshot cannot go on without it.
-func (s *Snapshots) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot, error) {
-	if err := s.writable(true); err != nil {
-		return nil, err
-	}
-	p := &Snapshot{s: s, name: s.tempName(".in")}
-	f, err := s.createTemp(p.name)
-	if err != nil {
-		return nil, fmt.Errorf("receive snapshot: %w", err)
-	}
-	buffered := bufio.NewWriterSize(f, chunkBytes)
-	if err = s.receive(ctx, p, r, buffered); err == nil {
-		err = buffered.Flush()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		p.f, err = s.fs.Open(p.name)
-	}
-	if err != nil {
-		return nil, s.check(fmt.Errorf("receive snapshot: %w", errors.Join(err, s.fs.Remove(p.name))))
-	}
-	return p, nil
-}
-
-// receive copies a snapshot, chunk by chunk, and fills in its meta and size.
-func (s *Snapshots) receive(ctx context.Context, p *Snapshot, r io.Reader, w io.Writer) error {
-	in := streamReader{r: io.TeeReader(r, w)}
-	var h streamHead
-	if err := in.begin(&h); err != nil {
-		return err
-	}
-	if err := s.room(h.estimate); err != nil {
-		return err
-	}
-	looked := in.size
-	for more := true; more; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if in.size-looked >= roomEvery {
-			looked = in.size
-			if err := s.room(0); err != nil {
-				return err
-			}
-		}
-		var err error
-		if more, err = in.next(func(_, _ []byte) error { return nil }); err != nil {
-			return err
-		}
-	}
-	p.meta, p.size = h.meta, in.size
-	if err := errors.Join(s.writable(true), s.room(max(h.estimate, uint64(in.size)))); err != nil {
-		return err
-	}
-	if n, err := io.Copy(io.Discard, r); err != nil || n > 0 {
-		return errors.Join(err, fmt.Errorf("%w: %d bytes follow it", ErrBadSnapshot, n))
-	}
-	return nil
-}
-
-func (s *Snapshots) spoolKeys(ctx context.Context, st *state, w *streamWriter) error {
-	looked := w.size
-	err := st.each(func(key, value []byte) error {
-		full, err := w.add(key, value)
-		if err != nil || !full {
-			return err
-		}
-		if w.size-looked >= roomEvery {
-			looked = w.size
-			if err := s.room(0); err != nil {
-				return err
-			}
-		}
-		return ctx.Err()
-	})
-	if err != nil {
-		return err
-	}
-	return w.end()
-}
+// Close releases the state.
+func (m *Snapshot) Close() error { return m.s.check(m.st.snap.Close()) }

@@ -125,7 +125,7 @@ func keyIn(span keys.Span, i int) string {
 	}
 }
 
-func capture(t testing.TB, s *Store, id uint64) *Snapshot {
+func capture(t testing.TB, s *Store, id uint64) *SnapshotFile {
 	t.Helper()
 	p, err := s.CaptureSnapshot(context.Background(), id)
 	if err != nil {
@@ -134,7 +134,7 @@ func capture(t testing.TB, s *Store, id uint64) *Snapshot {
 	return p
 }
 
-func stream(p *Snapshot) io.Reader { return io.NewSectionReader(p, 0, p.Size()) }
+func stream(p *SnapshotFile) io.Reader { return io.NewSectionReader(p, 0, p.Size()) }
 
 // snapshotBytes captures a partition into memory.
 func snapshotBytes(t testing.TB, s *Store, id uint64) []byte {

@@ -11,17 +11,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/ilion-db/ilion/internal/replica/guard"
-	"github.com/ilion-db/ilion/internal/replica/manifest"
+	"github.com/ilion-db/ilion/internal/replica/diskfs"
+	"github.com/ilion-db/ilion/internal/replica/pebblecheck"
 )
 
-// Store is an open store, put together of parts that have one job each. Callers that need one of them are given that
-// one. All methods may be used concurrently, but for Close.
+// Store is an open store. It consists of parts with one responsibility each, which can be passed to callers
+// individually. All methods except Close are safe for concurrent use.
 type Store struct {
 	*engine
 	*rows
 	*disk
-	*learner
+	*runFinder
 	*Directory
 	*Tables
 	*Records
@@ -32,27 +32,27 @@ type Store struct {
 	*Statistics
 }
 
-// Open opens the store in dir, creating it where there is none. Its errors fit on one line.
+// Open opens the store in dir, or creates it. Its errors fit on one line.
 func Open(fs vfs.FS, dir string, o Options) (*Store, error) {
 	s := assemble(&engine{fs: fs, dir: dir, o: o.withDefaults(fs), closing: make(chan struct{})})
-	s.near.init(s.o.NearBytes)
+	s.ann.init(s.o.ANNCacheBytes)
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", dir, s.explain(err))
 	}
 	return s, nil
 }
 
-// assemble makes the parts of a store over an engine that is not open yet.
+// assemble returns the parts of a store over an engine that is not open yet.
 func assemble(e *engine) *Store {
 	s := &Store{engine: e, Tables: &Tables{engine: e}, disk: &disk{engine: e}, Directory: &Directory{engine: e},
 		Records: &Records{e}}
 	s.rows = &rows{engine: e, Tables: s.Tables}
 	s.rows.init(&e.o)
-	s.learner = &learner{e, s.rows, s.Records}
+	s.runFinder = &runFinder{e, s.rows, s.Records}
 	s.Reader = &Reader{e, s.rows}
 	s.Writer = &Writer{e, s.rows, s.disk}
 	s.Sweeper = &Sweeper{e, s.rows, s.Records}
-	s.Snapshots = &Snapshots{engine: e, rows: s.rows, disk: s.disk, learner: s.learner, Records: s.Records,
+	s.Snapshots = &Snapshots{engine: e, rows: s.rows, disk: s.disk, runFinder: s.runFinder, Records: s.Records,
 		directory: s.Directory}
 	s.Statistics = &Statistics{engine: e, rows: s.rows, disk: s.disk, reader: s.Reader, snapshots: s.Snapshots}
 	return s
@@ -74,30 +74,30 @@ func (s *Store) open() error {
 	return err
 }
 
-// openClaimed opens a directory that no other process can open now.
+// openClaimed opens a directory that is locked against other processes.
 func (s *Store) openClaimed() error {
 	exists, err := s.identify()
 	if err != nil {
 		return err
 	}
-	if err := manifest.Check(s.fs, s.dir); err != nil {
+	if err := pebblecheck.Check(s.fs, s.dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if !s.o.ReadOnly {
-		if err := guard.Room(s.fs, s.dir, s.o.DiskUsage); err != nil {
+		if err := diskfs.CheckFreeSpace(s.fs, s.dir, s.o.DiskUsage); err != nil {
 			return err
 		}
 	}
-	s.o.MemtableBytes = guard.Memtable(s.o.DiskUsage, s.dir, s.o.MemtableBytes)
-	s.guard = guard.New(s.fs, s.dir, guard.Options{Usage: s.o.DiskUsage, Keep: s.keptFree, Broken: s.broken,
+	s.o.MemtableBytes = diskfs.MemtableBytes(s.o.DiskUsage, s.dir, s.o.MemtableBytes)
+	s.diskFS = diskfs.New(s.fs, s.dir, diskfs.Options{Usage: s.o.DiskUsage, KeepFree: s.reservedFree, Broken: s.broken,
 		Reserve: s.o.Reserve})
-	po := pebbleOptions(s.guard, s.o)
+	po := pebbleOptions(s.diskFS, s.o)
 	po.FormatMajorVersion = pebbleFormat(s.Level())
 	po.Lock, po.ErrorIfNotExists = s.lock, exists
 	po.Logger, po.EventListener = logger{s.engine}, s.listener()
-	err = manifest.CheckOptions(s.fs, s.dir, po)
+	err = pebblecheck.CheckOptions(s.fs, s.dir, po)
 	if err == nil {
-		err = manifest.CheckLogs(s.fs, s.dir)
+		err = pebblecheck.CheckLogs(s.fs, s.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -108,17 +108,17 @@ func (s *Store) openClaimed() error {
 	if err := s.start(exists); err != nil {
 		return errors.Join(err, s.db.Close())
 	}
-	s.guard.Opened()
+	s.diskFS.MarkOpen()
 	return nil
 }
 
-// start loads what is kept in memory and begins the background work.
+// start loads the in-memory state and starts the background work.
 func (s *Store) start(exists bool) error {
 	if !exists {
 		if err := s.db.LogData(nil, pebble.Sync); err != nil {
 			return err
 		}
-		// Pebble's first log does not say up to where it was synced: damage in it could not be told.
+		// Pebble's first log does not record how far it was synced, so damage in it could not be detected.
 		if err := s.db.Flush(); err != nil {
 			return err
 		}
@@ -139,16 +139,16 @@ func (s *Store) start(exists bool) error {
 	}
 	s.checkDisk()
 	s.wg.Go(s.watchDisk)
-	s.wg.Go(s.learnDeadRuns)
+	s.wg.Go(s.loop)
 	s.wg.Go(s.reclaim)
 	return nil
 }
 
-// Close ends the background work and closes the store. What was applied is synced and flushed, so that the next Open
-// has no log to replay. No other call may be under way.
+// Close stops the background work and closes the store. Applied data is synced and flushed, so the next Open has no log
+// to replay. No other call may be in progress.
 func (s *Store) Close() error {
 	close(s.closing)
-	s.guard.Close()
+	s.diskFS.Close()
 	s.wg.Wait()
 	var err error
 	if !s.o.ReadOnly && s.Err() == nil {
@@ -158,9 +158,9 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// Checkpoint writes a consistent copy of the store to dir, which must not exist; files are linked where possible.
+// Checkpoint writes a consistent copy of the store to dir, which must not exist. Files are linked if possible.
 func (s *Store) Checkpoint(dir string) error {
-	if err := s.guard.Checkpoint(s.db, dir); err != nil {
+	if err := s.diskFS.Checkpoint(s.db, dir); err != nil {
 		return s.check(fmt.Errorf("checkpoint to %s: %w", dir, err))
 	}
 	err := writeTemp(s.fs, dir, s.Identity())
@@ -173,7 +173,7 @@ func (s *Store) Checkpoint(dir string) error {
 	return nil
 }
 
-// Compact flushes the memtable and merges all levels; it takes as long as the store is large.
+// Compact flushes the memtable and merges all levels, which takes a time proportional to the size of the store.
 func (s *Store) Compact(ctx context.Context) error {
 	if err := s.Flush(); err != nil {
 		return err

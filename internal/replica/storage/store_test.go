@@ -357,7 +357,7 @@ func TestDiskFull(t *testing.T) {
 	apply(t, s, remove("k", "", 3, 1))
 	free.Store(9 << 20)
 	s.checkDisk()
-	if err := s.Apply(remove("k", "", 4, 1)); !errors.Is(err, ErrDiskBrim) {
+	if err := s.Apply(remove("k", "", 4, 1)); !errors.Is(err, ErrDiskCritical) {
 		t.Errorf("a delete was accepted: %v", err)
 	}
 	if err := s.Set(keys.MetaID, []byte("a"), nil); err != nil {
@@ -446,7 +446,7 @@ func TestOpenRefusals(t *testing.T) {
 			t.Cleanup(func() { _ = s.Close() })
 		}, Options{}, "another process uses it"},
 		{"read-only and empty", func(*testing.T, string) {}, Options{ReadOnly: true},
-			"there is no data, and read-only creates none"},
+			"the directory is empty, and a read-only store cannot be created"},
 		{"not a directory", func(_ *testing.T, dir string) {
 			_ = os.Remove(dir)
 			write(filepath.Dir(dir), filepath.Base(dir), "x")
@@ -609,10 +609,13 @@ func TestEstimate(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := keys.Span{Table: testTable}
-	passage, counted, passages := Passage{Now: 1, Max: 7000}, 0, 0
+	passage, counted, passages := PartitionWalk{Now: 1, Max: 7000}, 0, 0
 	for more := true; more; passages++ {
 		var err error
-		if more, err = s.Pass(t.Context(), whole, &passage, func(token.Token, int64) { counted++ }); err != nil {
+		if more, err = s.WalkPartitions(t.Context(), whole, &passage, func(token.Token,
+			int64) {
+			counted++
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

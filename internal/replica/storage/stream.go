@@ -19,13 +19,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// A snapshot travels as keys and values, not as sstables, so that two nodes need not have the same version of Pebble:
+// A snapshot is transferred as keys and values, not as sstables, so that two nodes can have different versions of
+// Pebble:
 //
 //	magic        "ilionsnp", format u8
 //	chunk        kind u8, size u32, stored u32, CRC-32C u32 of the 9 bytes before and the payload; payload of stored bytes,
 //	             compressed with Snappy if stored < size
 //	  head       flags, estimated size, meta: see streamHead
-//	  records    in ascending order of keys, over all chunks: length that the key shares with the one before it in the chunk,
+//	  records    in ascending order of keys, over all chunks: length of the prefix that the key shares with the previous key in the chunk,
 //	             length of its rest, length of the value, rest, value
 //	  large      a record that is too large for one chunk: length of its key, length of its value, key, first part of the value
 //	  part       another part of the value of that record, until it is complete
@@ -43,23 +44,24 @@ const (
 	chunkPart    byte = 5
 
 	chunkHeadLen = 13
-	// chunkBytes is from which size on a chunk is written.
+	// chunkBytes is the size at which a chunk is written.
 	chunkBytes = 256 << 10
-	// partBytes is how much of a value is in one chunk: a record with a larger one is written in parts.
+	// partBytes is the maximum length of a value in one chunk. A record with a longer value is written in parts.
 	partBytes = 4 << 20
-	// chunkBytesMax bounds a chunk: records just below chunkBytes, and one more with a value of partBytes.
+	// chunkBytesMax bounds a chunk: records just below chunkBytes, plus one with a value of partBytes.
 	chunkBytesMax = partBytes + 1<<20
-	// valueBytesMax bounds a value: a store has no larger ones.
+	// valueBytesMax bounds a value; a store has no larger ones.
 	valueBytesMax = 1<<32 - 1
-	// expansionMax is above what Snappy can make of a byte, 64 of 3: a chunk that claims more takes no memory.
+	// expansionMax is above the maximum expansion of Snappy, 64 bytes from 3. A chunk that claims more is rejected
+	// before memory is allocated.
 	expansionMax = 32
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// streamHead is what a snapshot begins with.
+// streamHead is the head of a snapshot.
 type streamHead struct {
-	// flags are those of the table.
+	// flags are the flags of the table.
 	flags    uint32
 	estimate uint64
 	meta     keys.Meta
@@ -83,7 +85,7 @@ func (h *streamHead) decode(b []byte) error {
 	}
 	meta, err := keys.DecodeMeta(r.Rest())
 	if err != nil {
-		return fmt.Errorf("%w: %v", ErrBadSnapshot, err) // not wrapped: it is no damage of this store
+		return fmt.Errorf("%w: %v", ErrBadSnapshot, err) // not wrapped, because it is not damage of this store
 	}
 	*h = streamHead{flags, estimate, meta}
 	return nil
@@ -92,7 +94,7 @@ func (h *streamHead) decode(b []byte) error {
 // streamWriter writes a snapshot.
 type streamWriter struct {
 	w io.Writer
-	// size is how many bytes were written.
+	// size is the number of bytes written.
 	size            int64
 	chunks, records uint64
 	raw, out        []byte
@@ -109,7 +111,7 @@ func (w *streamWriter) begin(h *streamHead) error {
 	return w.chunk(chunkHead)
 }
 
-// add adds a record; full is true if a chunk was written.
+// add adds a record. full is true if a chunk was written.
 func (w *streamWriter) add(key, value []byte) (full bool, err error) {
 	if len(value) > partBytes {
 		return true, w.large(key, value)
@@ -150,7 +152,7 @@ func (w *streamWriter) large(key, value []byte) error {
 	return nil
 }
 
-// flush writes the records that wait for a full chunk.
+// flush writes the buffered records.
 func (w *streamWriter) flush() error {
 	if len(w.raw) == 0 {
 		return nil
@@ -177,7 +179,7 @@ func (w *streamWriter) end() error {
 	return w.chunk(chunkEnd)
 }
 
-// chunk writes what is in raw.
+// chunk writes the content of raw.
 func (w *streamWriter) chunk(kind byte) error {
 	invariant.Check(len(w.raw) <= chunkBytesMax, "ST5: a chunk of %d bytes", len(w.raw))
 	w.out = resized(w.out, chunkHeadLen+snappy.MaxEncodedLen(len(w.raw)))
@@ -199,7 +201,7 @@ func (w *streamWriter) chunk(kind byte) error {
 	return err
 }
 
-// resized returns a slice of n bytes, b's if it is large enough.
+// resized returns a slice of n bytes, using b if it is large enough.
 func resized(b []byte, n int) []byte {
 	if cap(b) < n {
 		return make([]byte, n)
@@ -207,7 +209,7 @@ func resized(b []byte, n int) []byte {
 	return b[:n]
 }
 
-// shrunk lets go of memory that one very large row needed.
+// shrunk releases memory that one very large row needed.
 func shrunk(b []byte) []byte {
 	if cap(b) > 4*chunkBytes {
 		return nil
@@ -215,10 +217,10 @@ func shrunk(b []byte) []byte {
 	return b
 }
 
-// streamReader reads a snapshot. Every error about the bytes is an ErrBadSnapshot.
+// streamReader reads a snapshot. Every error about the bytes wraps ErrBadSnapshot.
 type streamReader struct {
 	r io.Reader
-	// size is how many bytes were read.
+	// size is the number of bytes read.
 	size            int64
 	chunks, records uint64
 	stored          bytes.Buffer
@@ -253,7 +255,7 @@ func (r *streamReader) begin(h *streamHead) error {
 	return h.decode(b)
 }
 
-// next passes the records of the next chunk on; more is false at the end. Keys are valid during the call.
+// next passes on the records of the next chunk. more is false at the end. Keys are valid during the call.
 func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err error) {
 	kind, b, err := r.chunk()
 	if err != nil {
@@ -275,7 +277,7 @@ func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err er
 	return false, fmt.Errorf("%w: chunk of kind %d", ErrBadSnapshot, kind)
 }
 
-// large puts a record together of its parts.
+// large assembles a record from its parts.
 func (r *streamReader) large(b []byte, fn func(key, value []byte) error) error {
 	head := codec.NewReader(b, fmt.Errorf("%w: undecodable record", ErrBadSnapshot))
 	keyLen, size := head.Uint(), head.Uint()
@@ -286,7 +288,7 @@ func (r *streamReader) large(b []byte, fn func(key, value []byte) error) error {
 	if size > valueBytesMax {
 		return fmt.Errorf("%w: a value of %d bytes", ErrBadSnapshot, size)
 	}
-	value := bytes.Clone(head.Rest()) // memory grows with what really comes
+	value := bytes.Clone(head.Rest()) // memory grows with the data that arrives
 	for uint64(len(value)) < size {
 		kind, part, err := r.chunk()
 		if err != nil {
@@ -304,7 +306,8 @@ func (r *streamReader) large(b []byte, fn func(key, value []byte) error) error {
 	return fn(key, value)
 }
 
-// each takes the records apart by hand: it sees every byte of a snapshot, and its keys are put together of two.
+// each decodes records without a codec.Reader, because it processes every byte of a snapshot and joins keys from two
+// parts.
 func (r *streamReader) each(b []byte, fn func(key, value []byte) error) error {
 	r.key = r.key[:0]
 	for len(b) > 0 {
@@ -330,7 +333,7 @@ func (r *streamReader) each(b []byte, fn func(key, value []byte) error) error {
 	return nil
 }
 
-// chunk reads and verifies a chunk; its bytes are valid until the next one.
+// chunk reads and verifies a chunk. Its bytes are valid until the next call.
 func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 	var head [chunkHeadLen]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {
@@ -344,7 +347,7 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 		r.stored = bytes.Buffer{}
 	}
 	r.stored.Reset()
-	if _, err := io.CopyN(&r.stored, r.r, int64(stored)); err != nil { // memory grows with what really comes
+	if _, err := io.CopyN(&r.stored, r.r, int64(stored)); err != nil { // memory grows with the data that arrives
 		return 0, nil, cutOff(err)
 	}
 	b = r.stored.Bytes()
@@ -365,7 +368,7 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 	return head[0], b, nil
 }
 
-// cutOff names the end of the stream before the end of the snapshot; other errors are the reader's own.
+// cutOff returns the error for the end of the stream before the end of the snapshot. Other errors come from the reader.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it is cut off", ErrBadSnapshot)

@@ -16,15 +16,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// sweepChunk is how many keys are swept while the gate is closed to writers, some 0.2 ms.
+// sweepChunk is the number of keys that are swept while writers are excluded, about 0.2 ms.
 const sweepChunk = 32
 
-// cleanCheckMax bounds how many rows are looked at to see whether a deletion still hides any. What is not decided by
-// then is kept.
+// cleanCheckMax bounds the rows that are examined to determine whether a deletion still hides any. A deletion that is
+// undecided by then is kept.
 const cleanCheckMax = 100_000
 
-// ApplySweep re-reads each key and removes what is older than the horizon. It excludes writers for moments at a time.
-// What it does depends on nothing but the store's content, the command and the installed table.
+// ApplySweep re-reads each key and removes data older than the horizon. It excludes writers for short times. Its effect
+// depends only on the content of the store, the command, and the installed table.
 func (s *Writer) ApplySweep(sw *command.Sweep) error {
 	if err := s.writable(false); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (s *Writer) ApplySweep(sw *command.Sweep) error {
 }
 
 func (s *Writer) sweepChunk(w *sweep, chunk [][]byte) error {
-	s.gate.Lock() // an operand that came between reading and deleting would be lost
-	defer s.gate.Unlock()
+	s.commitMu.Lock() // an operand added between reading and deleting would be lost
+	defer s.commitMu.Unlock()
 	b := s.db.NewBatch()
 	defer b.Close()
 	if err := w.keys(b, chunk); err != nil {
@@ -66,10 +66,10 @@ func (s *Writer) sweepChunk(w *sweep, chunk [][]byte) error {
 	return err
 }
 
-// Sweep adds a sweep to the batch, for the application of a log. The caller applies the commands of this partition one
-// after the other and has committed all that went before: the sweep reads the store, not the batch.
+// Sweep adds a sweep to the batch, when a log is applied. The caller must apply the commands of this partition in order
+// and must have committed all earlier ones: the sweep reads the store, not the batch.
 //
-// What it removes is a function of what the store has of the partition and of the command.
+// The data removed is a function of the store's data of the partition and of the command.
 func (b *Batch) Sweep(sw *command.Sweep) error {
 	w := b.s.newSweep(sw)
 	defer w.close()
@@ -86,27 +86,27 @@ func (b *Batch) Sweep(sw *command.Sweep) error {
 	return nil
 }
 
-// sweep is one sweep under way.
+// sweep is a sweep in progress.
 type sweep struct {
 	s     *rows
 	known *table
 	table Table
 	sw    *command.Sweep
-	// clean holds the deletions that hide nothing any more, as cleanKey has them, spreaded the partitions whose ranges
-	// were spread.
+	// clean contains the deletions that hide nothing any longer, as encoded by cleanKey. spreaded contains the
+	// partitions whose ranges were spread.
 	clean, spreaded map[string]bool
-	// header has the deletions of the partition with prefix, loaded when Store.weakened was at loaded, cover those of
-	// its ranges with keys of their own, which apart reads. A deletion they know is in force, or a stronger one, as
-	// long as that has not changed.
+	// header contains the deletions of the partition with prefix, loaded when Store.weakened was loaded. cover contains
+	// its ranges with keys of their own, which apart reads. A known deletion, or a stronger one, is in force as long as
+	// Store.weakened has not changed.
 	prefix []byte
 	header row.Header
 	loaded uint64
 	cover  cover
 	apart  *pebble.Iterator
-	// weakens is true if the batch under way takes deletions away.
+	// weakens is true if the current batch removes deletions.
 	weakens bool
 	buf     []byte
-	// reads, if not nil, is where rows of the change log are looked for, and at their key.
+	// reads, if not nil, is the iterator for looking up rows of the change log by key.
 	reads  *pebble.Iterator
 	at     []byte
 	merger row.Merger
@@ -122,7 +122,7 @@ func (s *rows) newSweep(sw *command.Sweep) *sweep {
 	return w
 }
 
-// keys sweeps some keys into a batch. Those of other tables are passed over.
+// keys sweeps some keys into a batch. Keys of other tables are ignored.
 func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 	for _, key := range list {
 		if p, ok := keys.Parse(key); ok && p.Table == w.sw.Table {
@@ -138,7 +138,7 @@ func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 	return nil
 }
 
-// get returns a value, valid until the next get; nil if there is none.
+// get returns a value, valid until the next get, or nil if none exists.
 func (w *sweep) get(key []byte) ([]byte, error) {
 	value, closer, err := w.s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -191,8 +191,9 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 		if err := w.merger.Add(value); err != nil {
 			return fmt.Errorf("key %x: %w", key, err)
 		}
+		covered = w.sw.Expired.Covering(value, covered)
 		remains := w.merger.Sweep(covered, w.sw.Horizon, w.sw.Dropped)
-		w.swept(key, value, covered, remains)
+		w.checkSwept(key, value, covered, remains)
 		return w.put(b, key, value, remains)
 	case keys.Dedupe:
 		if second, ok := dedupeSecond(value); !ok || second < w.sw.Horizon {
@@ -204,7 +205,7 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	return nil
 }
 
-// put replaces a value by what the merger has left of it.
+// put replaces a value with the result of the merger.
 func (w *sweep) put(b *pebble.Batch, key, value []byte, remains bool) error {
 	out := w.merger.Append(nil)
 	if bytes.Equal(out, value) && remains {
@@ -220,12 +221,12 @@ func (w *sweep) put(b *pebble.Batch, key, value []byte, remains bool) error {
 	return b.Set(key, out, nil)
 }
 
-// isClean reports of a deletion whether checkDeletions found that it hides nothing.
+// isClean returns a function that reports whether checkDeletions found that a deletion hides nothing.
 func (w *sweep) isClean(prefix []byte) func(start, end []byte, ts int64) bool {
 	return func(start, end []byte, ts int64) bool { return w.clean[cleanKey(prefix, start, end, ts)] }
 }
 
-// covering is the timestamp of the strongest deletion that covers a row of the current partition.
+// covering returns the highest timestamp of a deletion that covers a row of the current partition.
 func (w *sweep) covering(clustering []byte) (int64, error) {
 	ts := w.header.Covering(clustering)
 	if !w.header.Apart {
@@ -246,7 +247,7 @@ func (w *sweep) covering(clustering []byte) (int64, error) {
 	return max(ts, w.cover.deleted), nil
 }
 
-// close gives up what the sweep holds.
+// close releases the resources of the sweep.
 func (w *sweep) close() {
 	if w.apart != nil {
 		_ = w.s.check(w.apart.Close())
@@ -254,7 +255,7 @@ func (w *sweep) close() {
 	}
 }
 
-// end closes the sweep with the iterator for its rows.
+// end closes the sweep and the iterator for its rows.
 func (w *sweep) end() {
 	w.close()
 	if w.reads != nil {
@@ -263,7 +264,7 @@ func (w *sweep) end() {
 	}
 }
 
-// prepare loads the deletions that the first of some keys needs, while writers need not wait for it.
+// prepare loads the deletions for the first of some keys, while writers need not wait.
 func (w *sweep) prepare(key []byte) error {
 	if p, ok := keys.Parse(key); ok && p.Kind == keys.Row && p.Table == w.sw.Table && w.known.may(flagDeletions) {
 		return w.loadHeader(key[:p.PrefixLen])
@@ -271,7 +272,7 @@ func (w *sweep) prepare(key []byte) error {
 	return nil
 }
 
-// loadHeader makes the deletions of a partition the current ones, unless they are.
+// loadHeader makes the deletions of a partition the current ones, unless they already are.
 func (w *sweep) loadHeader(prefix []byte) error {
 	now := w.s.weakened.Load()
 	if len(w.prefix) > 0 && w.loaded == now && bytes.Equal(w.prefix, prefix) {
@@ -307,17 +308,17 @@ func (w *sweep) holds(index *Index, e *keys.Entry) (bool, error) {
 	if err != nil || value == nil {
 		return false, err
 	}
-	exists, err := w.row.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)
+	exists, err := w.row.Resolve(value, w.sw.Expired.Covering(value, covered), w.sw.Horizon, w.sw.Dropped)
 	return exists && index.Holds(&w.row, e.Value), err
 }
 
-// cleanKey names a deletion.
+// cleanKey encodes a deletion.
 func cleanKey(prefix, start, end []byte, ts int64) string {
 	return fmt.Sprintf("%x %x %x %v %d", prefix, start, end, end == nil, ts)
 }
 
-// checkDeletions finds out which of the deletions to be swept hide nothing any more. Only those may go: a deletion that
-// went before its rows would bring them back.
+// checkDeletions determines which of the deletions to be swept hide nothing any longer. Only these may be removed:
+// removing a deletion before its rows would make the rows visible again.
 func (w *sweep) checkDeletions() error {
 	for _, key := range w.sw.Keys {
 		p, ok := keys.Parse(key)
@@ -351,14 +352,14 @@ func (w *sweep) checkDeletions() error {
 }
 
 // hidesNothing reports whether no row of [start, end), or of the whole partition with its static row if both are nil,
-// holds anything as old as ts.
+// has data with a timestamp up to ts.
 func (w *sweep) hidesNothing(prefix, start, end []byte, ts int64) (bool, error) {
 	hidden, all, err := w.hidden(prefix, start, end, ts, 1)
 	return all && len(hidden) == 0, err
 }
 
 // hidden returns the keys of up to limit rows of [start, end), or of the whole partition with its static row if both
-// are nil, that hold anything as old as ts. all is false if there may be more.
+// are nil, that have data with a timestamp up to ts. all is false if there may be more.
 func (w *sweep) hidden(prefix, start, end []byte, ts int64, limit int) (found [][]byte, all bool, err error) {
 	lower := append(append(bytes.Clone(prefix), keys.Row), start...)
 	if start == nil && end == nil {
@@ -388,7 +389,7 @@ func (w *sweep) hidden(prefix, start, end []byte, ts int64, limit int) (found []
 	return found, all, errors.Join(err, it.Error(), it.Close())
 }
 
-// A dedupe record begins with the second at which it was written.
+// dedupeSecond returns the second at which a dedupe record was written.
 func dedupeSecond(value []byte) (second int64, ok bool) {
 	if len(value) < 8 {
 		return 0, false

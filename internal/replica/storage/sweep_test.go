@@ -286,7 +286,7 @@ func TestSweptSpaceComesBack(t *testing.T) {
 // does, and at as many as before afterwards.
 func TestSweeperGivesWay(t *testing.T) {
 	pressed := false
-	o := SweeperOptions{Pressed: func() bool { return pressed }}
+	o := SweeperOptions{Overloaded: func() bool { return pressed }}
 	for _, step := range []struct {
 		pressed bool
 		want    time.Duration

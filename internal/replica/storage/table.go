@@ -12,27 +12,32 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// Table tells a store what it cannot see in the rows: how long deletions are kept, and what may be swept. It says
-// nothing that changes the result of applying a command (ST3), except to sweeps, whose effect nobody sees.
+// Table tells a store what it cannot derive from the rows: how long deletions are kept, and what may be swept. It does
+// not affect the result of applying a command (ST3), except for sweeps, whose effect is not visible.
 type Table struct {
 	ID uint32
-	// Clustering is the number of clustering columns; with none, every partition has at most one row, found by a single
-	// Get.
+	// Clustering is the number of clustering columns. Without any, every partition has at most one row, which a single
+	// Get reads.
 	Clustering int
 	// GCGrace is how long deletions are kept, in seconds.
 	GCGrace int64
-	// Dropped are the ids of dropped columns, ascending.
-	Dropped []uint32
-	// Indexes are the table's indexes.
+	// Dropped contains the dropped columns in ascending order.
+	Dropped []cqltype.Dropped
+	// Indexes contains the table's indexes.
 	Indexes []Index
+	// Lifetimes is the present setting by which rows with a lifetime expire.
+	Lifetimes row.Lifetimes
+	// StampsAbove is a stamp that those of conditional writes have to exceed: up to it the change log is incomplete.
+	StampsAbove int64
 }
 
-// index returns an index of the table, nil if the table has no such index.
+// index returns an index of the table, or nil if the table has no such index.
 func (t *Table) index(id uint32) *Index {
 	for i := range t.Indexes {
 		if t.Indexes[i].ID == id {
@@ -45,34 +50,43 @@ func (t *Table) index(id uint32) *Index {
 // Index tells a sweep how to check an entry against its row.
 type Index struct {
 	ID uint32
-	// Hints says that the entries are hints for a view: they go when the view has followed, through the log.
+	// Hints reports whether the entries are hints for a view. They are removed through the log when the view has been
+	// updated.
 	Hints bool
-	// Holds reports whether the row (or the static row) has the value. Of hints it is asked about places: whether the
+	// Holds reports whether the row (or the static row) has the value. For hints of view keys, it reports whether the
 	// row has the value in the view's key.
 	Holds func(r *row.Row, value []byte) bool
-	// Value, of an index that is read in the order of its values, returns the value by which the row is found among
-	// those of the same kind as like, nil if it has none.
+	// Value, of an ordered index, returns the value by which the row is found, among values of the same kind as like,
+	// or nil if it has none.
 	Value func(r *row.Row, like []byte) []byte
-	// Lists, of an index of vectors, are those in use, the newest first; Column has the vectors.
+	// Lists, of a vector index, contains the lists in use, newest first. Column contains the vectors.
 	Lists  []*vector.Lists
 	Column uint32
 }
 
-// table is what the store knows about one table.
+// table is the store's knowledge about one table.
 type table struct {
 	id uint32
-	// flags say what may exist beside rows. They are set, here and on disk, before the first such key is written, and
-	// never reset.
+	// flags say which keys may exist in addition to rows. They are set, in memory and on disk, before the first such
+	// key is written, and never reset.
 	flags atomic.Uint32
 	// installed is nil until InstallTable.
 	installed atomic.Pointer[Table]
 }
 
-// The flags of tables, as they are stored under keys.FlagsID.
+// expired determines which rows with a lifetime have expired at the second now, according to the current setting.
+func (t *table) expired(now int64) row.Expired {
+	if in := t.installed.Load(); in != nil {
+		return in.Lifetimes.At(now)
+	}
+	return row.Expired{}
+}
+
+// The flags of tables, as stored under keys.FlagsID.
 const (
-	// flagDeletions says that there may be deletions of partitions or ranges.
+	// flagDeletions is set if there may be deletions of partitions or ranges.
 	flagDeletions uint32 = 1
-	// flagStatics says that there may be static rows.
+	// flagStatics is set if there may be static rows.
 	flagStatics uint32 = 2
 	flagsKnown         = flagDeletions | flagStatics
 )
@@ -80,16 +94,26 @@ const (
 // may reports whether any of the flags is set.
 func (t *table) may(flags uint32) bool { return t.flags.Load()&flags != 0 }
 
-// Tables is what the store knows about tables. It finds one without a lock; the map is replaced when one is added.
+// Tables is the store's knowledge about tables. Lookups need no lock; the map is replaced when a table is added.
 type Tables struct {
 	*engine
 	byID atomic.Pointer[map[uint32]*table]
 	mu   sync.Mutex // serializes changes
-	// next is what KnowIDs was told.
+	// next is the argument of KnowIDs.
 	next atomic.Uint32
 }
 
-// table returns what is known about a table, adding it where needed.
+// StampsAbove returns Table.StampsAbove, or 0 for a table that is not installed.
+func (s *Tables) StampsAbove(id uint32) int64 {
+	if t := (*s.byID.Load())[id]; t != nil {
+		if installed := t.installed.Load(); installed != nil {
+			return installed.StampsAbove
+		}
+	}
+	return 0
+}
+
+// table returns the entry of a table and adds it if necessary.
 func (s *Tables) table(id uint32) *table {
 	if t := (*s.byID.Load())[id]; t != nil {
 		return t
@@ -107,10 +131,10 @@ func (s *Tables) table(id uint32) *table {
 	return t
 }
 
-// InstallTable tells the store about a table, or about a change of it.
+// InstallTable tells the store about a new or changed table.
 func (s *Tables) InstallTable(t Table) { s.table(t.ID).installed.Store(&t) }
 
-// ForgetTable undoes InstallTable when a table is dropped. What else the store knows about the table goes when no
+// ForgetTable undoes InstallTable when a table is dropped. The rest of the knowledge about the table is removed when no
 // replica of it is left.
 func (s *Tables) ForgetTable(id uint32) {
 	if t := (*s.byID.Load())[id]; t != nil {
@@ -118,8 +142,8 @@ func (s *Tables) ForgetTable(id uint32) {
 	}
 }
 
-// forgetDropped removes what is known about dropped tables of which this node has no replica. held returns the spans of
-// a table that replicas of this node have.
+// forgetDropped removes the entries of dropped tables without a replica on this node. held returns the spans of a table
+// that replicas of this node have.
 func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) error {
 	next := s.next.Load() // before the tables: those below were installed before it was set
 	dropped := func(id uint32, t *table) bool {
@@ -160,16 +184,16 @@ func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) err
 	return nil
 }
 
-// KnowIDs tells the store, after InstallTable, that all tables and indexes with ids below next were installed, but for
-// those that were dropped. A store that was told nothing takes all for known.
+// KnowIDs tells the store, after InstallTable, that all tables and indexes with IDs below next were installed, except
+// dropped ones. Before the first call, all IDs count as known.
 func (s *Tables) KnowIDs(next uint32) { s.next.Store(next) }
 
-// ErrBehind refuses a snapshot while the store has entries of an index that it was not told of, of any table: a node
-// may apply what was written by a newer schema than its own. Such a snapshot would leave the entries out, and a node
-// that took it would miss rows for ever. The node hears of the schema soon.
-var ErrBehind = errors.New("there are entries of an index that this node does not know yet")
+// ErrBehind rejects a snapshot while the store has entries of an index, of any table, that it does not know: a node may
+// apply data written with a newer schema than its own. The snapshot would lack these entries, and its receiver would
+// never find their rows. The node will receive the schema soon.
+var ErrBehind = errors.New("the store has entries of an index that this node does not know yet")
 
-// knowsIndexes returns ErrBehind if the store has entries of an index from the id next on.
+// knowsIndexes returns ErrBehind if the store has entries of an index with an ID of next or above.
 func (s *engine) knowsIndexes(next uint32) error {
 	if next == 0 {
 		return nil
@@ -183,7 +207,7 @@ func (s *engine) knowsIndexes(next uint32) error {
 	return err
 }
 
-// indexes lists the ids of all indexes that have entries.
+// indexes returns the IDs of all indexes that have entries.
 func (s *engine) indexes() ([]uint32, error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keys.AppendTable(nil, keys.IndexSpace),
 		UpperBound: keys.AppendTable(nil, 2*keys.IndexSpace)})
@@ -214,8 +238,8 @@ func (s *Tables) loadTables(records *Records) error {
 	})
 }
 
-// mark records what a table may have beside rows. It precedes the first such key in the log, so a crash can never keep
-// the key and lose the mark.
+// mark records which keys a table may have in addition to rows. It precedes the first such key in the log, so a crash
+// can never preserve the key without the flag.
 func (s *Tables) mark(id, flags uint32) error {
 	t := s.table(id)
 	if t.flags.Load()&flags == flags {
@@ -232,7 +256,7 @@ func (s *Tables) mark(id, flags uint32) error {
 	return nil
 }
 
-// errDamage marks stored bytes that do not decode though their checksums are right.
+// errDamage marks stored bytes that cannot be decoded although their checksums are correct.
 var errDamage = errors.New("undecodable")
 
 func isDamage(err error) bool {

@@ -9,28 +9,29 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// termFew is how many places the terms of equal values may have in common for those of ranges not to be looked at: so
-// many rows are read faster.
+// termFew is the number of common positions of the terms of equal values up to which the terms of ranges are not used:
+// reading that many rows is faster.
 const termFew = 256
 
-// termRead reads the rows that several terms have in common, in the order of the table. What a term stands for is a
-// list of places: rows, or whole partitions. A term may be left out, as the caller checks rows: then there are more.
+// termRead reads the rows that several terms have in common, in table order. A term stands for a list of positions:
+// rows or whole partitions. A term may be skipped, because the caller checks rows; the result then has more rows.
 type termRead struct {
 	*entryWalk
-	// rows and parts are the terms of rows, and of whole partitions.
+	// rows contains the terms of rows, parts the terms of whole partitions.
 	rows, parts []*termPlaces
-	// at is where all terms agree: a row or, if there are only terms of partitions, a partition. next is scratch.
+	// at is the common position of all terms: a row or, if there are only terms of partitions, a partition. next is a
+	// scratch buffer.
 	at, next []byte
 }
 
-// readTerms reads what the terms of an index lookup have in common.
+// readTerms reads the rows that the terms of an index lookup have in common.
 func (rd *reader) readTerms() error {
 	w := &termRead{entryWalk: &entryWalk{rd: rd}}
 	defer w.close()
 	if rd.r.Reversed {
 		return rd.readAll()
 	}
-	// Iterators over entries are made before the one over rows: what they lead to is then seen, too.
+	// Iterators over entries are created before the iterator over rows, so the rows of all entries are visible.
 	for i := range rd.r.Index.All {
 		if t := &rd.r.Index.All[i]; t.End == nil && (rd.r.Key == nil || !t.Whole) {
 			if none, err := w.equal(t); none || err != nil {
@@ -58,7 +59,7 @@ func (rd *reader) readTerms() error {
 	return w.join()
 }
 
-// readAll reads as if there were no index.
+// readAll reads without an index.
 func (rd *reader) readAll() error {
 	if rd.r.Key != nil {
 		return rd.readPartition()
@@ -66,7 +67,7 @@ func (rd *reader) readAll() error {
 	return rd.readRange()
 }
 
-// few reports whether the terms of equal values have few places in common, and begins them anew.
+// few reports whether the terms of equal values have few positions in common, and moves them back to the start.
 func (w *termRead) few() (bool, error) {
 	if len(w.rows)+len(w.parts) == 0 {
 		return false, nil
@@ -88,7 +89,7 @@ func (w *termRead) few() (bool, error) {
 	return n <= termFew, nil
 }
 
-// add takes in a term.
+// add adds a term.
 func (w *termRead) add(whole bool, t *termPlaces) {
 	if whole {
 		w.parts = append(w.parts, t)
@@ -97,7 +98,7 @@ func (w *termRead) add(whole bool, t *termPlaces) {
 	}
 }
 
-// join visits what the terms have in common.
+// join visits the common rows of the terms.
 func (w *termRead) join() error {
 	rd := w.rd
 	ok, err := w.first()
@@ -123,7 +124,7 @@ func (w *termRead) join() error {
 	return err
 }
 
-// visitAt visits the row, or the rows of the partition, where the terms agree.
+// visitAt visits the row, or the rows of the partition, at the common position.
 func (w *termRead) visitAt() (command.Step, error) {
 	if len(w.rows) > 0 {
 		return w.visit(w.at)
@@ -139,20 +140,20 @@ func (w *termRead) visitAt() (command.Step, error) {
 	return rd.partition()
 }
 
-// first finds the first place where the terms agree; it is false at the end.
+// first finds the first common position. It returns false at the end.
 func (w *termRead) first() (bool, error) { return w.from(nil) }
 
-// behind finds the next place behind one.
+// behind finds the first common position after another one.
 func (w *termRead) behind(place []byte) (bool, error) {
 	w.next = append(append(w.next[:0], place...), 0)
 	return w.from(w.next)
 }
 
-// from finds the first place that is not before to where all terms agree.
+// from finds the first common position at or after to.
 func (w *termRead) from(to []byte) (bool, error) {
 	target := append(w.at[:0], to...)
 	for agreed := false; !agreed; {
-		w.rd.visited++ // terms that take turns and never agree are walked to their ends
+		w.rd.visited++ // counted, because terms without common positions are scanned to their ends
 		if err := w.rd.tick(); err != nil {
 			return false, err
 		}
@@ -180,7 +181,7 @@ func (w *termRead) from(to []byte) (bool, error) {
 	return true, nil
 }
 
-// partLen is the length of what is the partition's in a place, that of all of it if it is none.
+// partLen returns the length of the partition's part of a position, or the length of the position if it is malformed.
 func partLen(place []byte) int {
 	if len(place) < positionAndLen {
 		return len(place)
@@ -188,5 +189,5 @@ func partLen(place []byte) int {
 	return min(len(place), positionAndLen+int(place[positionAndLen-2])<<8+int(place[positionAndLen-1]))
 }
 
-// positionAndLen is what stands before the partition key in a place: its position, and its length.
+// positionAndLen is the length of the ring position and the key length before the partition key.
 const positionAndLen = 10

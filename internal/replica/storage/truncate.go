@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Truncate is Batch.Truncate in a batch of its own.
+// Truncate is Batch.Truncate in a separate batch.
 func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 	b := s.NewBatch()
 	defer b.Close()
@@ -23,16 +23,16 @@ func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 	return b.Commit()
 }
 
-// Truncate removes the rows and deletions in a span of a table that were applied before, whatever their timestamps, and
-// the entries of the given indexes if the span is the whole table. It is meant for TRUNCATE; deletes of rows are
-// mutations. What this batch has of the span already may go or stay.
+// Truncate removes the rows and deletions in a span of a table that were applied before, regardless of their
+// timestamps. If the span is the whole table, it also removes the entries of the given indexes. It implements TRUNCATE;
+// deletes of rows are mutations. Whether it removes data of the span in this batch is undefined.
 //
-// Dedupe records that were applied before stay: whoever repeats a request whose answer was lost must not have it
-// carried out anew on rows that are gone. There are as many as the partitions of the span have decided within
-// SweeperOptions.DedupeSeconds, and all are in the batch again.
+// Dedupe records that were applied before are kept: a repeated request whose response was lost must not be applied
+// again to the removed rows. There are as many as conditional writes to the partitions of the span within
+// SweeperOptions.DedupeSeconds. They are written again in the batch.
 //
-// What becomes of the rows depends on nothing but the span. Entries of a part of a table stay for SweepEntries: they
-// are hints, and each value has its own stretch of keys, so finding them takes a walk over the index.
+// The effect on rows depends only on the span. Entries of a part of a table are left to SweepEntries: they are hints,
+// and finding them requires a scan of the index, because each value has its own key range.
 func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 	kept := b.s.db.NewBatch()
 	defer func() { _ = kept.Close() }()
@@ -43,8 +43,8 @@ func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 	return b.b.Apply(kept, nil)
 }
 
-// dedupeRecords puts the dedupe records of a span, and the notes of when they are due, into a batch. Each has a note
-// until it is swept.
+// dedupeRecords adds the dedupe records of a span, and their due notes, to a batch. Each record has a note until it is
+// swept.
 func (s *rows) dedupeRecords(into *pebble.Batch, span keys.Span) error {
 	lower, upper := keys.DueBounds(span.Table, keys.DueDedupe, math.MaxInt64)
 	notes, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -63,7 +63,7 @@ func (s *rows) dedupeRecords(into *pebble.Batch, span keys.Span) error {
 	return errors.Join(err, notes.Error(), notes.Close())
 }
 
-// copyDedupe puts the dedupe records with a prefix that are due at a second into a batch.
+// copyDedupe adds the dedupe records with a prefix that are due at a second to a batch.
 func (s *rows) copyDedupe(into *pebble.Batch, prefix []byte, due int64) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
 	if err != nil {
@@ -81,8 +81,8 @@ func (s *rows) copyDedupe(into *pebble.Batch, prefix []byte, due int64) error {
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// Remove removes everything in a span of a table that was applied or added to this batch before, and the entries of the
-// given indexes if the span is the whole table. It is meant for DROP and for replicas that leave.
+// Remove removes everything in a span of a table that was applied or added to this batch before. If the span is the
+// whole table, it also removes the entries of the given indexes. It implements DROP and the removal of replicas.
 func (b *Batch) Remove(span keys.Span, indexes []uint32) {
 	lower, upper := span.Bounds()
 	b.weakens = true

@@ -10,19 +10,18 @@ import (
 	"io"
 )
 
-// chunks are a snapshot as its sender cuts it, over one connection after another.
+// chunks is a snapshot divided into chunks by its sender, over one or more connections.
 type chunks struct {
 	r    io.ReaderAt
 	size int64
-	// sums are the checksums of the bytes before every chunk, as far as they were read: the end needs that of the
-	// whole, wherever an attempt begins.
+	// sums holds the checksums of the bytes before every chunk that has been read. The end frame contains the checksum
+	// of the whole snapshot, regardless of where an attempt starts.
 	sums []uint32
 }
 
 func newChunks(r io.ReaderAt, size int64) chunks { return chunks{r, size, []uint32{0}} }
 
-// read reads the n-th chunk, of the length of chunk or up to the end, and notes the checksum of everything up to its
-// end.
+// read reads the n-th chunk, with the length of chunk or up to the end, and stores the checksum up to its end.
 func (c *chunks) read(chunk []byte, n int64) ([]byte, error) {
 	at := n * int64(len(chunk))
 	b := chunk[:min(int64(len(chunk)), c.size-at)]
@@ -35,13 +34,13 @@ func (c *chunks) read(chunk []byte, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// goTo reads what the checksum needs of the bytes before an offset where the receiver stands, and returns the chunk
-// that comes next. The receiver stands between two chunks, or at the end; it may have more than this node knows of, and
-// less.
+// goTo reads the bytes before the receiver's offset as far as the checksum requires, and returns the number of the next
+// chunk. The offset is a multiple of the chunk size, or the end. The receiver may have more bytes than this sender has
+// read, or fewer.
 func (c *chunks) goTo(from int64, chunk []byte) (next int64, err error) {
 	step := int64(len(chunk))
 	if from < 0 || from > c.size {
-		return 0, fmt.Errorf("%w: receiver of %d bytes stands at %d", ErrFrame, c.size, from)
+		return 0, fmt.Errorf("%w: receiver of %d bytes is at offset %d", ErrFrame, c.size, from)
 	}
 	for n := int64(len(c.sums)) - 1; n*step < from; n++ {
 		if _, err := c.read(chunk, n); err != nil {
@@ -49,22 +48,22 @@ func (c *chunks) goTo(from int64, chunk []byte) (next int64, err error) {
 		}
 	}
 	if from%step != 0 && from != c.size {
-		return 0, fmt.Errorf("%w: receiver stands at %d, within a chunk", ErrFrame, from)
+		return 0, fmt.Errorf("%w: receiver offset %d is within a chunk", ErrFrame, from)
 	}
 	return (from + step - 1) / step, nil
 }
 
-// sum is the checksum of the whole, when all of it was read.
+// sum returns the checksum of the snapshot once all of it has been read.
 func (c *chunks) sum() uint32 { return c.sums[len(c.sums)-1] }
 
-// arrival is a snapshot as it arrives.
-type arrival struct {
+// reassembly is the receiving side of a snapshot.
+type reassembly struct {
 	size, offset int64
 	sum          uint32
 }
 
-// add takes a chunk.
-func (a *arrival) add(offset int64, b []byte) error {
+// add adds a chunk.
+func (a *reassembly) add(offset int64, b []byte) error {
 	if offset != a.offset || int64(len(b)) > a.size-offset {
 		return fmt.Errorf("%w: chunk of %d bytes at %d, want %d of %d", ErrFrame, len(b), offset, a.offset, a.size)
 	}
@@ -73,28 +72,28 @@ func (a *arrival) add(offset int64, b []byte) error {
 	return nil
 }
 
-// whole reports whether everything came that the sender has sent.
-func (a *arrival) whole(sum uint32) error {
+// whole returns an error unless the complete snapshot has arrived.
+func (a *reassembly) whole(sum uint32) error {
 	if a.offset != a.size || sum != a.sum {
 		return fmt.Errorf("%w: %d of %d bytes, checksum %08x, want %08x", ErrSnapshot, a.offset, a.size, a.sum, sum)
 	}
 	return nil
 }
 
-// Shipment is a snapshot on its way over one connection after another, both ends of it, for whoever carries the bytes
-// by other means. It does what SendSnapshotFrom and its receiver do with the bytes; it waits for nothing.
+// Shipment transfers a snapshot over one or more connections and contains both ends. It is used by callers that
+// transfer the bytes by other means. It processes the bytes like SendSnapshotFrom and its receiver, and never blocks.
 type Shipment struct {
 	out   chunks
-	in    arrival
+	in    reassembly
 	chunk []byte
 }
 
-// NewShipment sends size bytes of r in chunks of so many bytes.
+// NewShipment returns a transfer of size bytes of r in chunks of chunkBytes.
 func NewShipment(r io.ReaderAt, size int64, chunkBytes int) *Shipment {
-	return &Shipment{newChunks(r, size), arrival{size: size}, make([]byte, chunkBytes)}
+	return &Shipment{newChunks(r, size), reassembly{size: size}, make([]byte, chunkBytes)}
 }
 
-// Connect returns the frames of a connection that begins where the last one ended.
+// Connect returns the frames of a new connection, starting where the last connection ended.
 func (s *Shipment) Connect() (frames [][]byte, err error) {
 	n, err := s.out.goTo(s.in.offset, s.chunk)
 	if err != nil {
@@ -112,8 +111,8 @@ func (s *Shipment) Connect() (frames [][]byte, err error) {
 	return append(frames, appendFrame(nil, kindSnapshotEnd, end[:], nil)), nil
 }
 
-// Take takes a frame at the receiver and returns the bytes of the snapshot in it, and io.EOF at the end of one that is
-// whole.
+// Take processes a frame at the receiver. It returns the snapshot bytes in the frame, and io.EOF at the end of a
+// complete snapshot.
 func (s *Shipment) Take(f Frame) ([]byte, error) {
 	switch b := f.payload; {
 	case f.kind == kindSnapshotChunk && len(b) >= 8:
@@ -124,13 +123,13 @@ func (s *Shipment) Take(f Frame) ([]byte, error) {
 	return nil, malformed(f.kind, len(f.payload))
 }
 
-// chunkHead stands before a chunk that begins at an offset.
+// chunkHead returns the header of a chunk at an offset.
 func chunkHead(offset int64) (head [8]byte) {
 	binary.LittleEndian.PutUint64(head[:], uint64(offset))
 	return head
 }
 
-// sumBytes is the checksum of the whole as it is sent.
+// sumBytes returns the encoded checksum of the snapshot.
 func sumBytes(sum uint32) (b [4]byte) {
 	binary.LittleEndian.PutUint32(b[:], sum)
 	return b

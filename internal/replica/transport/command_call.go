@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Call sends a command and returns its one answer, which the caller owns. The deadline of ctx travels with it; when ctx
-// ends the other node is told. Errors: ErrUnreachable and ErrBusy say that nothing was done, ErrLost that it is
-// unknown, a *RemoteError comes from the handler.
+// Call sends a command and returns its single response, which the caller owns. The deadline of ctx is sent along. When
+// ctx ends, the other node is notified. ErrUnreachable and ErrBusy mean that nothing was done, ErrLost that the outcome
+// is unknown. A *RemoteError comes from the handler.
 func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte, error) {
 	s, err := t.open(ctx, to, request, 0)
 	if err != nil {
@@ -25,35 +25,35 @@ func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte
 	return b, err
 }
 
-// Bounded is a context whose bounds Call and Stream can keep without a timer for each, and without asking for its Done.
+// Bounded is a context whose deadlines Call and Stream enforce without a timer for each, and without calling Done.
 type Bounded interface {
 	context.Context
-	// Bounds returns a context that ends only early, when the command is given up with context.DeadlineExceeded, and
-	// when it is if nothing has come by then. Times may be zero for never.
+	// Bounds returns a parent context for early cancellation, the deadline after which the command fails with
+	// context.DeadlineExceeded, and the deadline that applies until data arrives. Zero times mean no deadline.
 	Bounds() (parent context.Context, until, first time.Time)
 }
 
-// Stream sends a command whose answer comes in pages. Errors are those of Call.
+// Stream sends a command with a response in pages. It returns the same errors as Call.
 func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (*Stream, error) {
 	return t.open(ctx, to, request, t.opts.PagesAhead)
 }
 
-// Answer hears how a command of Begin ended, once: with the answer, which it owns, or with an error as Call returns it.
-// It is called on a goroutine of the transport that others wait for, so it must not block.
-type Answer interface{ Answered(b []byte, err error) }
+// ResponseHandler receives the outcome of a command sent by Begin, once: the response, which it owns, or an error as
+// returned by Call. It is called on a shared goroutine of the transport and must not block.
+type ResponseHandler interface{ HandleResponse(b []byte, err error) }
 
-// Pending is a command for which no goroutine waits. Its owner may use it again once its Answer was called.
+// Pending is a command for which no goroutine waits. It may be reused once its ResponseHandler has been called.
 type Pending struct{ call call }
 
-// Begin sends a command and returns; the request is copied. If it returns nil, then to hears the answer, or
-// context.DeadlineExceeded at until, as the other node does; a zero until is none.
-func (t *Transport) Begin(p *Pending, to NodeID, until time.Time, request []byte, answer Answer) error {
-	p.call = call{until: until, answer: answer}
+// Begin sends a command and returns. It copies the request. If it returns nil, the handler receives the response, or
+// context.DeadlineExceeded at until. The other node uses the same deadline. A zero until means no deadline.
+func (t *Transport) Begin(p *Pending, to NodeID, until time.Time, request []byte, answer ResponseHandler) error {
+	p.call = call{until: until, handler: answer}
 	_, err := t.start(&p.call, to, request, 0)
 	return err
 }
 
-// Stream is the answer of a command, page by page. It belongs to one goroutine; Close ends it.
+// Stream is the response of a command, page by page. It belongs to one goroutine and must be closed.
 type Stream struct {
 	ctx   context.Context
 	l     *link
@@ -62,18 +62,18 @@ type Stream struct {
 	call  call
 }
 
-// call is a command under way, as its connection knows it.
+// call is a command in progress, as registered with its connection.
 type call struct {
 	id uint64
-	// until is when it is given up, and first when it is given up if no page has come; zero for never.
+	// until is the deadline. first is the deadline that applies until a page arrives. A zero time means no deadline.
 	until, first time.Time
-	// pages, of a Stream, has room for all that the other node may send, and for the end. A Pending has an answer
-	// instead.
-	pages  chan page
-	answer Answer
+	// pages, used by a Stream, has room for all pages that the other node may send and for the end. A Pending has a
+	// handler instead.
+	pages   chan page
+	handler ResponseHandler
 }
 
-// page is a part of an answer; the last one has an end, io.EOF or an error.
+// page is a part of a response. The last page has an end: io.EOF or an error.
 type page struct {
 	data []byte
 	end  error
@@ -118,7 +118,7 @@ func (t *Transport) start(c *call, to NodeID, request []byte, ahead int) (*link,
 	return l, nil
 }
 
-// begin registers a command and queues its request, as one step: a connection that is lost ends it.
+// begin registers a command and queues its request in one step, so that a lost connection ends the command.
 func (l *link) begin(c *call, head *[17]byte, request []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +144,7 @@ func (l *link) begin(c *call, head *[17]byte, request []byte) error {
 	return nil
 }
 
-// over is when a command is given up as things are; called with the link's mu.
+// over returns the current deadline of the command. The caller must hold the link's mu.
 func (c *call) over() time.Time {
 	if !c.first.IsZero() && (c.until.IsZero() || c.first.Before(c.until)) {
 		return c.first
@@ -152,8 +152,8 @@ func (c *call) over() time.Time {
 	return c.until
 }
 
-// sweepSoon makes sweep look at that time; called with mu. One timer for all commands of a connection is cheaper than
-// one for each.
+// sweepSoon schedules sweep. The caller must hold mu. One timer for all commands of a connection is cheaper than one
+// timer each.
 func (l *link) sweepSoon(at time.Time) {
 	l.sweepAt = at
 	if l.sweeper == nil {
@@ -163,7 +163,7 @@ func (l *link) sweepSoon(at time.Time) {
 	l.sweeper.Reset(time.Until(at))
 }
 
-// sweep gives up the commands whose time is over.
+// sweep abandons the commands whose deadline has passed.
 func (l *link) sweep() {
 	var late []*call
 	var next time.Time
@@ -174,7 +174,7 @@ func (l *link) sweep() {
 		case at.IsZero():
 		case !at.After(now):
 			delete(l.calls, id)
-			l.tell(id, kindCancel)
+			l.sendControl(id, kindCancel)
 			if !c.end(context.DeadlineExceeded) {
 				late = append(late, c)
 			}
@@ -186,31 +186,30 @@ func (l *link) sweep() {
 		l.sweepSoon(next)
 	}
 	l.mu.Unlock()
-	tell(late, context.DeadlineExceeded)
+	notifyHandlers(late, context.DeadlineExceeded)
 }
 
-// tell calls the Answers of those that have one, with no lock held.
-func tell(calls []*call, err error) {
+// notifyHandlers calls the handlers of commands that have one. No lock may be held.
+func notifyHandlers(calls []*call, err error) {
 	for _, c := range calls {
-		c.answer.Answered(nil, err)
+		c.handler.HandleResponse(nil, err)
 	}
 }
 
-// end is the last thing a stream hears, unless it has everything already. It reports false for a Pending, whose Answer
-// the caller has to call.
+// end sends the end to a stream, unless it already has one. It returns false for a Pending, whose handler the caller
+// must call.
 func (c *call) end(err error) bool {
 	if c.pages == nil {
 		return false
 	}
 	select {
 	case c.pages <- page{end: err}:
-	default: // the end is there already
+	default: // it already has an end
 	}
 	return true
 }
 
-// Next returns a page, which the caller owns, and io.EOF after the last one. It may return the last page without an
-// error first, and then io.EOF.
+// Next returns the next page, which the caller owns, and io.EOF after the last page.
 func (s *Stream) Next() ([]byte, error) {
 	if s.over != nil {
 		return nil, s.over
@@ -239,30 +238,30 @@ func (s *Stream) take(p page) ([]byte, error) {
 		return nil, p.end
 	}
 	if s.paged {
-		s.l.tell(s.call.id, kindCredit)
+		s.l.sendControl(s.call.id, kindCredit)
 	}
 	return p.data, nil
 }
 
-// Close gives up what did not come yet.
+// Close abandons the rest of the response.
 func (s *Stream) Close() {
 	if s.over != nil {
 		return
 	}
 	s.over = ErrClosed
 	if s.l.end(s.call.id) {
-		s.l.tell(s.call.id, kindCancel)
+		s.l.sendControl(s.call.id, kindCancel)
 	}
 }
 
-// tell sends a word about a command. There is at most one for every page.
-func (l *link) tell(id uint64, kind byte) {
+// sendControl sends a control frame for a command. At most one is sent per page.
+func (l *link) sendControl(id uint64, kind byte) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], id)
 	l.out.force(kind, b[:], nil)
 }
 
-// end forgets a command; false if it is over already.
+// end unregisters a command. It returns false if the command has already ended.
 func (l *link) end(id uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,9 +270,9 @@ func (l *link) end(id uint64) bool {
 	return ok
 }
 
-// answer takes a part of an answer.
-func (l *link) answer(kind byte, b []byte) error {
-	a, err := Frame{kind, b}.Answered()
+// handleResponse processes a part of a response.
+func (l *link) handleResponse(kind byte, b []byte) error {
+	a, err := Frame{kind, b}.HandleResponse()
 	if err != nil {
 		return err
 	}
@@ -282,17 +281,17 @@ func (l *link) answer(kind byte, b []byte) error {
 	c := l.calls[id]
 	if c == nil {
 		l.mu.Unlock()
-		return nil // it was cancelled
+		return nil // it was canceled
 	}
 	if p.end != nil {
 		delete(l.calls, id)
 	} else if len(c.pages) == max(cap(c.pages)-1, 0) {
 		l.mu.Unlock()
-		return fmt.Errorf("%w: a page nobody asked for", ErrFrame) // room for the end stays
+		return fmt.Errorf("%w: an unrequested page", ErrFrame) // the room for the end is kept
 	}
 	c.first = time.Time{}
 	if c.pages != nil {
-		c.pages <- p // with mu, so that it comes before the end of a connection that is lost
+		c.pages <- p // with mu, so that it precedes the end of a lost connection
 		l.mu.Unlock()
 		return nil
 	}
@@ -300,6 +299,6 @@ func (l *link) answer(kind byte, b []byte) error {
 	if p.end == io.EOF { //nolint:errorlint // it is set above
 		p.end = nil
 	}
-	c.answer.Answered(p.data, p.end)
+	c.handler.HandleResponse(p.data, p.end)
 	return nil
 }

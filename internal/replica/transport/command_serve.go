@@ -17,34 +17,35 @@ type serving struct {
 	session *session
 
 	mu sync.Mutex
-	// under are the commands that may still be answered; count and bytes include those whose handlers did not return
-	// yet.
+	// under holds the commands that can still be answered. count and bytes also include commands whose handlers have
+	// not returned.
 	under map[uint64]*Responder
 	count int
 	bytes int64
 }
 
-// Responder answers one command. It is safe for concurrent use; what comes after the end is dropped.
+// Responder sends the response to one command. It is safe for concurrent use. Anything sent after the end is dropped.
 type Responder struct {
 	s     *serving
 	id    uint64
 	size  int64
 	paged bool
-	// deadline is zero for none.
+	// deadline is zero if none exists.
 	deadline time.Time
 
-	// holds are the answer and the handler: both have to end before the command counts no more.
+	// holds counts the response and the handler. The command counts as in progress until both have ended.
 	holds atomic.Int32
 
 	mu     sync.Mutex
 	over   bool
 	credit int
-	// more is closed when there is credit again and somebody waits for it.
+	// more is closed when there is credit again; nil unless a goroutine waits for credit.
 	more chan struct{}
-	life life
+	ctx  lazyContext
 }
 
-// answerWait is the size up to which an answer that ends a command does not wait for room: what a write has to say.
+// answerWait is the maximum size of a final response that is sent without waiting for room. Responses to writes are
+// smaller.
 const answerWait = 4 << 10
 
 func (t *Transport) serveCommands(s *stream) {
@@ -57,7 +58,7 @@ func (t *Transport) serveCommands(s *stream) {
 	v.session.out.reset(true)
 }
 
-// lost ends the contexts of what may still be answered: there is nobody to hear it.
+// lost ends the contexts of all unanswered commands, because their caller is gone.
 func (v *serving) lost() {
 	v.mu.Lock()
 	all := make([]*Responder, 0, len(v.under))
@@ -71,7 +72,7 @@ func (v *serving) lost() {
 }
 
 func (v *serving) handle(kind byte, b []byte) error {
-	a, err := Frame{kind, b}.Asked()
+	a, err := Frame{kind, b}.Request()
 	switch {
 	case err != nil:
 		return err
@@ -95,7 +96,7 @@ func (v *serving) find(id uint64) *Responder {
 	return v.under[id]
 }
 
-// request starts a handler, or refuses.
+// request starts a handler, or rejects the request.
 func (v *serving) request(id uint64, left time.Duration, ahead int, request []byte) error {
 	t := v.t
 	r := &Responder{s: v, id: id, size: int64(len(request)), paged: ahead > 0, credit: ahead}
@@ -125,26 +126,26 @@ func (v *serving) request(id uint64, left time.Duration, ahead int, request []by
 	}
 	t.counters.commandsServed.Add(1)
 	r.holds.Store(2)
-	if t.handlers.Quick != nil && t.handlers.Quick(v.session.s.peer.Node, request, r) {
-		r.let()
+	if t.handlers.ServeInline != nil && t.handlers.ServeInline(v.session.s.peer.Node, request, r) {
+		r.release()
 		return nil
 	}
-	if !t.crew.do(task{r, request}) {
+	if !t.workers.run(task{r, request}) {
 		r.finish()
 		return ErrClosed
 	}
 	return nil
 }
 
-// run has the handler carry out a command.
+// run calls the handler.
 func (r *Responder) run(request []byte) {
 	t := r.s.t
-	t.handlers.OnCommand((*served)(r), r.s.session.s.peer.Node, request, r)
-	r.let()
+	t.handlers.OnCommand((*commandContext)(r), r.s.session.s.peer.Node, request, r)
+	r.release()
 }
 
-// let gives up one of the holds.
-func (r *Responder) let() {
+// release releases a hold.
+func (r *Responder) release() {
 	if r.holds.Add(-1) == 0 {
 		r.s.mu.Lock()
 		defer r.s.mu.Unlock()
@@ -158,7 +159,7 @@ func (v *serving) refuse(id uint64, err error) {
 	v.session.out.force(kindFail, head[:], []byte(text))
 }
 
-// finish ends the command here; false if it was over.
+// finish ends the command. It returns false if the command has already ended.
 func (r *Responder) finish() bool {
 	r.mu.Lock()
 	was := r.over
@@ -171,11 +172,11 @@ func (r *Responder) finish() bool {
 	delete(r.s.under, r.id)
 	r.s.mu.Unlock()
 	r.end(context.Canceled)
-	r.let()
+	r.release()
 	return true
 }
 
-// grant lets one page more be sent.
+// grant adds credit for one page.
 func (r *Responder) grant() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,9 +190,9 @@ func (r *Responder) grant() error {
 	return nil
 }
 
-// Page sends a part of the answer and copies it. It waits until the caller took enough of those before; an error says
-// that there is no use in going on: the caller gave up, the deadline passed, the connection is lost, or one answer was
-// asked for.
+// Page sends a part of the response and copies it. It waits until the caller has taken enough of the previous pages. An
+// error means that continuing is useless: the caller has abandoned the command, the deadline has passed, the connection
+// is lost, or a single response was requested.
 func (r *Responder) Page(data []byte) error {
 	if !r.paged {
 		return ErrOneAnswer
@@ -223,7 +224,7 @@ func (r *Responder) Page(data []byte) error {
 	return nil
 }
 
-// End sends the last or only part of the answer and copies it. Up to 4 KiB it does not wait.
+// End sends the last or only part of the response and copies it. It does not wait if data has at most 4 KiB.
 func (r *Responder) End(data []byte) error {
 	if err := r.tooLong(data); err != nil {
 		r.Fail(err)
@@ -247,7 +248,7 @@ func (r *Responder) End(data []byte) error {
 	return nil
 }
 
-// Fail ends the answer with an error; the caller sees its text, up to 1 KiB. ErrBusy stays ErrBusy.
+// Fail ends the response with an error. The caller sees its text, up to 1 KiB. ErrBusy remains ErrBusy.
 func (r *Responder) Fail(err error) {
 	if r.finish() {
 		r.s.refuse(r.id, err)

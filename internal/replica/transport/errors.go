@@ -8,60 +8,62 @@ import (
 )
 
 var (
-	// ErrCluster: the two nodes belong to different clusters.
+	// ErrCluster means that the two nodes belong to different clusters.
 	ErrCluster = errors.New("another cluster")
-	// ErrVersion: the two nodes have no version of the protocol in common.
+	// ErrVersion means that the two nodes have no protocol version in common.
 	ErrVersion = errors.New("no protocol version in common")
-	// ErrSelf: a node reached itself.
-	ErrSelf = errors.New("a node dialled itself")
-	// ErrOtherNode: another node answers at the address.
+	// ErrSelf means that a node connected to itself.
+	ErrSelf = errors.New("the node connected to itself")
+	// ErrOtherNode means that another node answers at the address.
 	ErrOtherNode = errors.New("another node is at this address")
-	// ErrIdentity: the certificate does not name the node id that is claimed.
+	// ErrIdentity means that the certificate does not name the claimed node ID.
 	ErrIdentity = errors.New("the certificate does not name the node")
-	// ErrSecret: the other side has not proven that it has the secret of this one.
-	ErrSecret = errors.New("the secret of the cluster is not proven")
-	// ErrTwin: another process with the same id is connected. It may be the same node's, and about to be found dead.
-	ErrTwin = errors.New("another process has this identity")
-	// ErrNotAdmitted: Options.Admit refused the node.
+	// ErrSecret means that the other side has not proven that it has this node's secret.
+	ErrSecret = errors.New("the other side has not proven the cluster secret")
+	// ErrDuplicateNode means that another process with the same node ID is connected. It may be an earlier process of
+	// the same node whose end has not been noticed.
+	ErrDuplicateNode = errors.New("another process has this identity")
+	// ErrNotAdmitted means that Options.Admit rejected the node.
 	ErrNotAdmitted = errors.New("the node is not admitted")
-	// ErrLevel: Options.Admit refused the node because its build does not understand the cluster's feature level.
-	ErrLevel = errors.New("the node does not understand the feature level of the cluster")
-	// ErrCopy: Options.Admit has seen another state of the node's data directory: this one is a copy, or an earlier
-	// state.
-	ErrCopy = errors.New("the data directory is a copy, or was put back to an earlier state")
-	// ErrHandshake: bytes that are no handshake.
+	// ErrLevel means that Options.Admit rejected the node because its build does not support the cluster's feature
+	// level.
+	ErrLevel = errors.New("the node does not support the feature level of the cluster")
+	// ErrCopiedDirectory means that Options.Admit has seen another state of the node's data directory: this one is a
+	// copy or an earlier state.
+	ErrCopiedDirectory = errors.New("the data directory is a copy, or was restored to an earlier state")
+	// ErrHandshake is returned for bytes that are not a handshake.
 	ErrHandshake = errors.New("malformed handshake")
-	// ErrFrame: a frame that is too long, whose checksum is wrong, or that does not belong where it came.
+	// ErrFrame is returned for a frame that is too long, has a wrong checksum, or is not allowed where it arrived.
 	ErrFrame = errors.New("malformed frame")
 
-	// ErrUnreachable: there is no connection to the node and the last attempt failed; nothing was sent.
+	// ErrUnreachable means that the node is not connected and that the last attempt failed. Nothing was sent.
 	ErrUnreachable = errors.New("node is unreachable")
-	// ErrNoAddress: the address book does not have the node; nothing was sent.
+	// ErrNoAddress means that the address book does not contain the node. Nothing was sent.
 	ErrNoAddress = errors.New("the node's address is not known")
-	// ErrLost: the connection was lost while the command was under way. It may have been carried out.
+	// ErrLost means that the connection was lost while the command was in progress. The command may have been executed.
 	ErrLost = errors.New("connection lost: outcome unknown")
-	// ErrBusy: a bound of Options was reached, here or at the other node; nothing was done.
-	ErrBusy = errors.New("too much is under way")
-	// ErrTooLong: a message above Options.FrameBytes.
+	// ErrBusy means that a limit in Options was reached, here or at the other node. Nothing was done.
+	ErrBusy = errors.New("too many requests in flight")
+	// ErrTooLong is returned for a message longer than Options.FrameBytes.
 	ErrTooLong = errors.New("message is too long")
-	// ErrOneAnswer: the caller of Call takes one answer, not pages.
-	ErrOneAnswer = errors.New("one answer was asked for, not pages")
-	// ErrSnapshot: a snapshot did not arrive whole.
+	// ErrOneAnswer means that the caller used Call, which takes a single response instead of pages.
+	ErrOneAnswer = errors.New("a single response was requested, not pages")
+	// ErrSnapshot means that a snapshot did not arrive completely.
 	ErrSnapshot = errors.New("snapshot is incomplete")
-	// ErrClosed: the transport is closed.
+	// ErrClosed means that the transport is closed.
 	ErrClosed = errors.New("transport is closed")
 
 	errDeparted = errors.New("the peer has ended")
 )
 
-// Refused is a handshake that ended in a refusal; it unwraps to one of the errors above.
+// Refused is a handshake that was rejected. It unwraps to an error from the list above.
 type Refused struct {
-	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrSecret, ErrTwin, ErrNotAdmitted,
-	// ErrLevel, ErrCopy, ErrBusy or ErrHandshake.
+	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrSecret, ErrDuplicateNode,
+	// ErrNotAdmitted, ErrLevel, ErrCopiedDirectory, ErrBusy, or ErrHandshake.
 	Reason error
-	// Text says what was expected and what was found.
+	// Text describes the expected and the actual value.
 	Text string
-	// ByPeer: the other side refused.
+	// ByPeer reports whether the other side rejected the handshake.
 	ByPeer bool
 }
 
@@ -75,12 +77,12 @@ func (r *Refused) Error() string {
 // Unwrap returns Reason.
 func (r *Refused) Unwrap() error { return r.Reason }
 
-// RemoteError is the text of an error of a handler on the other node.
+// RemoteError is an error of a handler on the other node.
 type RemoteError struct{ Text string }
 
 func (e *RemoteError) Error() string { return "remote: " + e.Text }
 
-// status is what the answer to a handshake or a command says; frozen.
+// status is the status in the response to a handshake or a command. Its values must not change.
 type status uint8
 
 const (
@@ -93,7 +95,7 @@ const (
 	statusIdentity
 	statusNotAdmitted
 	statusBusy
-	statusFailed // of a handler: the text says why
+	statusFailed // of a handler; the text is the error
 	statusOneAnswer
 	statusTwin
 	statusLevel
@@ -104,11 +106,11 @@ const (
 var statusErrors = [...]error{
 	statusHandshake: ErrHandshake, statusCluster: ErrCluster, statusVersion: ErrVersion, statusSelf: ErrSelf,
 	statusOtherNode: ErrOtherNode, statusIdentity: ErrIdentity, statusNotAdmitted: ErrNotAdmitted, statusBusy: ErrBusy,
-	statusOneAnswer: ErrOneAnswer, statusTwin: ErrTwin, statusLevel: ErrLevel, statusCopy: ErrCopy,
+	statusOneAnswer: ErrOneAnswer, statusTwin: ErrDuplicateNode, statusLevel: ErrLevel, statusCopy: ErrCopiedDirectory,
 	statusSecret: ErrSecret,
 }
 
-// statusOf returns the status that stands for an error.
+// statusOf returns the status for an error.
 func statusOf(err error) status {
 	for s, e := range statusErrors {
 		if e != nil && errors.Is(err, e) {
@@ -118,7 +120,7 @@ func statusOf(err error) status {
 	return statusFailed
 }
 
-// reason returns the error a status of a handshake stands for; a newer peer may know more reasons.
+// reason returns the error for the status of a handshake. A newer peer may know more reasons.
 func (s status) reason() error {
 	if int(s) < len(statusErrors) && statusErrors[s] != nil {
 		return statusErrors[s]
@@ -126,7 +128,7 @@ func (s status) reason() error {
 	return ErrNotAdmitted
 }
 
-// answerError is the error of a command or a snapshot that the other node refused or failed.
+// answerError returns the error of a command or a snapshot that the other node rejected or failed.
 func answerError(s status, text string) error {
 	if int(s) < len(statusErrors) && statusErrors[s] != nil {
 		return fmt.Errorf("%w: %s", statusErrors[s], text)

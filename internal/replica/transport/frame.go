@@ -14,24 +14,24 @@ import (
 //
 //	length of the payload u32, kind u8, CRC32C of these five bytes u32, CRC32C of the payload u32, payload
 //
-// The head has a checksum of its own: with a wrong length the reader would wait for bytes that nobody sends, and take
-// all the frames after this one for its payload.
+// The head has its own checksum. With a wrong length, the reader would wait for bytes that are never sent and treat all
+// following frames as payload.
 const headLen = 13
 
-// Kinds of frames.
+// The kinds of frames.
 const (
 	kindKeepAlive      = 1  // nothing; every class, both ways
 	kindRaft           = 2  // bytes of the raft host
 	kindSnapshotBegin  = 3  // sequence u64, size u64
-	kindSnapshotOffset = 4  // where to go on u64; to the sender
+	kindSnapshotOffset = 4  // offset u64 at which to continue; to the sender
 	kindSnapshotChunk  = 5  // offset u64, bytes
-	kindSnapshotEnd    = 6  // CRC32C of the whole u32
+	kindSnapshotEnd    = 6  // CRC32C of the snapshot u32
 	kindResult         = 7  // status u8, text; to the sender of a snapshot
 	kindRequest        = 8  // id u64, microseconds left u64 (0: no deadline), pages ahead u8, request
 	kindCancel         = 9  // id u64
-	kindCredit         = 10 // id u64; one page more
-	kindPage           = 11 // id u64, bytes; more will follow
-	kindLast           = 12 // id u64, bytes; the end
+	kindCredit         = 10 // id u64; credit for one more page
+	kindPage           = 11 // id u64, bytes; more pages follow
+	kindLast           = 12 // id u64, bytes; the last page
 	kindFail           = 13 // id u64, status u8, text
 	kindDepart         = 14 // nothing; on a raft connection: see Transport.Depart
 )
@@ -47,7 +47,7 @@ func frameHead(kind byte, a, b []byte) (head [headLen]byte) {
 	return head
 }
 
-// shortSum is crc32.Update for a few bytes that, unlike what that is given, need not be on the heap.
+// shortSum is crc32.Update for a few bytes. Unlike the argument of crc32.Update, b need not escape to the heap.
 func shortSum(sum uint32, b []byte) uint32 {
 	sum = ^sum
 	for _, c := range b {
@@ -61,18 +61,18 @@ func appendFrame(dst []byte, kind byte, a, b []byte) []byte {
 	return append(append(append(dst, head[:]...), a...), b...)
 }
 
-// frameReader cuts a stream into frames.
+// frameReader reads frames from a stream.
 type frameReader struct {
 	r   *bufio.Reader
 	max int
-	// reuse, if not nil, is where payloads are read to: they are valid until the next call.
+	// reuse, if not nil, is the buffer for payloads. They are valid until the next call.
 	reuse []byte
 }
 
-// readStep bounds the memory that is taken for bytes which were announced and did not arrive yet.
+// readStep bounds the memory allocated for bytes that were announced but have not arrived.
 const readStep = 256 << 10
 
-// next returns the next frame; io.EOF only between frames.
+// next returns the next frame. It returns io.EOF only between frames.
 func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	head, err := f.r.Peek(headLen)
 	if err != nil {
@@ -115,7 +115,7 @@ func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	return kind, payload, nil
 }
 
-// grow lengthens b by n bytes; it takes at most twice the memory that is used, and not more than limit bytes.
+// grow lengthens b by n bytes. It allocates at most twice the memory in use and at most limit bytes.
 func grow(b []byte, n, limit int) []byte {
 	if need := len(b) + n; need > cap(b) {
 		grown := make([]byte, len(b), max(need, min(2*cap(b), limit)))

@@ -64,19 +64,19 @@ func TestFrames(t *testing.T) {
 	if b, departed, err := of("depart").Raft(); len(b) != 0 || !departed || err != nil {
 		t.Errorf("%q, %v, %v", b, departed, err)
 	}
-	for name, want := range map[string]Asked{
+	for name, want := range map[string]RequestFrame{
 		"request": {ID: 7, Request: []byte("a request"), Left: time.Second, Ahead: 2},
 		"cancel":  {ID: 7, Cancel: true}, "credit": {ID: 7, Credit: true},
 	} {
-		if got, err := of(name).Asked(); !reflect.DeepEqual(got, want) || err != nil {
+		if got, err := of(name).Request(); !reflect.DeepEqual(got, want) || err != nil {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	for name, want := range map[string]Answered{
+	for name, want := range map[string]ResponseFrame{
 		"page": {ID: 7, Data: []byte("a page")}, "last": {ID: 7, Data: []byte{}, End: io.EOF},
 		"fail": {ID: 7, End: ErrBusy},
 	} {
-		got, err := of(name).Answered()
+		got, err := of(name).HandleResponse()
 		if !errors.Is(got.End, want.End) || err != nil {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
@@ -89,10 +89,10 @@ func TestFrames(t *testing.T) {
 		if _, _, err := of(name).Raft(); err == nil {
 			fits++
 		}
-		if _, err := of(name).Asked(); err == nil {
+		if _, err := of(name).Request(); err == nil {
 			fits++
 		}
-		if _, err := of(name).Answered(); err == nil {
+		if _, err := of(name).HandleResponse(); err == nil {
 			fits++
 		}
 		if _, err := NewShipment(nil, 0, 1).Take(of(name)); errors.Is(err, io.EOF) || errors.Is(err, ErrSnapshot) {

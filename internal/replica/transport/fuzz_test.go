@@ -41,7 +41,7 @@ func FuzzFrames(f *testing.F) {
 // survives.
 func FuzzHello(f *testing.F) {
 	h := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), address: "10.0.0.1:7000",
-		text: "why", lineage: "1 2 3"}
+		text: "why", history: "1 2 3"}
 	f.Add(h.append(nil))
 	f.Add([]byte("ilionr\x01\x01\x01\x00\x00"))
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -13,7 +13,7 @@ import (
 // stream is a connection after its handshake.
 type stream struct {
 	net.Conn
-	// raw is below TLS: closing it does not wait for the peer.
+	// raw is the connection below TLS. Closing it does not wait for the peer.
 	raw  net.Conn
 	peer Peer
 }
@@ -21,11 +21,11 @@ type stream struct {
 func (t *Transport) hello(c Class, to NodeID) hello {
 	return hello{
 		class: c, least: VersionMin, most: Version, cluster: t.self.Cluster, node: t.self.Node, to: to,
-		levels: t.opts.Levels, incarnation: t.incarnation, address: t.self.Address, lineage: t.self.Lineage,
+		levels: t.opts.Levels, incarnation: t.incarnation, address: t.self.Address, history: t.self.History,
 	}
 }
 
-// judge decides about the other side's hello; both sides do. want is the node that was dialled, or zero.
+// judge checks the other side's hello. Both sides call it. want is the node that was dialed, or zero.
 func (t *Transport) judge(h hello, proof proven, want NodeID) (p Peer, err error) {
 	refuse := func(reason error, format string, args ...any) (Peer, error) {
 		return p, &Refused{Reason: reason, Text: fmt.Sprintf(format, args...)}
@@ -35,7 +35,7 @@ func (t *Transport) judge(h hello, proof proven, want NodeID) (p Peer, err error
 		return refuse(ErrVersion, "node %x speaks %d to %d, node %x speaks %d to %d", t.self.Node, VersionMin, Version,
 			h.node, h.least, h.most)
 	case h.cluster != t.self.Cluster && t.former(h) != "":
-		return refuse(ErrCopy, "%s", t.former(h))
+		return refuse(ErrCopiedDirectory, "%s", t.former(h))
 	case h.cluster != t.self.Cluster:
 		return refuse(ErrCluster, "node %x is in cluster %x, node %x in cluster %x", t.self.Node, t.self.Cluster,
 			h.node, h.cluster)
@@ -52,15 +52,15 @@ func (t *Transport) judge(h hello, proof proven, want NodeID) (p Peer, err error
 		return p, err
 	}
 	p = Peer{
-		Node: h.node, Incarnation: h.incarnation, Address: h.address, Lineage: h.lineage, Levels: h.levels,
+		Node: h.node, Incarnation: h.incarnation, Address: h.address, History: h.history, Levels: h.levels,
 		Version: min(Version, h.most),
 	}
 	if t.opts.Admit != nil {
 		if err := t.opts.Admit(p); err != nil {
 			reason := ErrNotAdmitted
 			switch {
-			case errors.Is(err, ErrCopy):
-				return refuse(ErrCopy, "%v", err)
+			case errors.Is(err, ErrCopiedDirectory):
+				return refuse(ErrCopiedDirectory, "%v", err)
 			case errors.Is(err, ErrLevel):
 				reason = ErrLevel
 			}
@@ -70,7 +70,7 @@ func (t *Transport) judge(h hello, proof proven, want NodeID) (p Peer, err error
 	return p, nil
 }
 
-// former is what the other side is told if it is in the cluster that this one was, "" if not.
+// former returns the text for a node of the cluster that this node belonged to before, or "".
 func (t *Transport) former(h hello) string {
 	if t.opts.Former == nil {
 		return ""
@@ -78,7 +78,7 @@ func (t *Transport) former(h hello) string {
 	return t.opts.Former(h.cluster, h.node)
 }
 
-// connect dials and shakes hands. The connection is tracked; the caller ends it with t.release.
+// connect dials and performs the handshake. The connection is tracked; the caller ends it with t.release.
 func (t *Transport) connect(ctx context.Context, address string, c Class, want NodeID) (*stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
 	defer cancel()
@@ -98,7 +98,7 @@ func (t *Transport) connect(ctx context.Context, address string, c Class, want N
 	return s, nil
 }
 
-// greet is the dialler's handshake.
+// greet performs the handshake of the dialing side.
 func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeID) (*stream, error) {
 	deadline, _ := ctx.Deadline()
 	_ = raw.SetDeadline(deadline)
@@ -117,10 +117,11 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	if err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	if theirs.class == prove { // all that strangers are told is why they are turned away
+	if theirs.class == prove { // an unproven peer only learns why it is rejected
 		return nil, &Refused{Reason: theirs.status.reason(), Text: theirs.text, ByPeer: true}
 	}
-	// Our own judgement first: it knows what we wanted. But what is another cluster to us may know us from before.
+	// This side's check comes first, because it knows which node was wanted. However, a node of another cluster may
+	// know this node from before.
 	s.peer, err = t.judge(theirs, proof, want)
 	if err != nil && !(errors.Is(err, ErrCluster) && theirs.status == statusCopy) {
 		return nil, err
@@ -131,14 +132,15 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	return s, nil
 }
 
-// receive is the acceptor's half until the verdict; reply says it. A refusal has been sent when it returns an error.
+// receive performs the accepting side of the handshake up to the verdict; reply sends it. If receive returns an error,
+// the rejection has been sent.
 func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, error) {
 	_ = raw.SetDeadline(time.Now().Add(t.opts.HandshakeTimeout))
 	conn, proof, err := t.security.Load().accepted(ctx, raw, t.self.Node)
 	s := &stream{Conn: conn, raw: raw}
 	if err != nil {
 		if conn != nil && (errors.Is(err, ErrHandshake) || errors.Is(err, ErrSecret)) {
-			t.turnAway(s, err)
+			t.reject(s, err)
 		}
 		return nil, 0, err
 	}
@@ -149,8 +151,8 @@ func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, 
 		}
 		return nil, 0, fmt.Errorf("handshake: %w", err)
 	}
-	if theirs.class == ask {
-		return s, ask, t.answer(s, theirs)
+	if theirs.class == classIdentify {
+		return s, classIdentify, t.answerIdentify(s, theirs)
 	}
 	s.peer, err = t.judge(theirs, proof, NodeID{})
 	if c := theirs.class; err == nil && c != Raft && c != Snapshot && c != Command {
@@ -166,14 +168,14 @@ func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, 
 	return s, theirs.class, nil
 }
 
-// turnAway tells a stranger, who has proven nothing, why it is not let in, and nothing else.
-func (t *Transport) turnAway(s *stream, verdict error) {
+// reject tells a peer that has proven nothing only why it is rejected.
+func (t *Transport) reject(s *stream, verdict error) {
 	h := hello{class: prove, least: VersionMin, most: Version, status: statusOf(verdict),
 		text: clip(verdict.Error(), textMax)}
-	_, _ = s.Write(h.append(nil)) // it is hung up in any case
+	_, _ = s.Write(h.append(nil)) // the connection is closed in any case
 }
 
-// reply sends this side's hello with a verdict.
+// reply sends this side's hello with the verdict.
 func (t *Transport) reply(s *stream, c Class, to NodeID, verdict error) error {
 	mine := t.hello(c, to)
 	if verdict != nil {
@@ -187,7 +189,7 @@ func (t *Transport) reply(s *stream, c Class, to NodeID, verdict error) error {
 	return err
 }
 
-// Discover shakes hands with the node at an address, whichever it is, puts it into the address book and returns it.
+// Discover performs a handshake with any node at an address, adds it to the address book, and returns it.
 func (t *Transport) Discover(ctx context.Context, address string) (Peer, error) {
 	s, err := t.connect(ctx, address, Command, NodeID{})
 	if err != nil {

@@ -43,10 +43,11 @@ func TestHandshakeMatrix(t *testing.T) {
 		{"too old", with(func(h *hello) { h.least, h.most = 0, 0 }), ErrVersion, ErrVersion},
 		{"versions the wrong way round", with(func(h *hello) { h.least, h.most = 1, 0 }), ErrVersion, ErrVersion},
 		{"another cluster", with(func(h *hello) { h.cluster[3] = 1 }), ErrCluster, ErrCluster},
-		{"the cluster that this one was", with(func(h *hello) { h.cluster[3] = 7 }), ErrCopy, ErrCopy},
+		{"the cluster that this one was", with(func(h *hello) { h.cluster[3] = 7 }), ErrCopiedDirectory,
+			ErrCopiedDirectory},
 		{"what this cluster has become", with(func(h *hello) {
 			h.cluster[3], h.status, h.text = 1, statusCopy, "recovered on Friday"
-		}), ErrCluster, ErrCopy},
+		}), ErrCluster, ErrCopiedDirectory},
 		{"no cluster", with(func(h *hello) { h.cluster = ClusterID{} }), ErrCluster, ErrCluster},
 		{"itself", with(func(h *hello) { h.node = id(1) }), ErrSelf, ErrSelf},
 		{"meant for another node", with(func(h *hello) { h.to = id(3) }), ErrOtherNode, ErrOtherNode},
@@ -243,14 +244,14 @@ func TestTwins(t *testing.T) {
 			Options{Events: Events{DialFailed: func(_ NodeID, _ Class, _ string, err error) { refused = err }}},
 		)
 		for _, c := range []Class{Raft, Command, Snapshot} {
-			if _, err := second.connect(t.Context(), host(1), c, id(1)); !errors.Is(err, ErrTwin) {
-				t.Fatalf("%s: %v, want %v", c, err, ErrTwin)
+			if _, err := second.connect(t.Context(), host(1), c, id(1)); !errors.Is(err, ErrDuplicateNode) {
+				t.Fatalf("%s: %v, want %v", c, err, ErrDuplicateNode)
 			}
 		}
 		second.SetAddress(id(1), host(1))
 		second.Send(id(1), []byte("me too"))
 		synctest.Wait()
-		if r := (*Refused)(nil); !errors.As(refused, &r) || !r.ByPeer || !errors.Is(refused, ErrTwin) {
+		if r := (*Refused)(nil); !errors.As(refused, &r) || !r.ByPeer || !errors.Is(refused, ErrDuplicateNode) {
 			t.Fatalf("the second one hears %v", refused)
 		}
 		first.Close()

@@ -11,15 +11,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// A hello is what each side says first. The dialler begins; the other side answers with its own, which carries its
-// verdict.
+// A hello is the first message of each side. The dialer sends its hello first. The other side responds with its own,
+// which contains its verdict.
 //
 //	"ilion", class u8, least version u8, greatest version u8, length of the body u16
 //	body: status u8, cluster id 16, node id 16, node id meant 16 (0: any), feature levels u16 to u16, incarnation u64,
-//	      address (length u8), text of a refusal (length u16), lineage of the data directory (length u16), then what newer versions append
+//	      address (length u8), text of a refusal (length u16), history of the data directory (length u16), then additions of newer versions
 //	CRC32C of all of it u32
 //
-// The head and the status are for ever, so that nodes of any two versions can refuse each other politely.
+// The head and the status never change, so that nodes of any two versions can reject each other properly.
 const (
 	magic        = "ilion"
 	helloHead    = len(magic) + 5
@@ -30,16 +30,16 @@ const (
 	lineageMax   = 1024
 )
 
-// Versions of the protocol this package speaks.
+// The protocol versions that this package speaks.
 const (
 	VersionMin = 1
 	Version    = 1
 )
 
-// Class says what a stream carries.
+// Class is the kind of data on a stream.
 type Class uint8
 
-// Classes of streams.
+// The classes of streams.
 const (
 	Raft     Class = 'r'
 	Snapshot Class = 's'
@@ -54,7 +54,7 @@ func (c Class) String() string {
 		return "snapshot"
 	case Command:
 		return "command"
-	case ask:
+	case classIdentify:
 		return "ask"
 	}
 	return fmt.Sprintf("class %d", uint8(c))
@@ -72,7 +72,7 @@ type hello struct {
 	levels        feature.Range
 	incarnation   uint64
 	address, text string
-	lineage       string
+	history       string
 }
 
 func (h *hello) append(dst []byte) []byte {
@@ -90,13 +90,13 @@ func (h *hello) append(dst []byte) []byte {
 	dst = append(append(dst, byte(len(h.address))), h.address...)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(h.text)))
 	dst = append(dst, h.text...)
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(h.lineage)))
-	dst = append(dst, h.lineage...)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(h.history)))
+	dst = append(dst, h.history...)
 	binary.LittleEndian.PutUint16(dst[body-2:], uint16(len(dst)-body))
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli))
 }
 
-// readHello reads a hello and not a byte more.
+// readHello reads a hello and no further bytes.
 func readHello(r io.Reader) (h hello, err error) {
 	buf := make([]byte, helloHead, 512)
 	if _, err := io.ReadFull(r, buf); err != nil {
@@ -124,7 +124,7 @@ func readHello(r io.Reader) (h hello, err error) {
 	return h, nil
 }
 
-// parseBody reads as much as it can: that of an unknown version may be laid out differently.
+// parseBody parses as much as possible: the body of an unknown version may have another layout.
 func (h *hello) parseBody(b []byte) error {
 	h.status = status(b[0])
 	if len(b) < helloFixed+1 {
@@ -154,7 +154,7 @@ func (h *hello) parseBody(b []byte) error {
 	if b = b[2:]; len(b) < length || length > lineageMax {
 		return fmt.Errorf("%w: lineage of %d bytes", ErrHandshake, length)
 	}
-	h.lineage = string(b[:length])
+	h.history = string(b[:length])
 	return nil
 }
 

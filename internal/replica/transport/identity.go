@@ -19,18 +19,18 @@ import (
 	"time"
 )
 
-// uriScheme and uriNode make the URI in a node's certificate: ilion:node/<32 hexadecimal digits>.
+// uriScheme and uriNode form the URI in a node's certificate: ilion:node/<32 hexadecimal digits>.
 const (
 	uriScheme = "ilion"
 	uriNode   = "node/"
 )
 
-// NodeURI is what the certificate of a node names it by, as a subject alternative name.
+// NodeURI returns the URI that names a node in its certificate, as a subject alternative name.
 func NodeURI(node NodeID) *url.URL {
 	return &url.URL{Scheme: uriScheme, Opaque: uriNode + hex.EncodeToString(node[:])}
 }
 
-// NodeOf is the node that a certificate names.
+// NodeOf returns the node that a certificate names.
 func NodeOf(c *x509.Certificate) (node NodeID, ok bool) {
 	for _, u := range c.URIs {
 		id, found := strings.CutPrefix(u.Opaque, uriNode)
@@ -52,11 +52,11 @@ func names(c *x509.Certificate, node NodeID) bool {
 	return false
 }
 
-// Validity is how long a certificate is good for.
+// Validity is the validity period of a certificate.
 type Validity struct {
-	// From is the beginning; an hour ago if zero, for clocks that differ.
+	// From is the start; an hour ago if zero, to allow for clock differences.
 	From time.Time
-	// For is the length; ten years for an authority and one for a node if 0.
+	// For is the length. If 0, it is ten years for an authority and one year for a node.
 	For time.Duration
 }
 
@@ -70,14 +70,13 @@ func (v Validity) span(length time.Duration) (from, until time.Time) {
 
 const year = 365 * 24 * time.Hour
 
-// Authority signs the certificates of the nodes of one cluster. Its key is all that is needed to join the cluster: keep
-// it offline.
+// Authority signs the certificates of the nodes of one cluster. Its key suffices to join the cluster: keep it offline.
 type Authority struct {
 	certificate *x509.Certificate
 	key         ed25519.PrivateKey
 }
 
-// NewAuthority draws a key and signs its own certificate.
+// NewAuthority generates a key and signs its own certificate.
 func NewAuthority(name string, v Validity) (*Authority, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -100,7 +99,7 @@ func NewAuthority(name string, v Validity) (*Authority, error) {
 	return &Authority{certificate: c, key: private}, nil
 }
 
-// LoadAuthority reads what PEM wrote.
+// LoadAuthority loads an authority encoded by PEM.
 func LoadAuthority(certificate, key []byte) (*Authority, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -117,13 +116,13 @@ func LoadAuthority(certificate, key []byte) (*Authority, error) {
 	return &Authority{certificate: c, key: private}, nil
 }
 
-// PEM returns the certificate, which every node needs, and the key, which none does.
+// PEM returns the certificate, which every node needs, and the key, which no node needs.
 func (a *Authority) PEM() (certificate, key []byte, err error) {
 	return encodePair(a.certificate.Raw, a.key)
 }
 
-// Issue signs a certificate for a node, good for both ends of a connection. hosts, names or addresses, are for tools
-// that check them; nodes do not.
+// Issue signs a certificate for a node, valid for both ends of a connection. hosts contains host names or addresses for
+// tools that check them; nodes do not.
 func (a *Authority) Issue(node NodeID, hosts []string, v Validity) (certificate, key []byte, err error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -166,7 +165,7 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(b[:])
 }
 
-// TLSConfig makes the configuration of a node from the PEM of its authority, its certificate and its key.
+// TLSConfig returns the TLS configuration of a node, given the PEM of its authority, its certificate, and its key.
 func TLSConfig(authority, certificate, key []byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -180,7 +179,7 @@ func TLSConfig(authority, certificate, key []byte) (*tls.Config, error) {
 		MinVersion: tls.VersionTLS13}, nil
 }
 
-// sides derives what the dialling and the accepting side use.
+// sides returns the TLS configurations of the dialing and the accepting side.
 func sides(c *tls.Config) (client, server *tls.Config, err error) {
 	if c == nil {
 		return nil, nil, nil
@@ -200,7 +199,8 @@ func sides(c *tls.Config) (client, server *tls.Config, err error) {
 	}
 	client = c.Clone()
 	client.MinVersion = tls.VersionTLS13
-	// A node is known by the id in its certificate, wherever it is: the chain is checked here, the id in the handshake.
+	// A node is identified by the ID in its certificate, regardless of its address. The chain is verified here, the ID
+	// in the handshake.
 	client.InsecureSkipVerify = true
 	client.VerifyConnection = func(s tls.ConnectionState) error {
 		rest := x509.NewCertPool()

@@ -83,7 +83,7 @@ func (m *raftNode) open(t *testing.T, n *memnet.Network, i, voters, groups int, 
 	for g := range uint64(groups) {
 		k := raftgroup.GroupConfig{ID: g + 1, Replica: (g+1)*10 + uint64(i), Conf: &pb.ConfState{}}
 		if i < voters {
-			k.Applied, k.Term, k.Born, k.Fresh = 10, 5, true, true
+			k.Applied, k.Term, k.Initial, k.Fresh = 10, 5, true, true
 			for v := range voters {
 				k.Conf.Voters = append(k.Conf.Voters, (g+1)*10+uint64(v))
 				k.Where = append(k.Where, raftgroup.Member{Replica: (g+1)*10 + uint64(v), Node: raftID(v)})

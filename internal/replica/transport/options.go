@@ -17,125 +17,127 @@ import (
 // NodeID is the identity of a node.
 type NodeID = topology.NodeID
 
-// Self is what a node says of itself in every handshake.
+// Self describes this node in every handshake.
 type Self struct {
 	Cluster ClusterID
 	Node    NodeID
-	// Address is where others reach this node; they put it into their address books. Empty: they keep what they have.
-	// At most 255 bytes.
+	// Address is where other nodes reach this node; they add it to their address books. If it is empty, they keep the
+	// known address. It has at most 255 bytes.
 	Address string
-	// Lineage is what Options.Admit of others knows the node's data directory by, at most 1024 bytes; empty if they do
-	// not ask.
-	Lineage string
+	// History identifies the node's data directory for Options.Admit of other nodes, at most 1024 bytes. It is empty if
+	// they do not check it.
+	History string
 }
 
-// Peer is a process of another node, as it introduced itself.
+// Peer is a process of another node, as described in its handshake.
 type Peer struct {
 	Node NodeID
-	// Incarnation is drawn anew by every process.
+	// Incarnation is a random number drawn by every process.
 	Incarnation uint64
-	// Address is where it was dialled, or where it says it can be.
+	// Address is the address that was dialed, or the address in the handshake.
 	Address string
-	// Lineage is what it says of its data directory.
-	Lineage string
-	// Levels are the feature levels that its build understands.
+	// History identifies the node's data directory.
+	History string
+	// Levels are the feature levels that its build supports.
 	Levels feature.Range
-	// Version is the protocol version both chose.
+	// Version is the protocol version chosen by both sides.
 	Version uint8
 }
 
-// Dial opens a connection. It must return soon after its context ended. An error that wraps syscall.ECONNREFUSED says
-// that nobody listens there.
+// Dial opens a connection. It must return soon after its context has ended. An error that wraps syscall.ECONNREFUSED
+// means that no process listens at the address.
 type Dial func(ctx context.Context, address string) (net.Conn, error)
 
-// DialTCP is the Dial of the network.
+// DialTCP is a Dial for TCP.
 func DialTCP(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// Handlers are called with what arrives. All are safe for concurrent use; a nil one refuses.
+// Handlers process incoming data. They must be safe for concurrent use. A nil handler rejects the data.
 type Handlers struct {
-	// OnFrame takes a raft frame and owns it. It is called in the order in which from sent, never twice at a time for
-	// one node, and must not block. An error closes the connection.
+	// OnFrame processes a Raft frame and owns it. Calls are in the order in which from has sent the frames, and not
+	// concurrent for one node. OnFrame must not block. An error closes the connection.
 	OnFrame func(from NodeID, frame []byte) error
-	// OnSnapshot takes a snapshot. It has to read to io.EOF, which comes only if every byte is right, and to return
-	// soon when Read fails. The sender hears nil or the text of the error.
+	// OnSnapshot receives a snapshot. It must read to io.EOF, which is returned only if every byte is correct, and
+	// return soon after Read fails. The sender gets nil or the text of the error.
 	OnSnapshot func(from NodeID, snapshot *SnapshotReader) error
-	// OnCommand takes a command on a goroutine of its own and owns the request. It answers with r, at once or later;
-	// ctx ends at the deadline, when the caller gave up, when the connection is lost and when r was answered.
+	// OnCommand runs a command on its own goroutine and owns the request. It responds with r, immediately or later. ctx
+	// ends at the deadline, when the caller abandons the command, when the connection is lost, and when r has been
+	// answered.
 	OnCommand func(ctx context.Context, from NodeID, request []byte, r *Responder)
-	// Quick, if not nil, may take a command before OnCommand, on the goroutine of its connection, where all other
-	// commands of that node wait: it must do no more than takes microseconds, and return false, having done nothing, if
-	// there is more to do.
-	Quick func(from NodeID, request []byte, r *Responder) bool
+	// ServeInline, if not nil, may run a command before OnCommand, on the goroutine of its connection, which blocks all
+	// other commands from that node. It must take no more than microseconds. Otherwise it must return false without
+	// having done anything.
+	ServeInline func(from NodeID, request []byte, r *Responder) bool
 }
 
-// Options of a Transport. The zero value is ready for use.
+// Options configure a Transport. The zero value is ready for use.
 type Options struct {
-	// TLS makes every connection mutual TLS 1.3, if not nil: Certificates, RootCAs are needed; ClientCAs is RootCAs if
-	// nil. The certificate of a node names it in a URI (see NodeURI); host names are not looked at. GetConfigForClient
-	// is not used.
+	// TLS, if not nil, enables mutual TLS 1.3 for every connection. Certificates and RootCAs are required; ClientCAs is
+	// RootCAs if nil. The certificate of a node names it in a URI (see NodeURI); host names are ignored.
+	// GetConfigForClient is not used.
 	TLS *tls.Config
-	// Secret, if not nil, has every connection, inside of TLS if there is that, begin with a proof of both sides that
-	// they have it; at least SecretMin bytes.
+	// Secret, if not nil, makes both sides of every connection prove first, inside of TLS if enabled, that they have
+	// the secret. It has at least SecretMin bytes.
 	Secret []byte
-	// Admit, if not nil, may refuse a node whose handshake is right otherwise: one that was removed, say. It is called
-	// on both sides. The reason is ErrNotAdmitted, or ErrLevel if its error is that, or ErrCopy: its data directory is
-	// not the one that is known.
+	// Admit, if not nil, may reject a node whose handshake is otherwise valid, for example a removed node. Both sides
+	// call it. If its error is ErrLevel or ErrCopiedDirectory, that is the reason; otherwise the reason is
+	// ErrNotAdmitted.
 	Admit func(Peer) error
-	// Former, if not nil, says what a node is told that is in another cluster, if that is what this one was before: its
-	// data directory is an earlier state of what is here. "" if not. The reason is ErrCopy then, not ErrCluster.
+	// Former, if not nil, returns the text for a node of another cluster if this node belonged to that cluster before:
+	// the data directory of the other node is an earlier state of this one. It returns "" otherwise. The reason is then
+	// ErrCopiedDirectory instead of ErrCluster.
 	Former func(ClusterID, NodeID) string
-	// Levels are the feature levels that this node's build understands, up to 65535.
+	// Levels are the feature levels that this node's build supports, up to 65535.
 	Levels feature.Range
 
-	// FrameBytes bounds one message: a raft frame, a request, a page; 64 MiB if 0, at most 1 GiB.
+	// FrameBytes bounds one message: a Raft frame, a request, or a page; 64 MiB if 0, at most 1 GiB.
 	FrameBytes int
-	// QueueBytes bounds what waits for one peer and class; 16 MiB if 0. Messages above half of it have room of their
-	// own: one passes in any case, several up to five quarters of FrameBytes.
+	// QueueBytes bounds the queue for one peer and class; 16 MiB if 0. Messages above half of it have a separate limit:
+	// one always fits, and several up to five quarters of FrameBytes.
 	QueueBytes int
-	// InboundConnections bounds accepted connections; 4096 if 0. Handshakes bounds those that are not through their
-	// handshake; 64 if 0, a quarter of them from one host.
+	// InboundConnections bounds accepted connections; 4096 if 0. Handshakes bounds the connections among them that have
+	// not completed their handshake; 64 if 0, a quarter of them from one host.
 	InboundConnections int
 	Handshakes         int
 
-	// DialTimeout bounds a dial and the handshake that follows, HandshakeTimeout an accepted handshake; if 0,
-	// IdleTimeout, and at least 1 s.
+	// DialTimeout bounds a dial and the handshake after it. HandshakeTimeout bounds an accepted handshake. If 0, they
+	// are IdleTimeout and at least 1 s.
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
-	// BackoffMin and BackoffMax are the pauses after the first and after a late failure to connect; 20 ms and 2 s if 0.
-	// Up to half of a pause is left out as Jitter says.
+	// BackoffMin and BackoffMax are the minimum and maximum delays after failed connection attempts; 20 ms and 2 s if
+	// 0. Jitter shortens a delay by up to half.
 	BackoffMin time.Duration
 	BackoffMax time.Duration
-	// Jitter returns numbers in [0, 1), safe for concurrent use; math/rand/v2 if nil.
+	// Jitter returns numbers in [0, 1) and must be safe for concurrent use; math/rand/v2 if nil.
 	Jitter func() float64
-	// KeepAlive is the silence after which a side says that it lives, IdleTimeout that after which a connection is
-	// given up; 1 s and 5 s if 0.
+	// KeepAlive is the silence after which a side sends a keep-alive. IdleTimeout is the silence after which a
+	// connection is closed. They are 1 s and 5 s if 0.
 	KeepAlive   time.Duration
 	IdleTimeout time.Duration
 
-	// SnapshotRate is how fast all snapshots of this node are sent, in bytes per second; 64 MiB if 0.
+	// SnapshotRate is the total rate at which this node sends snapshots, in bytes per second; 64 MiB if 0.
 	SnapshotRate int64
-	// Pressed reports whether this machine is asked for more than it does: snapshots are sent at a quarter of the rate
-	// then. Nil: never.
-	Pressed func() bool
-	// SnapshotChunk is the bytes in one frame of a snapshot; 256 KiB if 0.
+	// Overloaded reports whether this machine is overloaded: snapshots are then sent at a quarter of the rate. Nil
+	// means never.
+	Overloaded func() bool
+	// SnapshotChunk is the number of bytes in one frame of a snapshot; 256 KiB if 0.
 	SnapshotChunk int
-	// SnapshotsAtOnce bounds the snapshots that are sent at a time, further ones wait; SnapshotsInbound those that are
-	// received, further ones are refused; 2 and 8 if 0.
+	// SnapshotsAtOnce bounds the snapshots that are sent concurrently; further ones wait. SnapshotsInbound bounds the
+	// snapshots that are received concurrently; further ones are rejected. They are 2 and 8 if 0.
 	SnapshotsAtOnce  int
 	SnapshotsInbound int
-	// SnapshotBytes bounds the size of a snapshot that is received; 1 TiB if 0.
+	// SnapshotBytes bounds the size of a received snapshot; 1 TiB if 0.
 	SnapshotBytes int64
-	// ResumeTimeout is how long either side keeps a cut-off snapshot; 30 s if 0.
+	// ResumeTimeout is how long either side keeps an interrupted snapshot; 30 s if 0.
 	ResumeTimeout time.Duration
 
-	// CommandsPerPeer bounds the commands under way to, and from, one peer; 4096 if 0. CommandBytes bounds the bytes of
-	// the requests from one peer that are under way; 64 MiB if 0.
+	// CommandsPerPeer bounds the commands in progress to, and from, one peer; 4096 if 0. CommandBytes bounds the bytes
+	// of requests in progress from one peer; 64 MiB if 0.
 	CommandsPerPeer int
 	CommandBytes    int64
-	// PagesAhead bounds the pages of a stream that were sent and not taken yet; 4 if 0, at most 255.
+	// PagesAhead bounds the pages of a stream that were sent and not yet taken; 4 if 0, at most 255.
 	PagesAhead int
 
 	Events Events
@@ -177,35 +179,36 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// Events are what an owner may want to log or act on. Each may be nil; they are called on the transport's goroutines
-// and must not block.
+// Events are callbacks for logging and reacting. Each may be nil. They are called on the transport's goroutines and
+// must not block.
 type Events struct {
-	// Connected: a connection that this node dialled is ready. Lost: it is over.
+	// Connected is called when a connection that this node dialed is ready. Lost is called when it has ended.
 	Connected func(p Peer, c Class)
 	Lost      func(p Peer, c Class, err error)
-	// Accepted: the peer dialled this node.
+	// Accepted is called when the peer has dialed this node.
 	Accepted func(p Peer, c Class)
-	// DialFailed: no connection; err wraps a *Refused, syscall.ECONNREFUSED, or whatever else it was (silence is a
-	// deadline).
+	// DialFailed is called for a failed attempt to connect. err wraps a *Refused, syscall.ECONNREFUSED, or another
+	// cause. Silence causes a deadline error.
 	DialFailed func(node NodeID, c Class, address string, err error)
-	// Refused: the connection was refused at the very address where this process answered last. It may have ended; but
-	// a firewall that rejects instead of dropping, and a proxy without its backend, say the same of a process that
-	// lives.
+	// Refused is called if the connection was refused at the address where this process last answered. The process may
+	// have ended. However, a rejecting firewall or a proxy without its backend does the same in front of a living
+	// process.
 	Refused func(p Peer)
-	// Departed: the process said itself, over its connection and after its last frame, that it serves nothing any more.
+	// Departed is called when the process has announced, over its connection and after its last frame, that it no
+	// longer serves anything.
 	Departed func(p Peer)
-	// HandshakeRefused: a peer that dialled this node was turned away.
+	// HandshakeRefused is called when a peer that dialed this node was rejected.
 	HandshakeRefused func(remote string, err error)
-	// AddressChanged: the peer said that it is somewhere else now.
+	// AddressChanged is called when the peer has reported a new address.
 	AddressChanged func(node NodeID, from, to string)
-	// SnapshotSent and SnapshotReceived: it ended; err is nil, or why it failed.
+	// SnapshotSent and SnapshotReceived are called at the end of a transfer. err is nil, or the reason why it failed.
 	SnapshotSent     func(to NodeID, size int64, err error)
 	SnapshotReceived func(from NodeID, size int64, err error)
-	// AcceptFailed: the listener failed for the moment (too many open files).
+	// AcceptFailed is called when the listener has failed temporarily (too many open files).
 	AcceptFailed func(err error)
 }
 
-// Counters count what happened since the start.
+// Counters holds totals since the start.
 type Counters struct {
 	FramesSent, FramesReceived, FramesDropped  uint64
 	BytesSent, BytesReceived                   uint64
@@ -230,7 +233,7 @@ type counters struct {
 	commandsSent, commandsServed, commandsBusy atomic.Uint64
 }
 
-// Counters returns the counts.
+// Counters returns the counters.
 func (t *Transport) Counters() Counters {
 	c := &t.counters
 	return Counters{

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// peer is an entry of the address book and the connections this node dials to it.
+// peer is an entry of the address book with the connections that this node dials to it.
 type peer struct {
 	t      *Transport
 	node   NodeID
@@ -22,12 +22,12 @@ type peer struct {
 
 	mu      sync.Mutex
 	address string
-	// proven is the process that answered at address; its incarnation is 0 if none did.
+	// proven is the process that answered at address. Its incarnation is 0 if none did.
 	proven  Peer
 	command *link
 }
 
-// SetAddress tells where a node is. Connections that work stay; those that do not are tried there at once.
+// SetAddress sets the address of a node. Working connections are kept; the others immediately try the new address.
 func (t *Transport) SetAddress(node NodeID, address string) {
 	if node == t.self.Node || (node == NodeID{}) {
 		return
@@ -48,7 +48,7 @@ func (t *Transport) SetAddress(node NodeID, address string) {
 	p.retry(0)
 }
 
-// Address returns where a node is, "" if that is not known.
+// Address returns the address of a node, or "" if it is unknown.
 func (t *Transport) Address(node NodeID) string {
 	if p := t.peerOf(node); p != nil {
 		p.mu.Lock()
@@ -58,7 +58,7 @@ func (t *Transport) Address(node NodeID) string {
 	return ""
 }
 
-// Forget removes a node from the address book and ends the connections that were dialled to it.
+// Forget removes a node from the address book and closes the connections dialed to it.
 func (t *Transport) Forget(node NodeID) {
 	t.book.Lock()
 	p := t.peers[node]
@@ -79,8 +79,9 @@ func (t *Transport) peerOf(node NodeID) *peer {
 	return t.peers[node]
 }
 
-// heard takes note that a process shook hands with this node: it lives, and says where.
-func (t *Transport) heard(from Peer) {
+// noteHandshake records that a process completed a handshake with this node, which proves that it is alive and gives
+// its address.
+func (t *Transport) noteHandshake(from Peer) {
 	p := t.peerOf(from.Node)
 	if from.Address != "" {
 		was := ""
@@ -115,7 +116,8 @@ func (p *peer) links() []*link {
 	return all
 }
 
-// retry ends pauses between attempts, and connections to another incarnation than this one, unless it is 0.
+// retry ends the delays between connection attempts. If incarnation is not 0, it also closes connections to other
+// incarnations.
 func (p *peer) retry(incarnation uint64) {
 	for _, l := range p.links() {
 		select {
@@ -128,7 +130,7 @@ func (p *peer) retry(incarnation uint64) {
 	}
 }
 
-// link returns the connection of a class, which begins with its first use.
+// link returns the connection of a class and starts it on first use.
 func (p *peer) link(c Class) *link {
 	if c == Raft {
 		if l := p.raft.Load(); l != nil {
@@ -156,8 +158,8 @@ func (p *peer) link(c Class) *link {
 	return l
 }
 
-// reach dials a peer and tells what became of it.
-func (p *peer) reach(ctx context.Context, c Class) (*stream, error) {
+// connect dials a peer and records the result.
+func (p *peer) connect(ctx context.Context, c Class) (*stream, error) {
 	t := p.t
 	p.mu.Lock()
 	address := p.address
@@ -202,19 +204,19 @@ func (p *peer) reach(ctx context.Context, c Class) (*stream, error) {
 	return nil, err
 }
 
-// departTime bounds how long a process that ends waits for its peers to hear so.
+// departTime bounds how long a stopping process waits until its peers have received its announcement.
 const departTime = 300 * time.Millisecond
 
-// Depart tells the peers, after the last raft frame, that this process serves nothing any more, and returns when they
-// have heard it or a moment later. It is for an owner that ends in order: no read may be served under a lease after
-// Depart was called. Only Close may follow.
+// Depart tells the peers, after the last Raft frame, that this process no longer serves anything. It returns when they
+// have received this, or shortly afterward. It is called during an orderly stop. No read may be served under a lease
+// after Depart was called, and only Close may follow.
 func (t *Transport) Depart() error {
 	ctx, cancel := context.WithTimeout(t.ctx, departTime)
 	defer cancel()
 	var wg sync.WaitGroup
 	t.book.RLock()
 	for _, p := range t.peers {
-		p.cancel() // it is not dialled again
+		p.cancel() // it is not dialed again
 		if l := p.raft.Load(); l != nil {
 			wg.Go(func() { l.depart(ctx) })
 		}
@@ -224,7 +226,7 @@ func (t *Transport) Depart() error {
 	return nil
 }
 
-// depart says the last word on a connection, which the peer closes when it has heard it.
+// depart sends the last frame on a connection. The peer closes the connection when it has received it.
 func (l *link) depart(ctx context.Context) {
 	l.mu.Lock()
 	s := l.session
@@ -239,31 +241,31 @@ func (l *link) depart(ctx context.Context) {
 	}
 }
 
-// link is one connection that is dialled to a peer, again and again.
+// link is a connection that is dialed to a peer and reconnected as necessary.
 type link struct {
 	t     *Transport
 	p     *peer
 	class Class
-	// out outlives connections; it is shut while the last attempt failed.
+	// out survives reconnects. It is shut while the last attempt has failed.
 	out   *outbox
 	early chan struct{}
 
 	mu      sync.Mutex
 	session *session
-	// err is why the last attempt failed, nil while there is a connection or a first attempt.
+	// err is the error of the last attempt; nil while there is a connection or a first attempt.
 	err   error
 	calls map[uint64]*call
 	last  uint64
-	// sweeper looks for commands whose time is over, at sweepAt; zero while none has a bound.
+	// sweeper looks for commands whose deadline has passed, at sweepAt. sweepAt is zero if no command has a deadline.
 	sweeper *time.Timer
 	sweepAt time.Time
 }
 
-// run connects until the peer is forgotten.
+// run connects, repeatedly, until the peer is forgotten.
 func (l *link) run() {
 	failures := 0
 	for {
-		s, err := l.p.reach(l.p.ctx, l.class)
+		s, err := l.p.connect(l.p.ctx, l.class)
 		if err != nil {
 			l.failed(err)
 		} else {
@@ -276,8 +278,8 @@ func (l *link) run() {
 				failures = 0
 				continue
 			}
-			// A peer that hangs up at once, again and again, is not dialled in a tight loop; after the first time it is
-			// dialled at once.
+			// A peer that repeatedly closes connections immediately is not dialed in a tight loop. After the first
+			// time, it is dialed immediately.
 			if failures++; failures == 1 {
 				continue
 			}
@@ -290,7 +292,7 @@ func (l *link) run() {
 	}
 }
 
-// serve moves frames over a connection until it is lost.
+// serve exchanges frames over a connection until it is lost.
 func (l *link) serve(s *stream) error {
 	session := l.t.newSession(s, l.out)
 	l.mu.Lock()
@@ -308,22 +310,22 @@ func (l *link) serve(s *stream) error {
 	lost := fmt.Errorf("%w: %w", ErrLost, err)
 	untold := l.drop(false, lost)
 	l.mu.Unlock()
-	tell(untold, lost)
+	notifyHandlers(untold, lost)
 	return err
 }
 
-// failed makes the link refuse what comes.
+// failed makes the link reject new frames.
 func (l *link) failed(err error) {
 	err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	l.mu.Lock()
 	l.err = err
 	untold := l.drop(true, err)
 	l.mu.Unlock()
-	tell(untold, err)
+	notifyHandlers(untold, err)
 }
 
-// drop ends everything that waits, and returns the calls whose Answers are to be called when mu, with which it is
-// called, is free.
+// drop fails everything that is waiting. It returns the calls whose handlers must be called after the caller has
+// released mu, which it must hold.
 func (l *link) drop(shut bool, err error) (untold []*call) {
 	n := l.out.reset(shut)
 	if l.class == Raft {
@@ -342,12 +344,12 @@ func (l *link) drop(shut bool, err error) (untold []*call) {
 	return untold
 }
 
-// handle takes what the peer sends on a connection that this node dialled.
+// handle processes frames from the peer on a connection that this node dialed.
 func (l *link) handle(kind byte, payload []byte) error {
 	if l.class == Raft {
 		return malformed(kind, len(payload))
 	}
-	return l.answer(kind, payload)
+	return l.handleResponse(kind, payload)
 }
 
 func (l *link) abort(err error) {
@@ -358,7 +360,7 @@ func (l *link) abort(err error) {
 	}
 }
 
-// abortOther ends a connection to an earlier process of the node.
+// abortOther closes a connection to an earlier process of the node.
 func (l *link) abortOther(incarnation uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,16 +10,17 @@ import (
 	"io"
 )
 
-// Before the hellos, two nodes that were given a secret prove to each other that they have it, without saying it:
+// Before the hellos, two nodes that were configured with a secret prove to each other that they have it, without
+// sending it:
 //
-//	dialler   "ilion", 'p', version u8, its node id 16, nonce 32
+//	dialer    "ilion", 'p', version u8, its node id 16, nonce 32
 //	acceptor  "ilion", 'p', version u8, its node id 16, nonce 32, proof 32
-//	dialler   proof 32
+//	dialer    proof 32
 //
-// A proof is HMAC-SHA256(secret, its side, version, id of the dialler, id of the acceptor, nonce of the dialler, nonce
-// of the acceptor). Both sides add a nonce of their own, so what was recorded is of no use on another connection, and
-// the side is part of it, so that nobody can be made to prove what is asked of himself. An asker (see Ask) has no id
-// yet: it is zero. The hello that follows must have the ids of the proofs.
+// A proof is HMAC-SHA256(secret, its side, version, id of the dialer, id of the acceptor, nonce of the dialer, nonce of
+// the acceptor). Both sides contribute a nonce, so a recorded exchange is useless on another connection. The side is
+// included, so that a node cannot be tricked into computing the proof that it demands. A caller of Identify has no ID
+// yet: it is zero. The following hello must contain the same IDs.
 const (
 	prove         Class = 'p'
 	secretVersion       = 1
@@ -27,32 +28,32 @@ const (
 	introLen            = len(magic) + 2 + 16 + nonceLen
 )
 
-// SecretMin is the least length of Options.Secret, in bytes: whoever can connect can try out secrets at leisure on what
-// the acceptor proves.
+// SecretMin is the minimum length of Options.Secret in bytes. Any client that can connect can test secrets offline
+// against the acceptor's proof.
 const SecretMin = 32
 
-// intro is what each side says of itself.
-type intro struct {
+// introduction is the first message of each side.
+type introduction struct {
 	node  NodeID
 	nonce [nonceLen]byte
 }
 
-func newIntro(node NodeID) intro {
-	i := intro{node: node}
+func newIntroduction(node NodeID) introduction {
+	i := introduction{node: node}
 	_, _ = rand.Read(i.nonce[:]) // never fails
 	return i
 }
 
-func (i *intro) append(dst []byte) []byte {
+func (i *introduction) append(dst []byte) []byte {
 	dst = append(append(dst, magic...), byte(prove), secretVersion)
 	return append(append(dst, i.node[:]...), i.nonce[:]...)
 }
 
-// readIntro reads what the other side says of itself. Whatever begins like a hello of another class comes from a node
-// without a secret: the error is ErrSecret then.
-func readIntro(r io.Reader) (i intro, err error) {
+// readIntroduction reads the first message of the other side. If it starts like a hello of another class, the other
+// node has no secret, and the error is ErrSecret.
+func readIntroduction(r io.Reader) (i introduction, err error) {
 	var b [introLen]byte
-	// No hello is shorter than its head, and this is longer.
+	// No hello is shorter than its head, and an introduction is longer.
 	if _, err := io.ReadFull(r, b[:helloHead]); err != nil {
 		return i, err
 	}
@@ -60,7 +61,7 @@ func readIntro(r io.Reader) (i intro, err error) {
 	case string(b[:len(magic)]) != magic:
 		return i, fmt.Errorf("%w: it begins with %q", ErrHandshake, b[:len(magic)])
 	case Class(b[len(magic)]) != prove:
-		return i, &Refused{Reason: ErrSecret, Text: "the other side proves none"}
+		return i, &Refused{Reason: ErrSecret, Text: "the other side did not prove it"}
 	case b[len(magic)+1] != secretVersion:
 		return i, &Refused{Reason: ErrVersion, Text: fmt.Sprintf("version %d of the proof of a secret",
 			b[len(magic)+1])}
@@ -74,8 +75,8 @@ func readIntro(r io.Reader) (i intro, err error) {
 	return i, nil
 }
 
-// proof is what a side, dialler or acceptor, proves with.
-func proof(secret []byte, side string, dialler, acceptor *intro) []byte {
+// proof returns the proof of a side, dialer or acceptor.
+func proof(secret []byte, side string, dialler, acceptor *introduction) []byte {
 	h := hmac.New(sha256.New, secret)
 	_, _ = io.WriteString(h, side) // a hash takes everything
 	_, _ = h.Write([]byte{secretVersion})
@@ -90,13 +91,13 @@ const (
 	acceptorSide = "ilion acceptor"
 )
 
-// proveDialled is the dialler's half. It returns who the other side is.
+// proveDialled performs the dialing side's half. It returns the node ID of the other side.
 func proveDialled(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error) {
-	mine := newIntro(self)
+	mine := newIntroduction(self)
 	if _, err := conn.Write(mine.append(nil)); err != nil {
 		return NodeID{}, err
 	}
-	theirs, err := readIntro(conn)
+	theirs, err := readIntroduction(conn)
 	if err != nil {
 		return NodeID{}, err
 	}
@@ -113,18 +114,18 @@ func proveDialled(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error
 		return NodeID{}, err
 	}
 	if !right {
-		return NodeID{}, &Refused{Reason: ErrSecret, Text: fmt.Sprintf("node %x has another one", theirs.node)}
+		return NodeID{}, &Refused{Reason: ErrSecret, Text: fmt.Sprintf("node %x has another secret", theirs.node)}
 	}
 	return theirs.node, nil
 }
 
-// proveAccepted is the acceptor's half.
+// proveAccepted performs the accepting side's half.
 func proveAccepted(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error) {
-	theirs, err := readIntro(conn)
+	theirs, err := readIntroduction(conn)
 	if err != nil {
 		return NodeID{}, err
 	}
-	mine := newIntro(self)
+	mine := newIntroduction(self)
 	if _, err := conn.Write(append(mine.append(nil), proof(secret, acceptorSide, &theirs, &mine)...)); err != nil {
 		return NodeID{}, err
 	}
@@ -133,7 +134,7 @@ func proveAccepted(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, erro
 		return NodeID{}, err
 	}
 	if !hmac.Equal(got[:], proof(secret, diallerSide, &theirs, &mine)) {
-		return NodeID{}, &Refused{Reason: ErrSecret, Text: fmt.Sprintf("node %x has another one", theirs.node)}
+		return NodeID{}, &Refused{Reason: ErrSecret, Text: fmt.Sprintf("node %x has another secret", theirs.node)}
 	}
 	return theirs.node, nil
 }

@@ -50,7 +50,7 @@ func TestSecret(t *testing.T) {
 						t.Fatalf("%s: node 1 says %v, want %v", class, turnedAway, c.want)
 					}
 				}
-				_, p, err := Ask(t.Context(), n.Dialler("asker"), nil, c.secret, host(1))
+				_, p, err := Identify(t.Context(), n.Dialler("asker"), nil, c.secret, host(1))
 				if !errors.Is(err, c.want) || c.want == nil && p.Node != id(1) || c.want != nil &&
 					p.Node != (NodeID{}) {
 					t.Fatalf("asking: %v, %v, want %v", p, err, c.want)
@@ -76,7 +76,7 @@ func TestSecretIsProvenByTheAcceptor(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			mine := newIntro(id(1))
+			mine := newIntroduction(id(1))
 			_, _ = conn.Write(append(mine.append(nil), make([]byte, 32)...))
 			heard, _ = io.ReadAll(conn)
 		}()
@@ -186,13 +186,13 @@ func TestShortSecret(t *testing.T) {
 
 // FuzzIntro proves that no bytes make readIntro panic or read on, and that what it accepts is what append makes.
 func FuzzIntro(f *testing.F) {
-	i := newIntro(id(2))
+	i := newIntroduction(id(2))
 	f.Add(i.append(nil))
 	f.Add([]byte("ilionp\x01"))
 	f.Add([]byte("ilionr\x01\x01\x01\x00\x00"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := bytes.NewReader(in)
-		i, err := readIntro(r)
+		i, err := readIntroduction(r)
 		if used := len(in) - r.Len(); used > introLen || err == nil && !bytes.Equal(i.append(nil), in[:used]) {
 			t.Fatalf("%d bytes read of %x: %v", used, in, err)
 		}

@@ -10,10 +10,10 @@ import (
 	"net"
 )
 
-// security is what both sides of a connection have to prove before their hellos.
+// security is what both sides of a connection must prove before their hellos.
 type security struct {
 	client, server *tls.Config // nil: no TLS
-	secret         []byte      // nil: none
+	secret         []byte      // nil: no secret
 }
 
 func newSecurity(config *tls.Config, secret []byte) (*security, error) {
@@ -27,14 +27,14 @@ func newSecurity(config *tls.Config, secret []byte) (*security, error) {
 	return &security{client: client, server: server, secret: secret}, nil
 }
 
-// proven is what the other side of a connection has proven of itself before its hello. The zero value is nothing.
+// proven is what the other side has proven before its hello. The zero value means nothing.
 type proven struct {
 	leaf   *x509.Certificate
 	secret bool
-	node   NodeID // that the secret was proven for
+	node   NodeID // node for which the secret was proven
 }
 
-// check returns an error if the other side is not the node that its hello says.
+// check returns an error if the other side is not the node in its hello.
 func (p *proven) check(node NodeID) error {
 	switch {
 	case p.leaf != nil && !names(p.leaf, node):
@@ -46,7 +46,7 @@ func (p *proven) check(node NodeID) error {
 	return nil
 }
 
-// dialled has both sides prove themselves on a connection that this one dialled, and returns what to speak over.
+// dialled performs the proofs on a connection that this node dialed, and returns the connection to use.
 func (s *security) dialled(ctx context.Context, raw net.Conn, self NodeID) (net.Conn, proven, error) {
 	conn, p := raw, proven{}
 	if s.client != nil {
@@ -66,7 +66,8 @@ func (s *security) dialled(ctx context.Context, raw net.Conn, self NodeID) (net.
 	return conn, p, nil
 }
 
-// accepted is dialled for the other end. The connection is returned with an error, too, if a reason may be sent.
+// accepted performs the proofs on the accepting side. It returns the connection with an error as well, if a reason may
+// be sent.
 func (s *security) accepted(ctx context.Context, raw net.Conn, self NodeID) (net.Conn, proven, error) {
 	conn, p := raw, proven{}
 	if s.server != nil {

@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// outbox gathers frames for one connection after another; what has gathered while one write was under way is the next
-// write.
+// outbox queues frames for one connection after another. Frames that are queued during a write form the next write.
 type outbox struct {
-	// limit bounds the bytes of small frames, largeLimit those of large ones; one passes in any case.
+	// limit bounds the bytes of small frames, largeLimit the bytes of large frames. One frame always fits.
 	limit, largeLimit int
-	// wake has room for one and is signalled when the outbox is not empty any more.
+	// wake has a buffer of one and is signaled when the outbox becomes non-empty.
 	wake chan struct{}
 
 	mu   sync.Mutex
 	shut bool
-	// blocks wait in order; frames never span two. held is their bytes and those of the write under way.
+	// blocks is the queue; a frame never spans two blocks. held is the number of bytes in blocks and in the current
+	// write.
 	blocks []block
 	held   int
-	// large are those of frames above half of limit, each of which is a block.
+	// large is the number of bytes in frames above half of limit, each of which is a separate block.
 	large int
-	// spare is the memory of blocks that were written; none in an idle outbox.
+	// spare is memory of written blocks. An idle outbox has none.
 	spare [][]byte
-	// room is closed when a write ends and somebody waits for it.
+	// room is closed when a write ends; nil unless a goroutine waits for room.
 	room chan struct{}
 }
 
-// block is what one write sends.
+// block is the data of one write.
 type block struct {
 	data   []byte
 	frames uint64
 }
 
-// blockBytes is large enough to make the price of a write small, and small enough to stay in the cache until it is
-// sent; spareMax is how many an outbox keeps.
+// blockBytes is large enough to make the cost of a write small, and small enough to stay in the cache until it is sent.
+// spareMax is the maximum number of spare blocks.
 const (
 	blockBytes = 64 << 10
 	spareMax   = 16
@@ -47,10 +47,10 @@ func newOutbox(limit, largeLimit int) *outbox {
 	return &outbox{limit: limit, largeLimit: largeLimit, wake: make(chan struct{}, 1)}
 }
 
-// outbox returns one for raft frames or commands.
+// outbox returns an outbox for Raft frames or commands.
 func (t *Transport) outbox() *outbox { return newOutbox(t.opts.QueueBytes, t.opts.FrameBytes/4*5) }
 
-// put adds a frame of a followed by b; false if it is full or shut.
+// put adds a frame with payload a followed by b. It returns false if the outbox is full or shut.
 func (o *outbox) put(kind byte, a, b []byte) bool {
 	head := frameHead(kind, a, b)
 	o.mu.Lock()
@@ -62,7 +62,7 @@ func (o *outbox) put(kind byte, a, b []byte) bool {
 	return true
 }
 
-// force adds a frame that is small and whose number is bounded otherwise.
+// force adds a small frame. The number of such frames must be limited otherwise.
 func (o *outbox) force(kind byte, a, b []byte) {
 	head := frameHead(kind, a, b)
 	o.mu.Lock()
@@ -73,7 +73,7 @@ func (o *outbox) force(kind byte, a, b []byte) {
 	o.add(head, a, b)
 }
 
-// wait adds a frame when there is room; false if stop was closed first.
+// wait adds a frame when there is room. It returns false if stop was closed first.
 func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 	head := frameHead(kind, a, b)
 	for {
@@ -99,8 +99,8 @@ func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 	}
 }
 
-// fits reports whether a frame of n bytes is let in; called with mu. Small and large frames have room of their own:
-// while a large one is written, heartbeats go on gathering, and no stream of small ones keeps a large one out.
+// fits reports whether a frame of n bytes fits. The caller must hold mu. Small and large frames have separate limits:
+// while a large frame is written, heartbeats can still be queued, and small frames cannot block a large one.
 func (o *outbox) fits(n int) bool {
 	if o.isLarge(n) {
 		return o.large == 0 || o.large+n <= o.largeLimit
@@ -110,14 +110,14 @@ func (o *outbox) fits(n int) bool {
 
 func (o *outbox) isLarge(n int) bool { return n > o.limit/2 && n > blockBytes }
 
-// bytes is what waits or is being written.
+// bytes returns the number of bytes that are queued or being written.
 func (o *outbox) bytes() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held
 }
 
-// add is called with mu and releases it.
+// add adds a frame and releases mu, which the caller must hold.
 func (o *outbox) add(head [headLen]byte, a, b []byte) {
 	first := len(o.blocks) == 0
 	n := headLen + len(a) + len(b)
@@ -153,7 +153,7 @@ func (o *outbox) memory(n int) []byte {
 	return make([]byte, 0, blockBytes)
 }
 
-// take returns the first block, which stays in the account until written is called; false if there is none.
+// take returns the first block, which remains counted until written is called. It returns false if none exists.
 func (o *outbox) take() (block, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -181,8 +181,8 @@ func (o *outbox) written(b block) {
 	o.signalRoom()
 }
 
-// rest gives back the memory nobody needs now.
-func (o *outbox) rest() {
+// releaseSpare releases memory that is not in use.
+func (o *outbox) releaseSpare() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.spare = nil
@@ -195,7 +195,8 @@ func (o *outbox) signalRoom() {
 	}
 }
 
-// reset drops all that waits, returns how many frames that was, and shuts or opens the outbox. No write is under way.
+// reset drops the queue, returns the number of dropped frames, and shuts or opens the outbox. No write may be in
+// progress.
 func (o *outbox) reset(shut bool) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -208,7 +209,7 @@ func (o *outbox) reset(shut bool) uint64 {
 	return n
 }
 
-// session moves frames over one connection, both ways, and proves to the other side that this one lives.
+// session exchanges frames over one connection and sends keep-alives.
 type session struct {
 	t    *Transport
 	s    *stream
@@ -222,7 +223,7 @@ func (t *Transport) newSession(s *stream, out *outbox) *session {
 	return &session{t: t, s: s, out: out, dead: make(chan struct{})}
 }
 
-// abort ends the session; the first reason stays.
+// abort ends the session. The first reason is kept.
 func (s *session) abort(err error) {
 	s.once.Do(func() {
 		s.err = err
@@ -231,8 +232,9 @@ func (s *session) abort(err error) {
 	})
 }
 
-// run moves frames until the connection ends and returns why. handle is called for every frame but keep-alives, on this
-// goroutine; when it blocks, it watches s.dead. With reuse the payload is valid until handle returns.
+// run exchanges frames until the connection ends and returns the reason. It calls handle on this goroutine for every
+// frame except keep-alives. If handle blocks, it must watch s.dead. With reuse, the payload is valid until handle
+// returns.
 func (s *session) run(reuse bool, handle func(kind byte, payload []byte) error) error {
 	defer s.t.release(s.s.raw)
 	_ = s.s.SetDeadline(time.Time{})
@@ -265,10 +267,10 @@ func (s *session) read(reuse bool, handle func(kind byte, payload []byte) error)
 	}
 }
 
-// frameExtra is what ids and the like add to a message of Options.FrameBytes.
+// frameExtra is the number of bytes that IDs and similar fields add to a message of Options.FrameBytes.
 const frameExtra = 64
 
-// liveReader gives up when nothing comes for IdleTimeout.
+// liveReader fails if nothing arrives for IdleTimeout.
 type liveReader struct {
 	conn net.Conn
 	t    *Transport
@@ -283,8 +285,8 @@ func (r *liveReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// write sends what gathers. It has no deadline: a peer that still sends keep-alives is slow, not dead, and read notices
-// when they stop.
+// write sends queued frames. It has no deadline: a peer that sends keep-alives is slow, not dead, and read detects when
+// they stop.
 func (s *session) write() error {
 	timer := time.NewTimer(s.t.opts.KeepAlive)
 	defer timer.Stop()
@@ -294,7 +296,7 @@ func (s *session) write() error {
 			return nil
 		case <-s.out.wake:
 		case <-timer.C:
-			s.out.rest()
+			s.out.releaseSpare()
 			s.out.force(kindKeepAlive, nil, nil)
 		}
 		for b, ok := s.out.take(); ok; b, ok = s.out.take() {

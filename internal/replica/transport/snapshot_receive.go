@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// SnapshotReader is a snapshot as it arrives, over as many connections as it takes.
+// SnapshotReader is an incoming snapshot, over one or more connections.
 type SnapshotReader struct {
-	// Size is how many bytes the sender has announced, at most Options.SnapshotBytes.
+	// Size is the number of bytes announced by the sender, at most Options.SnapshotBytes.
 	Size  int64
 	r     *io.PipeReader
 	ended bool
 }
 
-// Read returns io.EOF only after Size bytes whose checksum was right.
+// Read returns io.EOF only after Size bytes with a correct checksum.
 func (s *SnapshotReader) Read(b []byte) (int, error) {
 	n, err := s.r.Read(b)
 	if err == io.EOF { //nolint:errorlint // a pipe returns what it was closed with
@@ -33,19 +33,19 @@ type transferID struct {
 	sequence    uint64
 }
 
-// transfer is a snapshot on its way in. It stays for ResumeTimeout without a connection, be it cut or ended: the sender
-// may not know yet.
+// transfer is an incoming snapshot. It is kept for ResumeTimeout without a connection, whether interrupted or
+// completed, because the sender may not know the result yet.
 type transfer struct {
 	id transferID
 	w  *io.PipeWriter
-	// done is closed when the handler returned; err is what it said then, at finished.
+	// done is closed when the handler has returned. err is its result, finished the time.
 	done     chan struct{}
 	err      error
 	finished time.Time
 
-	// turn is held by the connection that feeds the transfer; it guards what follows.
+	// turn is held by the connection that feeds the transfer. It guards the fields below.
 	turn chan struct{}
-	arrival
+	reassembly
 	ended   bool
 	retired bool
 
@@ -54,10 +54,10 @@ type transfer struct {
 	timer   *time.Timer
 }
 
-// fail lets the handler's next Read fail.
+// fail makes the handler's next Read fail.
 func (tr *transfer) fail(err error) { _ = tr.w.CloseWithError(err) }
 
-// serveSnapshot is the life of an accepted snapshot connection.
+// serveSnapshot serves an accepted snapshot connection until it closes.
 func (t *Transport) serveSnapshot(s *stream) {
 	if t.reply(s, Snapshot, s.peer.Node, nil) != nil {
 		return
@@ -81,7 +81,7 @@ func (t *Transport) serveSnapshot(s *stream) {
 	}
 }
 
-// begin attaches a connection to its transfer and tells the sender where to go on, or how it ended.
+// begin attaches a connection to its transfer and tells the sender where to continue, or the result.
 func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, error) {
 	id := transferID{s.s.peer.Node, s.s.peer.Incarnation, sequence}
 	if size < 0 || size > t.opts.SnapshotBytes || t.handlers.OnSnapshot == nil {
@@ -131,7 +131,7 @@ func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, e
 	return tr, nil
 }
 
-// newTransfer starts a handler; nil if there are too many. It is called with t.mu.
+// newTransfer starts a handler. It returns nil if there are too many. The caller must hold t.mu.
 func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 	running := 0
 	for _, tr := range t.transfers {
@@ -146,7 +146,8 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 		return nil
 	}
 	r, w := io.Pipe()
-	tr := &transfer{id: id, arrival: arrival{size: size}, w: w, done: make(chan struct{}), turn: make(chan struct{}, 1)}
+	tr := &transfer{id: id, reassembly: reassembly{size: size}, w: w, done: make(chan struct{}),
+		turn: make(chan struct{}, 1)}
 	tr.turn <- struct{}{}
 	tr.timer = time.AfterFunc(t.opts.ResumeTimeout, func() { t.retire(tr) })
 	t.transfers[id] = tr
@@ -171,11 +172,11 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 	return tr
 }
 
-// transfersKept is how many transfers are kept, most of them finished, for each that may be running.
+// transfersKept is the number of transfers, most of them finished, that are kept for each transfer that may run.
 const transfersKept = 16
 
-// makeRoom forgets the finished transfer that nobody has come back to for longest: small ones may be many. It is called
-// with t.mu.
+// makeRoom forgets the finished transfer whose sender has not returned for the longest time, because there may be many
+// small transfers. The caller must hold t.mu.
 func (t *Transport) makeRoom() bool {
 	var oldest *transfer
 	for _, tr := range t.transfers {
@@ -193,7 +194,7 @@ func (t *Transport) makeRoom() bool {
 	select {
 	case <-oldest.turn:
 	default:
-		return false // somebody is asking for its result just now
+		return false // a sender is asking for its result
 	}
 	oldest.retired = true
 	oldest.mu.Lock()
@@ -204,7 +205,7 @@ func (t *Transport) makeRoom() bool {
 	return true
 }
 
-// detach gives the turn back; the transfer is kept for a while.
+// detach releases the turn. The transfer is kept for a while.
 func (t *Transport) detach(tr *transfer, s *session) {
 	tr.mu.Lock()
 	if tr.session == s {
@@ -215,18 +216,18 @@ func (t *Transport) detach(tr *transfer, s *session) {
 	tr.turn <- struct{}{}
 }
 
-// retire forgets a transfer nobody feeds.
+// retire forgets a transfer without a connection.
 func (t *Transport) retire(tr *transfer) {
 	select {
 	case <-tr.turn:
 	default:
-		return // somebody does
+		return // a connection feeds it
 	}
 	defer func() { tr.turn <- struct{}{} }()
 	select {
 	case <-tr.done:
 	default:
-		if tr.ended { // its handler works on what it has; the sender may come back for the result
+		if tr.ended { // its handler processes the data; the sender may return for the result
 			tr.mu.Lock()
 			tr.timer.Reset(t.opts.ResumeTimeout)
 			tr.mu.Unlock()
@@ -242,10 +243,10 @@ func (t *Transport) retire(tr *transfer) {
 	t.mu.Unlock()
 }
 
-// chunk hands bytes to the handler.
+// chunk passes bytes to the handler.
 func (tr *transfer) chunk(s *session, offset int64, b []byte) error {
 	if tr.ended {
-		return nil // the handler gave up, the sender does not know yet
+		return nil // the handler has given up, and the sender does not know yet
 	}
 	if err := tr.add(offset, b); err != nil {
 		return err
@@ -257,7 +258,7 @@ func (tr *transfer) chunk(s *session, offset int64, b []byte) error {
 	return nil
 }
 
-// end checks the whole and tells the sender what the handler says.
+// end verifies the snapshot and sends the handler's result to the sender.
 func (tr *transfer) end(s *session, sum uint32) error {
 	if tr.ended {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// SendSnapshot delivers head, followed by size bytes of data, on a connection of their own. It returns nil when the
-// receiver's handler has taken them, or why it did not. See SendSnapshotFrom.
+// SendSnapshot delivers head, followed by size bytes of data, on a separate connection. It returns nil when the
+// receiver's handler has processed them. See SendSnapshotFrom.
 func (t *Transport) SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error {
 	return t.SendSnapshotFrom(t.ctx, to, headed{head, data}, int64(len(head))+size)
 }
@@ -24,7 +24,7 @@ type headed struct {
 	data io.ReaderAt
 }
 
-// ReadAt is io.ReaderAt's.
+// ReadAt implements io.ReaderAt.
 func (h headed) ReadAt(b []byte, at int64) (n int, err error) {
 	if at < int64(len(h.head)) {
 		n = copy(b, h.head[at:])
@@ -36,8 +36,9 @@ func (h headed) ReadAt(b []byte, at int64) (n int, err error) {
 	return n + m, err
 }
 
-// SendSnapshotFrom delivers bytes that may be many. It waits while SnapshotsAtOnce others are under way. A connection
-// that is cut is replaced, and the snapshot goes on where the receiver stands, for ResumeTimeout without progress.
+// SendSnapshotFrom delivers a potentially large snapshot. It waits while SnapshotsAtOnce others are in progress. An
+// interrupted connection is replaced, and the transfer continues at the receiver's offset, until ResumeTimeout passes
+// without progress.
 func (t *Transport) SendSnapshotFrom(ctx context.Context, to NodeID, r io.ReaderAt, size int64) error {
 	select {
 	case t.sendSlots <- struct{}{}:
@@ -77,7 +78,7 @@ func (t *Transport) sendSnapshot(ctx context.Context, to NodeID, r io.ReaderAt, 
 		case t.ctx.Err() != nil:
 			return ErrClosed
 		case s.best < 0:
-			return fmt.Errorf("%w: %w", ErrUnreachable, err) // nothing began that could be resumed
+			return fmt.Errorf("%w: %w", ErrUnreachable, err) // nothing has been sent that could be resumed
 		case s.best > before:
 			progress, n = time.Now(), 0
 		case time.Since(progress) > t.opts.ResumeTimeout:
@@ -87,19 +88,19 @@ func (t *Transport) sendSnapshot(ctx context.Context, to NodeID, r io.ReaderAt, 
 	}
 }
 
-// sending is a snapshot on its way out.
+// sending is an outgoing snapshot.
 type sending struct {
 	chunks
 	t        *Transport
 	p        *peer
 	sequence uint64
-	// best is the greatest offset the receiver asked for, -1 before it did.
+	// best is the highest offset requested by the receiver, or -1.
 	best int64
 }
 
-// attempt sends over one connection; final says that another one is of no use.
+// attempt sends over one connection. final reports whether another attempt is useless.
 func (s *sending) attempt(ctx context.Context) (final bool, err error) {
-	conn, err := s.p.reach(ctx, Snapshot)
+	conn, err := s.p.connect(ctx, Snapshot)
 	if err != nil {
 		return errors.As(err, new(*Refused)) && !errors.Is(err, ErrBusy), err
 	}
@@ -164,7 +165,7 @@ func (s *sending) attempt(ctx context.Context) (final bool, err error) {
 	}
 }
 
-// stream puts the chunks from an offset on, and the end.
+// stream queues the chunks from an offset on, and the end.
 func (s *sending) stream(session *session, from int64, result chan error) (final bool, err error) {
 	t := s.t
 	chunk := make([]byte, t.opts.SnapshotChunk)
@@ -175,7 +176,7 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 	}
 	for ; n*step < s.size; n++ {
 		select {
-		case err := <-result: // the handler gave up
+		case err := <-result: // the handler has given up
 			return true, err
 		case <-session.dead:
 			return false, session.err
@@ -200,21 +201,21 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 	return false, nil
 }
 
-// bucket lets bytes pass at a rate; it holds no more than what one chunk needs, so there are no bursts.
-type bucket struct {
-	rate    int64
-	pressed func() bool
-	mu      sync.Mutex
-	free    time.Time
+// rateLimiter is a token bucket for bytes. It holds at most the tokens for one chunk, which prevents bursts.
+type rateLimiter struct {
+	rate       int64
+	overloaded func() bool
+	mu         sync.Mutex
+	free       time.Time
 }
 
-// pressedPart is the part of the rate that is left while the machine is short.
-const pressedPart = 4
+// overloadFactor divides the rate while the machine is overloaded.
+const overloadFactor = 4
 
-// take books n bytes and returns how long to wait before they may pass.
-func (b *bucket) take(n int) time.Duration {
-	if b.pressed != nil && b.pressed() {
-		n *= pressedPart
+// take reserves n bytes and returns the delay before they may be sent.
+func (b *rateLimiter) take(n int) time.Duration {
+	if b.overloaded != nil && b.overloaded() {
+		n *= overloadFactor
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -259,7 +259,7 @@ func TestSnapshotChecksum(t *testing.T) {
 		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
 		two := start(t, n, 2, Handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
-		conn, err := two.peerOf(id(1)).reach(t.Context(), Snapshot)
+		conn, err := two.peerOf(id(1)).connect(t.Context(), Snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestSnapshotEmpty(t *testing.T) {
 // does.
 func TestSnapshotsGiveWay(t *testing.T) {
 	pressed := true
-	b := bucket{rate: 1 << 20, pressed: func() bool { return pressed }}
+	b := rateLimiter{rate: 1 << 20, overloaded: func() bool { return pressed }}
 	booked := func() time.Duration {
 		b.free = time.Now().Add(time.Hour) // so far ahead that what is booked is all that moves it
 		before := b.free

@@ -25,8 +25,8 @@ type Transport struct {
 	incarnation uint64
 	counters    counters
 
-	crew      crew
-	bucket    bucket
+	workers   workerPool
+	bucket    rateLimiter
 	sendSlots chan struct{}
 	sequence  atomic.Uint64
 
@@ -43,28 +43,28 @@ type Transport struct {
 	conns     map[net.Conn]struct{}
 	accepted  int
 	shaking   int
-	shakingOf map[string]int // by the host they come from
-	present   map[NodeID]*presence
-	inbound   map[NodeID]*inbound
+	shakingOf map[string]int // by remote host
+	present   map[NodeID]*peerProcess
+	inbound   map[NodeID]*inboundRaft
 	transfers map[transferID]*transfer
 }
 
-// inbound is the accepted raft connection of a node.
-type inbound struct {
+// inboundRaft is the accepted Raft connection of a node.
+type inboundRaft struct {
 	conn net.Conn
 	done chan struct{}
 }
 
-// New returns a transport that can dial. Start lets it receive.
+// New returns a transport that can dial. Start makes it receive.
 func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	if (self.Node == NodeID{}) {
-		return nil, errors.New("transport: a node needs an id")
+		return nil, errors.New("transport: the node ID is missing")
 	}
 	if len(self.Address) > addressMax {
 		return nil, fmt.Errorf("transport: address of %d bytes, at most %d", len(self.Address), addressMax)
 	}
-	if len(self.Lineage) > lineageMax {
-		return nil, fmt.Errorf("transport: lineage of %d bytes, at most %d", len(self.Lineage), lineageMax)
+	if len(self.History) > lineageMax {
+		return nil, fmt.Errorf("transport: history of %d bytes, at most %d", len(self.History), lineageMax)
 	}
 	s, err := newSecurity(opts.TLS, opts.Secret)
 	if err != nil {
@@ -72,23 +72,22 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	}
 	t := &Transport{
 		self: self, dial: dial, opts: opts.withDefaults(),
-		peers: map[NodeID]*peer{}, conns: map[net.Conn]struct{}{}, inbound: map[NodeID]*inbound{},
+		peers: map[NodeID]*peer{}, conns: map[net.Conn]struct{}{}, inbound: map[NodeID]*inboundRaft{},
 		transfers: map[transferID]*transfer{},
-		shakingOf: map[string]int{}, present: map[NodeID]*presence{},
+		shakingOf: map[string]int{}, present: map[NodeID]*peerProcess{},
 	}
 	t.security.Store(s)
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	t.incarnation = binary.LittleEndian.Uint64(b[:])
-	t.crew.t = t
-	t.bucket.rate, t.bucket.pressed = t.opts.SnapshotRate, t.opts.Pressed
+	t.workers.t = t
+	t.bucket.rate, t.bucket.overloaded = t.opts.SnapshotRate, t.opts.Overloaded
 	t.sendSlots = make(chan struct{}, t.opts.SnapshotsAtOnce)
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t, nil
 }
 
-// SetTLS exchanges Options.TLS: connections from now on are made with it. It fails, and changes nothing, if New would
-// fail with it.
+// SetTLS replaces Options.TLS for new connections. It fails, and changes nothing, if New would fail with config.
 func (t *Transport) SetTLS(config *tls.Config) error {
 	s, err := newSecurity(config, t.opts.Secret)
 	if err != nil {
@@ -98,7 +97,7 @@ func (t *Transport) SetTLS(config *tls.Config) error {
 	return nil
 }
 
-// Start receives from a listener, which Close closes. It is called once, before anything can arrive.
+// Start accepts connections from a listener, which Close closes. It must be called once, before anything can arrive.
 func (t *Transport) Start(l net.Listener, h Handlers) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,8 +114,8 @@ func (t *Transport) Start(l net.Listener, h Handlers) error {
 	return nil
 }
 
-// Close closes the listener and every connection, ends what is under way, and returns when no goroutine is left; those
-// of handlers must therefore end when their context or their reader does.
+// Close closes the listener and all connections, ends all work in progress, and returns when no goroutine is left.
+// Handlers must therefore return when their context or reader ends.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	t.closed = true
@@ -143,7 +142,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// goRun runs f on a goroutine that Close waits for; false if the transport is closed.
+// goRun runs f on a goroutine that Close waits for. It returns false if the transport is closed.
 func (t *Transport) goRun(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,7 +157,8 @@ func (t *Transport) goRun(f func()) bool {
 	return true
 }
 
-// track lets Close close a connection; false, and the connection is closed, if that is over.
+// track registers a connection to be closed by Close. If the transport is closed, it closes the connection and returns
+// false.
 func (t *Transport) track(c net.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,7 +170,7 @@ func (t *Transport) track(c net.Conn) bool {
 	return true
 }
 
-// release closes a connection and forgets it.
+// release closes a connection and unregisters it.
 func (t *Transport) release(c net.Conn) {
 	_ = c.Close()
 	t.mu.Lock()
@@ -178,7 +178,7 @@ func (t *Transport) release(c net.Conn) {
 	t.mu.Unlock()
 }
 
-// acceptPause is how long accepting rests when it fails.
+// acceptPause is the delay after a failed accept.
 const acceptPause = 50 * time.Millisecond
 
 func (t *Transport) accept(l net.Listener) {
@@ -196,7 +196,7 @@ func (t *Transport) accept(l net.Listener) {
 			}
 			continue
 		}
-		host, ok := t.room(conn)
+		host, ok := t.admitHandshake(conn)
 		if !ok {
 			_ = conn.Close()
 			t.handshakeRefused(conn, fmt.Errorf("%w: InboundConnections or Handshakes", ErrBusy))
@@ -222,7 +222,7 @@ func (t *Transport) handshakeRefused(c net.Conn, err error) {
 	}
 }
 
-// serve is the life of an accepted connection.
+// serve serves an accepted connection until it closes.
 func (t *Transport) serve(conn net.Conn, host string) {
 	defer func() {
 		t.release(conn)
@@ -238,11 +238,11 @@ func (t *Transport) serve(conn net.Conn, host string) {
 		}
 		return
 	}
-	if class == ask {
+	if class == classIdentify {
 		return // it was answered
 	}
 	defer t.leave(s.peer, class)
-	t.heard(s.peer)
+	t.noteHandshake(s.peer)
 	t.counters.accepted.Add(1)
 	if t.opts.Events.Accepted != nil {
 		t.opts.Events.Accepted(s.peer, class)
@@ -257,10 +257,11 @@ func (t *Transport) serve(conn net.Conn, host string) {
 	}
 }
 
-// serveRaft takes frames. A node has one such connection: the next one waits until the last frame of the one before was
-// handled, and the dialler sends nothing before this side answered, so frames of one node keep their order.
+// serveRaft processes Raft frames. A node has one such connection: a new connection waits until the last frame of the
+// previous one was processed. The dialer sends nothing before this side has responded, so the frames of a node stay in
+// order.
 func (t *Transport) serveRaft(s *stream) {
-	mine := &inbound{conn: s.raw, done: make(chan struct{})}
+	mine := &inboundRaft{conn: s.raw, done: make(chan struct{})}
 	node := s.peer.Node
 	t.mu.Lock()
 	before := t.inbound[node]
@@ -299,8 +300,8 @@ func (t *Transport) serveRaft(s *stream) {
 	})
 }
 
-// Send queues a copy of a raft frame and returns at once; false says that it was dropped: the peer's queue is full, the
-// last attempt to reach the peer failed, or its address is not known.
+// Send queues a copy of a Raft frame and returns immediately. It returns false if the frame was dropped because the
+// peer's queue is full, the last attempt to reach the peer failed, or its address is unknown.
 func (t *Transport) Send(to NodeID, frame []byte) bool {
 	p := t.peerOf(to)
 	if p == nil || len(frame) > t.opts.FrameBytes || !p.link(Raft).out.put(kindRaft, nil, frame) {
@@ -311,7 +312,7 @@ func (t *Transport) Send(to NodeID, frame []byte) bool {
 	return true
 }
 
-// pause waits; false if ctx or the transport ended. early, which may be nil, ends it.
+// pause waits for d. It returns false if ctx or the transport has ended. early, which may be nil, ends the wait.
 func (t *Transport) pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -327,7 +328,7 @@ func (t *Transport) pause(ctx context.Context, d time.Duration, early <-chan str
 	}
 }
 
-// backoff is the pause after the n-th failure in a row, n from 0.
+// backoff returns the delay after the n-th consecutive failure, counted from 0.
 func (t *Transport) backoff(n int) time.Duration {
 	d := t.opts.BackoffMax
 	if n < 30 {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// This file is what connections carry, as bytes: for the transport, and for whoever carries the bytes of connections by
-// other means, which is the simulator. The frames of snapshots are in chunks.go.
+// This file exposes the encoding of connections for the transport and for callers that transfer the bytes by other
+// means, such as the simulator. The frames of snapshots are in chunks.go.
 
 // Frame is a frame without its head.
 type Frame struct {
@@ -19,16 +19,16 @@ type Frame struct {
 	payload []byte
 }
 
-// Reader cuts the bytes of a connection into frames.
+// Reader reads frames from the bytes of a connection.
 type Reader struct{ f frameReader }
 
-// NewReader returns a reader of frames of at most frameBytes bytes, Options.FrameBytes of the other side.
+// NewReader returns a reader of frames of at most frameBytes bytes, the Options.FrameBytes of the other side.
 func NewReader(r io.Reader, frameBytes int) *Reader {
 	return &Reader{frameReader{r: bufio.NewReaderSize(r, 64<<10), max: frameBytes + frameExtra}}
 }
 
-// Next returns the next frame that says anything. An error ends the connection: io.EOF between frames,
-// io.ErrUnexpectedEOF within one, ErrFrame for bytes that are none.
+// Next returns the next frame that is not a keep-alive. An error ends the connection: io.EOF between frames,
+// io.ErrUnexpectedEOF within a frame, ErrFrame for invalid bytes.
 func (r *Reader) Next() (Frame, error) {
 	for {
 		kind, payload, err := r.f.next()
@@ -38,14 +38,14 @@ func (r *Reader) Next() (Frame, error) {
 	}
 }
 
-// AppendRaft appends what Send puts on a connection for a frame of the raft host.
+// AppendRaft appends the encoding of a Raft frame, as sent by Send.
 func AppendRaft(dst, frame []byte) []byte { return appendFrame(dst, kindRaft, nil, frame) }
 
-// AppendDepart appends the last word of a process.
+// AppendDepart appends the last frame of a process.
 func AppendDepart(dst []byte) []byte { return appendFrame(dst, kindDepart, nil, nil) }
 
-// Raft returns what came on a raft connection: a frame of the raft host, or that the process at the other end has said
-// its last word.
+// Raft returns the contents of a frame on a Raft connection: a Raft frame, or that the process at the other end has
+// departed.
 func (f Frame) Raft() (frame []byte, departed bool, err error) {
 	switch {
 	case f.kind == kindDepart && len(f.payload) == 0:
@@ -56,26 +56,25 @@ func (f Frame) Raft() (frame []byte, departed bool, err error) {
 	return nil, false, malformed(f.kind, len(f.payload))
 }
 
-// Asked is what the caller of a command says: the request, that a page more may be sent, or that nothing more is
-// wanted.
-type Asked struct {
+// RequestFrame is a frame from the caller of a command: the request, a credit for one more page, or a cancellation.
+type RequestFrame struct {
 	ID             uint64
 	Cancel, Credit bool
 	Request        []byte
-	// Left is the time to the deadline, 0 for none. Ahead is how many pages may be sent before there is credit, 0 if
-	// one answer is wanted.
+	// Left is the time to the deadline, or 0. Ahead is the number of pages that may be sent without credit, or 0 for a
+	// single response.
 	Left  time.Duration
 	Ahead int
 }
 
-// AppendRequest appends what Call and Stream put on a connection.
+// AppendRequest appends the encoding of a request, as sent by Call and Stream.
 func AppendRequest(dst []byte, id uint64, left time.Duration, ahead int, request []byte) []byte {
 	head := requestHead(left, ahead)
 	binary.LittleEndian.PutUint64(head[:], id)
 	return appendFrame(dst, kindRequest, head[:], request)
 }
 
-// requestHead stands before a request; the place of its id is free.
+// requestHead returns the header of a request, without its ID.
 func requestHead(left time.Duration, ahead int) (head [17]byte) {
 	if left != 0 {
 		binary.LittleEndian.PutUint64(head[8:], uint64(max(1, left.Microseconds())))
@@ -84,18 +83,18 @@ func requestHead(left time.Duration, ahead int) (head [17]byte) {
 	return head
 }
 
-// AppendCancel appends that nothing more is wanted.
+// AppendCancel appends a cancellation.
 func AppendCancel(dst []byte, id uint64) []byte {
 	return appendFrame(dst, kindCancel, binary.LittleEndian.AppendUint64(nil, id), nil)
 }
 
-// AppendCredit appends that a page more may be sent.
+// AppendCredit appends a credit for one more page.
 func AppendCredit(dst []byte, id uint64) []byte {
 	return appendFrame(dst, kindCredit, binary.LittleEndian.AppendUint64(nil, id), nil)
 }
 
-// Asked returns what came on a command connection to the node that serves it.
-func (f Frame) Asked() (a Asked, err error) {
+// Request decodes a frame of a command connection at the node that serves it.
+func (f Frame) Request() (a RequestFrame, err error) {
 	b := f.payload
 	if len(b) < 8 {
 		return a, malformed(f.kind, len(b))
@@ -117,38 +116,38 @@ func (f Frame) Asked() (a Asked, err error) {
 	return a, nil
 }
 
-// Answered is a part of the answer to a command. The last one has an End: io.EOF, or the error instead of an answer.
-type Answered struct {
+// ResponseFrame is a part of the response to a command. The last one has an End: io.EOF, or an error.
+type ResponseFrame struct {
 	ID   uint64
 	Data []byte
 	End  error
 }
 
-// AppendPage appends a part of an answer that more will follow.
+// AppendPage appends a part of a response that is followed by further parts.
 func AppendPage(dst []byte, id uint64, data []byte) []byte {
 	return appendFrame(dst, kindPage, binary.LittleEndian.AppendUint64(nil, id), data)
 }
 
-// AppendLast appends the last or only part of an answer.
+// AppendLast appends the last or only part of a response.
 func AppendLast(dst []byte, id uint64, data []byte) []byte {
 	return appendFrame(dst, kindLast, binary.LittleEndian.AppendUint64(nil, id), data)
 }
 
-// AppendFail appends the end of an answer with an error.
+// AppendFail appends the end of a response with an error.
 func AppendFail(dst []byte, id uint64, err error) []byte {
 	head, text := failHead(id, err)
 	return appendFrame(dst, kindFail, head[:], []byte(text))
 }
 
-// failHead stands before the text of an error.
+// failHead returns the header of an error, followed by its text.
 func failHead(id uint64, err error) (head [9]byte, text string) {
 	binary.LittleEndian.PutUint64(head[:], id)
 	head[8] = byte(statusOf(err))
 	return head, clip(err.Error(), textMax)
 }
 
-// Answered returns what came on a command connection to the node that dialled it.
-func (f Frame) Answered() (a Answered, err error) {
+// Response decodes a frame of a command connection at the node that dialed it.
+func (f Frame) HandleResponse() (a ResponseFrame, err error) {
 	b := f.payload
 	if len(b) < 8 || f.kind == kindFail && len(b) < 9 {
 		return a, malformed(f.kind, len(b))

@@ -14,76 +14,78 @@ import (
 )
 
 const (
-	// ways and setBits are the shape of the table of counters: each logical partition belongs to one of 1 << setBits
-	// sets, by its place on the ring, and takes one of the ways of that.
+	// ways and setBits are the dimensions of the counter table. Each logical partition belongs to a set, by its ring
+	// position, and uses one way of that set. There are 1 << setBits sets.
 	ways    = 8
 	setBits = 6
-	// notesMax is how many requests a second are noted; where there are more the price doubles below which they are
-	// sampled.
+	// notesMax is the number of requests recorded per second. At higher rates, the price below which requests are
+	// sampled is doubled.
 	notesMax = 1 << 15
-	// recentKeeps is what is left after a second of how fast a logical partition was: half is forgotten in 1.4 s.
+	// recentKeeps is the share of a partition's recent rate that is kept after a second; half of it decays in 1.4 s.
 	recentKeeps = 0.6
-	// namedPart is the part of the units of a minute from which on the key of a read is kept, namedMax how many are,
-	// and namedBytes how long they may be.
-	namedPart  = 256
+	// namedShare is the share of a minute's units above which the key of a read is kept. namedMax bounds the number of
+	// keys, namedBytes their length.
+	namedShare = 256
 	namedMax   = 32
 	namedBytes = 1024
-	// TopMost is how many logical partitions are kept of each minute.
-	TopMost = 10
+	// TopMax is the number of logical partitions kept for each minute.
+	TopMax = 10
 )
 
-// table counts with the algorithm Space-Saving (Metwally, Agrawal and El Abbadi 2005) in each of its sets: what has no
-// counter takes the lowest of its set, and begins with what that has. So no counter is too low, and each knows by how
-// much it may be too high. Counters are set to zero every minute, and stay with their logical partitions, so what is
-// hot for longer is counted from the first request of a minute on.
-type table struct {
+// counterTable counts with the Space-Saving algorithm (Metwally, Agrawal and El Abbadi 2005) in each of its sets. A
+// partition without a counter takes over the lowest counter of its set, including its value. No counter is therefore
+// too low, and each one knows its maximum error. Counters are reset every minute but stay assigned to their logical
+// partitions. A partition that stays hot is counted from the first request of a minute on.
+type counterTable struct {
 	sets [1 << setBits]set
-	// named are keys that reads have named.
+	// named holds the keys that reads have named.
 	named map[uint64][]byte
-	// noted are the requests noted in this second; total and coarse are the units of this minute and the highest step.
+	// noted counts the requests recorded in this second. total is the number of units in this minute, coarse the
+	// highest step.
 	noted  int
 	total  int64
 	coarse int64
 }
 
-// set is a part of the table. A place of 0 is none: no key has the least token.
+// set is one set of the table. A position of 0 is an unused way: no key has the minimum token.
 type set struct {
 	place [ways]uint64
-	// units may be too high by over; before is what they were at the last second, and recent the units a second of
-	// the last ones.
+	// units may be too high by over. before is the value of units at the end of the last second. recent is the recent
+	// rate in units per second.
 	units, over, before [ways]int64
 	recent              [ways]float64
 	named               [ways]bool
 }
 
-// Heavy is a logical partition that takes much.
-type Heavy struct {
+// HeavyPartition is a logical partition with a high load.
+type HeavyPartition struct {
 	Token token.Token `json:"token"`
-	// Key is nil if no read has named it. Name is it in words, which whoever knows its table fills in.
+	// Key is nil unless a read has named it. Name is the readable name, filled in by a caller that knows the table.
 	Key  []byte `json:"-"`
 	Name string `json:"name,omitempty"`
-	// Units are those of a minute, too high by Over at most. Where requests were sampled they are within Noise of that
-	// in 997 of 1,000 cases.
+	// Units is the number of units in a minute, too high by at most Over. If requests were sampled, it is within Noise
+	// of the true value in 997 of 1,000 cases.
 	Units ru.Units `json:"units"`
 	Over  ru.Units `json:"over,omitempty"`
 	Noise ru.Units `json:"noise,omitempty"`
-	// PerSecond is how much it takes a second, in request units: mostly that of the last three seconds.
+	// PerSecond is the load in request units per second, mainly of the last three seconds.
 	PerSecond float64 `json:"per_second"`
 }
 
-// Top are the logical partitions of a physical one that take most. What is not among them has Floor at most, or less
-// than those that are.
+// Top holds the logical partitions of a physical partition with the highest load. All others have used at most Floor,
+// or less than those listed.
 type Top struct {
-	Keys  []Heavy  `json:"keys,omitempty"`
-	Floor ru.Units `json:"floor,omitempty"`
+	Keys  []HeavyPartition `json:"keys,omitempty"`
+	Floor ru.Units         `json:"floor,omitempty"`
 }
 
-// note counts what a request has cost for its logical partition, if it is its turn; total is what requests of its kind
-// have cost, with this one. A request of less than a step is noted with a probability of price/step, for a whole step.
+// note records the cost of a request for its logical partition if the request is sampled. total is the total cost of
+// requests of its kind, including this one. A request below the step is recorded with probability price/step, as a
+// whole step.
 func (p *Partition) note(tok token.Token, key []byte, u ru.Units, total int64) {
 	w := int64(u)
 	if step := p.step.Load(); w < step {
-		if hi, _ := bits.Mul64(scatter(uint64(total)), uint64(step)); hi >= uint64(w) {
+		if hi, _ := bits.Mul64(mix64(uint64(total)), uint64(step)); hi >= uint64(w) {
 			return
 		}
 		w = step
@@ -93,7 +95,7 @@ func (p *Partition) note(tok token.Token, key []byte, u ru.Units, total int64) {
 	}
 	p.mu.Lock()
 	if p.heavy == nil {
-		p.heavy = new(table)
+		p.heavy = new(counterTable)
 	}
 	t := p.heavy
 	t.add(tok.Position(), key, w)
@@ -104,21 +106,21 @@ func (p *Partition) note(tok token.Token, key []byte, u ru.Units, total int64) {
 	p.mu.Unlock()
 }
 
-// scatter is the finalizer of splitmix64.
-func scatter(x uint64) uint64 {
+// mix64 is the finalizer of splitmix64.
+func mix64(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// add adds to the counter of a place.
-func (t *table) add(place uint64, key []byte, w int64) {
+// add adds w to the counter of a ring position.
+func (t *counterTable) add(place uint64, key []byte, w int64) {
 	t.total += w
 	s := &t.sets[place*0x9e3779b97f4a7c15>>(64-setBits)]
 	for i := range s.place {
 		if s.place[i] == place {
 			s.units[i] += w
-			if key != nil && !s.named[i] && s.units[i]-s.over[i] > t.total/namedPart {
+			if key != nil && !s.named[i] && s.units[i]-s.over[i] > t.total/namedShare {
 				s.named[i] = t.name(place, key)
 			}
 			return
@@ -138,8 +140,8 @@ func (t *table) add(place uint64, key []byte, w int64) {
 	s.recent[least], s.named[least] = 0, false
 }
 
-// name keeps the key of a place.
-func (t *table) name(place uint64, key []byte) bool {
+// name stores the key of a ring position.
+func (t *counterTable) name(place uint64, key []byte) bool {
 	if len(t.named) >= namedMax || len(key) > namedBytes {
 		return false
 	}
@@ -150,8 +152,8 @@ func (t *table) name(place uint64, key []byte) bool {
 	return true
 }
 
-// second notes that some seconds have passed.
-func (t *table) second(passed int64) {
+// endSecond updates the recent rates after the given number of seconds.
+func (t *counterTable) endSecond(passed int64) {
 	keep := math.Pow(recentKeeps, float64(passed))
 	for i := range t.sets {
 		s := &t.sets[i]
@@ -163,8 +165,8 @@ func (t *table) second(passed int64) {
 	}
 }
 
-// minute begins to count anew.
-func (t *table) minute(step int64) {
+// endMinute resets the counters.
+func (t *counterTable) endMinute(step int64) {
 	for i := range t.sets {
 		s := &t.sets[i]
 		s.units, s.over, s.before = [ways]int64{}, [ways]int64{}, [ways]int64{}
@@ -172,10 +174,10 @@ func (t *table) minute(step int64) {
 	t.total, t.coarse = 0, step
 }
 
-// top are the n first by an order, of those that holds is true for.
-func (t *table) top(n int, holds func(token.Token) bool, order func(a, b *Heavy) int) (out Top) {
+// top returns the first n partitions, in the given order, for which holds returns true.
+func (t *counterTable) top(n int, holds func(token.Token) bool, order func(a, b *HeavyPartition) int) (out Top) {
 	var floor int64
-	all := make([]Heavy, 0, ways<<setBits)
+	all := make([]HeavyPartition, 0, ways<<setBits)
 	for i := range t.sets {
 		s := &t.sets[i]
 		floor = max(floor, slices.Min(s.units[:]))
@@ -187,7 +189,7 @@ func (t *table) top(n int, holds func(token.Token) bool, order func(a, b *Heavy)
 			if holds != nil && !holds(tok) {
 				continue
 			}
-			h := Heavy{Token: tok, Units: ru.Units(s.units[j]), Over: ru.Units(s.over[j]),
+			h := HeavyPartition{Token: tok, Units: ru.Units(s.units[j]), Over: ru.Units(s.over[j]),
 				PerSecond: s.recent[j] / float64(ru.Unit)}
 			if t.coarse > 0 {
 				h.Noise = ru.Units(3 * math.Sqrt(float64(s.units[j])*float64(t.coarse)))
@@ -195,12 +197,15 @@ func (t *table) top(n int, holds func(token.Token) bool, order func(a, b *Heavy)
 			all = append(all, h)
 		}
 	}
-	sorted := make([]*Heavy, len(all)) // of values each comparison would put both on the heap
+	sorted := make([]*HeavyPartition, len(all)) // pointers, because comparing values would move both to the heap
 	for i := range all {
 		sorted[i] = &all[i]
 	}
-	slices.SortFunc(sorted, func(a, b *Heavy) int { return cmp.Or(order(a, b), cmp.Compare(a.Token, b.Token)) })
-	out.Keys, out.Floor = make([]Heavy, min(n, len(all))), ru.Units(floor)
+	slices.SortFunc(sorted, func(a, b *HeavyPartition) int {
+		return cmp.Or(order(a, b),
+			cmp.Compare(a.Token, b.Token))
+	})
+	out.Keys, out.Floor = make([]HeavyPartition, min(n, len(all))), ru.Units(floor)
 	for i := range out.Keys {
 		out.Keys[i] = *sorted[i]
 		out.Keys[i].Key = t.named[out.Keys[i].Token.Position()]
@@ -208,7 +213,7 @@ func (t *table) top(n int, holds func(token.Token) bool, order func(a, b *Heavy)
 	return out
 }
 
-func byUnits(a, b *Heavy) int { return cmp.Compare(b.Units, a.Units) }
-func byRecent(a, b *Heavy) int {
+func byUnits(a, b *HeavyPartition) int { return cmp.Compare(b.Units, a.Units) }
+func byRecent(a, b *HeavyPartition) int {
 	return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), byUnits(a, b))
 }

@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// SecondsMost and MinutesMost are how much history there is.
-	SecondsMost = 120
-	MinutesMost = 60
-	// topKept is how many logical partitions are kept of minutes before the last one.
+	// SecondsMax and MinutesMax are the lengths of the history.
+	SecondsMax = 120
+	MinutesMax = 60
+	// topKept is the number of logical partitions kept for each minute before the last one.
 	topKept = 3
 )
 
-// Spent is what was spent in a second or a minute.
+// Spent holds the resources spent in a second or a minute.
 type Spent struct {
-	// At is when it began, in seconds since the epoch.
+	// At is the start of the interval, in seconds since the epoch.
 	At       int64    `json:"at"`
 	Units    ru.Units `json:"units"`
 	Requests uint64   `json:"requests"`
 	Bytes    uint64   `json:"bytes"`
-	// Throttled are the requests that were refused because the partition had spent what it may take.
+	// Throttled counts the requests rejected because the partition had exceeded its throughput.
 	Throttled uint64 `json:"throttled,omitempty"`
-	// Given are the request units that it was given for that time, 0 without a throughput.
+	// Given is the throughput of the interval in request units, or 0 without a throughput limit.
 	Given int64 `json:"given,omitempty"`
 }
 
-// Utilisation is the part of what was given that was spent, 0 without a throughput.
-func (s *Spent) Utilisation() float64 {
+// Utilization returns the fraction of the throughput that was spent, or 0 without a throughput limit.
+func (s *Spent) Utilization() float64 {
 	if s.Given <= 0 {
 		return 0
 	}
@@ -47,39 +47,41 @@ func (s *Spent) add(d *Spent) {
 	s.Given += d.Given
 }
 
-// Minute is what was spent in a minute.
+// Minute holds the resources spent in a minute.
 type Minute struct {
 	Spent
-	// Peak is the most that was spent in a second, PeakGiven what was given for that, in request units.
+	// Peak is the highest number of units spent in a second. PeakGiven is the throughput of that second in request
+	// units.
 	Peak      ru.Units `json:"peak"`
 	PeakGiven int64    `json:"peak_given,omitempty"`
-	// Top are the logical partitions that took most.
+	// Top holds the logical partitions with the highest load.
 	Top `json:"top"`
 }
 
-// history is what was spent when, in rings.
+// history holds the resources spent over time, in rings.
 type history struct {
-	// last and throttled are the counts up to at, a second since the epoch.
+	// last and throttled are the counts up to at, a time in seconds since the epoch.
 	last      Counts
 	throttled uint64
 	at        int64
 	seconds   []Spent
-	// minutes are those that have ended, oldest first; now is the one that has not.
+	// minutes holds the completed minutes, oldest first. now is the current minute.
 	minutes []Minute
 	now     Minute
-	// hot is since when the partition has been hot, 0 if it is not.
+	// hot is the time since which the partition has been hot, or 0 if it is not hot.
 	hot int64
 }
 
-// Bounds is what a partition may take, and has refused.
+// Bounds holds the throughput limit of a partition and its rejections.
 type Bounds struct {
-	// PerSecond is in request units, 0 if there is no bound. Throttled counts since the replica was opened.
+	// PerSecond is the limit in request units per second, or 0 if none exists. Throttled counts rejections since the
+	// replica was opened.
 	PerSecond int64
 	Throttled uint64
 }
 
-// Tick notes what was spent since it was called last; callers do so once a second. now is in seconds since the epoch. A
-// clock that goes back stands still here.
+// Tick records the resources spent since the last call. It must be called once per second. now is in seconds since the
+// epoch. If the clock moves back, time stands still here.
 func (p *Partition) Tick(now int64, b Bounds) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +101,7 @@ func (p *Partition) Tick(now int64, b Bounds) {
 	if passed <= 0 {
 		return
 	}
-	spent := Spent{At: now - 1, Units: c.Total() - h.last.Total(), Requests: c.Asked() - h.last.Asked(),
+	spent := Spent{At: now - 1, Units: c.Total() - h.last.Total(), Requests: c.RequestCount() - h.last.RequestCount(),
 		Bytes:     c.BytesRead + c.BytesWritten - h.last.BytesRead - h.last.BytesWritten,
 		Throttled: b.Throttled - h.throttled, Given: b.PerSecond}
 	h.last, h.throttled, h.at = c, b.Throttled, now
@@ -108,7 +110,7 @@ func (p *Partition) Tick(now int64, b Bounds) {
 	} else if minute != h.now.At {
 		p.endMinute(minute) // it was called late
 	}
-	h.seconds = appendMost(h.seconds, spent, SecondsMost)
+	h.seconds = appendMost(h.seconds, spent, SecondsMax)
 	if peak := spent.Units / ru.Units(passed); peak > h.now.Peak {
 		h.now.Peak, h.now.PeakGiven = peak, spent.Given
 	}
@@ -117,20 +119,20 @@ func (p *Partition) Tick(now int64, b Bounds) {
 	h.now.add(&spent)
 	h.now.At = at
 	if t := p.heavy; t != nil {
-		t.second(passed)
+		t.endSecond(passed)
 		if t.noted < notesMax*2/5 {
-			p.slower()
+			p.lowerStep()
 		}
 		t.noted = 0
 	}
-	h.judge(now, b.PerSecond)
+	h.updateHot(now, b.PerSecond)
 	if minute := now - now%60; minute != h.now.At {
 		p.endMinute(minute)
 	}
 }
 
-// slower has more requests noted.
-func (p *Partition) slower() {
+// lowerStep halves the sampling step, so that more requests are recorded.
+func (p *Partition) lowerStep() {
 	step := p.step.Load() / 2
 	if step < int64(ru.Unit) {
 		step = 0
@@ -141,31 +143,31 @@ func (p *Partition) slower() {
 // idle reports whether nothing is kept.
 func (p *Partition) idle() bool { return p.history.seconds == nil && p.heavy == nil }
 
-// past is the history to be read: most replicas of a node with many have none. The caller holds mu.
-func (p *Partition) past() *history {
+// readHistory returns the history for reading. Most replicas of a large node have none. The caller must hold mu.
+func (p *Partition) readHistory() *history {
 	if p.history == nil {
 		return &history{}
 	}
 	return p.history
 }
 
-// endMinute keeps what was spent in the minute that has ended, and begins another one.
+// endMinute stores the completed minute and starts the next one.
 func (p *Partition) endMinute(next int64) {
 	h, t := p.history, p.heavy
 	if h.now.Requests > 0 || h.now.Throttled > 0 {
 		if t != nil {
-			h.now.Top = t.top(TopMost, nil, byUnits)
-			t.minute(p.step.Load())
+			h.now.Top = t.top(TopMax, nil, byUnits)
+			t.endMinute(p.step.Load())
 		}
 		if n := len(h.minutes); n > 0 {
 			last := &h.minutes[n-1]
 			last.Keys = slices.Clone(last.Keys[:min(len(last.Keys), topKept)])
 		}
-		h.minutes = appendMost(h.minutes, h.now, MinutesMost)
+		h.minutes = appendMost(h.minutes, h.now, MinutesMax)
 	} else if t != nil && t.total == 0 {
-		p.heavy = nil // nobody has asked for a minute
+		p.heavy = nil // no requests for a minute
 	}
-	oldest := next - 60*MinutesMost
+	oldest := next - 60*MinutesMax
 	h.minutes = slices.DeleteFunc(h.minutes, func(m Minute) bool { return m.At < oldest })
 	h.now = Minute{Spent: Spent{At: next}}
 	if len(h.minutes) == 0 && p.heavy == nil {
@@ -173,7 +175,7 @@ func (p *Partition) endMinute(next int64) {
 	}
 }
 
-// appendMost appends to a list of at most so many, of which the oldest goes.
+// appendMost appends v to a list of at most the given length, dropping the oldest element.
 func appendMost[T any](list []T, v T, most int) []T {
 	if len(list) == most {
 		copy(list, list[1:])
@@ -182,37 +184,37 @@ func appendMost[T any](list []T, v T, most int) []T {
 	return append(list, v)
 }
 
-// Seconds are what was spent in the last two minutes, oldest first. A second in which nobody asked may be missing.
+// Seconds returns the resources spent in the last two minutes, oldest first. Seconds without requests may be missing.
 func (p *Partition) Seconds() []Spent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.past().seconds)
+	return slices.Clone(p.readHistory().seconds)
 }
 
-// Minutes are what was spent in the last hour, oldest first; the last one may not be over yet. One in which nobody
-// asked may be missing.
+// Minutes returns the resources spent in the last hour, oldest first. The last minute may be incomplete. Minutes
+// without requests may be missing.
 func (p *Partition) Minutes() []Minute {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := slices.Clone(p.past().minutes)
-	if now := p.past().now; now.Requests > 0 || now.Throttled > 0 {
+	out := slices.Clone(p.readHistory().minutes)
+	if now := p.readHistory().now; now.Requests > 0 || now.Throttled > 0 {
 		if t := p.heavy; t != nil {
-			now.Top = t.top(TopMost, nil, byUnits)
+			now.Top = t.top(TopMax, nil, byUnits)
 		}
 		out = append(out, now)
 	}
 	return out
 }
 
-// Hottest are the n logical partitions that take most a second now, of those that holds is true for; nil is all. Units
-// are those of the minute that is not over.
+// Hottest returns the n logical partitions with the highest current load for which holds returns true; nil selects all.
+// Units covers the current minute.
 func (p *Partition) Hottest(n int, holds func(token.Token) bool) Top {
 	p.mu.Lock()
 	if p.heavy == nil {
 		p.mu.Unlock()
 		return Top{}
 	}
-	t := *p.heavy // sorting takes longer than requests should wait
+	t := *p.heavy // sorted outside of the lock, so that requests do not wait
 	t.named = maps.Clone(t.named)
 	p.mu.Unlock()
 	return t.top(n, holds, byRecent)

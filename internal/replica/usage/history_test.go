@@ -14,7 +14,7 @@ func TestHistory(t *testing.T) {
 	p, throttled, now := new(Partition), uint64(0), int64(noon)
 	spend := func(requests int) {
 		for range requests {
-			p.Wrote(Write, 7, 5*ru.Unit, 100)
+			p.RecordWrite(Write, 7, 5*ru.Unit, 100)
 		}
 		now++
 		p.Tick(now, Bounds{PerSecond: 1000, Throttled: throttled})
@@ -35,18 +35,18 @@ func TestHistory(t *testing.T) {
 	}
 	first, second := &minutes[0], &minutes[1]
 	if first.At != noon || first.Units != 30_000*ru.Unit || first.Requests != 6000 || first.Bytes != 600_000 ||
-		first.Utilisation() != 0.5 || first.Peak != 500*ru.Unit || first.Throttled != 0 || len(first.Keys) != 1 ||
+		first.Utilization() != 0.5 || first.Peak != 500*ru.Unit || first.Throttled != 0 || len(first.Keys) != 1 ||
 		first.Keys[0].Units != first.Units {
 		t.Errorf("the first minute: %+v", first)
 	}
 	if second.At != noon+60 || second.Units != 1250*ru.Unit || second.Throttled != 30 || second.Peak != 1000*ru.Unit {
 		t.Errorf("the second minute: %+v", second)
 	}
-	for range SecondsMost {
+	for range SecondsMax {
 		spend(1)
 	}
 	seconds := p.Seconds()
-	if last := seconds[len(seconds)-1]; len(seconds) != SecondsMost || last.At != now-1 || last.Requests != 1 ||
+	if last := seconds[len(seconds)-1]; len(seconds) != SecondsMax || last.At != now-1 || last.Requests != 1 ||
 		last.Given != 1000 {
 		t.Errorf("%d seconds, the last %+v", len(seconds), last)
 	}

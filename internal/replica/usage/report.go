@@ -11,83 +11,85 @@ import (
 )
 
 const (
-	// lately is how many seconds Report.Lately is about.
-	lately = 10
-	// ReportsMost bounds the reports of one answer.
-	ReportsMost = 1 << 12
+	// recentSeconds is the number of seconds covered by Report.Lately.
+	recentSeconds = 10
+	// ReportsMax bounds the reports in one response.
+	ReportsMax = 1 << 12
 )
 
-// Question is what somebody wants to know of many partitions.
-type Question struct {
-	// Table is the only one that is asked about, 0 for all.
+// ReportOptions select the contents of reports.
+type ReportOptions struct {
+	// Table selects one table; 0 selects all.
 	Table uint32 `json:"table,omitempty"`
-	// Keys is how many logical partitions of each physical one are to be told, TopMost at most.
+	// Keys is the number of logical partitions to report per physical partition, at most TopMax.
 	Keys int `json:"keys,omitempty"`
-	// Minutes asks for the history.
+	// Minutes requests the history.
 	Minutes bool `json:"minutes,omitempty"`
-	// Largest asks for the logical partitions that are largest.
+	// Largest requests the largest logical partitions.
 	Largest bool `json:"largest,omitempty"`
-	// Sizes asks for what the partitions have on disk.
+	// Sizes requests the sizes of the partitions on disk.
 	Sizes bool `json:"sizes,omitempty"`
 }
 
-// Report is what one replica has measured, or all replicas of a physical partition together.
+// Report holds the measurements of one replica, or of all replicas of a physical partition together.
 type Report struct {
 	Partition uint64 `json:"partition"`
 	Table     uint32 `json:"table"`
-	// Counts are since the replicas were opened, and so is Throttled.
+	// Counts and Throttled are totals since the replicas were opened.
 	Counts    Counts `json:"counts"`
 	Throttled uint64 `json:"throttled,omitempty"`
-	// PerSecond is what the partition may take, in request units a second; 0 without a throughput.
+	// PerSecond is the throughput limit in request units per second, or 0 without a limit.
 	PerSecond int64 `json:"per_second,omitempty"`
-	// Lately is what was spent in the last ten seconds.
+	// Lately holds the resources spent in the last ten seconds.
 	Lately Spent `json:"lately"`
-	// Hot is since when the partition has been hot, in seconds since the epoch; 0: it is not.
+	// Hot is the time since which the partition has been hot, in seconds since the epoch, or 0 if it is not hot.
 	Hot int64 `json:"hot,omitempty"`
-	// Top are the logical partitions that take most now.
-	Top     Top     `json:"top"`
-	Largest []Large `json:"largest,omitempty"`
-	// DiskBytes is what one replica has on disk, and LogicalPartitions how many there are, both estimated.
+	// Top holds the logical partitions with the highest current load.
+	Top     Top              `json:"top"`
+	Largest []LargePartition `json:"largest,omitempty"`
+	// DiskBytes is the size of one replica on disk. LogicalPartitions is the number of logical partitions. Both are
+	// estimates.
 	DiskBytes         uint64 `json:"disk_bytes,omitempty"`
 	LogicalPartitions uint64 `json:"logical_partitions,omitempty"`
 
 	Minutes []Minute `json:"minutes,omitempty"`
 }
 
-// Large is a logical partition with many bytes, which are logical.
-type Large struct {
+// LargePartition is a large logical partition. Bytes is its logical size.
+type LargePartition struct {
 	Token int64  `json:"token"`
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
-	// Estimated says that not all of it was read.
+	// Estimated reports whether only a part of the partition was read.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-// Busy is in the last ten seconds what was spent in each.
-func (r *Report) Busy() float64 { return r.Lately.Units.Float() / lately }
+// UnitsPerSecond returns the mean rate of the last ten seconds.
+func (r *Report) UnitsPerSecond() float64 { return r.Lately.Units.Float() / recentSeconds }
 
-// EachSecond is a number of the last ten seconds for one of them.
-func EachSecond(n uint64) float64 { return float64(n) / lately }
+// PerSecond converts a count of the last ten seconds to a rate.
+func PerSecond(n uint64) float64 { return float64(n) / recentSeconds }
 
-// Report tells what was asked, but for names and the largest; now is in seconds since the epoch.
-func (p *Partition) Report(q Question, b Bounds, now int64) Report {
+// Report returns the requested measurements, except names and the largest partitions. now is in seconds since the
+// epoch.
+func (p *Partition) Report(q ReportOptions, b Bounds, now int64) Report {
 	r := Report{Counts: p.Counts(), Throttled: b.Throttled, PerSecond: b.PerSecond}
 	p.mu.Lock()
-	r.Hot = p.past().hot
-	seconds := p.past().seconds
-	for i := len(seconds) - 1; i >= 0 && seconds[i].At >= now-lately; i-- {
+	r.Hot = p.readHistory().hot
+	seconds := p.readHistory().seconds
+	for i := len(seconds) - 1; i >= 0 && seconds[i].At >= now-recentSeconds; i-- {
 		r.Lately.add(&seconds[i])
 	}
 	p.mu.Unlock()
-	r.Lately.At, r.Lately.Given = now-lately, lately*b.PerSecond
+	r.Lately.At, r.Lately.Given = now-recentSeconds, recentSeconds*b.PerSecond
 	if q.Minutes {
 		r.Minutes = p.Minutes()
 	}
 	return r
 }
 
-// Merge adds what several replicas tell, by partition. What is spent at replicas on different nodes adds up, and so do
-// the errors of logical partitions; one that only some replicas name may have as much as the floor at the others.
+// Merge combines the reports of several replicas by partition. Resources spent on different nodes are added, and so are
+// the errors of logical partitions. A partition that is missing in some reports may have used up to their floors there.
 func Merge(lists ...[]Report) []Report {
 	of := map[uint64]*Report{}
 	for _, list := range lists {
@@ -146,17 +148,17 @@ func (r *Report) merge(o *Report) {
 	}
 }
 
-// merge adds what another replica has spent in the same time. What was given is not given twice.
+// merge adds the resources spent by another replica in the same interval. The throughput is not added.
 func (s *Spent) merge(o *Spent) {
 	given := max(s.Given, o.Given)
 	s.add(o)
 	s.Given = given
 }
 
-func (t *Top) merge(o *Top, order func(a, b *Heavy) int) Top {
+func (t *Top) merge(o *Top, order func(a, b *HeavyPartition) int) Top {
 	out := Top{Keys: slices.Clone(t.Keys), Floor: t.Floor + o.Floor}
 	for _, h := range o.Keys {
-		i := slices.IndexFunc(out.Keys, func(k Heavy) bool { return k.Token == h.Token })
+		i := slices.IndexFunc(out.Keys, func(k HeavyPartition) bool { return k.Token == h.Token })
 		if i < 0 {
 			out.Keys = append(out.Keys, h)
 			continue
@@ -166,58 +168,63 @@ func (t *Top) merge(o *Top, order func(a, b *Heavy) int) Top {
 		k.PerSecond += h.PerSecond
 		k.Name = cmp.Or(k.Name, h.Name)
 	}
-	slices.SortFunc(out.Keys, func(a, b Heavy) int { return cmp.Or(order(&a, &b), cmp.Compare(a.Token, b.Token)) })
-	out.Keys = out.Keys[:min(len(out.Keys), TopMost)]
+	slices.SortFunc(out.Keys, func(a, b HeavyPartition) int {
+		return cmp.Or(order(&a, &b),
+			cmp.Compare(a.Token, b.Token))
+	})
+	out.Keys = out.Keys[:min(len(out.Keys), TopMax)]
 	return out
 }
 
-// EncodeReports and DecodeReports are the form in which nodes tell each other.
+// EncodeReports encodes reports for transfer between nodes.
 func EncodeReports(list []Report) ([]byte, error) {
-	return json.Marshal(list[:min(len(list), ReportsMost)])
+	return json.Marshal(list[:min(len(list), ReportsMax)])
 }
 
-// DecodeReports reads what EncodeReports wrote.
+// DecodeReports decodes reports encoded by EncodeReports.
 func DecodeReports(b []byte) (list []Report, err error) {
 	err = json.Unmarshal(b, &list)
 	return list, err
 }
 
 const (
-	// hotPart is the part of what was given from which on a partition is hot, and coolPart below which it is not any
-	// more, in percent over ten seconds; it is hot, too, while requests are refused in most of them.
-	hotPart  = 90
-	coolPart = 70
+	// hotPercent is the utilization, in percent over ten seconds, above which a partition becomes hot. It stays hot
+	// until the utilization falls below coolPercent. It is also hot while requests are rejected in most of these
+	// seconds.
+	hotPercent  = 90
+	coolPercent = 70
 )
 
-// judge says whether the partition is hot now, after the last ten seconds.
-func (h *history) judge(now, perSecond int64) {
+// updateHot updates hot from the last ten seconds.
+func (h *history) updateHot(now, perSecond int64) {
 	if perSecond <= 0 || len(h.seconds) == 0 {
 		h.hot = 0
 		return
 	}
 	var units ru.Units
 	refused := 0
-	for i := len(h.seconds) - 1; i >= 0 && h.seconds[i].At >= now-lately; i-- {
+	for i := len(h.seconds) - 1; i >= 0 && h.seconds[i].At >= now-recentSeconds; i-- {
 		units += h.seconds[i].Units
 		if h.seconds[i].Throttled > 0 {
 			refused++
 		}
 	}
-	part := int64(units) * 100 / (int64(ru.Unit) * lately * perSecond)
+	part := int64(units) * 100 / (int64(ru.Unit) * recentSeconds * perSecond)
 	switch {
-	case part >= hotPart || refused > lately/2:
+	case part >= hotPercent || refused > recentSeconds/2:
 		if h.hot == 0 {
 			h.hot = now
 		}
-	case part < coolPart && refused == 0:
+	case part < coolPercent && refused == 0:
 		h.hot = 0
 	}
 }
 
-// Hot is since when the partition has been hot, in seconds since the epoch: it has spent nine tenths of what it was
-// given over ten seconds, or has refused requests in most of them. 0: it is not, or has no throughput.
+// Hot returns the time since which the partition has been hot, in seconds since the epoch. A partition is hot if it has
+// spent nine tenths of its throughput over ten seconds, or has rejected requests in most of them. Hot returns 0 if the
+// partition is not hot or has no throughput limit.
 func (p *Partition) Hot() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.past().hot
+	return p.readHistory().hot
 }

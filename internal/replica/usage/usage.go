@@ -10,24 +10,25 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Kind is what a request does.
+// Kind is the kind of a request.
 type Kind uint8
 
-// The kinds of requests, as a physical partition sees them.
+// The kinds of requests at a physical partition.
 const (
-	// Point reads one row of a logical partition, or none; Slice reads several, or goes on with it.
+	// Point reads at most one row of a logical partition. Slice reads several rows, or continues such a read.
 	Point Kind = iota
 	Slice
 	// Scan reads without a partition key.
 	Scan
 	// Write writes without reading.
 	Write
-	// Condition reads and decides whether to write; Update reads what it changes: a counter, or a place of a list.
+	// Condition reads and decides whether to write. Update reads the data that it changes: a counter or a list
+	// position.
 	Condition
 	Update
-	// Applied is what a Condition or an Update writes: it is not a request of its own.
+	// Applied is the write of a Condition or an Update. It is not a separate request.
 	Applied
-	// Kinds is how many there are.
+	// Kinds is the number of kinds.
 	Kinds
 )
 
@@ -35,7 +36,7 @@ var kindNames = [Kinds]string{"point", "slice", "scan", "write", "condition", "u
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Counts are what was done since the replica was opened. Bytes are logical (see package ru).
+// Counts holds totals since the replica was opened. Bytes are logical (see package ru).
 type Counts struct {
 	Requests                [Kinds]uint64
 	Units                   [Kinds]ru.Units
@@ -43,7 +44,7 @@ type Counts struct {
 	BytesRead, BytesWritten uint64
 }
 
-// Total is what all requests have cost.
+// Total returns the cost of all requests.
 func (c *Counts) Total() (u ru.Units) {
 	for _, n := range c.Units {
 		u += n
@@ -51,30 +52,31 @@ func (c *Counts) Total() (u ru.Units) {
 	return u
 }
 
-// Asked is how many requests there were.
-func (c *Counts) Asked() (n uint64) {
+// RequestCount returns the number of requests.
+func (c *Counts) RequestCount() (n uint64) {
 	for k := range Applied {
 		n += c.Requests[k]
 	}
 	return n
 }
 
-// Partition is what has been spent at one replica. Its zero value is ready for use, also concurrently.
+// Partition records the resources spent at one replica. The zero value is ready for use. It is safe for concurrent use.
 type Partition struct {
 	requests                          [Kinds]atomic.Uint64
 	units                             [Kinds]atomic.Int64
 	rowsRead, bytesRead, bytesWritten atomic.Uint64
 
-	// step is below which price requests are sampled, in ru.Units; 0 while all are noted.
+	// step is the price, in ru.Units, below which requests are sampled; 0 while all are recorded.
 	step atomic.Int64
 
-	mu      sync.Mutex // guards what follows
-	heavy   *table
-	history *history // nil until something was spent: see past
+	mu      sync.Mutex // guards the fields below
+	heavy   *counterTable
+	history *history // nil until something was spent; see readHistory
 }
 
-// Read counts a read of the logical partition key at tok, or of a part of one. key may be nil if the key is stored.
-func (p *Partition) Read(k Kind, tok token.Token, key []byte, u ru.Units, rows, bytes int64) {
+// RecordRead records a read of the logical partition key at tok, or of a part of it. key may be nil if the key is
+// stored.
+func (p *Partition) RecordRead(k Kind, tok token.Token, key []byte, u ru.Units, rows, bytes int64) {
 	if rows > 0 {
 		p.rowsRead.Add(uint64(rows))
 		p.bytesRead.Add(uint64(bytes))
@@ -86,15 +88,24 @@ func (p *Partition) Read(k Kind, tok token.Token, key []byte, u ru.Units, rows, 
 	p.requests[k].Add(1)
 }
 
-// Wrote counts a write to the logical partition at tok, and returns how many bytes all have written.
-func (p *Partition) Wrote(k Kind, tok token.Token, u ru.Units, bytes int64) (written uint64) {
+// RecordWrite records a write to the logical partition at tok. It returns the total number of bytes written.
+func (p *Partition) RecordWrite(k Kind, tok token.Token, u ru.Units, bytes int64) (written uint64) {
 	written = p.bytesWritten.Add(uint64(bytes))
 	p.note(tok, nil, u, p.units[k].Add(int64(u)))
 	p.requests[k].Add(1)
 	return written
 }
 
-// Counts returns what was counted.
+// Evaluated adds request units for processing the result of a request that has read the logical partition key at tok.
+// The request itself is counted elsewhere. key may be nil if the key is stored.
+func (p *Partition) Evaluated(k Kind, tok token.Token, key []byte, u ru.Units) {
+	total := p.units[k].Add(int64(u))
+	if k != Scan {
+		p.note(tok, key, u, total)
+	}
+}
+
+// Counts returns the totals.
 func (p *Partition) Counts() (c Counts) {
 	for k := range Kinds {
 		c.Requests[k] = p.requests[k].Load()

@@ -52,7 +52,7 @@ func (z *zipf) draw() int {
 }
 
 // tokenOf is the place of the i-th key.
-func tokenOf(i int) token.Token { return token.Token(scatter(uint64(i + 1))) }
+func tokenOf(i int) token.Token { return token.Token(mix64(uint64(i + 1))) }
 
 // TestTopTen proves that the ten hottest of a million logical partitions, asked for as zipf 0.99 has it, are named in
 // order after a minute: where every request is noted, where they are sampled, and where prices differ. What is said of
@@ -77,7 +77,7 @@ func TestTopTen(t *testing.T) {
 				for i := range c.perSecond {
 					key, price := z.draw(), c.price(i)
 					of[key] += price
-					p.Read(Point, tokenOf(key), nil, price, 1, 100)
+					p.RecordRead(Point, tokenOf(key), nil, price, 1, 100)
 				}
 				p.Tick(noon+s+1, Bounds{})
 			}
@@ -121,7 +121,7 @@ func TestBounds(t *testing.T) {
 				i := int(float64(keys) * math.Pow(random.Float64(), 3))
 				tok, price := tokenOf(i), ru.Units(1+random.IntN(1000))
 				of[tok] += price
-				p.Wrote(Write, tok, price, 1)
+				p.RecordWrite(Write, tok, price, 1)
 			}
 			p.Tick(noon+60*minute+1, Bounds{})
 			top := p.Hottest(ways<<setBits, nil)
@@ -151,7 +151,7 @@ func TestSampledTurns(t *testing.T) {
 				tok, price = tokenOf(4), 1000*ru.Unit
 			}
 			of[tok] += price
-			p.Read(Point, tok, nil, price, 1, 1)
+			p.RecordRead(Point, tok, nil, price, 1, 1)
 		}
 		p.Tick(noon+s+1, Bounds{})
 	}
@@ -170,8 +170,8 @@ func TestKeys(t *testing.T) {
 	p := new(Partition)
 	for i := range 1000 {
 		key := fmt.Append(nil, "other", i)
-		p.Read(Point, token.Hash(key), key, ru.Unit, 1, 1)
-		p.Read(Point, token.Hash([]byte("hot")), []byte("hot"), ru.Unit, 0, 0)
+		p.RecordRead(Point, token.Hash(key), key, ru.Unit, 1, 1)
+		p.RecordRead(Point, token.Hash([]byte("hot")), []byte("hot"), ru.Unit, 0, 0)
 		p.Tick(noon+int64(i)/20, Bounds{})
 	}
 	isHot := func(tok token.Token) bool { return tok == token.Hash([]byte("hot")) }
@@ -179,7 +179,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%+v", top)
 	}
 	for i := range 200_000 {
-		p.Read(Point, tokenOf(i), nil, 10*ru.Unit, 1, 1)
+		p.RecordRead(Point, tokenOf(i), nil, 10*ru.Unit, 1, 1)
 	}
 	if n := len(p.heavy.named); n > namedMax {
 		t.Errorf("%d keys are kept", n)
@@ -194,11 +194,11 @@ func TestKeys(t *testing.T) {
 // TestAllocations proves that noting a request allocates nothing (UF3).
 func TestAllocations(t *testing.T) {
 	p, i := new(Partition), 0
-	p.Read(Point, 1, nil, ru.Unit, 1, 1)
+	p.RecordRead(Point, 1, nil, ru.Unit, 1, 1)
 	if n := testing.AllocsPerRun(10_000, func() {
 		i++
-		p.Read(Point, token.Token(i*i), nil, ru.Unit, 1, 100)
-		p.Wrote(Write, token.Token(i%7+1), 5*ru.Unit, 100)
+		p.RecordRead(Point, token.Token(i*i), nil, ru.Unit, 1, 100)
+		p.RecordWrite(Write, token.Token(i%7+1), 5*ru.Unit, 100)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -217,7 +217,7 @@ func BenchmarkNote(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				i++
-				p.Read(Point, tokens[i%len(tokens)], nil, ru.Unit, 1, 100)
+				p.RecordRead(Point, tokens[i%len(tokens)], nil, ru.Unit, 1, 100)
 				if all && i%notesMax == 0 {
 					p.step.Store(0)
 				}
@@ -230,11 +230,11 @@ func BenchmarkNote(b *testing.B) {
 func BenchmarkTick(b *testing.B) {
 	p, z, now := new(Partition), newZipf(1e5, 1), int64(noon)
 	for range 1 << 15 {
-		p.Read(Point, tokenOf(z.draw()), nil, ru.Unit, 1, 100)
+		p.RecordRead(Point, tokenOf(z.draw()), nil, ru.Unit, 1, 100)
 	}
 	for b.Loop() {
 		now++
-		p.Read(Point, 1, nil, ru.Unit, 1, 100)
+		p.RecordRead(Point, 1, nil, ru.Unit, 1, 100)
 		p.Tick(now, Bounds{})
 	}
 }

@@ -13,31 +13,32 @@ import (
 )
 
 const (
-	// usersMax bounds the users that a node tells apart; the requests of others are those of OtherUsers.
+	// usersMax bounds the users that a node distinguishes. Requests of further users are counted for OtherUsers.
 	usersMax = 1024
-	// UsersMost is how many users are told of.
-	UsersMost = 100
-	// userFor is after how long without requests and connections a user is forgotten.
+	// UsersMax is the number of users that are reported.
+	UsersMax = 100
+	// userFor is the time without requests and connections after which a user is forgotten.
 	userFor = time.Hour
-	// OtherUsers stands for the users beyond those that are told apart.
+	// OtherUsers is the name of the users above the limit.
 	OtherUsers = "(others)"
 )
 
-// User is what a user has asked of one node, or of all together: a role, or an address where nobody has to log in.
+// User holds the requests of a user, on one node or on all nodes together. A user is a role, or an address if no login
+// is required.
 type User struct {
 	Name string `json:"name"`
-	// Units are request units, since the node was started, or the user first seen since; Refused are the requests that
-	// were refused as too many.
+	// Units are the request units since the node was started, or since the user was first seen. Refused counts requests
+	// that were rejected as too many.
 	Units    float64 `json:"request_units_total"`
 	Requests uint64  `json:"requests_total"`
 	Refused  uint64  `json:"throttled_total"`
-	// PerSecond and those below are means of the last ten seconds.
+	// PerSecond and the fields below are means of the last ten seconds.
 	PerSecond         float64 `json:"ru_per_second"`
 	RequestsPerSecond float64 `json:"requests_per_second"`
 	RefusedPerSecond  float64 `json:"throttled_per_second"`
 }
 
-// MergeUsers adds up what several nodes tell, the user that takes most first.
+// MergeUsers adds up the users of several nodes, highest load first.
 func MergeUsers(lists ...[]User) []User {
 	at := map[string]int{}
 	out := []User{}
@@ -59,36 +60,36 @@ func MergeUsers(lists ...[]User) []User {
 	slices.SortFunc(out, func(a, b User) int {
 		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(b.Units, a.Units), cmp.Compare(a.Name, b.Name))
 	})
-	return out[:min(len(out), UsersMost)]
+	return out[:min(len(out), UsersMax)]
 }
 
-// Users counts what users ask of a node. The zero value is ready for use, also concurrently.
+// Users counts the requests of the users of a node. The zero value is ready for use. It is safe for concurrent use.
 type Users struct {
 	mu sync.Mutex
-	of map[string]*Asker
-	// ticks are the last moments at which the counts of all were noted.
-	ticks [lately + 1]time.Duration
+	of map[string]*UserCounter
+	// ticks holds the times at which the counts of all users were last recorded.
+	ticks [recentSeconds + 1]time.Duration
 	n     int
 }
 
-// Asker counts what one user asks.
-type Asker struct {
+// UserCounter counts the requests of one user.
+type UserCounter struct {
 	units             atomic.Int64
 	requests, refused atomic.Uint64
-	// Users.mu guards the rest: connections is how many the user has, idle since when nothing was asked, and past what
-	// was counted at Users.ticks.
+	// Users.mu guards the fields below. connections is the number of connections. idle is the time since which there
+	// were no requests. past holds the counts recorded at Users.ticks.
 	connections int
 	idle        time.Duration
-	past        [lately + 1]asked
+	past        [recentSeconds + 1]userTotals
 }
 
-type asked struct {
+type userTotals struct {
 	units             ru.Units
 	requests, refused uint64
 }
 
-// Add counts requests that were answered, what they have cost, and how many of them were refused as too many.
-func (a *Asker) Add(requests, refused uint64, units ru.Units) {
+// Add counts processed requests, their cost, and the requests rejected as too many.
+func (a *UserCounter) Add(requests, refused uint64, units ru.Units) {
 	a.requests.Add(requests)
 	if units > 0 {
 		a.units.Add(int64(units))
@@ -98,38 +99,38 @@ func (a *Asker) Add(requests, refused uint64, units ru.Units) {
 	}
 }
 
-func (a *Asker) now() asked {
-	return asked{ru.Units(a.units.Load()), a.requests.Load(), a.refused.Load()}
+func (a *UserCounter) totals() userTotals {
+	return userTotals{ru.Units(a.units.Load()), a.requests.Load(), a.refused.Load()}
 }
 
-// Enter is called for a new connection of a user, and Leave when it has ended.
-func (u *Users) Enter(name string) *Asker {
+// Connect registers a new connection of a user. Disconnect must be called when it ends.
+func (u *Users) Connect(name string) *UserCounter {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.of == nil {
-		u.of = map[string]*Asker{}
+		u.of = map[string]*UserCounter{}
 	}
 	if u.of[name] == nil && len(u.of) >= usersMax {
 		name = OtherUsers
 	}
 	a := u.of[name]
 	if a == nil {
-		a = &Asker{}
+		a = &UserCounter{}
 		u.of[name] = a
 	}
 	a.connections++
 	return a
 }
 
-// Leave is the end of a connection.
-func (u *Users) Leave(a *Asker) {
+// Disconnect unregisters a connection.
+func (u *Users) Disconnect(a *UserCounter) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	a.connections--
 }
 
-// Tick notes what was asked until now, a time since some moment. It is to be called about once a second; calls within
-// a second of the last one do nothing.
+// Tick records the counts at time now. It must be called about once per second. Calls within a second of the last one
+// are ignored.
 func (u *Users) Tick(now time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -139,7 +140,7 @@ func (u *Users) Tick(now time.Duration) {
 	slot := u.n % len(u.ticks)
 	u.ticks[slot] = now
 	for name, a := range u.of {
-		last, next := a.past[(slot+len(u.ticks)-1)%len(u.ticks)], a.now()
+		last, next := a.past[(slot+len(u.ticks)-1)%len(u.ticks)], a.totals()
 		if a.past[slot] = next; next != last || a.connections > 0 {
 			a.idle = now
 		} else if now-a.idle > userFor {
@@ -149,7 +150,7 @@ func (u *Users) Tick(now time.Duration) {
 	u.n++
 }
 
-// List tells what was asked, by the user that takes most first.
+// List returns the users, highest load first.
 func (u *Users) List() []User {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -161,7 +162,7 @@ func (u *Users) List() []User {
 	passed := (u.ticks[newest] - u.ticks[oldest]).Seconds()
 	list := make([]User, 0, len(u.of))
 	for name, a := range u.of {
-		now := a.now()
+		now := a.totals()
 		out := User{Name: name, Units: now.units.Float(), Requests: now.requests, Refused: now.refused}
 		if u.n > 1 && passed > 0 {
 			from, to := a.past[oldest], a.past[newest]

@@ -14,7 +14,7 @@ import (
 // there is a bound for users, and that those without connections are forgotten after an hour.
 func TestUsers(t *testing.T) {
 	var u Users
-	app, batch := u.Enter("app"), u.Enter("batch")
+	app, batch := u.Connect("app"), u.Connect("batch")
 	u.Tick(0)
 	for s := 1; s <= 30; s++ {
 		app.Add(10, 0, 50*ru.Unit)
@@ -32,15 +32,15 @@ func TestUsers(t *testing.T) {
 		t.Errorf("two nodes together: %v", got)
 	}
 	for i := range 2 * usersMax {
-		u.Leave(u.Enter(fmt.Sprint(i)))
+		u.Disconnect(u.Connect(fmt.Sprint(i)))
 	}
 	if n := len(u.of); n != usersMax+1 || u.of[OtherUsers] == nil {
 		t.Errorf("%d users are told apart", n)
 	}
-	if got := u.List(); len(got) != UsersMost {
+	if got := u.List(); len(got) != UsersMax {
 		t.Errorf("%d users are told of", len(got))
 	}
-	u.Leave(batch)
+	u.Disconnect(batch)
 	for s := 31; s < 31+3602; s++ {
 		u.Tick(time.Duration(s) * time.Second)
 	}

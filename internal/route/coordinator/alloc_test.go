@@ -18,13 +18,13 @@ import (
 // instant is a replica, here or elsewhere, that succeeds at once and does nothing.
 type instant struct{ *fake }
 
-func (instant) Affords(share.Claimant) bool           { return true }
+func (instant) AllowsLocalRead(share.Claimant) bool   { return true }
 func (instant) Borrow(*command.Read)                  {}
 func (instant) Lent(_, _ ru.Units)                    {}
 func (instant) Refused(share.Claimant, time.Duration) {}
 func (instant) Leading() bool                         { return true }
 func (i instant) Leader() (topology.NodeID, bool)     { return i.node, true }
-func (instant) Seen(uint64)                           {}
+func (instant) NoteAcknowledged(uint64)               {}
 
 func (instant) Write(_ context.Context, _ *command.Mutation, done command.Completion) error {
 	done.Done(nil)
@@ -50,7 +50,7 @@ func TestClusterAllocations(t *testing.T) {
 		if here {
 			l = one
 		}
-		c.cluster.here = func(topology.PartitionID) Local { return l }
+		c.cluster.localReplica = func(topology.PartitionID) Local { return l }
 		c.cluster.Replica = func(topology.NodeID, topology.PartitionID) Member { return one }
 		for _, p := range c.Topology().Partitions(table) {
 			c.LeaderChanged(p.ID, node(2))
@@ -79,7 +79,7 @@ func BenchmarkClusterWrite(b *testing.B) {
 	f := newFleet()
 	c := f.join(b, mapOf(b, 4), Options{})
 	one := instant{&fake{f, node(1), 0}}
-	c.cluster.here = func(topology.PartitionID) Local { return one }
+	c.cluster.localReplica = func(topology.PartitionID) Local { return one }
 	m := put("k", "c", 1)
 	m.Ops[0].Operand = append(m.Ops[0].Operand, make([]byte, 1024)...)
 	ms := []command.Mutation{m}

@@ -15,60 +15,71 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// anew prepares for the next partition, of which nothing is known yet.
-func (e *errand) anew() {
-	e.pause, e.refused, e.turn, e.late, e.atOnce = 0, false, 0, 0, 0
+// reset prepares the request for the next partition, about which nothing is known yet.
+func (e *routedRequest) reset() {
+	e.pause, e.localRefused, e.nextVoter, e.timeouts, e.immediateRetries = 0, false, 0, 0, 0
 	none := topology.NodeID{}
-	e.next, e.avoid, e.cut, e.by = none, none, none, none
+	e.leaderHint, e.exclude, e.unreachable, e.relay = none, none, none, none
 }
 
-// read makes one attempt. One at another node is given up when nothing has come by the time that attempt says; what has
-// begun may take as long as there is.
-func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay) error {
+// read makes one attempt. An attempt at another node is abandoned if no data arrives by its attempt deadline. Once data
+// has arrived, the read may continue until the request's deadline.
+func (e *routedRequest) read(ctx context.Context, t *target, q *command.Read, r *readRelay) error {
 	switch {
-	case t.follower, e.any && !t.remote:
-		return t.here.ReadHere(ctx, q, r)
+	case t.follower, e.anyReplica && !t.remote:
+		return t.local.ReadHere(ctx, q, r)
 	case !t.remote:
 		return t.member.Read(ctx, q, r)
 	}
-	r.heard.Store(false)
-	attempt := &readContext{Context: ctx, sched: e.c.sched, until: r.deadline, first: e.attempt(), heard: &r.heard}
+	r.received.Store(false)
+	attempt := &readContext{Context: ctx, sched: e.c.sched, until: r.deadline, first: e.attemptDeadline(),
+		received: &r.received}
 	if whole, ok := ctx.(*readContext); ok {
-		attempt.Context = whole.Context // their ends are the same
+		attempt.Context = whole.Context // both contexts end at the same time
 	}
 	err := t.member.Read(attempt, q, r)
 	attempt.end()
-	if err != nil && !r.heard.Load() && !e.c.sched.Now().Before(attempt.first) && timedOut(err) {
+	if err != nil && !r.received.Load() && !e.c.sched.Now().Before(attempt.first) && timedOut(err) {
 		return context.DeadlineExceeded
 	}
 	return err
 }
 
-// readFor is read, and has a follower on this node that could serve reads of the table borrow what they cost.
-func (e *errand) readFor(ctx context.Context, t *target, q *command.Read, r *relay) error {
-	if !t.remote || t.here == nil {
+// readFor calls read. If the read goes to the leader and a follower on this node could serve reads of the table, it
+// also requests the follower's share of the budget. Without a follower, it pays the debt of this node to the partition.
+func (e *routedRequest) readFor(ctx context.Context, t *target, q *command.Read, r *readRelay) error {
+	switch {
+	case !t.remote:
 		return e.read(ctx, t, q, r)
+	case t.local == nil:
+		owed := e.c.debts.take(t.id)
+		q.Owed = int64(owed)
+		err := e.read(ctx, t, q, r)
+		if err != nil && owed > 0 {
+			e.c.debts.add(t.id, owed)
+		}
+		return err
 	}
-	t.here.Borrow(q)
+	t.local.Borrow(q)
 	err := e.read(ctx, t, q, r)
 	if err == nil {
-		t.here.Lent(r.lent, r.price)
+		t.local.Lent(r.lent, r.price)
 	} else if busy, ok := errors.AsType[*dberr.Overloaded](err); ok && busy.RetryAfter > 0 {
-		t.here.Refused(q.Claimant, busy.RetryAfter)
+		t.local.Refused(q.Claimant, busy.RetryAfter)
 	}
 	return err
 }
 
-// readContext is context.WithDeadline for reads, most of which wait for nothing: a timer, a channel and a place among
-// the children of the context of the client's connection cost as much as a read. They are made for the first waiter
-// only; the transport keeps the bounds itself.
+// readContext is a replacement for context.WithDeadline. Most reads never wait on their context, and a timer, a
+// channel, and an entry among the children of the connection's context cost as much as a read. readContext creates them
+// only for the first waiter. The transport enforces the deadlines itself.
 type readContext struct {
 	context.Context
 	sched *sched.Scheduler
 	until time.Time
-	// first, if not zero, is when it ends if nothing was heard.
-	first time.Time
-	heard *atomic.Bool
+	// first, if not zero, is the deadline that applies until data has been received.
+	first    time.Time
+	received *atomic.Bool
 
 	once  sync.Once
 	real  context.Context
@@ -81,7 +92,7 @@ func (c *readContext) Bounds() (parent context.Context, until, first time.Time) 
 	return c.Context, c.until, c.first
 }
 
-// Deadline implements context.Context, as do the others.
+// Deadline implements context.Context, as do the methods below.
 func (c *readContext) Deadline() (time.Time, bool) { return c.until, true }
 
 func (c *readContext) Done() <-chan struct{} {
@@ -89,7 +100,7 @@ func (c *readContext) Done() <-chan struct{} {
 		c.real, c.close = c.sched.WithDeadline(c.Context, c.until)
 		if !c.first.IsZero() {
 			c.timer = c.sched.AfterFunc(c.sched.Until(c.first), func() {
-				if !c.heard.Load() {
+				if !c.received.Load() {
 					c.close()
 				}
 			})
@@ -108,7 +119,8 @@ func (c *readContext) Err() error {
 	return nil
 }
 
-// end frees what was made. Nobody waits any more. It reports whether nobody ever did: then nobody else has the context.
+// end releases the resources. No waiter may be left. It reports whether there never was one, in which case no other
+// goroutine has the context.
 func (c *readContext) end() (alone bool) {
 	if c.close == nil {
 		return true

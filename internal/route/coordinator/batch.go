@@ -18,36 +18,36 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// batch is an atomic write, on a goroutine of its own. In one physical partition it is one entry of that partition's
-// log. Over several (RFC 0007):
+// batch is an atomic write. It runs on its own goroutine. If all of its parts are in one physical partition, it is one
+// entry of that partition's log. If they are in several partitions (RFC 0007), it has four steps:
 //
-//  1. its updates are tried on the rows as they are, and the participants are asked for their highest stamps: that of
-//     the batch is above them;
-//  2. its parts are recorded, whole, in the table of batches: from here on the batch will be carried out, whoever
-//     fails;
-//  3. every part is applied once, by the leader of its partition, which stamps it as it does any write (part.go);
-//  4. the record is removed, which nobody waits for.
+//  1. The coordinator tries the updates on the current rows, and asks the participants for their highest timestamps.
+//     The timestamp of the batch is above all of them.
+//  2. It writes all parts to the batch log table. From then on the batch is applied, even if an error occurs.
+//  3. The leader of each partition applies its part once, and assigns a timestamp as for any write (batchlog_parts.go).
+//  4. The coordinator removes the entry from the batch log asynchronously.
 //
-// Before 2 nothing was done, and a batch that fails there says so. After it Replay finishes what is left. A write's
-// time is given up to 2, and again for 3: two leaders may be elected anew, one after the other.
+// A batch that fails before step 2 changes nothing and returns an error that says so. After step 2, ReplayBatches
+// finishes the batch if the coordinator does not. The write timeout applies up to step 2 and again to step 3, because
+// two leader elections may be necessary, one after the other.
 type batch struct {
 	c        *Coordinator
 	w        *write
 	trace    *trace.Trace
 	deadline time.Time
-	// mutations and updates are encoded as they came.
+	// mutations and updates are encoded in the received form.
 	mutations, updates [][]byte
-	// who asks.
+	// who is the claimant.
 	who share.Claimant
 }
 
-// errApart says that the parts of a batch are not in one physical partition (any more).
-var errApart = errors.New("the parts of the batch are in several physical partitions")
+// errSeparate is returned if the parts of a batch are not, or no longer, in one physical partition.
+var errSeparate = errors.New("the parts of the batch are in several physical partitions")
 
-// batchLog is the write type of what fails before the record of a batch is known to be there.
-const batchLog = "BATCH_LOG"
+// writeTypeBatchLog is the write type of errors before the batch log entry is known to be stored.
+const writeTypeBatchLog = "BATCH_LOG"
 
-// batch takes copies and goes on elsewhere; w is told once.
+// batch copies its arguments and runs the batch on another goroutine. w is notified once.
 func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
 	b := &batch{c: c, w: w, trace: tr, deadline: c.sched.Now().Add(c.opts.writeTime(w.timeout))}
 	for i := range ms {
@@ -66,22 +66,22 @@ func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*c
 func (b *batch) run() {
 	ctx, cancel := b.c.sched.WithDeadline(trace.With(b.c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
-	err := b.together(ctx)
-	if errors.Is(err, errApart) {
-		b.apart(ctx)
+	err := b.applyTogether(ctx)
+	if errors.Is(err, errSeparate) {
+		b.applySeparately(ctx)
 		return
 	}
 	b.w.tell(err)
 }
 
-// errand is one of the batch's.
-func (b *batch) errand() errand {
-	e := b.c.errand(b.w.level, b.c.opts.writeTime(b.w.timeout))
-	e.deadline, e.who, e.booted = b.deadline, b.who, b.c.sched.Boot()
+// newRequest returns a request for a step of the batch.
+func (b *batch) newRequest() routedRequest {
+	e := b.c.newRequest(b.w.level, b.c.opts.writeTime(b.w.timeout))
+	e.deadline, e.who, e.bootStart = b.deadline, b.who, b.c.sched.Boot()
 	return e
 }
 
-// parts decodes fresh copies, because whatever carries them out may stamp them.
+// parts decodes new copies of the parts, because applying them may set their timestamps.
 func (b *batch) parts() ([]partition.Part, error) {
 	parts := make([]partition.Part, 0, len(b.mutations)+len(b.updates))
 	for _, src := range b.mutations {
@@ -101,12 +101,13 @@ func (b *batch) parts() ([]partition.Part, error) {
 	return parts, nil
 }
 
-// together writes a batch of one physical partition as one entry, or says errApart and has done nothing. Of an attempt
-// whose outcome is not known nobody can be asked once the parts are apart: that is a timeout.
-func (b *batch) together(ctx context.Context) error {
+// applyTogether writes a batch of one physical partition as one entry, or returns errSeparate without having done
+// anything. If the outcome of an attempt is unknown, it cannot be determined once the parts are in several partitions.
+// applyTogether then returns a timeout.
+func (b *batch) applyTogether(ctx context.Context) error {
 	id := b.c.cluster.nextID()
-	e := b.errand()
-	e.memory = b.c.cluster.memory()
+	e := b.newRequest()
+	e.localEpoch = b.c.cluster.localEpoch()
 	one, err := b.parts()
 	if err != nil {
 		return e.writeError(err, b.w.kind)
@@ -121,12 +122,12 @@ func (b *batch) together(ctx context.Context) error {
 		for i := range parts {
 			m := parts[i].Mutation
 			if m.Table != p.Table || !p.Span.Holds(m.Position()) {
-				return errApart
+				return errSeparate
 			}
 			m.Epoch, m.Dedupe = p.Epoch, id
-			e.attests(m, t)
+			e.setDedupe(m, t)
 		}
-		done := &ending{told: make(chan struct{}), target: *t}
+		done := &waiter{done: make(chan struct{}), target: *t}
 		if err := t.member.WriteAll(ctx, parts, done); err != nil {
 			return err
 		}
@@ -136,32 +137,32 @@ func (b *batch) together(ctx context.Context) error {
 		}
 		return err
 	})
-	if errors.Is(err, errApart) {
-		if !e.maybe {
-			return errApart
+	if errors.Is(err, errSeparate) {
+		if !e.maybeApplied {
+			return errSeparate
 		}
-		err = partition.ErrUncertain // an attempt before the split may have been carried out, as one
+		err = partition.ErrUncertain // an attempt before the split may have been applied
 	}
 	return e.writeError(err, b.w.kind)
 }
 
-// apart writes a batch of several physical partitions, and tells w.
-func (b *batch) apart(ctx context.Context) {
+// applySeparately writes a batch of several physical partitions and notifies w.
+func (b *batch) applySeparately(ctx context.Context) {
 	c := b.c
 	if c.cluster.Batches == nil {
-		b.w.tell(dberr.Serverf("this node has no table of atomic batches"))
+		b.w.tell(dberr.Serverf("this node has no batch log table"))
 		return
 	}
 	c.stats.batches.Add(1)
-	e := b.errand()
+	e := b.newRequest()
 	begun := c.sched.Boot()
 	r, err := b.prepare(ctx)
 	if err == nil {
 		m := c.cluster.Batches.Record(r.id, r.stamp, r.append(nil))
-		err = e.put(ctx, "Recording a batch in", &m)
+		err = e.putMutation(ctx, "Recording a batch in", &m)
 	}
 	if err != nil {
-		b.w.tell(e.writeError(err, batchLog))
+		b.w.tell(e.writeError(err, writeTypeBatchLog))
 		return
 	}
 	if b.w.timeout == 0 {
@@ -169,8 +170,8 @@ func (b *batch) apart(ctx context.Context) {
 	}
 	ctx, cancel := c.sched.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
-	err = c.carryOut(ctx, r, b.errand(), byLeader, b.w.Charge)
-	if err != nil || c.sched.Boot()-begun > c.opts.acknowledgedIn() {
+	err = c.applyParts(ctx, r, b.newRequest(), leaderStamp, b.w.Charge)
+	if err != nil || c.sched.Boot()-begun > c.opts.ackWindow() {
 		b.w.tell(&dberr.WriteTimeout{Level: b.w.level, BlockFor: max(1, e.required), WriteType: b.w.kind})
 		return
 	}
@@ -178,7 +179,8 @@ func (b *batch) apart(ctx context.Context) {
 	_ = c.removeBatch(b.trace, r)
 }
 
-// nextBatch is the id of a batch, in the form of a UUID: the node's, with the number of the command in its second half.
+// nextBatch returns a new batch ID in the form of a UUID: the node ID, with the sequence number of the command mixed
+// into the second half.
 func (cl *cluster) nextBatch() [16]byte {
 	id := cl.nextID()
 	b := [16]byte(id.Coordinator)
@@ -187,13 +189,13 @@ func (cl *cluster) nextBatch() [16]byte {
 	return b
 }
 
-// prepare makes the record of the batch, if its updates can be carried out on the rows as they are now.
-func (b *batch) prepare(ctx context.Context) (*record, error) {
+// prepare returns the batch log entry of the batch if its updates are possible on the current rows.
+func (b *batch) prepare(ctx context.Context) (*batchlogEntry, error) {
 	parts, err := b.parts()
 	if err != nil {
 		return nil, err
 	}
-	r := &record{id: b.c.cluster.nextBatch(), parts: make([]*command.Conditional, len(parts))}
+	r := &batchlogEntry{id: b.c.cluster.nextBatch(), parts: make([]*command.Conditional, len(parts))}
 	err = inParallel(b.c.sched, partsAtOnce, len(parts), func(i int) error {
 		u := parts[i].Updates
 		if u == nil {
@@ -201,8 +203,8 @@ func (b *batch) prepare(ctx context.Context) (*record, error) {
 			return nil
 		}
 		r.parts[i] = u
-		e := b.errand()
-		found, err := e.find(ctx, u)
+		e := b.newRequest()
+		found, err := e.findRows(ctx, u)
 		if err == nil {
 			_, err = command.Resolve(nil, u, found, row.Unstamped)
 		}
@@ -211,13 +213,13 @@ func (b *batch) prepare(ctx context.Context) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The stamp comes after the reads, so that it is above all that they have seen.
+	// The timestamp is chosen after the reads, so it is above everything that they have seen.
 	r.stamp, err = b.stamp(ctx, parts)
 	r.issued = r.stamp
 	return r, err
 }
 
-// stamp is above what the participants have given.
+// stamp returns a timestamp above those assigned by the participants.
 func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error) {
 	v := b.c.view.Load()
 	asked := map[topology.PartitionID]bool{}
@@ -235,7 +237,7 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 	}
 	stamps := make([]int64, len(of))
 	err := inParallel(b.c.sched, partsAtOnce, len(of), func(i int) error {
-		e := b.errand()
+		e := b.newRequest()
 		m := of[i]
 		return e.run(ctx, "Asking for the last stamp of", locator(m),
 			func(ctx context.Context, t *target, p *topology.Partition) (err error) {
@@ -254,9 +256,9 @@ func locator(m *command.Mutation) func(*view) *topology.Partition {
 	return func(v *view) *topology.Partition { return v.snapshot.Locate(m.Table, m.Token, m.Key) }
 }
 
-// put writes a mutation with fixed stamps, as often as need be. It has no id: an id that nobody remembers any more
-// would be refused, though writing it again changes nothing.
-func (e *errand) put(ctx context.Context, what string, m *command.Mutation) error {
+// putMutation writes a mutation with fixed timestamps and retries until it succeeds. The mutation has no dedupe ID:
+// writing it again changes nothing, and a forgotten ID would be rejected.
+func (e *routedRequest) putMutation(ctx context.Context, what string, m *command.Mutation) error {
 	encoded := command.AppendMutation(nil, m)
 	return e.run(ctx, what, locator(m), func(ctx context.Context, t *target, p *topology.Partition) error {
 		fresh := new(command.Mutation)
@@ -264,7 +266,7 @@ func (e *errand) put(ctx context.Context, what string, m *command.Mutation) erro
 			return err
 		}
 		fresh.Epoch = p.Epoch
-		done := &ending{told: make(chan struct{}), target: *t}
+		done := &waiter{done: make(chan struct{}), target: *t}
 		if err := t.member.Write(ctx, fresh, done); err != nil {
 			return err
 		}
@@ -273,16 +275,16 @@ func (e *errand) put(ctx context.Context, what string, m *command.Mutation) erro
 	})
 }
 
-// removeGrace is how long Close waits for the records of batches that are done to be removed. One that stays is written
-// again later, over what may have been deleted for good since, by a TRUNCATE for instance.
+// removeGrace is how long Close waits until the batch log entries of completed batches are removed. A remaining entry
+// is applied again later, and could overwrite data that was deleted permanently since, for example by a TRUNCATE.
 const removeGrace = 500 * time.Millisecond
 
-// removeBatch removes a record.
-func (c *Coordinator) removeBatch(tr *trace.Trace, r *record) error {
+// removeBatch removes a batch log entry.
+func (c *Coordinator) removeBatch(tr *trace.Trace, r *batchlogEntry) error {
 	ctx, cancel := c.sched.WithTimeout(trace.With(context.WithoutCancel(c.tasks.ctx), tr), c.opts.WriteTimeout)
 	defer cancel()
 	defer c.sched.AfterDone(c.tasks.ctx, func() { c.sched.AfterFunc(removeGrace, cancel) })()
-	e := c.errand(dberr.Quorum, c.opts.WriteTimeout)
+	e := c.newRequest(dberr.Quorum, c.opts.WriteTimeout)
 	m := c.cluster.Batches.Remove(r.id, r.stamp+1)
-	return e.put(ctx, "Removing the record of a batch from", &m)
+	return e.putMutation(ctx, "Removing the record of a batch from", &m)
 }

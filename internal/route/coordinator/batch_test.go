@@ -574,19 +574,19 @@ func TestUpdateThatIsGone(t *testing.T) {
 // Records of batches survive their encoding, and nothing else is taken for one.
 func TestRecordEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := &record{id: [16]byte{1}, stamp: rapid.Int64().Draw(t, "stamp")}
+		r := &batchlogEntry{id: [16]byte{1}, stamp: rapid.Int64().Draw(t, "stamp")}
 		for i := range rapid.IntRange(0, 4).Draw(t, "n") {
 			u := add(fmt.Sprint("k", i), rapid.StringN(0, 5, 5).Draw(t, "c"), int64(i))
 			u.Mutation.Ops = put("k", "c", 1).Ops
 			r.parts = append(r.parts, u)
 		}
 		encoded := r.append(nil)
-		back, err := decodeRecord(r.id, encoded)
+		back, err := decodeBatchlogEntry(r.id, encoded)
 		if err != nil || back.stamp != r.stamp || back.id != r.id || !bytes.Equal(back.append(nil), encoded) {
 			t.Fatalf("%+v %v", back, err)
 		}
 		cut := rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")
-		if _, err := decodeRecord(r.id, encoded[:cut]); err == nil {
+		if _, err := decodeBatchlogEntry(r.id, encoded[:cut]); err == nil {
 			t.Fatalf("%d of %d bytes are taken for a record", cut, len(encoded))
 		}
 	})

@@ -12,37 +12,39 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Cluster is what a coordinator needs to know of this node and the others.
+// Cluster gives a coordinator access to the other nodes.
 type Cluster struct {
-	// Node is this node. It is the first half of the ids of writes.
+	// Node is the ID of this node, and the first half of the dedupe IDs of its writes.
 	Node topology.NodeID
-	// Replica names the replica of a partition on another node; nil says that there is no other node.
+	// Replica returns the replica of a partition on another node. Nil means no other nodes.
 	Replica func(node topology.NodeID, id topology.PartitionID) Member
-	// Via names it as Replica does, asked by way of a third node; nil asks straight only.
+	// Via returns the same replica as Replica, reached through a third node. Nil disables relaying.
 	Via func(via, node topology.NodeID, id topology.PartitionID) Member
-	// Alive says whether a node is believed to be up. It must be quick. nil believes it of all.
+	// Alive reports whether a node is believed to be up. It must be fast. Nil means that all nodes are.
 	Alive func(node topology.NodeID) bool
-	// Memory is the newest value of partition.Host.Memory that another node had told before an instant, 0 for none; nil
-	// knows of none.
-	Memory func(node topology.NodeID, before time.Time) uint64
-	// Acknowledged tells the other nodes how far the logs of partitions are acknowledged, so that the replicas which
-	// they read alone include that. It returns when those that answer know it; nil tells nobody.
+	// DedupeEpoch returns the newest dedupe epoch (see partition.Host.DedupeEpoch) that another node had reported
+	// before the given time, or 0 if none exists. Nil always returns 0.
+	DedupeEpoch func(node topology.NodeID, before time.Time) uint64
+	// Acknowledged tells the other nodes which log indexes of partitions have been acknowledged, so that their local
+	// reads include them. It returns when all reachable nodes know. Nil does nothing.
 	Acknowledged func(ctx context.Context, to map[topology.PartitionID]uint64)
-	// NodeName names a node in traces, by its address for instance; its id is shown if nil.
+	// NodeName returns the name of a node in traces, for example its address. Nil uses the node ID.
 	NodeName func(node topology.NodeID) string
-	// Sequence is the second half of the first write's id; later ones count up. No number may ever come twice from one
-	// node, over restarts, nor a lower one after a restart: replicas take it for one that they have forgotten. 0 takes
-	// the nanoseconds of the clock, which will do where nobody remembers the process before.
+	// Sequence is the second half of the first dedupe ID; later IDs count up. A node must never use a number twice,
+	// even after a restart, nor a lower number after a restart: replicas would treat it as a number they have
+	// forgotten. 0 uses the clock in nanoseconds, which suffices if no replica remembers the previous process.
 	Sequence uint64
-	// Batches is where atomic batches over several physical partitions are recorded; without it they are refused.
+	// Batches is the batch log for atomic batches over several physical partitions. Without it, such batches are
+	// rejected.
 	Batches *BatchLog
 }
 
-// Member is what the coordinator asks of a replica of a replica set; *partition.Replica and *remote.Replica are some.
+// Member is a replica of a replica set; *partition.Replica and *remote.Replica implement it.
 type Member interface {
 	Replica
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
@@ -56,29 +58,32 @@ type Local interface {
 	Member
 	// Leader returns the node that leads, as far as the replica knows.
 	Leader() (topology.NodeID, bool)
-	// Leading reports whether it leads itself.
+	// Leading reports whether the replica leads.
 	Leading() bool
-	// Affords reports whether it may serve a read though it does not lead, as far as the budget of its partition is
-	// concerned. Borrow has a read that is sent to the leader ask for what it may spend of that; Lent and Refused take
-	// in what the leader says to it.
-	Affords(who share.Claimant) bool
+	// AllowsLocalRead reports whether the budget of the partition allows the replica to serve a read as a follower.
+	// Borrow adds a request for a share of the budget to a read that is sent to the leader. Lent and Refused process
+	// the leader's response.
+	AllowsLocalRead(who share.Claimant) bool
 	Borrow(c *command.Read)
 	Lent(lent, price ru.Units)
 	Refused(who share.Claimant, wait time.Duration)
-	// ReadHere is Read at any level by a replica that need not lead: above ONE it asks the leader what it must have
-	// applied.
+	// Spend charges a principal for evaluating what was read.
+	Spend(who share.Claimant, t token.Token, key []byte, u ru.Units)
+	// ReadHere reads at any consistency level from a replica that need not lead. Above ONE, the replica asks the leader
+	// for the index that it must have applied.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error
-	// Seen says that index was acknowledged to this node: what the replica serves alone has to include it.
-	Seen(index uint64)
+	// NoteAcknowledged records that index was acknowledged to this node. Local reads must include it.
+	NoteAcknowledged(index uint64)
 }
 
-// cluster is a Cluster at work.
+// cluster is a Cluster in use.
 type cluster struct {
 	Cluster
 	sequence atomic.Uint64
-	// here finds a replica on this node, nil if there is none; memory is the memory of all of them.
-	here   func(id topology.PartitionID) Local
-	memory func() uint64
+	// localReplica returns the replica on this node, or nil if none exists. localEpoch returns the dedupe epoch of this
+	// node.
+	localReplica func(id topology.PartitionID) Local
+	localEpoch   func() uint64
 }
 
 func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
@@ -92,8 +97,8 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	if cl.Alive == nil {
 		cl.Alive = func(topology.NodeID) bool { return true }
 	}
-	if cl.Memory == nil {
-		cl.Memory = func(topology.NodeID, time.Time) uint64 { return 0 }
+	if cl.DedupeEpoch == nil {
+		cl.DedupeEpoch = func(topology.NodeID, time.Time) uint64 { return 0 }
 	}
 	if cl.Sequence == 0 {
 		cl.Sequence = uint64(s.Wall().UnixNano())
@@ -102,8 +107,8 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	if cl.NodeName == nil {
 		cl.NodeName = func(node topology.NodeID) string { return hex.EncodeToString(node[:]) }
 	}
-	cl.memory = host.Memory
-	cl.here = func(id topology.PartitionID) Local {
+	cl.localEpoch = host.DedupeEpoch
+	cl.localReplica = func(id topology.PartitionID) Local {
 		if r := host.Replica(id); r != nil {
 			return r
 		}
@@ -112,89 +117,90 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	return cl
 }
 
-// alone reports whether there is no other node. What a replica here is asked cannot get lost on the way, so it is asked
+// singleNode reports whether there are no other nodes. A request to a local replica cannot get lost, so it is sent only
 // once.
-func (cl *cluster) alone() bool { return cl.Replica == nil }
+func (cl *cluster) singleNode() bool { return cl.Replica == nil }
 
-// nextID is the id of a write.
+// nextID returns a new dedupe ID.
 func (cl *cluster) nextID() command.DedupeID {
 	return command.DedupeID{Coordinator: cl.Node, Sequence: cl.sequence.Add(1)}
 }
 
-// BatchLog is the table of atomic batches under way: one row for each, whose partition key is its id, and one column
-// with what it does.
+// BatchLog is the batch log table. It has one row per atomic batch in progress. The partition key is the batch ID; one
+// column holds the encoded batch.
 type BatchLog struct {
-	// Table is the table's id.
+	// Table is the ID of the table.
 	Table uint32
-	// Record makes the row of a batch, Remove deletes it. All operands carry the stamp.
+	// Record returns the mutation that inserts the row of a batch. Remove returns the mutation that deletes it. All
+	// operands have the given timestamp.
 	Record func(id [16]byte, stamp int64, encoded []byte) command.Mutation
 	Remove func(id [16]byte, stamp int64) command.Mutation
-	// Replan plans a part anew for the schema as it is now: it derives the part's index entries and sets its
-	// SchemaVersion. ErrUnknownTable says that the table is gone.
+	// Replan plans a part again for the current schema: it derives the index entries of the part and sets its
+	// SchemaVersion. It returns ErrUnknownTable if the table was dropped.
 	Replan func(part *command.Conditional) error
 }
 
-// route is what a coordinator knows of the way to a partition, beside the map.
+// route holds routing hints for a partition, in addition to the topology.
 type route struct {
-	// leader is the node that led last, nil if that is not known.
+	// leader is the last known leader, or nil.
 	leader atomic.Pointer[topology.NodeID]
-	// remote is the replica on another node that was asked last.
-	remote atomic.Pointer[placed]
-	// round is how the leader was reached that could not be asked straight, nil if that is not known.
-	round atomic.Pointer[round]
-	// led is made by the first waiter and closed when a node begins to lead.
-	led atomic.Pointer[chan struct{}]
+	// cached is the remote replica used last.
+	cached atomic.Pointer[cachedMember]
+	// relayHint is the relay through which an unreachable leader was last reached, or nil.
+	relayHint atomic.Pointer[relayHint]
+	// leaderElected is created by the first waiter and closed when a node becomes the leader.
+	leaderElected atomic.Pointer[chan struct{}]
 }
 
-// round is a way to a node by another one. Until it ends, nobody tries the straight way.
-type round struct {
+// relayHint records that node is reached through via. Until it expires, the direct connection is not tried.
+type relayHint struct {
 	node, via topology.NodeID
 	until     time.Time
 }
 
-// roundFor is how long a way round is taken before the straight one is tried again.
-const roundFor = 5 * time.Second
+// relayHintTTL is how long a relay is used before the direct connection is tried again.
+const relayHintTTL = 5 * time.Second
 
-type placed struct {
+type cachedMember struct {
 	node   topology.NodeID
 	member Member
 }
 
-// LeaderChanged tells the coordinator who leads a partition, zero if nobody is known to. What waits for the partition
-// is asked again at once.
+// LeaderChanged tells the coordinator which node leads a partition; the zero NodeID means none. Requests that wait for
+// the partition are retried immediately.
 func (c *Coordinator) LeaderChanged(id topology.PartitionID, node topology.NodeID) {
 	if r := c.view.Load().routes[id]; r != nil {
 		r.learn(node)
 		if node == (topology.NodeID{}) {
 			return
 		}
-		if way := r.round.Load(); way != nil && way.node != node {
-			r.round.CompareAndSwap(way, nil)
+		if way := r.relayHint.Load(); way != nil && way.node != node {
+			r.relayHint.CompareAndSwap(way, nil)
 		}
 		r.wake()
 	}
 }
 
-// changed is closed when a node begins to lead.
+// changed returns a channel that is closed when a node becomes the leader.
 func (r *route) changed() <-chan struct{} {
 	for {
-		if ch := r.led.Load(); ch != nil {
+		if ch := r.leaderElected.Load(); ch != nil {
 			return *ch
 		}
 		ch := make(chan struct{})
-		if r.led.CompareAndSwap(nil, &ch) {
+		if r.leaderElected.CompareAndSwap(nil, &ch) {
 			return ch
 		}
 	}
 }
 
 func (r *route) wake() {
-	if ch := r.led.Swap(nil); ch != nil {
+	if ch := r.leaderElected.Swap(nil); ch != nil {
 		close(*ch)
 	}
 }
 
-// learn remembers a leader; it allocates only when it is another one.
+// learn stores the leader. It allocates only if the leader is new.
 func (r *route) learn(node topology.NodeID) {
 	old := r.leader.Load()
 	switch {
@@ -210,15 +216,15 @@ func (r *route) learn(node topology.NodeID) {
 
 // member returns the replica of a partition on another node.
 func (cl *cluster) member(r *route, node topology.NodeID, id topology.PartitionID) Member {
-	if p := r.remote.Load(); p != nil && p.node == node {
+	if p := r.cached.Load(); p != nil && p.node == node {
 		return p.member
 	}
 	m := cl.Replica(node, id)
-	r.remote.Store(&placed{node, m})
+	r.cached.Store(&cachedMember{node, m})
 	return m
 }
 
-// routesOf makes the routes of a map, keeping what is known.
+// routesOf returns the routes for a topology and keeps existing ones.
 func routesOf(s *topology.Snapshot, old map[topology.PartitionID]*route) map[topology.PartitionID]*route {
 	out := make(map[topology.PartitionID]*route, s.Len()+1)
 	for p := range s.All() {

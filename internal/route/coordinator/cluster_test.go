@@ -41,7 +41,7 @@ func inFleetWith(t *testing.T, partitions int, o Options, f func(t *testing.T, f
 		f(t, fl, c)
 		c.Close()
 		synctest.Wait()
-		if n := c.Stats().UnderWay; n != 0 {
+		if n := c.Stats().InFlight; n != 0 {
 			t.Errorf("%d requests are still under way", n)
 		}
 	})
@@ -176,7 +176,7 @@ func TestRetries(t *testing.T) {
 			async: true}},
 		"uncertain":       {first: verdict{err: partition.ErrUncertain, async: true}, again: true},
 		"uncertain, done": {first: verdict{err: partition.ErrUncertain, async: true, applied: true}, again: true},
-		"under way":       {first: verdict{err: partition.ErrUnderWay, async: true}, again: true},
+		"under way":       {first: verdict{err: partition.ErrInProgress, async: true}, again: true},
 		"lost":            {first: verdict{err: transport.ErrLost, async: true, applied: true}, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestRetries(t *testing.T) {
 					if decide {
 						decided := make(outcomes, 1)
 						cond := &command.Conditional{Mutation: ms[0]}
-						c.Decide(t.Context(), cond, WriteOptions{}, decided)
+						c.ConditionalWrite(t.Context(), cond, WriteOptions{}, decided)
 						clear(cond.Mutation.Ops[0].Operand) // the caller's again
 						if err := <-decided; err != nil {
 							t.Fatal(err)
@@ -262,7 +262,7 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 			f.here[1], f.leader[1] = true, node(1)
-			c.cluster.here = func(id topology.PartitionID) Local {
+			c.cluster.localReplica = func(id topology.PartitionID) Local {
 				return stamping{&fake{f, node(1), id}, &partition.NotLeader{Leader: node(3)}, async}
 			}
 			f.script = func(a *asked) *verdict {
@@ -535,7 +535,7 @@ func TestUnconfirmedReads(t *testing.T) {
 		if _, err := readNow(t.Context(), c, dberr.Quorum, "k1"); !errors.Is(err, ErrRepeat) {
 			t.Errorf("a key: %v", err)
 		}
-		if n := c.Stats().Repeated; n != 17 {
+		if n := c.Stats().ReadRestarts; n != 17 {
 			t.Errorf("%d reads repeated", n)
 		}
 	})
@@ -546,14 +546,14 @@ func TestUnconfirmedReads(t *testing.T) {
 // says what it remembers, and is asked again at once with that, as long as no attempt may have been carried out.
 func TestSentIsAttested(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
-		c.cluster.Memory = func(topology.NodeID, time.Time) uint64 { return 5 }
-		at := func(s *send, to target) (m command.Mutation) {
+		c.cluster.DedupeEpoch = func(topology.NodeID, time.Time) uint64 { return 5 }
+		at := func(s *writeRequest, to target) (m command.Mutation) {
 			m = put("k", "c", 1)
-			s.address(&m, &to, &topology.Partition{ID: 1})
+			s.setAddress(&m, &to, &topology.Partition{ID: 1})
 			return m
 		}
 		third := target{node: node(3), remote: true}
-		s := &send{errand: c.errand(dberr.Quorum, time.Second)}
+		s := &writeRequest{routedRequest: c.newRequest(dberr.Quorum, time.Second)}
 		if m := at(s, target{node: node(1)}); m.Sent || m.Retried {
 			t.Errorf("here: %+v", m)
 		}
@@ -562,8 +562,8 @@ func TestSentIsAttested(t *testing.T) {
 				t.Errorf("by way of node %v: %+v", via[0], m)
 			}
 		}
-		if !s.failed(&third, &partition.Forgotten{Memory: 9}) || s.maybe || s.next != node(3) {
-			t.Errorf("after a refusal: %+v", s.errand)
+		if !s.handleFailure(&third, &partition.DedupeUnknown{Epoch: 9}) || s.maybeApplied || s.leaderHint != node(3) {
+			t.Errorf("after a refusal: %+v", s.routedRequest)
 		}
 		if m := at(s, third); !m.Sent || m.Known != 9 {
 			t.Errorf("the second time: %+v", m)
@@ -571,7 +571,7 @@ func TestSentIsAttested(t *testing.T) {
 		if m := at(s, target{node: node(2), remote: true}); m.Known != 5 {
 			t.Errorf("at another node: %+v", m)
 		}
-		s.failed(&third, partition.ErrUncertain)
+		s.handleFailure(&third, partition.ErrUncertain)
 		if m := at(s, third); m.Sent || !m.Retried || m.Known != 9 {
 			t.Errorf("after an attempt without an answer: %+v", m)
 		}
@@ -656,16 +656,16 @@ func TestWholeOfPartitions(t *testing.T) {
 			t.Errorf("truncated: %v, %d rows are left", err, len(f.rows))
 		}
 		// And back, for the other command.
-		merged, err := halves.BeginJoin(first.ID, right.ID, topology.ByHand, time.Now())
+		merged, err := halves.BeginMerge(first.ID, right.ID, topology.ByOperator, time.Now())
 		if err == nil {
 			for _, m := range right.Sets[0].Replicas {
-				if merged, err = merged.JoinReady(right.ID, m.ID, 12, time.Now()); err != nil {
+				if merged, err = merged.MergeReady(right.ID, m.ID, 12, time.Now()); err != nil {
 					break
 				}
 			}
 		}
 		if err == nil {
-			merged, err = merged.EndJoin(first.ID, time.Now())
+			merged, err = merged.EndMerge(first.ID, time.Now())
 		}
 		if err != nil {
 			t.Fatal(err)

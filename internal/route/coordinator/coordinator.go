@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coordinator sends commands where their data is: it finds the physical partition of a key or of a range, asks
-// a replica of it, and asks again elsewhere when the map has changed meanwhile.
+// Package coordinator routes commands to the replicas that hold their data. It finds the physical partition of a key or
+// a range, sends the command to a replica, and retries elsewhere if the topology has changed.
 //
-// Guarantees: (O1) a read of a range sees every partition it intersects once, in ring order, whatever the number of
-// physical partitions; (O2) a client never sees that a partition has moved, only that a deadline has passed; (O3) an
-// atomic batch is applied as a whole or not at all; (O4) no more requests than Options.RequestsMax are under way; (O5)
-// a write that may have been carried out is not answered as one that was not. It knows nothing of CQL and evaluates no
-// condition. Start at Coordinator, then read.go and write.go.
+// Guarantees:
 //
-// Consistency levels: on a node that stands alone the one replica serves all levels alike, and does more than any of
-// them asks for: reads see every write acknowledged before. Whether a level is allowed for a statement is the session's
-// business.
+//   - (O1) A range read visits every partition that it intersects once, in ring order, regardless of the number of
+//     physical partitions.
+//   - (O2) A client never sees that a partition has moved, only that a deadline has passed.
+//   - (O3) An atomic batch is applied completely or not at all.
+//   - (O4) At most Options.RequestsMax requests are in flight.
+//   - (O5) A write that may have been applied never fails with an error that says it was not.
+//
+// The package does not know CQL and evaluates no conditions. On a node without other nodes, the only replica serves all
+// consistency levels alike, and reads see every write acknowledged before. The session decides whether a statement may
+// use a consistency level.
+//
+// Start reading at Coordinator, then read.go and write.go.
 package coordinator
 
 import (
@@ -29,28 +34,26 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Options of a Coordinator. The zero value is ready for use.
+// Options configure a Coordinator. The zero value is ready for use.
 type Options struct {
-	// RequestsMax bounds the requests under way in total; 16384 if 0.
+	// RequestsMax bounds the requests in flight; 16384 if 0.
 	RequestsMax int
-	// ReadTimeout is how long a read may take; 5 s if 0.
+	// ReadTimeout is the timeout of a read; 5 s if 0.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long a write may wait for its turn and for the map; 2 s if 0.
+	// WriteTimeout is how long a write may wait for its turn and for a topology change; 2 s if 0.
 	WriteTimeout time.Duration
-	// ThrottledWait is how long a request waits at most where its partition has spent what it may take, before it is
-	// refused, and ThrottledMax how many may at a time, ThrottledReadsMax how many reads among them, each of which
-	// keeps a goroutine waiting; 0: none waits, 1024, and 8. Nobody waits longer than nine tenths of ReadTimeout or
-	// WriteTimeout.
+	// ThrottledWait is how long a request waits when its partition has exceeded its throughput; 0 rejects it
+	// immediately. ThrottledMax bounds the waiting requests, 1024 if 0. ThrottledReadsMax bounds the reads among them,
+	// each of which blocks a goroutine; 8 if 0. A request never waits longer than nine tenths of its timeout.
 	ThrottledWait                   time.Duration
 	ThrottledMax, ThrottledReadsMax int
-	// TruncateTimeout is how long a TRUNCATE may take; 60 s if 0.
+	// TruncateTimeout is the timeout of a TRUNCATE; 60 s if 0.
 	TruncateTimeout time.Duration
-	// TableName names a table in traces, as ks.t; its number is shown if nil.
+	// TableName returns the name of a table in traces, in the form ks.t. Nil uses the table ID.
 	TableName func(table uint32) string
-	// Cluster is what there is beside this node; nil is nothing.
+	// Cluster gives access to the other nodes. Nil means that there are none.
 	Cluster *Cluster
-	// Now is the wall clock as far as the clocks of the other nodes allow, to within a second of theirs; that of
-	// Scheduler if nil.
+	// Now returns the wall-clock time, within a second of the clocks of other nodes. Nil uses Scheduler.
 	Now func() time.Time
 	// Scheduler is nil outside simulations.
 	Scheduler *sched.Scheduler
@@ -84,11 +87,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Replica is what the coordinator asks of a replica, wherever it is. *partition.Replica is one on this node.
+// Replica is a replica on any node; *partition.Replica is a local one.
 type Replica interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
-	Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error
+	ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error
 	Truncate(ctx context.Context, x partition.Extent, all partition.Truncation, done command.Completion) error
 }
 
@@ -98,23 +101,24 @@ type Coordinator struct {
 	opts  Options
 	sched *sched.Scheduler
 
-	view    atomic.Pointer[view]
-	viewMu  sync.Mutex // orders SetTopology
-	writes  sync.Pool  // *write
-	decides sync.Pool  // *decide
-	relays  sync.Pool  // *relay
+	view         atomic.Pointer[view]
+	viewMu       sync.Mutex // serializes SetTopology
+	writes       sync.Pool  // *write
+	conditionals sync.Pool  // *conditional
+	readRelays   sync.Pool  // *readRelay
 
-	cluster *cluster
-	sends   sync.Pool // *send
-	watch   watch
-	tasks   tasks
-	queues  queues
+	cluster       *cluster
+	writeRequests sync.Pool // *writeRequest
+	deadlines     deadlineList
+	tasks         tasks
+	queues        queues
+	debts         debts
 
-	underWay atomic.Int64
+	inFlight atomic.Int64
 	stats    stats
 }
 
-// view is the map and a channel that is closed when a newer one is there.
+// view is a topology with a channel that is closed when a newer one is available.
 type view struct {
 	snapshot *topology.Snapshot
 	changed  chan struct{}
@@ -122,48 +126,51 @@ type view struct {
 }
 
 type stats struct {
-	reads, writes, decisions, touched, retries, overloaded, forwarded, astray atomic.Uint64
-	reasons                                                                   [reasonCount]atomic.Uint64
-	repeated, batches, replayed                                               atomic.Uint64
+	reads, writes, conditionalWrites, touched, retries, overloaded, forwarded, misrouted atomic.Uint64
+	reasons                                                                              [reasonCount]atomic.Uint64
+	readRestarts, batches, replayed                                                      atomic.Uint64
 }
 
-// Stats counts what a Coordinator did since it was made.
+// Stats holds counters since the Coordinator was created.
 type Stats struct {
-	Reads, Writes, Decisions uint64
-	// Touched is the number of physical partitions that all of them asked; a request for one partition key asks one.
+	Reads, Writes, ConditionalWrites uint64
+	// Touched counts the physical partitions accessed by all requests. A request for one partition key accesses one.
 	Touched uint64
-	// Retries are requests repeated because the map had changed, Overloaded those refused at Options.RequestsMax.
+	// Retries counts requests that were retried because the topology had changed. Overloaded counts requests rejected
+	// at Options.RequestsMax.
 	Retries, Overloaded uint64
-	// Forwarded is the number of requests sent to other nodes, Astray of those that had no replica here to come to.
-	Forwarded, Astray uint64
-	// RetryReasons counts, in a cluster, why requests were repeated.
+	// Forwarded counts the requests sent to other nodes. Misrouted counts the forwarded requests whose partition has no
+	// replica on this node.
+	Forwarded, Misrouted uint64
+	// RetryReasons counts retries by reason.
 	RetryReasons RetryReasons
-	// Repeated counts the reads that ended with ErrRepeat, Batches the atomic batches over several physical partitions,
-	// Replayed those of them that were finished for a coordinator that was gone.
-	Repeated, Batches, Replayed uint64
-	// UnderWay is the number of requests not yet answered.
-	UnderWay int64
+	// ReadRestarts counts the reads that ended with ErrRepeat. Batches counts the atomic batches over several physical
+	// partitions. Replayed counts the batches that were finished on behalf of another coordinator.
+	ReadRestarts, Batches, Replayed uint64
+	// InFlight is the number of requests in flight.
+	InFlight int64
 }
 
-// New makes a coordinator over the replicas of a host.
+// New returns a coordinator for the replicas of a host.
 func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordinator {
 	c := &Coordinator{host: host, opts: o.withDefaults(), sched: o.Scheduler}
-	c.queues.most, c.queues.mostReads = c.opts.ThrottledMax, c.opts.ThrottledReadsMax
-	c.tasks.all.Scheduler, c.watch.sched = o.Scheduler, o.Scheduler
+	c.queues.max, c.queues.maxReads = c.opts.ThrottledMax, c.opts.ThrottledReadsMax
+	c.tasks.all.Scheduler, c.deadlines.sched = o.Scheduler, o.Scheduler
 	c.tasks.ctx, c.tasks.cancel = context.WithCancel(context.Background())
 	c.writes.New = func() any { return &write{c: c} }
-	c.decides.New = func() any { return &decide{c: c} }
-	c.relays.New = func() any { return &relay{sched: c.sched} }
-	c.sends.New = func() any { return new(send) }
+	c.conditionals.New = func() any { return &conditional{c: c} }
+	c.readRelays.New = func() any { return &readRelay{sched: c.sched} }
+	c.writeRequests.New = func() any { return new(writeRequest) }
 	c.cluster = newCluster(o.Cluster, host, o.Scheduler)
 	c.view.Store(&view{snapshot: snapshot, changed: make(chan struct{}), routes: routesOf(snapshot, nil)})
 	return c
 }
 
-// Topology is the map that requests are routed by.
+// Topology returns the topology used for routing.
 func (c *Coordinator) Topology() *topology.Snapshot { return c.view.Load().snapshot }
 
-// SetTopology replaces the map, unless the one in use is newer. The replicas of new partitions must be open already.
+// SetTopology replaces the topology unless the current one is newer. The replicas of new partitions must already be
+// open.
 func (c *Coordinator) SetTopology(s *topology.Snapshot) {
 	c.viewMu.Lock()
 	defer c.viewMu.Unlock()
@@ -179,29 +186,30 @@ func (c *Coordinator) SetTopology(s *topology.Snapshot) {
 func (c *Coordinator) Stats() Stats {
 	s := &c.stats
 	return Stats{
-		Reads: s.reads.Load(), Writes: s.writes.Load(), Decisions: s.decisions.Load(), Touched: s.touched.Load(),
-		Retries: s.retries.Load(), Overloaded: s.overloaded.Load(), UnderWay: c.underWay.Load(),
-		Forwarded: s.forwarded.Load(), Astray: s.astray.Load(), RetryReasons: s.retryReasons(),
-		Repeated: s.repeated.Load(), Batches: s.batches.Load(), Replayed: s.replayed.Load(),
+		Reads: s.reads.Load(), Writes: s.writes.Load(), ConditionalWrites: s.conditionalWrites.Load(),
+		Touched: s.touched.Load(),
+		Retries: s.retries.Load(), Overloaded: s.overloaded.Load(), InFlight: c.inFlight.Load(),
+		Forwarded: s.forwarded.Load(), Misrouted: s.misrouted.Load(), RetryReasons: s.retryReasons(),
+		ReadRestarts: s.readRestarts.Load(), Batches: s.batches.Load(), Replayed: s.replayed.Load(),
 	}
 }
 
-// admit counts a request in; each success is followed by leave.
+// admit counts a request. Every successful call must be followed by leave.
 func (c *Coordinator) admit() error {
-	if c.underWay.Add(1) <= int64(c.opts.RequestsMax) {
+	if c.inFlight.Add(1) <= int64(c.opts.RequestsMax) {
 		return nil
 	}
 	c.leave()
 	c.stats.overloaded.Add(1)
-	return &dberr.Overloaded{Message: "Too many requests are under way on this node"}
+	return &dberr.Overloaded{Message: "Too many requests are in flight at this coordinator"}
 }
 
 func (c *Coordinator) leave() {
-	n := c.underWay.Add(-1)
+	n := c.inFlight.Add(-1)
 	invariant.Check(n >= 0, "O4: %d requests are under way", n)
 }
 
-// The pauses between attempts when the map does not change.
+// The delays between attempts while the topology does not change.
 const (
 	retryPauseMin = time.Millisecond
 	retryPauseMax = 50 * time.Millisecond

@@ -122,7 +122,7 @@ func (r result) Done(err error) { r <- err }
 
 type outcomes chan error
 
-func (o outcomes) Decided(_ *command.Decision, err error) { o <- err }
+func (o outcomes) CASDone(_ *command.CASResult, err error) { o <- err }
 
 func (w *world) write(ms []command.Mutation, o WriteOptions) error {
 	done := make(result, 1)
@@ -300,16 +300,16 @@ func TestManyPartitionsAreOne(t *testing.T) {
 				return command.More
 			}
 			want := one.read(t, q, step)
-			here := cut.cluster.here
+			here := cut.cluster.localReplica
 			if diff := cmp.Diff(want, cut.read(t, q, step)); diff != "" {
 				t.Fatalf("%+v: %s", q, diff)
 			}
 			if q.Key == nil {
-				cut.cluster.here = func(id topology.PartitionID) Local { return flaky{here(id), after, &reads} }
+				cut.cluster.localReplica = func(id topology.PartitionID) Local { return flaky{here(id), after, &reads} }
 				if diff := cmp.Diff(want, cut.read(t, q, step)); diff != "" {
 					t.Fatalf("interrupted, %+v: %s", q, diff)
 				}
-				cut.cluster.here = here
+				cut.cluster.localReplica = here
 			}
 		}
 	})
@@ -373,7 +373,7 @@ func TestTraceAndTouched(t *testing.T) {
 		scan[32] != "Read from 16 physical partitions of table ks.t" {
 		t.Errorf("a scan: %q", scan)
 	}
-	if s := w.Stats(); s.Touched != 1+1+16 || s.Reads != 2 || s.Writes != 1 || s.UnderWay != 0 {
+	if s := w.Stats(); s.Touched != 1+1+16 || s.Reads != 2 || s.Writes != 1 || s.InFlight != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -416,7 +416,7 @@ func TestOldMap(t *testing.T) {
 		go w.Write(t.Context(), []command.Mutation{put(key, "c", 1)}, WriteOptions{}, done)
 		go w.Write(t.Context(), []command.Mutation{put("k", "d", 2), other}, WriteOptions{Atomic: true, Type: "BATCH"},
 			done)
-		go w.Decide(t.Context(), add(key, "n", 1), WriteOptions{Type: "COUNTER"}, decided)
+		go w.ConditionalWrite(t.Context(), add(key, "n", 1), WriteOptions{Type: "COUNTER"}, decided)
 		go func() { errs <- w.Read(t.Context(), &command.Read{Table: table}, &log{}) }()
 		time.Sleep(time.Second)
 		w.SetTopology(now)
@@ -449,7 +449,7 @@ func TestAdmission(t *testing.T) {
 	inside := visitorFunc(func() error {
 		done, decided := make(result, 1), make(outcomes, 1)
 		w.Write(t.Context(), []command.Mutation{put("k", "c", 2)}, WriteOptions{}, done)
-		w.Decide(t.Context(), add("k", "n", 1), WriteOptions{}, decided)
+		w.ConditionalWrite(t.Context(), add("k", "n", 1), WriteOptions{}, decided)
 		for _, err := range []error{<-done, <-decided, w.Truncate(t.Context(), table),
 			w.Read(t.Context(), &command.Read{Table: table}, &log{})} {
 			if !errors.As(err, &over) {
@@ -464,7 +464,7 @@ func TestAdmission(t *testing.T) {
 	if err := w.write([]command.Mutation{put("k", "c", 2)}, WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if s := w.Stats(); s.Overloaded != 4 || s.UnderWay != 0 {
+	if s := w.Stats(); s.Overloaded != 4 || s.InFlight != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -506,7 +506,8 @@ func TestWritesOverPartitions(t *testing.T) {
 						t.Error(err)
 					}
 					decided := make(outcomes, 1)
-					w.Decide(t.Context(), add(fmt.Sprint("k", i), "n", 1), WriteOptions{Type: "COUNTER"}, decided)
+					w.ConditionalWrite(t.Context(), add(fmt.Sprint("k", i), "n", 1), WriteOptions{Type: "COUNTER"},
+						decided)
 					if err := <-decided; err != nil {
 						t.Error(err)
 					}
@@ -535,7 +536,7 @@ func TestWritesOverPartitions(t *testing.T) {
 
 // A store that cannot write is told to the client with its reason, and as a failure of the right type.
 func TestFailures(t *testing.T) {
-	e := &errand{level: dberr.One}
+	e := &routedRequest{level: dberr.One}
 	for _, tc := range []struct {
 		err  error
 		want error
@@ -636,7 +637,7 @@ func BenchmarkRead(b *testing.B) {
 
 // split cuts a partition in two, as its log does it.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
-	s, err := s.BeginSplit(id, at, topology.ByHand, time.UnixMilli(1e12))
+	s, err := s.BeginSplit(id, at, topology.ByOperator, time.UnixMilli(1e12))
 	if err != nil {
 		return nil, err
 	}

@@ -10,19 +10,21 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// errNoReplica says that the map names no replica that this node can ask. The map may change.
+// errNoReplica is returned if the topology has no replica that this node can reach. The topology may change.
 var errNoReplica = errors.New("no replica can be reached")
 
-// ErrStaleSchema is returned for a write whose statement was bound to an older revision of its table, and for a read by
-// an index that was dropped. Nothing was written; the rows that a read has passed on may not be all. The session binds
-// the statement again and repeats it.
+// ErrStaleSchema is returned for a write that was planned for an older revision of its table, and for a read that uses
+// a dropped index. Nothing was written. A read may already have passed on some of its rows. The session plans the
+// statement again and repeats it.
 var ErrStaleSchema = partition.ErrStaleSchema
 
-// gone reports whether an error says that there was no replica to ask. Nothing was done.
-func gone(err error) bool { return errors.Is(err, errNoReplica) || errors.Is(err, partition.ErrClosed) }
+// noReplica reports whether err means that there was no replica to ask. Nothing was done.
+func noReplica(err error) bool {
+	return errors.Is(err, errNoReplica) || errors.Is(err, partition.ErrClosed)
+}
 
-// isAnswer reports whether an error is one that clients see as it is.
-func isAnswer(err error) bool {
+// isClientError reports whether clients see err unchanged.
+func isClientError(err error) bool {
 	switch err.(type) { //nolint:errorlint // what wraps an answer says more than the answer: it is told as a failure
 	case *dberr.Invalid, *dberr.Overloaded, *dberr.Server, *dberr.Unavailable, *dberr.WriteTimeout, *dberr.WriteFailure,
 		*dberr.ReadTimeout, *dberr.ReadFailure, *dberr.Truncate, *dberr.FunctionFailure, *dberr.Unauthorized,
@@ -32,10 +34,10 @@ func isAnswer(err error) bool {
 	return false
 }
 
-// refuses reports whether an answer says that nothing was done. It knows of the attempt that it ends only: one before,
-// of which nothing was heard, may have been carried out, or may be when it comes. A table that is gone has taken along
-// what any attempt has written, and clients are to know.
-func refuses(err error) bool {
+// nothingDone reports whether a client error means that nothing was done. This refers only to the last attempt. An
+// earlier attempt without a response may have been applied, or may be applied later. A dropped table is reported in any
+// case, because anything that an attempt has written was dropped with it.
+func nothingDone(err error) bool {
 	if errors.Is(err, ErrUnknownTable) {
 		return false
 	}
@@ -51,61 +53,61 @@ func timedOut(err error) bool {
 	return errors.As(err, &latch) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// ErrUnknownTable answers a request for a table that was dropped while the request was on its way. The coordinator does
-// not know the table's name.
+// ErrUnknownTable is returned for a request whose table was dropped while the request was in flight. The coordinator
+// does not know the name of the table.
 var ErrUnknownTable error = &dberr.Invalid{Message: "unconfigured table"}
 
-// writeError is what a client is told about a failed write.
-func (e *errand) writeError(err error, kind string) error {
+// writeError returns the error that a client gets for a failed write.
+func (e *routedRequest) writeError(err error, kind string) error {
 	if err == nil {
 		return nil
 	}
-	return e.answered(e.writeAnswer(err, kind))
+	return e.checkAnswer(e.writeAnswer(err, kind))
 }
 
-func (e *errand) writeAnswer(err error, kind string) error {
+func (e *routedRequest) writeAnswer(err error, kind string) error {
 	late := &dberr.WriteTimeout{Level: e.level, BlockFor: max(e.required, 1), WriteType: kind}
 	switch {
 	case errors.Is(err, ErrStaleSchema), overloaded(err):
-		if e.maybe {
+		if e.maybeApplied {
 			return late
 		}
 		if overloaded(err) {
 			return err
 		}
 		return ErrStaleSchema
-	case isAnswer(err):
-		if e.maybe && refuses(err) {
+	case isClientError(err):
+		if e.maybeApplied && nothingDone(err) {
 			return late
 		}
 		return err
-	case gone(err) && !e.maybe:
+	case noReplica(err) && !e.maybeApplied:
 		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
 	case timedOut(err):
 		return late
 	}
-	if why, _ := reasonOf(err); why != final {
+	if why, _ := classify(err); why != final {
 		return late
 	}
 	return &dberr.WriteFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, WriteType: kind,
 		Message: err.Error()}
 }
 
-// readError is what a client is told about a failed read.
-func (e *errand) readError(err error, dataPresent bool) error {
+// readError returns the error that a client gets for a failed read.
+func (e *routedRequest) readError(err error, dataPresent bool) error {
 	if err == nil {
 		return nil
 	}
 	late := &dberr.ReadTimeout{Level: e.level, BlockFor: max(e.required, 1), DataPresent: dataPresent}
 	switch {
-	case isAnswer(err) || errors.Is(err, ErrRepeat) || errors.Is(err, ErrStaleSchema):
+	case isClientError(err) || errors.Is(err, ErrRepeat) || errors.Is(err, ErrStaleSchema):
 		return err
-	case gone(err):
+	case noReplica(err):
 		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
 	case timedOut(err):
 		return late
 	}
-	if why, _ := reasonOf(err); why != final {
+	if why, _ := classify(err); why != final {
 		return late
 	}
 	return &dberr.ReadFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, DataPresent: dataPresent,

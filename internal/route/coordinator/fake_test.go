@@ -113,15 +113,15 @@ func (f *fleet) join(t testingT, s *topology.Snapshot, o Options) *Coordinator {
 			defer f.mu.Unlock()
 			return !f.down[n]
 		},
-		NodeName: func(n topology.NodeID) string { return fmt.Sprintf("10.0.0.%d", n[0]) },
-		Sequence: 1000,
-		Memory:   func(n topology.NodeID, _ time.Time) uint64 { return uint64(n[0]) },
-		Batches:  f.batches(),
+		NodeName:    func(n topology.NodeID) string { return fmt.Sprintf("10.0.0.%d", n[0]) },
+		Sequence:    1000,
+		DedupeEpoch: func(n topology.NodeID, _ time.Time) uint64 { return uint64(n[0]) },
+		Batches:     f.batches(),
 	}
 	o.TableName = func(uint32) string { return "ks.t" }
 	c := New(nil, s, o)
-	c.cluster.memory = func() uint64 { return 1 }
-	c.cluster.here = func(id topology.PartitionID) Local {
+	c.cluster.localEpoch = func() uint64 { return 1 }
+	c.cluster.localReplica = func(id topology.PartitionID) Local {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.here[id] {
@@ -237,7 +237,7 @@ func (r *fake) Write(_ context.Context, m *command.Mutation, done command.Comple
 	})
 }
 
-func (r *fake) Decide(_ context.Context, c *command.Conditional, done command.DecisionCompletion) error {
+func (r *fake) ConditionalWrite(_ context.Context, c *command.Conditional, done command.CASCompletion) error {
 	v := r.ask("decide", &c.Mutation)
 	var refused error
 	return r.carry(v, func() {
@@ -251,10 +251,10 @@ func (r *fake) Decide(_ context.Context, c *command.Conditional, done command.De
 	}, func(err error) {
 		err = cmp.Or(err, refused)
 		if err != nil {
-			done.Decided(nil, err)
+			done.CASDone(nil, err)
 			return
 		}
-		done.Decided(&command.Decision{Applied: true}, nil)
+		done.CASDone(&command.CASResult{Applied: true}, nil)
 	})
 }
 
@@ -316,7 +316,11 @@ func (r *fake) Last(_ context.Context, x partition.Extent, _ share.Claimant) (in
 // Read passes the rows of the partition on in ring order; a verdict comes behind them if applied is set, else
 // in their place.
 func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
-	return r.pass(ctx, c, v, r.ask(fmt.Sprintf("read(%s)", c.Level), nil))
+	what := fmt.Sprintf("read(%s)", c.Level)
+	if c.Owed > 0 {
+		what += fmt.Sprintf(", which pays %d,", c.Owed)
+	}
+	return r.pass(ctx, c, v, r.ask(what, nil))
 }
 
 // ReadHere does not lead and has asked the leader, or refuses.
@@ -392,18 +396,23 @@ func (r *fake) Leader() (topology.NodeID, bool) {
 	return l, ok
 }
 
-// Affords and the others implement Local.
-func (r *fake) Affords(share.Claimant) bool               { return true }
+// AllowsLocalRead and the others implement Local.
+func (r *fake) AllowsLocalRead(share.Claimant) bool       { return true }
 func (r *fake) Borrow(*command.Read)                      {}
 func (r *fake) Lent(_, _ ru.Units)                        {}
 func (r *fake) Refused(_ share.Claimant, _ time.Duration) {}
+
+// Spend notes what was charged.
+func (r *fake) Spend(_ share.Claimant, _ token.Token, _ []byte, u ru.Units) {
+	r.f.change(func() { r.f.log = append(r.f.log, fmt.Sprintf("spend %d of %d here", u, r.id)) })
+}
 
 func (r *fake) Leading() bool {
 	l, _ := r.Leader()
 	return l == r.node
 }
 
-func (r *fake) Seen(index uint64) {
+func (r *fake) NoteAcknowledged(index uint64) {
 	r.f.change(func() { r.f.seen[r.id] = max(r.f.seen[r.id], index) })
 }
 

@@ -109,7 +109,7 @@ type verdictOf chan struct {
 	err     error
 }
 
-func (v verdictOf) Decided(d *command.Decision, err error) {
+func (v verdictOf) CASDone(d *command.CASResult, err error) {
 	v <- struct {
 		applied bool
 		err     error
@@ -118,7 +118,7 @@ func (v verdictOf) Decided(d *command.Decision, err error) {
 
 func swapNow(c *Coordinator, cond *command.Conditional) (bool, error) {
 	done := make(verdictOf, 1)
-	c.Decide(context.Background(), cond, WriteOptions{Type: "CAS", Level: dberr.Quorum}, done)
+	c.ConditionalWrite(context.Background(), cond, WriteOptions{Type: "CAS", Level: dberr.Quorum}, done)
 	d := <-done
 	return d.applied, d.err
 }

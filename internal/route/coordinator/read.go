@@ -19,49 +19,50 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// Read passes what q finds to v: of one logical partition, or of all in a range, in ring order. Epoch is filled in.
+// Read passes the result of q to v: one logical partition, or all partitions of a range in ring order. It sets the
+// epoch.
 func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if err := c.admit(); err != nil {
 		return err
 	}
 	defer c.leave()
 	c.stats.reads.Add(1)
-	r := c.relays.Get().(*relay)
-	e := c.errand(q.Level, c.opts.ReadTimeout)
+	r := c.readRelays.Get().(*readRelay)
+	e := c.newRequest(q.Level, c.opts.ReadTimeout)
 	if !q.Deadline.IsZero() {
-		e.endBy(q.Deadline)
+		e.capDeadline(q.Deadline)
 	}
 	r.begin(v, e.deadline)
-	whole := &r.whole
-	if !c.cluster.alone() {
-		whole = new(readContext) // a replica set may look at it after the read has ended
+	whole := &r.ctx
+	if !c.cluster.singleNode() {
+		whole = new(readContext) // a replica set may still use it after the read has ended
 	}
 	*whole = readContext{Context: ctx, sched: c.sched, until: r.deadline}
-	e.any, e.nearby, e.who, e.reads = q.Level.OneReplica(), true, q.Claimant, true
+	e.anyReplica, e.localFollower, e.who, e.blocking = q.Level.OneReplica(), true, q.Claimant, true
 	if q.NoWait {
-		e.patience = time.Time{}
+		e.throttleDeadline = time.Time{}
 	}
 	defer e.leaveQueue()
 	err := c.readOn(whole, q, r, &e)
 	if err == ErrRepeat { //nolint:errorlint // it is made here
-		c.stats.repeated.Add(1)
+		c.stats.readRestarts.Add(1)
 	}
 	if err = e.readError(err, r.seen); err != nil && r.failure != nil && errors.Is(err, r.failure) {
-		err = r.failure // what the visitor itself returned goes back unchanged
+		err = r.failure // errors of the visitor are returned unchanged
 	}
 	if !whole.end() {
-		return err // somebody may still look at it
+		return err // another goroutine may still use it
 	}
-	r.v, r.failure, r.sub, r.whole = nil, nil, command.Read{}, readContext{}
-	c.relays.Put(r)
+	r.v, r.failure, r.sub, r.ctx = nil, nil, command.Read{}, readContext{}
+	c.readRelays.Put(r)
 	return err
 }
 
-// readOn goes from physical partition to physical partition; a read of a key needs one. Each of them confirms at its
-// end what it gave. After one that was confirmed a read goes on wherever it can, from the position before which all is
-// read: no partition id says where, so the map may change meanwhile. What was passed on of a partition that was not
-// confirmed makes all of it worthless, and the session has to begin again (ErrRepeat).
-func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *errand) error {
+// readOn reads one physical partition after the other; a read of a key needs only one. Each partition confirms its rows
+// at the end. After a confirmed partition, the read continues from the position up to which everything has been read.
+// It does not depend on partition IDs, so the topology may change in the meantime. If a partition passes on rows and
+// does not confirm them, all rows are useless, and the session must restart the read (ErrRepeat).
+func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay, e *routedRequest) error {
 	tr := trace.From(ctx)
 	sub := &r.sub
 	*sub = *q
@@ -73,15 +74,15 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		if p == nil {
 			return ErrUnknownTable
 		}
-		t, err := e.pick(v, p)
+		t, err := e.pickReplica(v, p)
 		if err == nil {
-			err = e.others(&t)
+			err = e.queuedError(&t)
 		}
 		if err == nil {
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			r.lent, sub.Owed, sub.Wanted = 0, 0, 0
 			if sub.Fold = q.Fold; !exact {
-				sub.Fold = nil // should a merge have brought in what was read before, the rows of that are left out
+				sub.Fold = nil // rows that were already read and that a merge has brought in must be skipped
 			}
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
@@ -94,7 +95,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 			e.succeeded(&t)
 			ru.Tell(r.v, r.price)
 			noteCharge(tr, p.ID, r.price)
-			sub.Continued = false // of the next physical partition nothing was read
+			sub.Continued = false // nothing has been read from the next physical partition
 			cursor = p.Span.Limit
 			exact = len(cursor.Key) == 0 && cursor.Low == 0
 			if q.Key != nil || r.stopped || cursor.IsZero() || q.Range.Limit != 0 &&
@@ -105,7 +106,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 				}
 				return nil
 			}
-			e.anew()
+			e.reset()
 			continue
 		}
 		switch {
@@ -113,11 +114,11 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 			return r.failure
 		case ctx.Err() != nil || !c.sched.Now().Before(r.deadline):
 			return context.DeadlineExceeded
-		case !e.failed(&t, err):
+		case !e.handleFailure(&t, err):
 			return err
 		case r.inPartition:
 			return ErrRepeat
-		case e.wait(ctx, &t, v) != nil:
+		case e.waitToRetry(ctx, &t, v) != nil:
 			return err
 		}
 	}
@@ -143,71 +144,74 @@ func find(v *view, q *command.Read, cursor topology.Position) *topology.Partitio
 	return nil
 }
 
-// relay stands between a replica and the visitor: it keeps the deadline, remembers a stop, and knows where to go on.
-type relay struct {
+// readRelay is the visitor between a replica and the caller's visitor. It enforces the deadline, remembers that the
+// caller has stopped, and tracks where to continue.
+type readRelay struct {
 	sched    *sched.Scheduler
 	v        command.Visitor
 	deadline time.Time
-	// from hides what was read before, should a merge of partitions have brought it in.
+	// from is the position before which rows are skipped: they were already read, and a merge of partitions has brought
+	// them in again.
 	from topology.Position
-	// stopped: the visitor wants no more. seen: it was given something.
+	// stopped is set when the visitor wants no more. seen is set once the visitor has received anything.
 	stopped, seen bool
-	// failure is the visitor's own error.
+	// failure is an error of the visitor.
 	failure error
 	rows    uint
-	// heard is set by the first call, for the timer that watches from another goroutine.
-	heard atomic.Bool
-	// sub is the command sent to one physical partition, whole the context of the read.
-	sub   command.Read
-	whole readContext
-	// inPartition: something of the physical partition being read was passed on. price is what reading it has cost.
+	// received is set by the first call. A timer on another goroutine reads it.
+	received atomic.Bool
+	// sub is the command for one physical partition. ctx is the context of the read.
+	sub command.Read
+	ctx readContext
+	// inPartition is set once rows of the current physical partition have been passed on. price is the cost of reading
+	// it.
 	inPartition bool
-	// lent is what the leader has lent to the replica here.
+	// lent is the number of units that the leader has lent to the replica on this node.
 	price, lent ru.Units
-	laws        laws
+	invariants  invariants
 }
 
-// begin prepares a relay for a read.
-func (r *relay) begin(v command.Visitor, deadline time.Time) {
-	r.heard.Store(false)
+// begin initializes the visitor for a read.
+func (r *readRelay) begin(v command.Visitor, deadline time.Time) {
+	r.received.Store(false)
 	r.v, r.deadline, r.from, r.failure, r.rows = v, deadline, topology.Position{}, nil, 0
-	r.stopped, r.seen, r.inPartition, r.laws = false, false, false, laws{}
+	r.stopped, r.seen, r.inPartition, r.invariants = false, false, false, invariants{}
 }
 
-// checkEvery is how many rows pass between two looks at the clock.
+// checkEvery is the number of rows between two checks of the clock.
 const checkEvery = 256
 
 // Partition implements command.Visitor.
-func (r *relay) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
-	if !r.heard.Load() {
-		r.heard.Store(true)
+func (r *readRelay) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	if !r.received.Load() {
+		r.received.Store(true)
 	}
 	if !r.from.IsZero() && topology.At(t, key).Compare(r.from) < 0 {
 		if r.sub.Changes == nil || !r.sub.Changes.Horizon {
 			return command.NextPartition, nil
 		}
-		t, key = token.AtPosition(r.from.Ring), r.from.Key // of a part it is that of the whole
+		t, key = token.AtPosition(r.from.Ring), r.from.Key // a part of a partition counts as the whole partition
 	}
 	if err := r.tick(); err != nil {
 		return command.Stop, err
 	}
 	r.seen, r.inPartition = true, true
-	r.laws.passed(r, t, key)
-	return r.pass(r.v.Partition(t, key, static))
+	r.invariants.checkOrder(r, t, key)
+	return r.handle(r.v.Partition(t, key, static))
 }
 
 // Row implements command.Visitor.
-func (r *relay) Row(clustering []byte, found *row.Row) (command.Step, error) {
+func (r *readRelay) Row(clustering []byte, found *row.Row) (command.Step, error) {
 	if err := r.tick(); err != nil {
 		return command.Stop, err
 	}
-	return r.pass(r.v.Row(clustering, found))
+	return r.handle(r.v.Row(clustering, found))
 }
 
 // Passed implements command.Walker.
-func (r *relay) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
-	if !r.heard.Load() {
-		r.heard.Store(true)
+func (r *readRelay) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	if !r.received.Load() {
+		r.received.Store(true)
 	}
 	switch {
 	case !r.from.IsZero() && topology.At(t, key).Compare(r.from) < 0:
@@ -215,41 +219,42 @@ func (r *relay) Passed(t token.Token, key []byte, looked int) (command.Step, err
 	case r.sched.Now().After(r.deadline):
 		return command.Stop, context.DeadlineExceeded
 	}
-	step, err := r.pass(command.Passed(r.v, t, key, looked))
+	step, err := r.handle(command.Passed(r.v, t, key, looked))
 	if step == command.Stop {
 		r.seen, r.inPartition = true, true
 	}
 	return step, err
 }
 
-// Folded implements command.Folder. Where there is more of a physical partition the read does not go on to the next.
-func (r *relay) Folded(f *command.Folded) (command.Step, error) {
-	r.heard.Store(true)
+// Folded implements command.Folder. If the physical partition has more rows, the read does not continue with the next
+// one.
+func (r *readRelay) Folded(f *command.Folded) (command.Step, error) {
+	r.received.Store(true)
 	r.seen, r.inPartition = true, true
 	to, ok := r.v.(command.Folder)
 	if !ok {
-		return command.Stop, dberr.Serverf("rows were folded for somebody who did not ask for it")
+		return command.Stop, dberr.Serverf("received an unrequested fold result")
 	}
-	step, err := r.pass(to.Folded(f))
+	step, err := r.handle(to.Folded(f))
 	r.stopped = r.stopped || f.More || f.Failed
 	return step, err
 }
 
 // Lent implements partition.Borrower.
-func (r *relay) Lent(u ru.Units) { r.lent = u }
+func (r *readRelay) Lent(u ru.Units) { r.lent = u }
 
 // Charge implements ru.Charged.
-func (r *relay) Charge(u ru.Units) { r.price = u }
+func (r *readRelay) Charge(u ru.Units) { r.price = u }
 
-func (r *relay) tick() error {
+func (r *readRelay) tick() error {
 	if r.rows++; r.rows%checkEvery == 0 && r.sched.Now().After(r.deadline) {
 		return context.DeadlineExceeded
 	}
 	return nil
 }
 
-// pass remembers the visitor's answer.
-func (r *relay) pass(s command.Step, err error) (command.Step, error) {
+// handle records the visitor's result.
+func (r *readRelay) handle(s command.Step, err error) (command.Step, error) {
 	switch {
 	case err != nil:
 		r.failure = err

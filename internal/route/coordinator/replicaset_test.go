@@ -92,8 +92,9 @@ func newCluster4(t *testing.T, n int) []*member {
 			},
 		}})
 		must(err)
-		client, server := remote.New(remote.Over(m.transport), nil), remote.NewServer(m.host, remote.Over(m.transport),
-			nil)
+		client, server := remote.New(remote.NewTransport(m.transport), nil),
+			remote.NewServer(m.host, remote.NewTransport(m.transport),
+				nil)
 		m.Coordinator = New(m.host, s, Options{Cluster: &Cluster{
 			Node:    node(i + 1),
 			Replica: func(node topology.NodeID, id topology.PartitionID) Member { return client.Replica(node, id) },
@@ -114,8 +115,8 @@ func newCluster4(t *testing.T, n int) []*member {
 			OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
 				return m.host.ReceiveSnapshot(from, s, s.Size)
 			},
-			Quick: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
-				return server.Quick(request, r)
+			ServeInline: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
+				return server.ServeInline(request, r)
 			},
 			OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
 				server.Serve(ctx, from, request, r)
@@ -166,7 +167,7 @@ func TestRealCluster(t *testing.T) {
 	}
 	count := func(c *Coordinator, key string) error {
 		out := make(outcomes, 1)
-		c.Decide(t.Context(), add(key, "n", 1), WriteOptions{Type: "COUNTER", Level: dberr.Quorum}, out)
+		c.ConditionalWrite(t.Context(), add(key, "n", 1), WriteOptions{Type: "COUNTER", Level: dberr.Quorum}, out)
 		return <-out
 	}
 	added, unknown := int64(0), int64(0)
@@ -294,7 +295,7 @@ func TestGoesRoundACutLink(t *testing.T) {
 	if err := c.Truncate(ctx, table); err != nil {
 		t.Error(err)
 	}
-	if n, most := c.Stats().RetryReasons.Unknown, uint64(time.Since(began)/roundFor+2); n > most {
+	if n, most := c.Stats().RetryReasons.Unknown, uint64(time.Since(began)/relayHintTTL+2); n > most {
 		t.Errorf("%d requests found out by themselves that the link is cut, of which %d had to", n, most)
 	}
 	if !all[leader].host.Replica(p.ID).Leading() {

@@ -17,21 +17,22 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// waiter is a replica here that waits for the key for longer than a write may take, and then reads the command again.
-type waiter struct {
+// signalWaiter is a local replica that waits for the key for longer than the write timeout and then reads the command
+// again.
+type signalWaiter struct {
 	*fake
 	deadline time.Time
 	changed  bool
 }
 
-func (waiter) Affords(share.Claimant) bool           { return true }
-func (waiter) Borrow(*command.Read)                  {}
-func (waiter) Lent(_, _ ru.Units)                    {}
-func (waiter) Refused(share.Claimant, time.Duration) {}
-func (waiter) Leading() bool                         { return true }
-func (w waiter) Leader() (topology.NodeID, bool)     { return w.node, true }
+func (signalWaiter) AllowsLocalRead(share.Claimant) bool   { return true }
+func (signalWaiter) Borrow(*command.Read)                  {}
+func (signalWaiter) Lent(_, _ ru.Units)                    {}
+func (signalWaiter) Refused(share.Claimant, time.Duration) {}
+func (signalWaiter) Leading() bool                         { return true }
+func (w signalWaiter) Leader() (topology.NodeID, bool)     { return w.node, true }
 
-func (w *waiter) wait(ctx context.Context, encode func() []byte) error {
+func (w *signalWaiter) wait(ctx context.Context, encode func() []byte) error {
 	before := encode()
 	w.deadline, _ = ctx.Deadline()
 	time.Sleep(3 * time.Second)
@@ -39,11 +40,11 @@ func (w *waiter) wait(ctx context.Context, encode func() []byte) error {
 	return &partition.LatchTimeout{Cause: context.DeadlineExceeded}
 }
 
-func (w *waiter) Write(ctx context.Context, m *command.Mutation, _ command.Completion) error {
+func (w *signalWaiter) Write(ctx context.Context, m *command.Mutation, _ command.Completion) error {
 	return w.wait(ctx, func() []byte { return command.AppendMutation(nil, m) })
 }
 
-func (w *waiter) Decide(ctx context.Context, c *command.Conditional, _ command.DecisionCompletion) error {
+func (w *signalWaiter) ConditionalWrite(ctx context.Context, c *command.Conditional, _ command.CASCompletion) error {
 	return w.wait(ctx, func() []byte { return command.AppendConditional(nil, c) })
 }
 
@@ -59,15 +60,15 @@ func (s *spoiler) Done(err error) {
 	s.done <- err
 }
 
-func (s *spoiler) Decided(_ *command.Decision, err error) { s.Done(err) }
+func (s *spoiler) CASDone(_ *command.CASResult, err error) { s.Done(err) }
 
 // TestTimeoutWhileAsking: a write whose time is over while a replica here still waits with it is told so only when the
 // replica does not look at it any more: until then its memory must not be used for another. The replica is told by when
 // it has to be through.
 func TestTimeoutWhileAsking(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
-		w := &waiter{fake: &fake{f, node(1), 1}}
-		c.cluster.here = func(topology.PartitionID) Local { return w }
+		w := &signalWaiter{fake: &fake{f, node(1), 1}}
+		c.cluster.localReplica = func(topology.PartitionID) Local { return w }
 		for name, send := range map[string]func(*spoiler){
 			"write": func(s *spoiler) {
 				ms := []command.Mutation{put("k", "c", 1)}
@@ -78,7 +79,7 @@ func TestTimeoutWhileAsking(t *testing.T) {
 				u := add("k", "n", 1)
 				u.Mutation.Ops = put("k", "c", 1).Ops
 				s.m = &u.Mutation
-				c.Decide(t.Context(), u, WriteOptions{Type: "COUNTER"}, s)
+				c.ConditionalWrite(t.Context(), u, WriteOptions{Type: "COUNTER"}, s)
 			},
 		} {
 			w.changed = false
@@ -125,7 +126,7 @@ func TestTimeoutOfTheClient(t *testing.T) {
 					u := add("k", "n", 1)
 					u.Mutation.Ops = put("k", "c", 1).Ops
 					s.m = &u.Mutation
-					c.Decide(t.Context(), u, WriteOptions{Type: "COUNTER", Timeout: one.timeout}, s)
+					c.ConditionalWrite(t.Context(), u, WriteOptions{Type: "COUNTER", Timeout: one.timeout}, s)
 				},
 			} {
 				s := &spoiler{done: make(chan error, 1)}

@@ -10,11 +10,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Truncate removes all rows of a table, and all entries of the given indexes, which are the table's.
+// Truncate removes all rows of a table and all entries of the given indexes, which must belong to the table.
 func (c *Coordinator) Truncate(ctx context.Context, table uint32, indexes ...uint32) error {
 	if err := c.admit(); err != nil {
 		return err
@@ -41,7 +42,7 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 	tc := &tableCommand{
 		what: "Truncating", level: dberr.All, limit: c.opts.TruncateTimeout, once: true,
 		do: func(ctx context.Context, t *target, p *topology.Partition, a *command.Mutation) (index uint64, err error) {
-			done := &ending{told: make(chan struct{}), target: *t}
+			done := &waiter{done: make(chan struct{}), target: *t}
 			all := partition.Truncation{Indexes: indexes, Attempt: a}
 			if err := t.member.Truncate(ctx, partition.ExtentOf(p), all, done); err != nil {
 				return 0, err
@@ -55,25 +56,25 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 			return done.index, nil
 		},
 	}
-	to, err := c.everywhere(ctx, table, tc)
+	to, err := c.onAllPartitions(ctx, table, tc)
 	if err != nil || c.cluster.Acknowledged == nil {
 		return err
 	}
-	// A replica that its node reads alone may be half a second behind. Writes may be missed for as long, but where rows
-	// are removed to be gone, clients rely on it that nobody finds them any more.
+	// A replica that serves local reads may be half a second behind. A client may miss recent writes for that long, but
+	// must never find rows after they were truncated.
 	c.cluster.Acknowledged(ctx, to)
 	return nil
 }
 
-// applied is a replica here; Applied is the index of the last entry that its readers see.
+// applied is implemented by local replicas. Applied returns the index of the last entry visible to readers.
 type applied interface{ Applied() uint64 }
 
-// Require has all partitions of a table refuse mutations that were planned for a schema older than revision, with
-// ErrStaleSchema. When it returns, all that they had accepted before is applied. It takes no longer than limit.
+// Require makes all partitions of a table reject mutations planned for a schema older than revision, with
+// ErrStaleSchema. When it returns, all mutations accepted before have been applied. It takes at most limit.
 func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error {
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)
 	defer cancel()
-	_, err := c.everywhere(ctx, table, &tableCommand{
+	_, err := c.onAllPartitions(ctx, table, &tableCommand{
 		what: "Requiring a schema of", level: dberr.Quorum, limit: limit,
 		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			return 0, t.member.Require(ctx, partition.ExtentOf(p), revision)
@@ -82,32 +83,51 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	return err
 }
 
-// tableCommand is something to be done at the leader of every partition of a table. A leader refuses it unless the
-// partition is what the command was planned for.
+// Newest returns a timestamp, in microseconds, that is at least as high as all timestamps that the partitions of a
+// table assigned before the call. It waits for leaders no longer than limit.
+func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Duration) (newest int64, err error) {
+	ctx, cancel := c.sched.WithTimeout(ctx, limit)
+	defer cancel()
+	stamps, err := c.onAllPartitions(ctx, table, &tableCommand{
+		what: "Asking for the last stamps of", level: dberr.Quorum, limit: limit,
+		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
+			stamp, err := t.member.Last(ctx, partition.ExtentOf(p), share.Claimant{})
+			return uint64(stamp), err
+		},
+	})
+	for _, stamp := range stamps {
+		newest = max(newest, int64(stamp))
+	}
+	return newest, err
+}
+
+// tableCommand is a command for the leader of every partition of a table. A leader rejects it unless the partition is
+// unchanged since the command was planned.
 type tableCommand struct {
 	what  string
 	level dberr.Consistency
 	limit time.Duration
-	// once says that the command must not be applied again when its caller has had the answer, by an attempt that was
-	// late: at each partition it has an ID.
+	// once prevents a delayed attempt from being applied after the caller has received the response. The command then
+	// has an ID at each partition.
 	once bool
-	// do returns the index of the entry that it led to, if any. It is called again when an attempt has not said how it
-	// ended. attempt has the ID of the command; it is nil without once, and below feature.TruncationIDs.
+	// do returns the index of the resulting entry, if any, or another number for the caller of onAllPartitions. It is
+	// called again if the outcome of an attempt is unknown. attempt contains the ID of the command. It is nil if once
+	// is not set, and below feature.TruncationIDs.
 	do func(ctx context.Context, t *target, p *topology.Partition, attempt *command.Mutation) (index uint64, err error)
 }
 
-// errChanged says that a partition is not any more what the map said when something was planned for the whole of it.
+// errChanged is returned if a partition has changed since a command for it was planned.
 var errChanged = errors.New("the partition has changed")
 
-// partitionsAtOnce is at how many partitions of a table a command is carried out at a time.
+// partitionsAtOnce is the number of partitions on which a command runs concurrently.
 const partitionsAtOnce = 8
 
-// everywhere carries out a command at every partition of a table and returns the indexes of its entries. The partitions
-// of one map tile the table, and each refuses the command unless it is what that map says. When one does, the command
-// begins anew with a newer map, so no row is missed (O1) and clients see nothing of it (O2).
-func (c *Coordinator) everywhere(ctx context.Context, table uint32, tc *tableCommand) (map[topology.PartitionID]uint64,
-	error) {
-	again := c.errand(tc.level, tc.limit)
+// onAllPartitions runs a command on every partition of a table and returns the indexes of its entries. The partitions
+// of one topology cover the table without gaps, and each partition rejects the command if it differs from the topology.
+// In that case the command starts over with a newer topology. No row is missed (O1), and clients do not notice (O2).
+func (c *Coordinator) onAllPartitions(ctx context.Context, table uint32,
+	tc *tableCommand) (map[topology.PartitionID]uint64, error) {
+	again := c.newRequest(tc.level, tc.limit)
 	for {
 		v := c.view.Load()
 		all := v.snapshot.Partitions(table)
@@ -116,7 +136,7 @@ func (c *Coordinator) everywhere(ctx context.Context, table uint32, tc *tableCom
 		}
 		ends := make([]uint64, len(all))
 		err := inParallel(c.sched, partitionsAtOnce, len(all), func(i int) (err error) {
-			ends[i], err = c.carry(ctx, all[i], tc)
+			ends[i], err = c.onPartition(ctx, all[i], tc)
 			return err
 		})
 		if err == nil {
@@ -129,15 +149,17 @@ func (c *Coordinator) everywhere(ctx context.Context, table uint32, tc *tableCom
 		if !errors.Is(err, errChanged) {
 			return nil, err
 		}
-		if waited := again.wait(ctx, new(target), v); waited != nil {
+		if waited := again.waitToRetry(ctx, new(target), v); waited != nil {
 			return nil, errors.Join(err, waited)
 		}
 	}
 }
 
-// carry carries a command out at one partition. It gives up with errChanged when the map has another one in its place.
-func (c *Coordinator) carry(ctx context.Context, p *topology.Partition, tc *tableCommand) (index uint64, err error) {
-	e := c.errand(tc.level, tc.limit)
+// onPartition runs a command on one partition. It returns errChanged if the topology contains another partition in its
+// place.
+func (c *Coordinator) onPartition(ctx context.Context, p *topology.Partition, tc *tableCommand) (index uint64,
+	err error) {
+	e := c.newRequest(tc.level, tc.limit)
 	same := func(v *view) *topology.Partition {
 		if now := v.snapshot.Partition(p.ID); now != nil && now.Epoch == p.Epoch {
 			return now
@@ -146,14 +168,14 @@ func (c *Coordinator) carry(ctx context.Context, p *topology.Partition, tc *tabl
 	}
 	var id command.DedupeID
 	if tc.once && c.Topology().Level() >= feature.TruncationIDs {
-		e.memory = c.cluster.memory() // before the ID: what has it was not applied before
+		e.localEpoch = c.cluster.localEpoch() // before the ID: a replica at this epoch has not applied the ID before
 		id = c.cluster.nextID()
 	}
 	err = e.run(ctx, tc.what, same, func(ctx context.Context, t *target, p *topology.Partition) (err error) {
 		var attempt *command.Mutation
 		if id != (command.DedupeID{}) {
 			attempt = &command.Mutation{Table: p.Table, Dedupe: id}
-			e.attests(attempt, t)
+			e.setDedupe(attempt, t)
 		}
 		index, err = tc.do(ctx, t, p, attempt)
 		return err

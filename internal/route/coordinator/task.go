@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// tasks are the goroutines of a coordinator: retries, and atomic batches.
+// tasks runs the goroutines of a coordinator: retries and atomic batches.
 type tasks struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -18,7 +18,7 @@ type tasks struct {
 	all    sched.Group
 }
 
-// start runs f on a goroutine that Close waits for; false if the coordinator is closed.
+// start runs f on a goroutine that Close waits for. It returns false if the coordinator is closed.
 func (t *tasks) start(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,8 +29,8 @@ func (t *tasks) start(f func()) bool {
 	return true
 }
 
-// Close ends the retries and batches that are under way, by an error where the outcome is not known, and returns when
-// their goroutines are gone. Call it before the replicas are closed. Requests that come later get one attempt.
+// Close stops retries and batches in progress, with an error if the outcome is unknown, and waits for their goroutines.
+// It must be called before the replicas are closed. Later requests get a single attempt.
 func (c *Coordinator) Close() {
 	t := &c.tasks
 	t.mu.Lock()

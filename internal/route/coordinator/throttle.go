@@ -14,14 +14,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// queues are the requests that wait because their partition has spent what it may take so far: one queue for each
-// partition and claimant, whose first request asks again when it may, the others after it. So a partition is asked
-// again by one request of each claimant at a time, shares out among claimants as ever, and each of them is served in
-// the order in which its requests came.
+// queues holds the requests that wait because their partition has exceeded its throughput. There is one queue per
+// partition and claimant. The first request of a queue retries when it may, the others after it. Only one request per
+// claimant is therefore sent to a partition at a time, and still divides its throughput among claimants. The requests
+// of a claimant are served in order.
 type queues struct {
-	// most is how many requests may wait, mostReads how many reads among them.
-	most, mostReads int
-	// waiting is how many do.
+	// max bounds the waiting requests, maxReads the reads among them.
+	max, maxReads int
+	// waiting is the number of waiting requests.
 	waiting atomic.Int64
 
 	mu    sync.Mutex
@@ -35,31 +35,31 @@ type claim struct {
 }
 
 type queue struct {
-	first, last *place
-	// refusal is what the partition said last.
+	first, last *slot
+	// refusal is the last error returned by the partition.
 	refusal *dberr.Overloaded
 }
 
-// place is that of a request in its queue. turn is closed when it is the first.
-type place struct {
+// slot is the place of a request in its queue. ready is closed when the request is first.
+type slot struct {
 	claim      claim
 	read       bool
-	turn       chan struct{}
-	prev, next *place
+	ready      chan struct{}
+	prev, next *slot
 }
 
-// enter gives a request the last place of its queue, nil if too many wait already.
-func (q *queues) enter(c claim, read bool) *place {
+// enter appends a request to its queue. It returns nil if too many requests are waiting.
+func (q *queues) enter(c claim, read bool) *slot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if int(q.waiting.Load()) >= q.most || read && q.reads >= q.mostReads {
+	if int(q.waiting.Load()) >= q.max || read && q.reads >= q.maxReads {
 		return nil
 	}
 	q.waiting.Add(1)
 	if read {
 		q.reads++
 	}
-	p := &place{claim: c, read: read, turn: make(chan struct{})}
+	p := &slot{claim: c, read: read, ready: make(chan struct{})}
 	if q.all == nil {
 		q.all = map[claim]*queue{}
 	}
@@ -70,7 +70,7 @@ func (q *queues) enter(c claim, read bool) *place {
 	}
 	if p.prev = own.last; p.prev == nil {
 		own.first = p
-		close(p.turn)
+		close(p.ready)
 	} else {
 		p.prev.next = p
 	}
@@ -78,8 +78,8 @@ func (q *queues) enter(c claim, read bool) *place {
 	return p
 }
 
-// leave gives up a place.
-func (q *queues) leave(p *place) {
+// leave gives up a slot.
+func (q *queues) leave(p *slot) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting.Add(-1)
@@ -97,20 +97,20 @@ func (q *queues) leave(p *place) {
 		p.prev.next = p.next
 	case p.next != nil:
 		own.first = p.next
-		close(p.next.turn)
+		close(p.next.ready)
 	default:
 		delete(q.all, p.claim)
 	}
 }
 
-// refused notes what the partition of a place has said.
-func (q *queues) refused(p *place, why *dberr.Overloaded) {
+// refused records the error returned by the partition of a slot.
+func (q *queues) refused(p *slot, why *dberr.Overloaded) {
 	q.mu.Lock()
 	q.all[p.claim].refusal = why
 	q.mu.Unlock()
 }
 
-// ahead returns what requests of a claimant were told that wait for a partition, nil if none does.
+// ahead returns the last error for requests of a claimant that wait for a partition, or nil if none is waiting.
 func (q *queues) ahead(c claim) *dberr.Overloaded {
 	if q.waiting.Load() == 0 {
 		return nil
@@ -123,12 +123,12 @@ func (q *queues) ahead(c claim) *dberr.Overloaded {
 	return nil
 }
 
-// Waits reports whether requests wait for a while that a partition refuses because it has spent what it may take.
-func (c *Coordinator) Waits() bool { return c.opts.ThrottledWait > 0 }
+// QueuesThrottled reports whether requests wait for a throttled partition before they are rejected.
+func (c *Coordinator) QueuesThrottled() bool { return c.opts.ThrottledWait > 0 }
 
-// others returns why an errand is not to ask: others of its claimant wait for the partition.
-func (e *errand) others(t *target) error {
-	if e.patience.IsZero() || e.place != nil || e.who.IsInternal() {
+// queuedError returns an error if other requests of the same claimant are already waiting for the partition.
+func (e *routedRequest) queuedError(t *target) error {
+	if e.throttleDeadline.IsZero() || e.slot != nil || e.who.IsInternal() {
 		return nil
 	}
 	if why := e.c.queues.ahead(claim{t.id, e.who}); why != nil {
@@ -137,39 +137,39 @@ func (e *errand) others(t *target) error {
 	return nil
 }
 
-// throttled reports whether an errand whose attempt has ended like this waits for its turn, in a place of its queue.
-func (e *errand) throttled(t *target, err error) bool {
-	if e.patience.IsZero() || e.maybe || e.who.IsInternal() {
+// enqueueThrottled reports whether the request waits for its turn in a queue after its attempt has failed with err.
+func (e *routedRequest) enqueueThrottled(t *target, err error) bool {
+	if e.throttleDeadline.IsZero() || e.maybeApplied || e.who.IsInternal() {
 		return false
 	}
 	why, ok := errors.AsType[*dberr.Overloaded](err)
-	if !ok || why.RetryAfter <= 0 || !e.c.sched.Now().Add(why.RetryAfter).Before(e.patience) {
+	if !ok || why.RetryAfter <= 0 || !e.c.sched.Now().Add(why.RetryAfter).Before(e.throttleDeadline) {
 		return false
 	}
-	if e.place == nil {
-		if e.place = e.c.queues.enter(claim{t.id, e.who}, e.reads); e.place == nil {
+	if e.slot == nil {
+		if e.slot = e.c.queues.enter(claim{t.id, e.who}, e.blocking); e.slot == nil {
 			return false
 		}
 	}
-	e.c.queues.refused(e.place, why)
+	e.c.queues.refused(e.slot, why)
 	e.retryAfter = why.RetryAfter
 	e.c.stats.reasons[throttled].Add(1)
 	return true
 }
 
-// leaveQueue gives up the errand's place, if it has one.
-func (e *errand) leaveQueue() {
-	if e.place != nil {
-		e.c.queues.leave(e.place)
-		e.place = nil
+// leaveQueue gives up the slot of the request, if it has one.
+func (e *routedRequest) leaveQueue() {
+	if e.slot != nil {
+		e.c.queues.leave(e.slot)
+		e.slot = nil
 	}
 }
 
-// awaitTurn returns nil when it is time to ask again.
-func (e *errand) awaitTurn(ctx context.Context) error {
-	left := e.c.sched.Until(e.patience)
+// awaitTurn returns nil when it is time to retry.
+func (e *routedRequest) awaitTurn(ctx context.Context) error {
+	left := e.c.sched.Until(e.throttleDeadline)
 	select {
-	case <-e.place.turn: // it is the first, and was refused itself
+	case <-e.slot.ready: // it is first and was itself rejected
 		if e.retryAfter > left {
 			return context.DeadlineExceeded
 		}
@@ -179,12 +179,12 @@ func (e *errand) awaitTurn(ctx context.Context) error {
 	if left <= 0 {
 		return context.DeadlineExceeded
 	}
-	if err := e.c.sched.Sleep(ctx, left, e.place.turn); err != nil {
+	if err := e.c.sched.Sleep(ctx, left, e.slot.ready); err != nil {
 		return err
 	}
-	if !e.c.sched.Now().Before(e.patience) {
+	if !e.c.sched.Now().Before(e.throttleDeadline) {
 		return context.DeadlineExceeded
 	}
-	e.retryAfter = time.Millisecond // should it turn out to be refused by somebody else than the partition
+	e.retryAfter = time.Millisecond // in case the next error does not come from the partition
 	return nil
 }

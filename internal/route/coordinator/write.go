@@ -14,22 +14,22 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// WriteOptions say how a write is to be done.
+// WriteOptions configure a write.
 type WriteOptions struct {
 	Level dberr.Consistency
-	// Atomic asks that all mutations are applied or none, as a logged batch does.
+	// Atomic requires that all mutations are applied or none, as in a logged batch.
 	Atomic bool
-	// Updates are applied together with the mutations of an Atomic write. They have no conditions; if one of them
-	// cannot be carried out, nothing is.
+	// Updates are applied together with the mutations of an Atomic write. They have no conditions. If one of them is
+	// not possible, nothing is applied.
 	Updates []*command.Conditional
-	// Timeout is how long the client waits, if that is shorter than the coordinator's own bound; 0: it has set none. A
-	// longer one would outlast the records by which repetitions are recognized.
+	// Timeout is the client's timeout if it is shorter than the coordinator's; 0 means that the client has set none. A
+	// longer timeout would outlast the dedupe records.
 	Timeout time.Duration
-	// Type is the write type that errors carry: SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER or CAS. Empty means SIMPLE.
+	// Type is the write type in errors: SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER, or CAS. An empty string means SIMPLE.
 	Type string
 }
 
-// writeTime is how long a write may take whose client has set a timeout, or none (0).
+// writeTime returns the timeout of a write, given the client's timeout or 0.
 func (o *Options) writeTime(timeout time.Duration) time.Duration {
 	if timeout > 0 {
 		return min(timeout, o.WriteTimeout)
@@ -37,9 +37,9 @@ func (o *Options) writeTime(timeout time.Duration) time.Duration {
 	return o.WriteTimeout
 }
 
-// Write sends mutations to their partitions and completes done once, perhaps before it returns. Everything is copied by
-// then; operands that came Unstamped are stamped in place, and Epoch is filled in. Without Atomic each mutation stands
-// for itself: after an error some may have been applied.
+// Write sends mutations to their partitions and completes done once, possibly before it returns. It copies everything
+// that it keeps. It sets the timestamps of Unstamped operands in place and sets Epoch. Without Atomic, the mutations
+// are independent: after an error, some of them may have been applied.
 func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteOptions, done command.Completion) {
 	if len(ms)+len(o.Updates) == 0 {
 		done.Done(nil)
@@ -67,7 +67,7 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 	}
 }
 
-// write is a Write under way: it is told once for each of its mutations.
+// write is a Write in progress. It is notified once for each of its mutations.
 type write struct {
 	c       *Coordinator
 	done    command.Completion
@@ -75,25 +75,25 @@ type write struct {
 	kind    string
 	timeout time.Duration
 	pending atomic.Int64
-	// wrote counts the mutations that were written, price what they have cost.
+	// wrote counts the mutations that were written. price is their total cost.
 	wrote   atomic.Int64
 	price   atomic.Int64
 	failure atomic.Pointer[error] // the first
 }
 
-// Charge hears of the price of a mutation that was written.
+// Charge adds the cost of a written mutation.
 func (w *write) Charge(u ru.Units) { w.price.Add(int64(u)) }
 
-// Done hears of a mutation from the replica, where nothing stands between.
+// Done receives the outcome of a mutation directly from a local replica.
 func (w *write) Done(err error) {
 	if err != nil {
-		e := errand{level: w.level}
+		e := routedRequest{level: w.level}
 		err = e.writeError(err, w.kind)
 	}
 	w.tell(err)
 }
 
-// tell counts one mutation off, with what its client is told; the last one completes the whole.
+// tell counts one completed mutation and its error. The last one completes the write.
 func (w *write) tell(answer error) {
 	if answer != nil {
 		first := answer // a copy, so that only failures allocate
@@ -109,7 +109,7 @@ func (w *write) tell(answer error) {
 	if p := w.failure.Load(); p != nil {
 		answer = *p
 		if e, ok := answer.(*dberr.Unavailable); ok && w.wrote.Load() > 0 {
-			// It would say that nothing was done.
+			// The error would say that nothing was done.
 			answer = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
 		}
 		w.failure.Store(nil)
@@ -125,17 +125,17 @@ func (w *write) tell(answer error) {
 	done.Done(answer)
 }
 
-// Decide has a conditional evaluated where its partition is, and tells done once, perhaps before it returns. It waits
-// for its turn among the conditionals of the same partition key. Nothing of cond is kept when it returns.
-func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o WriteOptions,
-	done command.DecisionCompletion) {
+// ConditionalWrite evaluates a conditional write at its partition and completes done once, possibly before it returns.
+// It waits for earlier conditional writes of the same partition key. It keeps nothing of cond after it returns.
+func (c *Coordinator) ConditionalWrite(ctx context.Context, cond *command.Conditional, o WriteOptions,
+	done command.CASCompletion) {
 	if err := c.admit(); err != nil {
-		done.Decided(nil, err)
+		done.CASDone(nil, err)
 		return
 	}
-	c.stats.decisions.Add(1)
+	c.stats.conditionalWrites.Add(1)
 	cond.Issued = c.opts.Now().Unix()
-	d := c.decides.Get().(*decide)
+	d := c.conditionals.Get().(*conditional)
 	d.done, d.level, d.kind, d.timeout = done, o.Level, o.Type, o.Timeout
 	if d.kind == "" {
 		d.kind = "CAS"
@@ -143,38 +143,38 @@ func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o W
 	if d.kind == "CAS" && cond.Serial != 0 {
 		d.level = cond.Serial
 	}
-	c.sendDecision(ctx, trace.From(ctx), cond, d)
+	c.sendConditional(ctx, trace.From(ctx), cond, d)
 }
 
-// decide is a Decide under way.
-type decide struct {
+// conditional is a ConditionalWrite in progress.
+type conditional struct {
 	c     *Coordinator
-	done  command.DecisionCompletion
+	done  command.CASCompletion
 	level dberr.Consistency
 	kind  string
 	// timeout is WriteOptions.Timeout.
 	timeout time.Duration
 }
 
-// Decided hears of the outcome from the replica, where nothing stands between.
-func (d *decide) Decided(out *command.Decision, err error) {
+// CASDone receives the outcome directly from a local replica.
+func (d *conditional) CASDone(out *command.CASResult, err error) {
 	if err != nil {
-		e := errand{level: d.level}
+		e := routedRequest{level: d.level}
 		err = e.writeError(err, d.kind)
 	}
 	d.tell(out, err)
 }
 
-// tell passes the outcome on, with what the client is told.
-func (d *decide) tell(out *command.Decision, answer error) {
+// tell completes the write with the result and the client's error.
+func (d *conditional) tell(out *command.CASResult, answer error) {
 	c, done := d.c, d.done
 	d.done = nil
-	c.decides.Put(d)
+	c.conditionals.Put(d)
 	c.leave()
-	done.Decided(out, answer)
+	done.CASDone(out, answer)
 }
 
-// inParallel calls do with 0 to n-1, so many at a time, and returns the first error.
+// inParallel calls do with 0 to n-1, at most atOnce calls at a time, and returns the first error.
 func inParallel(s *sched.Scheduler, atOnce, n int, do func(i int) error) error {
 	var next atomic.Int64
 	all := sched.Group{Scheduler: s}

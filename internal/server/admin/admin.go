@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin is how operators see and order a node over HTTP: health, readiness, metrics, status, and a few orders.
-// It computes nothing of its own: status and metrics are read from the parts of the node (Node), orders are passed on
-// (Options). Start at Handler, then Node.Status.
+// Package admin serves the HTTP interface for operators: health, readiness, metrics, status, and administrative
+// commands. It computes nothing itself: status and metrics come from the parts of the node (Node), and commands are
+// passed to functions (Options). Start reading at Handler, then Node.Status.
 package admin
 
 import (
@@ -22,64 +22,67 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Options is what the door shows. All but Metrics may be nil in tests that do not ask for them.
+// Options holds the functions that the endpoints call. In tests, all fields except Metrics may be nil.
 type Options struct {
-	// Ready returns nil when the node serves requests, else why it does not.
+	// Ready returns nil if the node serves requests, or the reason why not.
 	Ready func() error
-	// Healthy returns nil unless the node is broken beyond what a restart of the client can mend, else what is broken.
+	// Healthy returns nil unless the node has failed permanently; otherwise it returns the failure.
 	Healthy func() error
 	// Metrics are served at /metrics.
 	Metrics prometheus.Gatherer
-	// Status is served at /status as JSON; without keys it names no logical partition.
+	// Status is served at /status as JSON. Without keys, it contains no logical partition keys.
 	Status func(keys bool) any
 	// History is served at /history as JSON.
 	History func() any
-	// Advise says what is to be said about the design of a table, or of all if its name is empty; served at /advise as
-	// JSON.
+	// Advise analyzes the design of a table, or of all tables if the name is empty. It is served at /advise as JSON.
 	Advise func(ctx context.Context, table string) (any, error)
-	// Usage is served at /usage and /usage/history as JSON; both take ?table=ks.t.
+	// Usage is served at /usage and /usage/history as JSON. Both accept ?table=ks.t.
 	Usage func(ctx context.Context, table string, history bool) []TableUsage
-	// Asked is what operators ask the cluster; nil: there are no such pages.
+	// Asked serves the cluster-wide diagnostics; nil disables these endpoints.
 	Asked *Asked
-	// Users are those that take most, which /usage shows, too.
+	// Users returns the users with the highest consumption, for /usage.
 	Users func(ctx context.Context) []usage.User
-	// Compact merges all levels of the store; POST /compact waits for it.
+	// Compact compacts all levels of the store. POST /compact waits for it.
 	Compact func(ctx context.Context) error
-	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint.
+	// Checkpoint writes a consistent copy of the data and returns its path. POST /checkpoint calls it.
 	Checkpoint func() (string, error)
-	// Order tells the cluster what a node is meant to be: what is drain, decommission or resume, node the beginning of
-	// its identity. It returns what to expect; POST /node/drain and its like.
+	// Order drains, decommissions, or resumes a node, as what says. node is the beginning of its ID. The function
+	// returns a message. POST /node/drain and similar endpoints call it.
 	Order func(ctx context.Context, what, node string) (string, error)
-	// Split has a physical partition split and says what to expect; POST /partition/split.
+	// Split starts the split of a physical partition and returns a message. POST /partition/split calls it.
 	Split func(ctx context.Context, o SplitOrder) (string, error)
-	// Move has a replica of a physical partition moved and says what to expect; POST /partition/move.
+	// Move starts the move of a replica and returns a message. POST /partition/move calls it.
 	Move func(ctx context.Context, o MoveOrder) (string, error)
-	// Merge has two neighbouring physical partitions merge and says what to expect; POST /partition/merge.
+	// Merge starts the merge of two adjacent physical partitions and returns a message. POST /partition/merge calls
+	// it.
 	Merge func(ctx context.Context, o MergeOrder) (string, error)
-	// Cancel takes back a merge or a move of a physical partition; POST /partition/cancel.
+	// Cancel cancels a pending operation of a physical partition. POST /partition/cancel calls it.
 	Cancel func(ctx context.Context, o CancelOrder) (string, error)
-	// Verify compares a page of a view or an index with its table; POST /verify, answered as JSON.
+	// Verify compares a page of a view or an index with its table. POST /verify calls it and returns the result as
+	// JSON.
 	Verify func(ctx context.Context, o VerifyOrder) (*VerifyPage, error)
-	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade.
+	// Upgrade raises the feature level to the newest level that all nodes support, and returns a message with the
+	// level. POST /upgrade calls it.
 	Upgrade func(ctx context.Context) (string, error)
-	// Archive carries out an order of a backup or a restore, such as backup/begin; POST /backup/begin and its like, for
-	// tools.
+	// Archive executes a request of the backup and restore tools, such as backup/begin. POST /backup/begin and similar
+	// endpoints call it.
 	Archive func(ctx context.Context, what string, body []byte) ([]byte, error)
-	// Keys are the keys of the REST surface, shown at /keys as JSON; nil: there is no such page. It is for the owner of
-	// the data directory alone.
+	// Keys returns the keys of the REST API for /keys, as JSON; nil disables the endpoint. Only the owner of the data
+	// directory has access.
 	Keys func() *Keys
-	// Page is served below /ui/, of which /ui/explore is for everybody who has logged in, as Role; nil: there is none.
+	// Page serves the web UI below /ui/; nil disables it. /ui/explore is available to every role that has logged in
+	// (Role).
 	Page http.Handler
-	// Profile adds Go's profiles under /debug/pprof/, which take what orders take: they show statements' shapes and
-	// cost processor time.
+	// Profile enables Go's profiles under /debug/pprof/. They require the permission for commands, because they reveal
+	// the structure of statements and use processor time.
 	Profile bool
 }
 
-// Keys are what clients of the REST surface sign requests with, and some of CQL log in with, in base64. One that is
-// empty is not there yet.
+// Keys are the keys with which REST clients sign requests and with which some CQL clients log in, in base64. A key is
+// empty if it has not been generated yet.
 type Keys struct {
-	// Endpoint is the URL where the surface is reached, CQL the address where a key is a password; empty where this
-	// node has none.
+	// Endpoint is the URL of the REST API, and CQL the address that accepts a key as a password. Each is empty if the
+	// node does not serve it.
 	Endpoint  string `json:"endpoint"`
 	CQL       string `json:"cql,omitempty"`
 	Primary   string `json:"primary"`
@@ -87,32 +90,33 @@ type Keys struct {
 	ReadOnly  string `json:"readOnly"`
 }
 
-// SplitOrder is an order to split a physical partition.
+// SplitOrder describes the split of a physical partition.
 type SplitOrder struct {
-	// Table is its name with the keyspace, Partition the id of the partition.
+	// Table is the name of the table with its keyspace, and Partition the ID of the partition.
 	Table     string
 	Partition uint64
-	// At is the token that the new partition begins with, in decimal; empty for the middle of the rows.
+	// At is the first token of the new partition, in decimal. If it is empty, the partition is split in the middle of
+	// its rows.
 	At string
-	// DryRun says what would be done and does nothing; Wait returns when it is done; Now does not leave a partition
-	// alone that has split lately.
+	// DryRun shows the plan without executing it. Wait waits for completion. Now skips the cool-down after an earlier
+	// split.
 	DryRun, Wait, Now bool
 }
 
-// splitOrder reads an order off a request.
+// splitOrder decodes a request.
 func splitOrder(r *http.Request) (o SplitOrder, err error) {
 	q := r.URL.Query()
 	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
-		return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get("partition"))
+		return o, fmt.Errorf("%q is not a partition ID. Run ilion partition list", q.Get("partition"))
 	}
 	o.Table, o.At = q.Get("table"), q.Get("at")
 	o.DryRun, o.Wait, o.Now = q.Get("dry-run") == "true", q.Get("wait") == "true", q.Get("now") == "true"
 	return o, nil
 }
 
-// Handler serves /healthz (200 or 503) and /readyz (200 or 503) to everybody, and to those whom the gate lets through
-// /metrics (Prometheus text), /status, /history and /advise (JSON), POST /checkpoint and the other orders, and profiles
-// if asked for. Without a gate everybody is let through.
+// Handler returns the HTTP handler. It serves /healthz and /readyz (200 or 503) to all clients. To clients that the
+// gate admits it serves /metrics (Prometheus text), /status, /history and /advise (JSON), POST /checkpoint and the
+// other commands, and profiles if enabled. A nil gate admits all clients.
 func Handler(o Options, gate *Gate) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(o.Healthy))
@@ -209,12 +213,12 @@ func Handler(o Options, gate *Gate) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte(index))
 	})
-	// What a browser sends because of another site's page comes from the machine itself, too, and is no order of
-	// whoever sits there.
+	// Requests that a browser sends on behalf of another website also come from this machine, and must not count as
+	// commands of its user.
 	return http.NewCrossOriginProtection().Handler(byAddress(mux))
 }
 
-// index is what the door says of itself.
+// index is the response to a request without a path.
 const index = `Ilion
 
 /healthz  is the node sound
@@ -246,13 +250,13 @@ POST /node/decommission?node=..  move everything away from a node
 POST /node/resume?node=..        cancel drain or decommission
 `
 
-// byAddress refuses requests from the machine itself that name it as a browser does for a page of somebody else, whose
-// name was made to lead here: DNS rebinding.
+// byAddress rejects requests from this machine with a host name other than an address or localhost: an attacker may
+// have pointed the name of a website to this machine (DNS rebinding).
 func byAddress(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err == nil && a.Addr().Unmap().IsLoopback() && !isAddress(r.Host) {
-			http.Error(w, "the Host header is none of this machine's: use its address, or localhost",
+			http.Error(w, "invalid Host header: use the address of this machine, or localhost",
 				http.StatusMisdirectedRequest)
 			return
 		}
@@ -276,17 +280,17 @@ func writeJSON(w http.ResponseWriter, page any) {
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	// A client that went away in the middle of its answer is nobody to report to.
+	// A client that disconnected cannot receive an error.
 	_ = enc.Encode(page)
 }
 
-// write answers with a line, or with 503 and the error.
+// write responds with a line of text, or with 503 and the error.
 func write(w http.ResponseWriter, answer string, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		answer = err.Error()
 	}
-	// A client that went away in the middle of its answer is nobody to report to.
+	// A client that disconnected cannot receive an error.
 	_, _ = w.Write([]byte(answer + "\n"))
 }

@@ -7,15 +7,15 @@ import (
 	"net/http"
 )
 
-// archiveOrders are those of backups and restores. What they take and answer is said in package archive; it is for
-// tools.
+// archiveOrders lists the requests of the backup and restore tools. Package archive defines their bodies and
+// responses.
 var archiveOrders = []string{"backup/begin", "backup/mark", "backup/entries", "backup/page", "backup/drop",
 	"restore/tables", "restore/rows", "restore/batches", "restore/end"}
 
-// archiveBodyMax bounds what such an order comes with, in bytes: a file, or what a cluster knows of itself.
+// archiveBodyMax is the maximum size of the body of such a request, in bytes: a file, or the metadata of a cluster.
 const archiveBodyMax = 128 << 20
 
-// archiveOrder serves one of them.
+// archiveOrder serves one of these requests.
 func archiveOrder(o *Options, what string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, archiveBodyMax))
@@ -28,7 +28,7 @@ func archiveOrder(o *Options, what string) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
-		// A client that went away in the middle of its answer is nobody to report to.
+		// A client that disconnected cannot receive an error.
 		_, _ = w.Write(answer)
 	}
 }

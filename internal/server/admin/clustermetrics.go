@@ -32,7 +32,7 @@ var (
 		nil,
 	)
 
-	// clusterFigures are those of a node that is one of many.
+	// clusterFigures are the metrics of a node in a cluster.
 	clusterFigures = []figure{
 		level("replicas_leading", "Replicas on this node that are leaders.", func(n *Node) float64 {
 			return float64(n.leading())
@@ -97,7 +97,7 @@ var (
 	}
 )
 
-// collectCluster reads the metrics of the cluster.
+// collectCluster collects the metrics of the cluster.
 func (n *Node) collectCluster(ch chan<- prometheus.Metric) {
 	c := n.Cluster
 	for _, f := range clusterFigures {
@@ -121,7 +121,7 @@ func (n *Node) collectCluster(ch chan<- prometheus.Metric) {
 		reason string
 		count  uint64
 	}{{"not_leader", r.NotLeader}, {"moved", r.Moved}, {"unreachable", r.Unreachable}, {"busy", r.Busy},
-		{"forgotten", r.Forgotten}, {"unconfirmed", r.Unconfirmed}, {"unknown", r.Unknown},
+		{"forgotten", r.DedupeUnknown}, {"unconfirmed", r.Unconfirmed}, {"unknown", r.Unknown},
 		{"throttled", r.Throttled}} {
 		ch <- prometheus.MustNewConstMetric(retryDesc, prometheus.CounterValue, float64(v.count), v.reason)
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// shortagesMax bounds how many replica sets a status names.
+// shortagesMax is the maximum number of under-replicated partitions in a status.
 const shortagesMax = 10
 
-// addCluster adds the cluster to the status of the node.
+// addCluster adds the state of the cluster to the status of the node.
 func (n *Node) addCluster(s *Status) {
 	c := n.Cluster
 	state := n.Records.State()
@@ -31,7 +31,7 @@ func (n *Node) addCluster(s *Status) {
 		k, heard := n.known(node)
 		s.Nodes = append(s.Nodes, nodeStatus(node, k, heard))
 		if !k.Alive {
-			s.Problems = append(s.Problems, fmt.Sprintf("node %s (%s) does not answer", node.ID.Short(), node.Internal))
+			s.Problems = append(s.Problems, fmt.Sprintf("node %s (%s) is unreachable", node.ID.Short(), node.Internal))
 			continue
 		}
 		if skew := k.Skew.Abs(); skew > c.ClockSkew {
@@ -42,26 +42,26 @@ func (n *Node) addCluster(s *Status) {
 			)
 		}
 		if k.DiskFull && node.ID != c.Self {
-			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it refuses writes",
+			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it rejects writes",
 				node.ID.Short()))
 		}
 	}
 	s.Problems = append(s.Problems, sharedAddresses(s.Nodes)...)
 	s.Problems = append(s.Problems, n.shortages(state)...)
 	s.Notes = append(s.Notes, likeness(s.Nodes)...)
-	if coming := comingReplicas(state.Map); coming > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d replicas are on their way to other nodes", coming))
+	if coming := comingReplicas(state.Topology); coming > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%d replicas are being moved to other nodes", coming))
 	}
 	if own := state.Node(c.Self); own != nil {
 		if wanted := placement.Wanted(state, own.Region); wanted < placement.Replicas {
 			s.Notes = append(s.Notes,
-				fmt.Sprintf("with so few nodes a replica set has %d replicas, of which %d may fail; from %d nodes on it has %d",
+				fmt.Sprintf("partitions have only %d replicas and tolerate %d failures. With %d or more nodes they have %d replicas",
 					wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
 		}
 	}
 }
 
-// sharedAddresses says in words which nodes have given the same address.
+// sharedAddresses reports nodes that advertise the same address.
 func sharedAddresses(nodes []NodeStatus) (problems []string) {
 	for _, kind := range []struct {
 		name    string
@@ -75,8 +75,8 @@ func sharedAddresses(nodes []NodeStatus) (problems []string) {
 			n := &nodes[i]
 			address, id := kind.address(n), n.ID[:min(8, len(n.ID))]
 			if first, ok := of[address]; ok && address != "" {
-				problems = append(problems, fmt.Sprintf("nodes %s and %s have the same %s address, %s: others reach one of "+
-					"them only; give each its own (cluster.advertise, cql)", first, id, kind.name, address))
+				problems = append(problems, fmt.Sprintf("nodes %s and %s have the same %s address, %s: other nodes can reach only one of "+
+					"them. Configure different addresses (cluster.advertise, cql)", first, id, kind.name, address))
 				continue
 			}
 			of[address] = id
@@ -85,8 +85,8 @@ func sharedAddresses(nodes []NodeStatus) (problems []string) {
 	return problems
 }
 
-// likeness says in words what all nodes have in common that should differ, and in what they differ that should be the
-// same.
+// likeness reports properties that are equal on all nodes but should differ, and properties that differ but should be
+// equal.
 func likeness(nodes []NodeStatus) (notes []string) {
 	zones, builds := map[string]int{}, map[string]int{}
 	for i := range nodes {
@@ -96,8 +96,8 @@ func likeness(nodes []NodeStatus) (notes []string) {
 		}
 	}
 	if len(nodes) >= placement.Replicas && len(zones) == 1 {
-		notes = append(notes, fmt.Sprintf("all %d nodes are in zone %s: if the zone fails, all replicas of a partition fail; "+
-			"give nodes of different racks different zones (--zone)", len(nodes), nodes[0].Zone))
+		notes = append(notes, fmt.Sprintf("all %d nodes are in zone %s: if the zone fails, all replicas of a partition fail. "+
+			"Configure different zones for nodes in different racks (--zone)", len(nodes), nodes[0].Zone))
 	}
 	if len(builds) > 1 {
 		var list []string
@@ -109,7 +109,7 @@ func likeness(nodes []NodeStatus) (notes []string) {
 	return notes
 }
 
-// comingReplicas counts the replicas that are to vote and do not yet.
+// comingReplicas counts the replicas that have not become voters yet.
 func comingReplicas(m *topology.Snapshot) (n int) {
 	for p := range m.InMotion() {
 		for i := range p.Sets {
@@ -119,7 +119,7 @@ func comingReplicas(m *topology.Snapshot) (n int) {
 	return n
 }
 
-func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
+func nodeStatus(node *meta.Node, k peers.PeerStatus, heard bool) NodeStatus {
 	out := NodeStatus{
 		ID: hex.EncodeToString(node.ID[:]), State: node.State.String(), Internal: node.Internal, CQL: node.CQL,
 		HTTP:   node.HTTP,
@@ -134,10 +134,10 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 	}
 	if heard {
 		out.Replicas, out.DiskFree, out.DiskFull, out.DiskBytes = k.Replicas, k.DiskFree, k.DiskFull, k.DiskBytes
-		out.HeldBytes = k.Held
+		out.HeldBytes = k.ReplicaBytes
 		out.ClockSkewMillis, out.Software = k.Skew.Milliseconds(), k.Software
 		out.WriteMemory = strconv.FormatUint(k.Memory, 16)
-		if k.Alive { // one that is dead leads nothing
+		if k.Alive { // an unreachable node leads nothing
 			out.Leading = k.Leading
 			out.UpSeconds = int64(time.Since(k.Started) / time.Second)
 		}
@@ -145,13 +145,13 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 	return out
 }
 
-// shortages says in words which replica sets lack voters.
+// shortages reports under-replicated partitions.
 func (n *Node) shortages(state *meta.State) []string {
 	short := placement.UnderReplicated(state, n.Cluster.Peers.Down())
 	var out []string
 	for i, s := range short {
 		if i == shortagesMax {
-			out = append(out, fmt.Sprintf("and %d more replica sets that lack replicas", len(short)-i))
+			out = append(out, fmt.Sprintf("and %d more under-replicated partitions", len(short)-i))
 			break
 		}
 		what := fmt.Sprintf("partition %d of table %s", s.Partition, n.TableName(s.Table))

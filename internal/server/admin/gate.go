@@ -14,49 +14,50 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Gate says who may see pages and give orders. What comes through the socket of the data directory is its owner's, who
-// may do everything, and does not pass the gate.
+// Gate authorizes requests. It does not apply to requests through the admin socket in the data directory, whose owner
+// may do everything.
 type Gate struct {
-	// Login returns what the role of a name and a password may do; nil where nobody has to log in. Its errors are
-	// those of logins, and dberr.Unauthorized.
+	// Login returns the subject for a user name and a password; nil means that no login is required. It returns the
+	// errors of logins, and dberr.Unauthorized.
 	Login func(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error)
-	// Open are pages, without the slash, that everybody may see: metrics, status, history.
+	// Open lists the endpoints that require no login, without the slash: metrics, status, history.
 	Open []string
-	// Socket is the path of the socket; empty if there is none: then, where nobody has to log in, orders are taken from
-	// the machine itself.
+	// Socket is the path of the admin socket, or empty if there is none. Without a socket and without login, commands
+	// are accepted from this machine.
 	Socket string
-	// Log hears of orders that were refused; nil: nobody does.
+	// Log receives messages about rejected commands; nil discards them.
 	Log *slog.Logger
 }
 
-// SocketHeader tells the tools of the machine itself where the socket is, when they are refused without credentials.
+// SocketHeader contains the path of the admin socket in the rejection of a request from this machine without
+// credentials.
 const SocketHeader = "Ilion-Socket"
 
-// The permissions that are asked for are those by which Cassandra guards its management interface: SELECT ON ALL MBEANS
-// to look, EXECUTE ON ALL MBEANS to give orders.
+// The required permissions are those with which Cassandra protects its management interface: SELECT ON ALL MBEANS to
+// read, EXECUTE ON ALL MBEANS for commands.
 const (
 	look  = access.Select
 	order = access.Execute
-	// enter is that of whoever has logged in: what a role may do there is asked elsewhere.
+	// enter requires only a login: the permissions of the role are checked elsewhere.
 	enter access.Permission = 0
 )
 
 type roleKey struct{}
 
-// Role is the role that a request which passed the gate has logged in as, empty where nobody has to.
+// Role returns the role of a request that the gate has admitted, or an empty string if no login is required.
 func Role(ctx context.Context) string {
 	role, _ := ctx.Value(roleKey{}).(string)
 	return role
 }
 
-// named lets a request through that needs no more than a login, and says as whom; see Role. Where nobody has to log in
-// it has to name this machine by an address: it may change data, and a page of somebody else, whose name was made to
-// lead here, must not.
+// named admits requests that require only a login, and stores the role; see Role. If no login is required, the request
+// must address this machine by an IP address or localhost: the request may change data, and a website whose name
+// points to this machine must not be able to send it.
 func (g *Gate) named(page string, h http.Handler) http.HandlerFunc {
 	return g.wrap(page, enter, func(w http.ResponseWriter, r *http.Request) {
 		if g == nil || g.Login == nil {
 			if !isAddress(r.Host) {
-				http.Error(w, "use the address of the node: names are taken where users have to log in",
+				http.Error(w, "invalid host name: use the address of the node. Host names are accepted only if users must log in",
 					http.StatusMisdirectedRequest)
 				return
 			}
@@ -68,7 +69,7 @@ func (g *Gate) named(page string, h http.Handler) http.HandlerFunc {
 	})
 }
 
-// wrap lets requests that are allowed to through to h. p is the permission that the page takes.
+// wrap passes authorized requests to h. p is the required permission.
 func (g *Gate) wrap(page string, p access.Permission, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if g == nil || slices.Contains(g.Open, page) {
@@ -83,8 +84,8 @@ func (g *Gate) wrap(page string, p access.Permission, h http.HandlerFunc) http.H
 	}
 }
 
-// admits reports whether a request may see keys, which are data: a page that is open to everybody shows none to
-// whoever could not see it if it were not.
+// admits reports whether a request may see partition keys, which are data. An endpoint without login shows keys only
+// to clients that could also see them with login.
 func (g *Gate) admits(r *http.Request) bool {
 	if g == nil || !slices.Contains(g.Open, "status") {
 		return true
@@ -93,7 +94,7 @@ func (g *Gate) admits(r *http.Request) bool {
 	return code == http.StatusOK
 }
 
-// judge returns 200, or the code of a refusal and its reason, and whether the request comes from the machine itself.
+// judge returns 200, or the status and the reason of a rejection, and whether the request comes from this machine.
 func (g *Gate) judge(r *http.Request, p access.Permission) (local bool, code int, text string) {
 	a, err := netip.ParseAddrPort(r.RemoteAddr)
 	from := a.Addr().Unmap()
@@ -102,7 +103,7 @@ func (g *Gate) judge(r *http.Request, p access.Permission) (local bool, code int
 	return local, code, text
 }
 
-// permit returns 200, or the code of a refusal and its reason.
+// permit returns 200, or the status and the reason of a rejection.
 func (g *Gate) permit(r *http.Request, from netip.Addr, local bool, p access.Permission) (code int, text string) {
 	if g.Login == nil {
 		switch {
@@ -110,10 +111,10 @@ func (g *Gate) permit(r *http.Request, from netip.Addr, local bool, p access.Per
 			return http.StatusOK, ""
 		case g.Socket != "":
 			return http.StatusForbidden,
-				"orders are taken from the owner of the data directory, through the socket in it: " +
-					"give --data DIR to the tool, on the node's machine"
+				"this command is accepted only from the owner of the data directory, through its admin socket: " +
+					"use --data DIR on the node's machine"
 		case !local:
-			return http.StatusForbidden, "only from the machine itself"
+			return http.StatusForbidden, "this command is accepted only from the node's machine"
 		}
 		return http.StatusOK, ""
 	}
@@ -121,9 +122,9 @@ func (g *Gate) permit(r *http.Request, from netip.Addr, local bool, p access.Per
 	switch {
 	case !ok:
 		return http.StatusUnauthorized,
-			"this takes a user and a password: give --user and --password, or --data DIR on the node's machine"
+			"login required: use --user and --password, or --data DIR on the node's machine"
 	case r.TLS == nil && !local:
-		return http.StatusForbidden, "a password is taken over TLS only, or from the machine itself"
+		return http.StatusForbidden, "passwords are accepted only over TLS or from the node's machine"
 	}
 	who, err := g.Login(r.Context(), from, name, password)
 	if err == nil && p != enter {

@@ -10,42 +10,43 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// ChangeStatus is a split, a merge or a move of a physical partition, one that is under way or that has ended.
+// ChangeStatus is a split, merge, or move of a physical partition, in progress or completed.
 type ChangeStatus struct {
-	// Number is that of its end in the history of the cluster, 0 for one that is under way.
+	// Number is the position of the completed operation in the history of the cluster, or 0 while it is in progress.
 	Number uint64 `json:"number,omitempty"`
-	// Kind is split, merge or move.
+	// Kind is split, merge, or move.
 	Kind      string `json:"kind"`
 	Table     string `json:"table"`
 	Partition uint64 `json:"partition"`
-	// Other is what is split off or merged in, From and To are the nodes of a move: without From a replica is added,
-	// without To one is removed.
+	// Other is the partition that was split off or merged. From and To are the nodes of a move. Without From, a
+	// replica is added; without To, a replica is removed.
 	Other uint64 `json:"other,omitempty"`
 	From  string `json:"from,omitempty"`
 	To    string `json:"to,omitempty"`
 	Cause string `json:"cause"`
-	// Began is when it was ordered, Ended when the map had it, in RFC 3339; empty if not known.
+	// Began is the time of the request, and Ended the time at which the topology contained the result, in RFC 3339;
+	// empty if unknown.
 	Began string `json:"began,omitempty"`
 	Ended string `json:"ended,omitempty"`
-	// Outcome is done or abandoned, empty for one that is under way.
+	// Outcome is done or abandoned, or empty while the operation is in progress.
 	Outcome string `json:"outcome,omitempty"`
-	// Millis is how long it took, or has taken so far.
+	// Millis is the duration so far, in milliseconds.
 	Millis int64 `json:"took_ms"`
-	// DiskBytes is how much was moved, or how large what was split or merged had been; PauseMicros for how long some
-	// keys could not be written. 0: not known.
+	// DiskBytes is the amount of moved data, or the size of the split or merged partition. PauseMicros is the time for
+	// which some keys were not writable. 0 means unknown.
 	DiskBytes   uint64 `json:"disk_bytes,omitempty"`
 	PauseMicros int64  `json:"pause_us,omitempty"`
 }
 
-// changesShown bounds the changes of a status.
+// changesShown is the maximum number of operations in a status.
 const changesShown = 100
 
-// changes lists what is under way.
+// changes lists the operations in progress.
 func (n *Node) changes() []ChangeStatus {
 	out := []ChangeStatus{}
 	now := time.Now()
-	for p := range n.Records.State().Map.All() {
-		for _, e := range meta.UnderWay(p) {
+	for p := range n.Records.State().Topology.All() {
+		for _, e := range meta.InProgress(p) {
 			if len(out) < changesShown {
 				out = append(out, n.changeStatus(&e, now))
 			}
@@ -54,15 +55,15 @@ func (n *Node) changes() []ChangeStatus {
 	return out
 }
 
-// underWay counts the changes that are under way.
+// underWay counts the operations in progress.
 func (n *Node) underWay() (count int) {
-	for p := range n.Records.State().Map.All() {
-		count += len(meta.UnderWay(p))
+	for p := range n.Records.State().Topology.All() {
+		count += len(meta.InProgress(p))
 	}
 	return count
 }
 
-// ended is how many changes have ended.
+// ended returns the number of completed operations.
 func (n *Node) ended() uint64 {
 	if h := n.Records.State().History; len(h) > 0 {
 		return h[len(h)-1].Number
@@ -70,7 +71,7 @@ func (n *Node) ended() uint64 {
 	return 0
 }
 
-// History lists the splits, merges and moves that have ended, the newest last, meta.EventsKept at most.
+// History lists the completed splits, merges, and moves, newest last, up to meta.EventsKept.
 func (n *Node) History() []ChangeStatus {
 	out := []ChangeStatus{}
 	for _, e := range n.Records.State().History {
@@ -95,7 +96,7 @@ func (n *Node) changeStatus(e *meta.Event, until time.Time) ChangeStatus {
 	return c
 }
 
-// idOf is the id of a node in full, empty for none.
+// idOf returns the full ID of a node, or an empty string for the zero ID.
 func idOf(id topology.NodeID) string {
 	if id == (topology.NodeID{}) {
 		return ""
@@ -103,7 +104,7 @@ func idOf(id topology.NodeID) string {
 	return hex.EncodeToString(id[:])
 }
 
-// timeOf shows milliseconds since the epoch, 0 as nothing.
+// timeOf formats milliseconds since the epoch, or returns an empty string for 0.
 func timeOf(millis int64) string {
 	if millis == 0 {
 		return ""

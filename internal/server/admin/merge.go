@@ -8,39 +8,39 @@ import (
 	"strconv"
 )
 
-// MergeOrder is an order to merge two neighbouring physical partitions.
+// MergeOrder describes the merge of two adjacent physical partitions.
 type MergeOrder struct {
-	// Table is its name with the keyspace, Partitions the ids of the two, in any order.
+	// Table is the name of the table with its keyspace, and Partitions the IDs of the partitions, in any order.
 	Table      string
 	Partitions [2]uint64
-	// DryRun says what would be done and does nothing; Wait returns when it is done; Now does not leave partitions
-	// alone that have split or merged lately.
+	// DryRun shows the plan without executing it. Wait waits for completion. Now skips the cool-down after an earlier
+	// split or merge.
 	DryRun, Wait, Now bool
 }
 
-// CancelOrder is an order to take back what was ordered of a physical partition.
+// CancelOrder describes the cancellation of a pending operation.
 type CancelOrder struct {
-	// Table is its name with the keyspace, Partition the id.
+	// Table is the name of the table with its keyspace, and Partition the ID of the partition.
 	Table     string
 	Partition uint64
 }
 
-// cancelOrder reads an order off a request.
+// cancelOrder decodes a request.
 func cancelOrder(r *http.Request) (o CancelOrder, err error) {
 	q := r.URL.Query()
 	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
-		return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get("partition"))
+		return o, fmt.Errorf("%q is not a partition ID. Run ilion partition list", q.Get("partition"))
 	}
 	o.Table = q.Get("table")
 	return o, nil
 }
 
-// mergeOrder reads an order off a request.
+// mergeOrder decodes a request.
 func mergeOrder(r *http.Request) (o MergeOrder, err error) {
 	q := r.URL.Query()
 	for i, name := range []string{"partition", "with"} {
 		if o.Partitions[i], err = strconv.ParseUint(q.Get(name), 10, 64); err != nil {
-			return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get(name))
+			return o, fmt.Errorf("%q is not a partition ID. Run ilion partition list", q.Get(name))
 		}
 	}
 	o.Table = q.Get("table")

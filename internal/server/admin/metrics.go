@@ -11,13 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Collector makes the figures of a node into Prometheus metrics.
+// Collector returns a collector for the Prometheus metrics of a node.
 func Collector(n *Node) prometheus.Collector { return &collector{n} }
 
-// collector reads the node's figures.
+// collector collects the metrics of a node.
 type collector struct{ n *Node }
 
-// logins are the counts of logins, 0 where nobody has to log in.
+// logins returns the counts of logins, or 0 if no login is required.
 func (n *Node) logins() (succeeded, failed, refused uint64) {
 	if n.Logins == nil {
 		return 0, 0, 0
@@ -158,7 +158,9 @@ var (
 		count("cql_events_sent_total", "Events sent to clients.", func(n *Node) float64 {
 			return float64(n.CQL.Stats().EventsSent.Load())
 		}),
-		level("memory_budget_bytes", "Memory limit of the process (memory.budget).", func(n *Node) float64 { return float64(n.Budget) }),
+		level("memory_budget_bytes", "Memory limit of the process (memory.budget).", func(n *Node) float64 {
+			return float64(n.Budget)
+		}),
 		level("result_bytes", "Memory of results that are being built.", func(n *Node) float64 {
 			results, _, _ := n.Engine.Memory()
 			return float64(results)
@@ -189,7 +191,7 @@ var (
 		count(
 			"coordinator_conditional_writes_total",
 			"Conditional writes, counter updates, and list updates by index.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().Decisions) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().ConditionalWrites) },
 		),
 		count(
 			"coordinator_partitions_touched_total",
@@ -214,12 +216,12 @@ var (
 		count(
 			"coordinator_misrouted_requests_total",
 			"Requests received by this node without a local replica of the partition.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().Astray) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Misrouted) },
 		),
 		count(
 			"coordinator_read_restarts_total",
 			"Reads restarted because the leader could not confirm its lease.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().Repeated) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().ReadRestarts) },
 		),
 		count(
 			"coordinator_atomic_batches_total",
@@ -234,7 +236,7 @@ var (
 		level(
 			"coordinator_requests_in_flight",
 			"Requests in flight.",
-			func(n *Node) float64 { return float64(n.Coordinator.Stats().UnderWay) },
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().InFlight) },
 		),
 
 		count(
@@ -248,7 +250,9 @@ var (
 		count("store_operands_total", "Merge operands combined.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().Operands)
 		}),
-		count("store_gets_total", "Point reads of the store.", func(n *Node) float64 { return float64(n.Store.Metrics().Gets) }),
+		count("store_gets_total", "Point reads of the store.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().Gets)
+		}),
 		count("store_iterators_total", "Iterators opened on the store.", func(n *Node) float64 {
 			return float64(n.Store.Metrics().Iterators)
 		}),
@@ -289,7 +293,7 @@ var (
 			return float64(n.Store.Metrics().CacheBytes)
 		}),
 		level("store_vector_lists_bytes", "Memory used by packed vector lists.", func(n *Node) float64 {
-			return float64(n.Store.Metrics().NearBytes)
+			return float64(n.Store.Metrics().ANNCacheBytes)
 		}),
 		level(
 			"store_compaction_debt_bytes",
@@ -306,8 +310,8 @@ var (
 			"Memory used by recent changes for archiving; 0 if no archive is running.",
 			func(n *Node) float64 { return float64(n.Journal().Bytes) },
 		),
-		level("change_buffer_limit_bytes", "Memory limit of the change buffer (memory.change_buffer).", func(n *Node) float64 {
-			return float64(n.Journal().Bound)
+		level("change_buffer_limit_bytes", "Limit of the change buffer (memory.change_buffer).", func(n *Node) float64 {
+			return float64(n.Journal().Limit)
 		}),
 		count(
 			"change_buffer_dropped_total",
@@ -320,7 +324,7 @@ var (
 	}
 )
 
-// Describe lists the metrics.
+// Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range slices.Concat(figures, restFigures, viewFigures) {
 		ch <- f.desc
@@ -339,7 +343,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- requestDesc
 }
 
-// Collect reads them.
+// Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, f := range slices.Concat(figures, restFigures, viewFigures) {
 		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(c.n))

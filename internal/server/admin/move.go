@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// MoveOrder is an order to have a replica of a physical partition on another node.
+// MoveOrder describes the move of a replica to another node.
 type MoveOrder struct {
-	// Table is its name with the keyspace, Partition the id of the partition.
+	// Table is the name of the table with its keyspace, and Partition the ID of the partition.
 	Table     string
 	Partition uint64
-	// From and To are the beginnings of the nodes' identities.
+	// From and To are the beginnings of the node IDs.
 	From, To string
-	// Hold is for how long the partition is left where it is then; 0 is the default, an hour.
+	// Hold is the time for which rebalancing does not move the partition afterward; 0 means one hour.
 	Hold time.Duration
-	// DryRun says what would be done and does nothing; Wait returns when it is done.
+	// DryRun shows the plan without executing it. Wait waits for completion.
 	DryRun, Wait bool
 }
 
-// moveOrder reads an order off a request.
+// moveOrder decodes a request.
 func moveOrder(r *http.Request) (o MoveOrder, err error) {
 	q := r.URL.Query()
 	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
-		return o, fmt.Errorf("%q is not the id of a partition: see ilion partition list", q.Get("partition"))
+		return o, fmt.Errorf("%q is not a partition ID. Run ilion partition list", q.Get("partition"))
 	}
 	if hold := q.Get("hold"); hold != "" {
 		if o.Hold, err = time.ParseDuration(hold); err != nil || o.Hold < 0 {
-			return o, fmt.Errorf("%q is no time to hold a partition: give one like 90m", hold)
+			return o, fmt.Errorf("invalid duration %q: expected a value such as 90m", hold)
 		}
 	}
 	o.Table, o.From, o.To = q.Get("table"), q.Get("from"), q.Get("to")

@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/control/growth"
+	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/query/view"
-	"github.com/ilion-db/ilion/internal/replica/census"
-	"github.com/ilion-db/ilion/internal/replica/journal"
+	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/replica/transport"
@@ -26,65 +26,66 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// Node is the parts of a node whose state and figures are shown. Nothing is counted twice: each figure is read from
-// the part that keeps it when it is asked for.
+// Node refers to the parts of a node whose state is reported. Every value is read from the part that owns it, at the
+// time of the request.
 type Node struct {
 	// Budget is the memory budget in bytes.
 	Budget int64
 	// Software is the version of the build.
 	Software string
-	// Expiring says in words which certificates of the node expire soon, or have expired; nil: there are none.
+	// Expiring describes the certificates of the node that have expired or expire soon; nil if there are none.
 	Expiring func() []string
-	// ClusterName, Data and Commit are as configured, Address is where CQL clients connect.
+	// ClusterName, Data, and Commit are the configured values. Address is the address for CQL clients.
 	ClusterName, Data, Commit, Address string
 
 	Store       *storage.Statistics
 	Directory   *storage.Directory
 	Host        *partition.Host
-	Census      *census.Census
-	Growth      *growth.Watch
+	Census      *partitioncount.Counter
+	Growth      *autosplit.SplitController
 	Coordinator *coordinator.Coordinator
 	Catalog     *catalog.Catalog
 	Engine      *session.Engine
 	CQL         *cql.Server
-	// REST counts what containers are asked for over HTTP; nil where they are not served.
+	// REST holds the counters of the REST server; nil if REST is disabled.
 	REST *rest.Stats
-	// Views has views follow; nil in tests that have none.
+	// Views updates materialized views; nil in some tests.
 	Views *view.Keeper
-	// Logins counts those that came in, failed and were refused; nil where nobody has to log in.
+	// Logins returns the numbers of successful, failed, and rejected logins; nil if no login is required.
 	Logins func() (succeeded, failed, refused uint64)
-	// AuditDropped counts the entries of the audit log that were not written; nil where there is none.
+	// AuditDropped returns the number of dropped audit log entries; nil without an audit log.
 	AuditDropped func() uint64
-	// Slow keeps the requests that took long.
+	// Slow is the slow-query log.
 	Slow *slowlog.Log
-	// Records are what the cluster, or a node that stands alone, knows about itself.
+	// Records is the metadata of the cluster or of the single node.
 	Records *meta.Keeper
-	// TableName names a table in words.
+	// TableName returns the name of a table.
 	TableName func(id uint32) string
-	// Usage is what was spent at the physical partitions of the cluster, BecameHot how often those here became hot.
-	Usage     func(ctx context.Context, q usage.Question) []usage.Report
+	// Usage returns the consumption of the physical partitions of the cluster, and BecameHot the number of times that
+	// a partition on this node became hot.
+	Usage     func(ctx context.Context, q usage.ReportOptions) []usage.Report
 	BecameHot func() uint64
-	// Journal is what is kept of what was written a short time ago.
-	Journal func() journal.Level
-	// Users is what users have asked of all nodes.
+	// Journal returns the state of the change buffer.
+	Journal func() changebuffer.Stats
+	// Users returns the consumption of users on all nodes.
 	Users func(ctx context.Context) []usage.User
-	// Cluster is nil for a node that stands alone.
+	// Cluster is nil for a single node.
 	Cluster *Cluster
 }
 
-// Cluster is the parts of a node that is one of many.
+// Cluster refers to the parts that exist only in a cluster.
 type Cluster struct {
 	Self      topology.NodeID
 	Peers     *peers.Peers
 	Log       *raftlog.Store
 	Transport *transport.Transport
-	// ClockSkew is the difference of clocks above which it is a problem.
+	// ClockSkew is the clock difference above which a problem is reported.
 	ClockSkew time.Duration
-	// Describe is what this node reports of itself.
+	// Describe returns this node's report.
 	Describe func() peers.Report
 }
 
-// leading counts the replicas on this node that lead.
+// leading counts the leaders on this node.
 func (n *Node) leading() (count int) {
 	for _, r := range n.Host.Replicas() {
 		if r.Leading() {

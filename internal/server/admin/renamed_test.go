@@ -15,7 +15,8 @@ func TestFormerNamesOfMetrics(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		free := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ilion_store_disk_free_ratio", Help: "Free."})
 		free.Set(c.free)
-		applied := prometheus.NewCounter(prometheus.CounterOpts{Name: "ilion_view_updates_applied_total", Help: "Applied."})
+		applied := prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ilion_view_updates_applied_total", Help: "Applied."})
 		applied.Add(3)
 		reg.MustRegister(free, applied)
 		families, err := withFormerNames(reg).Gather()

@@ -4,7 +4,7 @@ package admin
 
 import "github.com/ilion-db/ilion/internal/server/rest"
 
-// surface is what the REST surface of a node has counted; all is 0 where there is none.
+// surface returns the counters of the REST server, or zero values without one.
 func (n *Node) surface() *rest.Stats {
 	if n.REST == nil {
 		return new(rest.Stats)
@@ -12,7 +12,7 @@ func (n *Node) surface() *rest.Stats {
 	return n.REST
 }
 
-// restFigures are those of the REST surface.
+// restFigures are the metrics of the REST server.
 var restFigures = []figure{
 	count("rest_requests_total", "REST requests completed.",
 		func(n *Node) float64 { return float64(n.surface().Requests.Load()) }),

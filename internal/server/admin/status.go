@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Status is the node as /status shows it.
+// Status is the response of /status.
 type Status struct {
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`
@@ -20,26 +20,26 @@ type Status struct {
 	Schema  string `json:"schema_version"`
 	// Software is the version of the build.
 	Software string `json:"software"`
-	// Level is the feature level of the node's directory.
+	// Level is the feature level of the data directory.
 	Level     uint32 `json:"feature_level"`
 	DiskBytes uint64 `json:"disk_bytes"`
 	DiskFree  int    `json:"disk_free_percent"`
 	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
-	// Nodes are those of the cluster, this one among them; empty for a node that stands alone.
+	// Nodes lists the nodes of the cluster, including this one; empty for a single node.
 	Nodes []NodeStatus `json:"nodes,omitempty"`
-	// Problems are what somebody should look at, in words.
+	// Problems describes conditions that need attention.
 	Problems []string `json:"problems"`
-	// Notes are what is as it is to be, and worth knowing.
+	// Notes describes conditions that are worth knowing and need no action.
 	Notes []string `json:"notes,omitempty"`
-	// Changes are the splits, merges and moves of physical partitions that are under way, 100 at most.
+	// Changes lists the splits, merges, and moves in progress, up to 100.
 	Changes []ChangeStatus `json:"changes"`
 	Tables  []TableStatus  `json:"tables"`
 }
 
-// NodeStatus is a node of the cluster as this one sees it.
+// NodeStatus is a node of the cluster from the perspective of this node.
 type NodeStatus struct {
 	ID string `json:"id"`
-	// State is up, down, draining or leaving.
+	// State is up, down, draining, or leaving.
 	State    string `json:"state"`
 	Internal string `json:"internal"`
 	CQL      string `json:"cql"`
@@ -48,92 +48,92 @@ type NodeStatus struct {
 	Zone     string `json:"zone"`
 	Replicas int    `json:"replicas"`
 	Leading  int    `json:"leading"`
-	// DiskFree is in percent, -1 if not known.
+	// DiskFree is in percent, or -1 if unknown.
 	DiskFree  int    `json:"disk_free_percent"`
 	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
 	DiskBytes uint64 `json:"disk_bytes"`
-	// HeldBytes is how much of that its replicas take, as it was measured some seconds ago.
+	// HeldBytes is the part of it that the replicas of the node use, measured some seconds ago.
 	HeldBytes       uint64 `json:"held_bytes,omitempty"`
 	ClockSkewMillis int64  `json:"clock_skew_ms"`
 	UpSeconds       int64  `json:"up_seconds"`
 	Software        string `json:"software"`
-	// WriteMemory stands for the moment since when all replicas of the node remember which writes they have applied, as
-	// this node has heard of it, in hex. Where it is what the node shows of itself, this node's writes survive that the
-	// node takes over from a leader that died.
+	// WriteMemory identifies, in hex, the time since which all replicas of the node remember the writes that they have
+	// applied, as known to this node. If it equals the value that the node itself reports, then writes of this node
+	// survive a failover to that node.
 	WriteMemory string `json:"write_memory,omitempty"`
 }
 
 // TableStatus is a table with its physical partitions.
 type TableStatus struct {
 	Name string `json:"name"`
-	// LogicalPartitions is the sum over the physical partitions that have a replica on this node.
+	// LogicalPartitions is the sum over the physical partitions with a replica on this node.
 	LogicalPartitions uint64            `json:"logical_partitions"`
 	Partitions        []PartitionStatus `json:"physical_partitions"`
 }
 
-// PartitionStatus is a physical partition. Sizes and counts are those of the replica on this node, 0 if it has none.
-// Counts are since the start of the node, bytes are logical but for DiskBytes.
+// PartitionStatus is a physical partition. Sizes and counts refer to the replica on this node and are 0 without one.
+// Counts start when the node starts. Sizes are logical, except DiskBytes.
 type PartitionStatus struct {
 	ID                uint64 `json:"id"`
 	Span              string `json:"span"`
 	DiskBytes         uint64 `json:"disk_bytes"`
 	LogicalPartitions uint64 `json:"logical_partitions"`
-	// Counted is when the logical partitions were counted, in RFC 3339; empty if that is not done yet, and their number
-	// an estimate.
+	// Counted is the time at which the logical partitions were counted, in RFC 3339. If it is empty, the number is an
+	// estimate.
 	Counted      string  `json:"logical_partitions_counted,omitempty"`
 	Reads        uint64  `json:"reads"`
 	Writes       uint64  `json:"writes"`
 	Conditions   uint64  `json:"conditions"`
 	RequestUnits float64 `json:"request_units"`
-	// Parent is the partition that this one has split off from, SplitsAt and SplitsOff a split that is under way: where
-	// the new partition begins, and its id.
+	// Parent is the partition from which this one was split. SplitsAt and SplitsOff describe a split in progress: the
+	// first token and the ID of the new partition.
 	Parent    uint64 `json:"parent,omitempty"`
 	SplitsAt  string `json:"splits_at,omitempty"`
 	SplitsOff uint64 `json:"splits_off,omitempty"`
-	// SplitRecalled says that the split was taken back, unless the partition's log has it already.
+	// SplitRecalled is set if the split was canceled. The split still completes if the partition's log already
+	// contains it.
 	SplitRecalled bool `json:"split_recalled,omitempty"`
-	// MergesInto and MergesWith are the left and the right partition of a merge under way that this one is part of, and
-	// MergeStage how far it is: freezing, thawing or merging.
+	// MergesInto and MergesWith are the left and the right partition of a merge in progress. MergeStage is its stage:
+	// freezing, thawing, or merging.
 	MergesInto uint64 `json:"merges_into,omitempty"`
 	MergesWith uint64 `json:"merges_with,omitempty"`
 	MergeStage string `json:"merge_stage,omitempty"`
-	// Wanted are the nodes that an order holds the replicas on, until the instant HeldUntil in RFC 3339.
+	// Wanted lists the nodes to which an operator has pinned the replicas, until HeldUntil (RFC 3339).
 	Wanted    []string `json:"wanted,omitempty"`
 	HeldUntil string   `json:"held_until,omitempty"`
-	// SplitCause is why it splits: by hand, size or load.
+	// SplitCause is the cause of the split: by hand, size, or load.
 	SplitCause string `json:"split_cause,omitempty"`
-	// CapBytes is how much the partition may have on disk, Load what it was asked in the last seconds, in request units
-	// a second, and Stuck why it is not split although it should be. Only the node that leads it knows.
+	// CapBytes is the size limit of the partition on disk, Load its load in the last seconds in request units per
+	// second, and Stuck the reason why it cannot split. Only the leader knows these values.
 	CapBytes uint64  `json:"cap_bytes,omitempty"`
 	Load     float64 `json:"request_units_per_second,omitempty"`
 	Stuck    string  `json:"not_split_because,omitempty"`
-	// Hot is the logical partition that has most of what a saturated partition takes, in words, and HotShare the part
-	// of it, 0 to 1. Only the node that leads it knows.
+	// Hot is the logical partition with the highest load in a saturated partition, and HotShare its fraction of the
+	// load, 0 to 1. Only the leader knows these values.
 	Hot      string  `json:"hot_key,omitempty"`
 	HotShare float64 `json:"hot_key_share,omitempty"`
-	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a
-	// node that stands alone.
+	// Leader is the leader known to this node. Replicas are the members of the replica set; empty for a single node.
 	Leader   string          `json:"leader,omitempty"`
 	Replicas []ReplicaStatus `json:"replicas,omitempty"`
 }
 
-// ReplicaStatus is a member of a replica set, as the map has it.
+// ReplicaStatus is a member of a replica set in the topology.
 type ReplicaStatus struct {
 	ID    uint64 `json:"id"`
 	Node  string `json:"node"`
 	State string `json:"state"`
 }
 
-// countWait is how long a status waits for logical partitions to be counted anew.
+// countWait is the time for which a status request waits for a new count of logical partitions.
 const countWait = time.Second
 
-// StatusWithoutKeys is Status without what names logical partitions, for those who may not see data.
+// StatusWithoutKeys returns the status without partition keys, for clients that may not read data.
 func (n *Node) StatusWithoutKeys() Status {
 	s := n.Status()
 	for i := range s.Tables {
 		for j := range s.Tables[i].Partitions {
 			if p := &s.Tables[i].Partitions[j]; p.Stuck != "" {
-				p.Stuck = "a logical partition is too large: log in to be told which"
+				p.Stuck = "a logical partition is too large. Log in to see its key"
 			}
 			s.Tables[i].Partitions[j].Hot = ""
 		}
@@ -141,7 +141,7 @@ func (n *Node) StatusWithoutKeys() Status {
 	return s
 }
 
-// Status is the node as it is now.
+// Status returns the current status of the node.
 func (n *Node) Status() Status {
 	id, m, sch := n.Directory.Identity(), n.Store.Metrics(), n.Catalog.Snapshot()
 	s := Status{
@@ -150,7 +150,7 @@ func (n *Node) Status() Status {
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
 	}
 	if m.DiskFull {
-		s.Problems = append(s.Problems, "the disk of this node is almost full: it refuses writes")
+		s.Problems = append(s.Problems, "the disk of this node is almost full: it rejects writes")
 	}
 	if n.Expiring != nil {
 		s.Problems = append(s.Problems, n.Expiring()...)
@@ -159,7 +159,7 @@ func (n *Node) Status() Status {
 		n.addCluster(&s)
 	}
 	s.Changes = n.changes()
-	n.Census.Ask(context.Background(), countWait)
+	n.Census.Refresh(context.Background(), countWait)
 	topo := n.Coordinator.Topology()
 	for ks := range sch.All() {
 		for _, t := range ks.SortedTables() {
@@ -180,16 +180,17 @@ func (n *Node) Status() Status {
 
 func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String(), Parent: uint64(p.Parent)}
-	if p.Join != nil {
-		ps.MergesInto, ps.MergesWith, ps.MergeStage = uint64(p.Join.Left), uint64(p.Join.Right), p.Join.Stage.String()
+	if p.Merge != nil {
+		ps.MergesInto, ps.MergesWith, ps.MergeStage = uint64(p.Merge.Left), uint64(p.Merge.Right),
+			p.Merge.Stage.String()
 	}
-	if p.Cut != nil {
-		ps.SplitsAt, ps.SplitsOff, ps.SplitRecalled = p.Cut.At.String(), uint64(p.Cut.Child), p.Cut.Recalled
+	if p.Split != nil {
+		ps.SplitsAt, ps.SplitsOff, ps.SplitRecalled = p.Split.At.String(), uint64(p.Split.Child), p.Split.Canceled
 		if p.Reason != nil {
 			ps.SplitCause = p.Reason.Cause.String()
 		}
 	}
-	if w := p.Wish; w != nil {
+	if w := p.Pin; w != nil {
 		ps.HeldUntil = time.UnixMilli(w.Until).UTC().Format(time.RFC3339)
 		for _, node := range w.Nodes {
 			ps.Wanted = append(ps.Wanted, hex.EncodeToString(node[:]))
@@ -210,16 +211,16 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	if e, err := n.Store.Estimate(p.Span.Keys(p.Table)); err == nil {
 		ps.DiskBytes, ps.LogicalPartitions = e.Bytes, e.Partitions
 	}
-	if counted := n.Census.Of(p.ID); counted != nil {
+	if counted := n.Census.Latest(p.ID); counted != nil {
 		ps.LogicalPartitions, ps.Counted = counted.Partitions, counted.Began.UTC().Format(time.RFC3339Nano)
 	}
 	if leader, ok := r.Leader(); ok {
 		ps.Leader = hex.EncodeToString(leader[:])
 	}
 	if n.Growth != nil {
-		g := n.Growth.Of(p.ID)
-		ps.CapBytes, ps.Load, ps.Stuck = g.Cap, g.Load, g.Stuck
-		ps.Hot, ps.HotShare = g.Hot, g.HotShare
+		g := n.Growth.Report(p.ID)
+		ps.CapBytes, ps.Load, ps.Stuck = g.SizeLimit, g.Load, g.NotSplitReason
+		ps.Hot, ps.HotShare = g.HotKey, g.HotKeyShare
 	}
 	c := r.Counts()
 	ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()

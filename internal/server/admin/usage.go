@@ -11,28 +11,28 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// TableUsage is what is spent at the physical partitions of a table.
+// TableUsage is the consumption of a table by physical partition.
 type TableUsage struct {
 	Name string `json:"name"`
 	// PerSecond is the sum over the partitions, in request units.
 	PerSecond float64 `json:"ru_per_second"`
-	// Shared is the throughput that the table shares with others of its keyspace, 0 if it shares none, and SharedPart
-	// its part of what they spend of it.
+	// Shared is the throughput that the table shares with other tables of the keyspace, or 0. SharedPart is the
+	// table's fraction of the consumption of that throughput.
 	Shared     int64            `json:"shared_throughput,omitempty"`
 	SharedPart float64          `json:"part_of_shared,omitempty"`
 	Partitions []PartitionUsage `json:"partitions"`
 }
 
-// PartitionUsage is what is spent at a physical partition by all of its replicas. What is a second is the mean of the
-// last ten; totals are since the replicas were opened. Bytes are logical.
+// PartitionUsage is the consumption of a physical partition on all of its replicas. Rates are means of the last ten
+// seconds. Totals start when the replicas are opened. Sizes are logical.
 type PartitionUsage struct {
 	ID         uint64 `json:"id"`
 	BeginToken int64  `json:"begin_token"`
 	EndToken   int64  `json:"end_token"`
-	// DiskBytes and LogicalPartitions are what one replica holds, both estimated; not in a history.
+	// DiskBytes and LogicalPartitions are estimates for one replica; not set in a history.
 	DiskBytes         uint64 `json:"disk_bytes"`
 	LogicalPartitions uint64 `json:"logical_partitions"`
-	// Share is its part of what is spent at the whole table.
+	// Share is the fraction of the table's consumption.
 	Share          float64 `json:"share"`
 	PerSecond      float64 `json:"ru_per_second"`
 	Requests       float64 `json:"requests_per_second"`
@@ -44,31 +44,32 @@ type PartitionUsage struct {
 	TotalUnits     float64 `json:"request_units_total"`
 	TotalRequests  uint64  `json:"requests_total"`
 	TotalThrottled uint64  `json:"throttled_total"`
-	// Kinds are the requests so far, by what they did.
+	// Kinds counts the requests by kind.
 	Kinds map[string]uint64 `json:"requests_by_kind"`
-	// HotKeys are the logical partitions that take most now, LargeKeys those that are largest.
-	HotKeys   []HotKey      `json:"hot_keys,omitempty"`
-	LargeKeys []usage.Large `json:"large_keys,omitempty"`
-	// Minutes are those of the last hour in which somebody asked, oldest first; in a history alone.
+	// HotKeys are the logical partitions with the highest current consumption, and LargeKeys the largest ones.
+	HotKeys   []HotKey               `json:"hot_keys,omitempty"`
+	LargeKeys []usage.LargePartition `json:"large_keys,omitempty"`
+	// Minutes lists the minutes of the last hour with requests, oldest first; only set in a history.
 	Minutes []MinuteUsage `json:"minutes,omitempty"`
 }
 
-// HotKey is a logical partition that takes much.
+// HotKey is a logical partition with high consumption.
 type HotKey struct {
 	Key   string `json:"key"`
 	Token int64  `json:"token"`
-	// PerSecond is mostly that of the last three seconds, Share its part of the physical partition's.
+	// PerSecond mostly covers the last three seconds. Share is the fraction of the physical partition's consumption.
 	PerSecond float64 `json:"ru_per_second"`
 	Share     float64 `json:"share"`
-	// MinuteUnits are those of this minute, too high by TooHighBy at most, and within Noise where requests are sampled.
+	// MinuteUnits are the request units of the current minute: at most TooHighBy too high, and accurate to Noise if
+	// requests are sampled.
 	MinuteUnits float64 `json:"minute_units"`
 	TooHighBy   float64 `json:"too_high_by"`
 	Noise       float64 `json:"noise,omitempty"`
 }
 
-// MinuteUsage is what was spent in a minute.
+// MinuteUsage is the consumption of one minute.
 type MinuteUsage struct {
-	// At is when it began, in RFC 3339.
+	// At is the start of the minute, in RFC 3339.
 	At          string  `json:"at"`
 	Units       float64 `json:"request_units"`
 	Requests    uint64  `json:"requests"`
@@ -77,16 +78,16 @@ type MinuteUsage struct {
 	Peak        float64 `json:"peak_ru_per_second"`
 	Given       int64   `json:"given,omitempty"`
 	Utilisation float64 `json:"utilisation,omitempty"`
-	// TopKey is the logical partition that took most.
+	// TopKey is the logical partition with the highest consumption.
 	TopKey string `json:"top_key,omitempty"`
 }
 
-// ShowUsage is what is spent in the cluster, by table and physical partition; table, as in ks.t, is the only one that
-// is wanted, empty for all. With history it has what was spent by minute instead of keys.
+// ShowUsage returns the consumption in the cluster by table and physical partition. table, as in ks.t, selects a
+// single table; empty means all tables. With history, it contains the consumption by minute instead of keys.
 func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []TableUsage {
-	q := usage.Question{Keys: usage.TopMost, Largest: true, Sizes: true}
+	q := usage.ReportOptions{Keys: usage.TopMax, Largest: true, Sizes: true}
 	if history {
-		q = usage.Question{Minutes: true}
+		q = usage.ReportOptions{Minutes: true}
 	}
 	snapshot := n.Catalog.Snapshot()
 	var wanted []*schema.Table
@@ -106,7 +107,7 @@ func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []Tabl
 		reports[list[i].Partition] = &list[i]
 	}
 	out := []TableUsage{}
-	m := n.Records.State().Map
+	m := n.Records.State().Topology
 	for _, t := range wanted {
 		u := TableUsage{Name: t.String()}
 		ks := snapshot.Keyspace(t.Keyspace)
@@ -133,7 +134,7 @@ func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []Tabl
 	return out
 }
 
-// sharedPart is the part that a table has of what is spent by those that share the throughput of their keyspace, 0 to
+// sharedPart returns a table's fraction of the consumption of the tables that share the throughput of a keyspace, 0 to
 // 1.
 func sharedPart(ks *schema.Keyspace, t *schema.Table, list []usage.Report) float64 {
 	var own, all float64
@@ -142,8 +143,8 @@ func sharedPart(ks *schema.Keyspace, t *schema.Table, list []usage.Report) float
 			if other.ID != list[i].Table || !ks.Throughput(other).Shared {
 				continue
 			}
-			if all += list[i].Busy(); other == t {
-				own += list[i].Busy()
+			if all += list[i].UnitsPerSecond(); other == t {
+				own += list[i].UnitsPerSecond()
 			}
 		}
 	}
@@ -154,13 +155,13 @@ func sharedPart(ks *schema.Keyspace, t *schema.Table, list []usage.Report) float
 }
 
 func (p *PartitionUsage) fill(r *usage.Report) {
-	p.PerSecond, p.Requests = r.Busy(), usage.EachSecond(r.Lately.Requests)
-	p.Bytes, p.Throttled = usage.EachSecond(r.Lately.Bytes), usage.EachSecond(r.Lately.Throttled)
-	p.Throughput, p.Utilisation = r.PerSecond, r.Lately.Utilisation()
+	p.PerSecond, p.Requests = r.UnitsPerSecond(), usage.PerSecond(r.Lately.Requests)
+	p.Bytes, p.Throttled = usage.PerSecond(r.Lately.Bytes), usage.PerSecond(r.Lately.Throttled)
+	p.Throughput, p.Utilisation = r.PerSecond, r.Lately.Utilization()
 	if r.Hot != 0 {
 		p.HotSince = rfc3339(r.Hot)
 	}
-	p.TotalUnits, p.TotalRequests, p.TotalThrottled = r.Counts.Total().Float(), r.Counts.Asked(), r.Throttled
+	p.TotalUnits, p.TotalRequests, p.TotalThrottled = r.Counts.Total().Float(), r.Counts.RequestCount(), r.Throttled
 	p.Kinds = map[string]uint64{}
 	for k := range usage.Applied {
 		if n := r.Counts.Requests[k]; n > 0 {
@@ -180,7 +181,7 @@ func (p *PartitionUsage) fill(r *usage.Report) {
 	for i := range r.Minutes {
 		m := &r.Minutes[i]
 		minute := MinuteUsage{At: rfc3339(m.At), Units: m.Units.Float(), Requests: m.Requests, Bytes: m.Bytes,
-			Throttled: m.Throttled, Peak: m.Peak.Float(), Given: m.Given, Utilisation: m.Utilisation()}
+			Throttled: m.Throttled, Peak: m.Peak.Float(), Given: m.Given, Utilisation: m.Utilization()}
 		if len(m.Keys) > 0 {
 			minute.TopKey = m.Keys[0].Name
 		}
@@ -190,14 +191,14 @@ func (p *PartitionUsage) fill(r *usage.Report) {
 
 func rfc3339(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
 
-// Usage is what /usage serves.
+// Usage is the response of /usage.
 type Usage struct {
 	Tables []TableUsage `json:"tables"`
-	// Users are those that take most, whatever tables they ask; none in a history.
+	// Users are the users with the highest consumption of all tables; not set in a history.
 	Users []usage.User `json:"users,omitempty"`
 }
 
-// usagePage serves what is spent as JSON.
+// usagePage serves the consumption as JSON.
 func usagePage(o *Options, history bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		out := Usage{Tables: o.Usage(r.Context(), r.URL.Query().Get("table"), history)}

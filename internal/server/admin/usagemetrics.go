@@ -15,15 +15,15 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// partitionsShown bounds the partitions of a node that have metrics of their own: those that have spent most. All are
-// in the sums of the node.
+// partitionsShown is the maximum number of partitions of a node with metrics of their own: those with the highest
+// consumption. The sums of the node include all partitions.
 const partitionsShown = 200
 
 var (
 	partitionLabels = []string{"table", "partition"}
 
 	unitsDesc = prometheus.NewDesc("ilion_partition_request_units_total",
-		"Request units consumed on this node, for the 200 physical partitions with the highest consumption.",
+		"Request units consumed on this node by the 200 busiest partitions.",
 		partitionLabels, nil)
 	throttledDesc = prometheus.NewDesc("ilion_partition_throttled_total",
 		"Requests rejected because the physical partition had used its throughput.", partitionLabels, nil)
@@ -35,21 +35,23 @@ var (
 		nil, nil)
 	allThrottledDesc = prometheus.NewDesc("ilion_throttled_total",
 		"Requests refused because a physical partition had spent its throughput.", nil, nil)
-	allHotDesc = prometheus.NewDesc("ilion_partitions_hot", "Physical partitions that use 90 % of their throughput or reject requests.", nil, nil)
-	becameDesc = prometheus.NewDesc("ilion_hot_partition_events_total", "Number of times that a physical partition became hot.",
+	allHotDesc = prometheus.NewDesc("ilion_partitions_hot",
+		"Physical partitions that use 90 % of their throughput or reject requests.", nil, nil)
+	becameDesc = prometheus.NewDesc("ilion_hot_partition_events_total",
+		"Number of times that a physical partition became hot.",
 		nil, nil)
 	usageDescs = []*prometheus.Desc{unitsDesc, throttledDesc, utilisationDesc, hotDesc, allUnitsDesc, allThrottledDesc,
 		allHotDesc, becameDesc}
 )
 
-// collectUsage tells what was spent.
+// collectUsage collects the metrics of consumption.
 func (n *Node) collectUsage(ch chan<- prometheus.Metric) {
 	var units ru.Units
 	var throttled uint64
 	hot := 0
 	var list []usage.Report
 	for _, r := range n.Host.Replicas() {
-		u := r.Report(usage.Question{})
+		u := r.Report(usage.ReportOptions{})
 		units += u.Counts.Total()
 		throttled += u.Throttled
 		if u.Hot != 0 {
@@ -79,7 +81,7 @@ func (n *Node) collectUsage(ch chan<- prometheus.Metric) {
 		total(unitsDesc, u.Counts.Total().Float(), labels...)
 		total(throttledDesc, float64(u.Throttled), labels...)
 		if u.PerSecond > 0 {
-			gauge(utilisationDesc, u.Lately.Utilisation(), labels...)
+			gauge(utilisationDesc, u.Lately.Utilization(), labels...)
 			gauge(hotDesc, min(float64(u.Hot), 1), labels...)
 		}
 	}

@@ -8,30 +8,30 @@ import (
 	"strconv"
 )
 
-// verifyRowsMax bounds the rows of a page that is verified.
+// verifyRowsMax is the maximum number of rows that one request verifies.
 const verifyRowsMax = 1000
 
-// VerifyOrder is an order to compare a page of a view, or of an index, with its table.
+// VerifyOrder describes the comparison of a page of a view or an index with its table.
 type VerifyOrder struct {
-	// Kind is view or index, Name its name with the keyspace.
+	// Kind is view or index, and Name the name with the keyspace.
 	Kind, Name string
-	// From is the VerifyPage.Next of the page before, empty for the first one. Rows is about how many rows are looked
-	// at, 1000 at most.
+	// From is the VerifyPage.Next of the previous page, or empty for the first page. Rows is the approximate number of
+	// rows to check, up to 1000.
 	From string
 	Rows int
-	// Repair has what differs made good.
+	// Repair repairs differences.
 	Repair bool
 }
 
-// VerifyPage is what came of it.
+// VerifyPage is the result of a comparison.
 type VerifyPage struct {
-	// Rows were looked at; of them Busy were changed each time, and nothing is known of them.
+	// Rows is the number of checked rows. Busy is the number of rows that changed during every attempt to check them.
 	Rows int `json:"rows"`
 	Busy int `json:"busy"`
-	// View says that they are rows of the view, which were looked for in its table.
+	// View is set if the rows are rows of the view that were compared with its table.
 	View        bool               `json:"view"`
 	Differences []VerifyDifference `json:"differences"`
-	// Next is where the next page begins, empty after the last one.
+	// Next is the start of the next page, or empty after the last one.
 	Next string `json:"next"`
 }
 
@@ -42,15 +42,15 @@ type VerifyDifference struct {
 	Repaired bool   `json:"repaired"`
 }
 
-// verifyOrder reads an order off a request.
+// verifyOrder decodes a request.
 func verifyOrder(r *http.Request) (o VerifyOrder, err error) {
 	q := r.URL.Query()
 	o.Kind, o.Name, o.From, o.Repair = q.Get("kind"), q.Get("name"), q.Get("from"), q.Get("repair") == "true"
 	if o.Rows, err = strconv.Atoi(q.Get("rows")); err != nil || o.Rows < 1 || o.Rows > verifyRowsMax {
-		return o, fmt.Errorf("rows is %q: give a number from 1 to %d", q.Get("rows"), verifyRowsMax)
+		return o, fmt.Errorf("invalid rows %q: expected a number from 1 to %d", q.Get("rows"), verifyRowsMax)
 	}
 	if o.Kind != "view" && o.Kind != "index" {
-		return o, fmt.Errorf("kind is %q: what is verified is a view or an index", o.Kind)
+		return o, fmt.Errorf("invalid kind %q: expected view or index", o.Kind)
 	}
 	return o, nil
 }

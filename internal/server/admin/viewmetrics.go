@@ -8,7 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/view"
 )
 
-// viewLag sums up how far the views are behind, of the partitions that the node leads.
+// viewLag returns the number of pending view updates of the partitions that the node leads, and the age of the oldest
+// one.
 func (n *Node) viewLag() (due int, oldest time.Duration) {
 	if n.Views == nil {
 		return 0, 0
@@ -26,7 +27,7 @@ func (n *Node) viewLag() (due int, oldest time.Duration) {
 	return due, max(0, time.Since(time.UnixMicro(first)))
 }
 
-// viewStats are the counts of what has views follow; all is 0 in tests that have none.
+// viewStats returns the counters of view maintenance, or zero values in tests without views.
 func (n *Node) viewStats() view.Stats {
 	if n.Views == nil {
 		return view.Stats{}
@@ -34,7 +35,7 @@ func (n *Node) viewStats() view.Stats {
 	return n.Views.Stats()
 }
 
-// viewFigures are those of materialized views.
+// viewFigures are the metrics of materialized views.
 var viewFigures = []figure{
 	level("view_hints", "Pending view updates for rows and ranges of the partitions that this node leads.",
 		func(n *Node) float64 { due, _ := n.viewLag(); return float64(due) }),

@@ -11,23 +11,24 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Entry is a request that is over.
+// Entry describes a completed request.
 type Entry struct {
-	// User is the role, empty where nobody has to log in; Source is where the client is, Host the address it reached.
+	// User is the role, or empty if no login is required. Source is the address of the client, and Host the address
+	// that the client connected to.
 	User         string
 	Host, Source netip.AddrPort
 	At           time.Time
-	// Type and Category are Cassandra's words.
+	// Type and Category are Cassandra's terms.
 	Type, Category  string
 	Keyspace, Table string
 	// Operation is the statement, without passwords.
 	Operation string
-	// Err is nil if it was done. Status is that of a request over HTTP, 0 for others.
+	// Err is nil if the request succeeded. Status is the HTTP status, or 0 for other protocols.
 	Err    error
 	Status int
 }
 
-// append writes the entry as Cassandra's file logger does, with the outcome beside.
+// append appends the entry in the format of Cassandra's file logger, plus the outcome.
 func (e *Entry) append(dst []byte) []byte {
 	user := e.User
 	if user == "" {
@@ -64,7 +65,7 @@ func (e *Entry) append(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// field writes a value that ends at the next bar.
+// field appends a value that ends at the next vertical bar.
 func field(dst []byte, s string) []byte {
 	from := len(dst)
 	dst = text(dst, s)
@@ -76,10 +77,10 @@ func field(dst []byte, s string) []byte {
 	return dst
 }
 
-// textMax bounds the statement in an entry, in bytes.
+// textMax is the maximum size of the statement in an entry, in bytes.
 const textMax = 64 << 10
 
-// text writes a value on one line.
+// text appends a value on one line.
 func text(dst []byte, s string) []byte {
 	for i := range min(len(s), textMax) {
 		c := s[i]

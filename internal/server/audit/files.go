@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// filesMax is how many files there are: the one that is written, audit.log, and older ones, audit.log.1 and so on, the
-// oldest with the highest number.
+// filesMax is the maximum number of files: the current file audit.log, and older files audit.log.1 and so on. The
+// oldest file has the highest number.
 const filesMax = 8
 
-// files write to a file until it is full, and then to the next.
+// files writes to a file until it is full, and then rotates.
 type files struct {
 	dir   string
 	each  int64 // bytes
@@ -49,7 +49,7 @@ func (w *files) open() error {
 	return nil
 }
 
-// Write writes whole lines. After an error the file is opened anew.
+// Write writes complete lines. After an error, it reopens the file.
 func (w *files) Write(lines []byte) (int, error) {
 	if len(lines) == 0 {
 		return 0, nil
@@ -73,9 +73,9 @@ func (w *files) Write(lines []byte) (int, error) {
 	return n, err
 }
 
-// rotate gives every file the next number; the oldest is replaced.
+// rotate increments the number of every file and replaces the oldest one.
 func (w *files) rotate() error {
-	_ = w.f.Close() // what it did not write it has said
+	_ = w.f.Close() // write errors have already been reported
 	w.f = nil
 	for i := filesMax - 2; i >= 0; i-- {
 		if err := os.Rename(w.path(i), w.path(i+1)); err != nil && !os.IsNotExist(err) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit writes down who asked for what, from where, and what became of it: a line for each request, to files
-// of bounded size and number or to syslog.
+// Package audit writes the audit log: one line per request with the user, the client address, the statement, and the
+// outcome, to a bounded number of size-limited files or to syslog.
 //
-// Guarantees: (AL1) Write never waits for the disk, unless Block asks that nothing be lost; (AL2) what waits to be
-// written is bounded, and what was dropped is counted, logged and written down; (AL3) nothing that a client sends
-// begins a line or a field of its own.
+// Guarantees: (AL1) Write never waits for the disk, unless Block is set so that no entry is lost. (AL2) The queue of
+// unwritten entries is bounded. Dropped entries are counted, logged, and recorded in the audit log. (AL3) No client
+// input can start a line or a field.
 //
-// It does not know what statements mean: passwords are gone from the entries that it is given. Start at Log.Write.
+// The package does not parse statements: passwords have been removed from the entries that it receives. Start reading
+// at Log.Write.
 package audit
 
 import (
@@ -32,26 +33,26 @@ type Log struct {
 	categories, users, keyspaces filter
 
 	mu      sync.Mutex
-	room    sync.Cond // there is room in waiting, or closed is true
-	work    sync.Cond // there is something in waiting, or closed is true
-	waiting []byte    // whole lines; at most Options.QueueBytes
+	room    sync.Cond // waiting has free space, or closed is true
+	work    sync.Cond // waiting is not empty, or closed is true
+	waiting []byte    // complete lines; at most Options.QueueBytes
 	closed  bool
-	dropped uint64 // that were not written down yet
+	dropped uint64 // entries whose loss has not been recorded yet
 	total   uint64
-	said    time.Time // when it was logged last that entries were dropped
+	said    time.Time // the last time that dropped entries were logged
 	done    chan struct{}
-	closing chan struct{} // closed with the log
+	closing chan struct{} // closed when the log is closed
 }
 
 const (
-	// sayEvery is how often it is logged, at most, that entries are dropped.
+	// sayEvery is the minimum interval between log messages about dropped entries.
 	sayEvery = time.Minute
-	// againAfter is the pause before a write that failed is tried again, with Block.
+	// againAfter is the delay before a failed write is retried if Block is set.
 	againAfter = 100 * time.Millisecond
 )
 
-// Open opens a log; dir is where its files go if the options name no other place. log hears of lines that could not be
-// written; nil: nobody does.
+// Open opens a log. dir is the directory of its files unless the options specify another one. log receives messages
+// about lines that could not be written; nil discards them.
 func Open(o Options, dir string, log *slog.Logger) (*Log, error) {
 	o = o.withDefaults(dir)
 	if err := o.Validate(); err != nil {
@@ -83,12 +84,12 @@ func newLog(o Options, log *slog.Logger) *Log {
 	return l
 }
 
-// Wants reports whether an entry of a category, by a user, about a keyspace would be written.
+// Wants reports whether the options select an entry with a category, a user, and a keyspace.
 func (l *Log) Wants(category, user, keyspace string) bool {
 	return l.categories.has(category) && l.users.has(user) && (keyspace == "" || l.keyspaces.has(keyspace))
 }
 
-// Write writes an entry down, if the options want it.
+// Write writes an entry if the options select it.
 func (l *Log) Write(e *Entry) {
 	if !l.Wants(e.Category, e.User, e.Keyspace) {
 		return
@@ -113,25 +114,25 @@ func (l *Log) Write(e *Entry) {
 	l.work.Signal()
 }
 
-// drop counts entries that are not written, and says so from time to time. Its caller holds mu.
+// drop counts dropped entries and logs their number at intervals. The caller must hold mu.
 func (l *Log) drop(n uint64) {
 	l.dropped += n
 	l.total += n
 	if now := time.Now(); now.Sub(l.said) >= sayEvery {
 		l.said = now
-		l.log.LogAttrs(context.Background(), slog.LevelWarn, "entries of the audit log are dropped",
+		l.log.LogAttrs(context.Background(), slog.LevelWarn, "audit log entries dropped",
 			slog.Uint64("dropped_since_start", l.total))
 	}
 }
 
-// Dropped is how many entries were not written since the start.
+// Dropped returns the number of dropped entries since the start.
 func (l *Log) Dropped() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total
 }
 
-// run writes what waits until the log is closed.
+// run writes queued entries until the log is closed.
 func (l *Log) run() {
 	defer close(l.done)
 	var w writer
@@ -158,7 +159,7 @@ func (l *Log) run() {
 			continue
 		}
 		l.mu.Lock()
-		if dropped > 0 { // the line that tells of them, the last, is lost, too
+		if dropped > 0 { // the last line, which reports them, is lost as well
 			lost--
 			l.dropped += dropped
 		}
@@ -170,14 +171,14 @@ func (l *Log) run() {
 	}
 }
 
-// writer is what run knows of the disk.
+// writer holds the state of the output.
 type writer struct {
 	failing bool // the last write failed
-	torn    bool // the last line that was written is not whole
+	torn    bool // the last line is incomplete
 }
 
-// write writes lines, and returns how many of them it could not. With Block it tries until it can, or the log is
-// closed.
+// write writes lines and returns the number of lines that were lost. With Block, it retries until it succeeds or the
+// log is closed.
 func (w *writer) write(l *Log, lines []byte) (lost int) {
 	for {
 		n, err := 0, error(nil)
@@ -193,7 +194,7 @@ func (w *writer) write(l *Log, lines []byte) (lost int) {
 			return 0
 		}
 		if !w.failing {
-			l.log.LogAttrs(context.Background(), slog.LevelError, "audit log not written",
+			l.log.LogAttrs(context.Background(), slog.LevelError, "audit log write failed",
 				slog.String("error", err.Error()))
 		}
 		w.failing, lines = true, lines[n:]
@@ -208,12 +209,12 @@ func (w *writer) write(l *Log, lines []byte) (lost int) {
 	}
 }
 
-// Close writes what waits and closes the log. Entries after it are dropped.
+// Close writes the queued entries and closes the log. Later entries are dropped.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		return errors.New("the audit log is closed already")
+		return errors.New("the audit log is already closed")
 	}
 	l.closed = true
 	close(l.closing)

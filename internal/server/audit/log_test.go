@@ -246,7 +246,7 @@ func TestBrokenDisk(t *testing.T) {
 		if block && (lines != 10 || l.Dropped() != 0 || strings.Contains(w.b.String(), "DROPPED")) {
 			t.Errorf("block: %d lines, %d dropped: %s", lines, l.Dropped(), w.b.String())
 		}
-		if !block && (lines != 0 || l.Dropped() != 10 || strings.Count(said.String(), "are dropped") != 1 ||
+		if !block && (lines != 0 || l.Dropped() != 10 || strings.Count(said.String(), "entries dropped") != 1 ||
 			!strings.Contains(w.b.String(), "\ntimestamp:") ||
 			!strings.Contains(w.b.String(), "|type:DROPPED|category:OTHER|count:10\n")) {
 			t.Errorf("%d lines, %d dropped: %s; %s", lines, l.Dropped(), w.b.String(), said.String())

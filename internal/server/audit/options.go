@@ -8,34 +8,35 @@ import (
 	"strings"
 )
 
-// The places that a log can be written to.
+// The destinations of a log.
 const (
 	File   = "file"
 	Syslog = "syslog"
 )
 
-// Options say what is written, and where. They have the names of audit_logging_options in Cassandra's configuration;
-// lists are separated by commas.
+// Options selects the entries and the destination. The names are those of audit_logging_options in Cassandra's
+// configuration. Lists are separated by commas.
 type Options struct {
 	Enabled bool `yaml:"enabled"`
-	// Logger is file or syslog; file if empty.
+	// Logger is file or syslog; empty means file.
 	Logger string `yaml:"logger"`
-	// Dir is where files go; the directory audit in the data directory if empty.
+	// Dir is the directory of the files; empty means the subdirectory audit of the data directory.
 	Dir string `yaml:"audit_logs_dir"`
-	// What is included is written, all if the list is empty, unless it is excluded. ExcludedKeyspaces is system,
-	// system_schema, system_virtual_schema if it is not given.
+	// Included items are logged unless they are excluded. An empty list includes all items. The default of
+	// ExcludedKeyspaces is system, system_schema, system_virtual_schema.
 	IncludedKeyspaces  string  `yaml:"included_keyspaces"`
 	ExcludedKeyspaces  *string `yaml:"excluded_keyspaces"`
 	IncludedCategories string  `yaml:"included_categories"`
 	ExcludedCategories string  `yaml:"excluded_categories"`
 	IncludedUsers      string  `yaml:"included_users"`
 	ExcludedUsers      string  `yaml:"excluded_users"`
-	// Block has requests wait where too much waits to be written, instead of dropping entries.
+	// Block makes requests wait if the queue is full, instead of dropping entries.
 	Block bool `yaml:"block"`
-	// QueueBytes is how much may wait, in bytes; 16 MiB if 0. FileBytes is the size of all files together; 1 GiB if 0.
+	// QueueBytes is the maximum size of the queue in bytes; 0 means 16 MiB. FileBytes is the maximum size of all files
+	// together; 0 means 1 GiB.
 	QueueBytes int   `yaml:"max_queue_weight"`
 	FileBytes  int64 `yaml:"max_log_size"`
-	// NoLiterals puts question marks for constants in statements.
+	// NoLiterals replaces constants in statements by question marks.
 	NoLiterals bool `yaml:"no_literals"`
 }
 
@@ -57,7 +58,7 @@ func list(s string) (out []string) {
 	return out
 }
 
-// Categories are those that entries have.
+// Categories lists the categories of entries.
 var Categories = []string{"QUERY", "DML", "DDL", "DCL", "OTHER", "AUTH", "ERROR", "PREPARE"}
 
 func (o Options) withDefaults(dir string) Options {
@@ -83,7 +84,7 @@ func (o *Options) excludedKeyspaces() string {
 	return *o.ExcludedKeyspaces
 }
 
-// Validate returns what is wrong with the options.
+// Validate reports invalid options.
 func (o *Options) Validate() error {
 	if !slices.Contains([]string{"", File, Syslog}, o.Logger) {
 		return fmt.Errorf("audit_logging_options.logger %q is unknown: use file or syslog", o.Logger)
@@ -100,7 +101,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Settings are the options as system_views.settings shows them.
+// Settings returns the options for system_views.settings.
 func (o *Options) Settings() map[string]string {
 	logger := o.Logger
 	if logger == "" {

@@ -10,5 +10,5 @@ import (
 )
 
 func openSyslog() (io.WriteCloser, error) {
-	return nil, errors.New("there is no syslog on this system")
+	return nil, errors.New("syslog is not supported on this system")
 }

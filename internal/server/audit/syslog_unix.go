@@ -10,7 +10,7 @@ import (
 	"log/syslog"
 )
 
-// lines writes each line to syslog as a message.
+// lines sends each line to syslog as a message.
 type lines struct{ w *syslog.Writer }
 
 func openSyslog() (io.WriteCloser, error) {
@@ -18,7 +18,7 @@ func openSyslog() (io.WriteCloser, error) {
 	return lines{w}, err
 }
 
-// Write writes whole lines.
+// Write writes complete lines.
 func (l lines) Write(b []byte) (n int, err error) {
 	for line := range bytes.Lines(b) {
 		if _, err := l.w.Write(line); err != nil {
@@ -29,5 +29,5 @@ func (l lines) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (l lines) Close() error { return l.w.Close() }

@@ -10,32 +10,34 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The backlog is the memory of what clients have been answered and have not read. Each connection's share has a bound
-// of its own, but an answer may be large and connections are many; so the sum is bounded too, by Options.BacklogMax.
-// Beyond it a client that has not read its answers is not read from, sessions end their pages early (Server.Pressed),
-// and clients that have not read anything for a moment are cut off, the largest first, until the sum is well below the
-// bound. A client that reads goes on as before: only beyond twice the bound everybody waits, and is refused after
-// backlogWait.
+// The backlog is the memory of responses that clients have not read. Each connection's share is limited, but a
+// response can be large and there are many connections, so Options.BacklogMax limits the sum as well. Above the limit,
+// the server does not read from a client that has unread responses, sessions end their pages early (Server.Pressed),
+// and clients that have not read anything for a while are disconnected, largest backlog first, until the sum is well
+// below the limit. A client that reads is not affected. Only above twice the limit do all requests wait; they are
+// rejected after backlogWait.
 
 const (
-	// backlogStep is by how much a connection's share may differ from what is counted, in bytes.
+	// backlogStep is the amount by which a connection's share may differ from the counted value, in bytes.
 	backlogStep = 16 << 10
-	// backlogPatience is how long a client may leave a write blocked while others wait because of it: over a second per
-	// megabyte is too slow then.
+	// backlogPatience is the time for which a client may block a write while other clients wait for it. More than one
+	// second per megabyte is then too slow.
 	backlogPatience = 300 * time.Millisecond
-	// backlogWait is how long a request waits for others to read, or to be cut off.
+	// backlogWait is the time for which a request waits until other clients have read their responses or have been
+	// disconnected.
 	backlogWait = time.Second
-	// reliefEvery is the time between two looks for clients to be cut off.
+	// reliefEvery is the time between two searches for clients to disconnect.
 	reliefEvery = 100 * time.Millisecond
 )
 
-var errBacklog error = &dberr.Overloaded{Message: "Too many bytes of answers wait for clients to read them"}
+var errBacklog error = &dberr.Overloaded{Message: "Too many bytes of responses are waiting for clients to read them"}
 
-// Pressed reports whether so much waits for clients to read it that no more should be read for them than needed.
+// Pressed reports whether the backlog exceeds its limit, so that no more data than necessary should be read for
+// clients.
 func (s *Server) Pressed() bool { return s.stats.Backlog.Load() > s.opts.BacklogMax }
 
-// account counts the connection's share of the backlog: whole buffers, as a client may leave little in each of many.
-// mu is held.
+// account counts the connection's share of the backlog in whole buffers, because a client may leave little data in
+// each of many buffers. mu must be held.
 func (c *conn) account() {
 	share := int64(c.unsent)
 	if c.unsent > 0 || len(c.out.Buf) > backlogStep {
@@ -49,8 +51,8 @@ func (c *conn) account() {
 	}
 }
 
-// yield is called before a request is executed while the backlog is beyond its bound. It returns an error if the
-// request must not be.
+// yield is called before a request is executed while the backlog exceeds its limit. It returns an error if the request
+// must be rejected.
 func (c *conn) yield() error {
 	c.mu.Lock()
 	c.flush()
@@ -62,7 +64,7 @@ func (c *conn) yield() error {
 	return nil
 }
 
-// awaitRelief returns when the backlog is below twice its bound; false if that takes too long.
+// awaitRelief waits until the backlog is below twice its limit. It returns false if that takes too long.
 func (c *conn) awaitRelief() bool {
 	s := c.srv
 	if s.stats.Backlog.Load() <= 2*s.opts.BacklogMax {
@@ -84,7 +86,7 @@ func (c *conn) awaitRelief() bool {
 	return true
 }
 
-// relieve cuts off clients that do not read, if there are any, as long as the backlog is beyond its bound.
+// relieve disconnects clients that do not read, as long as the backlog exceeds its limit.
 func (s *Server) relieve() {
 	if !s.Pressed() || s.ctx.Err() != nil {
 		s.relieving.Store(false)
@@ -113,7 +115,7 @@ func (s *Server) relieve() {
 			return
 		}
 		excess -= d.share
-		d.c.fail(fmt.Errorf("%w: it has not read answers of %d bytes, and too many wait for all clients", ErrSlowClient,
+		d.c.fail(fmt.Errorf("%w: it has not read %d bytes of responses, and too many bytes are waiting for all clients", ErrSlowClient,
 			d.share))
 	}
 }

@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// bufferSize is the size in bytes of pooled buffers; flushSize is the output at which a connection writes before it
-	// goes on with its input.
+	// bufferSize is the size of pooled buffers, in bytes. flushSize is the amount of output at which a connection
+	// writes before it processes more input.
 	bufferSize = 64 << 10
 	flushSize  = 64 << 10
-	// bufferKeepMax is the size beyond which a buffer that has grown is no longer one of the usual size, and
-	// largeKeepMax that beyond which it is left to the garbage collector.
+	// bufferKeepMax is the size above which a buffer that has grown is no longer pooled with buffers of the usual
+	// size. A buffer larger than largeKeepMax is not pooled.
 	bufferKeepMax = 128 << 10
 	largeKeepMax  = 4 << 20
 )
 
-// buffer is a pooled piece of memory. The pointer travels with it, so that putting it back allocates nothing.
+// buffer is a pooled byte slice. The pool stores the pointer, so that returning a buffer does not allocate.
 type buffer struct {
 	b []byte
-	// r and w bound what has been read from a socket and not yet consumed.
+	// r and w delimit the data that has been read from a socket and not yet consumed.
 	r, w int
 }
 
-// Pages of rows are larger than most messages: buffers that have held some are pooled apart, so that nobody waits for
-// input with one.
+// Pages of rows are larger than most messages. Buffers that have held pages are pooled separately, so that no
+// connection keeps a large buffer while it waits for input.
 var (
 	buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, bufferSize)} }}
 	large   = sync.Pool{New: func() any { return new(buffer) }}
@@ -34,7 +34,7 @@ var (
 
 func getBuffer() *buffer { return buffers.Get().(*buffer) }
 
-// getLarge returns a buffer that holds at least size bytes.
+// getLarge returns a buffer with a capacity of at least size bytes.
 func getLarge(size int) *buffer {
 	b := large.Get().(*buffer)
 	if cap(b.b) < size {
@@ -48,7 +48,7 @@ func putBuffer(b *buffer) {
 	b.b = b.b[:cap(b.b)]
 	switch n := cap(b.b); {
 	case n < bufferSize || n > largeKeepMax:
-		b.b = nil // somebody else's next buffer should not be that large
+		b.b = nil // the next user of the buffer should not hold that much memory
 	case n > bufferKeepMax:
 		large.Put(b)
 	default:

@@ -26,7 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// phase is where a connection stands in the handshake.
+// phase is the state of the handshake of a connection.
 type phase uint8
 
 const (
@@ -35,107 +35,111 @@ const (
 	ready
 )
 
-// conn is a connection. Its goroutine runs serve; fields without a remark belong to that goroutine.
+// conn is a connection. Its goroutine runs serve. Fields without a comment belong to that goroutine.
 type conn struct {
 	srv *Server
-	// number is the connection's own among all of the node, those before a restart included; since is when it began.
+	// number is unique among all connections of the node, including those before a restart. since is the time at which
+	// the connection was accepted.
 	number        uint64
 	since         time.Time
-	keys          Authenticator // of clients of the account; nil for those of roles
+	keys          Authenticator // for account clients; nil for clients that log in with a role
 	sock          net.Conn      // the socket
-	nc            net.Conn      // what is spoken through: sock, or TLS over it
+	nc            net.Conn      // the connection to read from and write to: sock, or TLS on top of it
 	remote, local netip.AddrPort
 	encrypted     bool
 	ctx           context.Context
 	cancel        context.CancelFunc
 
-	// Input. raw is nil where readiness cannot be waited for (TLS): then small receives the first bytes of each read.
+	// Input. raw is nil if the connection cannot wait for readiness (TLS). Then small receives the first bytes of each
+	// read.
 	raw     syscall.RawConn
-	tryRead func(fd uintptr) bool // the method, bound once, as is trySend
+	tryRead func(fd uintptr) bool // the method value, created once, like trySend
 	readErr error
-	// readN are the bytes that the last read brought, readLeft those that it left in the socket.
+	// readN is the number of bytes that the last read returned, and readLeft the number of bytes that it left in the
+	// socket.
 	readN, readLeft int
-	// brought are the requests that were in it.
+	// brought is the number of requests in the last read.
 	brought int64
 	small   []byte
-	in      *buffer // nil unless it holds a part of a message or is being worked on
-	rest    []byte  // a small part of a message, which waits for more without a buffer
-	plain   *buffer // where messages are decompressed to, nil when idle
+	in      *buffer // nil unless it holds a part of a message or is in use
+	rest    []byte  // a small part of a message that waits for the rest without a buffer
+	plain   *buffer // the destination of decompressed messages, nil when idle
 	large   cqlwire.Assembler
-	skip    int // bytes of a refused message still to be dropped; in version 5 of payload
-	// reservedIn and reservedLarge are the shares of InFlightBytes that in, and large and plain, have.
+	skip    int // remaining bytes of a rejected message to skip; in version 5, of payload
+	// reservedIn and reservedLarge are the shares of InFlightBytes that in, and large and plain, use.
 	reservedIn, reservedLarge int64
-	receiving                 bool // and have a deadline
-	// slept is set if the last read had to be waited for; waited is how long what it brought was in the socket at most,
-	// emptied when that was last seen to be empty, 0 if unknown: of what is there now nothing came earlier.
+	receiving                 bool // such messages have a deadline
+	// slept is set if the last read had to wait. waited is the maximum time that its data was in the socket. emptied
+	// is the time at which the socket was last empty, or 0 if unknown: all data in the socket arrived later.
 	slept           bool
 	waited, emptied time.Duration
-	// held is set when the client has kept the connection waiting by not reading.
+	// held is set if the client delayed the connection by not reading.
 	held atomic.Bool
 
 	tally   tally
-	request *request // for execution in place, nil when idle
+	request *request // for synchronous execution, nil when idle
 
-	// The state of the protocol.
+	// Protocol state.
 	phase           phase
-	version         uint8 // that of the last message until STARTUP has agreed on one; 0 if that is not spoken
+	version         uint8 // the version of the last message until STARTUP has negotiated one; 0 if it is not supported
 	segments        bool
 	compression     cqlwire.Compression
 	throwOnOverload bool
-	lastMessage     bool           // the connection ends after the output is written
-	applicant       session.Client // the client that wants to log in
+	lastMessage     bool           // the connection ends after the output has been written
+	applicant       session.Client // the client that is logging in
 	sess            Session
 	claimant        share.Claimant
-	asker           *usage.Asker // nil during the handshake
+	asker           *usage.UserCounter // nil during the handshake
 
-	// pending counts the requests that execute other than in place.
+	// pending is the number of requests that execute asynchronously.
 	pending  atomic.Int32
 	requests atomic.Int64
-	// client is set when the handshake is over.
+	// client is set when the handshake is complete.
 	client atomic.Pointer[session.Client]
 
-	// writingSince is when the system call that is writing began, in Unix nanoseconds, 0 if there is none.
+	// writingSince is the start time of the system call that is writing, in Unix nanoseconds, or 0.
 	writingSince atomic.Int64
-	// sending is what is being written, of which sent bytes are, and sendErr why no more was. They belong to whoever
-	// has set writing.
+	// sending is the data that is being written, sent the number of bytes written, and sendErr the error that ended
+	// the write. They belong to the goroutine that has set writing.
 	trySend func(fd uintptr) bool
 	sending []byte
 	sent    int
 	sendErr error
-	// arriving is the place among those in their handshake, nil afterwards; seen and idle are what endIdle found the
-	// last time. Server.mu guards them.
+	// arriving is the entry in the list of connections in their handshake, nil afterward. seen and idle are the state
+	// at the last call of endIdle. Server.mu guards them.
 	arriving *list.Element
 	seen     int64
 	idle     int
-	// leaving is set when the connection knows of Shutdown. Then idleReads counts the reads since the last request or
-	// answer that have timed out, the next of them at idleUntil.
+	// leaving is set when the connection has been notified of Shutdown. Then idleReads is the number of reads since
+	// the last request or response that have timed out, and idleUntil the time at which the next read times out.
 	leaving   atomic.Bool
 	idleReads int
 	idleUntil time.Time
 
-	// tasks are workers and flushers; none is added once closed.
+	// tasks counts workers and flushers. None is added after closed is set.
 	tasks sync.WaitGroup
 
 	mu sync.Mutex
-	// The rest is guarded by mu.
-	wake      sync.Cond // writing has become false, output or pending have become less, or closed has become true
+	// mu guards the remaining fields.
+	wake      sync.Cond // writing or pending has changed, output has decreased, or closed is set
 	waiting   bool
 	out       cqlwire.Writer
 	outBuffer *buffer                // owns out.Buf, nil when there is no output
-	payload   []cqlwire.PayloadEntry // of the last response that had one
-	writing   bool                   // somebody writes, and will go on until the output is empty
-	scheduled bool                   // a flusher has been started and has not begun
+	payload   []cqlwire.PayloadEntry // of the last response with a payload
+	writing   bool                   // a goroutine is writing and continues until the output is empty
+	scheduled bool                   // a flusher has been started and is not running yet
 	unsent    int                    // bytes of the buffer that is being written
-	counted   int64                  // of the output, in Stats.Backlog
-	// did are the requests answered that are not in Stats yet, cost is what one of them costs.
+	counted   int64                  // the output that is counted in Stats.Backlog
+	// did is the number of completed requests that are not in Stats yet, and cost the cost of one of them.
 	did  int64
 	cost ru.Units
-	// units are what those requests cost that are not counted for the user yet, refused how many were too many.
+	// units are the request units of those requests that are not counted for the user yet, and refused is the number
+	// of rejected requests.
 	units   ru.Units
 	refused uint64
-	// oldest and newest are the ends of the list of requests that are under way other than in place.
+	// oldest and newest are the ends of the list of asynchronous requests.
 	oldest, newest *request
-	// parked are requests for workers that wait until the client has read more.
+	// parked are requests for workers that wait until the client has read more output.
 	parked   []*request
 	deadline time.Time
 	closed   bool
@@ -152,7 +156,7 @@ func newConn(s *Server, nc net.Conn, keys Authenticator) *conn {
 	return c
 }
 
-// serve runs the connection and returns why it ended, nil if the client hung up.
+// serve serves the connection until it closes. It returns the reason, or nil if the client closed the connection.
 func (c *conn) serve() error {
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.opts.HandshakeTimeout))
 	for {
@@ -210,11 +214,12 @@ func (c *conn) serve() error {
 }
 
 var (
-	errLastMessage = errors.New("the client was told why")
-	errSlowSender  = fmt.Errorf("%w: it does not send the rest of a large message", ErrSlowClient)
+	errLastMessage = errors.New("the client received the reason")
+	errSlowSender  = fmt.Errorf("%w: it did not complete a large message", ErrSlowClient)
 )
 
-// finishRead ends the work on one read: counts, output, and buffers that are not needed while the connection waits.
+// finishRead completes the processing of one read: counters, output, and buffers that are not needed while the
+// connection waits.
 func (c *conn) finishRead() {
 	n := c.tally.flush(&c.srv.stats)
 	c.brought = n
@@ -225,7 +230,7 @@ func (c *conn) finishRead() {
 	c.drain()
 }
 
-// fail ends the connection; the first reason counts. It may be called by anybody.
+// fail closes the connection. The first reason is kept. It is safe for concurrent use.
 func (c *conn) fail(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,29 +245,29 @@ func (c *conn) failLocked(reason error) {
 	c.reason = reason
 	c.cancel()
 	c.wake.Broadcast()
-	// Not nc.Close: TLS would write a goodbye first, and wait for a client that does not read.
+	// Not nc.Close: TLS would write a close notification first, and wait for a client that does not read.
 	_ = c.sock.Close()
 }
 
-// refuseClear tells a client that speaks CQL in clear at an address for TLS what is wrong: it would wait for an answer,
-// or guess. start is how its first message begins.
+// refuseClear sends an error to a client that speaks unencrypted CQL to a TLS listener. Otherwise the client would
+// wait for a response. start is the beginning of its first message.
 func (c *conn) refuseClear(start [5]byte) {
 	v := start[0] & 0x7f
 	if v < cqlwire.VersionMin || v > cqlwire.VersionMax {
-		return // it speaks something else
+		return // not CQL
 	}
 	var w cqlwire.Writer
 	stream := int16(binary.BigEndian.Uint16(start[2:]))
 	w.Begin(cqlwire.Header{Version: v, Response: true, Stream: stream, Opcode: cqlwire.OpError})
-	w.Buf = cqlwire.AppendError(w.Buf, v, dberr.Protocolf("This address takes TLS only: connect with TLS"))
+	w.Buf = cqlwire.AppendError(w.Buf, v, dberr.Protocolf("This address requires TLS: connect with TLS"))
 	w.End()
 	_ = c.sock.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = c.sock.Write(w.Buf)
 	linger(c.sock)
 }
 
-// linger gives a client the time to read a last message: closing a socket with unread input resets it, and the message
-// would be lost.
+// linger gives a client time to read the last message. Closing a socket with unread input resets the connection, and
+// the message would be lost.
 func linger(nc net.Conn) {
 	if t, ok := nc.(interface{ CloseWrite() error }); !ok || t.CloseWrite() != nil {
 		return
@@ -288,14 +293,14 @@ func (c *conn) info() ClientInfo {
 	return i
 }
 
-// enter ends the handshake.
+// enter completes the handshake.
 func (c *conn) enter(client session.Client) {
 	client.Remote, client.Local, client.Encrypted, client.Version = c.remote, c.local, c.encrypted, c.version
 	client.Account = c.keys != nil
 	c.sess = c.srv.newSession(client)
-	c.client.Store(&client) // whoever sees it sees the session, too
+	c.client.Store(&client) // publishes the session as well
 	c.claimant = client.Claimant()
-	c.asker = c.srv.users.Enter(client.Identity())
+	c.asker = c.srv.users.Connect(client.Identity())
 	c.phase = ready
 	c.srv.mu.Lock()
 	c.srv.crowd.arrived(c)

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// operation is an opcode that a session executes: how its body becomes a session's request, and the session's method.
-// parse must not be given away before run: a request is parsed again when it goes to a worker.
+// operation describes an opcode that a session executes: the function that decodes its body into a request, and the
+// method of the session. parse must not retain the body: a request is parsed again when a worker executes it.
 type operation struct {
 	parse func(r *request, body []byte) error
 	run   func(r *request) session.Status
@@ -28,12 +28,12 @@ func init() {
 func (c *conn) message(h cqlwire.Header, body []byte) error {
 	c.tally.count(h.Opcode)
 	if c.phase == expectStartup {
-		c.version = h.Version // not agreed on yet: answer as asked
+		c.version = h.Version // not negotiated yet: respond in the requested version
 	}
 	if err := c.validate(h); err != nil {
 		stream := h.Stream
 		if c.phase == expectStartup {
-			stream = 0 // as Cassandra does
+			stream = 0 // like Cassandra
 		}
 		c.respondError(stream, err)
 		return nil
@@ -63,7 +63,7 @@ func (c *conn) message(h cqlwire.Header, body []byte) error {
 	return nil
 }
 
-// validate says whether a message may come now.
+// validate checks that a message is allowed in the current phase.
 func (c *conn) validate(h cqlwire.Header) error {
 	op := h.Opcode
 	if h.Response {
@@ -113,7 +113,7 @@ var (
 	errInFlight           error = &dberr.Overloaded{Message: "Too many requests are in flight on this node"}
 )
 
-// execute hands a request to the session, if the bounds admit it.
+// execute passes a request to the session unless a limit is reached.
 func (c *conn) execute(h cqlwire.Header, body []byte) {
 	if c.srv.gate.Closed() && !c.letIn(h, body) {
 		c.overloaded(h.Stream, errOverload)

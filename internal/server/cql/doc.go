@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cql is the door for CQL clients: it listens, keeps connections, negotiates version, framing, compression and
-// identity, hands requests to a Session and sends back what it answers.
+// Package cql serves CQL clients. It listens, manages connections, negotiates the version, framing, compression, and
+// identity, passes requests to a Session, and sends its responses.
 //
-// Guarantees: (CQ1) every request gets exactly one response on its stream, unless the connection ends; responses leave
-// in any order. (CQ2) Nothing a client does, or fails to do, makes the server hold more for it than the bounds in
-// Options: a connection that does not read is not read from, a request beyond a bound is answered OVERLOADED. (CQ3) An
-// event reaches the output of each registered connection before the result of the statement that caused it, if the
-// session announces it first. (CQ4) An idle connection owns one parked goroutine and no buffer.
+// Guarantees: (CQ1) Every request gets exactly one response on its stream, unless the connection ends. Responses may
+// be sent in any order. (CQ2) No client can make the server use more resources than the limits in Options allow: the
+// server does not read from a connection that does not read, and answers a request above a limit with OVERLOADED.
+// (CQ3) An event reaches the output of each registered connection before the result of the statement that caused it,
+// if the session announces the event first. (CQ4) An idle connection owns one parked goroutine and no buffer.
 //
-// How a request travels: one goroutine per connection waits until its socket is readable, takes a pooled buffer, reads,
-// and executes all complete requests of that read one after the other, in place; their responses go to one output
-// buffer and leave in one write. What a session cannot answer at once completes later, from elsewhere, and is flushed
-// by a goroutine that lives as long as there is something to write. What may take long goes to a bounded pool of
-// workers.
+// Life of a request: one goroutine per connection waits until its socket is readable, takes a pooled buffer, reads,
+// and executes all complete requests of that read sequentially and synchronously. Their responses share an output
+// buffer and a single write. A request that the session cannot complete immediately completes later on another
+// goroutine; a flusher writes its response and ends when the output is empty. Requests that may take long run on a
+// bounded worker pool.
 //
-// The package knows nothing of statements, and of the protocol's bytes only what package cqlwire tells. Start at
-// Server, then conn.serve, then dispatch.go; each opcode has a file of its own (op_*.go).
+// The package does not interpret statements; package cqlwire encodes and decodes the protocol. Start reading at
+// Server, then conn.serve, then dispatch.go. Each opcode has a file of its own (op_*.go).
 package cql

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// eventMask is a set of types of events.
+// eventMask is a set of event types.
 type eventMask uint8
 
 const (
@@ -61,8 +61,8 @@ func (s *subscribers) with(mask eventMask) (l []*conn) {
 	return l
 }
 
-// SchemaChanged tells all clients that registered for it of a change of the schema. When it returns the event stands in
-// their output: a session that calls it before it answers the statement keeps (CQ3).
+// SchemaChanged sends a schema change to all clients that registered for it. When it returns, the event is in their
+// output. A session that calls it before it answers the statement satisfies (CQ3).
 func (s *Server) SchemaChanged(change session.SchemaChange) {
 	wire := cqlwire.SchemaChange(change)
 	s.push(schemaEvents, func(c *conn, dst []byte) []byte {
@@ -70,9 +70,9 @@ func (s *Server) SchemaChanged(change session.SchemaChange) {
 	})
 }
 
-// StatusChanged tells clients that a node of the cluster is up or down. node is the address that clients dial. What
-// they were told last of a node they are not told again. A node that joins is announced by TopologyChanged first; one
-// that leaves may be told of as down before that, or not at all.
+// StatusChanged notifies clients that a node of the cluster is up or down. node is the address that clients dial. A
+// state that is the same as the last one sent is not sent again. For a node that joins, TopologyChanged is called
+// first. For a node that leaves, clients may receive DOWN before that, or not at all.
 func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	change := "DOWN"
 	if up {
@@ -81,8 +81,8 @@ func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	s.nodes.tell(s.nodes.up, node, up, func() { s.pushNode(statusEvents, cqlwire.StatusChange, change, node) })
 }
 
-// TopologyChanged tells clients that a node joined the cluster or left it; see StatusChanged. Clients look into
-// system.peers then: the node is there, or gone, before.
+// TopologyChanged notifies clients that a node joined or left the cluster; see StatusChanged. Clients then read
+// system.peers, so the node must have been added there or removed before the call.
 func (s *Server) TopologyChanged(node netip.AddrPort, added bool) {
 	change := "REMOVED_NODE"
 	if added {
@@ -90,7 +90,7 @@ func (s *Server) TopologyChanged(node netip.AddrPort, added bool) {
 	}
 	s.nodes.tell(s.nodes.added, node, added, func() {
 		if !added {
-			delete(s.nodes.up, node) // if it comes back, clients are told that it is up
+			delete(s.nodes.up, node) // if it returns, clients are notified that it is up
 		}
 		s.pushNode(topologyEvents, cqlwire.TopologyChange, change, node)
 	})
@@ -102,8 +102,8 @@ func (s *Server) pushNode(mask eventMask, kind, change string, node netip.AddrPo
 	})
 }
 
-// reaches is the address at which the client finds a node: one of the account goes to all nodes at the port where it
-// is.
+// reaches returns the address at which the client reaches a node. A client that logs in with an account key uses its
+// present port for all nodes.
 func (c *conn) reaches(node netip.AddrPort) netip.AddrPort {
 	if c.keys == nil {
 		return node
@@ -111,16 +111,16 @@ func (c *conn) reaches(node netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(node.Addr(), c.local.Port())
 }
 
-// nodeStates is what clients were told last of each node.
+// nodeStates holds the state that was last sent to clients for each node.
 type nodeStates struct {
-	mu        sync.Mutex // also orders the events
+	mu        sync.Mutex // also serializes the events
 	up, added map[netip.AddrPort]bool
 }
 
-// nodesMax bounds the nodes that are remembered; clients are told again of what was forgotten.
+// nodesMax is the maximum number of nodes to remember. The state of an evicted node may be sent again.
 const nodesMax = 4096
 
-// tell calls push unless the state was told last.
+// tell calls push unless the state is the one that was sent last.
 func (n *nodeStates) tell(states map[netip.AddrPort]bool, node netip.AddrPort, state bool, push func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *Server) push(mask eventMask, body func(c *conn, dst []byte) []byte) {
 		switch {
 		case c.closed:
 		case len(c.out.Buf) > s.opts.OutputBytesMax:
-			c.failLocked(fmt.Errorf("%w: it has not read %d bytes when there was an event", ErrSlowClient,
+			c.failLocked(fmt.Errorf("%w: it had not read %d bytes when an event occurred", ErrSlowClient,
 				len(c.out.Buf)))
 		default:
 			c.begin(cqlwire.Header{Stream: cqlwire.EventStream, Opcode: cqlwire.OpEvent})

@@ -12,8 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// smallReadSize is the size in bytes of the buffer that an idle connection keeps where readiness cannot be waited for,
-// and of the largest part of a message that waits for more outside of a buffer. Strangers send nothing longer.
+// smallReadSize is the size in bytes of the buffer that an idle connection keeps if it cannot wait for readiness, and
+// of the largest part of a message that is kept outside of a buffer. Unauthenticated clients cannot send longer
+// messages.
 const smallReadSize = 4 << 10
 
 func (c *conn) initRead() {
@@ -27,7 +28,7 @@ func (c *conn) initRead() {
 	c.small = make([]byte, smallReadSize)
 }
 
-// fill waits for input and reads once. Afterwards c.in holds at least one byte more than before.
+// fill waits for input and reads once. Afterward c.in holds at least one more byte.
 func (c *conn) fill() error {
 	n, err := 0, error(nil)
 	c.pause()
@@ -63,8 +64,8 @@ func (c *conn) fill() error {
 	return err
 }
 
-// tryReadFD is called by the runtime when the socket may be readable. The buffer is taken here and not before, so that
-// a connection that waits has none.
+// tryReadFD is called by the runtime when the socket may be readable. It takes the buffer only then, so that a waiting
+// connection has none.
 func (c *conn) tryReadFD(fd uintptr) (done bool) {
 	if c.in == nil {
 		c.takeUp()
@@ -83,15 +84,15 @@ func (c *conn) tryReadFD(fd uintptr) (done bool) {
 	return true
 }
 
-// takeUp takes a buffer, and puts the part of a message into it that was set aside.
+// takeUp takes a buffer and copies the partial message into it that setAside has saved.
 func (c *conn) takeUp() {
 	c.in = getBuffer()
 	c.in.w = copy(c.in.b, c.rest)
 	c.rest = nil
 }
 
-// setAside gives back the buffer of a connection that has to wait for input. A small part of a message is kept without
-// it; a part that is not small counts as a large message does.
+// setAside returns the buffer of a connection that must wait for input. A small partial message is saved outside of a
+// buffer. A larger part counts as a large message.
 func (c *conn) setAside() error {
 	if c.in == nil || c.reservedIn > 0 {
 		return nil
@@ -103,7 +104,7 @@ func (c *conn) setAside() error {
 		}
 		return nil
 	}
-	c.rest = append(c.rest, part...) // of which there was none
+	c.rest = append(c.rest, part...) // which was empty
 	putBuffer(c.in)
 	c.in = nil
 	return nil
@@ -136,7 +137,7 @@ func (c *conn) consume() error {
 	return nil
 }
 
-// bodyMax is the largest body that is accepted now.
+// bodyMax returns the maximum size of a body in the current phase.
 func (c *conn) bodyMax() int {
 	if c.phase != ready {
 		return min(c.srv.opts.FrameBytesMax, smallReadSize-cqlwire.HeaderSize)
@@ -144,10 +145,11 @@ func (c *conn) bodyMax() int {
 	return c.srv.opts.FrameBytesMax
 }
 
-// envelope executes the bare message at the front of data. If it is not complete, size is how much is needed and ok is
-// false.
+// envelope executes the unframed message at the front of data. If it is incomplete, size is the required number of
+// bytes and ok is false.
 func (c *conn) envelope(data []byte) (size int, ok bool, err error) {
-	// The version is judged by the first byte alone: headers of version 1 and 2 are shorter, and nobody knows about 66.
+	// The version is checked by the first byte alone: headers of versions 1 and 2 are shorter, and the header of an
+	// unknown version is unknown.
 	if v := data[0] & 0x7f; v < cqlwire.VersionMin || v > cqlwire.VersionMax {
 		c.version = 0
 		c.respondError(0, cqlwire.BadVersion(v))
@@ -170,8 +172,8 @@ func (c *conn) envelope(data []byte) (size int, ok bool, err error) {
 	return size, true, c.message(h, body)
 }
 
-// makeRoom prepares the input for the rest of a message or segment of size bytes. The buffer grows with what has
-// arrived, not with what was announced.
+// makeRoom prepares the input for the rest of a message or segment of size bytes. The buffer grows with the received
+// data instead of the announced size.
 func (c *conn) makeRoom(size int) error {
 	in := c.in
 	have := in.w - in.r
@@ -183,7 +185,7 @@ func (c *conn) makeRoom(size int) error {
 		return nil
 	}
 	if c.phase != ready {
-		return dberr.Protocolf("Invalid segment: it is too large for one before the end of the handshake")
+		return dberr.Protocolf("Invalid segment: it is too large during the handshake")
 	}
 	grown := min(size, 2*len(in.b))
 	if c.receive(&c.reservedIn, grown-len(in.b)) {
@@ -204,8 +206,8 @@ func (c *conn) makeRoom(size int) error {
 
 var errNoMemory error = &dberr.Overloaded{Message: "Too many bytes are in flight on this node"}
 
-// receive reserves n bytes for a message that has not arrived whole. Such messages leave a quarter of the bound to
-// requests that have, and what is reserved has to be filled within Options.WriteTimeout.
+// receive reserves n bytes for a message that has not arrived completely. Such messages leave a quarter of the limit
+// for complete requests, and must be complete within Options.WriteTimeout.
 func (c *conn) receive(held *int64, n int) bool {
 	s := c.srv
 	if s.stats.InFlightBytes.Load()+int64(n) > s.opts.InFlightBytesMax*3/4 || !c.reserve(held, n) {
@@ -226,7 +228,7 @@ func (c *conn) reserve(held *int64, n int) bool {
 	return true
 }
 
-// release gives back what is counted in held.
+// release returns the bytes that are counted in held.
 func (c *conn) release(held *int64) {
 	if *held > 0 {
 		c.srv.stats.InFlightBytes.Add(-*held)
@@ -234,11 +236,12 @@ func (c *conn) release(held *int64) {
 	}
 	if c.receiving && c.reservedIn+c.reservedLarge == 0 {
 		c.receiving = false
-		_ = c.nc.SetReadDeadline(time.Time{}) // a connection that has ended says so when it is read
+		_ = c.nc.SetReadDeadline(time.Time{}) // a closed connection reports its error on the next read
 	}
 }
 
-// releaseInput gives back what the input does not need until more comes; all of it if the connection ends.
+// releaseInput returns the memory that the input does not need until more data arrives, or all of it if the connection
+// ends.
 func (c *conn) releaseInput(all bool) {
 	if c.in != nil && (all || c.in.w == 0) {
 		putBuffer(c.in)
@@ -258,8 +261,8 @@ func (c *conn) releaseInput(all bool) {
 	}
 }
 
-// segment executes the messages in the segment at the front of data. Its errors end the connection: without trust in a
-// segment nothing after it has a meaning.
+// segment executes the messages in the segment at the front of data. Its errors end the connection: after a corrupt
+// segment, the stream cannot be decoded.
 func (c *conn) segment(data []byte) (size int, ok bool, err error) {
 	s, size, ok, err := cqlwire.NextSegment(data, c.compression == cqlwire.LZ4)
 	if !ok || err != nil {
@@ -295,7 +298,7 @@ func (c *conn) segment(data []byte) (size int, ok bool, err error) {
 	return size, true, nil
 }
 
-// piece takes a segment that is a piece of a large message.
+// piece adds a segment that contains a part of a large message.
 func (c *conn) piece(payload []byte) error {
 	if c.skip > 0 {
 		if c.skip -= len(payload); c.skip < 0 {
@@ -337,7 +340,7 @@ func (c *conn) piece(payload []byte) error {
 	return nil
 }
 
-// decompress returns a body of version 3 or 4 uncompressed.
+// decompress returns the decompressed body of a message of version 3 or 4.
 func (c *conn) decompress(body []byte) ([]byte, error) {
 	size, err := cqlwire.DecompressedLen(body, c.compression, c.bodyMax())
 	if err != nil {
@@ -358,7 +361,7 @@ func (c *conn) plainBuffer() *buffer {
 	return c.plain
 }
 
-// releasePlain gives the buffer for decompressed input back after a message, if it has grown.
+// releasePlain returns the buffer for decompressed input after a message, if it has grown.
 func (c *conn) releasePlain() {
 	if c.plain != nil && cap(c.plain.b) > bufferKeepMax {
 		c.plain = nil

@@ -13,28 +13,29 @@ import (
 	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
-// ErrCancelled ends a connection that an operator has cancelled.
-var ErrCancelled = errors.New("the connection was cancelled by an operator")
+// ErrCancelled is the reason for closing a connection that an operator has canceled.
+var ErrCancelled = errors.New("the connection was canceled by an operator")
 
-// SessionInfo is a connection as operators see it.
+// SessionInfo describes a connection for operators.
 type SessionInfo struct {
 	ClientInfo
-	// Number is the connection's own among all of the node, those before a restart included; Since is when it began.
+	// Number is unique among all connections of the node, including those before a restart. Since is the time at which
+	// the connection was accepted.
 	Number uint64
 	Since  time.Time
-	// Keyspace is the one of its last USE.
+	// Keyspace is the keyspace of the last USE statement.
 	Keyspace string
-	// UnderWay is how many requests are, other than in place.
+	// UnderWay is the number of asynchronous requests in flight.
 	UnderWay int
-	// Statement is the one that is under way longest, without its constants, and Began when that was; empty and zero if
-	// there is none, or if it waits for a worker.
+	// Statement is the longest running statement, without its constants, and Began its start time. Both are zero if no
+	// statement is running.
 	Statement string
 	Began     time.Time
 }
 
-// Sessions are the connections that have most to do, at most so many, and how many connections there are. Those come
-// first whose oldest request under way is the oldest, then those that have asked most. The server is held up for as
-// long as it takes to list its connections, and not while they are looked at.
+// Sessions returns up to most of the busiest connections, and the total number of connections. Connections are ordered
+// by the age of their oldest request in flight, then by their number of requests. The server lock is held while the
+// connections are listed, but not while they are inspected.
 func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	s.mu.Lock()
 	conns := make([]*conn, 0, len(s.conns))
@@ -50,7 +51,7 @@ func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	for i, c := range conns {
 		places[i] = place{c: c, requests: c.requests.Load()}
 		if _, began := c.longest(); !began.IsZero() {
-			places[i].began = began.UnixNano() - math.MaxInt64 // before those that have nothing under way
+			places[i].began = began.UnixNano() - math.MaxInt64 // before connections without requests in flight
 		}
 	}
 	slices.SortFunc(places, func(a, b place) int {
@@ -63,7 +64,7 @@ func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	return list, len(conns)
 }
 
-// inspect is what operators see of the connection.
+// inspect returns the information about the connection.
 func (c *conn) inspect() SessionInfo {
 	i := SessionInfo{ClientInfo: c.info(), Number: c.number, Since: c.since, UnderWay: int(c.pending.Load())}
 	if i.Ready {
@@ -74,10 +75,10 @@ func (c *conn) inspect() SessionInfo {
 	return i
 }
 
-// lookedMax is how many of a connection's requests are looked at for one that has begun.
+// lookedMax is the number of a connection's requests that are searched for a running one.
 const lookedMax = 64
 
-// longest is the statement that is under way longest, and since when; of the zero time if none has begun.
+// longest returns the longest running statement and its start time, or the zero time if no statement is running.
 func (c *conn) longest() (text string, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +92,8 @@ func (c *conn) longest() (text string, began time.Time) {
 	return text, began
 }
 
-// Cancel ends the connection of a number, and what it has under way; false if there is none. Reads end as soon as they
-// notice. A write that is in a log already takes effect: nobody is told of it.
+// Cancel closes the connection with a number and cancels its requests. It returns false if there is no such
+// connection. Reads end as soon as they notice. A write that is already in a log takes effect, without a response.
 func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	s.mu.Lock()
 	var found *conn
@@ -110,11 +111,11 @@ func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	return i, true
 }
 
-// ErrLoginEnded ends a connection whose role was dropped, or whose credentials were changed.
+// ErrLoginEnded is the reason for closing a connection whose role was dropped or whose credentials were changed.
 var ErrLoginEnded = errors.New("the role of the connection was dropped, or its password or LOGIN was changed")
 
-// EndLogins ends the connections of logged-in clients that ended reports, and returns how many there were. Connections
-// of account keys have no role.
+// EndLogins closes the connections of logged-in clients for which ended returns true, and returns their number.
+// Connections of account keys have no role.
 func (s *Server) EndLogins(ended func(*access.Login) bool) (count int) {
 	s.mu.Lock()
 	conns := make([]*conn, 0, len(s.conns))
@@ -135,7 +136,7 @@ func (s *Server) EndLogins(ended func(*access.Login) bool) (count int) {
 	return count
 }
 
-// link makes a request the newest of those that are under way. mu is held.
+// link appends a request to the list of requests in flight. mu must be held.
 func (c *conn) link(r *request) {
 	if r.older = c.newest; r.older != nil {
 		r.older.newer = r
@@ -145,7 +146,7 @@ func (c *conn) link(r *request) {
 	c.newest = r
 }
 
-// unlink is the opposite, when it is answered. mu is held.
+// unlink removes a completed request from the list. mu must be held.
 func (c *conn) unlink(r *request) {
 	if r.older != nil {
 		r.older.newer = r.newer

@@ -9,29 +9,30 @@ import (
 	"time"
 )
 
-// The protocol has no message by which a server announces that it closes a connection, and a client cannot know whether
-// a request that it sent just before was executed. So a server that shuts down continues to answer a connection until
-// it is idle: everything that was read is answered, and no more has arrived for a while. The while becomes shorter the
-// longer the shutdown takes, so that a connection that is never idle for long is closed in one of its gaps. One without
-// gaps is read no more after readMost.
+// The protocol has no message by which a server announces that it closes a connection, and a client cannot know
+// whether a request that it has just sent was executed. Therefore a server that shuts down continues to serve a
+// connection until it is idle: all received requests have been answered, and no data has arrived for a certain time.
+// This time becomes shorter as the shutdown proceeds, so that a busy connection is closed in one of its short gaps. A
+// connection without gaps is no longer read after readMost.
 
 const (
-	// idleGapMost is the first of these whiles; it is halved every idleGapStep until it is idleGapLeast.
+	// idleGapMost is the initial idle time. It is halved every idleGapStep until it reaches idleGapLeast.
 	idleGapMost, idleGapLeast = 32 * time.Millisecond, 4 * time.Millisecond
 	idleGapStep               = 100 * time.Millisecond
-	// idleReads is in how many parts it is waited for: where the machine stalls, one part passes and not the whole.
+	// idleReads is the number of reads into which the idle time is divided. If the machine stalls, only one of them
+	// elapses.
 	idleReads = 4
-	// oweGap is how often it is looked whether a connection that is owed an answer has got it.
+	// oweGap is the interval at which a connection with unsent responses is checked.
 	oweGap = 5 * time.Millisecond
-	// readMost is how long a connection without gaps is read. gocql closes its connections a second after it has heard
-	// that the node is down, with the requests on them.
+	// readMost is the time for which a connection without gaps is read. gocql closes its connections, and fails the
+	// requests on them, one second after it has received DOWN for the node.
 	readMost = 900 * time.Millisecond
-	// partialWait is how long a client may take to send the rest of a message that has arrived in part.
+	// partialWait is the time that a client has to complete a partially received message.
 	partialWait = 2 * time.Second
 )
 
-// Shutdown stops accepting connections, answers the others until each is idle, and closes them; all that are left when
-// ctx ends.
+// Shutdown stops accepting connections, serves the existing ones until each is idle, and closes them. When ctx ends,
+// it closes all remaining connections.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.stopListening()
 	s.leavingSince = time.Now()
@@ -47,28 +48,28 @@ func (s *Server) Shutdown(ctx context.Context) {
 	s.Close()
 }
 
-// interrupt wakes the connections that wait for input and do not know of the shutdown; false if there is no connection
-// left.
+// interrupt wakes the connections that wait for input and have not been notified of the shutdown. It returns false if
+// no connection is left.
 func (s *Server) interrupt() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	for c := range s.conns {
 		if !c.leaving.Load() {
-			_ = c.nc.SetReadDeadline(now) // again and again: the end of a handshake resets it
+			_ = c.nc.SetReadDeadline(now) // repeatedly, because the end of a handshake resets the deadline
 		}
 	}
 	return len(s.conns) > 0
 }
 
-// idleGap is how long a connection has to be idle now to be closed.
+// idleGap returns the idle time after which a connection is closed now.
 func (s *Server) idleGap() time.Duration {
 	halved := min(time.Since(s.leavingSince)/idleGapStep, 10)
 	return max(idleGapMost>>halved, idleGapLeast)
 }
 
-// leave begins an idle gap: the next read of the connection times out at its end. It is false if the connection must
-// not be read any more.
+// leave starts an idle period: the next read of the connection times out at its end. It returns false if the
+// connection must not be read anymore.
 func (c *conn) leave() bool {
 	c.leaving.Store(true)
 	c.idleReads = 0
@@ -76,13 +77,13 @@ func (c *conn) leave() bool {
 	return time.Since(c.srv.leavingSince) < readMost
 }
 
-// readFor has the next read time out after d.
+// readFor sets the deadline of the next read to d from now.
 func (c *conn) readFor(d time.Duration) {
 	c.idleUntil = time.Now().Add(d)
 	_ = c.nc.SetReadDeadline(c.idleUntil)
 }
 
-// answerAll waits until the answers to all requests are written.
+// answerAll waits until the responses to all requests have been written.
 func (c *conn) answerAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,9 +91,9 @@ func (c *conn) answerAll() {
 	c.wait(func() bool { return c.pending.Load() > 0 || c.writing || c.scheduled || len(c.out.Buf) > 0 })
 }
 
-// timedOut judges the error of a read. It is errClosing if the connection was idle for the gap, and the client has been
-// told with the end of the output; it is nil if the connection has to be read again, because the server has just begun
-// to shut down or still owes an answer.
+// timedOut handles the error of a read. It returns errClosing if the connection was idle for the required time and all
+// output has been sent. It returns nil if the connection must be read again, because the server has just started to
+// shut down or still owes a response.
 func (c *conn) timedOut(err error) error {
 	s := c.srv
 	if !s.draining.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -120,7 +121,7 @@ func (c *conn) timedOut(err error) error {
 	return errClosing
 }
 
-// owes reports whether the connection has to be answered, or a message has arrived in part.
+// owes reports whether the connection has unanswered requests or a partial message.
 func (c *conn) owes() bool {
 	if (len(c.rest) > 0 || c.in != nil && c.in.r < c.in.w || c.large.Open() || c.skip > 0) &&
 		time.Since(c.srv.leavingSince) < partialWait {

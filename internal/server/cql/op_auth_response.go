@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// authResponse answers AUTH_RESPONSE: it checks the credentials. A client that fails may try again within the
-// handshake's time.
+// authResponse answers AUTH_RESPONSE: it checks the credentials. A client whose login fails may retry until the
+// handshake timeout.
 func (c *conn) authResponse(h cqlwire.Header, body []byte) {
 	login, err := c.login(body)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *conn) login(body []byte) (access.Login, error) {
 	return c.authenticator().Authenticate(ctx, c.remote.Addr(), user, password)
 }
 
-// authenticator is what the client has to convince; nil where nobody has to log in.
+// authenticator returns the authenticator for the client, or nil if no login is required.
 func (c *conn) authenticator() Authenticator {
 	if c.keys != nil {
 		return c.keys

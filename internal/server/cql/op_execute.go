@@ -4,7 +4,7 @@ package cql
 
 import "github.com/ilion-db/ilion/internal/query/session"
 
-// EXECUTE: a prepared statement by its id, with values. This is the path that everything is fast for.
+// EXECUTE: a prepared statement by its ID, with values. This is the path that is optimized for speed.
 
 func (r *request) parseExecute(body []byte) error {
 	if err := r.execute.Decode(body, r.c.version); err != nil {

@@ -4,7 +4,7 @@ package cql
 
 import "github.com/ilion-db/ilion/internal/query/session"
 
-// PREPARE: a statement as text, to be executed later by its id.
+// PREPARE: a statement as text, for later execution by its ID.
 
 func (r *request) parsePrepare(body []byte) error {
 	if err := r.prepare.Decode(body, r.c.version); err != nil {

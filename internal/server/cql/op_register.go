@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// register answers REGISTER: from now on the connection gets the events it names.
+// register answers REGISTER: from now on, the connection receives the requested events.
 func (c *conn) register(h cqlwire.Header, body []byte) {
 	names, err := cqlwire.DecodeRegister(body)
 	var mask eventMask

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// startup answers STARTUP: it agrees on version, compression and framing, and asks for credentials if there is an
-// authenticator.
+// startup answers STARTUP: it negotiates the version, compression, and framing, and requests credentials if there is
+// an authenticator.
 func (c *conn) startup(h cqlwire.Header, body []byte) {
 	s, err := cqlwire.DecodeStartup(body)
 	var compression cqlwire.Compression
@@ -56,18 +56,18 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 			return cqlwire.AppendAuthenticate(dst, cqlwire.PasswordAuthenticator)
 		})
 	}
-	// The answer to STARTUP is the last bare message.
+	// The response to STARTUP is the last unframed message.
 	c.compression, c.segments = compression, c.version >= cqlwire.V5
 	c.mu.Lock()
 	c.out.SetFraming(c.segments, compression)
 	c.mu.Unlock()
 }
 
-// startupBytesMax is how much of the options of STARTUP is kept as long as a connection lives.
+// startupBytesMax is the maximum size of the STARTUP options that are kept for the lifetime of a connection.
 const startupBytesMax = 8 << 10
 
-// keptOptions returns the options of STARTUP for system_views.clients. The longest ones are left out if there are too
-// many bytes.
+// keptOptions returns the options of STARTUP for system_views.clients. If the options are too large, the longest are
+// omitted.
 func keptOptions(s cqlwire.Startup) map[string]string {
 	names := slices.SortedFunc(maps.Keys(s), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a)+len(s[a]), len(b)+len(s[b])), cmp.Compare(a, b))
@@ -83,7 +83,7 @@ func keptOptions(s cqlwire.Startup) map[string]string {
 	return kept
 }
 
-// certificate is the client's own, nil if it has shown none.
+// certificate returns the client's certificate, or nil if the client has not sent one.
 func (c *conn) certificate() *x509.Certificate {
 	t, ok := c.nc.(*tls.Conn)
 	if !ok {

@@ -13,77 +13,81 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Options bound and configure a Server. Zero values mean the defaults named with the fields.
+// Options holds the limits and the configuration of a Server. Zero values mean the defaults given with the fields.
 type Options struct {
-	// Authenticator makes clients log in; nil admits everybody.
+	// Authenticator authenticates clients; nil admits all clients.
 	Authenticator Authenticator
-	// TLS encrypts connections; nil leaves them in the clear.
+	// TLS encrypts connections; nil disables encryption.
 	TLS *tls.Config
-	// CQLVersion is what SUPPORTED tells, default 3.4.5.
+	// CQLVersion is the version in SUPPORTED, default 3.4.5.
 	CQLVersion string
-	// Tablets offers tablets-routing-v1: a client that asks for it is told where data is when it asked the wrong node;
-	// the sessions do that for clients with session.Client.Tablets.
+	// Tablets enables tablets-routing-v1: a client that requests it receives the location of the data when it has sent
+	// a request to the wrong node. Sessions do that for clients with session.Client.Tablets.
 	Tablets bool
-	// Supported are further entries of SUPPORTED.
+	// Supported holds further entries of SUPPORTED.
 	Supported []cqlwire.Option
 
-	// ConnectionsMax is the number of connections, default 20000. A further one is told OVERLOADED and closed.
+	// ConnectionsMax is the maximum number of connections, default 20000. A further connection receives OVERLOADED and
+	// is closed.
 	ConnectionsMax int
-	// AddressConnectionsMax is how many of them may come from one address, default half of them.
+	// AddressConnectionsMax is the maximum number of connections from one address, default half of ConnectionsMax.
 	AddressConnectionsMax int
-	// ArrivingMax is how many of them may be in their handshake, default a quarter of them. Beyond it the one that
-	// takes longest is closed.
+	// ArrivingMax is the maximum number of connections in their handshake, default a quarter of ConnectionsMax. Above
+	// it, the connection whose handshake has taken the longest is closed.
 	ArrivingMax int
-	// FrameBytesMax bounds the body of a request, also after decompression, and of a response; default and maximum 256
-	// MiB.
+	// FrameBytesMax is the maximum size of the body of a request, also after decompression, and of a response. Default
+	// and maximum: 256 MiB.
 	FrameBytesMax int
-	// ConnectionInFlightMax is the number of requests of a connection that may be executing besides the one in place,
-	// default 4096. At the bound the connection is not read from; a client that asked for THROW_ON_OVERLOAD is told
+	// ConnectionInFlightMax is the maximum number of asynchronous requests of a connection, default 4096. At the
+	// limit, the server stops reading from the connection. A client that requested THROW_ON_OVERLOAD receives
 	// OVERLOADED.
 	ConnectionInFlightMax int
-	// InFlightMax is the same for all connections together, default 65536. Beyond it requests are answered OVERLOADED.
+	// InFlightMax is the maximum number of asynchronous requests of all connections, default 65536. Requests above it
+	// receive OVERLOADED.
 	InFlightMax int
-	// InFlightBytesMax bounds the memory for requests in flight and for requests larger than a read buffer, all
-	// connections together; default 1 GiB. Beyond it requests are answered OVERLOADED.
+	// InFlightBytesMax is the maximum memory of requests in flight and of requests larger than a read buffer, for all
+	// connections; default 1 GiB. Requests above it receive OVERLOADED.
 	InFlightBytesMax int64
-	// OutputBytesMax is what may wait for a client to read it, default 4 MiB. Beyond it the connection is not read
-	// from, and a client that registered for events and does not read is cut off.
+	// OutputBytesMax is the maximum output that may wait for a client to read it, default 4 MiB. Above it, the server
+	// stops reading from the connection. A client that is registered for events and does not read is disconnected.
 	OutputBytesMax int
-	// BacklogMax bounds what waits for all clients together to read it, in bytes, default 1 GiB. Beyond it requests
-	// wait, while clients that do not read are cut off; where none can be they are answered OVERLOADED.
+	// BacklogMax is the maximum output that may wait for all clients to read it, in bytes, default 1 GiB. Above it,
+	// requests wait while clients that do not read are disconnected. If no client can be disconnected, requests
+	// receive OVERLOADED.
 	BacklogMax int64
-	// Workers is the number of goroutines for work that may take long, default 4 per CPU and at least 16; WorkQueueMax
-	// is how many requests may wait for one, default 4096. Beyond it requests are answered OVERLOADED.
+	// Workers is the number of goroutines for requests that may take long, default 4 per CPU and at least 16.
+	// WorkQueueMax is the maximum number of requests that wait for a worker, default 4096. Requests above it receive
+	// OVERLOADED.
 	Workers, WorkQueueMax int
 
-	// WaitMax is how long requests may wait on average before some are refused, so that those that are let in are
-	// answered in time; see package gate. Default 20 ms; below 0 none is refused for that.
+	// WaitMax is the average queue delay above which requests are rejected, so that admitted requests are answered in
+	// time. Default 20 ms; a negative value disables the check.
 	WaitMax time.Duration
-	// LowPriority says whether a role's requests are refused first; nil: no role's are.
+	// LowPriority reports whether a role's requests are rejected first; nil means that no role has low priority.
 	LowPriority func(role string) bool
 
-	// CertificateRole returns the role that a client's certificate, which was verified, stands for; empty if for none:
-	// then the client is asked for a password, if there is an Authenticator. nil: certificates stand for nobody.
+	// CertificateRole returns the role of a client's verified certificate. If the role is empty, the client must
+	// authenticate with a password, if there is an Authenticator. nil ignores certificates.
 	CertificateRole func(from netip.Addr, c *x509.Certificate) (access.Login, error)
-	// HandshakeTimeout is the time a client has until it is ready to send requests, default 30 s.
+	// HandshakeTimeout is the time limit of the handshake, default 30 s.
 	HandshakeTimeout time.Duration
-	// IdleTimeout is the time after which a connection without requests is closed, default an hour; it may be up to a
-	// quarter shorter. Connections that are registered for events are left open.
+	// IdleTimeout is the time after which a connection without requests is closed, default one hour; the actual time
+	// may be up to a quarter shorter. Connections that are registered for events stay open.
 	IdleTimeout time.Duration
-	// WriteTimeout is the time a client has to read what was written to it, default 30 s; it may be up to a quarter
-	// shorter.
+	// WriteTimeout is the time that a client has to read the output, default 30 s; the actual time may be up to a
+	// quarter shorter.
 	WriteTimeout time.Duration
 
-	// Events are told what happens.
+	// Events are called when something happens.
 	Events Events
 }
 
-// Events are functions to be called when something happens; each may be nil. They must be quick.
+// Events holds callbacks. Each may be nil. They must not block.
 type Events struct {
 	Opened func(remote netip.AddrPort)
-	// Closed has the reason, nil if the client hung up.
+	// Closed receives the reason, or nil if the client closed the connection.
 	Closed func(remote netip.AddrPort, reason error)
-	// Refused is called for a connection beyond ConnectionsMax.
+	// Refused is called for a connection above ConnectionsMax.
 	Refused func(remote netip.AddrPort)
 }
 

@@ -14,13 +14,13 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// writeChunk is what is written under one deadline, in bytes.
+// writeChunk is the number of bytes that are written under one deadline.
 const writeChunk = 256 << 10
 
-// ErrSlowClient is why a connection was ended whose client did not read, or did not send the rest of a message.
+// ErrSlowClient is the reason for closing a connection whose client did not read, or did not complete a message.
 var ErrSlowClient = errors.New("the client is too slow")
 
-// begin begins a response in the output. mu is held.
+// begin starts a response in the output. mu must be held.
 func (c *conn) begin(h cqlwire.Header) {
 	if c.outBuffer == nil {
 		c.outBuffer = getBuffer()
@@ -33,8 +33,8 @@ func (c *conn) begin(h cqlwire.Header) {
 	c.out.Begin(h)
 }
 
-// enlarge makes room for a body of about size bytes in the response that was begun, in a pooled buffer rather than by
-// growing. mu is held.
+// enlarge makes room for a body of about size bytes in the current response, in a pooled buffer instead of a grown
+// one. mu must be held.
 func (c *conn) enlarge(size int) {
 	need := len(c.out.Buf) + size
 	if need <= cap(c.out.Buf) || need > largeKeepMax {
@@ -46,7 +46,7 @@ func (c *conn) enlarge(size int) {
 	putBuffer(old)
 }
 
-// respond sends a response without a prefix whose body is made by body, from the goroutine of the connection.
+// respond sends a response without a prefix from the goroutine of the connection. body appends its body.
 func (c *conn) respond(stream int16, op cqlwire.Opcode, body func(dst []byte) []byte) {
 	c.mu.Lock()
 	if !c.closed {
@@ -62,7 +62,7 @@ func (c *conn) respondError(stream int16, err error) {
 	c.respond(stream, cqlwire.OpError, func(dst []byte) []byte { return cqlwire.AppendError(dst, c.version, err) })
 }
 
-// overloaded answers a request that a bound of this package refuses.
+// overloaded answers a request that exceeds a limit of this package.
 func (c *conn) overloaded(stream int16, err error) {
 	c.srv.stats.Overloaded.Add(1)
 	if c.asker != nil {
@@ -71,8 +71,8 @@ func (c *conn) overloaded(stream int16, err error) {
 	c.respondError(stream, err)
 }
 
-// flush writes the output until it is empty, unless somebody else does so already. mu is held at entry and exit, but
-// not during writes.
+// flush writes the output until it is empty, unless another goroutine is writing. mu must be held; it is released
+// during writes.
 func (c *conn) flush() {
 	c.tellExecuted()
 	if c.writing {
@@ -101,7 +101,7 @@ func (c *conn) flush() {
 	c.wakeReader()
 }
 
-// write writes data; the caller has set writing.
+// write writes data. The caller has set writing.
 func (c *conn) write(data []byte) error {
 	for len(data) > 0 {
 		timeout := c.srv.opts.WriteTimeout
@@ -118,7 +118,7 @@ func (c *conn) write(data []byte) error {
 		c.srv.stats.Writes.Add(1)
 		c.srv.stats.BytesOut.Add(int64(n))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return fmt.Errorf("%w: it has not read %d bytes of answers for %s", ErrSlowClient, len(data)-n, timeout)
+			return fmt.Errorf("%w: it has not read %d bytes of responses for %s", ErrSlowClient, len(data)-n, timeout)
 		}
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ func (c *conn) write(data []byte) error {
 	return nil
 }
 
-// send writes data, and notes if that has to wait for the client to read. The caller has set writing.
+// send writes data and records whether it had to wait for the client. The caller has set writing.
 func (c *conn) send(data []byte) (n int, err error) {
 	if c.raw == nil {
 		return c.nc.Write(data)
@@ -141,7 +141,7 @@ func (c *conn) send(data []byte) (n int, err error) {
 	return c.sent, err
 }
 
-// trySendFD is called by the runtime when the socket may have room.
+// trySendFD is called by the runtime when the socket may be writable.
 func (c *conn) trySendFD(fd uintptr) (done bool) {
 	for c.sent < len(c.sending) {
 		n, again, err := writeFD(fd, c.sending[c.sent:])
@@ -160,8 +160,8 @@ func (c *conn) trySendFD(fd uintptr) (done bool) {
 	return true
 }
 
-// drain flushes and waits until the client has read so much that it may be read from again. It is for the goroutine of
-// the connection.
+// drain flushes and waits until the client has read enough output to be read from again. Only the goroutine of the
+// connection may call it.
 func (c *conn) drain() {
 	c.mu.Lock()
 	c.flush()
@@ -169,7 +169,8 @@ func (c *conn) drain() {
 	c.mu.Unlock()
 }
 
-// wait waits while blocked says so and the connection is open. mu is held. It is for the goroutine of the connection.
+// wait waits while blocked returns true and the connection is open. mu must be held. Only the goroutine of the
+// connection may call it.
 func (c *conn) wait(blocked func() bool) {
 	c.waiting = true
 	for !c.closed && blocked() {
@@ -185,7 +186,7 @@ func (c *conn) wakeReader() {
 	}
 }
 
-// scheduleFlush sees to it that the output is written soon. mu is held.
+// scheduleFlush arranges that the output is written soon. mu must be held.
 func (c *conn) scheduleFlush() {
 	if c.writing || c.scheduled || c.closed {
 		return
@@ -197,7 +198,7 @@ func (c *conn) scheduleFlush() {
 
 func (c *conn) flushSoon() {
 	defer c.tasks.Done()
-	// Completions come in bursts, as groups are committed: let the burst pass and write once.
+	// Completions arrive in bursts, as groups commit. Wait for the end of the burst and write once.
 	runtime.Gosched()
 	c.mu.Lock()
 	c.scheduled = false
@@ -218,9 +219,9 @@ func (c *conn) checkResponse(size int) error {
 	if size <= c.srv.opts.FrameBytesMax-responseSlack {
 		return nil
 	}
-	return dberr.Serverf("The response is too big: %d bytes exceed the maximum of %d; ask for smaller pages", size,
+	return dberr.Serverf("The response is too big: %d bytes exceed the maximum of %d; use a smaller page size", size,
 		c.srv.opts.FrameBytesMax)
 }
 
-// responseSlack is room for what a response carries besides its cells.
+// responseSlack is the space for the parts of a response other than its cells.
 const responseSlack = 1 << 20

@@ -7,8 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// lowPriority reports whether a request is of low priority by the custom payload that its body begins with. What cannot
-// be read is refused where it is parsed.
+// lowPriority reports whether the custom payload at the start of a body requests low priority. A malformed payload is
+// rejected where it is parsed.
 func lowPriority(body []byte) bool {
 	entries, _, err := cqlwire.SplitPayload(nil, body)
 	for i := range entries {

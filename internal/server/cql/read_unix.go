@@ -6,15 +6,15 @@ package cql
 
 import "syscall"
 
-// readFD reads from a non-blocking descriptor; again is true if there is nothing to read.
+// readFD reads from a non-blocking descriptor. again is true if no data is available.
 func readFD(fd uintptr, b []byte) (n int, again bool, err error) { return callFD(syscall.Read, fd, b) }
 
-// writeFD writes to a non-blocking descriptor; again is true if there is no room.
+// writeFD writes to a non-blocking descriptor. again is true if the socket buffer is full.
 func writeFD(fd uintptr, b []byte) (n int, again bool, err error) {
 	return callFD(syscall.Write, fd, b)
 }
 
-// callFD makes a system call on a non-blocking descriptor until no signal interrupts it.
+// callFD makes a system call on a non-blocking descriptor and repeats it if a signal interrupts it.
 func callFD(call func(int, []byte) (int, error), fd uintptr, b []byte) (n int, again bool, err error) {
 	for {
 		n, err = call(int(fd), b)

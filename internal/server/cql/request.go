@@ -11,26 +11,27 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// request is a request on its way through a session. It is pooled: one serves all requests of a read that are answered
-// in place, one that becomes pending or goes to a worker is its own master until its response is encoded.
+// request is a request that a session executes. It is pooled. One request object serves all synchronous requests of a
+// read. A request that becomes pending or goes to a worker owns its object until its response has been encoded.
 type request struct {
 	session.Call
 	c *conn
 	h cqlwire.Header
-	// both are the session's method, when it returns Pending, and the completion: the second one sends the response.
+	// both joins the return of the session's method with Pending and the completion: the second of them sends the
+	// response.
 	both sched.Rendezvous
 	// size is the share of InFlightBytes of a request in flight.
 	size int64
-	// older and newer are its neighbours among the requests of c that are under way (conn.oldest). c.mu guards them.
+	// older and newer link the requests in flight (conn.oldest). c.mu guards them.
 	older, newer *request
-	// own is the body of a request that went to a worker: it must not live in the read buffer.
+	// own is the body of a request that goes to a worker, which must not refer to the read buffer.
 	own []byte
 
-	// skipMetadata and metadataID are what the client says of the columns it knows.
+	// skipMetadata and metadataID describe the columns that the client already knows.
 	skipMetadata bool
 	metadataID   []byte
 
-	// Decoded messages, for the capacity of their slices.
+	// Decoded messages, kept for the capacity of their slices.
 	query      cqlwire.Query
 	execute    cqlwire.Execute
 	prepare    cqlwire.Prepare
@@ -46,7 +47,7 @@ var requests = sync.Pool{New: func() any {
 	return r
 }}
 
-// ownMax is the capacity in bytes of own and of the result's cells beyond which they are left to the garbage collector.
+// ownMax is the capacity of own and of the result's cells above which they are not kept, in bytes.
 const ownMax = 256 << 10
 
 func (c *conn) newRequest() *request {
@@ -55,7 +56,7 @@ func (c *conn) newRequest() *request {
 	return r
 }
 
-// recycle gives the request back. What it pointed to is forgotten, so that the pool keeps nothing alive but buffers.
+// recycle returns the request to the pool. It clears all references, so that the pool keeps only buffers alive.
 func (r *request) recycle() {
 	r.c = nil
 	r.ClearRunning()
@@ -75,7 +76,7 @@ func (r *request) recycle() {
 	requests.Put(r)
 }
 
-// parse reads the body into the session's request.
+// parse decodes the body into the session's request.
 func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 	r.h = h
 	r.both.Reset()
@@ -124,7 +125,7 @@ func (r *request) setParams(p *cqlwire.Params) {
 	r.skipMetadata = p.SkipMetadata
 }
 
-// setID sets the id of a prepared statement. One of another length than ours is unknown.
+// setID sets the ID of a prepared statement. An ID of a different length is unknown.
 func setID(dst *[16]byte, id []byte) error {
 	if len(id) != len(dst) {
 		return &unknownID{id}
@@ -133,12 +134,12 @@ func setID(dst *[16]byte, id []byte) error {
 	return nil
 }
 
-// unknownID is a prepared id that cannot be ours.
+// unknownID is a prepared statement ID that this server cannot have issued.
 type unknownID struct{ id []byte }
 
-func (e *unknownID) Error() string { return "prepared id of a wrong length" }
+func (e *unknownID) Error() string { return "prepared statement ID has the wrong length" }
 
-// run executes a request in place, and sends the response unless it is pending or went to a worker.
+// run executes a request synchronously, and sends the response unless the request is pending or went to a worker.
 func (c *conn) run(r *request, body []byte) {
 	switch operations[r.h.Opcode].run(r) {
 	case session.Done:
@@ -159,10 +160,10 @@ func (c *conn) run(r *request, body []byte) {
 	}
 }
 
-// requestBytes is about what a request in flight takes beside its body, in bytes.
+// requestBytes is the approximate memory of a request in flight without its body, in bytes.
 const requestBytes = 1 << 10
 
-// depart counts a request that will be in flight from now on.
+// depart counts a request as in flight.
 func (c *conn) depart(r *request, size int) {
 	r.size = int64(size) + requestBytes
 	c.pending.Add(1)
@@ -177,7 +178,7 @@ func (r *request) Completed() {
 	}
 }
 
-// finish sends the response to a request that was in flight, from any goroutine.
+// finish sends the response to a request that was in flight. It is safe for concurrent use.
 func (r *request) finish() {
 	c := r.c
 	c.mu.Lock()
@@ -185,7 +186,7 @@ func (r *request) finish() {
 	c.mu.Unlock()
 }
 
-// answer is finish with mu held. The request belongs to somebody else afterwards.
+// answer is like finish, with mu held. The caller must not use the request afterward.
 func (c *conn) answer(r *request) {
 	c.unlink(r)
 	if !c.closed {
@@ -199,7 +200,7 @@ func (c *conn) answer(r *request) {
 	r.recycle()
 }
 
-// respondResult sends the response to a request that was executed in place.
+// respondResult sends the response to a request that was executed synchronously.
 func (c *conn) respondResult(r *request) {
 	c.mu.Lock()
 	if !c.closed {

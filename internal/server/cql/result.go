@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// encode appends the response to r to the output. mu is held.
+// encode appends the response to r to the output. mu must be held.
 func (c *conn) encode(r *request) {
 	res := &r.Result
 	c.executed(res.Charge)
@@ -46,7 +46,7 @@ func (c *conn) encode(r *request) {
 	c.account()
 }
 
-// metadataRoom is room for the description of most results' columns; larger ones grow the buffer.
+// metadataRoom is enough space for the metadata of most results. Larger metadata grows the buffer.
 const metadataRoom = 4 << 10
 
 func appendFailure(dst []byte, version uint8, err error) []byte {
@@ -56,7 +56,7 @@ func appendFailure(dst []byte, version uint8, err error) []byte {
 	return cqlwire.AppendError(dst, version, err)
 }
 
-// prefix is what precedes a result; it is valid until the next one is asked for. mu is held.
+// prefix returns the data before a result. It is valid until the next call. mu must be held.
 func (c *conn) prefix(res *session.Result) cqlwire.Prefix {
 	c.payload = c.payload[:0]
 	for _, e := range res.Payload {
@@ -89,7 +89,7 @@ func appendRows(dst []byte, version uint8, r *request) []byte {
 	changed := version >= cqlwire.V5 && r.h.Opcode == cqlwire.OpExecute && string(r.metadataID) != string(m.ID[:])
 	switch {
 	case res.AlwaysMetadata:
-		// No METADATA_CHANGED: the client is not to remember these columns, the next outcome has others.
+		// Without METADATA_CHANGED: the client must not cache these columns, because the next result has others.
 		h.Block = block(m, version)
 	case changed:
 		h.Block, h.ChangedID = block(m, version), m.ID[:]
@@ -99,7 +99,7 @@ func appendRows(dst []byte, version uint8, r *request) []byte {
 	return cqlwire.AppendRows(dst, &h, res.Cells)
 }
 
-// block returns the encoded form of columns, which is made once per version.
+// block returns the encoded columns, which are encoded once per version.
 func block(m *session.Metadata, version uint8) cqlwire.ColumnsBlock {
 	slot := cqlwire.BlockSlot(version)
 	if b := m.Encoded(slot); b != nil {
@@ -118,7 +118,7 @@ func columns(l []session.Column) []cqlwire.Column {
 	return out
 }
 
-// noColumnsID is the metadata id of statements without rows.
+// noColumnsID is the metadata ID of statements without rows.
 var noColumnsID = md5.Sum(nil)
 
 func appendPrepared(dst []byte, version uint8, p *session.Prepared) []byte {

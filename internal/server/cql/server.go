@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/usage"
+	"github.com/ilion-db/ilion/internal/server/admission"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-	"github.com/ilion-db/ilion/internal/server/gate"
 )
 
 // Server serves CQL clients on any number of listeners.
@@ -28,16 +28,16 @@ type Server struct {
 	supported  []byte // the body of SUPPORTED
 	stats      Stats
 	workers    workers
-	gate       *gate.Gate
+	gate       *admission.Gate
 	pressure   pressure
 	made       time.Time
 	events     subscribers
 	nodes      nodeStates
 	users      usage.Users
 
-	// relieving is set while slow clients are looked for from time to time.
+	// relieving is set while a goroutine searches for slow clients.
 	relieving atomic.Bool
-	// draining tells connections to end when they are idle. leavingSince is when Shutdown set it.
+	// draining makes connections close when they are idle. leavingSince is the time at which Shutdown set it.
 	draining     atomic.Bool
 	leavingSince time.Time
 
@@ -53,15 +53,16 @@ type Server struct {
 	number    uint64 // of the newest connection
 }
 
-// New makes a server that has no listener yet.
+// New returns a server without listeners.
 func New(newSession NewSession, opts Options) *Server {
 	opts = opts.withDefaults()
 	s := &Server{
 		newSession: newSession, opts: opts,
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
-		made: time.Now(), gate: gate.New(max(0, opts.WaitMax), min(runtime.NumCPU(), runtime.GOMAXPROCS(0))),
+		made: time.Now(), gate: admission.New(max(0, opts.WaitMax), min(runtime.NumCPU(), runtime.GOMAXPROCS(0))),
 	}
-	s.number = uint64(s.made.UnixMilli()) // none had such a number before the restart: there were fewer
+	// Larger than all numbers before the restart: there were fewer connections than milliseconds.
+	s.number = uint64(s.made.UnixMilli())
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
 	s.events.conns = map[*conn]eventMask{}
 	s.nodes.up, s.nodes.added = map[netip.AddrPort]bool{}, map[netip.AddrPort]bool{}
@@ -81,21 +82,21 @@ func New(newSession NewSession, opts Options) *Server {
 	return s
 }
 
-// Stats returns the counters, which live as long as the server.
+// Stats returns the counters, which are valid as long as the server.
 func (s *Server) Stats() *Stats { return &s.stats }
 
-// Users tells what users ask of this node, by the one that takes most first.
+// Users returns the load of each user on this node, largest first.
 func (s *Server) Users() []usage.User { return s.users.List() }
 
-// Gate says what the admission control of the machine does.
-func (s *Server) Gate() gate.Stats { return s.gate.Stats() }
+// Gate returns the state of admission control.
+func (s *Server) Gate() admission.Stats { return s.gate.Stats() }
 
-// Serve accepts connections from l until the server or the listener is closed, and closes l. It returns nil after Close
-// or Shutdown.
+// Serve accepts connections from l until the server or the listener is closed, and closes l. It returns nil after
+// Close or Shutdown.
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
 
-// ServeAccount is Serve for clients that were written for Azure Cosmos DB: each has to show a key, whatever
-// Options.Authenticator and CertificateRole say, and what keys returns is the name of that key; see
+// ServeAccount is like Serve, for clients of Azure Cosmos DB. Each client must authenticate with an account key,
+// regardless of Options.Authenticator and CertificateRole. keys returns the name of the key; see
 // session.Client.Account.
 func (s *Server) ServeAccount(l net.Listener, keys Authenticator) error { return s.serve(l, keys) }
 
@@ -122,10 +123,10 @@ func (s *Server) serve(l net.Listener, keys Authenticator) error {
 				return nil
 			}
 			if errors.Is(err, net.ErrClosed) {
-				return fmt.Errorf("accept CQL connections: %w", err)
+				return fmt.Errorf("cannot accept CQL connections: %w", err)
 			}
-			// Most likely the process is out of file descriptors: who is ready goes on, others wait, and of those in
-			// their handshake the oldest gives its place to the store.
+			// The process has probably run out of file descriptors. Established connections continue and new ones
+			// wait. The oldest connection in its handshake is closed, so that the store can use its descriptor.
 			s.crowdOut()
 			select {
 			case <-time.After(50 * time.Millisecond):
@@ -138,7 +139,7 @@ func (s *Server) serve(l net.Listener, keys Authenticator) error {
 	}
 }
 
-// crowdOut ends the connection that is in its handshake for the longest time, if there is any.
+// crowdOut closes the connection whose handshake has taken the longest, if there is one.
 func (s *Server) crowdOut() {
 	s.mu.Lock()
 	out := s.crowd.oldest()
@@ -196,15 +197,15 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 		s.crowd.leave(c)
 		s.mu.Unlock()
 		if c.asker != nil {
-			s.users.Leave(c.asker)
+			s.users.Disconnect(c.asker)
 		}
 		s.stats.Connections.Add(-1)
 		s.opts.Events.Closed(remote, err)
 	}()
 }
 
-// refuse tells a client that there are too many. It has asked nothing yet, hence stream 0 and a version that everybody
-// reads.
+// refuse sends an error to a client above the connection limit. The client has not sent a request yet, so the response
+// uses stream 0 and a version that all clients can read.
 func (s *Server) refuse(nc net.Conn, remote netip.AddrPort, why string) {
 	s.stats.Refused.Add(1)
 	s.opts.Events.Refused(remote)
@@ -229,8 +230,7 @@ func (s *Server) stopListening() {
 	}
 }
 
-// Close ends all connections and returns when all goroutines of the server have ended. Calls that are pending may
-// complete afterwards.
+// Close closes all connections and waits for all goroutines of the server. Pending calls may complete afterward.
 func (s *Server) Close() {
 	s.stopListening()
 	s.cancel()
@@ -249,18 +249,18 @@ func (s *Server) Close() {
 
 var errClosing = errors.New("the server is closing")
 
-// ClientInfo is a connection as system_views.clients shows it.
+// ClientInfo describes a connection for system_views.clients.
 type ClientInfo struct {
 	session.Client
-	// Keyspace is that of USE, empty if there is none.
+	// Keyspace is the keyspace of USE, or empty.
 	Keyspace string
 	// Requests is the number of requests so far.
 	Requests int64
-	// Ready is false during the handshake; then most of Client is unknown.
+	// Ready is false during the handshake. Most of Client is then unknown.
 	Ready bool
 }
 
-// Clients lists the connections, in no order.
+// Clients lists the connections, in no particular order.
 func (s *Server) Clients() []ClientInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,7 +279,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// encrypt wraps a connection if the server has a TLS configuration.
+// encrypt wraps a connection in TLS if the server has a TLS configuration.
 func (s *Server) encrypt(nc net.Conn) net.Conn {
 	if s.opts.TLS == nil {
 		return nc

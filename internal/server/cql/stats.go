@@ -8,38 +8,38 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Stats are the counters of a Server. They may be read at any time; somebody else turns them into metrics.
+// Stats holds the counters of a Server. They are safe for concurrent reads.
 type Stats struct {
-	// Connections is how many are open now; Accepted and Refused count since the start.
+	// Connections is the number of open connections. Accepted and Refused count since the start.
 	Connections       atomic.Int64
 	Accepted, Refused atomic.Int64
-	// CrowdedOut counts the connections that were closed in their handshake because there were too many, Idle those
-	// that were closed because their clients asked nothing, and Slow those whose clients did not read what they were
-	// answered, or did not send the rest of what they had begun.
+	// CrowdedOut counts connections that were closed during their handshake because too many were in their handshake.
+	// Idle counts connections that were closed because they were idle. Slow counts connections whose clients did not
+	// read responses or did not complete a message.
 	CrowdedOut, Idle, Slow atomic.Int64
-	// Requests counts messages from clients by opcode; those without a counter of their own are under opcode 0.
+	// Requests counts requests by opcode. Opcodes without a counter are counted under opcode 0.
 	Requests [cqlwire.OpAuthResponse + 1]atomic.Int64
-	// Errors counts ERROR responses, Overloaded those among them that a bound of this package caused.
+	// Errors counts ERROR responses. Overloaded counts the ERROR responses caused by a limit of this package.
 	Errors, Overloaded atomic.Int64
-	// InFlight is the number of requests that execute other than in place now, InFlightBytes the memory that
-	// Options.InFlightBytesMax bounds.
+	// InFlight is the number of asynchronous requests. InFlightBytes is the memory that Options.InFlightBytesMax
+	// limits.
 	InFlight, InFlightBytes atomic.Int64
-	// Executed are the requests of sessions that were answered, Waited is how many nanoseconds all requests together
-	// were in the sockets of busy connections, at most.
+	// Executed is the number of requests that sessions completed. Waited is the maximum total time that requests spent
+	// in the sockets of busy connections, in nanoseconds.
 	Executed, Waited atomic.Int64
-	// Working and Queued are requests on workers and waiting for one.
+	// Working and Queued are the numbers of requests on workers and in the worker queue.
 	Working, Queued atomic.Int64
-	// Parked are requests that wait until their client reads what it was answered before.
+	// Parked is the number of requests that wait until their client reads earlier responses.
 	Parked atomic.Int64
-	// Backlog is what Options.BacklogMax bounds, in bytes, but for small shares.
+	// Backlog is the output that Options.BacklogMax limits, in bytes, without small shares.
 	Backlog atomic.Int64
-	// BytesIn and BytesOut are counted at the socket (before encryption), Reads and Writes are system calls.
+	// BytesIn and BytesOut are counted at the socket, before encryption. Reads and Writes count system calls.
 	BytesIn, BytesOut, Reads, Writes atomic.Int64
-	// EventsSent counts pushed events, one per connection.
+	// EventsSent counts the events sent, per connection.
 	EventsSent atomic.Int64
 }
 
-// tally collects the counts of one read, so that the shared counters are touched once per read and not once per
+// tally collects the counts of one read, so that the shared counters are updated once per read instead of once per
 // request.
 type tally struct {
 	requests [cqlwire.OpAuthResponse + 1]uint32
@@ -54,7 +54,7 @@ func (t *tally) count(op cqlwire.Opcode) {
 	t.mask |= 1 << op
 }
 
-// flush adds the counts to s and returns how many requests there were.
+// flush adds the counts to s and returns the number of requests.
 func (t *tally) flush(s *Stats) (total int64) {
 	for op := range t.requests {
 		if t.mask&(1<<op) != 0 {

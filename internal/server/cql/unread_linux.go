@@ -4,7 +4,7 @@ package cql
 
 import "golang.org/x/sys/unix"
 
-// unread returns how many bytes wait to be read from a socket; below 0 if that is not known.
+// unread returns the number of unread bytes in a socket, or a negative number if it is unknown.
 func unread(fd uintptr) int {
 	n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
 	if err != nil {

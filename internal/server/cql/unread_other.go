@@ -4,5 +4,5 @@
 
 package cql
 
-// unread does not know how many bytes wait to be read from a socket.
+// unread returns -1: the number of unread bytes in a socket is unknown on this platform.
 func unread(uintptr) int { return -1 }

@@ -9,15 +9,15 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 )
 
-// workers runs requests that may take long. A worker starts when there is work; a few wait for more when there is none,
-// as a new goroutine would have to grow its stack first.
+// workers runs requests that may take long. A worker starts when there is work. A few idle workers wait for more work,
+// because a new goroutine must grow its stack first.
 type workers struct {
 	srv           *Server
 	max, queueMax int
 	mu            sync.Mutex
 	closed        bool
 	running       int             // and not idle
-	idle          []chan *request // of each idle worker; the last one worked last
+	idle          []chan *request // one channel per idle worker; the last one was active most recently
 	queue         []*request      // a ring of queueMax
 	head, queued  int
 }
@@ -26,13 +26,13 @@ func (w *workers) init(s *Server, n, queueMax int) {
 	w.srv, w.max, w.queueMax = s, n, queueMax
 }
 
-// submit hands r to a worker, now or when one is free; false if too many wait already.
+// submit passes r to a worker, or queues it. It returns false if the queue is full.
 func (w *workers) submit(r *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := len(w.idle); n > 0 {
 		w.running++
-		w.idle[n-1] <- r // there is room: it had nothing
+		w.idle[n-1] <- r // does not block: the channel of an idle worker is empty
 		w.idle = w.idle[:n-1]
 		return true
 	}
@@ -65,10 +65,10 @@ func (w *workers) work(r *request) {
 	}
 }
 
-// idleWorkers is how many workers wait for work at most.
+// idleWorkers is the maximum number of idle workers.
 const idleWorkers = 128
 
-// next returns what a worker has to do next, nil if nothing any more.
+// next returns the next request of a worker, or nil if the worker must end.
 func (w *workers) next(wait chan *request) *request {
 	if r, rest := w.queuedOr(wait); !rest {
 		return r
@@ -76,8 +76,8 @@ func (w *workers) next(wait chan *request) *request {
 	return <-wait
 }
 
-// queuedOr takes a request off the queue. If there is none, rest says whether the worker is idle now and hears on wait,
-// or ends.
+// queuedOr removes a request from the queue. If the queue is empty, rest reports whether the worker becomes idle and
+// waits on wait, or ends.
 func (w *workers) queuedOr(wait chan *request) (r *request, rest bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *workers) queuedOr(wait chan *request) (r *request, rest bool) {
 	return r, false
 }
 
-// close ends idle workers, now and later.
+// close ends idle workers, and makes busy workers end when they become idle.
 func (w *workers) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func (w *workers) close() {
 
 var errQueueFull error = &dberr.Overloaded{Message: "Too many long-running requests are waiting on this node"}
 
-// offload copies what r needs out of the read buffer and hands it to a worker. r is in flight already.
+// offload copies the data of r out of the read buffer and passes r to a worker. r is already in flight.
 func (c *conn) offload(r *request, body []byte) {
 	r.own = append(r.own[:0], body...)
 	r.MayBlock = true
@@ -142,7 +142,7 @@ func (r *request) work() {
 	c := r.c
 	defer c.tasks.Done()
 	if c.ctx.Err() != nil {
-		r.finish() // nobody is there to be answered
+		r.finish() // the client is gone
 		return
 	}
 	if c.park(r) {
@@ -154,8 +154,8 @@ func (r *request) work() {
 	r.finish()
 }
 
-// park puts a request aside if its client does not read what it was answered before (CQ2); then it is in flight still,
-// but needs no worker.
+// park postpones a request whose client does not read earlier responses (CQ2). The request stays in flight, but needs
+// no worker.
 func (c *conn) park(r *request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,8 +168,8 @@ func (c *conn) park(r *request) bool {
 	return true
 }
 
-// unpark hands a request that was put aside to a worker; one at a time, as its answer may be large, and the end of its
-// writing brings the next. mu is held.
+// unpark passes a postponed request to a worker. It starts one request at a time, because a response may be large; the
+// end of its write starts the next. mu must be held.
 func (c *conn) unpark() {
 	for len(c.parked) > 0 && !c.closed && len(c.out.Buf) <= c.srv.opts.OutputBytesMax {
 		r := c.parked[0]
@@ -187,7 +187,7 @@ func (c *conn) unpark() {
 	}
 }
 
-// dropParked ends what waits for a client that is gone.
+// dropParked drops the postponed requests of a client that is gone.
 func (c *conn) dropParked() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

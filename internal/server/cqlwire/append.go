@@ -11,7 +11,8 @@ func appendU16(dst []byte, v uint16) []byte { return binary.BigEndian.AppendUint
 func appendI32(dst []byte, v int32) []byte  { return binary.BigEndian.AppendUint32(dst, uint32(v)) }
 func appendI64(dst []byte, v int64) []byte  { return binary.BigEndian.AppendUint64(dst, uint64(v)) }
 
-// appendString appends a [string], cut off at 65535 bytes: an over-long message is still a message.
+// appendString appends a [string], truncated to 65535 bytes, so that an overlong text still results in a valid
+// message.
 func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	if len(s) > math.MaxUint16 {
 		s = s[:math.MaxUint16]
@@ -25,7 +26,7 @@ func appendLongString(dst, s []byte) []byte {
 	return append(dst, s...)
 }
 
-// AppendBytes appends [bytes]: a length and the bytes, or -1 for nil. The cells of rows are encoded so.
+// AppendBytes appends [bytes]: a length and the bytes, or -1 for nil. The cells of rows have this encoding.
 func AppendBytes(dst, b []byte) []byte {
 	if b == nil {
 		return append(dst, 0xff, 0xff, 0xff, 0xff)

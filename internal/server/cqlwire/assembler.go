@@ -4,9 +4,9 @@ package cqlwire
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// NextEnvelope cuts the envelope at the front of b. size is its size; if b does not hold all of it, size is how much is
-// needed at least and ok is false. A body beyond limit bytes is an error; the header is valid then, so that the error
-// can be sent to its stream.
+// NextEnvelope splits off the envelope at the front of b. size is its size. If b does not contain the complete
+// envelope, size is the minimum required size and ok is false. A body above limit bytes is an error; the header is
+// then valid, so that the error can be sent to its stream.
 func NextEnvelope(b []byte, limit int) (h Header, body []byte, size int, ok bool, err error) {
 	if len(b) < HeaderSize {
 		return h, nil, HeaderSize, false, nil
@@ -25,18 +25,17 @@ func NextEnvelope(b []byte, limit int) (h Header, body []byte, size int, ok bool
 	return h, b[HeaderSize:size:size], size, true, nil
 }
 
-// Assembler puts an envelope together that was cut over several segments of version 5.
+// Assembler reassembles an envelope that was divided among several segments of version 5.
 type Assembler struct {
-	// Buf holds what has come so far. The caller may replace it when Open is false.
+	// Buf holds the received part. The caller may replace it while Open returns false.
 	Buf []byte
 }
 
-// Open reports whether an envelope has begun and not ended.
+// Open reports whether an envelope has started and is incomplete.
 func (a *Assembler) Open() bool { return len(a.Buf) > 0 }
 
-// Add takes the payload of the next segment that is not self-contained. When ok is true the envelope is complete and
-// its body is a view over Buf, which the caller empties after use. Any error means that the connection has lost its
-// thread.
+// Add adds the payload of the next segment that is not self-contained. When ok is true, the envelope is complete and
+// its body refers to Buf, which the caller empties after use. After an error, the stream can no longer be decoded.
 func (a *Assembler) Add(payload []byte, limit int) (h Header, body []byte, ok bool, err error) {
 	if len(payload) == 0 {
 		return h, nil, false, dberr.Protocolf("Invalid segment: it is empty and not self-contained")

@@ -4,27 +4,27 @@ package cqlwire
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// BatchStatement is a statement of BATCH: a prepared one if ID is not nil, else a text.
+// BatchStatement is a statement of BATCH: a prepared statement if ID is not nil, otherwise a text.
 type BatchStatement struct {
 	Text, ID []byte
-	// Values and Unset are as in Params.
+	// Values and Unset have the meaning of the fields in Params.
 	Values [][]byte
 	Unset  []bool
 }
 
-// Batch is the body of BATCH. Its slices are reused from one Decode to the next.
+// Batch is the body of BATCH. Decode reuses its slices.
 type Batch struct {
-	// Kind is 0 logged, 1 unlogged, 2 counter.
+	// Kind is 0 for logged, 1 for unlogged, and 2 for counter.
 	Kind       uint8
 	Statements []BatchStatement
 	Options
 
-	// values and unset are the slabs that Values and Unset of the statements are cut from.
+	// values and unset hold the memory of Values and Unset of all statements.
 	values [][]byte
 	unset  []bool
 }
 
-// Decode reads a body. The result is views over it.
+// Decode decodes a body. The result refers to the body.
 func (b *Batch) Decode(body []byte, version uint8) error {
 	c := cursor{b: body}
 	*b = Batch{

@@ -4,8 +4,7 @@ package cqlwire
 
 import "sort"
 
-// The other direction of requests: what clients, tools and tests send. All of it is bodies; Writer makes envelopes of
-// them.
+// This file encodes requests for clients, tools, and tests. The functions append bodies; Writer creates envelopes.
 
 // AppendStartup appends the body of STARTUP.
 func AppendStartup(dst []byte, s Startup) []byte {
@@ -62,7 +61,7 @@ func (e *Execute) Append(dst []byte, version uint8) []byte {
 	return e.Params.append(dst, version)
 }
 
-// append appends the parameters. A PageSize of 0 is taken for NoPaging, so that the zero Params can be sent.
+// append appends the parameters. A PageSize of 0 means NoPaging, so that the zero Params can be sent.
 func (p *Params) append(dst []byte, version uint8) []byte {
 	dst = appendU16(dst, uint16(p.Consistency))
 	flags := p.Options.flags(version)

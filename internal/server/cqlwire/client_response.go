@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The other direction of responses: what clients, tools and tests read.
+// This file decodes responses for clients, tools, and tests.
 
-// SplitPrefix cuts trace id, warnings and custom payload off the front of a response's body.
+// SplitPrefix splits the trace ID, warnings, and custom payload off the front of the body of a response.
 func SplitPrefix(flags byte, body []byte) (p Prefix, rest []byte, err error) {
 	c := cursor{b: body}
 	if flags&FlagTracing != 0 {
@@ -27,7 +27,7 @@ func SplitPrefix(flags byte, body []byte) (p Prefix, rest []byte, err error) {
 	return p, c.b, c.err
 }
 
-// Error is an ERROR as a client reads it. The fields that the code does not have are zero.
+// Error is a decoded ERROR. Fields that do not apply to the code are zero.
 type Error struct {
 	Code    ErrorCode
 	Message string
@@ -43,10 +43,10 @@ type Error struct {
 	ID                           []byte // unprepared
 }
 
-// Error returns code and text.
+// Error returns the code and the text.
 func (e *Error) Error() string { return fmt.Sprintf("0x%04X: %s", int32(e.Code), e.Message) }
 
-// DecodeError reads the body of ERROR.
+// DecodeError decodes the body of ERROR.
 func DecodeError(body []byte, version uint8) (*Error, error) {
 	c := cursor{b: body}
 	e := &Error{Code: ErrorCode(c.i32()), Message: string(c.str())}
@@ -104,7 +104,7 @@ func (c *cursor) inet() netip.Addr {
 	return a
 }
 
-// DecodeSupported reads the body of SUPPORTED.
+// DecodeSupported decodes the body of SUPPORTED.
 func DecodeSupported(body []byte) (map[string][]string, error) {
 	c := cursor{b: body}
 	n := c.count(4)
@@ -116,44 +116,44 @@ func DecodeSupported(body []byte) (map[string][]string, error) {
 	return m, c.err
 }
 
-// DecodeAuthenticate reads the body of AUTHENTICATE: a class.
+// DecodeAuthenticate decodes the body of AUTHENTICATE: a class name.
 func DecodeAuthenticate(body []byte) (string, error) {
 	c := cursor{b: body}
 	s := c.str()
 	return string(s), c.err
 }
 
-// DecodeCPU reads the body of the answer to OpCPU, in microseconds.
+// DecodeCPU decodes the body of the response to OpCPU, in microseconds.
 func DecodeCPU(body []byte) (int64, error) {
 	c := cursor{b: body}
 	v := c.i64()
 	return v, c.err
 }
 
-// Result is a RESULT as a client reads it. Byte slices are views over the body.
+// Result is a decoded RESULT. Its byte slices refer to the body.
 type Result struct {
 	Kind ResultKind
-	// Keyspace is for ResultSetKeyspace, Change for ResultSchemaChange.
+	// Keyspace is set for ResultSetKeyspace, Change for ResultSchemaChange.
 	Keyspace string
 	Change   SchemaChange
 
-	// ColumnCount, Columns (nil if they were left out), ChangedID, PagingState, RowCount and Cells are for ResultRows;
-	// ColumnCount and Columns for ResultPrepared too.
+	// ColumnCount, Columns (nil if omitted), ChangedID, PagingState, RowCount, and Cells are set for ResultRows.
+	// ColumnCount and Columns are also set for ResultPrepared.
 	ColumnCount int
 	Columns     []Column
 	ChangedID   []byte
 	PagingState []byte
 	RowCount    int
-	// Cells is RowCount times ColumnCount [bytes].
+	// Cells contains RowCount times ColumnCount [bytes].
 	Cells []byte
 
-	// ID, ResultMetadataID, Bind and PKIndexes are for ResultPrepared.
+	// ID, ResultMetadataID, Bind, and PKIndexes are set for ResultPrepared.
 	ID, ResultMetadataID []byte
 	Bind                 []Column
 	PKIndexes            []uint16
 }
 
-// DecodeResult reads the body of RESULT, after its prefix.
+// DecodeResult decodes the body of RESULT, after its prefix.
 func DecodeResult(body []byte, version uint8) (*Result, error) {
 	c := cursor{b: body}
 	r := &Result{Kind: ResultKind(c.i32())}
@@ -236,10 +236,10 @@ func (c *cursor) columns(flags int32, n int) []Column {
 	return l
 }
 
-// typeDepthMax bounds the nesting of types that a client is willing to read.
+// typeDepthMax is the maximum nesting of types that a client decodes.
 const typeDepthMax = 32
 
-// nativeKinds and classKinds are nativeOptions the other way round.
+// nativeKinds and classKinds are the inverse of nativeOptions.
 var nativeKinds, classKinds = func() (map[uint16]cqltype.Kind, map[string]cqltype.Kind) {
 	ids, classes := map[uint16]cqltype.Kind{}, map[string]cqltype.Kind{marshal + "EmptyType": cqltype.Empty}
 	for k, o := range nativeOptions {
@@ -250,7 +250,7 @@ var nativeKinds, classKinds = func() (map[uint16]cqltype.Kind, map[string]cqltyp
 	return ids, classes
 }()
 
-// typ reads the [option] of a type. Whether it is frozen is not on the wire.
+// typ decodes the [option] of a type. The encoding does not show whether the type is frozen.
 func (c *cursor) typ(depth int) *cqltype.Type {
 	if depth > typeDepthMax {
 		c.fail(dberr.Protocolf("Types are nested too deeply"))
@@ -306,16 +306,16 @@ func (c *cursor) schemaChange() SchemaChange {
 	return s
 }
 
-// Event is an EVENT as a client reads it.
+// Event is a decoded EVENT.
 type Event struct {
 	Kind string
-	// Schema is for SchemaChangeEvent, Change and Node for the others.
+	// Schema is set for SchemaChangeEvent, Change and Node for the other events.
 	Schema SchemaChange
 	Change string
 	Node   netip.AddrPort
 }
 
-// DecodeEvent reads the body of EVENT.
+// DecodeEvent decodes the body of EVENT.
 func DecodeEvent(body []byte) (*Event, error) {
 	c := cursor{b: body}
 	e := &Event{Kind: string(c.str())}
@@ -332,7 +332,7 @@ func DecodeEvent(body []byte) (*Event, error) {
 	return e, c.err
 }
 
-// NextCell cuts the first value off cells; ok is false when there is none.
+// NextCell splits the first value off cells. ok is false if cells is empty.
 func NextCell(cells []byte) (value, rest []byte, ok bool) {
 	c := cursor{b: cells}
 	value = c.bytes()

@@ -12,26 +12,26 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Compression is how bodies (v3, v4) or segments (v5, LZ4 alone) are compressed on a connection.
+// Compression is the compression of bodies (versions 3 and 4) or of segments (version 5, LZ4 only).
 type Compression uint8
 
-// The kinds of compression.
+// The compression algorithms.
 const (
 	NoCompression Compression = iota
 	LZ4
 	Snappy
 )
 
-// compressMin is the size in bytes from which compression is tried. Compressing a kilobyte costs more time than
-// everything else that the codec does with it, and nobody is obliged to compress.
+// compressMin is the minimum size of a compressed body, in bytes. Compressing a kilobyte takes longer than all other
+// work of the codec for it, and compression is optional.
 const compressMin = 2 << 10
 
 var errDecompress error = &dberr.Protocol{Message: "Invalid message: the body cannot be decompressed"}
 
-// lz4s holds compressors: each has hash tables of 200 KB.
+// lz4s pools compressors, because each contains hash tables of 200 KB.
 var lz4s = sync.Pool{New: func() any { return new(lz4.Compressor) }}
 
-// lz4Block compresses src to the end of dst and returns dst unchanged if that makes it no smaller.
+// lz4Block appends the compressed src to dst. It returns dst unchanged if compression does not reduce the size.
 func lz4Block(dst, src []byte) (out []byte, ok bool) {
 	n := len(dst)
 	if bound := n + lz4.CompressBlockBound(len(src)); cap(dst) < bound {
@@ -46,7 +46,8 @@ func lz4Block(dst, src []byte) (out []byte, ok bool) {
 	return dst[:n+size], true
 }
 
-// compressBody appends the compressed form of a v3 or v4 body to dst, unless that would not make it smaller.
+// compressBody appends the compressed form of a body of version 3 or 4 to dst, unless compression does not reduce the
+// size.
 func compressBody(dst, body []byte, c Compression) (out []byte, ok bool) {
 	n := len(dst)
 	switch c {
@@ -70,11 +71,11 @@ func compressBody(dst, body []byte, c Compression) (out []byte, ok bool) {
 	return dst, true
 }
 
-// DecompressedLen returns the length in bytes that a v3 or v4 body claims to have uncompressed, an error if that is
-// more than limit or cannot be.
+// DecompressedLen returns the uncompressed length that a compressed body of version 3 or 4 declares, in bytes. It
+// returns an error if the length is above limit or impossible.
 func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 	var size uint64
-	growth := uint64(255) // what a byte of an LZ4 block can become
+	growth := uint64(255) // the maximum expansion of a byte of an LZ4 block
 	switch c {
 	case LZ4:
 		if len(body) < 4 {
@@ -88,7 +89,7 @@ func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 		}
 		size, growth = uint64(n), 64
 	default:
-		return 0, dberr.Protocolf("Invalid message: it is compressed, but no compression was agreed on")
+		return 0, dberr.Protocolf("Invalid message: it is compressed, but no compression was negotiated")
 	}
 	if size > uint64(limit) {
 		return 0, tooBig(size, limit)
@@ -99,8 +100,8 @@ func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 	return int(size), nil
 }
 
-// DecompressBody appends the uncompressed form of a v3 or v4 body to dst. It refuses more than limit bytes, before it
-// allocates them.
+// DecompressBody appends the uncompressed form of a body of version 3 or 4 to dst. It returns an error above limit
+// bytes, before it allocates memory.
 func DecompressBody(dst, body []byte, c Compression, limit int) ([]byte, error) {
 	size, err := DecompressedLen(body, c, limit)
 	if err != nil {
@@ -125,7 +126,7 @@ func DecompressSegment(dst []byte, s Segment) ([]byte, error) {
 
 func lz4Unblock(dst, src []byte, size int) ([]byte, error) {
 	n := len(dst)
-	// An LZ4 block can grow 255-fold at most.
+	// An LZ4 block expands by a factor of at most 255.
 	if size > 255*len(src)+64 {
 		return dst, errDecompress
 	}
@@ -140,7 +141,7 @@ func lz4Unblock(dst, src []byte, size int) ([]byte, error) {
 	return dst[:n+size], nil
 }
 
-// grow returns dst with room for size more bytes.
+// grow returns dst with a free capacity of at least size bytes.
 func grow(dst []byte, size int) []byte {
 	if cap(dst)-len(dst) < size {
 		dst = append(make([]byte, 0, len(dst)+size), dst...)
@@ -152,5 +153,5 @@ func tooBig(size uint64, limit int) error {
 	return dberr.Invalidf("Request is too big: length %d exceeds maximum allowed length %d.", size, limit)
 }
 
-// TooBig is the error for a body of size bytes where limit are allowed.
+// TooBig returns the error for a body of size bytes if the limit is limit bytes.
 func TooBig(size, limit int) error { return tooBig(uint64(size), limit) }

@@ -10,8 +10,8 @@ import (
 
 var errShort error = &dberr.Protocol{Message: "Invalid message: the body ends too early"}
 
-// cursor reads primitives off the front of b. After the first failure b is empty, err is set and all reads return zero
-// values, so that a decoder checks once at its end.
+// cursor decodes primitives from the front of b. After the first failure, b is empty, err is set, and all methods
+// return zero values, so that a decoder needs to check for errors only once.
 type cursor struct {
 	b   []byte
 	err error
@@ -64,7 +64,7 @@ func (c *cursor) i64() int64 {
 	return v
 }
 
-// take returns the next n bytes, cut off so that an append to them cannot reach what follows.
+// take returns the next n bytes. Its capacity is limited, so that an append cannot overwrite the following bytes.
 func (c *cursor) take(n int) []byte {
 	if n < 0 || n > len(c.b) {
 		c.fail(errShort)
@@ -80,13 +80,13 @@ func (c *cursor) uuid() (id [16]byte) {
 	return id
 }
 
-// str reads a [string] or [short bytes].
+// str decodes a [string] or [short bytes].
 func (c *cursor) str() []byte { return c.take(int(c.u16())) }
 
-// longStr reads a [long string].
+// longStr decodes a [long string].
 func (c *cursor) longStr() []byte { return c.take(int(c.i32())) }
 
-// bytes reads [bytes]; a negative length is nil.
+// bytes decodes [bytes]. A negative length results in nil.
 func (c *cursor) bytes() []byte {
 	n := c.i32()
 	if n < 0 {
@@ -95,7 +95,8 @@ func (c *cursor) bytes() []byte {
 	return c.take(int(n))
 }
 
-// count reads a [short] number of things of at least size bytes each, and fails if there cannot be that many.
+// count decodes a [short] number of items of at least size bytes each. It fails if the input cannot contain that many
+// items.
 func (c *cursor) count(size int) int {
 	n := int(c.u16())
 	if n*size > len(c.b) {
@@ -117,7 +118,7 @@ func (c *cursor) stringList() []string {
 	return l
 }
 
-// boundValue reads a [value]. Unset values exist from version 4 on.
+// boundValue decodes a [value]. Unset values exist from version 4 on.
 func (c *cursor) boundValue(version uint8) (v []byte, unset bool) {
 	switch n := c.i32(); {
 	case n >= 0:
@@ -132,8 +133,8 @@ func (c *cursor) boundValue(version uint8) (v []byte, unset bool) {
 	}
 }
 
-// boundValues reads n values after their count and appends them to values. Names are read if names is not nil. If any
-// value is unset, n marks are appended to unset, else none.
+// boundValues decodes n values and appends them to values. It decodes names if names is not nil. If any value is
+// unset, it appends n marks to unset, otherwise none.
 func (c *cursor) boundValues(version uint8, n int, values [][]byte, names *[][]byte, unset []bool) ([][]byte, []bool) {
 	base := len(unset)
 	for i := range n {

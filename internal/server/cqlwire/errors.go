@@ -12,7 +12,7 @@ import (
 // ErrorCode is the code of an ERROR.
 type ErrorCode int32
 
-// The codes.
+// The error codes.
 const (
 	CodeServer          ErrorCode = 0x0000
 	CodeProtocol        ErrorCode = 0x000A
@@ -34,8 +34,8 @@ const (
 	CodeUnprepared      ErrorCode = 0x2500
 )
 
-// AppendError appends the body of ERROR for err. This is where errors become codes, and the only place. An error that
-// is none of dberr's is a server error with its text.
+// AppendError appends the body of ERROR for err. It is the only place where errors become codes. An error that is not
+// defined in package dberr becomes a server error with its text.
 func AppendError(dst []byte, version uint8, err error) []byte {
 	if dst, ok := appendPlainError(dst, err); ok {
 		return dst
@@ -84,7 +84,7 @@ func AppendError(dst []byte, version uint8, err error) []byte {
 	return appendErrorHead(dst, CodeServer, err)
 }
 
-// appendPlainError appends errors that are a code and a text.
+// appendPlainError appends errors that consist of a code and a text.
 func appendPlainError(dst []byte, err error) ([]byte, bool) {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		var code ErrorCode
@@ -110,14 +110,14 @@ func appendPlainError(dst []byte, err error) ([]byte, bool) {
 		default:
 			continue
 		}
-		// The text is that of the dberr: what wrapped it on its way was for logs.
+		// The text is that of the dberr error. The texts of wrapping errors are meant for logs.
 		return appendErrorHead(dst, code, e), true
 	}
 	return dst, false
 }
 
-// AppendUnprepared appends the body of ERROR for a prepared id that cannot be one of ours, because it is not 16 bytes
-// long.
+// AppendUnprepared appends the body of ERROR for a prepared statement ID that this server cannot have issued, because
+// its length is not 16 bytes.
 func AppendUnprepared(dst []byte, id []byte) []byte {
 	var e dberr.Unprepared
 	copy(e.ID[:], id)
@@ -136,14 +136,14 @@ func appendWriteTimeout(dst []byte, version uint8, e *dberr.WriteTimeout) []byte
 	dst = appendResponses(appendErrorHead(dst, CodeWriteTimeout, e), e.Level, e.Received, e.BlockFor)
 	dst = appendString(dst, e.WriteType)
 	if version >= V5 && e.WriteType == "CAS" {
-		dst = appendU16(dst, 0) // contentions: conditions queue at the leader here, nothing is contended
+		dst = appendU16(dst, 0) // contentions: conditional writes queue at the leader, so there is no contention
 	}
 	return dst
 }
 
-// appendFailures appends the failures of an operation: nothing in version 3, whose timeouts stand in for failures, a
-// number in version 4, and in version 5 the reason by address. The addresses are not known here: they are 0.0.0.0,
-// 0.0.0.1 and so on, with reason 0 (unknown), so that clients count right.
+// appendFailures appends the failures of an operation: nothing in version 3, which reports timeouts instead, a number
+// in version 4, and reasons by address in version 5. The addresses are unknown here. They are encoded as 0.0.0.0,
+// 0.0.0.1, and so on, with reason 0 (unknown), so that the count is correct.
 func appendFailures(dst []byte, version uint8, n int) []byte {
 	if version < V4 {
 		return dst

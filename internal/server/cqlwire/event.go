@@ -4,7 +4,7 @@ package cqlwire
 
 import "net/netip"
 
-// The types of events, as REGISTER names them.
+// The event types of REGISTER.
 const (
 	TopologyChange    = "TOPOLOGY_CHANGE"
 	StatusChange      = "STATUS_CHANGE"
@@ -14,12 +14,12 @@ const (
 // EventStream is the stream of events.
 const EventStream = -1
 
-// AppendSchemaEvent appends the body of an EVENT about the schema.
+// AppendSchemaEvent appends the body of an EVENT for a schema change.
 func AppendSchemaEvent(dst []byte, version uint8, c *SchemaChange) []byte {
 	return appendSchemaChange(appendString(dst, SchemaChangeEvent), version, c)
 }
 
-// AppendNodeEvent appends the body of an EVENT about a node: kind is TopologyChange with NEW_NODE or REMOVED_NODE, or
+// AppendNodeEvent appends the body of an EVENT for a node. kind is TopologyChange with NEW_NODE or REMOVED_NODE, or
 // StatusChange with UP or DOWN.
 func AppendNodeEvent(dst []byte, kind, change string, node netip.AddrPort) []byte {
 	dst = appendString(dst, kind)
@@ -28,7 +28,7 @@ func AppendNodeEvent(dst []byte, kind, change string, node netip.AddrPort) []byt
 	return appendI32(dst, int32(node.Port()))
 }
 
-// appendInet appends an [inetaddr]; an invalid address is 0.0.0.0.
+// appendInet appends an [inetaddr]. An invalid address is encoded as 0.0.0.0.
 func appendInet(dst []byte, a netip.Addr) []byte {
 	a = a.Unmap()
 	if a.Is6() {

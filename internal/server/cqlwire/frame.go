@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The versions of the protocol that are spoken here.
+// The supported protocol versions.
 const (
 	V3 = 3
 	V4 = 4
@@ -19,16 +19,16 @@ const (
 	VersionMax = V5
 )
 
-// Versions is the list of versions as SUPPORTED carries it.
+// Versions is the list of versions for SUPPORTED.
 var Versions = []string{"3/v3", "4/v4", "5/v5"}
 
-// HeaderSize is the length of the header of an envelope in bytes.
+// HeaderSize is the length of the header of an envelope, in bytes.
 const HeaderSize = 9
 
-// FrameSizeMax is the default and largest bound of a body in bytes; Cassandra has the same.
+// FrameSizeMax is the default and maximum limit of a body in bytes, as in Cassandra.
 const FrameSizeMax = 256 << 20
 
-// Opcode is the kind of a message.
+// Opcode is the type of a message.
 type Opcode uint8
 
 // The opcodes. CPU is private to Ilion: see AppendCPU.
@@ -59,7 +59,7 @@ var opcodeNames = map[Opcode]string{
 	OpAuthResponse: "AUTH_RESPONSE", OpAuthSuccess: "AUTH_SUCCESS", OpCPU: "CPU",
 }
 
-// String returns the name as Cassandra's messages have it.
+// String returns the name that Cassandra uses in messages.
 func (o Opcode) String() string {
 	if s, ok := opcodeNames[o]; ok {
 		return s
@@ -67,7 +67,7 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("OPCODE(0x%02X)", uint8(o))
 }
 
-// The flags of a header.
+// The header flags.
 const (
 	FlagCompressed byte = 0x01
 	FlagTracing    byte = 0x02
@@ -78,17 +78,17 @@ const (
 
 // Header is the header of an envelope.
 type Header struct {
-	// Version is without the direction bit, which is Response.
+	// Version does not include the direction bit, which is Response.
 	Version  uint8
 	Response bool
 	Flags    byte
 	Stream   int16
 	Opcode   Opcode
-	// Length is that of the body in bytes; negative lengths are left as they came.
+	// Length is the length of the body in bytes. Negative values are not changed.
 	Length int32
 }
 
-// ParseHeader reads a header; b has at least HeaderSize bytes. It judges nothing.
+// ParseHeader decodes a header without validation. b must contain at least HeaderSize bytes.
 func ParseHeader(b []byte) Header {
 	_ = b[HeaderSize-1]
 	return Header{
@@ -111,8 +111,9 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(h.Length))
 }
 
-// BadVersion is the error for a message in a version that is not supported. Drivers look for parts of its text, which
-// is Cassandra's: the beta of version 6 is in it, although neither server accepts that without the beta flag.
+// BadVersion returns the error for an unsupported protocol version. Drivers match parts of the text, which is
+// Cassandra's. It mentions the beta of version 6, although Cassandra and Ilion reject that version without the beta
+// flag.
 func BadVersion(version uint8) error {
 	return dberr.Protocolf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)",
 		version)

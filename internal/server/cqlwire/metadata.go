@@ -10,7 +10,7 @@ type Column struct {
 	Type                  *cqltype.Type
 }
 
-// The flags of metadata.
+// The metadata flags.
 const (
 	metaGlobalSpec = 1
 	metaMorePages  = 2
@@ -18,15 +18,15 @@ const (
 	metaChanged    = 8
 )
 
-// ColumnsBlock is the encoded description of columns, for one version class (see BlockSlot): what stands in metadata
-// between the paging state and the rows. It is made once per prepared statement.
+// ColumnsBlock is the encoded description of columns for a class of versions (see BlockSlot): the part of the metadata
+// between the paging state and the rows. It is encoded once per prepared statement.
 type ColumnsBlock []byte
 
-// BlockSlot numbers the classes of versions that have the same ColumnsBlock: 0 for 3, 1 for 4, 2 for 5.
+// BlockSlot returns the number of the class of versions that share a ColumnsBlock: 0 for version 3, 1 for 4, 2 for 5.
 func BlockSlot(version uint8) int { return int(version) - VersionMin }
 
-// AppendColumnsBlock appends the block for columns. Its first byte is the flag of the global table spec, the rest goes
-// on the wire as it is.
+// AppendColumnsBlock appends the block for columns. Its first byte is the flag of the global table specification. The
+// remaining bytes are sent unchanged.
 func AppendColumnsBlock(dst []byte, version uint8, columns []Column) ColumnsBlock {
 	global := sameTable(columns)
 	if !global {
@@ -59,7 +59,8 @@ func sameTable(columns []Column) bool {
 
 const marshal = "org.apache.cassandra.db.marshal."
 
-// nativeOption is how a native type travels: its id from version since on, before that the class as a custom type.
+// nativeOption describes the encoding of a native type: its ID from version since on, and before that the class of a
+// custom type.
 type nativeOption struct {
 	id    uint16
 	since uint8

@@ -21,41 +21,41 @@ const (
 	flagNow          = 0x100 // v5
 )
 
-// NoPaging is the page size of a request that wants all rows at once.
+// NoPaging is the page size of a request for all rows in one response.
 const NoPaging = -1
 
-// Options are the parameters that QUERY, EXECUTE and BATCH share.
+// Options holds the parameters that QUERY, EXECUTE, and BATCH share.
 type Options struct {
 	Consistency dberr.Consistency
-	// Serial is dberr.Serial unless HasSerial.
+	// Serial is dberr.Serial unless HasSerial is set.
 	Serial    dberr.Consistency
 	HasSerial bool
-	// Timestamp is in microseconds, if HasTimestamp.
+	// Timestamp is in microseconds; valid if HasTimestamp is set.
 	Timestamp    int64
 	HasTimestamp bool
-	// Keyspace is nil unless given (v5).
+	// Keyspace is nil if not specified (version 5).
 	Keyspace []byte
-	// Now is in seconds, if HasNow (v5).
+	// Now is in seconds; valid if HasNow is set (version 5).
 	Now    int32
 	HasNow bool
 }
 
-// Params are the parameters of QUERY and EXECUTE.
+// Params holds the parameters of QUERY and EXECUTE.
 type Params struct {
 	Options
 	SkipMetadata bool
-	// PageSize is NoPaging unless given.
+	// PageSize is NoPaging if not specified.
 	PageSize    int32
 	PagingState []byte
-	// Values are the bound values, nil = null or unset.
+	// Values are the bound values. nil means null or unset.
 	Values [][]byte
-	// Unset is empty if no value is unset, else parallel to Values.
+	// Unset is empty if no value is unset; otherwise it has the length of Values.
 	Unset []bool
-	// Names is empty if the values came without names, else parallel to Values.
+	// Names is empty if the values have no names; otherwise it has the length of Values.
 	Names [][]byte
 }
 
-// reset empties p and keeps its slices.
+// reset clears p and keeps its slices.
 func (p *Params) reset() {
 	*p = Params{
 		Options: Options{Serial: dberr.Serial}, PageSize: NoPaging,
@@ -63,13 +63,13 @@ func (p *Params) reset() {
 	}
 }
 
-// Query is the body of QUERY. Its slices are reused from one Decode to the next.
+// Query is the body of QUERY. Decode reuses its slices.
 type Query struct {
 	Text []byte
 	Params
 }
 
-// Decode reads a body. The result is views over it.
+// Decode decodes a body. The result refers to the body.
 func (q *Query) Decode(body []byte, version uint8) error {
 	c := cursor{b: body}
 	q.Text = c.longStr()
@@ -80,11 +80,11 @@ func (q *Query) Decode(body []byte, version uint8) error {
 // Prepare is the body of PREPARE.
 type Prepare struct {
 	Text []byte
-	// Keyspace is nil unless given (v5).
+	// Keyspace is nil if not specified (version 5).
 	Keyspace []byte
 }
 
-// Decode reads a body. The result is views over it.
+// Decode decodes a body. The result refers to the body.
 func (p *Prepare) Decode(body []byte, version uint8) error {
 	c := cursor{b: body}
 	*p = Prepare{Text: c.longStr()}
@@ -94,15 +94,15 @@ func (p *Prepare) Decode(body []byte, version uint8) error {
 	return c.err
 }
 
-// Execute is the body of EXECUTE. Its slices are reused from one Decode to the next.
+// Execute is the body of EXECUTE. Decode reuses its slices.
 type Execute struct {
 	ID []byte
-	// ResultMetadataID is what the client remembers of the columns (v5).
+	// ResultMetadataID identifies the columns that the client has cached (version 5).
 	ResultMetadataID []byte
 	Params
 }
 
-// Decode reads a body. The result is views over it.
+// Decode decodes a body. The result refers to the body.
 func (e *Execute) Decode(body []byte, version uint8) error {
 	c := cursor{b: body}
 	e.ID = c.str()
@@ -139,7 +139,7 @@ func (p *Params) decode(c *cursor, version uint8) {
 	p.Options.decode(c, flags, version)
 }
 
-// decode reads the options after flags; the consistency has been read.
+// decode decodes the options after flags. The consistency level has already been decoded.
 func (o *Options) decode(c *cursor, flags uint32, version uint8) {
 	if flags&flagSerial != 0 {
 		o.Serial, o.HasSerial = c.consistency(), true

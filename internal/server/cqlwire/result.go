@@ -2,10 +2,10 @@
 
 package cqlwire
 
-// ResultKind is the kind of a RESULT.
+// ResultKind is the type of a RESULT.
 type ResultKind int32
 
-// The kinds of RESULT.
+// The types of RESULT.
 const (
 	ResultVoid         ResultKind = 1
 	ResultRows         ResultKind = 2
@@ -22,19 +22,20 @@ func AppendSetKeyspace(dst []byte, keyspace string) []byte {
 	return appendString(appendI32(dst, int32(ResultSetKeyspace)), keyspace)
 }
 
-// RowsHeader is what precedes the rows of a RESULT.
+// RowsHeader is the part of a RESULT before its rows.
 type RowsHeader struct {
-	// Columns is the number of columns, Rows that of rows.
+	// Columns is the number of columns, and Rows the number of rows.
 	Columns, Rows int
-	// Block describes the columns; nil leaves the description out.
+	// Block describes the columns; nil omits the description.
 	Block ColumnsBlock
-	// ChangedID is nil, or the new id of columns that are not what the client remembers (v5). Then Block is not nil.
+	// ChangedID is nil, or the new ID of columns that differ from the client's cached columns (version 5). Then Block
+	// is not nil.
 	ChangedID []byte
 	// PagingState is nil on the last page.
 	PagingState []byte
 }
 
-// AppendRows appends the body of a RESULT with rows. Cells is the content of the rows: Rows times Columns [bytes].
+// AppendRows appends the body of a RESULT with rows. cells contains Rows times Columns [bytes].
 func AppendRows(dst []byte, h *RowsHeader, cells []byte) []byte {
 	flags := int32(0)
 	if h.Block == nil {
@@ -64,19 +65,19 @@ func AppendRows(dst []byte, h *RowsHeader, cells []byte) []byte {
 	return append(dst, cells...)
 }
 
-// PreparedHeader is the content of a RESULT that answers PREPARE.
+// PreparedHeader is the content of the RESULT of PREPARE.
 type PreparedHeader struct {
 	ID []byte
-	// ResultMetadataID identifies the columns of the rows (v5).
+	// ResultMetadataID identifies the columns of the rows (version 5).
 	ResultMetadataID []byte
 	Bind             []Column
-	// PKIndexes are the positions in Bind of the components of the partition key (v4 and later).
+	// PKIndexes are the positions in Bind of the components of the partition key (version 4 and later).
 	PKIndexes []uint16
-	// Result describes the rows, if the statement has rows that are known beforehand.
+	// Result describes the rows if the columns of the result are known in advance.
 	Result []Column
 }
 
-// AppendPrepared appends the body of a RESULT that answers PREPARE.
+// AppendPrepared appends the body of the RESULT of PREPARE.
 func AppendPrepared(dst []byte, version uint8, p *PreparedHeader) []byte {
 	dst = appendI32(dst, int32(ResultPrepared))
 	dst = appendString(dst, p.ID)
@@ -107,12 +108,12 @@ func AppendPrepared(dst []byte, version uint8, p *PreparedHeader) []byte {
 	return append(dst, s.b[1:]...)
 }
 
-// SchemaChange is the content of the RESULT of a DDL statement and of the EVENT that tells others.
+// SchemaChange is the content of the RESULT of a DDL statement and of the corresponding EVENT.
 type SchemaChange struct {
 	Change   string // CREATED, UPDATED, DROPPED
 	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
 	Keyspace string
-	// Name is what changed inside the keyspace; empty if Target is KEYSPACE.
+	// Name is the name of the changed object in the keyspace; empty if Target is KEYSPACE.
 	Name string
 	// Args are the argument types of a function or aggregate.
 	Args []string
@@ -127,7 +128,7 @@ func appendSchemaChange(dst []byte, version uint8, c *SchemaChange) []byte {
 	dst = appendString(dst, c.Change)
 	function := c.Target == "FUNCTION" || c.Target == "AGGREGATE"
 	if function && version < V4 {
-		// Version 3 has no such target: as Cassandra does, say that the keyspace changed.
+		// Version 3 has no such target: like Cassandra, report a change of the keyspace.
 		dst = appendString(dst[:len(dst)-len(c.Change)-2], "UPDATED")
 		dst = appendString(dst, "KEYSPACE")
 		return appendString(dst, c.Keyspace)
@@ -143,16 +144,16 @@ func appendSchemaChange(dst []byte, version uint8, c *SchemaChange) []byte {
 	return dst
 }
 
-// Prefix is what may precede the message in a response.
+// Prefix is the optional part of a response before the message.
 type Prefix struct {
 	TraceID  [16]byte
 	HasTrace bool
-	// Warnings and Payload exist from version 4 on and are left out before.
+	// Warnings and Payload exist from version 4 on, and are omitted in version 3.
 	Warnings []string
 	Payload  []PayloadEntry
 }
 
-// Flags returns the header's flags for the prefix.
+// Flags returns the header flags for the prefix.
 func (p *Prefix) Flags(version uint8) (flags byte) {
 	if p.HasTrace {
 		flags |= FlagTracing
@@ -166,7 +167,7 @@ func (p *Prefix) Flags(version uint8) (flags byte) {
 	return flags
 }
 
-// AppendPrefix appends the prefix, which comes before the body proper.
+// AppendPrefix appends the prefix, which precedes the message.
 func AppendPrefix(dst []byte, version uint8, p *Prefix) []byte {
 	if p.HasTrace {
 		dst = append(dst, p.TraceID[:]...)

@@ -9,21 +9,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// A segment of version 5, numbers little-endian:
+// Format of a segment of version 5, with little-endian numbers:
 //
 //	uncompressed  17 bits length | 1 bit self-contained | 6 bits 0                                         | CRC24 | payload | CRC32
 //	LZ4           17 bits length as sent | 17 bits uncompressed length | 1 bit self-contained | 5 bits 0   | CRC24 | payload | CRC32
 //
-// In the LZ4 form an uncompressed length of 0 says that the payload is not compressed. (The text of the specification
-// says this of the other field; Cassandra and its drivers do as described here.)
+// In the LZ4 form, an uncompressed length of 0 means that the payload is not compressed. The specification says this
+// of the other field; Cassandra and its drivers behave as described here.
 const (
-	// SegmentPayloadMax is the largest payload in bytes, before and after compression.
+	// SegmentPayloadMax is the maximum size of a payload before and after compression, in bytes.
 	SegmentPayloadMax = 1<<17 - 1
 
 	segmentHeaderPlain = 6
 	segmentHeaderLZ4   = 8
 	segmentTrailer     = 4
-	// SegmentSizeMax is the size of the largest segment.
+	// SegmentSizeMax is the maximum size of a segment, in bytes.
 	SegmentSizeMax = segmentHeaderLZ4 + SegmentPayloadMax + segmentTrailer
 )
 
@@ -51,7 +51,7 @@ var crc24Table = func() (t [256]uint32) {
 	return t
 }()
 
-// crc24 is the checksum of the n low bytes of v, lowest first.
+// crc24 returns the checksum of the n low bytes of v, lowest byte first.
 func crc24(v uint64, n int) uint32 {
 	c := uint32(crc24Init)
 	for range n {
@@ -61,23 +61,24 @@ func crc24(v uint64, n int) uint32 {
 	return c
 }
 
-// crc32Init is the state after the four bytes that Cassandra feeds first, so that a run of zeros has a checksum other
-// than zero.
+// crc32Init is the state after the four bytes that Cassandra processes first, so that the checksum of a sequence of
+// zeros is not zero.
 var crc32Init = crc32.ChecksumIEEE([]byte{0xFA, 0x2D, 0x55, 0xCA})
 
 func segmentCRC32(payload []byte) uint32 { return crc32.Update(crc32Init, crc32.IEEETable, payload) }
 
-// Segment is a segment as it was read.
+// Segment is a decoded segment.
 type Segment struct {
-	// Payload is as sent; compressed if UncompressedLen > 0.
+	// Payload is the payload as sent. It is compressed if UncompressedLen > 0.
 	Payload         []byte
 	UncompressedLen int
-	// SelfContained is true if the payload is a number of whole envelopes, false if it is a piece of a single one.
+	// SelfContained is true if the payload contains only complete envelopes, and false if it is a part of a single
+	// envelope.
 	SelfContained bool
 }
 
-// NextSegment reads the segment at the front of b. size is its size; if b does not hold all of it, size is how much is
-// needed at least and ok is false. An error means that nothing after it can be understood.
+// NextSegment decodes the segment at the front of b. size is its size. If b does not contain the complete segment,
+// size is the minimum required size and ok is false. After an error, the stream can no longer be decoded.
 func NextSegment(b []byte, lz4 bool) (s Segment, size int, ok bool, err error) {
 	head := segmentHeaderPlain
 	if lz4 {
@@ -114,7 +115,8 @@ func NextSegment(b []byte, lz4 bool) (s Segment, size int, ok bool, err error) {
 	return s, size, true, nil
 }
 
-// putSegmentHeader writes the header of a segment with length bytes of payload as sent. uncompressed is for LZ4 alone.
+// putSegmentHeader writes the header of a segment with a payload of length bytes as sent. uncompressed is used for LZ4
+// only.
 func putSegmentHeader(b []byte, lz4 bool, length, uncompressed int, selfContained bool) {
 	self := uint64(0)
 	if selfContained {

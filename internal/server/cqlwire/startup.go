@@ -8,10 +8,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Startup holds the options of STARTUP, by name. Options that nobody knows are there too.
+// Startup holds the options of STARTUP by name, including unknown options.
 type Startup map[string]string
 
-// The options of STARTUP that mean something to the server.
+// The options of STARTUP that the server uses.
 const (
 	StartupVersion         = "CQL_VERSION"
 	StartupCompression     = "COMPRESSION"
@@ -20,14 +20,14 @@ const (
 	StartupDriverVersion   = "DRIVER_VERSION"
 )
 
-// TabletsRouting is the key by which SUPPORTED offers, and STARTUP asks for, the extension tablets-routing-v1 of the
-// protocol; TabletsPayload is the key of its custom payload.
+// TabletsRouting is the key with which SUPPORTED offers, and STARTUP requests, the protocol extension
+// tablets-routing-v1. TabletsPayload is the key of its custom payload.
 const (
 	TabletsRouting = "TABLETS_ROUTING_V1"
 	TabletsPayload = "tablets-routing-v1"
 )
 
-// DecodeStartup reads the body of STARTUP.
+// DecodeStartup decodes the body of STARTUP.
 func DecodeStartup(body []byte) (Startup, error) {
 	c := cursor{b: body}
 	n := c.count(4)
@@ -39,22 +39,22 @@ func DecodeStartup(body []byte) (Startup, error) {
 	return s, c.err
 }
 
-// DecodeRegister reads the body of REGISTER: types of events, as they were sent.
+// DecodeRegister decodes the body of REGISTER: event types, without validation.
 func DecodeRegister(body []byte) ([]string, error) {
 	c := cursor{b: body}
 	l := c.stringList()
 	return l, c.err
 }
 
-// DecodeAuthResponse reads the body of AUTH_RESPONSE: the token.
+// DecodeAuthResponse decodes the body of AUTH_RESPONSE: the token.
 func DecodeAuthResponse(body []byte) ([]byte, error) {
 	c := cursor{b: body}
 	token := c.bytes()
 	return token, c.err
 }
 
-// DecodePlain reads a token of the SASL mechanism PLAIN: authorization id, user and password, each after the other with
-// a zero byte between.
+// DecodePlain decodes a token of the SASL mechanism PLAIN: authorization ID, user name, and password, separated by
+// zero bytes.
 func DecodePlain(token []byte) (user, password string, err error) {
 	parts := bytes.Split(token, []byte{0})
 	switch {
@@ -69,7 +69,8 @@ func DecodePlain(token []byte) (user, password string, err error) {
 	return string(parts[len(parts)-2]), string(parts[len(parts)-1]), nil
 }
 
-// SplitPayload cuts the custom payload off the front of a request's body (FlagPayload) and appends its entries to dst.
+// SplitPayload splits the custom payload off the front of the body of a request (FlagPayload) and appends its entries
+// to dst.
 func SplitPayload(dst []PayloadEntry, body []byte) (entries []PayloadEntry, rest []byte, err error) {
 	c := cursor{b: body}
 	for range c.count(6) {
@@ -82,14 +83,14 @@ func SplitPayload(dst []PayloadEntry, body []byte) (entries []PayloadEntry, rest
 // PayloadEntry is an entry of a custom payload.
 type PayloadEntry struct{ Key, Value []byte }
 
-// PasswordAuthenticator is the class that AUTHENTICATE names. Some drivers have a list of classes they accept; this one
-// is on all of them.
+// PasswordAuthenticator is the class in AUTHENTICATE. Some drivers accept only listed classes; all of them accept this
+// one.
 const PasswordAuthenticator = "org.apache.cassandra.auth.PasswordAuthenticator"
 
 // AppendAuthenticate appends the body of AUTHENTICATE.
 func AppendAuthenticate(dst []byte, class string) []byte { return appendString(dst, class) }
 
-// AppendAuthSuccess appends the body of AUTH_SUCCESS, which carries no token.
+// AppendAuthSuccess appends the body of AUTH_SUCCESS without a token.
 func AppendAuthSuccess(dst []byte) []byte { return AppendBytes(dst, nil) }
 
 // Option is an entry of SUPPORTED.
@@ -108,7 +109,7 @@ func AppendSupported(dst []byte, options []Option) []byte {
 	return dst
 }
 
-// AppendCPU appends the body of the answer to OpCPU: the CPU time that the server process has used, user and system
-// together, in microseconds. `ilion bench` asks for it before and after a run to tell what a request costs the server.
-// The request's body is empty.
+// AppendCPU appends the body of the response to OpCPU: the user and system CPU time of the server process, in
+// microseconds. `ilion bench` requests it before and after a run to compute the CPU time per request. The body of the
+// request is empty.
 func AppendCPU(dst []byte, micros int64) []byte { return appendI64(dst, micros) }

@@ -7,24 +7,24 @@ import (
 	"sync"
 )
 
-// Writer lays envelopes out in a buffer: Begin, append a body to Buf, End; again and again; Finish, and the bytes in
-// Buf can be sent. In version 5 it packs as many envelopes as possible into each segment, in place. The zero Writer
-// writes bare, uncompressed envelopes.
+// Writer encodes envelopes into a buffer. For each envelope, call Begin, append the body to Buf, and call End. After
+// Finish, Buf can be sent. In version 5, Writer packs as many envelopes as possible into each segment, in place. The
+// zero Writer writes unframed, uncompressed envelopes.
 type Writer struct {
-	// Buf is the output. The caller appends bodies to it and takes it away, or replaces it, after Finish.
+	// Buf is the output. The caller appends bodies to it, and takes or replaces it after Finish.
 	Buf []byte
 
 	compression Compression
 	segments    bool
-	// open is true while a segment has begun and not ended; then segment is where its header stands. (The zero offset
-	// is a valid one.)
+	// open is true if a segment has started and not ended. segment is then the offset of its header; 0 is a valid
+	// offset.
 	open     bool
 	segment  int
-	envelope int // where the header of the current envelope stands
+	envelope int // the offset of the header of the current envelope
 }
 
-// SetFraming changes the form of the envelopes begun from now on: segments is true for version 5 after the handshake.
-// It must not be called with a segment open.
+// SetFraming changes the format of all later envelopes. segments is true for version 5 after the handshake. No segment
+// may be open.
 func (w *Writer) SetFraming(segments bool, c Compression) { w.segments, w.compression = segments, c }
 
 func (w *Writer) segmentHeader() int {
@@ -34,7 +34,7 @@ func (w *Writer) segmentHeader() int {
 	return segmentHeaderPlain
 }
 
-// Begin begins an envelope; the length in h does not matter.
+// Begin starts an envelope. The length in h is ignored.
 func (w *Writer) Begin(h Header) {
 	if w.segments && !w.open {
 		w.openSegment()
@@ -43,10 +43,10 @@ func (w *Writer) Begin(h Header) {
 	w.Buf = AppendHeader(w.Buf, h)
 }
 
-// Cancel drops the envelope that was begun and not ended.
+// Cancel drops the current envelope.
 func (w *Writer) Cancel() { w.Buf = w.Buf[:w.envelope] }
 
-// End ends the envelope that was begun last.
+// End ends the current envelope.
 func (w *Writer) End() {
 	body := w.Buf[w.envelope+HeaderSize:]
 	if !w.segments && w.compression != NoCompression && len(body) >= compressMin {
@@ -58,15 +58,15 @@ func (w *Writer) End() {
 	}
 }
 
-// Finish ends the open segment, if there is one. Everything in Buf can be sent then.
+// Finish ends the open segment, if there is one. Buf can then be sent.
 func (w *Writer) Finish() {
 	if w.open {
 		w.closeSegment(true)
 	}
 }
 
-// compress replaces the body of the current envelope by its compressed form, if that is smaller, and returns what
-// stands there now.
+// compress replaces the body of the current envelope by its compressed form if that is smaller, and returns the
+// resulting body.
 func (w *Writer) compress(body []byte) []byte {
 	s := getScratch()
 	defer putScratch(s)
@@ -85,7 +85,7 @@ func (w *Writer) openSegment() {
 	w.Buf = append(w.Buf, head[:w.segmentHeader()]...)
 }
 
-// closeSegment ends the open segment: its payload is everything after its header.
+// closeSegment ends the open segment. Its payload is all data after its header.
 func (w *Writer) closeSegment(selfContained bool) {
 	w.open = false
 	head := w.segmentHeader()
@@ -109,8 +109,7 @@ func (w *Writer) closeSegment(selfContained bool) {
 	w.Buf = binary.LittleEndian.AppendUint32(w.Buf, segmentCRC32(w.Buf[start:start+length]))
 }
 
-// spill is called when the current envelope does not fit into the open segment: it goes to a segment of its own, or to
-// several.
+// spill moves the current envelope to one or more new segments, because it does not fit into the open segment.
 func (w *Writer) spill() {
 	s := getScratch()
 	defer putScratch(s)
@@ -139,7 +138,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func getScratch() *scratch { return scratches.Get().(*scratch) }
 
-// putScratch gives a scratch buffer back unless it has become too large to keep.
+// putScratch returns a scratch buffer to the pool unless it is too large.
 func putScratch(s *scratch) {
 	if cap(s.b) <= 1<<20 {
 		scratches.Put(s)

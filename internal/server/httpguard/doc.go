@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpguard stands between a listener and an http.Server: it bounds connections, in all and of each address,
-// and passes on only requests whose framing package httpwire accepts.
+// Package httpguard wraps the listener of an http.Server. It limits the number of connections, in total and per
+// address, and passes only requests whose framing package httpwire accepts.
 //
-// Guarantees: (HG1) where a request ends is decided by package httpwire: net/http never sees a byte that httpwire takes
-// for another request or refuses; (HG2) a connection without a request under way gives its place to a new one, so idle
-// connections keep nobody out; (HG3) the connections of one address take no more than the places of an address. Start
-// at Listen.
+// Guarantees: (HG1) Package httpwire decides where a request ends: net/http never receives a byte that httpwire
+// attributes to another request or rejects. (HG2) A connection without a request in flight is closed to make room for
+// a new connection, so that idle connections cannot block new ones. (HG3) The connections of one address cannot exceed
+// the limit per address. Start reading at Listen.
 package httpguard

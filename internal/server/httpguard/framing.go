@@ -10,31 +10,32 @@ import (
 )
 
 const (
-	// headMax bounds the head of a request, in bytes.
+	// headMax is the maximum size of the head of a request, in bytes.
 	headMax = 16 << 10
-	// readBytes is how much is read at once.
+	// readBytes is the size of a read, in bytes.
 	readBytes = 4 << 10
-	// chunkedMax bounds what one piece of a body in chunks may have, in bytes. Handlers bound bodies themselves.
+	// chunkedMax is the maximum size of a piece of a chunked body, in bytes. Handlers limit the size of bodies.
 	chunkedMax = 64 << 20
 )
 
 var errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooLarge,
 	Message: "The headers of the request are too large."}
 
-// framing follows the requests of a connection. The zero value waits for the first.
+// framing tracks the requests of a connection. The zero value expects the first request.
 type framing struct {
-	in []byte // what has arrived and was not passed on
-	// checked is how much of in may be passed on; looked is how much of the rest was searched for the end of a head.
+	in []byte // received data that has not been passed on
+	// checked is the number of bytes of in that may be passed on. looked is the number of the following bytes that
+	// have been searched for the end of a head.
 	checked, looked int
-	// left is how much of a body has not arrived, or httpwire.Chunks; chunks is how far it is then.
+	// left is the number of missing bytes of a body, or httpwire.Chunks. chunks is the state of a chunked body.
 	left   int64
 	chunks httpwire.Body
-	// blank is set when the line end that some clients send behind a body was dropped.
+	// blank is set after the line end that some clients send after a body has been dropped.
 	blank bool
 	err   error
 }
 
-// read passes on what is checked, after reading more if there is nothing.
+// read returns checked data, and reads more if there is none.
 func (f *framing) read(from io.Reader, p []byte) (int, error) {
 	for f.checked == 0 {
 		if f.err != nil {
@@ -47,7 +48,7 @@ func (f *framing) read(from io.Reader, p []byte) (int, error) {
 		if n > 0 {
 			f.err = f.check()
 		} else if err != nil {
-			return 0, err // a deadline may be moved, and reading goes on
+			return 0, err // a deadline may be extended, and reading continues
 		}
 	}
 	n := copy(p, f.in[:f.checked])
@@ -58,7 +59,7 @@ func (f *framing) read(from io.Reader, p []byte) (int, error) {
 	return n, nil
 }
 
-// check looks at what has arrived. The error is a *httpwire.Malformed, of what follows the checked bytes.
+// check checks the received data. It returns a *httpwire.Malformed that describes the data after the checked bytes.
 func (f *framing) check() error {
 	for f.checked < len(f.in) {
 		rest := f.in[f.checked:]
@@ -85,7 +86,7 @@ func (f *framing) check() error {
 	return nil
 }
 
-// head looks for a head; more is true if its end has not arrived.
+// head looks for the end of a head. more is true if it has not arrived.
 func (f *framing) head(rest []byte) (more bool, err error) {
 	if !f.blank && f.looked == 0 && len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
 		f.in, f.blank = append(f.in[:f.checked], rest[2:]...), true

@@ -15,33 +15,33 @@ import (
 	"time"
 )
 
-// Options bound a Listener.
+// Options holds the limits of a Listener.
 type Options struct {
-	// Max is how many connections there may be, AddressMax how many of one address.
+	// Max is the maximum number of connections, and AddressMax the maximum per address.
 	Max, AddressMax int
-	// TLS encrypts connections; nil leaves them in the clear.
+	// TLS encrypts connections; nil disables encryption.
 	TLS *tls.Config
 }
 
-// Listener is a net.Listener whose connections are bounded and checked. Give it to a server that Attach has prepared.
+// Listener is a net.Listener that limits and checks its connections. Use it with a server that Attach has prepared.
 type Listener struct {
 	net.Listener
 	o Options
 
 	mu        sync.Mutex
-	conns     list.List // of *conn, the oldest in front
+	conns     list.List // of *conn, oldest first
 	byAddress map[netip.Addr]int
 }
 
-// Listen guards a listener.
+// Listen wraps a listener.
 func Listen(l net.Listener, o Options) *Listener {
 	return &Listener{Listener: l, o: o, byAddress: map[netip.Addr]int{}}
 }
 
 type connKey struct{}
 
-// Attach prepares a server for a Listener: the listener has to know which connections have a request under way. It is
-// called before the server serves.
+// Attach prepares a server for a Listener: the listener must know which connections have a request in flight. Call it
+// before the server serves.
 func Attach(s *http.Server) {
 	h := s.Handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -60,7 +60,7 @@ func Attach(s *http.Server) {
 	})
 }
 
-// Accept waits for a connection that there is a place for. Those that there is none for are closed.
+// Accept waits for a connection within the limits. It closes connections above the limits.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -85,7 +85,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit gives a connection a place. out is one that has to go for it.
+// admit adds a connection. out is a connection that must be closed to make room.
 func (l *Listener) admit(c *conn) (out *conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,8 +108,7 @@ func (l *Listener) admit(c *conn) (out *conn, ok bool) {
 	return out, true
 }
 
-// oldestIdle returns the connection that is there for longest among those that fit and have no request under way. mu
-// is held.
+// oldestIdle returns the oldest connection that satisfies fits and has no request in flight. mu must be held.
 func (l *Listener) oldestIdle(fits func(*conn) bool) *conn {
 	for e := l.conns.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*conn); !c.busy && fits(c) {
@@ -119,7 +118,7 @@ func (l *Listener) oldestIdle(fits func(*conn) bool) *conn {
 	return nil
 }
 
-// leave gives up a place, once. mu is held.
+// leave removes a connection once. mu must be held.
 func (l *Listener) leave(c *conn) {
 	if c.place == nil {
 		return
@@ -131,14 +130,14 @@ func (l *Listener) leave(c *conn) {
 	}
 }
 
-// conn is a connection. Reads come one after the other.
+// conn is a connection. Its reads are sequential.
 type conn struct {
 	net.Conn
 	of     *Listener
 	remote netip.Addr
 	framed framing
 
-	// place and busy are guarded by Listener.mu.
+	// Listener.mu guards place and busy.
 	place *list.Element
 	busy  bool
 }
@@ -149,7 +148,7 @@ func (c *conn) setBusy(busy bool) {
 	c.of.mu.Unlock()
 }
 
-// Read implements net.Conn. It returns only bytes of requests whose framing is accepted.
+// Read implements net.Conn. It returns only bytes of requests with accepted framing.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.framed.read(c.Conn, p)
 	if clear, ok := errors.AsType[tls.RecordHeaderError](err); ok && clear.Conn != nil {
@@ -158,7 +157,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refuseClear tells a client that speaks HTTP at an address for HTTPS what is wrong, in the words of net/http.
+// refuseClear sends an error to a client that speaks HTTP to an HTTPS listener, with the text of net/http.
 func refuseClear(clear tls.RecordHeaderError) {
 	switch string(clear.RecordHeader[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":
@@ -175,7 +174,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// end closes the socket at once. TLS would write a goodbye first, and wait for a client that does not read.
+// end closes the socket immediately. TLS would write a close notification first, and wait for a client that does not
+// read.
 func (c *conn) end() error {
 	if t, ok := c.Conn.(*tls.Conn); ok {
 		return t.NetConn().Close()

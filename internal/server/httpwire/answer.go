@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Continue is what a client is told that waits before it sends the body.
+// Continue is the interim response to a client that waits before it sends the body.
 const Continue = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// statusMax is above every status.
+// statusMax is larger than every status.
 const statusMax = 600
 
-// firstLines are the first lines of answers by status.
+// firstLines contains the status lines of responses, indexed by status.
 var firstLines = func() (lines [statusMax]string) {
 	for status := range lines {
 		text := http.StatusText(status)
@@ -27,22 +27,22 @@ var firstLines = func() (lines [statusMax]string) {
 	return lines
 }()
 
-// AppendStatus appends the first line of an answer. The status is one from 100 to 599.
+// AppendStatus appends the status line of a response. The status must be from 100 to 599.
 func AppendStatus(dst []byte, status int) []byte { return append(dst, firstLines[status]...) }
 
-// Dates makes the Date headers of a server's answers. It is safe for concurrent use.
+// Dates creates the Date headers of a server's responses. It is safe for concurrent use.
 type Dates struct {
-	// last is the one that was asked for last: most answers have that of the one before.
+	// last is the last date: most responses have the date of the previous response.
 	last atomic.Pointer[date]
 }
 
-// date is the date of one second as a line.
+// date is the date of one second as a header line.
 type date struct {
 	second int64
 	line   string
 }
 
-// Append appends the Date header of a time.
+// Append appends the Date header for a time.
 func (d *Dates) Append(dst []byte, now time.Time) []byte {
 	last := d.last.Load()
 	if second := now.Unix(); last == nil || last.second != second {
@@ -52,8 +52,8 @@ func (d *Dates) Append(dst []byte, now time.Time) []byte {
 	return append(dst, last.line...)
 }
 
-// AppendField appends a header field. Its name is a token. A line end in the value becomes a blank, as do other
-// control characters.
+// AppendField appends a header field. The name must be a token. Line ends and other control characters in the value
+// are replaced by spaces.
 func AppendField[T string | []byte](dst []byte, name string, value T) []byte {
 	dst = append(append(dst, name...), ": "...)
 	begin := len(dst)
@@ -66,7 +66,7 @@ func AppendField[T string | []byte](dst []byte, name string, value T) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendLength appends the length of the body, and ends the head.
+// AppendLength appends the length of the body and ends the head.
 func AppendLength(dst []byte, length int) []byte {
 	dst = strconv.AppendInt(append(dst, "Content-Length: "...), int64(length), 10)
 	return append(dst, "\r\n\r\n"...)

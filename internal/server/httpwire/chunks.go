@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// ChunkLineMax bounds the line before a chunk, and each line of what follows the last one, in bytes.
+	// ChunkLineMax is the maximum length of the line before a chunk, and of each trailer line, in bytes.
 	ChunkLineMax = 1 << 10
-	// trailersMax bounds what follows the last chunk, in lines, which are dropped.
+	// trailersMax is the maximum number of trailer lines, which are ignored.
 	trailersMax = 32
 )
 
 var (
-	errChunk    = malformed("A chunk of the request's body does not begin with its size as a hexadecimal number.")
-	errChunkEnd = malformed("A chunk of the request's body is not followed by CR LF.")
-	errTrailers = malformed("Too much follows the last chunk of the request's body.")
+	errChunk    = malformed("A chunk of the request body does not start with its size in hexadecimal.")
+	errChunkEnd = malformed("A chunk of the request body is not followed by CR LF.")
+	errTrailers = malformed("The request body has too many trailers.")
 )
 
-// ErrTooLarge is of a body that is larger than its reader takes.
-var ErrTooLarge = &Malformed{http.StatusRequestEntityTooLarge, "The body of the request is too large."}
+// ErrTooLarge reports that a body exceeds the limit of its reader.
+var ErrTooLarge = &Malformed{http.StatusRequestEntityTooLarge, "The request body is too large."}
 
-// Body puts a body together that comes in chunks. The zero value waits for the first.
+// Body decodes a chunked body. The zero value expects the first chunk.
 type Body struct {
 	state    chunkState
-	left     int64 // of the chunk
+	left     int64 // bytes of the current chunk
 	trailers int
 }
 
@@ -40,9 +40,9 @@ const (
 	ended
 )
 
-// Take takes as much of data as belongs to the body, and appends what the chunks hold to dst, up to most bytes in all.
-// n is how much it has taken; the rest has to be there again in the next call, with more behind it. done says that the
-// body has ended. The error is a *Malformed.
+// Take consumes the part of data that belongs to the body, and appends the contents of the chunks to dst, up to most
+// bytes in total. n is the number of consumed bytes. The next call must pass the remaining bytes again, followed by
+// new data. done is set at the end of the body. The error is a *Malformed.
 func (b *Body) Take(dst, data []byte, most int) (out []byte, n int, done bool, err error) {
 	for b.state != ended {
 		rest := data[n:]
@@ -75,7 +75,7 @@ func (b *Body) Take(dst, data []byte, most int) (out []byte, n int, done bool, e
 	return dst, n, true, nil
 }
 
-// line takes a line that is not a chunk's content. room is how much a further chunk may have.
+// line processes a line outside of the contents of a chunk. room is the maximum size of another chunk.
 func (b *Body) line(line []byte, room int) error {
 	switch b.state {
 	case chunkSize:
@@ -109,10 +109,10 @@ func (b *Body) line(line []byte, room int) error {
 	return nil
 }
 
-// chunkDigits is how many digits a chunk's size may have: more than any body that is taken.
+// chunkDigits is the maximum number of digits of a chunk size, enough for every accepted body.
 const chunkDigits = 15
 
-// parseChunkSize reads the size of a chunk; what extensions say is dropped.
+// parseChunkSize parses the size of a chunk and ignores extensions.
 func parseChunkSize(line []byte) (size int64, err error) {
 	digits, extension, _ := bytes.Cut(line, []byte(";"))
 	if len(extension) > 0 || len(digits) < len(line) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpwire is HTTP/1.1 as a server needs it, as a pure codec: heads of requests are found and taken apart,
-// bodies in chunks put together, heads of answers made. It knows nothing of connections.
+// Package httpwire is a codec for the parts of HTTP/1.1 that a server needs. It finds and parses the heads of
+// requests, decodes chunked bodies, and encodes the heads of responses. It does not handle connections.
 //
-// Guarantees: (H1) where a request ends is certain: a head with lines that end otherwise than with CR LF, with both
-// Content-Length and Transfer-Encoding, with either twice, with a length that is no number, or with white space where a
-// proxy and a server might see two names, is refused and not repaired; (H2) what is parsed is a copy, not a view over
-// the input; (H3) no value of an answer's header can begin a line of its own. Start at End and Request.Parse.
+// Guarantees: (H1) The end of a request is unambiguous. A head is rejected, and not repaired, if its lines do not end
+// with CR LF, if it contains both Content-Length and Transfer-Encoding or one of them twice, if a length is not a
+// number, or if it contains white space that proxies and servers interpret differently. (H2) Parsed values are copies
+// and do not refer to the input. (H3) The value of a response header cannot start a line. Start reading at End and
+// Request.Parse.
 package httpwire

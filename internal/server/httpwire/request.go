@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// FieldsMax is how many header fields a request may have.
+// FieldsMax is the maximum number of header fields of a request.
 const FieldsMax = 200
 
-// Malformed is why a request is refused, with the status that its client is to be told. Where the next one would begin
-// is unknown then, so the connection ends.
+// Malformed is the reason for rejecting a request, with the status for the client. The start of the next request is
+// then unknown, so the connection must be closed.
 type Malformed struct {
 	Status  int
 	Message string
@@ -24,24 +24,24 @@ func malformed(message string) *Malformed { return &Malformed{http.StatusBadRequ
 
 var (
 	errLineEnd = malformed("A line of the request does not end with CR LF.")
-	errHead    = malformed("The request does not begin with a method, a target and HTTP/1.1, with one blank between each.")
-	errTarget  = malformed("The target of the request is neither a path nor an http URL.")
-	errName    = malformed("A header of the request has no name, or one with other characters than those of a token.")
-	errValue   = malformed("A header of the request has control characters in its value.")
-	errHost    = malformed("A request of HTTP/1.1 has one Host header, and no request has more.")
-	errLength  = malformed("The Content-Length of the request is not one decimal number.")
-	errFraming = malformed("The request has both Content-Length and Transfer-Encoding: send one of them.")
-	errVersion = &Malformed{http.StatusHTTPVersionNotSupported, "This server speaks HTTP/1.1 and HTTP/1.0."}
+	errHead    = malformed("The request line must contain a method, a target, and HTTP/1.1, separated by single spaces.")
+	errTarget  = malformed("The target of the request must be a path or an http URL.")
+	errName    = malformed("The name of a request header is empty or contains invalid characters.")
+	errValue   = malformed("The value of a request header contains control characters.")
+	errHost    = malformed("An HTTP/1.1 request must contain exactly one Host header.")
+	errLength  = malformed("The Content-Length of the request must be a single decimal number.")
+	errFraming = malformed("The request contains both Content-Length and Transfer-Encoding. Send only one of them.")
+	errVersion = &Malformed{http.StatusHTTPVersionNotSupported, "This server supports only HTTP/1.1 and HTTP/1.0."}
 	errFields  = &Malformed{http.StatusRequestHeaderFieldsTooLarge,
 		"The request has too many headers: 200 are allowed."}
 	errCoding = &Malformed{http.StatusNotImplemented,
-		"The Transfer-Encoding of the request is not supported: send a Content-Length, or chunks."}
+		"The Transfer-Encoding of the request is not supported. Use Content-Length or chunked encoding."}
 	errExpectation = &Malformed{http.StatusExpectationFailed,
-		"The expectation of the request is not supported: 100-continue is."}
+		"The expectation of the request is not supported. Only 100-continue is supported."}
 )
 
-// End looks for the end of a request's head in what has arrived of it. looked is how much of that an earlier call has
-// seen, 0 in the first. end is 0 if more has to come.
+// End looks for the end of a request head in the received data. looked is the number of bytes that an earlier call has
+// searched, 0 for the first call. end is 0 if the head is incomplete.
 func End(data []byte, looked int) (end int, err error) {
 	for at := looked; ; at++ {
 		i := bytes.IndexByte(data[at:], '\n')
@@ -58,13 +58,13 @@ func End(data []byte, looked int) (end int, err error) {
 	}
 }
 
-// Field is one header field as it was sent, without white space around the value.
+// Field is a header field, without white space around the value.
 type Field struct{ Name, Value string }
 
-// Fields are the header fields of a request in their order.
+// Fields are the header fields of a request, in order.
 type Fields []Field
 
-// Get returns the value of the first field of a name, in whatever case of letters, empty if there is none.
+// Get returns the value of the first field with a name, ignoring case, or an empty string.
 func (f Fields) Get(name string) string {
 	for i := range f {
 		if EqualFold(f[i].Name, name) {
@@ -74,25 +74,26 @@ func (f Fields) Get(name string) string {
 	return ""
 }
 
-// Chunks is the Request.Length of a body that comes in chunks.
+// Chunks is the Request.Length of a chunked body.
 const Chunks = -1
 
 // Request is the head of a request.
 type Request struct {
-	// Method and Target are as they were sent. The target is a path with what follows a question mark, which Path
-	// leaves out; or a URL, of which Path is a part.
+	// Method and Target are unchanged from the request. The target is a path with an optional query, or an absolute
+	// URL. Path returns its path without the query.
 	Method, Target string
-	// Minor is that of the version: 0 or 1.
+	// Minor is the minor version: 0 or 1.
 	Minor  int
 	Host   string
 	Fields Fields
-	// Length is that of the body in bytes, or Chunks.
+	// Length is the length of the body in bytes, or Chunks.
 	Length int64
-	// Close says that the client sends no further request, Continue that it waits to hear whether it may send the body.
+	// Close is set if the client sends no further request. Continue is set if the client waits for permission to send
+	// the body.
 	Close, Continue bool
 }
 
-// Path is the path of the target, escaped as it was sent.
+// Path returns the path of the target, with its escapes.
 func (r *Request) Path() string {
 	path, _, _ := strings.Cut(r.Target, "?")
 	if path[0] != '/' {
@@ -103,7 +104,7 @@ func (r *Request) Path() string {
 	return path
 }
 
-// Parse takes apart a head whose end is the end of data. The error is a *Malformed. The memory of Fields is used again.
+// Parse parses a head that ends at the end of data. The error is a *Malformed. It reuses the memory of Fields.
 func (r *Request) Parse(data []byte) error {
 	*r = Request{Fields: r.Fields[:0]}
 	line, rest, _ := strings.Cut(string(data), "\r\n")
@@ -134,7 +135,7 @@ func (r *Request) Parse(data []byte) error {
 	return f.apply(r)
 }
 
-// parseFirst reads the first line.
+// parseFirst parses the request line.
 func (r *Request) parseFirst(line string) error {
 	method, rest, _ := strings.Cut(line, " ")
 	target, version, ok := strings.Cut(rest, " ")
@@ -158,7 +159,7 @@ func (r *Request) parseFirst(line string) error {
 	return nil
 }
 
-// isTarget reports whether a target is a path or an absolute URL of HTTP.
+// isTarget reports whether a target is a path or an absolute HTTP URL.
 func isTarget(s string) bool {
 	if strings.HasPrefix(s, "/") {
 		return true
@@ -168,14 +169,14 @@ func isTarget(s string) bool {
 		!strings.HasPrefix(rest, "/")
 }
 
-// framing is what the header fields of a request say of its body and of the connection.
+// framing holds the header fields that determine the body and the connection.
 type framing struct {
-	length              int64 // -1: not given
+	length              int64 // -1: not set
 	hosts, codings      int
 	chunked, keep, ends bool
 }
 
-// hear takes note of a field. The names it looks for have few lengths, so most fields are passed by that.
+// hear records a field. The relevant names have few different lengths, so the length excludes most fields.
 func (f *framing) hear(r *Request, name, value string) error {
 	switch len(name) {
 	case len("Host"):
@@ -215,7 +216,7 @@ func (f *framing) hear(r *Request, name, value string) error {
 	return nil
 }
 
-// apply draws the conclusions when all fields are known.
+// apply validates the combination of all fields.
 func (f *framing) apply(r *Request) error {
 	switch {
 	case f.codings > 0 && f.length >= 0:
@@ -229,13 +230,13 @@ func (f *framing) apply(r *Request) error {
 	case f.length > 0:
 		r.Length = f.length
 	}
-	// A client of HTTP/1.0 does not know of 100.
+	// A client of HTTP/1.0 does not know the status 100.
 	r.Continue = r.Continue && r.Minor > 0 && r.Length != 0
 	r.Close = f.ends || r.Minor == 0 && !f.keep
 	return nil
 }
 
-// lengthDigits is how many digits the length of a body may have: more than any body that is taken.
+// lengthDigits is the maximum number of digits of the length of a body, enough for every accepted body.
 const lengthDigits = 18
 
 func parseLength(s string) (n int64, ok bool) {

@@ -2,7 +2,7 @@
 
 package httpwire
 
-// tokens has the bytes that names and methods are made of.
+// tokens marks the bytes that are allowed in names and methods.
 var tokens = func() (t [256]bool) {
 	for c := '0'; c <= 'z'; c++ {
 		t[c] = c <= '9' || c >= 'a' || c >= 'A' && c <= 'Z'
@@ -13,7 +13,7 @@ var tokens = func() (t [256]bool) {
 	return t
 }()
 
-// isToken reports whether s is a token: not empty, and without blanks, control characters and separators.
+// isToken reports whether s is a token: not empty, without spaces, control characters, and separators.
 func isToken(s string) bool {
 	for i := range len(s) {
 		if !tokens[s[i]] {
@@ -23,7 +23,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isText reports whether s may be the value of a header: no control characters but tabs.
+// isText reports whether s is a valid header value: without control characters except tabs.
 func isText(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -33,7 +33,8 @@ func isText(s string) bool {
 	return true
 }
 
-// EqualFold reports whether two texts are the same but for the case of ASCII letters: a Kelvin sign is no k.
+// EqualFold reports whether two strings are equal if the case of ASCII letters is ignored. Other letters must match
+// exactly; a Kelvin sign is not a k.
 func EqualFold(a, b string) bool {
 	if len(a) != len(b) {
 		return false

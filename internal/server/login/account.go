@@ -13,30 +13,31 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 )
 
-// Key is a key of an account. One whose Secret is empty admits nobody.
+// Key is a key of an account. A key with an empty Secret admits no client.
 type Key struct {
 	Name   string
 	Secret []byte
 }
 
-// AccountOptions are those of an Account. The zero value of all but Keys is useful.
+// AccountOptions configures an Account. All fields except Keys are optional.
 type AccountOptions struct {
-	// Keys are those of now.
+	// Keys returns the current keys.
 	Keys func() []Key
-	// Log hears of failures; nil: nobody does.
+	// Log receives failures; nil discards them.
 	Log *slog.Logger
-	// Told hears of every attempt: its outcome is nil if the client is in, and the name is that of the key then.
+	// Told is called for every attempt. If the attempt succeeds, outcome is nil and name is the name of the key.
 	Told func(from netip.Addr, name string, outcome error)
-	// Now is the clock, After waits; those of package time if nil.
+	// Now is the clock, and After waits; nil means the functions of package time.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
 }
 
-// Account checks logins as those of Azure Cosmos DB: with the name of an account, which may be any, and one of its keys
-// in base64. It is safe for concurrent use.
+// Account checks logins in the manner of Azure Cosmos DB: with the name of an account, which is ignored, and a key in
+// base64. It is safe for concurrent use.
 //
-// A right key is in at once, however many wrong ones come from the same address: it cannot be guessed, as it has 64
-// bytes by chance, and comparing it is no work. Wrong ones wait as wrong passwords do, before they hear of it (LI5).
+// A correct key succeeds immediately, no matter how many wrong keys come from the same address: a key has 64 random
+// bytes and cannot be guessed, and the comparison is cheap. Clients with wrong keys are delayed like clients with
+// wrong passwords (LI5).
 type Account struct {
 	opts     AccountOptions
 	suspect  queue
@@ -44,7 +45,7 @@ type Account struct {
 	outcomes
 }
 
-// NewAccount makes an account.
+// NewAccount returns an account checker.
 func NewAccount(o AccountOptions) *Account {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -58,8 +59,8 @@ func NewAccount(o AccountOptions) *Account {
 	return a
 }
 
-// Authenticate returns the name of the key that a client at an address has shown. Errors are dberr.BadCredentials, and
-// dberr.Overloaded if too many are waiting.
+// Authenticate returns the name of the key of a client at an address. It returns dberr.BadCredentials, or
+// dberr.Overloaded if too many clients are waiting.
 func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, password string) (access.Login, error) {
 	key := a.key(password)
 	if key != "" {
@@ -77,7 +78,7 @@ func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, passw
 	return access.Login{}, err
 }
 
-// key returns the name of the key that a text is, empty if it is none. The time it takes depends on neither.
+// key returns the name of the key that matches the text, or an empty string. It runs in constant time.
 func (a *Account) key(text string) (name string) {
 	if len(text) > keyTextMax {
 		return ""
@@ -94,5 +95,5 @@ func (a *Account) key(text string) (name string) {
 	return name
 }
 
-// keyTextMax bounds what is looked at of a password.
+// keyTextMax is the maximum length of a password that is compared.
 const keyTextMax = 1024

@@ -19,41 +19,42 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Options of a Checker. The zero value of all but State is useful.
+// Options configures a Checker. All fields except State are optional.
 type Options struct {
-	// Users maps the users of the configuration to bcrypt hashes. For them nothing else counts.
+	// Users maps the users of the configuration to bcrypt hashes. They take precedence over roles.
 	Users map[string]string
-	// State has all other roles.
+	// State returns all other roles.
 	State func() *access.State
-	// Log hears of failures; nil: nobody does.
+	// Log receives failures; nil discards them.
 	Log *slog.Logger
-	// Told hears of every attempt: its outcome is nil if the client is in.
+	// Told is called for every attempt. outcome is nil if the attempt succeeded.
 	Told func(from netip.Addr, name string, outcome error)
-	// Now is the clock, After waits; those of package time if nil.
+	// Now is the clock, and After waits; nil means the functions of package time.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
 }
 
-// The bounds (LI4).
+// The limits of (LI4).
 const (
-	// checksAtOnce is how many passwords of each queue are checked at a time.
+	// checksAtOnce is the maximum number of concurrent password checks per queue.
 	checksAtOnce = 2
-	// waitingMax is how many clients of each queue wait for their turn; lineMax bounds those of one network.
+	// waitingMax is the maximum number of clients that wait in a queue. lineMax limits the clients of one network.
 	waitingMax = 4096
-	// passwordBytesMax is how much of a password bcrypt looks at: a longer one would be right by its beginning.
+	// passwordBytesMax is the number of bytes that bcrypt uses. Without this limit, a longer password would match by
+	// its first bytes.
 	passwordBytesMax = 72
-	// nameBytesMax bounds what is remembered and logged of a name.
+	// nameBytesMax is the maximum number of bytes of a name that are stored and logged.
 	nameBytesMax = access.NameBytesMax
 )
 
 // Checker checks logins. It is safe for concurrent use.
 //
-// bcrypt is slow on purpose; a driver opens dozens of connections with the same password, so the last password that was
-// right is remembered for each name, as a salted SHA-256 that lives in memory only.
+// bcrypt is slow by design, and a driver opens dozens of connections with the same password. Therefore the last
+// correct password of each user is cached in memory as a salted SHA-256 hash.
 type Checker struct {
 	opts     Options
 	salt     [32]byte
-	stranger []byte // a hash that no password has, as costly as others
+	stranger []byte // a hash without a password that takes as long to check as others
 	clean    queue
 	suspect  queue
 	failures failures
@@ -64,13 +65,13 @@ type Checker struct {
 	known map[string]remembered
 }
 
-// remembered is a password that was right for a hash.
+// remembered is a password that matched a hash.
 type remembered struct {
 	hash   string
 	digest [32]byte
 }
 
-// New makes a checker. It fails if a hash of the configuration is none.
+// New returns a checker. It returns an error if a hash in the configuration is invalid.
 func New(o Options) (*Checker, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -87,7 +88,7 @@ func New(o Options) (*Checker, error) {
 	c.clean.slots, c.suspect.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
 	c.failures.now = o.Now
 	if _, err := rand.Read(c.salt[:]); err != nil {
-		return nil, fmt.Errorf("random salt: %w", err)
+		return nil, fmt.Errorf("cannot generate a salt: %w", err)
 	}
 	var err error
 	c.stranger, err = bcrypt.GenerateFromPassword(c.salt[:], bcrypt.DefaultCost)
@@ -100,8 +101,8 @@ func (c *Checker) Configured(name string) bool {
 	return ok
 }
 
-// Authenticate returns the role to act as for a client at an address, with the record whose password was right. Errors
-// are dberr.BadCredentials, and dberr.Overloaded if too many are being checked.
+// Authenticate returns the role of a client at an address, with the record whose password matched. It returns
+// dberr.BadCredentials, or dberr.Overloaded if too many logins are being checked.
 func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, password string) (access.Login, error) {
 	record, err := c.authenticate(ctx, from, name, password)
 	c.tell(ctx, from, name, err)
@@ -111,7 +112,7 @@ func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, passw
 	return access.Login{Role: name, Version: record}, nil
 }
 
-// Failed counts, logs and tells of a login that failed elsewhere, such as one by a certificate.
+// Failed counts, logs, and reports a login that failed elsewhere, such as a login with a certificate.
 func (c *Checker) Failed(ctx context.Context, from netip.Addr, name string, err error) {
 	c.tell(ctx, from, name, err)
 }
@@ -136,7 +137,7 @@ func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, passw
 	return record, nil
 }
 
-// role returns the hash of a role's password, empty if it has none, whether it may log in, and the version of its
+// role returns the hash of a role's password, or an empty string, whether the role may log in, and the version of its
 // record.
 func (c *Checker) role(name string) (hash string, login bool, record access.RoleVersion) {
 	r := c.opts.State().Role(name)
@@ -156,7 +157,7 @@ func (c *Checker) remembers(name, hash string, digest [32]byte) bool {
 	return ok && k.hash == hash && subtle.ConstantTimeCompare(k.digest[:], digest[:]) == 1
 }
 
-// remember remembers a right password. There are no more than roles that were there: names that are gone make room.
+// remember caches a correct password. The cache holds only existing roles: entries of dropped roles are removed first.
 func (c *Checker) remember(name, hash string, digest [32]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,17 +167,17 @@ func (c *Checker) remember(name, hash string, digest [32]byte) {
 	c.known[name] = remembered{hash, digest}
 }
 
-// rememberedMax bounds the passwords that are remembered; more than these begin anew.
+// rememberedMax is the maximum number of cached passwords. A full cache is cleared.
 const rememberedMax = 10_000
 
-// attempt is one client's password for a name.
+// attempt is a client's password for a user name.
 type attempt struct {
 	from                 netip.Addr
 	name, hash, password string
 	digest               [32]byte
 }
 
-// check compares a password with a hash, when it is its turn.
+// check compares a password with a hash when it is the client's turn.
 func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error) {
 	wait := c.failures.delay(a.from, a.name)
 	if wait > 0 {
@@ -189,7 +190,7 @@ func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error)
 	case in == nil:
 		return c.compare(ctx, &c.suspect, waitMin, a)
 	}
-	if wait = c.failures.delay(a.from, a.name); wait > 0 { // those before have failed
+	if wait = c.failures.delay(a.from, a.name); wait > 0 { // earlier attempts have failed
 		c.lines.leave(in)
 		return c.compare(ctx, &c.suspect, wait, a)
 	}
@@ -197,7 +198,8 @@ func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error)
 	return c.compare(ctx, &c.clean, 0, a)
 }
 
-// compare waits, and for a place of a queue, and compares, unless the password was found to be right meanwhile.
+// compare waits, takes a slot of a queue, and compares, unless the password has been found to be correct in the
+// meantime.
 func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *attempt) (right bool, err error) {
 	if err := q.enter(ctx, c.opts.After, wait, a.from); err != nil {
 		return false, err
@@ -223,9 +225,9 @@ func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *
 	return true, nil
 }
 
-var errTooMany = &dberr.Overloaded{Message: "Too many logins are being checked: try again"}
+var errTooMany = &dberr.Overloaded{Message: "Too many logins are being checked. Retry later"}
 
-// incorrect is what a client is told whose name or password is wrong.
+// incorrect returns the error for a wrong user name or password.
 func incorrect(name string) error {
 	return &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect", name)}
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package login checks names and passwords against the bcrypt hashes of the roles and of the configuration, and the
-// keys of clients that were written for Azure Cosmos DB.
+// Package login checks user names and passwords against the bcrypt hashes of roles and of the configuration, and
+// account keys of Azure Cosmos DB clients.
 //
-// Guarantees: (LI1) a password that was right once is right again without waiting for anything, until it is changed;
-// (LI2) a login from an address without recent failures never waits for logins from one with them, and of those from
-// one that fails now, however many come at once, it waits for one; a right password that has to wait, because its name
-// is tried from everywhere, waits for one client of each other network at most; (LI3) a name that does not exist takes
-// as long as one that does; (LI4) what strangers can keep busy is bounded: processors, memory, lines of the log and
-// those who wait; (LI5) of the clients that show keys of an account those with a wrong one wait longer and longer, and
-// those with a right one for nobody. Start at Checker.Authenticate; keys are checked by an Account.
+// Guarantees: (LI1) A password that was correct once is accepted again without waiting until it is changed. (LI2) A
+// login from an address without recent failures never waits for logins from addresses with failures. It waits for at
+// most one login from an address that is failing now. A correct password for a user name that is being guessed from
+// everywhere waits for at most one client of each other network. (LI3) A login with an unknown user name takes as long
+// as one with a known name. (LI4) Unauthenticated clients can use only a bounded amount of processor time, memory, log
+// messages, and queue slots. (LI5) Clients with a wrong account key wait increasingly long, and clients with a correct
+// key do not wait. Start reading at Checker.Authenticate. Account checks keys.
 package login

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// failures remembers the addresses and the names whose logins failed lately. A name is under suspicion only for
-// addresses from where it was never right, so that nobody can lock a user out by failing in that user's name.
+// failures records recent failed logins by address and by user name. A user name is suspicious only for addresses that
+// have never logged in with it, so that nobody can lock out a user by failing logins with that name.
 type failures struct {
 	now func() time.Time
 
@@ -30,17 +30,20 @@ type pair struct {
 }
 
 const (
-	// free is how often an address may fail before it has to wait; a name that is tried from everywhere more often.
+	// free is the number of failures of an address before it must wait. freeOfName is the number for a user name,
+	// which may be tried from many addresses.
 	free, freeOfName = 3, 20
-	// forgotten is how long a failure counts.
+	// forgotten is the time for which a failure counts.
 	forgotten = 10 * time.Minute
-	// The first wait, which doubles with every failure up to the last.
+	// waitMin is the first delay. Each failure doubles it, up to waitMax.
 	waitMin, waitMax = 100 * time.Millisecond, 3 * time.Second
-	// rememberedFailures bounds each of the three maps. One that is full forgets what is old, or else everything.
+	// rememberedFailures is the maximum size of each of the three maps. A full map drops old entries, or else all
+	// entries.
 	rememberedFailures = 10_000
 )
 
-// network is what is taken for one client: an IPv4 address, or the network that an IPv6 customer gets.
+// network returns the prefix that counts as one client: an IPv4 address, or the network that an IPv6 customer
+// receives.
 func network(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
@@ -51,7 +54,7 @@ func network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// add notes a failure.
+// add records a failure.
 func (f *failures) add(from netip.Addr, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,15 +87,15 @@ func (f *failures) recent(e failed) int {
 	return e.count
 }
 
-// forgive forgets the failures of an address from where a password was right that was not remembered. One that is
-// remembered forgives nothing: a client that knows one password could look for others for ever.
+// forgive removes the failures of an address after a login with a correct password that was not cached. A cached
+// password does not count: otherwise a client that knows one password could guess others indefinitely.
 func (f *failures) forgive(from netip.Addr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.from, network(from))
 }
 
-// good notes that a name was right from an address.
+// good records a successful login of a user name from an address.
 func (f *failures) good(from netip.Addr, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +105,7 @@ func (f *failures) good(from netip.Addr, name string) {
 	f.right[pair{network(from), shorten(name)}] = struct{}{}
 }
 
-// delay is how long an attempt has to wait, 0 for one that is not suspect.
+// delay returns the delay of a login attempt, or 0 if it is not suspicious.
 func (f *failures) delay(from netip.Addr, name string) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

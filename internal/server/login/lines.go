@@ -8,24 +8,24 @@ import (
 	"sync"
 )
 
-// lines has the clients of one network wait for each other before they wait with others: however many of them come at
-// once, they keep one of the clean queue's places busy, and it is known of the next one whether the one before failed.
+// lines serializes the clients of a network before they enter the shared queue. However many clients of a network
+// arrive, they use one slot of the queue, and each attempt sees the failures of the previous one.
 type lines struct {
 	mu sync.Mutex
 	of map[netip.Prefix]*line
 }
 
-// line is that of one network, which is there as long as somebody is in it.
+// line is the queue of one network. It exists while it is not empty.
 type line struct {
 	network netip.Prefix
-	turn    chan struct{} // has room for one
+	turn    chan struct{} // has room for one token
 	length  int
 }
 
-// lineMax is how many of one network may be in its line: a driver that opens its connections, not more.
+// lineMax is the maximum number of clients in the line of a network: enough for a driver that opens its connections.
 const lineMax = 64
 
-// join waits until it is a client's turn. It returns nil if there are too many of its network.
+// join waits for a client's turn. It returns nil if too many clients of its network are waiting.
 func (l *lines) join(ctx context.Context, n netip.Prefix) (*line, error) {
 	l.mu.Lock()
 	in := l.of[n]
@@ -51,7 +51,7 @@ func (l *lines) join(ctx context.Context, n netip.Prefix) (*line, error) {
 	}
 }
 
-// leave lets the next one of a line have its turn.
+// leave lets the next client of a line proceed.
 func (l *lines) leave(in *line) {
 	<-in.turn
 	l.out(in)

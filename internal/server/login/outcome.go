@@ -13,10 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// failureLines is how many failed logins are logged in a second; the next line says how many were left out.
+// failureLines is the maximum number of failed logins that are logged per second. The next message contains the number
+// of omitted ones.
 const failureLines = 5
 
-// outcomes counts what became of logins, and tells of it.
+// outcomes counts and logs the outcomes of logins.
 type outcomes struct {
 	now     func() time.Time
 	limiter *lineLimiter
@@ -26,14 +27,14 @@ type outcomes struct {
 	succeeded, failed, refused *atomic.Uint64
 }
 
-// lineLimiter bounds the lines of a second.
+// lineLimiter limits the log messages per second.
 type lineLimiter struct {
 	mu             sync.Mutex
 	second         int64
 	lines, omitted int
 }
 
-// allow reports whether there may be another line now, and how many were left out since the last.
+// allow reports whether a message may be logged now, and the number of messages omitted since the last one.
 func (l *lineLimiter) allow(now time.Time) (omitted int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,13 +59,13 @@ func newOutcomes(log *slog.Logger, told func(netip.Addr, string, error), now fun
 	return outcomes{now, new(lineLimiter), log, told, new(atomic.Uint64), new(atomic.Uint64), new(atomic.Uint64)}
 }
 
-// Counts are the logins since the start: those that came in, those whose name or password was wrong, and those that
-// were sent away unchecked.
+// Counts returns the numbers of successful logins, of failed logins, and of logins rejected without a check since the
+// start.
 func (o *outcomes) Counts() (succeeded, failed, refused uint64) {
 	return o.succeeded.Load(), o.failed.Load(), o.refused.Load()
 }
 
-// tell counts and tells of one login.
+// tell counts and logs the outcome of a login.
 func (o *outcomes) tell(ctx context.Context, from netip.Addr, name string, err error) {
 	switch err.(type) {
 	case nil:

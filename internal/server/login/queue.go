@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// queue bounds how many logins are checked at a time, and how many wait for it, in all and of each network: one network
-// can neither fill the queue nor make others wait for more than one of its clients.
+// queue limits the number of concurrent password checks and of waiting clients, in total and per network. A network
+// can neither fill the queue nor delay other clients by more than one of its own.
 type queue struct {
 	slots   chan struct{}
 	waiting atomic.Int32
-	// turns lets one client of a network after the other wait for a slot.
+	// turns serializes the clients of a network before they wait for a slot.
 	turns lines
 
 	mu sync.Mutex
-	of map[netip.Prefix]int // how many clients of a network wait
+	of map[netip.Prefix]int // the number of waiting clients of each network
 }
 
-// enter takes a slot of a queue after a time, for a client at an address.
+// enter takes a slot of a queue, after a delay, for a client at an address.
 func (q *queue) enter(ctx context.Context, after func(time.Duration) <-chan time.Time, wait time.Duration,
 	from netip.Addr) error {
 	n := network(from)
@@ -50,7 +50,7 @@ func (q *queue) enter(ctx context.Context, after func(time.Duration) <-chan time
 	}
 }
 
-// arrive counts a client that waits, unless there are too many.
+// arrive counts a waiting client unless there are too many.
 func (q *queue) arrive(n netip.Prefix) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -3,6 +3,7 @@
 package rest
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -30,6 +31,15 @@ type conn struct {
 	server *Server
 	guest  *guest   // the socket, and its place
 	nc     net.Conn // what is spoken through: guest, or TLS over it
+	// ctx is that of its requests: it ends with the connection, or earlier if the client leaves during a request.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// number is its own among all of the node, those before a restart included; since is when it began.
+	number uint64
+	since  time.Time
+	doing  doing
+	// looked is what look has found the last time.
+	looked int64
 
 	// in holds what has arrived, from r to w. It is room but for what does not fit there.
 	in   []byte
@@ -52,6 +62,8 @@ type conn struct {
 	// idle says that no request has begun, and turn counts requests. mu guards them.
 	idle bool
 	turn uint64
+	// key and agent are what the client has introduced itself with. mu guards them.
+	key, agent string
 	// idleFrom is when interrupt first saw the connection idle, and idleTurn the request before that. They belong to
 	// Shutdown.
 	idleFrom time.Time
@@ -62,7 +74,8 @@ var errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooL
 	Message: "The headers of the request are too large: they may have 65536 bytes."}
 
 func newConn(s *Server, g *guest) *conn {
-	c := &conn{server: s, guest: g, nc: g}
+	c := &conn{server: s, guest: g, nc: g, since: time.Now()}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	if s.opts.TLS != nil {
 		c.nc = tls.Server(g, s.opts.TLS)
 	}
@@ -107,6 +120,7 @@ func (c *conn) end() {
 		c.server.opts.Log.LogAttrs(c.server.ctx, slog.LevelError, "defect in a connection over HTTP",
 			slog.Any("defect", defect), slog.String("stack", string(debug.Stack())))
 	}
+	c.cancel()
 	_ = c.guest.Close()
 }
 

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -442,4 +443,121 @@ func FuzzConnection(f *testing.F) {
 			t.Fatalf("%q: %s", sent, defects)
 		}
 	})
+}
+
+// slowly has queries of items last until their context ends, and tells when one has begun and how it ended.
+func (s *surface) slowly() (begun chan struct{}, ended chan error) {
+	begun, ended = make(chan struct{}, 1), make(chan error, 1)
+	s.fake.mu.Lock()
+	defer s.fake.mu.Unlock()
+	s.fake.query = func(ctx context.Context) error {
+		begun <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return ctx.Err()
+	}
+	return begun, ended
+}
+
+// queryText is a query of items.
+func (s *surface) queryText() string {
+	return s.text(post, docs, http11, `{"query":"SELECT * FROM c"}`,
+		"x-ms-documentdb-isquery: True\r\nUser-Agent: tool/1\r\n")
+}
+
+// TestClientLeaves proves that a request ends when its client goes away, however it does so, and also if it has sent
+// more than one request.
+func TestClientLeaves(t *testing.T) {
+	s := newSurface(t, Options{})
+	begun, ended := s.slowly()
+	for name, leave := range map[string]func(c *net.TCPConn){
+		"closes": func(c *net.TCPConn) { _ = c.Close() },
+		"resets": func(c *net.TCPConn) {
+			_ = c.SetLinger(0)
+			_ = c.Close()
+		},
+		"closes its half": func(c *net.TCPConn) { _ = c.CloseWrite() },
+		"closes after another request": func(c *net.TCPConn) {
+			if runtime.GOOS == "linux" {
+				_, _ = io.WriteString(c, s.queryText())
+			}
+			_ = c.Close()
+		},
+	} {
+		l := s.dial()
+		l.send(s.queryText())
+		<-begun
+		leave(l.Conn.(*net.TCPConn))
+		if err := <-ended; err != context.Canceled {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	poll.Until(t, "the connections have ended", func() bool { return s.server.Stats().InFlight.Load() == 0 })
+	l := s.dial()
+	s.fake.mu.Lock()
+	s.fake.query = nil
+	s.fake.mu.Unlock()
+	l.send(s.queryText())
+	if r, body := l.answer(post); r.StatusCode != 200 {
+		t.Errorf("a client that stays: %d %s", r.StatusCode, body)
+	}
+}
+
+// TestListedSessions proves that connections are listed with the request under way, which says nothing of items, and
+// that cancelling ends the request and the connection.
+func TestListedSessions(t *testing.T) {
+	s := newSurface(t, Options{})
+	begun, ended := s.slowly()
+	idle := s.dial()
+	idle.send(s.text(get, docs+"/none", http11, "", ""))
+	idle.answer(get)
+	l := s.dial()
+	l.send(s.queryText())
+	<-begun
+	list, all := s.server.Sessions(1)
+	if len(list) != 1 || all < 2 {
+		t.Fatalf("%d of %d sessions", len(list), all)
+	}
+	i := list[0]
+	if i.Request != "query items dbs/d/colls/c" || i.Began.IsZero() || i.Key != primaryKey || i.Agent != "tool/1" ||
+		i.Requests != 1 || i.Remote.String() != l.LocalAddr().String() || i.Since.IsZero() {
+		t.Errorf("%+v", i)
+	}
+	if _, found := s.server.Cancel(i.Number + 100); found {
+		t.Error("a connection is found that there is not")
+	}
+	if c, found := s.server.Cancel(i.Number); !found || c.Number != i.Number {
+		t.Errorf("%+v, %t", c, found)
+	}
+	if err := <-ended; err != context.Canceled {
+		t.Error(err)
+	}
+	if _, err := l.in.ReadByte(); err == nil {
+		t.Error("the connection goes on")
+	}
+	poll.Until(t, "the session is gone", func() bool {
+		_, found := s.server.Cancel(i.Number)
+		return !found
+	})
+	idle.send(s.text(get, docs+"/none", http11, "", ""))
+	if r, _ := idle.answer(get); r.StatusCode != 404 {
+		t.Errorf("the other connection: %d", r.StatusCode)
+	}
+}
+
+// TestShutdownEndsRequests proves that a request which outlasts the time of a shutdown ends with it.
+func TestShutdownEndsRequests(t *testing.T) {
+	s := newSurface(t, Options{})
+	begun, ended := s.slowly()
+	l := s.dial()
+	l.send(s.queryText())
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.server.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != context.Canceled {
+		t.Error(err)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
@@ -76,9 +77,11 @@ func (c *conn) exchange() {
 
 // carryOut does what is asked for, and comes to the end of the request.
 func (x *exchange) carryOut() *answer {
-	s := x.server
+	s, c := x.server, x.conn
 	s.stats.InFlight.Add(1)
+	c.doing.begin(time.Now())
 	defer func() {
+		c.doing.end()
 		s.stats.InFlight.Add(-1)
 		s.stats.InFlightBytes.Add(-x.held)
 	}()
@@ -86,7 +89,8 @@ func (x *exchange) carryOut() *answer {
 	if err != nil {
 		a = x.refuse(failureOf(err))
 	}
-	x.conn.settle()
+	c.settle()
+	c.last = c.last || c.ctx.Err() != nil
 	if s.opts.Audit != nil {
 		x.audit(a.status)
 	}
@@ -122,6 +126,7 @@ func (x *exchange) serve() (a *answer, err error) {
 	if !c.known {
 		c.known = true
 		c.guest.known()
+		c.introduced(signer, x.header.Get("User-Agent"))
 	}
 	if !known {
 		return nil, badRequest("The path " + strconv.Quote(path) + " is none of this interface.")
@@ -131,6 +136,8 @@ func (x *exchange) serve() (a *answer, err error) {
 		return nil, refusal
 	}
 	x.operation = op
+	c.doing.target.Store(target)
+	c.doing.operation.Store(op)
 	if signer == readOnlyKey && !op.reads {
 		return nil, &failure{status: http.StatusForbidden, message: "The read-only key does not allow " + op.name +
 			": sign the request with the primary or the secondary key."}
@@ -143,7 +150,7 @@ func (x *exchange) serve() (a *answer, err error) {
 	if err := x.read(); err != nil {
 		return nil, err
 	}
-	return op.do(x, s.ctx)
+	return op.do(x, c.ctx)
 }
 
 // defect logs what a request has panicked with, and returns what its client is told.
@@ -170,7 +177,7 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 	done, ok := s.opts.Admit(x.claimant())
 	if !ok {
 		s.stats.Refused.Add(1)
-		return nil, busy("The node is asked for more than it can do: try again later, or ask another one.")
+		return nil, busy("The node is overloaded: requests exceed its capacity. Retry later or use another node.")
 	}
 	return done, nil
 }

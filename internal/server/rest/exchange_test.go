@@ -267,6 +267,10 @@ func TestExchanges(t *testing.T) {
 			nil},
 		{"GET /offers/O0/", "", nil, 200, `"_self":"offers/O0/",.*"offerVersion":"V2".*"offerThroughput":400`,
 			m{"x-ms-cosmos-min-throughput": "^400$", "x-ms-offer-replace-pending": "^false$"}},
+		{"PUT /offers/O0", `{"content":{"offerAutopilotSettings":{"maxThroughput":5000,"autoUpgradePolicy":` +
+			`{"throughputPolicy":{"incrementPercent":3}}}}}`, nil, 200,
+			`"offerAutopilotSettings":{"maxThroughput":5000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":3}}}`,
+			nil},
 		{"PUT /offers/O0", `{"content":{"offerThroughput":500}}`, nil, 200, `"offerThroughput":500`, nil},
 		{"PUT /offers/O0", `{"content":{}}`, nil, 400, "offerThroughput", nil},
 		{"GET /offers/nosuch", "", nil, 404, "", nil},

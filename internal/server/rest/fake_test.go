@@ -19,7 +19,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/sql"
@@ -41,6 +43,8 @@ type fake struct {
 	refusal error
 	// asked is the last query.
 	asked container.QueryRequest
+	// query, if it is not nil, is called by every query.
+	query func(ctx context.Context) error
 }
 
 // fakeTime is when everything happens.
@@ -75,6 +79,12 @@ func (f *fake) Databases() []*container.Database {
 	return slices.SortedFunc(maps.Values(f.databases), func(a, b *container.Database) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
+}
+
+func (f *fake) Compiling(string) (release func(), err error) { return func() {}, nil }
+
+func (f *fake) Evaluation(ctx context.Context, _ share.Claimant) *meter.Meter {
+	return meter.New(ctx, meter.Limits{})
 }
 
 func (f *fake) Renewed(context.Context) bool { return false }
@@ -375,6 +385,14 @@ func (f *fake) Sizes(context.Context, *container.Container) []container.Size {
 }
 
 func (f *fake) Query(ctx context.Context, c *container.Container, q *container.QueryRequest) (*container.Page, error) {
+	f.mu.Lock()
+	wait := f.query
+	f.mu.Unlock()
+	if wait != nil {
+		if err := wait(ctx); err != nil {
+			return nil, err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = *q

@@ -3,9 +3,13 @@
 package rest
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/query/container"
 )
@@ -31,29 +35,60 @@ func (x *exchange) feed(rid, kind string, page [][]byte) *answer {
 	return &answer{http.StatusOK, body}
 }
 
-// page cuts a page out of a list: its continuation is how many are before it.
-func (x *exchange) page(all [][]byte) ([][]byte, error) {
+// listed is a resource of a list. Its key is unique among those of the list and stays the same.
+type listed struct {
+	key  string
+	body []byte
+}
+
+// sorted sorts a list by its keys, by which clients page.
+func sorted(all []listed) []listed {
+	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(a.key, b.key) })
+	return all
+}
+
+// page cuts a page out of a list: its continuation is the key of the last resource of the page, which may be gone when
+// the next page is asked for.
+func (x *exchange) page(all []listed) ([][]byte, error) {
 	size, refusal := pageSize(x.header)
 	if refusal != nil {
 		return nil, refusal
 	}
-	from := 0
+	all = sorted(all)
 	if text := x.header.Get(hContinuation); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return nil, badRequest("x-ms-continuation is none that this list has given.")
+		last, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, listMark))
+		if err != nil || !strings.HasPrefix(text, listMark) {
+			return nil, badContinuation()
 		}
-		from = min(n, len(all))
+		i, found := slices.BinarySearchFunc(all, string(last), func(r listed, key string) int {
+			return cmp.Compare(r.key, key)
+		})
+		if found {
+			i++
+		}
+		all = all[i:]
 	}
-	to := min(from+size, len(all))
-	if to < len(all) {
-		x.set(aContinuation, strconv.Itoa(to))
+	if len(all) > size {
+		all = all[:size]
+		x.set(aContinuation, listMark+base64.RawURLEncoding.EncodeToString([]byte(all[size-1].key)))
 	}
-	return all[from:to], nil
+	out := make([][]byte, len(all))
+	for i := range all {
+		out[i] = all[i].body
+	}
+	return out, nil
+}
+
+// listMark begins the continuations of lists. Earlier builds gave numbers of resources, with which a page would miss
+// some when others have been deleted.
+const listMark = "."
+
+func badContinuation() error {
+	return badRequest("x-ms-continuation is none that this list has given.")
 }
 
 // list answers with a page of a list.
-func (x *exchange) list(rid, kind string, all [][]byte) (*answer, error) {
+func (x *exchange) list(rid, kind string, all []listed) (*answer, error) {
 	page, err := x.page(all)
 	if err != nil {
 		return nil, err
@@ -62,21 +97,29 @@ func (x *exchange) list(rid, kind string, all [][]byte) (*answer, error) {
 }
 
 // queryList answers with a page of what a query says of a list.
-func (x *exchange) queryList(ctx context.Context, rid, kind string, all [][]byte) (*answer, error) {
+func (x *exchange) queryList(ctx context.Context, rid, kind string, all []listed) (*answer, error) {
 	q, err := x.query()
 	if err != nil {
 		return nil, err
 	}
-	if all, err = x.selectFrom(ctx, q, all); err != nil {
+	size, refusal := pageSize(x.header)
+	if refusal != nil {
+		return nil, refusal
+	}
+	q.MaxItems, q.Continuation = size, x.header.Get(hContinuation)
+	page, next, err := x.selectFrom(ctx, q, sorted(all))
+	if err != nil {
 		return nil, err
 	}
-	return x.list(rid, kind, all)
+	if next != "" {
+		x.set(aContinuation, next)
+	}
+	return x.feed(rid, kind, page), nil
 }
 
-func (x *exchange) databases() [][]byte {
-	var out [][]byte
+func (x *exchange) databases() (out []listed) {
 	for _, d := range x.server.engine.Databases() {
-		out = append(out, d.Resource())
+		out = append(out, listed{d.ID, d.Resource()})
 	}
 	return out
 }
@@ -89,10 +132,9 @@ func (x *exchange) queryDatabases(ctx context.Context) (*answer, error) {
 	return x.queryList(ctx, "", "Databases", x.databases())
 }
 
-func (x *exchange) containers(d *container.Database) [][]byte {
-	var out [][]byte
+func (x *exchange) containers(d *container.Database) (out []listed) {
 	for _, c := range x.server.engine.Containers(d) {
-		out = append(out, c.Resource())
+		out = append(out, listed{c.ID, c.Resource()})
 	}
 	return out
 }

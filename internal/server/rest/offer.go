@@ -27,13 +27,38 @@ type offerResource struct {
 
 // offerContent is how much an offer is of.
 type offerContent struct {
-	Throughput int64          `json:"offerThroughput,omitempty"`
-	Autopilot  *offerAutoScle `json:"offerAutopilotSettings,omitempty"`
-	PerMinute  bool           `json:"offerIsRUPerMinuteThroughputEnabled"`
+	Throughput int64      `json:"offerThroughput,omitempty"`
+	Autopilot  *autopilot `json:"offerAutopilotSettings,omitempty"`
+	PerMinute  bool       `json:"offerIsRUPerMinuteThroughputEnabled"`
 }
 
-type offerAutoScle struct {
-	Max int64 `json:"maxThroughput"`
+// autopilot is a throughput that follows the load, in offers and in the header that asks for one.
+type autopilot struct {
+	Max     int64          `json:"maxThroughput"`
+	Upgrade *upgradePolicy `json:"autoUpgradePolicy,omitempty"`
+}
+
+type upgradePolicy struct {
+	Throughput struct {
+		IncrementPercent int64 `json:"incrementPercent"`
+	} `json:"throughputPolicy"`
+}
+
+func autopilotOf(t container.Throughput) *autopilot {
+	a := &autopilot{Max: t.Autoscale}
+	if t.Increment != 0 {
+		a.Upgrade = &upgradePolicy{}
+		a.Upgrade.Throughput.IncrementPercent = t.Increment
+	}
+	return a
+}
+
+func (a *autopilot) throughput() container.Throughput {
+	t := container.Throughput{Autoscale: a.Max}
+	if a.Upgrade != nil {
+		t.Increment = a.Upgrade.Throughput.IncrementPercent
+	}
+	return t
 }
 
 // autoscaleFloor is what part of its most a throughput that follows the load is never below.
@@ -45,19 +70,18 @@ func offerJSON(o *container.Offer) ([]byte, error) {
 	r.Content.Throughput = o.Manual
 	if o.Autoscale > 0 {
 		r.Content.Throughput = o.Autoscale / autoscaleFloor
-		r.Content.Autopilot = &offerAutoScle{o.Autoscale}
+		r.Content.Autopilot = autopilotOf(o.Throughput)
 	}
 	return json.Marshal(&r)
 }
 
-func (x *exchange) offers() ([][]byte, error) {
-	var out [][]byte
+func (x *exchange) offers() (out []listed, err error) {
 	for _, o := range x.server.engine.Offers() {
 		b, err := offerJSON(o)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, b)
+		out = append(out, listed{o.ID, b})
 	}
 	return out, nil
 }
@@ -119,7 +143,7 @@ func (x *exchange) replaceOffer(ctx context.Context) (*answer, error) {
 	}
 	t := container.Throughput{Manual: sent.Content.Throughput}
 	if sent.Content.Autopilot != nil {
-		t = container.Throughput{Autoscale: sent.Content.Autopilot.Max}
+		t = sent.Content.Autopilot.throughput()
 	}
 	if t.Manual <= 0 && t.Autoscale <= 0 {
 		return nil, badRequest("The offer has neither content.offerThroughput nor content.offerAutopilotSettings.maxThroughput.")

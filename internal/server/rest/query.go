@@ -149,6 +149,11 @@ func (x *exchange) planQuery(context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	release, err := x.server.engine.Compiling(q.Text)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	compiled, err := compile(q)
 	if err != nil {
 		return nil, err

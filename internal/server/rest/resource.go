@@ -133,9 +133,9 @@ func matchesETag(condition, etag string) bool {
 // throughput reads the headers that say how much something new may take.
 func throughput(h httpwire.Fields) (container.Throughput, error) {
 	var t container.Throughput
-	manual, autopilot := h.Get(hThroughput), h.Get(hAutopilot)
+	manual, automatic := h.Get(hThroughput), h.Get(hAutopilot)
 	switch {
-	case manual != "" && autopilot != "":
+	case manual != "" && automatic != "":
 		return t, badRequest("x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings were given: give one of them.")
 	case manual != "":
 		n, err := strconv.ParseInt(manual, 10, 64)
@@ -144,14 +144,12 @@ func throughput(h httpwire.Fields) (container.Throughput, error) {
 				" is not a number of request units a second.")
 		}
 		t.Manual = n
-	case autopilot != "":
-		var settings struct {
-			Max int64 `json:"maxThroughput"`
-		}
-		if err := json.Unmarshal([]byte(autopilot), &settings); err != nil || settings.Max <= 0 {
+	case automatic != "":
+		var settings autopilot
+		if err := json.Unmarshal([]byte(automatic), &settings); err != nil || settings.Max <= 0 {
 			return t, badRequest(`x-ms-cosmos-offer-autopilot-settings is not of the form {"maxThroughput": 1000}.`)
 		}
-		t.Autoscale = settings.Max
+		return settings.throughput(), nil
 	}
 	return t, nil
 }

@@ -5,8 +5,8 @@ package rest
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
@@ -33,10 +33,9 @@ func (x *exchange) resourceOf(c *container.Container, s *container.Script) []byt
 	return document.With(v, "_ts", document.NumberValue(float64(s.TS))).Append(nil)
 }
 
-func (x *exchange) allScripts(c *container.Container) [][]byte {
-	var out [][]byte
+func (x *exchange) allScripts(c *container.Container) (out []listed) {
 	for _, s := range c.Scripts(scriptKinds[x.target.kind].kind) {
-		out = append(out, x.resourceOf(c, s))
+		out = append(out, listed{s.ID, x.resourceOf(c, s)})
 	}
 	return out
 }
@@ -161,9 +160,36 @@ func (x *exchange) doTriggered(ctx context.Context, c *container.Container, key 
 func (x *exchange) executed(where container.Where, done *script.Executed) *answer {
 	x.where(where)
 	if done.Log != "" {
-		x.set(aScriptLog, url.PathEscape(done.Log)) // as encodeURIComponent does: a blank is %20
+		x.set(aScriptLog, logHeader(done.Log))
 	}
 	return &answer{status: http.StatusOK, body: done.Body}
+}
+
+// logHeaderMax bounds the log in a header: some clients refuse responses with more than 16 KiB of headers.
+const logHeaderMax = 12 << 10
+
+// logHeader is the log of a script as clients expect it: line feeds between its entries, encoded as encodeURIComponent
+// of JavaScript does. It is cut off behind a character if it is too long.
+func logHeader(log string) string {
+	const digits = "0123456789ABCDEF"
+	var out []byte
+	for rest := strings.TrimSuffix(log, "\n"); rest != ""; {
+		_, n := utf8.DecodeRuneInString(rest)
+		before := len(out)
+		for _, b := range []byte(rest[:n]) {
+			if b < utf8.RuneSelf && (b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' ||
+				strings.IndexByte("-_.!~*'()", b) >= 0) {
+				out = append(out, b)
+			} else {
+				out = append(out, '%', digits[b>>4], digits[b&15])
+			}
+		}
+		if len(out) > logHeaderMax {
+			return string(out[:before])
+		}
+		rest = rest[n:]
+	}
+	return string(out)
 }
 
 // names are those that a header lists.

@@ -5,7 +5,6 @@ package rest
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/query/container"
@@ -37,22 +36,47 @@ func ofQuery(err error) error {
 	return err
 }
 
-// selectFrom is what a query says of a list of resources.
-func (x *exchange) selectFrom(ctx context.Context, q *container.QueryRequest, all [][]byte) (out [][]byte, err error) {
+// selectFrom returns a page of what a query says of a list of resources, in the order of their keys, and the
+// continuation of the next page, "" if there is none.
+func (x *exchange) selectFrom(ctx context.Context, q *container.QueryRequest, all []listed) (out [][]byte, next string,
+	err error) {
+	release, err := x.server.engine.Compiling(q.Text)
+	if err != nil {
+		return nil, "", err
+	}
+	defer release()
 	compiled, err := compile(q)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
+	m := x.server.engine.Evaluation(ctx, x.claimant())
+	defer m.Close()
+	run := sql.Run{Page: q.MaxItems, Now: x.server.opts.Now(), Meter: m}
+	if q.Continuation != "" {
+		if run.After, err = sql.ParseContinuation(q.Continuation); err != nil {
+			return nil, "", ofQuery(err)
+		}
+	}
+	start := run.After.Start()
 	source := func(yield func(sql.Row, error) bool) {
-		for i, r := range all {
-			if !yield(sql.Row{Place: fmt.Sprintf("%08d", i), Item: document.View(r)}, nil) {
+		for _, r := range all {
+			if r.key >= start && !yield(sql.Row{Place: r.key, Item: document.View(r.body)}, nil) {
 				return
 			}
 		}
 	}
-	_, err = compiled.Run(ctx, source, sql.Run{Now: x.server.opts.Now()}, func(v document.Value) error {
+	more, err := compiled.Run(ctx, source, run, func(v document.Value) error {
+		if err := m.Keep(v.TextSize()); err != nil {
+			return err
+		}
 		out = append(out, v.Append(nil))
 		return nil
 	})
-	return out, ofQuery(err)
+	if err != nil {
+		return nil, "", ofQuery(err)
+	}
+	if more != nil {
+		next = more.String()
+	}
+	return out, next, nil
 }

@@ -125,6 +125,9 @@ type Server struct {
 	closed    bool
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	// number is that of the newest connection, and watching says that watch runs.
+	number   uint64
+	watching bool
 }
 
 // user is who all clients are that sign with a key of the account, among those who share what is scarce.
@@ -136,6 +139,7 @@ func New(engine Engine, scripts Scripts, o Options) *Server {
 		conns: map[*conn]struct{}{}, idleGap: stopGap}
 	s.guests.max, s.guests.perAddress, s.guests.stats = s.opts.ConnectionsMax, s.opts.AddressConnectionsMax, &s.stats
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.number = uint64(time.Now().UnixMilli()) // above all numbers before a restart: there were fewer connections
 	return s
 }
 
@@ -152,6 +156,10 @@ func (s *Server) Serve(l net.Listener) error {
 	closed := s.closed
 	if !closed {
 		s.listeners[l] = struct{}{}
+		if !s.watching {
+			s.watching = true
+			s.wg.Go(s.watch)
+		}
 	}
 	s.mu.Unlock()
 	for !closed {
@@ -191,9 +199,12 @@ func (s *Server) accept(nc net.Conn) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
+		c.cancel()
 		_ = g.Close()
 		return
 	}
+	s.number++
+	c.number = s.number
 	s.conns[c] = struct{}{}
 	s.wg.Go(func() {
 		c.serve()

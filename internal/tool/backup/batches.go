@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// batchesOf has the atomic batches that were under way.
+// batchesOf returns the table of the atomic batches in progress.
 func batchesOf(m *archive.Manifest) *archive.Table {
 	for i := range m.Tables {
 		if t := &m.Tables[i]; t.Keyspace == "system" && t.Name == "batches" {
@@ -25,7 +25,7 @@ func batchesOf(m *archive.Manifest) *archive.Table {
 	return nil
 }
 
-// listBatches finds the batches that were under way when the backup was made.
+// listBatches finds the batches that were in progress when the backup was made.
 func (r *Restorer) listBatches(ctx context.Context) error {
 	t := batchesOf(r.Manifest)
 	if t == nil {
@@ -50,7 +50,8 @@ func (r *Restorer) listBatches(ctx context.Context) error {
 	return nil
 }
 
-// batch takes a change of a row of system.batches: the batch is under way from its record on, until that is deleted.
+// batch processes a change of a row of system.batches. A batch is in progress from the insertion of its record until
+// the deletion.
 func (r *Restorer) batch(key, value []byte) error {
 	if keyKind(key) != keys.Row {
 		return nil
@@ -75,7 +76,7 @@ func (r *Restorer) batch(key, value []byte) error {
 	return nil
 }
 
-// look notes the part of a batch under way that a key says was applied.
+// look records the applied part of a batch in progress that a key represents.
 func (r *Restorer) look(key []byte) {
 	p, ok := keys.Parse(key)
 	if !ok || p.Kind != keys.Dedupe || len(p.Rest) != 16+8 {
@@ -94,7 +95,7 @@ func (r *Restorer) look(key []byte) {
 	}
 }
 
-// finishBatches has the batches finished that are under way.
+// finishBatches completes the batches in progress.
 func (r *Restorer) finishBatches(ctx context.Context, is map[uint32]uint32) error {
 	o := archive.Batches{Tables: is, Applied: slices.Sorted(maps.Keys(r.applied))}
 	var b archive.Builder

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// changes are what has changed of some tables: keys, with the ids of their tables, and what is to be merged into what
-// is there. The order in which they were made does not matter. The zero value is none.
+// changes holds the changes of some tables: keys with the IDs of their tables, and the values to merge. The changes
+// may be added in any order. The zero value is empty.
 type changes struct {
 	values map[string][][]byte
 	bytes  int
@@ -22,7 +22,7 @@ type changes struct {
 	key    []byte
 }
 
-// add adds a value, which must not change any more.
+// add adds a value, which the caller must not modify afterward.
 func (c *changes) add(key, value []byte) {
 	if c.values == nil {
 		c.values = map[string][][]byte{}
@@ -32,14 +32,14 @@ func (c *changes) add(key, value []byte) {
 		c.bytes += len(key)
 	}
 	c.bytes += len(value)
-	if keyKind(key) >= keys.Dedupe { // stored as a whole: the newest counts
+	if keyKind(key) >= keys.Dedupe { // stored as a whole: the newest value wins
 		c.values[string(key)] = [][]byte{value}
 		return
 	}
 	c.values[string(key)] = append(had, value)
 }
 
-// keyKind is the kind of a key of a table.
+// keyKind returns the kind of a key of a table.
 func keyKind(key []byte) byte {
 	if n := keys.PartitionLen(key); n > 0 && n < len(key) {
 		return key[n]
@@ -47,7 +47,7 @@ func keyKind(key []byte) byte {
 	return 0
 }
 
-// each passes the changes on, in order of their keys, each key once.
+// each calls fn for the changes in key order, once per key.
 func (c *changes) each(fn func(key, value []byte) error) error {
 	var m row.Merger
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
@@ -69,15 +69,16 @@ func (c *changes) each(fn func(key, value []byte) error) error {
 	return nil
 }
 
-// outcome is what an entry of a log asks of whoever follows the log.
+// outcome is the effect of a log entry on the archiver.
 type outcome struct {
-	// merged is a partition whose span was taken, with the index of its last entry; Partition is 0 if it is none.
+	// merged is a partition whose range was absorbed, with the index of its last entry. Partition is 0 if there is
+	// none.
 	merged archive.Wanted
-	// never says that what the entry does cannot be had from the log.
+	// never is set if the effect of the entry cannot be derived from the log.
 	never bool
 }
 
-// apply adds what an entry of a log has changed. The command must not change any more.
+// apply adds the changes of a log entry. The caller must not modify the command afterward.
 func (c *changes) apply(encoded []byte) (out outcome, err error) {
 	e := &c.entry
 	if err := command.DecodeEntry(e, encoded); err != nil {
@@ -91,7 +92,7 @@ func (c *changes) apply(encoded []byte) (out outcome, err error) {
 			}
 		}
 		if m := &e.Mutations[0]; e.Result != nil && m.Dedupe != (command.DedupeID{}) {
-			// Parts of atomic batches: a restore must know which ones have been applied.
+			// Parts of atomic batches: a restore must know which parts have been applied.
 			c.key = keys.AppendDedupe(c.key[:0], m.Table, m.Token, m.Key, m.Dedupe)
 			c.add(c.key, e.Result)
 		}
@@ -106,7 +107,7 @@ func (c *changes) apply(encoded []byte) (out outcome, err error) {
 	return out, nil
 }
 
-// mutate adds what a mutation has merged, under the keys that it has in a store.
+// mutate adds the merges of a mutation under their keys in a store.
 func (c *changes) mutate(m *command.Mutation) error {
 	prefix := keys.AppendPartition(nil, m.Table, m.Token, m.Key)
 	for i := range m.Ops {

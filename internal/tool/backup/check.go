@@ -14,15 +14,15 @@ import (
 // once.
 type Checker struct {
 	Target Target
-	// Told hears of each file, if it is not nil.
+	// Told, if not nil, is called after each file.
 	Told func(p Progress)
 
 	progress Progress
-	// checked are the files that were read, with what is wrong with them.
+	// checked maps the files that have been read to their errors.
 	checked map[string]error
 }
 
-// Check reads all files of a backup. The error is the first one that it meets: a file is missing, or damaged.
+// Check reads all files of a backup. It returns the first error: a file is missing or damaged.
 func (c *Checker) Check(ctx context.Context, m *archive.Manifest) error {
 	if c.checked == nil {
 		c.checked = map[string]error{}
@@ -67,13 +67,13 @@ func checkFile(ctx context.Context, t Target, f archive.File) error {
 		return fmt.Errorf("file %s: %w", f.Name, err)
 	}
 	if records != f.Records || int64(len(plain)) != f.Bytes {
-		return fmt.Errorf("file %s: %w: it has %d records, the manifest says %d", f.Name, archive.ErrDamaged, records,
+		return fmt.Errorf("file %s: %w: it contains %d records instead of %d", f.Name, archive.ErrDamaged, records,
 			f.Records)
 	}
 	return nil
 }
 
-// complete returns an error if a file of one of the manifests is missing. It reads names only.
+// complete returns an error if a file of one of the manifests is missing. It only reads names.
 func complete(ctx context.Context, t Target, manifests map[string]*archive.Manifest) (err error) {
 	names, err := t.List(ctx, "files/")
 	if err != nil {
@@ -86,7 +86,7 @@ func complete(ctx context.Context, t Target, manifests map[string]*archive.Manif
 	for id, m := range manifests {
 		m.Files(func(f archive.File) {
 			if !there[f.Name] && err == nil {
-				err = fmt.Errorf("backup %s is not complete: file %s is missing", id, f.Name)
+				err = fmt.Errorf("backup %s is incomplete: file %s is missing", id, f.Name)
 			}
 		})
 	}

@@ -17,19 +17,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Comparer compares tables that were restored under their own names with what a backup has of them: what a reader would
-// see, row by row, with timestamps and times to live. Memory is bounded by a file of each side, and the deleted ranges
-// of a logical partition.
+// Comparer compares tables that were restored under their original names with a backup: the rows that a reader sees,
+// including timestamps and times to live. Its memory is limited to one file of each side and the range deletions of a
+// logical partition.
 type Comparer struct {
 	Door     Door
 	Target   Target
 	Manifest *archive.Manifest
-	// Finished says that the restore has finished batches that were under way at the moment: a row may then be more
-	// than the backup has of it, and never less.
+	// Finished is set if the restore has completed batches that were in progress at the time of the backup. A row may
+	// then contain more than the backup, but never less.
 	Finished bool
-	// Now is the second at which rows are looked at.
+	// Now is the time at which rows are evaluated, in seconds.
 	Now int64
-	// Told hears of progress if it is not nil.
+	// Told, if not nil, receives the progress.
 	Told func(p Progress)
 
 	state *meta.State
@@ -38,21 +38,22 @@ type Comparer struct {
 	out   Compared
 }
 
-// Compared is what was compared.
+// Compared is the result of a comparison.
 type Compared struct {
-	// Tables and Rows are what is there as the backup has it. Finished rows have been changed by batches that were
-	// under way; Different ones are not what the backup has, and Examples are the first of them.
+	// Tables and Rows are the numbers of tables and rows that match the backup. Finished is the number of rows that
+	// differ because of completed batches. Different is the number of rows that differ for another reason, and
+	// Examples describes the first of them.
 	Tables, Rows, Finished, Different int
 	Examples                          []string
-	// Views and Indexes are what the cluster has made of the tables, as keyspace.name. Others are indexes of vectors
-	// and containers, which ilion verify cannot look at.
+	// Views and Indexes are the derived views and indexes, as keyspace.name. Others are vector indexes and containers,
+	// which ilion verify does not support.
 	Views, Indexes, Others []string
 }
 
-// examplesMax is how many differences are shown.
+// examplesMax is the maximum number of examples.
 const examplesMax = 10
 
-// Compare compares all tables of users.
+// Compare compares all user tables.
 func (c *Comparer) Compare(ctx context.Context) (*Compared, error) {
 	records, err := read(ctx, c.Target, c.Manifest.Records)
 	if err != nil {
@@ -69,7 +70,7 @@ func (c *Comparer) Compare(ctx context.Context) (*Compared, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(answer, &c.taken); err != nil {
-		return nil, fmt.Errorf("the node's answer cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot decode the response of the node: %w", err)
 	}
 	c.Manifest.Files(func(f archive.File) { c.done.All += f.Bytes })
 	for i := range c.Manifest.Tables {
@@ -92,20 +93,16 @@ func (c *Comparer) table(ctx context.Context, t *archive.Table) error {
 		return o.Keyspace == t.Keyspace && o.Name == t.Name
 	})
 	if of == nil || at < 0 {
-		return errors.New("it is in the backup, and was not restored")
+		return errors.New("it is in the backup and was not restored")
 	}
 	c.derived(of)
-	var dropped []uint32
-	for _, d := range of.Dropped {
-		dropped = append(dropped, d.ID)
-	}
-	slices.Sort(dropped)
+	dropped := of.Hidden()
 	want := sight{table: t.ID, now: c.Now, dropped: dropped}
 	have := sight{table: c.taken.Tables[at].ID, now: c.Now, dropped: dropped}
 	return c.rows(ctx, of, want.pull(c.files(ctx, t)), have.pull(c.pages(ctx, &c.taken.Tables[at])))
 }
 
-// rows compares the rows of the backup with those that are there, both in ascending order.
+// rows compares the rows of the backup with the stored rows, both in ascending order.
 func (c *Comparer) rows(ctx context.Context, t *schema.Table, backed, stored *pulled) error {
 	defer backed.end()
 	defer stored.end()
@@ -136,7 +133,7 @@ func (c *Comparer) rows(ctx context.Context, t *schema.Table, backed, stored *pu
 	return err
 }
 
-// pair compares a row of the backup with that of the cluster; either may be nil.
+// pair compares a row of the backup with the stored row. Either may be nil.
 func (c *Comparer) pair(t *schema.Table, a, b *seen) error {
 	was, is := a != nil && a.exists, b != nil && b.exists
 	switch {
@@ -146,18 +143,19 @@ func (c *Comparer) pair(t *schema.Table, a, b *seen) error {
 		c.out.Rows++
 		return nil
 	}
-	what := "is another one"
+	what := "differs"
 	switch {
 	case !was && c.Finished:
 		c.out.Finished++
 		return nil
 	case !was:
-		what = "is in no backup"
+		what = "is not in the backup"
 	case !is:
 		what = "is missing"
 	}
 	if was && b != nil && c.Finished {
-		// What the batch has added hides part of the row: the row that the backup has adds nothing to what is there.
+		// The batch has added data that hides part of the row. Merging the row of the backup into the stored row must
+		// not change the stored row.
 		both, err := row.Merge(nil, a.raw, b.raw)
 		if err != nil {
 			return err
@@ -182,7 +180,7 @@ func (c *Comparer) pair(t *schema.Table, a, b *seen) error {
 	return nil
 }
 
-// derived notes what the cluster makes of a table.
+// derived records the views and indexes of a table.
 func (c *Comparer) derived(t *schema.Table) {
 	for _, v := range c.state.Schema.Keyspaces[t.Keyspace].ViewsOf(t.Name) {
 		c.out.Views = append(c.out.Views, t.Keyspace+"."+v.Name)
@@ -200,7 +198,7 @@ func (c *Comparer) derived(t *schema.Table) {
 	slices.Sort(c.out.Others)
 }
 
-// files passes on what the backup has of a table, in order.
+// files returns the records of a table in the backup, in order.
 func (c *Comparer) files(ctx context.Context, t *archive.Table) records {
 	return func(fn func(key, value []byte) error) error {
 		for _, p := range t.Partitions {
@@ -222,7 +220,7 @@ func (c *Comparer) files(ctx context.Context, t *archive.Table) records {
 	}
 }
 
-// pages passes on what the cluster has of a table, in order.
+// pages returns the records of a table in the cluster, in order.
 func (c *Comparer) pages(ctx context.Context, t *archive.Table) records {
 	asker := Maker{Door: c.Door}
 	return func(fn func(key, value []byte) error) error {

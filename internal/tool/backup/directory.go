@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// directory is a Target.
+// directory is a Target in the file system.
 type directory string
 
 // top implements listed.
@@ -28,15 +28,16 @@ func (d directory) top(context.Context) (out []string, err error) {
 }
 
 const (
-	// newName begins the name of a file that is being written, or was when a process died. They are at the top.
+	// newName is the prefix of incomplete files, which are in the top directory.
 	newName = ".new-"
-	// newAge is the age from which nobody writes such a file any more.
+	// newAge is the age above which an incomplete file is abandoned.
 	newAge = 24 * time.Hour
-	// renameTries bounds how often the directory of a new file is made: who removes its last file removes it, too.
+	// renameTries is the maximum number of attempts to create the directory of a new file. A process that removes the
+	// last file of a directory also removes the directory.
 	renameTries = 8
 )
 
-// begin makes the directory, and removes what processes that died had begun to write.
+// begin creates the directory and removes abandoned files.
 func (d directory) begin(now time.Time) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
@@ -47,7 +48,7 @@ func (d directory) begin(now time.Time) error {
 			continue
 		}
 		if info, bad := e.Info(); bad == nil && now.Sub(info.ModTime()) > newAge {
-			_ = os.Remove(d.path(e.Name())) // another may have been faster
+			_ = os.Remove(d.path(e.Name())) // another process may have removed it
 		}
 	}
 	return err
@@ -85,7 +86,7 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 	return nil
 }
 
-// place gives a file its name, in a directory that is made if it is not there.
+// place renames a file and creates the directory of the new name if necessary.
 func place(file, path string) (err error) {
 	for range renameTries {
 		if err = os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -129,7 +130,7 @@ func (d directory) List(_ context.Context, prefix string) ([]string, error) {
 			return nil
 		case err != nil || e.IsDir():
 			return err
-		case strings.HasPrefix(e.Name(), newName): // earlier builds had them beside the files
+		case strings.HasPrefix(e.Name(), newName): // earlier versions stored incomplete files in the same directory
 			return nil
 		}
 		rel, err := filepath.Rel(string(d), path)
@@ -146,6 +147,6 @@ func (d directory) Remove(_ context.Context, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	_ = os.Remove(filepath.Dir(d.path(name))) // if nothing else is in it
+	_ = os.Remove(filepath.Dir(d.path(name))) // succeeds only if the directory is empty
 	return err
 }

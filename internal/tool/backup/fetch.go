@@ -12,34 +12,34 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// fetch is what is still to be fetched of one partition's log.
+// fetch is the remaining part to fetch of a partition's log.
 type fetch struct {
 	archive.Wanted
-	// asked are the nodes that do not have it, failed says that one of them did not answer.
+	// asked contains the nodes that do not have the entries. failed is set if a node did not respond.
 	asked  map[string]bool
 	failed error
 }
 
-// fetching is what has changed before a mark, on its way.
+// fetching collects the changes before a mark.
 type fetching struct {
 	f     *Follower
 	taken *archive.Taken
-	// here are the partitions of the mark, known those whose log is fetched, too: their spans were taken by others.
+	// here contains the partitions of the mark. known also contains partitions that were merged into others.
 	here, known map[uint64]bool
 	next        map[string][]*fetch
 	changes     *changes
 	hole        string
 }
 
-// since fetches what has changed between the tip and a mark. hole says, if it is not empty, why that cannot be had.
+// since fetches the changes between the tip and a mark. If they are unavailable, hole describes the reason.
 func (f *Follower) since(ctx context.Context, taken *archive.Taken) (c *changes, hole string, err error) {
 	switch t := f.tip; {
 	case t == nil:
 		return nil, "there is none", nil
 	case t.cluster != taken.Cluster:
-		return nil, "what was archived there before is of another cluster", nil
+		return nil, "the earlier archive belongs to another cluster", nil
 	case t.run != taken.Run:
-		return nil, "the node was restarted, and stands alone", nil
+		return nil, "the single node was restarted", nil
 	}
 	g := &fetching{f: f, taken: taken, here: map[uint64]bool{}, known: map[uint64]bool{},
 		next: map[string][]*fetch{}, changes: new(changes)}
@@ -61,7 +61,7 @@ func (f *Follower) since(ctx context.Context, taken *archive.Taken) (c *changes,
 	return g.changes, g.hole, nil
 }
 
-// want has the entries of a partition fetched, up to an index, from a node that is likely to have them.
+// want requests the entries of a partition up to an index from a node that probably has them.
 func (g *fetching) want(node string, partition, upto uint64) {
 	after, ok := g.f.tip.applied[partition]
 	if !ok {
@@ -69,17 +69,18 @@ func (g *fetching) want(node string, partition, upto uint64) {
 	}
 	switch {
 	case after > upto:
-		g.hole = fmt.Sprintf("partition %d is not as far as it was", partition)
+		g.hole = fmt.Sprintf("the log of partition %d is shorter than before", partition)
 	case after < upto:
 		w := &fetch{archive.Wanted{Partition: partition, After: after, Upto: upto}, map[string]bool{}, nil}
 		g.next[node] = append(g.next[node], w)
 	}
 }
 
-// wantedMax is how many partitions a node is asked for at a time.
+// wantedMax is the maximum number of partitions per request.
 const wantedMax = 4096
 
-// from asks a node. What it does not have is asked of others, and what it has not sent yet is asked of it again.
+// from sends requests to a node. Entries that the node does not have are requested from other nodes. Entries that it
+// has not sent yet are requested again.
 func (g *fetching) from(ctx context.Context, node string, list []*fetch) error {
 	asked := archive.Asked{Node: node}
 	now := list[:min(len(list), wantedMax)]
@@ -141,8 +142,8 @@ func (g *fetching) ask(ctx context.Context, asked *archive.Asked) (*archive.Entr
 	return archive.DecodeEntries(data)
 }
 
-// elsewhere has a node asked that was not yet. If there is none, and all have answered, the log has a hole; else they
-// are asked again, with the next mark, for a while.
+// elsewhere requests the entries from another node. If all nodes have responded without them, the log has a hole. If
+// some nodes have not responded, the request is repeated with later marks for a limited time.
 func (g *fetching) elsewhere(node string, w *fetch) error {
 	w.asked[node] = true
 	for _, other := range g.taken.Nodes {
@@ -159,11 +160,11 @@ func (g *fetching) elsewhere(node string, w *fetch) error {
 			return fmt.Errorf("partition %d: %w", w.Partition, w.failed)
 		}
 	}
-	g.hole = fmt.Sprintf("no node has what was written to partition %d since the mark before", w.Partition)
+	g.hole = fmt.Sprintf("no node has the changes of partition %d since the previous mark", w.Partition)
 	return nil
 }
 
-// apply takes an entry.
+// apply processes an entry.
 func (g *fetching) apply(node string, command []byte) error {
 	out, err := g.changes.apply(command)
 	if err != nil {

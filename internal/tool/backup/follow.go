@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Follower archives a cluster for as long as it runs: it takes marks, fetches what has changed between them, and keeps
-// that as segments of a log, beside backups of some of the marks (bases), which the log goes on from.
+// Follower archives a running cluster. It takes marks, fetches the changes between them, and stores the changes as
+// segments of a log, together with backups of some marks (bases) from which the log continues.
 //
 //	mark ── mark ── mark ── mark ── mark ── ...     every second: a short fence, and a question for what came since
 //	└ segment ────────┘ └ segment ────── ...        every ten seconds
@@ -23,22 +23,22 @@ import (
 type Follower struct {
 	Door   Door
 	Target Target
-	// Every is the time between marks, BaseEvery the time between bases. Keep is for how long every mark can be
-	// restored; 0: forever.
+	// Every is the interval between marks, and BaseEvery the interval between bases. Keep is the retention period of
+	// marks; 0 means unlimited.
 	Every, BaseEvery, Keep time.Duration
-	// Parallel and Rate are those of the Maker of bases.
+	// Parallel and Rate are passed to the Maker of bases.
 	Parallel int
 	Rate     int64
 	Now      func() time.Time
-	// Say hears what an operator should know, in words; Told how far the archive is, after every mark. Both may be nil.
+	// Say receives messages for operators, and Told the progress after every mark. Both may be nil.
 	Say  func(text string)
 	Told func(p Followed)
 
 	id   string
 	tip  *tip
 	open *segment
-	// bases are under way, based hears of those that have ended; newest is the moment of the newest one that is
-	// complete, begun when the last one was begun. want says why there has to be another one.
+	// bases is the number of bases in progress, and based receives completed bases. newest is the time of the newest
+	// complete base, and begun the start time of the last base. want is the reason for another base.
 	bases  int
 	based  chan based
 	newest time.Time
@@ -46,63 +46,67 @@ type Follower struct {
 	want   string
 	stored time.Time
 	bytes  int64
-	// ailing is when trouble was told last, since when entries could not be fetched; zero while all is well.
+	// ailing is the time of the last message about a failure. starving is the time since which entries could not be
+	// fetched, or zero.
 	ailing, starving time.Time
 }
 
-// Followed is how far an archive is.
+// Followed is the progress of an archive.
 type Followed struct {
-	// Marked is the newest mark, Stored the newest one that is at the place; Still for how long writers waited.
+	// Marked is the newest mark, and Stored the newest mark in the repository. Still is the time for which writes were
+	// paused.
 	Marked, Stored time.Time
 	Still          time.Duration
-	// Stored bytes since the beginning, and whether a base is being read.
+	// Bytes is the number of bytes stored since the start, and Bases the number of bases in progress.
 	Bytes int64
 	Bases int
 }
 
-// based is the end of a base.
+// based is the result of a base.
 type based struct {
 	moment time.Time
 	err    error
 }
 
-// tip is the newest mark of the log, from which the next one goes on.
+// tip is the newest mark of the log, from which the next mark continues.
 type tip struct {
 	cluster, run, described string
 	moment                  time.Time
 	still                   time.Duration
 	applied                 map[uint64]uint64
 	tables                  string
-	// records are the cluster's, nil if they were not sent yet.
+	// records is the metadata of the cluster, or nil if it has not been received yet.
 	records []byte
-	// sum is the digest of the segment before the one that is open.
+	// sum is the digest of the segment before the open segment.
 	sum string
 }
 
 const (
-	// segmentBytes and segmentTime are from when on a segment is stored.
+	// segmentBytes and segmentTime are the size and age at which a segment is stored.
 	segmentBytes = 8 << 20
 	segmentTime  = 10 * time.Second
-	// orderWait is how long a mark, or a question for entries, may take; ailPause the pause after one that failed.
+	// orderWait is the time limit of a request. ailPause is the pause after a failure.
 	orderWait = 20 * time.Second
 	ailPause  = time.Second
-	// ailSay is how often the same trouble is told again.
+	// ailSay is the minimum interval between messages about the same failure.
 	ailSay = 30 * time.Second
-	// starveMax is for how long entries are asked for that a node may have that does not answer.
+	// starveMax is the time for which entries are requested that only an unreachable node may have.
 	starveMax = 30 * time.Second
-	// basesMax bounds the bases under way, basePause is the least time between the beginnings of two.
+	// basesMax is the maximum number of concurrent bases, and basePause the minimum interval between their start
+	// times.
 	basesMax  = 2
 	basePause = 10 * time.Second
-	// ownerName is where the one who follows says so: whoever began last.
+	// ownerName is the file that identifies the active archiver: the one that started last.
 	ownerName = "backups/follower"
-	// finishWait is how long the end of a follower may take.
+	// finishWait is the time limit for completing an archive.
 	finishWait = 30 * time.Second
 )
 
-// ErrTaken says that somebody else archives to the same place.
-var ErrTaken = errors.New("another process has begun to archive to this place: only one can, and it goes on from here")
+// ErrTaken reports that another process has started to archive to the same repository.
+var ErrTaken = errors.New("another process has started to archive to this repository and continues the archive")
 
-// Run archives until the context ends, and stores what it has then. It returns an error if it cannot go on.
+// Run archives until the context ends, and then stores the remaining changes. It returns an error if it cannot
+// continue.
 func (f *Follower) Run(ctx context.Context) error {
 	f.id, f.based = uuid.NewString(), make(chan based, basesMax)
 	if err := f.claim(ctx); err != nil || ctx.Err() != nil {
@@ -141,7 +145,7 @@ func (f *Follower) say(format string, args ...any) {
 	}
 }
 
-// pause waits, and hears of bases that have ended meanwhile. It returns an error if the context has ended.
+// pause waits and processes completed bases. It returns an error if the context has ended.
 func (f *Follower) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(max(d, 0))
 	defer timer.Stop()
@@ -171,32 +175,32 @@ func (f *Follower) baseEnded(ctx context.Context, b based) {
 		if b.moment.After(f.newest) {
 			f.newest = b.moment
 		}
-		f.say("base as of %s is complete", b.moment.Format(TimeFormat))
+		f.say("full backup of %s completed", b.moment.Format(TimeFormat))
 		f.prune(ctx)
 	case ctx.Err() == nil:
-		f.say("base as of %s failed, another one follows: %v", b.moment.Format(TimeFormat), b.err)
-		f.want = "the one before failed"
+		f.say("full backup of %s failed and will be repeated: %v", b.moment.Format(TimeFormat), b.err)
+		f.want = "the previous full backup failed"
 	}
 }
 
-// TimeFormat is how moments are said.
+// TimeFormat is the format for times in messages.
 const TimeFormat = "2006-01-02 15:04:05.000 MST"
 
-// prune removes what need not be kept any more. Nothing is read from files meanwhile, unless a base is.
+// prune removes data that has expired. No files are read at the same time, except by a base.
 func (f *Follower) prune(ctx context.Context) {
 	if f.Keep == 0 || f.bases > 0 {
 		return
 	}
 	p := &Pruner{Target: f.Target, Now: f.Now, Keep: f.Keep}
 	if err := p.Prune(ctx); err != nil && ctx.Err() == nil {
-		f.say("what is older than %s was not removed: %v", f.Keep, err)
+		f.say("cannot delete data older than %s: %v", f.Keep, err)
 	} else if p.Removed > 0 {
-		f.say("files that are not needed any more were removed: %d", p.Removed)
+		f.say("deleted %d unreferenced files", p.Removed)
 	}
 }
 
-// claim binds the place to the cluster that is archived, before anything is written to it. It asks the nodes until one
-// answers.
+// claim binds the repository to the archived cluster before any other file is written. It retries until a node
+// responds.
 func (f *Follower) claim(ctx context.Context) error {
 	for ctx.Err() == nil {
 		taken, err := f.mark(ctx)
@@ -204,14 +208,14 @@ func (f *Follower) claim(ctx context.Context) error {
 			drop(ctx, f.Door, taken.ID)
 			return claim(ctx, f.Target, taken.Cluster)
 		}
-		if err := f.ail(ctx, "no mark could be taken", err); err != nil {
+		if err := f.ail(ctx, "cannot take a mark", err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// resume goes on from what is stored, if there is something, and says whose the place is.
+// resume continues the stored log, if there is one, and registers as the active archiver.
 func (f *Follower) resume(ctx context.Context) error {
 	if err := f.Target.Put(ctx, ownerName, []byte(f.id)); err != nil {
 		return err
@@ -227,7 +231,7 @@ func (f *Follower) resume(ctx context.Context) error {
 	c := l.Chains[len(l.Chains)-1]
 	s, sum, err := readSegment(ctx, f.Target, c[len(c)-1])
 	if err != nil {
-		f.say("the log begins anew: %v", err)
+		f.say("starting a new log: %v", err)
 		return nil
 	}
 	f.tip = &tip{cluster: s.Cluster, run: s.Run, described: s.Described, moment: c.Last(), sum: sum}
@@ -238,11 +242,11 @@ func (f *Follower) resume(ctx context.Context) error {
 			f.newest, f.want = m.Moment, ""
 		}
 	}
-	f.say("going on from %s", f.stored.Format(TimeFormat))
+	f.say("resuming from %s", f.stored.Format(TimeFormat))
 	return nil
 }
 
-// reach notes where partitions are.
+// reach records the nodes of partitions.
 func (t *tip) reach(list []archive.Partition) {
 	t.applied = make(map[uint64]uint64, len(list))
 	for _, p := range list {
@@ -250,11 +254,11 @@ func (t *tip) reach(list []archive.Partition) {
 	}
 }
 
-// step takes a mark. It returns errors after which the archive cannot go on; others it tells, and waits a while.
+// step takes a mark. It returns errors after which the archive cannot continue; it reports other errors and waits.
 func (f *Follower) step(ctx, reading context.Context) error {
 	taken, err := f.mark(ctx)
 	if err != nil {
-		return f.ail(ctx, "no mark could be taken", err)
+		return f.ail(ctx, "cannot take a mark", err)
 	}
 	defer func() {
 		if taken != nil {
@@ -263,16 +267,16 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	}()
 	c, hole, err := f.since(ctx, taken)
 	if err != nil {
-		return f.ail(ctx, "what has changed could not be fetched", err)
+		return f.ail(ctx, "cannot fetch changes", err)
 	}
-	if hole != "" || taken.Moment.Sub(f.tip.moment) > atomMax { // so that names show that there was no mark
+	if hole != "" || taken.Moment.Sub(f.tip.moment) > atomMax { // the names of segments then show the gap
 		if err := f.store(ctx); err != nil {
 			return err
 		}
 	}
 	if hole != "" {
 		if f.tip != nil {
-			f.say("the log begins anew at %s: %s", taken.Moment.Format(TimeFormat), hole)
+			f.say("starting a new log at %s: %s", taken.Moment.Format(TimeFormat), hole)
 		}
 		f.want, f.tip, c = hole, nil, new(changes)
 	}
@@ -281,13 +285,13 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	}
 	f.ailing, f.starving = time.Time{}, time.Time{}
 	if f.want == "" && taken.Moment.Sub(f.newest) >= f.BaseEvery && f.bases == 0 {
-		f.want = "the newest one is old"
+		f.want = "the newest full backup is old"
 	}
 	if f.want != "" && f.bases < basesMax && time.Since(f.begun) >= basePause {
 		f.base(reading, taken)
-		taken = nil // the base drops it
+		taken = nil // the base releases the snapshot
 	}
-	if hole != "" || f.open.full() { // a base without a log to go on from it would be of no use after a crash
+	if hole != "" || f.open.full() { // after a crash, a base without a following log would be useless
 		if err := f.store(ctx); err != nil {
 			return err
 		}
@@ -298,7 +302,7 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	return nil
 }
 
-// ail tells of trouble, at times, and waits a moment.
+// ail reports a failure, at a limited rate, and waits.
 func (f *Follower) ail(ctx context.Context, what string, err error) error {
 	if ctx.Err() == nil && time.Since(f.ailing) >= ailSay {
 		f.ailing = time.Now()
@@ -308,7 +312,7 @@ func (f *Follower) ail(ctx context.Context, what string, err error) error {
 	return nil
 }
 
-// mark takes a moment of the cluster.
+// mark takes a snapshot of the cluster.
 func (f *Follower) mark(ctx context.Context) (*archive.Taken, error) {
 	var known []string
 	if f.tip != nil && f.tip.records != nil {
@@ -320,21 +324,21 @@ func (f *Follower) mark(ctx context.Context) (*archive.Taken, error) {
 	}
 	switch {
 	case len(taken.Nodes) == 0:
-		return nil, errors.New("the node is of an older build, which keeps no journal: upgrade all nodes first")
+		return nil, errors.New("the node runs an older version without a change buffer. Upgrade all nodes first")
 	case taken.Records == nil && len(known) == 0:
-		return nil, errors.New("the node does not say what the cluster is")
+		return nil, errors.New("the node does not report the cluster ID")
 	}
 	if taken.Records == nil {
-		taken.Records = f.tip.records // it was known
+		taken.Records = f.tip.records // unchanged since the last mark
 	}
-	taken.Moment = taken.Moment.Truncate(time.Millisecond) // as it is said, and asked for
-	if f.tip != nil && !taken.Moment.After(f.tip.moment) { // another node was asked, or a clock was set back
+	taken.Moment = taken.Moment.Truncate(time.Millisecond) // the precision of times in messages and requests
+	if f.tip != nil && !taken.Moment.After(f.tip.moment) { // another node responded, or a clock was set back
 		taken.Moment = f.tip.moment.Add(time.Millisecond)
 	}
 	return taken, nil
 }
 
-// ask gives an order of a question in JSON and answers with JSON.
+// ask sends a JSON request and decodes the JSON response.
 func ask(ctx context.Context, d Door, what string, question, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, orderWait)
 	defer cancel()
@@ -347,12 +351,12 @@ func ask(ctx context.Context, d Door, what string, question, answer any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
-		return fmt.Errorf("the node's answer cannot be read: %w", err)
+		return fmt.Errorf("cannot decode the response of the node: %w", err)
 	}
 	return nil
 }
 
-// drop lets a moment go. It is dropped by itself, too, later.
+// drop releases a snapshot. The node also releases it automatically later.
 func drop(ctx context.Context, d Door, id string) {
 	body, _ := json.Marshal(archive.Asked{ID: id})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderWait)
@@ -360,9 +364,9 @@ func drop(ctx context.Context, d Door, id string) {
 	_, _ = d.Order(ctx, "backup/drop", body)
 }
 
-// base reads the state of a mark while marks go on.
+// base reads the state of a mark while further marks are taken.
 func (f *Follower) base(ctx context.Context, taken *archive.Taken) {
-	f.say("base as of %s begins: %s", taken.Moment.Format(TimeFormat), f.want)
+	f.say("full backup of %s started: %s", taken.Moment.Format(TimeFormat), f.want)
 	f.bases++
 	f.begun, f.want = time.Now(), ""
 	k := &Maker{Door: f.Door, Target: f.Target, Parallel: f.Parallel, Rate: f.Rate, Now: f.Now}

@@ -108,7 +108,7 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 // very mark: so that what is restored of any mark is what was written before it.
 func TestFollower(t *testing.T) {
 	archive.Pack(nil) // what compresses has channels, which must not be of a bubble
-	begins := "the log begins anew"
+	begins := "starting a new log"
 	for name, c := range map[string]struct {
 		do   func(c *cluster)
 		hole string
@@ -147,7 +147,7 @@ func TestFollower(t *testing.T) {
 		}},
 		"a truncation":               {func(c *cluster) { c.log(1, entry(command.EntryTruncate, 0)) }, "truncated"},
 		"a node alone was restarted": {func(c *cluster) { c.run = "another" }, "restarted"},
-		"a partition went back":      {func(c *cluster) { c.logs[1] = nil }, "not as far"},
+		"a partition went back":      {func(c *cluster) { c.logs[1] = nil }, "shorter than before"},
 		"the clock was set back":     {do: func(c *cluster) { c.write(1, 13); c.now = epoch.Add(-time.Hour) }},
 	} {
 		t.Run(name, func(t *testing.T) {

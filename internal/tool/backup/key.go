@@ -14,20 +14,20 @@ import (
 	"strings"
 )
 
-// keyBytes is how long a key is.
+// keyBytes is the length of a key.
 const keyBytes = 32
 
-// Key encrypts a place, and is needed to read it. All else is derived from it, so a place whose other objects are there
-// can be read with the key alone.
+// Key encrypts a repository and is required to read it. All other secrets are derived from it, so that a repository
+// can be read with its files and the key alone.
 type Key struct {
-	// names and mask encrypt the names of files, contents what is in them, proof tells the key from others.
+	// names and mask encrypt file names, contents encrypts files, and proof identifies the key.
 	names, mask, contents, proof []byte
 }
 
-// NewKey derives what a place needs of 32 bytes that nobody can guess.
+// NewKey derives a key from 32 random bytes.
 func NewKey(secret []byte) (*Key, error) {
 	if len(secret) != keyBytes {
-		return nil, fmt.Errorf("a key has %d bytes, not %d", keyBytes, len(secret))
+		return nil, fmt.Errorf("a key must have %d bytes, not %d", keyBytes, len(secret))
 	}
 	k := new(Key)
 	for purpose, to := range map[string]*[]byte{"names": &k.names, "mask": &k.mask, "contents": &k.contents,
@@ -40,36 +40,36 @@ func NewKey(secret []byte) (*Key, error) {
 	return k, nil
 }
 
-// Fingerprint tells keys apart, and says nothing else of them.
+// Fingerprint identifies the key without revealing it.
 func (k *Key) Fingerprint() string { return hex.EncodeToString(k.proof[:8]) }
 
-// ReadKey reads a key from a file: 64 hexadecimal digits, as MakeKey and openssl rand -hex 32 write them, or 32 bytes.
+// ReadKey reads a key from a file: 64 hexadecimal digits, as written by MakeKey or openssl rand -hex 32, or 32 bytes.
 func ReadKey(path string) (*Key, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the key of the backups: %w", err)
+		return nil, fmt.Errorf("cannot read the encryption key: %w", err)
 	}
 	secret := text
 	if len(text) != keyBytes {
 		if secret, err = hex.DecodeString(strings.TrimSpace(string(text))); err != nil || len(secret) != keyBytes {
-			return nil, fmt.Errorf("%s holds no key: one is %d hexadecimal digits, as ilion backup key FILE makes them",
+			return nil, fmt.Errorf("invalid key in %s: expected %d hexadecimal digits. Create a key with ilion backup key FILE",
 				path, 2*keyBytes)
 		}
 	}
 	return NewKey(secret)
 }
 
-// MakeKey makes a key in a new file that only its owner may read.
+// MakeKey generates a key in a new file that only its owner can read.
 func MakeKey(path string) (*Key, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) { // it may be the only key that reads old backups
-		return nil, fmt.Errorf("%s exists already, and a key is never overwritten: give another file", path)
+	if errors.Is(err, fs.ErrExist) { // it may be the only key for old backups
+		return nil, fmt.Errorf("cannot write the key: %s exists. Specify another file", path)
 	}
 	if err != nil {
 		return nil, err
 	}
 	secret := make([]byte, keyBytes)
-	_, _ = rand.Read(secret) // never fails
+	_, _ = rand.Read(secret) // does not fail
 	_, err = fmt.Fprintf(f, "%x\n", secret)
 	if err == nil {
 		err = f.Sync()

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// same returns the files of a partition in an earlier backup if nothing was written to it since.
+// same returns the files of a partition in an earlier backup if the partition has not changed since then.
 func same(m *archive.Manifest, j job) ([]archive.File, bool) {
 	for i := range m.Tables {
 		if m.Tables[i].ID != j.table.ID {
@@ -26,13 +26,14 @@ func same(m *archive.Manifest, j job) ([]archive.File, bool) {
 	return nil, false
 }
 
-// trail is the files of an earlier backup, in order, and how far a partition has been compared with them.
+// trail is the list of files of an earlier backup, in order, with the position up to which a partition has been
+// compared.
 type trail struct {
 	files []archive.File
 	at    int
 }
 
-// follow is the trail of what an earlier backup has where a partition is now.
+// follow returns the trail of an earlier backup for the range of a partition.
 func follow(m *archive.Manifest, j job) (t trail) {
 	for i := range m.Tables {
 		if m.Tables[i].ID != j.table.ID {
@@ -52,7 +53,7 @@ func overlaps(a, b *archive.Partition) bool {
 	return before(a.Begin, b.End) && before(b.Begin, a.End)
 }
 
-// ahead appends the names of the files that begin at a key or behind it, as far as they may come next.
+// ahead appends the names of the files from a key on, which may be the next files.
 func (t *trail) ahead(names []string, from []byte) []string {
 	for t.at < len(t.files) && bytes.Compare(t.files[t.at].First, from) < 0 {
 		t.at++
@@ -63,13 +64,13 @@ func (t *trail) ahead(names []string, from []byte) []string {
 	return names
 }
 
-// pace bounds how much is done in a second.
+// pace limits the rate.
 type pace struct {
 	mu   sync.Mutex
 	next time.Time
 }
 
-// wait waits until so many more bytes are within the rate, in bytes a second; a rate of 0 is none.
+// wait waits until n more bytes are within the rate, in bytes per second. A rate of 0 is unlimited.
 func (p *pace) wait(ctx context.Context, rate, n int64) error {
 	if rate <= 0 {
 		return nil

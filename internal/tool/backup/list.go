@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// List returns the ids of the complete backups of a target, the oldest first.
+// List returns the IDs of the complete backups in a target, oldest first.
 func List(ctx context.Context, t Target) (ids []string, err error) {
 	names, err := t.List(ctx, "backups/")
 	for _, name := range names {
@@ -37,7 +37,7 @@ func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	}
 	data, err := t.Get(ctx, manifestName(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no backup %s: see ilion backup list", id)
+		return nil, fmt.Errorf("backup %s does not exist. Run ilion backup list", id)
 	}
 	if err != nil {
 		return nil, err
@@ -47,12 +47,12 @@ func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 		return nil, fmt.Errorf("backup %s: %w", id, err)
 	}
 	if m.ID != id {
-		return nil, fmt.Errorf("backup %s: %w: its manifest is that of backup %s", id, archive.ErrDamaged, m.ID)
+		return nil, fmt.Errorf("backup %s: %w: its manifest belongs to backup %s", id, archive.ErrDamaged, m.ID)
 	}
 	return m, nil
 }
 
-// Newest returns the manifest with an ID. If that is empty, it returns the newest backup of the cluster to which the
+// Newest returns the manifest with an ID. If the ID is empty, it returns the newest backup of the cluster to which the
 // repository belongs.
 func Newest(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	if id != "" {
@@ -71,10 +71,10 @@ func Newest(ctx context.Context, t Target, id string) (*archive.Manifest, error)
 			return m, err
 		}
 	}
-	return nil, errors.New("there is no complete backup there")
+	return nil, errors.New("cannot find a backup: the repository contains no complete backup. Check the path, or create a backup")
 }
 
-// read returns the plain bytes of a file.
+// read returns the decompressed contents of a file.
 func read(ctx context.Context, t Target, f archive.File) ([]byte, error) {
 	if !archive.ValidName(f.Name) {
 		return nil, fmt.Errorf("%w: the file name %.100q is not a digest", archive.ErrDamaged, f.Name)

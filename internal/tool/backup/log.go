@@ -16,35 +16,35 @@ import (
 )
 
 const (
-	// logDir is where the segments of the log are.
+	// logDir is the directory of the segments of the log.
 	logDir = "backups/log/"
-	// atomMax is for how long there may be no mark between two pieces of the log that are taken for one.
+	// atomMax is the maximum time without a mark between two parts of the log that count as continuous.
 	atomMax = 5 * time.Second
 )
 
-// Log is what an archive can restore, by the names of its segments and by the backups that begin it.
+// Log describes the restorable content of an archive, from the names of its segments and from its bases.
 type Log struct {
-	// Chains are pieces of the log without a hole, the oldest first.
+	// Chains are the continuous parts of the log, oldest first.
 	Chains []Chain
-	// Bases are the backups of marks, complete, the oldest first.
+	// Bases are the complete backups of marks, oldest first.
 	Bases []*archive.Manifest
-	// Missing says of a chain, by its place, that segments are missing before it.
+	// Missing reports for each chain whether segments before it are missing.
 	Missing []bool
 }
 
-// Chain is a piece of the log without a hole.
+// Chain is a continuous part of the log.
 type Chain []archive.SegmentName
 
-// First and Last are the times of its first and last marks.
+// First returns the time of the first mark.
 func (c Chain) First() time.Time { return c[0].First }
 
-// Last is the other end.
+// Last returns the time of the last mark.
 func (c Chain) Last() time.Time { return c[len(c)-1].Last }
 
-// Range is an interval of which any mark can be restored.
+// Range is an interval in which every mark can be restored.
 type Range struct{ From, To time.Time }
 
-// LoadLog looks at what is there. It reads names and manifests, and no segments.
+// LoadLog reads the state of an archive from names and manifests. It reads no segments.
 func LoadLog(ctx context.Context, t Target) (*Log, error) {
 	files, err := t.List(ctx, logDir)
 	if err != nil {
@@ -87,7 +87,7 @@ func LoadLog(ctx context.Context, t Target) (*Log, error) {
 	return l, nil
 }
 
-// chainOf is the chain that goes on from a backup, nil if there is none.
+// chainOf returns the chain that continues a backup, or nil if there is none.
 func (l *Log) chainOf(m *archive.Manifest) Chain {
 	for _, c := range l.Chains {
 		if !m.Moment.Before(c.First()) && !m.Moment.After(c.Last()) {
@@ -97,8 +97,8 @@ func (l *Log) chainOf(m *archive.Manifest) Chain {
 	return nil
 }
 
-// Ranges are the intervals of which any mark can be restored, the oldest first. Where there is no mark for a moment
-// only, one goes on; where there was none for longer, while nobody archived, it ends.
+// Ranges returns the intervals in which every mark can be restored, oldest first. A short gap between marks does not
+// end an interval; a longer gap, during which no archiver ran, does.
 func (l *Log) Ranges() (out []Range) {
 	for _, c := range l.Chains {
 		base := slices.IndexFunc(l.Bases, func(m *archive.Manifest) bool {
@@ -125,7 +125,7 @@ func (l *Log) Ranges() (out []Range) {
 	return out
 }
 
-// Newest is the newest time that can be restored; false if there is none.
+// Newest returns the most recent restore point, or false if there is none.
 func (l *Log) Newest() (time.Time, bool) {
 	r := l.Ranges()
 	if len(r) == 0 {
@@ -134,30 +134,30 @@ func (l *Log) Newest() (time.Time, bool) {
 	return r[len(r)-1].To, true
 }
 
-// readSegment reads a segment, and compares it with its name.
+// readSegment reads a segment and compares it with its name.
 func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive.Segment, string, error) {
 	data, err := t.Get(ctx, logDir+n.String())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("segment %s of the log is missing", &n)
+		return nil, "", fmt.Errorf("segment %s of the archive is missing", &n)
 	}
 	if err != nil {
 		return nil, "", err
 	}
 	s, sum, err := archive.DecodeSegment(data)
 	if err == nil && (n.Sum != short(sum) || n.Before != short(s.Before)) {
-		err = fmt.Errorf("%w: it is not the one that its name says", archive.ErrDamaged)
+		err = fmt.Errorf("%w: its contents do not match its name", archive.ErrDamaged)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("segment %s of the log: %w", &n, err)
+		return nil, "", fmt.Errorf("segment %s of the archive: %w", &n, err)
 	}
 	return s, sum, nil
 }
 
-// short is how much of a digest the name of a segment has.
+// short returns the part of a digest that is contained in the name of a segment.
 func short(sum string) string { return sum[:min(len(sum), archive.ShortSum)] }
 
-// Verify reads all segments of the log, and checks them, and that each goes on where the one before has ended. told, if
-// not nil, hears of each.
+// Verify reads and checks all segments of the log, and checks that each one continues the previous one. told, if not
+// nil, receives the progress.
 func (l *Log) Verify(ctx context.Context, t Target, told func(p Progress)) error {
 	var p Progress
 	for _, c := range l.Chains {
@@ -168,13 +168,13 @@ func (l *Log) Verify(ctx context.Context, t Target, told func(p Progress)) error
 				return err
 			}
 			if i > 0 && s.Before != before {
-				return fmt.Errorf("segment %s of the log: %w: it does not go on from the one before", &n,
+				return fmt.Errorf("segment %s of the archive: %w: it does not continue the previous segment", &n,
 					archive.ErrDamaged)
 			}
 			before = sum
 			err = s.Each(func(_ int, _ uint32, _, value []byte) error { p.Done += int64(len(value)); return nil })
 			if err != nil {
-				return fmt.Errorf("segment %s of the log: %w", &n, err)
+				return fmt.Errorf("segment %s of the archive: %w", &n, err)
 			}
 			if p.Files++; told != nil {
 				told(p)

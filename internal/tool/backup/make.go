@@ -16,29 +16,30 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Door is a node of a cluster that carries out orders, such as backup/begin. It may be used concurrently.
+// Door is a node of a cluster that executes requests such as backup/begin. It must be safe for concurrent use.
 type Door interface {
 	Order(ctx context.Context, what string, body []byte) ([]byte, error)
 }
 
-// Progress is how far something has come.
+// Progress is the progress of an operation.
 type Progress struct {
-	// Done and All are bytes before compression, as far as they are known; All is 0 if it is not.
+	// Done and All are bytes before compression, as far as they are known. All is 0 if it is unknown.
 	Done, All int64
-	// Files were looked at, Sent of them were stored or restored; their size is SentBytes.
+	// Files is the number of processed files. Sent is the number of files that were stored or restored, and SentBytes
+	// their size.
 	Files, Sent int
 	SentBytes   int64
 }
 
-// Maker makes a backup.
+// Maker creates a backup.
 type Maker struct {
 	Door   Door
 	Target Target
-	// Parallel is how many partitions are read at a time, 4 if 0. Rate bounds the bytes that are read in a second,
-	// before compression; 0 is no bound.
+	// Parallel is the number of partitions that are read concurrently; 0 means 4. Rate is the maximum read rate in
+	// bytes per second before compression; 0 means unlimited.
 	Parallel int
 	Rate     int64
-	// Told hears of progress, one call at a time, if it is not nil.
+	// Told, if not nil, receives the progress. Calls are sequential.
 	Told func(p Progress)
 	// Now is the clock.
 	Now func() time.Time
@@ -51,19 +52,19 @@ type Maker struct {
 }
 
 const (
-	// begunMax bounds how often a backup is begun anew because a node has forgotten its moment.
+	// begunMax is the maximum number of times that a backup restarts because a node has lost its snapshot.
 	begunMax = 5
-	// pageTries bounds how often a file is asked for, pagePause is the pause between.
+	// pageTries is the maximum number of requests for a file, and pagePause the pause between them.
 	pageTries = 6
 	pagePause = 500 * time.Millisecond
-	// knownSent is how many names of files go with a question for the next.
+	// knownSent is the number of known file names in a request for the next file.
 	knownSent = 16
-	// IDFormat is the form of the names of backups, as a time.
+	// IDFormat is the time format of backup IDs.
 	IDFormat = "20060102T150405.000Z"
 )
 
-// Make makes a backup and returns its manifest. If it fails, or the process dies, what was stored is used by the next
-// one. Where a node has forgotten the moment, because it was restarted, the backup begins anew with another.
+// Make creates a backup and returns its manifest. If it fails or the process is killed, the next backup reuses the
+// stored files. If a node has lost the snapshot because of a restart, the backup starts over with a new snapshot.
 func (k *Maker) Make(ctx context.Context) (*archive.Manifest, *archive.Taken, error) {
 	var err error
 	for range begunMax {
@@ -80,7 +81,7 @@ func (k *Maker) Make(ctx context.Context) (*archive.Manifest, *archive.Taken, er
 	return nil, nil, err
 }
 
-// lostError says that the moment is not what it was any more.
+// lostError reports that the snapshot no longer exists.
 type lostError struct{ error }
 
 func (e *lostError) Unwrap() error { return e.error }
@@ -96,13 +97,13 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, err
 	}
 	taken := new(archive.Taken)
 	if err := json.Unmarshal(answer, taken); err != nil {
-		return nil, nil, fmt.Errorf("the node's answer cannot be read: %w", err)
+		return nil, nil, fmt.Errorf("cannot decode the response of the node: %w", err)
 	}
 	m, err := k.read(ctx, taken, before, false)
 	return m, taken, err
 }
 
-// Base makes a backup of a moment that was taken already, as a mark of an archive; its tables are filled in.
+// Base creates a backup from an existing snapshot, such as a mark of an archive, and completes its table list.
 func (k *Maker) Base(ctx context.Context, taken *archive.Taken) (*archive.Manifest, error) {
 	before, err := k.stored(ctx)
 	if err != nil {
@@ -112,7 +113,7 @@ func (k *Maker) Base(ctx context.Context, taken *archive.Taken) (*archive.Manife
 	return k.read(ctx, taken, before, true)
 }
 
-// read makes a backup of a moment, and lets that go.
+// read creates a backup from a snapshot and releases the snapshot.
 func (k *Maker) read(ctx context.Context, taken *archive.Taken, before []*archive.Manifest, followed bool) (
 	*archive.Manifest, error) {
 	defer drop(ctx, k.Door, taken.ID)
@@ -149,7 +150,7 @@ func (k *Maker) read(ctx context.Context, taken *archive.Taken, before []*archiv
 	return m, k.forget(ctx)
 }
 
-// complete reports a file that is missing: somebody may have removed what nobody named yet.
+// complete reports a missing file: another process may have removed a file that no manifest referred to.
 func (k *Maker) complete(ctx context.Context, m *archive.Manifest) error {
 	names, err := k.Target.List(ctx, "files/")
 	if err != nil {
@@ -161,13 +162,13 @@ func (k *Maker) complete(ctx context.Context, m *archive.Manifest) error {
 	}
 	m.Files(func(f archive.File) {
 		if !there[f.Name] && err == nil {
-			err = &lostError{fmt.Errorf("file %s was removed while the backup was made", f.Name)}
+			err = &lostError{fmt.Errorf("file %s was deleted during the backup", f.Name)}
 		}
 	})
 	return err
 }
 
-// forget removes what this backup has noted, and earlier ones that were not completed: it has all of it that is of use.
+// forget removes the progress records of this backup and of earlier incomplete backups, which are superseded.
 func (k *Maker) forget(ctx context.Context) error {
 	names, err := k.Target.List(ctx, "pending/")
 	for _, name := range names {
@@ -178,14 +179,14 @@ func (k *Maker) forget(ctx context.Context) error {
 	return err
 }
 
-// abandon removes the note that the backup is being made.
+// abandon removes the record of the backup in progress.
 func (k *Maker) abandon(ctx context.Context) error {
 	return k.Target.Remove(ctx, pendingName(k.id, 0))
 }
 
 func pendingName(id string, n int) string { return fmt.Sprintf("pending/%s/%08d", id, n) }
 
-// begin names the backup, and notes that it is being made, so that nobody removes files meanwhile.
+// begin chooses the ID of the backup, and records that it is in progress, so that no process removes its files.
 func (k *Maker) begin(ctx context.Context) error {
 	k.id, k.pending, k.progress = k.Now().UTC().Format(IDFormat), 0, Progress{}
 	data, err := (&archive.Manifest{ID: k.id}).Encode()
@@ -195,8 +196,8 @@ func (k *Maker) begin(ctx context.Context) error {
 	return k.Target.Put(ctx, pendingName(k.id, 0), data)
 }
 
-// stored begins a backup, and returns the manifests whose files need not be sent again: of the newest backup, and of
-// those that were not completed.
+// stored starts a backup, and returns the manifests whose files do not need to be transferred: the newest backup and
+// the incomplete backups.
 func (k *Maker) stored(ctx context.Context) (out []*archive.Manifest, err error) {
 	if err := k.begin(ctx); err != nil {
 		return nil, err
@@ -221,20 +222,20 @@ func (k *Maker) stored(ctx context.Context) (out []*archive.Manifest, err error)
 		if err != nil {
 			return nil, err
 		}
-		if m, err := archive.Decode(data); err == nil { // else it is as if it had not come that far
+		if m, err := archive.Decode(data); err == nil { // otherwise the record is ignored
 			out = append(out, m)
 		}
 	}
 	return out, nil
 }
 
-// job is a partition that is to be read.
+// job is a partition to read.
 type job struct {
 	table *archive.Table
 	part  *archive.Partition
 }
 
-// partitions reads all partitions, and fills in their files.
+// partitions reads all partitions and fills in their files.
 func (k *Maker) partitions(ctx context.Context, taken *archive.Taken, before []*archive.Manifest) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -263,7 +264,7 @@ func (k *Maker) partitions(ctx context.Context, taken *archive.Taken, before []*
 	return context.Cause(ctx)
 }
 
-// partition reads one partition, unless nothing was written to it since a backup.
+// partition reads one partition, unless it has not changed since an earlier backup.
 func (k *Maker) partition(ctx context.Context, taken *archive.Taken, j job, before []*archive.Manifest) error {
 	trails := make([]trail, 0, len(before))
 	for _, m := range before {
@@ -307,14 +308,14 @@ func (k *Maker) partition(ctx context.Context, taken *archive.Taken, j job, befo
 	return k.note(ctx, taken, j)
 }
 
-// take stores a file, if it is not there.
+// take stores a file if it does not exist.
 func (k *Maker) take(ctx context.Context, asked *archive.Asked, page *archive.Page) error {
 	if page.Data == nil {
 		has, err := k.Target.Has(ctx, fileName(page.File.Name))
 		if err != nil {
 			return err
 		}
-		if !has { // somebody has removed it
+		if !has { // another process has removed it
 			again := *asked
 			again.Known = nil
 			if page, err = k.page(ctx, &again); err != nil {
@@ -350,7 +351,7 @@ func (k *Maker) store(ctx context.Context, name string, data []byte) error {
 	return err
 }
 
-// page asks for a file, several times if the node does not answer.
+// page requests a file, with retries if the node does not respond.
 func (k *Maker) page(ctx context.Context, asked *archive.Asked) (page *archive.Page, err error) {
 	body, err := json.Marshal(asked)
 	if err != nil {
@@ -373,10 +374,10 @@ func (k *Maker) page(ctx context.Context, asked *archive.Asked) (page *archive.P
 	return nil, &lostError{err}
 }
 
-// isGone reports whether a node says that it keeps the moment no more. Errors come as text.
+// isGone reports whether a node no longer has the snapshot. Errors arrive as text.
 func isGone(err error) bool { return bytes.Contains([]byte(err.Error()), []byte("moment is not kept")) }
 
-// note stores the partition among what is done: a later backup finds it if this one is not completed.
+// note records that a partition is complete, so that a later backup can reuse it if this one is not completed.
 func (k *Maker) note(ctx context.Context, taken *archive.Taken, j job) error {
 	k.mu.Lock()
 	k.pending++
@@ -392,7 +393,7 @@ func (k *Maker) note(ctx context.Context, taken *archive.Taken, j job) error {
 	return k.Target.Put(ctx, pendingName(k.id, n), data)
 }
 
-// all reports whether all files are there.
+// all reports whether all files exist.
 func (k *Maker) all(ctx context.Context, files []archive.File) bool {
 	for _, f := range files {
 		if has, err := k.Target.Has(ctx, fileName(f.Name)); err != nil || !has {

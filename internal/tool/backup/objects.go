@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// fileBytesMax bounds a file of rows as it is stored: one row above archive.FileMax, which did not become smaller.
+	// fileBytesMax is the maximum stored size of a file of rows: one row more than archive.FileMax, not compressible.
 	fileBytesMax = archive.FileMax + archive.RecordMax + 8<<20
-	// objectBytesMax bounds all else, such as manifests.
+	// objectBytesMax is the maximum size of other files, such as manifests.
 	objectBytesMax = 1 << 30
 )
 
 // objects is a Target in a bucket.
 type objects struct {
 	bucket *bucket.Bucket
-	// prefix is what all keys begin with: empty, or with a slash at its end.
+	// prefix is the prefix of all keys: empty, or ending with a slash.
 	prefix string
 }
 
-// openBucket returns the target of BUCKET/PREFIX.
+// openBucket returns the target for BUCKET/PREFIX.
 func openBucket(name string, o bucket.Options) (*objects, error) {
 	name, prefix, _ := strings.Cut(name, "/")
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		for _, part := range strings.Split(prefix, "/") {
 			if part == "" || part == "." || part == ".." {
-				return nil, fmt.Errorf("%q is no prefix for backups: none of its parts may be empty, . or ..", prefix)
+				return nil, fmt.Errorf("invalid prefix %q: no part may be empty, . or ..", prefix)
 			}
 		}
 		if !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, unicode.IsControl) {
-			return nil, fmt.Errorf("%q is no prefix for backups: it has characters that are not printed", prefix)
+			return nil, fmt.Errorf("invalid prefix %q: it contains control characters", prefix)
 		}
 		prefix += "/"
 	}
@@ -54,7 +54,7 @@ func (o *objects) top(ctx context.Context) ([]string, error) {
 	keys, err := o.bucket.List(ctx, o.prefix, "/")
 	var out []string
 	for _, key := range keys {
-		// Some tools make an empty object for what they show as a folder.
+		// Some tools create an empty object for a displayed folder.
 		if name := strings.TrimSuffix(strings.TrimPrefix(key, o.prefix), "/"); name != "" {
 			out = append(out, name)
 		}
@@ -65,7 +65,7 @@ func (o *objects) top(ctx context.Context) ([]string, error) {
 // Put implements Target.
 func (o *objects) Put(ctx context.Context, name string, data []byte) error {
 	if most := bytesMax(name); int64(len(data)) > most {
-		return fmt.Errorf("%s has %d bytes, %d are the most in a bucket", name, len(data), most)
+		return fmt.Errorf("%s has %d bytes; the limit of a bucket is %d", name, len(data), most)
 	}
 	return o.bucket.Put(ctx, o.prefix+name, data)
 }
@@ -92,7 +92,7 @@ func (o *objects) List(ctx context.Context, prefix string) ([]string, error) {
 	keys, err := o.bucket.List(ctx, o.prefix+prefix, "")
 	out := make([]string, 0, len(keys))
 	for _, key := range keys {
-		if !strings.HasSuffix(key, "/") { // as in top
+		if !strings.HasSuffix(key, "/") { // see top
 			out = append(out, strings.TrimPrefix(key, o.prefix))
 		}
 	}

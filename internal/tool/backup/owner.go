@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// clusterName is the file that names the cluster to which a repository belongs.
+	// clusterName is the file that contains the ID of the cluster to which a repository belongs.
 	clusterName = "backups/cluster"
 	clusterWord = "ilion-cluster 1 "
 )
 
-// Owner returns the identity of the cluster to which a repository belongs; empty if it belongs to none yet. A
+// Owner returns the ID of the cluster to which a repository belongs, or an empty string if it belongs to none yet. A
 // repository without the file belongs to the cluster of its backups.
 func Owner(ctx context.Context, t Target) (string, error) {
 	data, err := t.Get(ctx, clusterName)
@@ -52,11 +52,11 @@ func Owner(ctx context.Context, t Target) (string, error) {
 	case 1:
 		return clusters[0], nil
 	}
-	return "", fmt.Errorf("the place has backups of %d clusters (%s): name a backup by its ID, see ilion backup list; make new "+
-		"backups in a place of their own", len(clusters), strings.Join(clusters, ", "))
+	return "", fmt.Errorf("the repository contains backups of %d clusters (%s). Specify the ID of a backup, and use a "+
+		"separate repository for new backups", len(clusters), strings.Join(clusters, ", "))
 }
 
-// claim binds a repository to a cluster. It fails if the repository belongs to another one.
+// claim binds a repository to a cluster. It fails if the repository belongs to another cluster.
 func claim(ctx context.Context, t Target, cluster string) error {
 	owner, err := Owner(ctx, t)
 	if err == nil && (owner == "" || owner == cluster) {
@@ -71,8 +71,8 @@ func claim(ctx context.Context, t Target, cluster string) error {
 		return err
 	}
 	if owner != cluster {
-		return fmt.Errorf("the place belongs to cluster %s, and this node is of cluster %s: give each cluster a place of its "+
-			"own", owner, cluster)
+		return fmt.Errorf("the repository belongs to cluster %s, but this node belongs to cluster %s. Use a separate "+
+			"repository for each cluster", owner, cluster)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func encodeOwner(cluster string) []byte {
 func decodeOwner(data []byte) (string, error) {
 	_, cluster, _ := bytes.Cut(data, []byte("\n"))
 	if !archive.ValidID(string(cluster)) || !bytes.Equal(data, encodeOwner(string(cluster))) {
-		return "", fmt.Errorf("%s: %w: it does not name a cluster", clusterName, archive.ErrDamaged)
+		return "", fmt.Errorf("%s: %w: it does not contain a cluster ID", clusterName, archive.ErrDamaged)
 	}
 	return string(cluster), nil
 }

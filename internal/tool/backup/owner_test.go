@@ -50,15 +50,15 @@ func TestRepositoryHasOneCluster(t *testing.T) {
 			}
 		}
 		err := claim(ctx, target, "bb")
-		if err == nil || !strings.Contains(err.Error(), "belongs to cluster aa, and this node is of cluster bb") {
+		if err == nil || !strings.Contains(err.Error(), "belongs to cluster aa, but this node belongs to cluster bb") {
 			t.Errorf("%s: another cluster: %v", name, err)
 		}
 		maker := &Maker{Door: otherCluster{}, Target: target, Now: time.Now}
-		if _, _, err := maker.Make(ctx); err == nil || !strings.Contains(err.Error(), "of its own") {
+		if _, _, err := maker.Make(ctx); err == nil || !strings.Contains(err.Error(), "repository belongs to cluster") {
 			t.Errorf("%s: a backup of another cluster: %v", name, err)
 		}
 		f := &Follower{Door: otherCluster{}, Target: target, Now: time.Now, Every: time.Second}
-		if err := f.Run(ctx); err == nil || !strings.Contains(err.Error(), "of its own") {
+		if err := f.Run(ctx); err == nil || !strings.Contains(err.Error(), "repository belongs to cluster") {
 			t.Errorf("%s: an archive of another cluster: %v", name, err)
 		}
 		for _, dir := range []string{"backups/", "pending/", "files/"} {

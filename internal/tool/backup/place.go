@@ -15,26 +15,27 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bucket"
 )
 
-// Place says where backups are kept, and how that is reached.
+// Place describes a repository and how to access it.
 type Place struct {
 	// Name is a directory, or s3://BUCKET/PREFIX.
 	Name string
-	// Bucket says how a bucket is reached.
+	// Bucket configures access to a bucket.
 	Bucket bucket.Options
-	// Key encrypts what is stored, if it is not nil.
+	// Key encrypts the files, if it is not nil.
 	Key *Key
 }
 
-// kinds are what the names of a place begin with.
+// kinds lists the top-level names of a repository.
 var kinds = []string{"files", "backups", "pending", sealedName}
 
-// listed is a Target that can say what it has at its top: names without what follows the first slash.
+// listed is a Target that can list its top-level names.
 type listed interface {
 	Target
 	top(ctx context.Context) ([]string, error)
 }
 
-// Open returns the target of a place. It is made if create is set: an encrypted one by what says so.
+// Open returns the target of a repository. If create is set, it initializes an empty repository; an encrypted one
+// receives a marker file.
 func (p *Place) Open(ctx context.Context, create bool) (Target, error) {
 	t, err := p.open(create)
 	if err != nil {
@@ -42,24 +43,24 @@ func (p *Place) Open(ctx context.Context, create bool) (Target, error) {
 	}
 	top, err := t.top(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there are no backups in %s: no such directory", p.Name)
+		return nil, fmt.Errorf("cannot open repository %s: the directory does not exist", p.Name)
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range top {
 		if !slices.Contains(kinds, name) {
-			return nil, fmt.Errorf("%s has %q in it, which is not part of a backup: give a place of its own", p.Name, name)
+			return nil, fmt.Errorf("cannot use %s as a backup repository: it contains %q. Specify an empty directory", p.Name, name)
 		}
 	}
 	encrypted := slices.Contains(top, sealedName)
 	switch {
 	case p.Key == nil && encrypted:
-		return nil, fmt.Errorf("the backups in %s are encrypted: give the key, by --key-file FILE", p.Name)
+		return nil, fmt.Errorf("cannot open repository %s: it is encrypted. Specify the key with --key-file", p.Name)
 	case p.Key == nil:
 		return t, nil
 	case !encrypted && len(top) > 0:
-		return nil, fmt.Errorf("the backups in %s are not encrypted: leave out the key, or give an empty place", p.Name)
+		return nil, fmt.Errorf("repository %s is not encrypted. Omit the key, or specify an empty repository", p.Name)
 	}
 	sealed := p.Key.seal(t)
 	if !encrypted && create {
@@ -73,14 +74,14 @@ func (p *Place) Open(ctx context.Context, create bool) (Target, error) {
 
 func (p *Place) open(create bool) (listed, error) {
 	if p.Name == "" {
-		return nil, errors.New("a backup needs a place: give a directory, or s3://BUCKET/PREFIX")
+		return nil, errors.New("no repository: specify a directory or s3://BUCKET/PREFIX")
 	}
 	scheme, rest, ok := strings.Cut(p.Name, "://")
 	switch {
 	case ok && scheme == "s3":
 		return openBucket(rest, p.Bucket)
 	case ok:
-		return nil, fmt.Errorf("%s is no place for backups: give a directory or s3://BUCKET/PREFIX, %s:// is not spoken",
+		return nil, fmt.Errorf("invalid repository %s: %s:// is not supported. Specify a directory or s3://BUCKET/PREFIX",
 			p.Name, scheme)
 	}
 	d := directory(filepath.Clean(p.Name))

@@ -120,8 +120,8 @@ func TestNoMixing(t *testing.T) {
 		says         string
 	}{
 		{nil, key(t, 1), "not encrypted"},
-		{key(t, 1), nil, "give the key"},
-		{key(t, 1), key(t, 2), "another key: its fingerprint is " + key(t, 1).Fingerprint()},
+		{key(t, 1), nil, "Specify the key"},
+		{key(t, 1), key(t, 2), "encrypted with the key " + key(t, 1).Fingerprint()},
 		{key(t, 1), key(t, 1), ""},
 		{nil, nil, ""},
 	} {
@@ -144,7 +144,7 @@ func TestNoMixing(t *testing.T) {
 	s := s3.New(t, 10)
 	s.Change(func(objects map[string][]byte) { objects["of/ilion/photo/1"] = nil })
 	for _, p := range []*Place{{Name: dir}, inBucket(s), {Name: dir, Key: key(t, 1)}} {
-		if _, err := p.Open(t.Context(), true); err == nil || !strings.Contains(err.Error(), `"photo" in it`) {
+		if _, err := p.Open(t.Context(), true); err == nil || !strings.Contains(err.Error(), `contains "photo"`) {
 			t.Errorf("a place with something else in it: %v", err)
 		}
 	}

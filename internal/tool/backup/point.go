@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Point is a mark of an archive that is to be restored: a base, and what was changed between it and the mark.
+// Point is a mark of an archive to restore: a base, and the changes between it and the mark.
 type Point struct {
-	// Manifest is that of the base, with the tables and the moment of the mark.
+	// Manifest is the manifest of the base, with the tables and the time of the mark.
 	Manifest *archive.Manifest
-	// Records are the cluster's as of the mark, as plain bytes; nil if they are those of the manifest.
+	// Records is the decoded metadata of the cluster at the mark, or nil if it equals that of the manifest.
 	Records []byte
 
 	target     Target
@@ -25,7 +25,7 @@ type Point struct {
 	base, mark time.Time
 }
 
-// At is the newest mark at a time or before it.
+// At returns the newest mark at or before a time.
 func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 	var base *archive.Manifest
 	for _, m := range l.Bases {
@@ -63,11 +63,11 @@ func (l *Log) cannot(at time.Time) error {
 	for _, r := range ranges[max(0, len(ranges)-4):] {
 		texts = append(texts, "from "+r.From.Format(TimeFormat)+" to "+r.To.Format(TimeFormat))
 	}
-	return fmt.Errorf("%s cannot be restored; what can is %s", at.UTC().Format(TimeFormat),
+	return fmt.Errorf("cannot restore %s. Available: %s", at.UTC().Format(TimeFormat),
 		strings.Join(texts, ", and "))
 }
 
-// find finds the mark, and what the cluster was then.
+// find finds the mark and the metadata of the cluster at that time.
 func (p *Point) find(ctx context.Context, at time.Time) error {
 	p.mark = p.base
 	described := false
@@ -110,7 +110,7 @@ func (p *Point) find(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// tables makes the tables of the manifest those that there were at the mark: the base has nothing of younger ones.
+// tables replaces the tables of the manifest by those at the mark. The base contains no data of newer tables.
 func (p *Point) tables(list []archive.Table) {
 	had := p.Manifest.Tables
 	p.Manifest.Tables = nil
@@ -124,10 +124,10 @@ func (p *Point) tables(list []archive.Table) {
 	}
 }
 
-// change is a key with its table's id, and a value to be merged.
+// change is a key with its table ID, and a value to merge.
 type change struct{ key, value []byte }
 
-// Each passes on what was changed between the base and the mark, one mark at a time.
+// Each passes the changes between the base and the mark to fn, one mark at a time.
 func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 	before := ""
 	for i, n := range p.segments {
@@ -136,7 +136,7 @@ func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 			return err
 		}
 		if i > 0 && s.Before != before {
-			return fmt.Errorf("segment %s of the log: %w: it does not go on from the one before", &n, archive.ErrDamaged)
+			return fmt.Errorf("segment %s of the archive: %w: it does not continue the previous segment", &n, archive.ErrDamaged)
 		}
 		before = sum
 		var list []change
@@ -160,7 +160,7 @@ func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 			err = fn(list)
 		}
 		if err != nil {
-			return fmt.Errorf("segment %s of the log: %w", &n, err)
+			return fmt.Errorf("segment %s of the archive: %w", &n, err)
 		}
 	}
 	return nil

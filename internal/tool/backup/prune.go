@@ -14,33 +14,33 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Pruner removes what is older than it has to be: backups, what an archive no longer needs, and then the files that
-// nobody names any more. It may die at any time; what it has not removed is removed by the next one.
+// Pruner removes expired data: backups, data that an archive no longer needs, and then files that no manifest refers
+// to. It may be killed at any time; the next run removes the rest.
 type Pruner struct {
 	Target Target
 	Now    func() time.Time
-	// KeepLast is how many backups of each cluster stay at least, OlderThan for how long all of them do; those of
-	// archives do not count. If both are 0 none is removed.
+	// KeepLast is the minimum number of backups to keep per cluster, and OlderThan the minimum age of a backup to
+	// remove. Backups of archives are not counted. If both are 0, no backup is removed.
 	KeepLast  int
 	OlderThan time.Duration
-	// Keep is for how long any mark of an archive can be restored; 0: forever.
+	// Keep is the retention period of marks of an archive; 0 means unlimited.
 	Keep time.Duration
-	// Dry says that nothing is removed, only told.
+	// Dry reports files instead of removing them.
 	Dry bool
-	// Told hears of each name that is removed, if it is not nil.
+	// Told, if not nil, is called with the name of each removed file.
 	Told func(name string)
 
-	// Removed counts the files that were removed, Backups the backups among them. Busy says that no files of rows were,
-	// because a backup is being made, or was stopped.
+	// Removed is the number of removed files, and Backups the number of backups among them. Busy is set if no row
+	// files were removed because a backup was in progress or interrupted.
 	Removed int
 	Backups int
 	Busy    bool
 }
 
-// pendingEvery is after how many files it is looked again whether a backup is being made.
+// pendingEvery is the number of files after which the pruner checks again for a backup in progress.
 const pendingEvery = 16
 
-// Prune removes.
+// Prune removes expired data.
 func (p *Pruner) Prune(ctx context.Context) error {
 	l, err := LoadLog(ctx, p.Target)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *Pruner) Prune(ctx context.Context) error {
 	if err := complete(ctx, p.Target, without(manifests, gone, bases)); err != nil {
 		return fmt.Errorf("%w. Nothing was removed: make a new backup, or remove that one by hand", err)
 	}
-	for _, id := range append(gone, bases...) { // before their files, and before the log that goes on from them
+	for _, id := range append(gone, bases...) { // before their files, and before the log that continues them
 		delete(manifests, id)
 		p.Backups++
 		if err := p.remove(ctx, manifestName(id)); err != nil {
@@ -76,7 +76,7 @@ func (p *Pruner) Prune(ctx context.Context) error {
 	return p.files(ctx, manifests)
 }
 
-// without returns the manifests that stay.
+// without returns the manifests that remain.
 func without(manifests map[string]*archive.Manifest, gone ...[]string) map[string]*archive.Manifest {
 	out := maps.Clone(manifests)
 	for _, ids := range gone {
@@ -98,13 +98,13 @@ func (p *Pruner) remove(ctx context.Context, name string) error {
 	return p.Target.Remove(ctx, name)
 }
 
-// backups returns the IDs of the backups to remove. The newest one of each cluster always stays.
+// backups returns the IDs of the backups to remove. The newest backup of each cluster always remains.
 func (p *Pruner) backups(ids []string, manifests map[string]*archive.Manifest) (gone []string) {
 	if p.KeepLast == 0 && p.OlderThan == 0 {
 		return nil
 	}
 	own := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return manifests[id].Followed })
-	newer := map[string]int{} // how many backups of the cluster are newer
+	newer := map[string]int{} // the number of newer backups of the cluster
 	for _, id := range slices.Backward(own) {
 		m := manifests[id]
 		young := p.OlderThan > 0 && p.Now().Sub(m.Moment) < p.OlderThan
@@ -117,7 +117,7 @@ func (p *Pruner) backups(ids []string, manifests map[string]*archive.Manifest) (
 	return gone
 }
 
-// archived is what is older than the newest base from which everything that is to be kept can be restored.
+// archived returns the data before the newest base from which all marks of the retention period can be restored.
 func (p *Pruner) archived(l *Log) (bases []string, segments Chain) {
 	if p.Keep == 0 {
 		return nil, nil
@@ -147,7 +147,8 @@ func (p *Pruner) archived(l *Log) (bases []string, segments Chain) {
 	return bases, segments
 }
 
-// files removes the files that no manifest names, unless a backup is being made: it may be about to name them.
+// files removes the files that no manifest refers to, unless a backup is in progress, which may be about to refer to
+// them.
 func (p *Pruner) files(ctx context.Context, manifests map[string]*archive.Manifest) error {
 	named := map[string]bool{}
 	for _, m := range manifests {
@@ -167,7 +168,8 @@ func (p *Pruner) files(ctx context.Context, manifests map[string]*archive.Manife
 			if p.Busy = len(pending) > 0; err != nil || p.Busy {
 				return err
 			}
-			// One that was begun and completed since the manifests were read names files that were not named then.
+			// A backup that has started and completed since the manifests were read refers to files that no manifest
+			// referred to then.
 			ids, err := List(ctx, p.Target)
 			if err != nil {
 				return err
@@ -195,13 +197,13 @@ func (p *Pruner) files(ctx context.Context, manifests map[string]*archive.Manife
 	return nil
 }
 
-// Check returns an error if the bounds make no sense.
+// Check validates the options.
 func (p *Pruner) Check() error {
 	switch {
 	case p.KeepLast < 0 || p.OlderThan < 0 || p.Keep < 0:
-		return errors.New("what is to be kept is not below zero")
+		return errors.New("retention limits must not be negative")
 	case p.KeepLast == 0 && p.OlderThan == 0 && p.Keep == 0:
-		return errors.New("nothing says what is to be kept: give --keep-last, --older-than or --keep")
+		return errors.New("cannot prune: no retention rule. Specify --keep-last, --older-than, or --keep")
 	}
 	return nil
 }

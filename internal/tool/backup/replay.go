@@ -9,11 +9,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// replayBytes is from how many bytes on changes are written: what was written several times meanwhile is written once.
+// replayBytes is the size of the collected changes at which they are written. Several changes of a key are written
+// once.
 const replayBytes = 32 << 20
 
-// replay writes what was changed between the base and the point in time to the tables that is names, by the ids that
-// they had.
+// replay writes the changes between the base and the point in time to the restored tables. is maps the original table
+// IDs.
 func (r *Restorer) replay(ctx context.Context, is map[uint32]uint32) error {
 	var batches uint32
 	if t := batchesOf(r.Manifest); t != nil {
@@ -21,7 +22,7 @@ func (r *Restorer) replay(ctx context.Context, is map[uint32]uint32) error {
 	}
 	c := new(changes)
 	err := r.Point.Each(ctx, func(list []change) error {
-		// The batches first: each is recorded before its parts are applied, and forgotten when all are.
+		// Batches first: a batch is recorded before its parts are applied, and its record is deleted after all parts.
 		for _, k := range list {
 			if binary.BigEndian.Uint32(k.key) == batches {
 				if err := r.batch(k.key, k.value); err != nil {
@@ -48,7 +49,7 @@ func (r *Restorer) replay(ctx context.Context, is map[uint32]uint32) error {
 	return r.write(ctx, is, c)
 }
 
-// write writes changes, as files of a backup are.
+// write writes changes in the form of backup files.
 func (r *Restorer) write(ctx context.Context, is map[uint32]uint32, c *changes) error {
 	var pieces []piece
 	var b archive.Builder

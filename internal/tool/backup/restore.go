@@ -12,35 +12,36 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Restorer restores a backup, or some tables of it.
+// Restorer restores a backup or some of its tables.
 type Restorer struct {
 	Door     Door
 	Target   Target
 	Manifest *archive.Manifest
-	// Point, if not nil, is the point in time whose Manifest it is: what was changed since its base is restored, too.
+	// Point, if not nil, is the point in time to which Manifest belongs: the changes since its base are restored as
+	// well.
 	Point *Point
-	// Tables are what is restored, with the names that they get; see Select.
+	// Tables are the tables to restore, with their new names; see Select.
 	Tables []archive.RestoredTable
-	// Roles says that roles that are not there are restored, too.
+	// Roles restores missing roles as well.
 	Roles bool
-	// Parallel is how many files are sent at a time; Rate bounds the bytes that are sent in a second, before
-	// compression; 0 is no bound.
+	// Parallel is the number of files that are sent concurrently. Rate is the maximum rate in bytes per second before
+	// compression; 0 means unlimited.
 	Parallel int
 	Rate     int64
-	// Told hears of progress, one call at a time, if it is not nil.
+	// Told, if not nil, receives the progress. Calls are sequential.
 	Told func(p Progress)
 
 	mu       sync.Mutex
 	progress Progress
 	pace     pace
-	// batches are those that are under way at the moment, as far as is known: rows of system.batches by their keys. Of
-	// these, applied are the parts that the rows have.
+	// batches contains the batches in progress at the time of the snapshot, as far as they are known: rows of
+	// system.batches by key. applied contains the parts of these batches that the rows include.
 	batches map[string][]byte
 	applied map[string]bool
 }
 
-// Restore restores. It may be repeated after a failure, or after the death of the process: what is there is written
-// again as it was.
+// Restore restores the tables. It can be repeated after a failure or a crash: existing data is overwritten with the
+// same values.
 func (r *Restorer) Restore(ctx context.Context) error {
 	var records []byte
 	var err error
@@ -59,7 +60,7 @@ func (r *Restorer) Restore(ctx context.Context) error {
 	}
 	var made archive.Restore
 	if err := json.Unmarshal(answer, &made); err != nil {
-		return fmt.Errorf("the node's answer cannot be read: %w", err)
+		return fmt.Errorf("cannot decode the response of the node: %w", err)
 	}
 	r.batches, r.applied = map[string][]byte{}, map[string]bool{}
 	if err := r.listBatches(ctx); err != nil {
@@ -93,7 +94,7 @@ func (r *Restorer) Restore(ctx context.Context) error {
 	return err
 }
 
-// Finished reports whether Restore has finished batches that were under way at the moment.
+// Finished reports whether Restore has completed batches that were in progress at the time of the snapshot.
 func (r *Restorer) Finished() bool { return len(r.batches) > 0 }
 
 func (r *Restorer) order(ctx context.Context, what string, o *archive.Restore) ([]byte, error) {
@@ -104,14 +105,14 @@ func (r *Restorer) order(ctx context.Context, what string, o *archive.Restore) (
 	return r.Door.Order(ctx, what, body)
 }
 
-// piece is a file with rows of the table that had that id.
+// piece is a file with rows of the table with an original ID.
 type piece struct {
 	was  uint32
 	file archive.File
 	data func(ctx context.Context) ([]byte, error)
 }
 
-// stored are files of a backup.
+// stored returns the files of a backup as pieces.
 func (r *Restorer) stored(was uint32, files []archive.File) (pieces []piece) {
 	for _, f := range files {
 		r.progress.All += f.Bytes
@@ -122,7 +123,7 @@ func (r *Restorer) stored(was uint32, files []archive.File) (pieces []piece) {
 	return pieces
 }
 
-// rows sends files of the tables that is names, by the ids that they had.
+// rows sends files to the restored tables. is maps the original table IDs.
 func (r *Restorer) rows(ctx context.Context, is map[uint32]uint32, pieces []piece) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -148,7 +149,7 @@ func (r *Restorer) rows(ctx context.Context, is map[uint32]uint32, pieces []piec
 	return context.Cause(ctx)
 }
 
-// named is the name that a table had.
+// named returns the original name of a table.
 func (r *Restorer) named(was uint32) string {
 	for _, t := range r.Manifest.Tables {
 		if t.ID == was {
@@ -158,7 +159,7 @@ func (r *Restorer) named(was uint32) string {
 	return fmt.Sprint(was)
 }
 
-// send has the rows of a file written.
+// send sends the rows of a file.
 func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 	data, err := j.data(ctx)
 	if err != nil {

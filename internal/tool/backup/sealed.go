@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// sealed is a Target that encrypts what another one stores (RFC 0034):
+// sealed is a Target that encrypts the files of another Target (RFC 0034):
 //
 //	sealed             "ilion-sealed 1 <proof of the key>\n"
 //	contents           "ilionbox", format u8, salt [32], AES-256-GCM of the contents, by a key of their own: HKDF of the
@@ -48,14 +48,14 @@ const (
 
 func (k *Key) seal(t Target) *sealed { return &sealed{t, k} }
 
-// begin marks an empty place as encrypted.
+// begin marks an empty repository as encrypted.
 func (s *sealed) begin(ctx context.Context) error { return s.Target.Put(ctx, sealedName, s.mark()) }
 
 func (s *sealed) mark() []byte {
 	return fmt.Appendf(nil, "%s%d %x\n", sealedWord, sealedFormat, s.key.proof)
 }
 
-// check tells the key of a place from others.
+// check verifies the key of a repository.
 func (s *sealed) check(ctx context.Context, place string) error {
 	text, err := s.Target.Get(ctx, sealedName)
 	if err != nil {
@@ -72,13 +72,13 @@ func (s *sealed) check(ctx context.Context, place string) error {
 			Newest: sealedFormat}
 	}
 	if !hmac.Equal(proof, s.key.proof) {
-		return fmt.Errorf("%s is encrypted by another key: its fingerprint is %x, that of the key given is %s", place,
+		return fmt.Errorf("cannot open %s: it is encrypted with the key %x, not with the given key %s", place,
 			proof[:min(len(proof), 8)], s.key.Fingerprint())
 	}
 	return nil
 }
 
-// box is the cipher for contents with that salt. Its key is used once, so the nonce may be the same for all.
+// box returns the cipher for contents with a salt. Each key is used once, so that the nonce can be constant.
 func (s *sealed) box(salt []byte) (cipher.AEAD, []byte, error) {
 	key, err := hkdf.Key(sha256.New, s.key.contents, salt, "ilion backup 1 box", keyBytes)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *sealed) box(salt []byte) (cipher.AEAD, []byte, error) {
 	return aead, make([]byte, 12), err
 }
 
-// with is what is authenticated beside contents: the head of the box, and the name.
+// with returns the additional authenticated data: the header of the box, and the name.
 func with(head []byte, name string) []byte { return append(slices.Clone(head), name...) }
 
 // Put implements Target.
@@ -100,7 +100,7 @@ func (s *sealed) Put(ctx context.Context, name string, data []byte) error {
 	box := make([]byte, boxHead, boxHead+len(data)+16)
 	copy(box, boxMagic)
 	box[len(boxMagic)] = boxFormat
-	_, _ = rand.Read(box[boxHead-boxSalt:]) // never fails
+	_, _ = rand.Read(box[boxHead-boxSalt:]) // does not fail
 	aead, nonce, err := s.box(box[boxHead-boxSalt:])
 	if err != nil {
 		return err
@@ -117,10 +117,10 @@ func (s *sealed) Get(ctx context.Context, name string) ([]byte, error) {
 	return s.from(box, name)
 }
 
-// from is what was put into a box under that name.
+// from decrypts a box that was stored under a name.
 func (s *sealed) from(box []byte, name string) ([]byte, error) {
 	if len(box) < boxHead || string(box[:len(boxMagic)]) != boxMagic {
-		return nil, fmt.Errorf("%s, kept as %s: %w: it is not encrypted", name, s.hide(name), archive.ErrDamaged)
+		return nil, fmt.Errorf("%s, stored as %s: %w: it is not encrypted", name, s.hide(name), archive.ErrDamaged)
 	}
 	if v := box[len(boxMagic)]; v != boxFormat {
 		return nil, &feature.Newer{What: name, Unit: "format of encryption", Has: uint64(v), Oldest: boxFormat,
@@ -133,7 +133,7 @@ func (s *sealed) from(box []byte, name string) ([]byte, error) {
 	}
 	data, err := aead.Open(nil, nonce, box[boxHead:], with(head, name))
 	if err != nil {
-		return nil, fmt.Errorf("%s, kept as %s: %w: it is not what was encrypted", name, s.hide(name),
+		return nil, fmt.Errorf("%s, stored as %s: %w: it is not what was encrypted", name, s.hide(name),
 			archive.ErrDamaged)
 	}
 	return data, nil
@@ -149,9 +149,9 @@ func (s *sealed) Remove(ctx context.Context, name string) error {
 	return s.Target.Remove(ctx, s.hide(name))
 }
 
-// List implements Target. What has a name that nobody with the key has given it is left out.
+// List implements Target. It omits names that were not created with the key.
 func (s *sealed) List(ctx context.Context, prefix string) ([]string, error) {
-	// A directory below the first may be named after digests: see hide.
+	// A directory below the first one may be named after digests: see hide.
 	top, _, _ := strings.Cut(prefix, "/")
 	names, err := s.Target.List(ctx, top+"/")
 	if err != nil {
@@ -168,8 +168,8 @@ func (s *sealed) List(ctx context.Context, prefix string) ([]string, error) {
 	return out, nil
 }
 
-// hide is the name of a file in the place: that of what is in it is the digest of that, which whoever guesses the rows
-// can compute.
+// hide returns the stored name of a file. The original name is a digest of the contents, which anyone who guesses the
+// contents could compute.
 func (s *sealed) hide(name string) string {
 	return renamed(name, digestBytes, func(digest []byte) []byte {
 		h := hmac.New(sha256.New, s.key.names)
@@ -179,24 +179,24 @@ func (s *sealed) hide(name string) string {
 	})
 }
 
-// show is what hide was given, if it was given anything that became this.
+// show returns the original name of a stored name, if hide created it.
 func (s *sealed) show(hidden string) string {
 	return renamed(hidden, ivBytes+digestBytes, func(b []byte) []byte { return s.mask(b[:ivBytes], b[ivBytes:]) })
 }
 
-// mask encrypts a digest, or decrypts it.
+// mask encrypts or decrypts a digest.
 func (s *sealed) mask(iv, digest []byte) []byte {
 	block, err := aes.NewCipher(s.key.mask)
 	if err != nil {
-		panic(err) // a key has the right length
+		panic(err) // a key has the correct length
 	}
 	out := make([]byte, len(digest))
 	cipher.NewCTR(block, iv).XORKeyStream(out, digest)
 	return out
 }
 
-// renamed changes the parts of a name that are so many bytes in hexadecimal digits, and the directories that are named
-// after their first two.
+// renamed changes the parts of a name that consist of size bytes in hexadecimal digits, and the directories that are
+// named after their first two digits.
 func renamed(name string, size int, change func(b []byte) []byte) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// segment is the one that is being filled.
+// segment is the open segment.
 type segment struct {
 	archive.Segment
 	b         archive.Builder
@@ -23,7 +23,7 @@ func (s *segment) full() bool {
 	return len(s.Data)+len(s.b.Plain()) >= segmentBytes || time.Since(s.began) >= segmentTime
 }
 
-// add adds a change of the newest mark; keys ascend.
+// add adds a change of the newest mark. Keys must be in ascending order.
 func (s *segment) add(key, value []byte) error {
 	if err := s.b.Add(archive.AppendKey(nil, len(s.Marks)-1, key), value); err != nil {
 		return err
@@ -35,10 +35,10 @@ func (s *segment) add(key, value []byte) error {
 	return nil
 }
 
-// recordsTable is the id of the table that the records of the cluster are said to be in.
+// recordsTable is the table ID under which the metadata of the cluster is stored.
 var recordsTable = make([]byte, 4)
 
-// enter adds a mark to the open segment, with what has changed before it.
+// enter adds a mark to the open segment, with the changes before it.
 func (f *Follower) enter(taken *archive.Taken, c *changes) error {
 	if f.open == nil {
 		f.open = &segment{began: time.Now()}
@@ -82,7 +82,7 @@ func (f *Follower) enter(taken *archive.Taken, c *changes) error {
 	return nil
 }
 
-// plainTables are tables without their partitions, also as a text.
+// plainTables returns tables without their partitions, also as text.
 func plainTables(tables []archive.Table) (text string, list []archive.Table) {
 	for _, t := range tables {
 		t.Partitions = nil
@@ -92,8 +92,8 @@ func plainTables(tables []archive.Table) (text string, list []archive.Table) {
 	return string(b), list
 }
 
-// store stores the open segment, however often the place refuses it: until then no further mark is taken. It returns
-// an error if somebody else has taken the place.
+// store stores the open segment and retries as long as necessary; no further mark is taken until then. It returns an
+// error if another process has taken over the repository.
 func (f *Follower) store(ctx context.Context) error {
 	s := f.open
 	if s == nil {
@@ -121,7 +121,7 @@ func (f *Follower) store(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		if err := f.ail(ctx, "the place takes nothing", err); err != nil {
+		if err := f.ail(ctx, "cannot write to the repository", err); err != nil {
 			return err
 		}
 	}

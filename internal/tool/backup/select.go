@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Select returns what is to be restored: what names a keyspace or a table as ks.t, all if it is empty; as names what it
-// is to become, of the same kind, the same name if it is empty. Views come with their tables.
+// Select returns the tables to restore. what names a keyspace, or a table as ks.t; empty means everything. as is the
+// new name of the same kind; empty means the original name. Views are restored with their tables.
 func Select(m *archive.Manifest, what, as string) ([]archive.RestoredTable, error) {
 	keyspace, table, one := strings.Cut(what, ".")
 	asKeyspace, asTable, asOne := strings.Cut(as, ".")
@@ -20,7 +20,7 @@ func Select(m *archive.Manifest, what, as string) ([]archive.RestoredTable, erro
 	case what == "" && as != "":
 		return nil, errors.New("--as names what one keyspace or table becomes: say which one")
 	case as != "" && one != asOne:
-		return nil, fmt.Errorf("%s cannot become %s: a keyspace becomes a keyspace, a table a table", what, as)
+		return nil, fmt.Errorf("cannot rename %s to %s: a keyspace must be renamed to a keyspace, and a table to a table", what, as)
 	case as == "":
 		asKeyspace, asTable = keyspace, table
 	}
@@ -40,9 +40,9 @@ func Select(m *archive.Manifest, what, as string) ([]archive.RestoredTable, erro
 	}
 	if len(out) == 0 {
 		if what == "" {
-			return nil, errors.New("the backup has no tables")
+			return nil, errors.New("the backup contains no tables")
 		}
-		return nil, fmt.Errorf("the backup has no %s: see ilion backup list", what)
+		return nil, fmt.Errorf("the backup does not contain %s", what)
 	}
 	return out, nil
 }

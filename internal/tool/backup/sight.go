@@ -10,48 +10,48 @@ import (
 	"iter"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// records passes on keys without the table's id, and values, in order. Arguments are valid during the call.
+// records passes keys without the table ID, and values, to fn in order. The arguments are valid during the call.
 type records func(fn func(key, value []byte) error) error
 
-// sight turns the records of a table into what a reader would see.
+// sight converts the records of a table into the rows that a reader sees.
 type sight struct {
 	table   uint32
 	now     int64
-	dropped []uint32
+	dropped []cqltype.Dropped
 
-	// partition is what all keys of the logical partition begin with, header its deletions.
+	// partition is the key prefix of the logical partition, and header its deletions.
 	partition []byte
 	header    row.Header
 	whole     []byte
 }
 
-// seen is a row, static or not, as a reader would see it. key has no table's id.
+// seen is a row, static or not, as a reader sees it. key has no table ID.
 type seen struct {
 	key, raw []byte
-	// deleted is the strongest deletion of the partition that covers it.
+	// deleted is the newest deletion of the partition that covers the row.
 	deleted int64
 	exists  bool
-	// cells are its live cells and its marker, in one form for equal ones.
+	// cells contains the live cells and the row marker in a canonical form.
 	cells   []byte
 	now     int64
-	dropped []uint32
+	dropped []cqltype.Dropped
 }
 
-// errEnough ends a pull before its end.
+// errEnough ends an iteration early.
 var errEnough = errors.New("enough")
 
-// pulled are rows that are asked for one after the other. next returns nil behind the last one; end has to be called
-// when no more are wanted.
+// pulled is an iterator over rows. next returns nil after the last row. end must be called if not all rows are read.
 type pulled struct {
 	next func() (*seen, error)
 	end  func()
 }
 
-// pull turns records into rows.
+// pull converts records into rows.
 func (s *sight) pull(from records) *pulled {
 	var failed error
 	one, end := iter.Pull(func(yield func(*seen) bool) {
@@ -72,7 +72,7 @@ func (s *sight) pull(from records) *pulled {
 	return &pulled{next, end}
 }
 
-// see returns the row of a record, nil if it is something else.
+// see returns the row of a record, or nil if the record is not a row.
 func (s *sight) see(key, value []byte) (*seen, error) {
 	s.whole = append(binary.BigEndian.AppendUint32(s.whole[:0], s.table), key...)
 	p, ok := keys.Parse(s.whole)
@@ -92,7 +92,7 @@ func (s *sight) see(key, value []byte) (*seen, error) {
 		if err := deleted.Resolve(bytes.Clone(value)); err != nil {
 			return nil, err
 		}
-		// They are disjoint and ascending among themselves, and may cross those that are together with the partition's.
+		// Ranges are disjoint and ascending among themselves, but may overlap the ranges of the header.
 		if n := len(s.header.Ranges); n == 0 || s.header.Ranges[n-1].End != nil &&
 			bytes.Compare(s.header.Ranges[n-1].End, deleted.Start) <= 0 {
 			s.header.Ranges = append(s.header.Ranges, deleted)
@@ -103,15 +103,15 @@ func (s *sight) see(key, value []byte) (*seen, error) {
 	case keys.Static:
 	case keys.Row:
 		r.deleted = s.header.Covering(p.Rest)
-	default: // records of commands that were carried out, and the change log, are not restored
+	default: // records of executed commands and the change log are not restored
 		return nil, nil
 	}
 	r.key, r.raw = bytes.Clone(key), bytes.Clone(value)
 	return r, r.resolve(s.now, s.dropped)
 }
 
-// resolve finds out what a reader sees.
-func (r *seen) resolve(now int64, dropped []uint32) (err error) {
+// resolve computes the content that a reader sees.
+func (r *seen) resolve(now int64, dropped []cqltype.Dropped) (err error) {
 	var v row.Row
 	if r.exists, err = v.Resolve(r.raw, r.deleted, now, dropped); err != nil || !r.exists {
 		return err

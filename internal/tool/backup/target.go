@@ -4,23 +4,23 @@ package backup
 
 import "context"
 
-// Target is where backups are kept: files that are written once, by names with slashes. Its methods may be called
-// concurrently.
+// Target stores backups: files that are written once, with names that contain slashes. Its methods must be safe for
+// concurrent use.
 type Target interface {
-	// Put stores a file as a whole or not at all, durably. One of the name is replaced.
+	// Put stores a file durably and atomically. It replaces a file with the same name.
 	Put(ctx context.Context, name string, data []byte) error
-	// Get returns a file; an error that is fs.ErrNotExist if there is none.
+	// Get returns a file. If it does not exist, the error matches fs.ErrNotExist.
 	Get(ctx context.Context, name string) ([]byte, error)
-	// Has reports whether there is one.
+	// Has reports whether a file exists.
 	Has(ctx context.Context, name string) (bool, error)
-	// List returns the names that begin with a prefix, which ends with a slash, in ascending order.
+	// List returns the names with a prefix that ends with a slash, in ascending order.
 	List(ctx context.Context, prefix string) ([]string, error)
-	// Remove removes a file; nothing happens if there is none.
+	// Remove deletes a file. It succeeds if the file does not exist.
 	Remove(ctx context.Context, name string) error
 }
 
-// fileName is where a file of a digest is.
+// fileName returns the name of the file with a digest.
 func fileName(digest string) string { return "files/" + digest[:2] + "/" + digest }
 
-// manifestName is where the manifest of a backup is.
+// manifestName returns the name of the manifest of a backup.
 func manifestName(id string) string { return "backups/" + id + "/manifest" }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench loads a CQL server and measures it: throughput, latency, and the CPU time the server spends on a
-// request, which is the figure that can be compared between runs on a shared machine. It speaks to any CQL server
-// through package rawclient; it knows nothing of Ilion but the private question for CPU time, and for other servers on
-// the same machine reads that from the process table.
+// Package bench runs a load test against a CQL server. It measures throughput, latency, and the server's CPU time per
+// request, which is the figure that is comparable between runs on a shared machine. It works with any CQL server
+// through package rawclient. It requests the CPU time from Ilion; for other servers on the same machine, it reads the
+// process table.
 //
-// The load is closed by default: every connection keeps a fixed number of requests in flight, and sends the next when
-// an answer has come. With Options.Rate it is open: requests are sent when they are due, whatever became of those
-// before, and their latencies count from then. Start at Run.
+// By default, the loop is closed: every connection keeps a fixed number of requests in flight, and sends the next
+// request when a response arrives. With Options.Rate, the loop is open: requests are sent at their scheduled times
+// regardless of earlier responses, and latencies count from those times. Start reading at Run.
 package bench
 
 import (
@@ -24,39 +24,40 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// Options describe a run. Run wants all of them set but ServerPIDs, User, Password, TLS and Progress.
+// Options configures a run. Run requires all fields except ServerPIDs, User, Password, TLS, and Progress.
 type Options struct {
 	// Workload is one of Workloads.
 	Workload string
 	Addr     string
 	User     string
 	Password string
-	// TLS has connections encrypted; nil does not.
+	// TLS encrypts connections; nil disables encryption.
 	TLS *tls.Config
-	// Connections times InFlight requests are under way at any time.
+	// Connections times InFlight requests are in flight at any time.
 	Connections, InFlight int
-	// Rate is how many requests are due a second, of all connections together; 0 is a closed loop. InFlight bounds what
-	// a connection has under way then, and what is due beyond that is not sent.
+	// Rate is the number of scheduled requests per second on all connections; 0 means a closed loop. In an open loop,
+	// InFlight limits the requests in flight per connection. Requests above that limit are not sent.
 	Rate int
-	// RowSize is the number of bytes of the five columns of a row together.
+	// RowSize is the total size of the five columns of a row, in bytes.
 	RowSize int
-	// Zeros is the percentage of each column that is zeros, so that rows compress: 0 to 100.
+	// Zeros is the percentage of each column that consists of zeros, which makes rows compressible: 0 to 100.
 	Zeros int
-	// Keys is the number of distinct rows; for scan, of partitions of 1,000 rows each.
+	// Keys is the number of distinct rows, or for scan the number of partitions with 1,000 rows each.
 	Keys int
-	// Distribution of keys: uniform, zipf (exponent 1.1), or hot (nine of ten requests go to one key).
+	// Distribution is the key distribution: uniform, zipf (exponent 1.1), or hot (nine of ten requests use one key).
 	Distribution string
-	// Warmup runs before the measurement, Duration is the measurement.
+	// Warmup is the time before the measurement, and Duration the length of the measurement.
 	Warmup, Duration time.Duration
 	Consistency      dberr.Consistency
-	// ServerPIDs are local processes whose CPU times are summed: where the server cannot be asked, or several nodes do
-	// the work.
+	// ServerPIDs are local processes whose CPU times are added, for servers that cannot report their CPU time, or for
+	// several nodes.
 	ServerPIDs []int
-	// SkipLoad trusts that an earlier run with the same sizes has left its rows.
+	// SkipLoad uses the rows of an earlier run with the same sizes.
 	SkipLoad bool
-	// Verify has every read compared with what was written, by one connection for each key.
+	// Verify compares every row that is read with the row that was written. Each key is then used by a single
+	// connection.
 	Verify bool
-	// Progress gets a line each second; nil for none.
+	// Progress receives a line per second; nil disables it.
 	Progress io.Writer
 }
 
@@ -64,8 +65,8 @@ func (o *Options) login() rawclient.Options {
 	return rawclient.Options{User: o.User, Password: o.Password, TLS: o.TLS}
 }
 
-// Report is the outcome of a run. Latencies are in microseconds, from the sending of a request to the arrival of its
-// answer, in an open loop from when it was due. Errors have none.
+// Report is the result of a run. Latencies are in microseconds from the sending of a request (in an open loop, from
+// its scheduled time) to its response. Errors are not included.
 type Report struct {
 	Workload     string  `json:"workload"`
 	Connections  int     `json:"connections"`
@@ -78,32 +79,33 @@ type Report struct {
 	Requests     int64   `json:"requests"`
 	Errors       int64   `json:"errors"`
 	FirstError   string  `json:"first_error,omitempty"`
-	// Verified says that answers were checked, Wrong is how many were not as they had to be.
+	// Verified reports whether rows were compared, and Wrong is the number of incorrect responses.
 	Verified          bool    `json:"verified"`
 	Wrong             int64   `json:"wrong"`
 	FirstWrong        string  `json:"first_wrong,omitempty"`
 	RequestsPerSecond float64 `json:"requests_per_second"`
 	Latency           Latency `json:"latency_us"`
-	// ServerCPU is the server's CPU time per request in microseconds; nil if it could not be had.
+	// ServerCPU is the server's CPU time per request in microseconds, or nil if it is unknown.
 	ServerCPU *float64 `json:"server_cpu_us_per_request"`
-	// Open is what only an open loop has to say.
+	// Open contains additional results of an open loop.
 	Open *Open `json:"open,omitempty"`
-	// RowsPerRequest is 1,000 for scan, 10 for lookup, else 1.
+	// RowsPerRequest is 1,000 for scan, 10 for lookup, and 1 for other workloads.
 	RowsPerRequest int `json:"rows_per_request"`
 }
 
-// Open is the outcome of an open loop.
+// Open contains the results of an open loop.
 type Open struct {
-	// Rate is what was asked for, Goodput the requests a second that were answered without an error.
+	// Rate is the scheduled rate, and Goodput the number of successful requests per second.
 	Rate    int     `json:"rate"`
 	Goodput float64 `json:"goodput_per_second"`
-	// Refused were answered OVERLOADED, with these latencies. Unsent were due when too many were under way.
+	// Refused is the number of requests that received OVERLOADED; RefusedLatency contains their latencies. Unsent is
+	// the number of requests that were not sent because too many were in flight.
 	Refused int64   `json:"refused"`
 	Refusal Latency `json:"refusal_latency_us"`
 	Unsent  int64   `json:"unsent"`
 }
 
-// Latency holds percentiles in microseconds.
+// Latency contains percentiles in microseconds.
 type Latency struct {
 	P50  float64 `json:"p50"`
 	P95  float64 `json:"p95"`
@@ -111,7 +113,7 @@ type Latency struct {
 	P999 float64 `json:"p999"`
 }
 
-// phase is what the load is doing.
+// phase is the phase of a run.
 type phase int32
 
 const (
@@ -120,18 +122,18 @@ const (
 	stopping
 )
 
-// run is a load under way.
+// run is a run in progress.
 type run struct {
 	o     Options
 	phase atomic.Int32
 	conns []*loader
-	// rows is how many rows a request returns or writes.
+	// rows is the number of rows per request.
 	rows int
-	// ended is true once a connection has ended before it was asked to: it broke.
+	// ended is set if a connection failed before the end of the run.
 	ended atomic.Bool
 }
 
-// Run makes keyspace, tables and rows, loads the server and reports.
+// Run creates the keyspace, tables, and rows, runs the load test, and returns the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	w, err := newWorkload(o)
 	if err != nil {
@@ -196,7 +198,7 @@ func (r *run) connect(ctx context.Context, w *workload) error {
 	return nil
 }
 
-// measure waits through warm-up and measurement and fills what is read at their edges.
+// measure waits for the end of the warm-up and of the measurement, and records the counters at both times.
 func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 	if err := sleep(ctx, r.o.Warmup); err != nil {
 		return nil, err
@@ -224,7 +226,7 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 		}
 		now, n := time.Now(), r.count()
 		if r.ended.Load() {
-			return rep, nil // sum says why
+			return rep, nil // sum returns the error
 		}
 		if r.o.Progress != nil {
 			fmt.Fprintf(r.o.Progress, "%6.1fs %10.0f req/s %8d errors\n", now.Sub(begin).Seconds(),
@@ -246,7 +248,7 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 	return rep, nil
 }
 
-// sum adds up what the connections saw, after they have ended.
+// sum adds the results of all connections after they have ended.
 func (r *run) sum(rep *Report) error {
 	var h, refusal histogram
 	var open Open
@@ -265,7 +267,7 @@ func (r *run) sum(rep *Report) error {
 			rep.FirstWrong = l.firstWrong
 		}
 		if l.broken != nil {
-			return fmt.Errorf("a connection broke: %w", l.broken)
+			return fmt.Errorf("a connection failed: %w", l.broken)
 		}
 	}
 	rep.Latency = h.latency()

@@ -78,6 +78,10 @@ func TestOpenLoop(t *testing.T) {
 		Consistency:  dberr.LocalQuorum,
 	}
 	rep, err := bench.Run(t.Context(), o)
+	for err == nil && rep.Requests == 0 && t.Context().Err() == nil { // a busy machine may complete no request in time
+		o.Duration *= 2
+		rep, err = bench.Run(t.Context(), o)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

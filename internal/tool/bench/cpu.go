@@ -11,16 +11,17 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// cpuClock reads the CPU time of the server: from the process table if pids were given, else from the server itself.
+// cpuClock reads the CPU time of the server: from the process table if PIDs were given, otherwise from the server.
 type cpuClock struct {
 	admin *rawclient.Conn
 	pids  []int
 }
 
-// clockTick is USER_HZ, the unit of /proc/PID/stat: 10 ms on every Linux that Go supports.
+// clockTick is USER_HZ, the unit of /proc/PID/stat: 10 ms on every Linux platform that Go supports.
 const clockTick = 10_000
 
-// read returns microseconds of user and system time; have is false if the server cannot be asked and no pid was given.
+// read returns the user and system time in microseconds. have is false if the server cannot report it and no PID was
+// given.
 func (c *cpuClock) read() (micros int64, have bool, err error) {
 	if len(c.pids) == 0 {
 		return c.admin.ServerCPU()
@@ -41,15 +42,16 @@ func processTime(pid int) (micros int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the name in parentheses and may hold blanks; utime and stime are fields 14 and 15.
+	// The second field is the process name in parentheses and may contain spaces. utime and stime are fields 14 and
+	// 15.
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("unexpected form of %s", name)
+		return 0, fmt.Errorf("unexpected format of %s", name)
 	}
 	utime, err1 := strconv.ParseInt(string(fields[11]), 10, 64)
 	stime, err2 := strconv.ParseInt(string(fields[12]), 10, 64)
 	if err1 != nil || err2 != nil {
-		return 0, fmt.Errorf("unexpected form of %s", name)
+		return 0, fmt.Errorf("unexpected format of %s", name)
 	}
 	return (utime + stime) * clockTick, nil
 }

@@ -4,8 +4,8 @@ package bench
 
 import "math/bits"
 
-// histogram counts durations in microseconds in buckets whose width is at most 1/64 of their value, so a quantile is
-// off by at most 1.6 %. The zero histogram is empty.
+// histogram counts durations in microseconds. The width of a bucket is at most 1/64 of its value, so quantiles are
+// accurate to 1.6 %. The zero histogram is empty.
 type histogram struct {
 	counts [(64 - subBits) << subBits]int64
 	total  int64
@@ -21,7 +21,7 @@ func bucket(v int64) int {
 	return (shift+1)<<subBits + int(v>>shift) - 1<<subBits
 }
 
-// middle is the value in the middle of a bucket.
+// middle returns the value in the middle of a bucket.
 func middle(i int) float64 {
 	if i < 1<<subBits {
 		return float64(i)
@@ -43,7 +43,7 @@ func (h *histogram) add(o *histogram) {
 	h.total += o.total
 }
 
-// quantile returns the value below which the share q of all lies; 0 if there are none.
+// quantile returns the value below which the fraction q of all values lies, or 0 for an empty histogram.
 func (h *histogram) quantile(q float64) float64 {
 	rank := int64(q * float64(h.total))
 	for i, n := range h.counts {

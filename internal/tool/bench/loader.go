@@ -14,25 +14,26 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// drainMax bounds how long a stopping connection waits for its last answers.
+// drainMax is the time limit for the last responses of a connection.
 const drainMax = 10 * time.Second
 
-// loader drives one connection from one goroutine: it writes every request that may be sent in one call, and reads
-// every answer that has come in one.
+// loader drives one connection from one goroutine. It writes all requests that may be sent with one call, and reads
+// all available responses with one call.
 type loader struct {
 	conn    *rawclient.Conn
 	next    func(dst []byte, stream int16) []byte
 	begin   time.Time
-	started []atomic.Int64 // by stream, as nanoseconds since begin
+	started []atomic.Int64 // by stream, in nanoseconds since begin
 	out, in []byte
-	skip    int // bytes of the current answer still to come
+	skip    int // missing bytes of the current response
 	// pace is nil in a closed loop.
 	pace *pace
-	// check, if not nil, is called with every whole answer, and says what is wrong with it.
+	// check, if not nil, is called with every complete response and describes its error, if any.
 	check func(h cqlwire.Header, body []byte) string
 
 	done, errors atomic.Int64
-	// refused are the errors that are OVERLOADED, and their latencies; latency has those of good answers alone.
+	// refused counts OVERLOADED errors, and refusedLatency contains their latencies. latency contains successful
+	// requests only.
 	refused          int64
 	latency, refusal histogram
 	firstError       string
@@ -46,7 +47,7 @@ func newLoader(c *rawclient.Conn, inFlight int, next func([]byte, int16) []byte)
 		in: make([]byte, 0, 128<<10)}
 }
 
-// loop keeps the connection loaded until the phase is stopping, then waits for the answers still under way.
+// loop keeps the connection loaded until the phase is stopping, and then waits for the remaining responses.
 func (l *loader) loop(ph *atomic.Int32) {
 	if l.pace != nil {
 		l.open(ph)
@@ -65,7 +66,7 @@ func (l *loader) loop(ph *atomic.Int32) {
 		}
 		p := phase(ph.Load())
 		if p == stopping {
-			// A server that never answers must not hold the report.
+			// A server that does not respond must not block the report.
 			if l.broken = l.conn.SetDeadline(time.Now().Add(drainMax)); l.broken != nil {
 				return
 			}
@@ -88,8 +89,8 @@ func (l *loader) send(stream int16, now time.Time) {
 	l.out = l.next(l.out, stream)
 }
 
-// answers handles what has been read and queues a request for each answer, unless stopping; then it returns how many
-// came.
+// answers processes the received responses and queues a request for each, unless the run is stopping. It returns the
+// number of responses.
 func (l *loader) answers(p phase) (ended int) {
 	b, now := l.in, time.Now()
 	if l.skip > 0 {
@@ -100,7 +101,7 @@ func (l *loader) answers(p phase) (ended int) {
 		h := cqlwire.ParseHeader(b)
 		body := b[cqlwire.HeaderSize:]
 		if (h.Opcode == cqlwire.OpError || l.check != nil) && len(body) < int(h.Length) {
-			break // it is short: wait for all of it
+			break // incomplete: wait for the rest
 		}
 		if int(h.Stream) < 0 || int(h.Stream) >= len(l.started) {
 			b = body[min(len(body), int(h.Length)):]

@@ -11,18 +11,19 @@ import (
 	"time"
 )
 
-// paceStep is how often requests that have become due are sent.
+// paceStep is the interval at which scheduled requests are sent.
 const paceStep = time.Millisecond
 
-// pace says when the requests of an open loop are due, and which streams are free for them.
+// pace schedules the requests of an open loop and manages the free streams.
 type pace struct {
 	perSecond float64
-	// streams are free and belong to the sender; returned are those of answers and belong to the reader, until it
-	// hands them over.
+	// streams are the free streams, which belong to the sender. returned are the streams of received responses, which
+	// belong to the reader until it passes them to the sender.
 	streams, returned []int16
 	mu                sync.Mutex
 	handed            []int16
-	// sent and unsent count what was due, over while the sender still sends, so that the reader knows when it has all.
+	// sent and unsent count the scheduled requests. over is set when the sender has finished, so that the reader knows
+	// the total.
 	sent     atomic.Int64
 	finished atomic.Bool
 	unsent   int64
@@ -36,7 +37,7 @@ func newPace(perSecond float64, inFlight int) *pace {
 	return p
 }
 
-// take returns a free stream; false if all are under way.
+// take returns a free stream, or false if all are in use.
 func (p *pace) take() (int16, bool) {
 	if len(p.streams) == 0 {
 		p.mu.Lock()
@@ -52,7 +53,7 @@ func (p *pace) take() (int16, bool) {
 	return s, true
 }
 
-// hand gives the streams of answers back.
+// hand returns the streams of received responses to the sender.
 func (p *pace) hand() {
 	p.mu.Lock()
 	p.handed = append(p.handed, p.returned...)
@@ -60,7 +61,7 @@ func (p *pace) hand() {
 	p.returned = p.returned[:0]
 }
 
-// open sends requests when they are due and reads answers beside that.
+// open sends requests at their scheduled times and reads responses concurrently.
 func (l *loader) open(ph *atomic.Int32) {
 	var reader sync.WaitGroup
 	var unread error
@@ -69,7 +70,7 @@ func (l *loader) open(ph *atomic.Int32) {
 	l.pace.finished.Store(true)
 	wait := drainMax
 	if err != nil || l.done.Load() == l.pace.sent.Load() {
-		wait = 0 // nothing will come
+		wait = 0 // no response will arrive
 	}
 	if e := l.conn.SetDeadline(time.Now().Add(wait)); err == nil {
 		err = e
@@ -80,7 +81,7 @@ func (l *loader) open(ph *atomic.Int32) {
 	}
 }
 
-// emit sends requests until the load is to stop.
+// emit sends requests until the run stops.
 func (l *loader) emit(ph *atomic.Int32) error {
 	p, due := l.pace, int64(0)
 	for tick := time.NewTicker(paceStep); ; <-tick.C {
@@ -111,7 +112,7 @@ func (l *loader) emit(ph *atomic.Int32) error {
 	}
 }
 
-// collect reads answers until there are as many as requests.
+// collect reads responses until all requests have been answered.
 func (l *loader) collect(ph *atomic.Int32) error {
 	for p := l.pace; !p.finished.Load() || l.done.Load() < p.sent.Load(); p.hand() {
 		n, err := l.conn.Read(l.in[len(l.in):cap(l.in)])

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// Workloads are the names of all workloads.
+// Workloads lists the names of all workloads.
 var Workloads = []string{"read", "write", "mixed", "scan", "update", "condition", "lookup", "indexed", "viewed"}
 
 const (
@@ -22,14 +22,14 @@ const (
 	columnTypes = "c0 text, c1 text, c2 text, c3 text, c4 text"
 )
 
-// tables are what a workload is about.
+// tables describes the tables of a workload.
 type tables struct {
-	// name is that of the table that is written, create makes it if it is not there.
+	// name is the name of the table that is written. create contains the statements that create it.
 	name   string
 	create []string
-	// paged says that a key has rowsPerPartition rows.
+	// paged is set if a key has rowsPerPartition rows.
 	paged bool
-	// rows is how many rows a request of the workload returns.
+	// rows is the number of rows per request.
 	rows int
 }
 
@@ -47,19 +47,19 @@ var (
 			"WHERE g IS NOT NULL AND k IS NOT NULL PRIMARY KEY (g, k)"}}
 )
 
-// bind is what a marker of a statement gets.
+// bind identifies the value for a bind marker.
 type bind byte
 
 const (
 	bindKey bind = iota
 	bindRow
-	// bindGroup is what rowsPerGroup keys have in common.
+	// bindGroup is the value that rowsPerGroup keys share.
 	bindGroup
 	// bindCell is the value of the next column.
 	bindCell
 )
 
-// request is a prepared statement and what its markers get.
+// request is a prepared statement with the values for its markers.
 type request struct {
 	text  string
 	binds []bind
@@ -90,10 +90,10 @@ var (
 		text: "INSERT INTO ilion_bench.viewed (k, g, " + columnNames + ") VALUES (?, ?, ?, ?, ?, ?, ?)"}
 )
 
-// writes reports whether the request changes rows.
+// writes reports whether the request modifies rows.
 func (r *request) writes() bool { return slices.Contains(r.binds, bindCell) }
 
-// append appends the EXECUTE frame of r, with the values that cell has for columns.
+// append appends the EXECUTE frame of r. cell returns the values of columns.
 func (w *workload) append(dst []byte, stream int16, r *request, key, row int, cell func(column int) []byte) []byte {
 	start := len(dst)
 	dst = rawclient.AppendFrame(dst, stream, cqlwire.OpExecute, nil)

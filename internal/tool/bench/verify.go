@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// stampSize is how many bytes of a checked row's first column say which row it is, and which version of it: two
-	// numbers of 16 hexadecimal digits.
+	// stampSize is the number of bytes at the start of a checked row's first column that identify the row and its
+	// version: two numbers of 16 hexadecimal digits.
 	stampSize = 32
-	// checkedMax bounds a row whose answer is checked: it must fit a loader's buffer.
+	// checkedMax is the maximum size of a checked row, which must fit into a loader's buffer.
 	checkedMax = 64 << 10
 )
 
-// checkable says why a run cannot be verified, if it cannot.
+// checkable returns an error if the run cannot be verified.
 func (o *Options) checkable() error {
 	switch {
 	case o.Workload != "read" && o.Workload != "write" && o.Workload != "mixed":
@@ -37,12 +37,12 @@ func (o *Options) checkable() error {
 	return nil
 }
 
-// checker draws the requests of one connection, which is the only one that writes its keys, and knows what their
-// answers have to be: a read shows a version that is no older than the last that was acknowledged before it was sent,
-// no newer than the last that was sent, and whole.
+// checker generates the requests of a connection, which is the only one that writes its keys, and checks the
+// responses. A read must return a complete version: at least the last version that was acknowledged before the read
+// was sent, and at most the last version that was sent.
 type checker struct {
 	w *workload
-	// keys are those of the connection: the n-th is key first + n*step.
+	// keys are the keys of the connection: the nth is key first + n*step.
 	keys        []checked
 	first, step int
 	draw        func() int
@@ -51,10 +51,11 @@ type checker struct {
 	want        []byte
 }
 
-// checked is what is known of a row.
+// checked is the state of a row.
 type checked struct {
 	acked, sent int64
-	// writing says that a write is under way; lost that one had no answer, after which nothing is written any more.
+	// writing is set while a write is in flight. lost is set after a write without a response; the row is then not
+	// written again.
 	writing, lost bool
 }
 
@@ -62,7 +63,7 @@ type checked struct {
 type asked struct {
 	key   int
 	write bool
-	// version is the one written, or the least that a read may show.
+	// version is the written version, or the minimum version for a read.
 	version int64
 }
 
@@ -93,7 +94,7 @@ func (c *checker) next(dst []byte, stream int16) []byte {
 	})
 }
 
-// answer checks an answer, which is complete, and says what is wrong with it.
+// answer checks a complete response and describes its error, if any.
 func (c *checker) answer(h cqlwire.Header, body []byte) (wrong string) {
 	a := &c.streams[h.Stream]
 	k, key := &c.keys[a.key], c.first+a.key*c.step
@@ -111,7 +112,7 @@ func (c *checker) answer(h cqlwire.Header, body []byte) (wrong string) {
 	return ""
 }
 
-// wrong says what is wrong with a row that was read.
+// wrong describes the error of a row that was read, if any.
 func (c *checker) wrong(key int, least, most int64, body []byte) string {
 	r, err := cqlwire.DecodeResult(body, cqlwire.V4)
 	if err != nil {
@@ -135,15 +136,15 @@ func (c *checker) wrong(key int, least, most int64, body []byte) string {
 		if column == 0 {
 			var of int
 			if _, err := fmt.Sscanf(string(cell[:min(len(cell), stampSize)]), "%016x%016x", &of, &version); err != nil {
-				return fmt.Sprintf("it begins with %q", cell[:min(len(cell), stampSize)])
+				return fmt.Sprintf("it starts with %q", cell[:min(len(cell), stampSize)])
 			}
 			if of != key || version < least || version > most {
-				return fmt.Sprintf("version %d of key %d is read, %d is right at least, %d at most", version, of, least,
+				return fmt.Sprintf("read version %d of key %d, expected versions %d to %d", version, of, least,
 					most)
 			}
 		}
 		if c.want = c.w.appendChecked(c.want[:0], key, version, column); !bytes.Equal(c.want, cell) {
-			return fmt.Sprintf("column %d is not that of version %d", column, version)
+			return fmt.Sprintf("column %d does not match version %d", column, version)
 		}
 	}
 	return ""

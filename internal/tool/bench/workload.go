@@ -19,18 +19,19 @@ const (
 	rowsPerPartition = 1000
 	rowsPerGroup     = 10
 	keySize          = 16
-	// valueStock is how many different values a run writes; random enough that compression finds nothing between rows.
+	// valueStock is the number of different values that a run writes. The values are random enough to prevent
+	// compression across rows.
 	valueStock = 512
 )
 
-// workload is what a run sends: prepared statements and values.
+// workload holds the prepared statements and values of a run.
 type workload struct {
 	o      Options
 	values [][]byte
 	tables
 	insert request
 	read   request
-	main   []request // one is drawn per request
+	main   []request // one is chosen per request
 }
 
 func newWorkload(o Options) (*workload, error) {
@@ -63,7 +64,7 @@ func newWorkload(o Options) (*workload, error) {
 		return nil, fmt.Errorf("unknown distribution %q: use uniform, zipf or hot", o.Distribution)
 	}
 	if o.Verify && o.Rate > 0 {
-		return nil, fmt.Errorf("answers are verified in a closed loop only: leave out the rate")
+		return nil, fmt.Errorf("--verify requires a closed loop: omit --rate")
 	}
 	if o.Rate < 0 {
 		return nil, fmt.Errorf("the rate must be positive, or 0 for a closed loop")
@@ -91,10 +92,10 @@ func newWorkload(o Options) (*workload, error) {
 	return w, nil
 }
 
-// Keyspace is where the rows are, which stay there after a run.
+// Keyspace is the keyspace of the rows, which remain after a run.
 const Keyspace = "ilion_bench"
 
-// setup makes the keyspace, the table and, where the workload reads, the rows.
+// setup creates the keyspace, the table, and, for workloads that read, the rows.
 func (w *workload) setup(ctx context.Context, c *rawclient.Conn) error {
 	ddl := append([]string{createKeyspace, createRows}, w.create...)
 	if !w.o.SkipLoad {
@@ -118,7 +119,7 @@ func (w *workload) setup(ctx context.Context, c *rawclient.Conn) error {
 	return w.load(ctx)
 }
 
-// rowsPerRequest is how many rows a request returns or writes.
+// rowsPerRequest returns the number of rows per request.
 func (w *workload) rowsPerRequest() int {
 	if w.main[0].writes() {
 		return 1
@@ -126,7 +127,7 @@ func (w *workload) rowsPerRequest() int {
 	return w.rows
 }
 
-// writesAll says that the workload does nothing but what would load the table.
+// writesAll reports whether the workload only inserts rows.
 func (w *workload) writesAll() bool { return len(w.main) == 1 && w.main[0].text == w.insert.text }
 
 func pointers(rs []request) []*request {
@@ -137,7 +138,7 @@ func pointers(rs []request) []*request {
 	return out
 }
 
-// load writes every row once, over one connection with many requests in flight.
+// load writes every row once over one connection, with many requests in flight.
 func (w *workload) load(ctx context.Context) error {
 	c, err := rawclient.Dial(ctx, w.o.Addr, w.o.login())
 	if err != nil {
@@ -155,7 +156,7 @@ func (w *workload) load(ctx context.Context) error {
 	l := newLoader(c, inFlight, func(dst []byte, stream int16) []byte {
 		n := min(next, total-1)
 		if next++; next == total {
-			ph.Store(int32(stopping)) // seen by this very goroutine before it reads again
+			ph.Store(int32(stopping)) // this goroutine sees it before it reads again
 		}
 		if w.paged {
 			return w.append(dst, stream, &w.insert, n/rowsPerPartition, n%rowsPerPartition, cell)
@@ -182,7 +183,7 @@ func (w *workload) load(ctx context.Context) error {
 	return nil
 }
 
-// requests returns the generator of one connection.
+// requests returns the request generator of a connection.
 func (w *workload) requests(seed uint64) func(dst []byte, stream int16) []byte {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	draw, cell := w.keys(rng), w.any(rng)
@@ -214,12 +215,12 @@ func (w *workload) keys(rng *rand.Rand) func() int {
 	return func() int { return rng.IntN(n) }
 }
 
-// any has columns take any of the values.
+// any returns random values for columns.
 func (w *workload) any(rng *rand.Rand) func(column int) []byte {
 	return func(int) []byte { return w.values[rng.IntN(len(w.values))] }
 }
 
-// Text prints a report for people.
+// Text formats a report.
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d connections x %d in flight, %d-byte rows, %d keys %s, %s, %.1f s\n", r.Workload,

@@ -18,51 +18,51 @@ import (
 	"time"
 )
 
-// Options say how a bucket is reached.
+// Options configures access to a bucket.
 type Options struct {
-	// Endpoint is the URL of the server, without the bucket; empty for that of AWS in the region.
+	// Endpoint is the URL of the server without the bucket; empty means AWS in the region.
 	Endpoint string
-	// Region is signed with each request; us-east-1 if it is empty.
+	// Region is the region for request signatures; empty means us-east-1.
 	Region string
-	// Style is where the name of the bucket stands: "path" in the path of the URL, "host" before the name of the host,
-	// "" in the path if there is an endpoint.
+	// Style is the position of the bucket name: "path" for the path of the URL, "host" for the host name. "" means
+	// path if there is an endpoint, and host otherwise.
 	Style string
-	// Roots are the authorities of the server's certificate, the system's if nil.
+	// Roots are the certificate authorities of the server; nil means the system's authorities.
 	Roots *x509.CertPool
-	// Credentials are asked for with each request.
+	// Credentials is called for each request.
 	Credentials func() (Credentials, error)
 }
 
 const (
 	defaultRegion = "us-east-1"
-	// idleConns is how many connections are kept between requests.
+	// idleConns is the number of connections that are kept between requests.
 	idleConns = 64
-	// keyMax is how long a key may be, in bytes, by S3.
+	// keyMax is the maximum length of a key in S3, in bytes.
 	keyMax = 1024
-	// listMax bounds the keys of a list, emptyMax the pages of one without any.
+	// listMax is the maximum number of keys in a list, and emptyMax the maximum number of pages without keys.
 	listMax  = 1 << 20
 	emptyMax = 100
-	// listBytes bounds the answer with one page of a list.
+	// listBytes is the maximum size of a page of a list.
 	listBytes = 16 << 20
-	// confirmTries is how often an object is put that is not there afterwards.
+	// confirmTries is the number of times that an object is put if it does not exist afterward.
 	confirmTries = 3
 )
 
-// Bucket is a bucket of a server. It may be used concurrently.
+// Bucket is a bucket of a server. It is safe for concurrent use.
 type Bucket struct {
 	name   string
 	base   url.URL
 	region string
 	http   *http.Client
 	who    func() (Credentials, error)
-	// patience are the bounds of time; tests shorten them.
+	// patience holds the time limits; tests shorten them.
 	patience patience
 }
 
-// Open returns a bucket. Nothing is asked of the server.
+// Open returns a bucket without sending a request.
 func Open(name string, o Options) (*Bucket, error) {
 	if !isName(name) {
-		return nil, fmt.Errorf("%q is not the name of a bucket: these have 3 to 63 of a-z, 0-9, dots and dashes", name)
+		return nil, fmt.Errorf("invalid bucket name %q: expected 3 to 63 characters from a-z, 0-9, dots, and dashes", name)
 	}
 	b := &Bucket{name: name, region: o.Region, who: o.Credentials, patience: defaultPatience}
 	if b.region == "" {
@@ -74,14 +74,14 @@ func Open(name string, o Options) (*Bucket, error) {
 		if strings.HasPrefix(b.region, "cn-") {
 			b.base.Host += ".cn"
 		}
-		if style == "" && !strings.Contains(name, ".") { // a certificate is good for one label before the host
+		if style == "" && !strings.Contains(name, ".") { // a wildcard certificate covers a single label
 			style = "host"
 		}
 	} else {
 		u, err := url.Parse(o.Endpoint)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" ||
 			u.User != nil {
-			return nil, fmt.Errorf("%q is no URL of an S3 server: give https://HOST[:PORT]", o.Endpoint)
+			return nil, fmt.Errorf("invalid S3 endpoint %q: expected https://HOST[:PORT]", o.Endpoint)
 		}
 		b.base = url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
 	}
@@ -91,7 +91,7 @@ func Open(name string, o Options) (*Bucket, error) {
 	case "", "path":
 		b.base.Path += "/" + name
 	default:
-		return nil, fmt.Errorf("the style %q of a bucket is unknown: use path or host", style)
+		return nil, fmt.Errorf("unknown URL style %q: use path or host", style)
 	}
 	b.http = &http.Client{
 		Transport: &http.Transport{
@@ -118,28 +118,28 @@ func isName(s string) bool {
 	return len(s) >= 3 && len(s) <= 63
 }
 
-// Close closes the connections that are idle.
+// Close closes idle connections.
 func (b *Bucket) Close() { b.http.CloseIdleConnections() }
 
-// Put puts an object, in place of one with the key.
+// Put creates or replaces an object.
 func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
 	err := error(nil)
 	for range confirmTries {
 		if _, err = b.ask(ctx, &request{method: http.MethodPut, key: key, body: data}); err != nil {
 			return err
 		}
-		// Servers exist that acknowledge what they then do not have, or have half of (OB1).
+		// Some servers acknowledge objects that they do not store or store incompletely (OB1).
 		var size int64
 		size, err = b.size(ctx, key)
 		switch {
 		case err == nil && (size == int64(len(data)) || size < 0):
 			return nil
 		case err == nil:
-			err = fmt.Errorf("the server has %d bytes of object %s, %d were put", size, key, len(data))
+			err = fmt.Errorf("the server stored %d bytes of object %s instead of %d", size, key, len(data))
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		default:
-			err = fmt.Errorf("the server has acknowledged object %s, and does not have it", key)
+			err = fmt.Errorf("the server acknowledged object %s but did not store it", key)
 		}
 		if err := b.pause(ctx, b.patience.pauseMax); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
 	return err
 }
 
-// size is how large an object is, -1 if the server does not say.
+// size returns the size of an object, or -1 if the server does not report it.
 func (b *Bucket) size(ctx context.Context, key string) (int64, error) {
 	a, err := b.ask(ctx, &request{method: http.MethodHead, key: key})
 	if err != nil {
@@ -157,7 +157,7 @@ func (b *Bucket) size(ctx context.Context, key string) (int64, error) {
 	return a.size, nil
 }
 
-// Get returns an object of limit bytes at most; an error that is fs.ErrNotExist if there is none.
+// Get returns an object of up to limit bytes. If there is no object, the error matches fs.ErrNotExist.
 func (b *Bucket) Get(ctx context.Context, key string, limit int64) ([]byte, error) {
 	a, err := b.ask(ctx, &request{method: http.MethodGet, key: key, limit: limit})
 	if err != nil {
@@ -166,7 +166,7 @@ func (b *Bucket) Get(ctx context.Context, key string, limit int64) ([]byte, erro
 	return a.body, nil
 }
 
-// Has reports whether there is an object.
+// Has reports whether an object exists.
 func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
 	_, err := b.size(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +175,7 @@ func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// Remove removes an object; nothing happens if there is none.
+// Remove deletes an object. It succeeds if there is no object.
 func (b *Bucket) Remove(ctx context.Context, key string) error {
 	_, err := b.ask(ctx, &request{method: http.MethodDelete, key: key})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -184,7 +184,7 @@ func (b *Bucket) Remove(ctx context.Context, key string) error {
 	return err
 }
 
-// page is a page of a list, in the words of S3.
+// page is a page of a list in the format of S3.
 type page struct {
 	XMLName   xml.Name `xml:"ListBucketResult"`
 	Truncated bool     `xml:"IsTruncated"`
@@ -197,8 +197,8 @@ type page struct {
 	} `xml:"CommonPrefixes"`
 }
 
-// List returns the keys that begin with a prefix, in ascending order. With a delimiter, those in which it stands behind
-// the prefix are one: what they have in common up to it.
+// List returns the keys with a prefix, in ascending order. With a delimiter, keys that contain it after the prefix are
+// replaced by their common prefix up to and including the delimiter.
 func (b *Bucket) List(ctx context.Context, prefix, delimiter string) ([]string, error) {
 	var keys []string
 	last, empty := "", 0
@@ -217,9 +217,9 @@ func (b *Bucket) List(ctx context.Context, prefix, delimiter string) ([]string, 
 		these := a.page.keys()
 		slices.Sort(these)
 		for _, key := range these {
-			// A server that goes round in a circle would never end (OB3).
+			// A server that repeats pages would cause an endless loop (OB3).
 			if !strings.HasPrefix(key, prefix) || key <= last {
-				return nil, fmt.Errorf("the server's list of bucket %s cannot be read: %q comes behind %q", b.name, key, last)
+				return nil, fmt.Errorf("invalid list of bucket %s: the server returned %q after %q", b.name, key, last)
 			}
 			last = key
 			keys = append(keys, key)
@@ -231,9 +231,9 @@ func (b *Bucket) List(ctx context.Context, prefix, delimiter string) ([]string, 
 		case !a.page.Truncated:
 			return keys, nil
 		case token == "" || empty > emptyMax:
-			return nil, fmt.Errorf("the server's list of bucket %s does not go on where it says it does", b.name)
+			return nil, fmt.Errorf("invalid list of bucket %s: the server repeated a page", b.name)
 		case len(keys) > listMax:
-			return nil, fmt.Errorf("bucket %s has more than %d objects that begin with %s", b.name, listMax, prefix)
+			return nil, fmt.Errorf("bucket %s contains more than %d objects with the prefix %s", b.name, listMax, prefix)
 		}
 	}
 }

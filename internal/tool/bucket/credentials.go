@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// Credentials prove to the server who asks. Session is empty unless they are of a session, and end with it.
+// Credentials authenticate requests. Session is set for temporary credentials only.
 type Credentials struct{ ID, Secret, Session string }
 
-// ErrNoCredentials says that there are none.
-var ErrNoCredentials = errors.New("there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or " +
-	"name a file that has aws_access_key_id and aws_secret_access_key")
+// ErrNoCredentials reports that no credentials were found.
+var ErrNoCredentials = errors.New("no S3 credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or " +
+	"specify a credentials file with aws_access_key_id and aws_secret_access_key")
 
-// FromEnvironment are the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; ok is false if
-// none of them is set.
+// FromEnvironment returns the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN. ok is
+// false if none of them is set.
 func FromEnvironment(getenv func(string) string) (c Credentials, ok bool, err error) {
 	c = Credentials{getenv("AWS_ACCESS_KEY_ID"), getenv("AWS_SECRET_ACCESS_KEY"), getenv("AWS_SESSION_TOKEN")}
 	if c == (Credentials{}) {
@@ -32,15 +32,15 @@ func FromEnvironment(getenv func(string) string) (c Credentials, ok bool, err er
 	return c, true, nil
 }
 
-// FromFile reads the credentials of a profile from a file in the format of ~/.aws/credentials. They are read for each
-// request: where a session's are renewed in the file, a backup that takes longer than the session goes on.
+// FromFile reads the credentials of a profile from a file in the format of ~/.aws/credentials. It is called for each
+// request: if temporary credentials in the file are renewed, a backup can take longer than their lifetime.
 func FromFile(path, profile string) (Credentials, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Credentials{}, ErrNoCredentials
 	}
 	if err != nil {
-		return Credentials{}, fmt.Errorf("read the credentials: %w", err)
+		return Credentials{}, fmt.Errorf("cannot read the credentials: %w", err)
 	}
 	var c Credentials
 	here := false
@@ -67,10 +67,10 @@ func FromFile(path, profile string) (Credentials, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return c, fmt.Errorf("read the credentials in %s: %w", path, err)
+		return c, fmt.Errorf("cannot read the credentials in %s: %w", path, err)
 	}
 	if c.ID == "" || c.Secret == "" {
-		return c, fmt.Errorf("%s has no aws_access_key_id and aws_secret_access_key for the profile %s", path, profile)
+		return c, fmt.Errorf("%s does not contain aws_access_key_id and aws_secret_access_key for the profile %s", path, profile)
 	}
 	return c, nil
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bucket keeps objects in a bucket of a server that speaks S3: put, get, ask for, list and remove them as a
-// whole. It has what backups need, and no more: no parts, no versions, no streams.
+// Package bucket stores objects in a bucket of an S3-compatible server: it puts, gets, checks, lists, and deletes
+// whole objects. It supports only the operations that backups need: no multipart uploads, versions, or streams.
 //
-// Guarantees: (OB1) an object is put when the server has said so and has it, by its size, when asked again; (OB2) what
-// is returned is as long as the server said that it is, and is no text of an error; that it is what was put is for the
-// caller to check, by a digest; (OB3) no request waits for ever and no answer fills the memory, whatever the server
-// does: tries, pauses, times and sizes have bounds, which are constants of this package. Requests are signed with
-// Signature Version 4, bodies included, and redirections are not followed: the signature would not fit. It knows
-// nothing of backups. Start at Bucket.
+// Guarantees: (OB1) Put succeeds only if the server has acknowledged the object and then reports its size correctly.
+// (OB2) Get returns as many bytes as the server announced, and never the text of an error. The caller must compare a
+// digest to check the contents. (OB3) Whatever the server does, no request waits indefinitely and no response exhausts
+// memory: attempts, pauses, times, and sizes are limited by constants of this package. Requests are signed with
+// Signature Version 4, including bodies. Redirects are not followed, because the signature would not match. Start
+// reading at Bucket.
 package bucket

@@ -114,7 +114,8 @@ func TestForgets(t *testing.T) {
 		t.Errorf("the server has %q after %d times: %v", got, puts, err)
 	}
 	s.Bad(func(_ http.ResponseWriter, r *http.Request) bool { return r.Method == http.MethodPut })
-	if err := b.Put(t.Context(), "other", []byte("half")); err == nil || !strings.Contains(err.Error(), "not have it") {
+	if err := b.Put(t.Context(), "other", []byte("half")); err == nil ||
+		!strings.Contains(err.Error(), "did not store it") {
 		t.Errorf("an object that the server never had: %v", err)
 	}
 	if err := b.Put(t.Context(), "k", []byte("half of it")); err == nil || !strings.Contains(err.Error(), "4 bytes") {
@@ -145,17 +146,17 @@ func TestEnds(t *testing.T) {
 		list       bool
 		serve      func(w http.ResponseWriter, r *http.Request)
 	}{
-		{"an answer without end", "more than 1000 bytes", false, forever},
-		{"a large answer", "are the most", false, func(w http.ResponseWriter, _ *http.Request) {
+		{"an answer without end", "exceeds 1000 bytes", false, forever},
+		{"a large answer", "exceeds 1000 bytes", false, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "99999999999")
 		}},
-		{"a drip", "too slow", false, func(w http.ResponseWriter, r *http.Request) {
+		{"a drip", "did not respond in time", false, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			fmt.Fprint(w, "x")
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}},
-		{"silence", "too slow", false, func(_ http.ResponseWriter, r *http.Request) {
+		{"silence", "did not respond in time", false, func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 		}},
@@ -165,10 +166,10 @@ func TestEnds(t *testing.T) {
 		{"200 with errors only", "InternalError: We  erred", false, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, errorText)
 		}},
-		{"a page of a web site", "is that the endpoint", true, func(w http.ResponseWriter, _ *http.Request) {
+		{"a page of a web site", "Check the endpoint", true, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<!doctype html><p>Welcome")
 		}},
-		{"a web site that has all", "is that the endpoint", false, func(http.ResponseWriter, *http.Request) {}},
+		{"a web site that has all", "Check the endpoint", false, func(http.ResponseWriter, *http.Request) {}},
 		{"a redirection", "another region", false, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusMovedPermanently)
 		}},
@@ -179,11 +180,11 @@ func TestEnds(t *testing.T) {
 		{"no permission", "the credentials need", false, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 		}},
-		{"a list that goes round", "cannot be read", true, list("<NextContinuationToken>%d</NextContinuationToken>" +
+		{"a list that goes round", "invalid list", true, list("<NextContinuationToken>%d</NextContinuationToken>" +
 			"<Contents><Key>a</Key></Contents>")},
-		{"a list of nothing", "does not go on", true, list("<NextContinuationToken>%d</NextContinuationToken>")},
-		{"a list that breaks off", "does not go on", true, list("<Contents><Key>a%06d</Key></Contents>")},
-		{"a list of something else", "cannot be read", true, list("<Contents><Key>%d</Key></Contents>")},
+		{"a list of nothing", "repeated a page", true, list("<NextContinuationToken>%d</NextContinuationToken>")},
+		{"a list that breaks off", "repeated a page", true, list("<Contents><Key>a%06d</Key></Contents>")},
+		{"a list of something else", "invalid list", true, list("<Contents><Key>%d</Key></Contents>")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := s3.New(t, 1)

@@ -20,15 +20,15 @@ import (
 	"unicode"
 )
 
-// patience bounds how long a server is waited for.
+// patience holds the time limits for the server.
 type patience struct {
-	// tries is how often a request is sent, all is for how long it is tried anew.
+	// tries is the maximum number of attempts of a request, and all the total time for retries.
 	tries int
 	all   time.Duration
-	// pause is the first one between two tries; the next are twice as long each, up to pauseMax.
+	// pause is the first pause between two attempts. Each pause is twice as long as the previous one, up to pauseMax.
 	pause, pauseMax time.Duration
-	// dial bounds how long a connection takes, and try one request: it and the bytes of both bodies at rate, in bytes a
-	// second.
+	// dial is the time limit for a connection. try is the time limit for an attempt, in addition to the transfer of
+	// both bodies at rate bytes per second.
 	dial, try time.Duration
 	rate      int64
 }
@@ -36,34 +36,34 @@ type patience struct {
 var defaultPatience = patience{tries: 10, all: 10 * time.Minute, pause: 200 * time.Millisecond,
 	pauseMax: 10 * time.Second, dial: 10 * time.Second, try: 30 * time.Second, rate: 32 << 10}
 
-// slowest is how long a request may take that moves so many bytes.
+// slowest returns the time limit for a request that transfers n bytes.
 func (p *patience) slowest(n int64) time.Duration {
 	return p.try + time.Duration(float64(max(n, 0))/float64(p.rate)*float64(time.Second))
 }
 
-// request is what is asked of the server.
+// request is a request to the server.
 type request struct {
 	method string
 	key    string
 	query  url.Values
 	body   []byte
-	// limit bounds the answer, in bytes; list says that it is a page of a list.
+	// limit is the maximum size of the response in bytes. list is set for a page of a list.
 	limit int64
 	list  bool
 }
 
-// answer is what it answers.
+// answer is a response of the server.
 type answer struct {
 	body []byte
 	size int64
 	page page
 }
 
-// failure is an answer that is none.
+// failure is an error response or a failed attempt.
 type failure struct {
 	status     int
 	code, text string
-	// again says that the same request may succeed later, after says when, 0 if the server does not.
+	// again reports whether the same request may succeed later. after is the delay that the server requested, or 0.
 	again bool
 	after time.Duration
 	err   error
@@ -77,21 +77,21 @@ func (f *failure) Error() string {
 	case f.code != "":
 		return strings.TrimSpace(fmt.Sprintf("%s: %s", f.code, f.text))
 	}
-	return fmt.Sprintf("it answers %d %s", f.status, http.StatusText(f.status))
+	return fmt.Sprintf("it returned %d %s", f.status, http.StatusText(f.status))
 }
 
-// Unwrap returns what the failure came of.
+// Unwrap returns the cause of the failure.
 func (f *failure) Unwrap() error { return f.err }
 
 var (
-	errSlow    = errors.New("it is too slow: no answer in time")
-	errForeign = errors.New("its answer is not one of S3: is that the endpoint?")
+	errSlow    = errors.New("it did not respond in time")
+	errForeign = errors.New("its response is not an S3 response. Check the endpoint")
 )
 
-// ask sends a request, and sends it again where that may help.
+// ask sends a request, and retries it if a retry may succeed.
 func (b *Bucket) ask(ctx context.Context, r *request) (*answer, error) {
 	if len(r.key) > keyMax {
-		return nil, fmt.Errorf("%s is too long for an object: give the place a shorter prefix", r.key)
+		return nil, fmt.Errorf("object name %s is too long. Use a shorter prefix", r.key)
 	}
 	digest := digestOf(r.body)
 	until := time.Now().Add(b.patience.all)
@@ -118,7 +118,7 @@ func (b *Bucket) ask(ctx context.Context, r *request) (*answer, error) {
 	}
 }
 
-// pause waits between a half and all of d, so that many who were refused do not come again together.
+// pause waits for between half of d and d, so that rejected clients do not all retry at the same time.
 func (b *Bucket) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -128,7 +128,7 @@ func (b *Bucket) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tell says what was asked for, and what helps.
+// tell adds the operation and advice to an error.
 func (b *Bucket) tell(r *request, err error) error {
 	what := "bucket " + b.name
 	if r.key != "" {
@@ -154,7 +154,7 @@ func (b *Bucket) tell(r *request, err error) error {
 	return fmt.Errorf("%s %s at %s: %w%s", strings.ToLower(r.method), what, b.base.Host, err, advice)
 }
 
-// send sends a request once.
+// send makes one attempt.
 func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, error) {
 	who, err := b.who()
 	if err != nil {
@@ -183,7 +183,7 @@ func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, 
 	}
 	if r.method != http.MethodHead && resp.ContentLength > limit {
 		return nil, &failure{status: resp.StatusCode, again: r.method != http.MethodGet,
-			err: fmt.Errorf("its answer has %d bytes, %d are the most", resp.ContentLength, limit)}
+			err: fmt.Errorf("its response of %d bytes exceeds %d bytes", resp.ContentLength, limit)}
 	}
 	expected := resp.ContentLength
 	if expected < 0 {
@@ -195,34 +195,34 @@ func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, 
 		return nil, unsent(ctx, err)
 	}
 	if int64(len(body)) > limit {
-		return nil, &failure{status: resp.StatusCode, err: fmt.Errorf("its answer has more than %d bytes", limit)}
+		return nil, &failure{status: resp.StatusCode, err: fmt.Errorf("its response exceeds %d bytes", limit)}
 	}
 	return r.read(resp, body)
 }
 
-// unsent is a failure of the connection.
+// unsent returns the failure for a connection error.
 func unsent(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errSlow) {
 		return &failure{again: true, err: errSlow}
 	}
 	if e := (*url.Error)(nil); errors.As(err, &e) {
-		err = e.Err // the address is said elsewhere
+		err = e.Err // the address is part of another message
 	}
 	certificate := (*tls.CertificateVerificationError)(nil)
 	return &failure{again: !errors.As(err, &certificate), err: err}
 }
 
-// errorBytes bounds the text of an error, and shownBytes what is shown of it.
+// errorBytes is the maximum size of an error response, and shownBytes the maximum size that is displayed.
 const (
 	errorBytes = 64 << 10
 	shownBytes = 300
 )
 
-// read tells an answer from an error, whatever its status says (OB2).
+// read distinguishes a response from an error, regardless of its status (OB2).
 func (r *request) read(resp *http.Response, body []byte) (*answer, error) {
 	a := &answer{body: body, size: resp.ContentLength}
 	ok := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent
-	if ok && r.method == http.MethodHead && resp.Header.Get("ETag") == "" { // nor is there a body to tell it by
+	if ok && r.method == http.MethodHead && resp.Header.Get("ETag") == "" { // there is no body to check
 		return nil, &failure{status: resp.StatusCode, again: true, err: errForeign}
 	}
 	text := bytes.TrimSpace(body)
@@ -231,7 +231,7 @@ func (r *request) read(resp *http.Response, body []byte) (*answer, error) {
 			return a, nil
 		}
 	}
-	// No object of ours begins as XML does, and only a list is answered by it.
+	// Objects of backups never start like XML, and only a list returns XML.
 	if ok && !r.list && (len(text) == 0 || r.method == http.MethodGet && text[0] != '<') {
 		return a, nil
 	}
@@ -265,7 +265,7 @@ func mayPass(status int, code string) bool {
 		return true
 	}
 	switch code {
-	// The body came as another one, or a session is being renewed.
+	// The body was corrupted in transit, or temporary credentials are being renewed.
 	case "BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "RequestTimeout", "SlowDown", "InternalError",
 		"OperationAborted", "ExpiredToken":
 		return true
@@ -273,7 +273,7 @@ func mayPass(status int, code string) bool {
 	return false
 }
 
-// shown is a text of the server as it may be shown on a terminal.
+// shown returns a text of the server without characters that a terminal could interpret.
 func shown(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {

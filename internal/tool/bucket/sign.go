@@ -20,8 +20,8 @@ const (
 	signDay       = "20060102"
 )
 
-// sign signs a request whose body has that digest, with all headers that it has so far. URL.RawPath and URL.RawQuery
-// have to be encoded by escape and encodeQuery: what is signed is what is sent.
+// sign signs a request, including all present headers, whose body has the given digest. URL.RawPath and URL.RawQuery
+// must be encoded with escape and encodeQuery, so that the signature covers what is sent.
 func sign(r *http.Request, c Credentials, region, digest string, at time.Time) {
 	at = at.UTC()
 	r.Header.Set("X-Amz-Date", at.Format(signTime))
@@ -62,7 +62,7 @@ func digestOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// escape encodes a path as it is signed: all but unreserved characters and slashes.
+// escape encodes a path for the signature: all bytes except unreserved characters and slashes.
 func escape(path string) string {
 	const digits = "0123456789ABCDEF"
 	var out strings.Builder
@@ -77,5 +77,5 @@ func escape(path string) string {
 	return out.String()
 }
 
-// encodeQuery encodes a query as it is signed: in order, with %20 for a space.
+// encodeQuery encodes a query for the signature: sorted, with %20 for a space.
 func encodeQuery(q url.Values) string { return strings.ReplaceAll(q.Encode(), "+", "%20") }

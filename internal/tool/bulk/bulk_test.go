@@ -179,7 +179,8 @@ func TestRejects(t *testing.T) {
 	s.run("CREATE TABLE ks.r (k int PRIMARY KEY, v text, n int)")
 	content := "k,n,v\n1,1,one\n2,x,two\n3,3,\"three\nlines\"\n,4,four\n5,5\n6,,\"\"\n"
 	want := []string{`"line":3,"reason":"column n: int: Unable to make int from 'x'"`,
-		`"line":6,"reason":"column k of the primary key is null`, `"line":7,"reason":"the record has 2 fields, 3 are expected"`}
+		`"line":6,"reason":"column k of the primary key is null`,
+		`"line":7,"reason":"the record has 2 fields instead of 3"`}
 	for _, dry := range []bool{true, false} {
 		rep, rejects, err := s.load("r", content, func(o *bulk.LoadOptions) { o.DryRun = dry })
 		if err != nil || rep.Loaded != 3 || rep.Rejected != 3 {
@@ -203,14 +204,14 @@ func TestRejects(t *testing.T) {
 		t.Errorf("too many: %v", err)
 	}
 	for content, want := range map[string]string{"k,z\n1,2\n": "has no column z",
-		"n,v\n1,2\n": "column k of the primary key is missing",
-		"k,k\n1,2\n": "is there twice", "k,v\n1,\"a\n": "the file ends within quotes"} {
+		"n,v\n1,2\n": "primary key column k is missing",
+		"k,k\n1,2\n": "is specified twice", "k,v\n1,\"a\n": "the file ends within quotes"} {
 		if _, _, err := s.load("r", content, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", content, err, want)
 		}
 	}
 	if _, _, err := s.load("absent", content, nil); err == nil ||
-		!strings.Contains(err.Error(), "there is no table ks.absent") {
+		!strings.Contains(err.Error(), "table ks.absent does not exist") {
 		t.Errorf("no table: %v", err)
 	}
 }

@@ -15,21 +15,22 @@ import (
 	"time"
 )
 
-// checkpointEvery is how often a checkpoint is written at most.
+// checkpointEvery is the minimum interval between checkpoints.
 const checkpointEvery = time.Second
 
-// checkpoint is what a load needs to go on after it was killed.
+// checkpoint is the state that a load needs to resume after it was killed.
 type checkpoint struct {
 	Table    string   `json:"table"`
 	Files    []input  `json:"files"`
 	Position position `json:"position"`
 	Loaded   int64    `json:"loaded"`
 	Rejected int64    `json:"rejected"`
-	// ErrorBytes is how long the error file is.
+	// ErrorBytes is the length of the error file.
 	ErrorBytes int64 `json:"error_bytes"`
 }
 
-// SaveJSON replaces a file by the JSON of v: after a crash it is the old or the new one, and whole.
+// SaveJSON replaces a file with the JSON encoding of v. After a crash, the file has either its old or its new
+// contents.
 func SaveJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
@@ -54,7 +55,7 @@ func SaveJSON(path string, v any) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir has the names in a directory survive a crash of the machine.
+// syncDir syncs a directory, so that its entries survive a crash of the machine.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -64,7 +65,7 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// LoadJSON reads what SaveJSON has saved; ok is false if there is none.
+// LoadJSON reads a file written by SaveJSON. ok is false if the file does not exist.
 func LoadJSON(path string, v any) (ok bool, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,31 +75,32 @@ func LoadJSON(path string, v any) (ok bool, err error) {
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s cannot be read, remove it to begin anew: %w", path, err)
+		return false, fmt.Errorf("cannot read %s: %w. Delete it to start over", path, err)
 	}
 	return true, nil
 }
 
-// ledger commits blocks in the order of the files: their rejects go to the error file, their end to the checkpoint.
+// ledger commits blocks in file order: it writes their rejected rows to the error file and their end to the
+// checkpoint.
 type ledger struct {
 	path, errorPath string // "" for none
-	errorMax        int64  // -1 for no bound
-	// Guarded by mu.
+	errorMax        int64  // -1 means unlimited
+	// mu guards the following fields.
 	mu      sync.Mutex
 	state   checkpoint
 	next    int
 	waiting map[int]*block
 	errors  *os.File
 	saved   time.Time
-	// closed has what is answered after the end ignored: it is loaded again.
+	// closed makes the ledger ignore responses after the end. Their blocks are loaded again.
 	closed bool
-	// total is what the progress shows.
+	// progress receives the totals.
 	progress *Progress
 }
 
 var errTooMany = errors.New("too many rows were rejected")
 
-// open resumes from the checkpoint if there is one; resumed says so.
+// open resumes from the checkpoint if there is one. resumed reports whether it did.
 func (l *ledger) open(table string, files []input, restart bool) (resumed bool, err error) {
 	l.state, l.waiting = checkpoint{Table: table, Files: files}, map[int]*block{}
 	if l.path == "" || restart {
@@ -109,14 +111,14 @@ func (l *ledger) open(table string, files []input, restart bool) (resumed bool, 
 		return false, err
 	}
 	if old.Table != table || !slices.Equal(old.Files, files) {
-		return false, fmt.Errorf("%s is of another load (of %s), or its files have changed: give --restart to begin anew, "+
+		return false, fmt.Errorf("%s belongs to another load (of %s), or the files have changed. Use --restart to start over, "+
 			"or another --checkpoint", l.path, old.Table)
 	}
 	l.state = old
 	return true, nil
 }
 
-// openErrors opens the error file when it is first needed: cut to what the checkpoint knows of.
+// openErrors opens the error file on first use, truncated to the length in the checkpoint.
 func (l *ledger) openErrors() error {
 	if l.errors != nil || l.errorPath == "" {
 		return nil
@@ -132,7 +134,7 @@ func (l *ledger) openErrors() error {
 	return err
 }
 
-// ended takes a block all of whose rows have an answer, and commits what can be.
+// ended marks a block as complete, and commits all blocks that can be committed.
 func (l *ledger) ended(b *block) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +191,7 @@ func (l *ledger) commit(b *block) error {
 	return nil
 }
 
-// save writes the checkpoint, behind the rejects that it counts.
+// save writes the checkpoint after the rejected rows that it counts.
 func (l *ledger) save() error {
 	l.saved = time.Now()
 	if l.errors != nil {
@@ -203,7 +205,7 @@ func (l *ledger) save() error {
 	return SaveJSON(l.path, l.state)
 }
 
-// close ends the ledger; done says that all is loaded, so that nothing is to be resumed.
+// close ends the ledger. done reports that all rows have been loaded, so that there is nothing to resume.
 func (l *ledger) close(done bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

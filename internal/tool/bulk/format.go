@@ -20,30 +20,31 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk/text"
 )
 
-// Format is how rows stand in files.
+// Format is the format of rows in files.
 type Format struct {
-	// JSON is JSON lines; else CSV in the dialect, whose first record names the columns if Header is true.
+	// JSON selects JSON lines. Otherwise the format is CSV in the dialect; the first record contains the column names
+	// if Header is true.
 	JSON    bool
 	Dialect text.Dialect
 	Header  bool
 }
 
-// Compression is how a file is compressed.
+// Compression is the compression of a file.
 type Compression string
 
-// The compressions.
+// The compression algorithms.
 const (
 	Plain Compression = "none"
 	Gzip  Compression = "gzip"
 	Zstd  Compression = "zstd"
 )
 
-// suffix is how the names of files end that are compressed so.
+// suffix returns the file name suffix of the compression.
 func (c Compression) suffix() string {
 	return map[Compression]string{Gzip: ".gz", Zstd: ".zst"}[c]
 }
 
-// CompressionOf tells the compression by the name of a file.
+// CompressionOf returns the compression according to a file name.
 func CompressionOf(path string) Compression {
 	for _, c := range []Compression{Gzip, Zstd} {
 		if strings.HasSuffix(path, c.suffix()) {
@@ -53,13 +54,13 @@ func CompressionOf(path string) Compression {
 	return Plain
 }
 
-// The first bytes of compressed files (RFC 1952, RFC 8878).
+// The magic numbers of compressed files (RFC 1952, RFC 8878).
 var gzipMagic, zstdMagic = []byte{0x1f, 0x8b}, []byte{0x28, 0xb5, 0x2f, 0xfd}
 
-// zstdWindowMax bounds what a decoder of zstd holds.
+// zstdWindowMax is the maximum memory of a zstd decoder, in bytes.
 const zstdWindowMax = 128 << 20
 
-// decompress reads what is compressed or not: the first bytes tell.
+// decompress returns a reader for compressed or uncompressed data, which it recognizes by its first bytes.
 func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	head, err := b.Peek(4)
@@ -75,12 +76,12 @@ func decompress(r io.Reader) (io.Reader, error) {
 	return b, nil
 }
 
-// nopCloser is a writer that needs no end.
+// nopCloser is a writer whose Close does nothing.
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// compress writes compressed; Close ends the compressed stream and leaves w open.
+// compress returns a writer that compresses. Close ends the compressed stream and leaves w open.
 func compress(w io.Writer, c Compression) (io.WriteCloser, error) {
 	switch c {
 	case Gzip:
@@ -91,18 +92,18 @@ func compress(w io.Writer, c Compression) (io.WriteCloser, error) {
 	return nopCloser{w}, nil
 }
 
-// Stdio is the path of the standard input and output.
+// Stdio is the path that stands for standard input and output.
 const Stdio = "-"
 
 // input is a file to load.
 type input struct {
 	Path string `json:"path"`
-	// Size and Modified (nanoseconds since 1970) tell whether it is still the same.
+	// Size and Modified (nanoseconds since 1970) detect changes of the file.
 	Size     int64 `json:"size"`
 	Modified int64 `json:"modified"`
 }
 
-// inputs lists the files of paths: a directory stands for those in it whose names have an ending of the format.
+// inputs lists the files of paths. A directory stands for the files in it whose names have a suffix of the format.
 func inputs(paths []string, f Format) ([]input, error) {
 	endings := []string{".csv", ".tsv", ".txt"}
 	if f.JSON {
@@ -119,7 +120,7 @@ func inputs(paths []string, f Format) ([]input, error) {
 		}
 		s, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is no file or directory %s", path)
+			return nil, fmt.Errorf("file or directory %s does not exist", path)
 		}
 		if err != nil {
 			return nil, err
@@ -133,7 +134,7 @@ func inputs(paths []string, f Format) ([]input, error) {
 			return nil, err
 		}
 		found := false
-		for _, e := range entries { // in order of their names
+		for _, e := range entries { // sorted by name
 			name := strings.TrimSuffix(e.Name(), CompressionOf(e.Name()).suffix())
 			if s, err := e.Info(); err == nil && s.Mode().IsRegular() && slices.Contains(endings, filepath.Ext(name)) {
 				found = true
@@ -141,7 +142,7 @@ func inputs(paths []string, f Format) ([]input, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("%s has no file that ends with %s, compressed or not", path,
+			return nil, fmt.Errorf("%s contains no file with the suffix %s, compressed or not", path,
 				strings.Join(endings, ", "))
 		}
 	}

@@ -16,17 +16,18 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// Client is how a server is reached.
+// Client configures the connections to a server.
 type Client struct {
 	rawclient.Options
-	// Addrs are nodes; connections are spread over them.
+	// Addrs are nodes; connections are distributed among them.
 	Addrs []string
-	// Connections times InFlight requests are under way at most; Retries bounds how often one is sent again.
+	// At most Connections times InFlight requests are in flight. Retries is the maximum number of retries of a
+	// request.
 	Connections, InFlight, Retries int
 	Consistency                    dberr.Consistency
 }
 
-// LoadOptions describe a load. Load wants Client, Table and Paths.
+// LoadOptions configures a load. Load requires Client, Table, and Paths.
 type LoadOptions struct {
 	Client Client
 	Table  Name
@@ -34,37 +35,38 @@ type LoadOptions struct {
 	Paths  []string
 	Stdin  io.Reader
 	Format Format
-	// Columns are those of the fields of CSV in order; nil takes those of the header, else all of the table.
+	// Columns are the columns of the CSV fields in order. nil means the columns of the header, or all columns of the
+	// table.
 	Columns []string
-	// TTL is in seconds, 0 for none; Timestamp in microseconds since 1970, 0 for the server's.
+	// TTL is in seconds; 0 means none. Timestamp is in microseconds since 1970; 0 means the server's time.
 	TTL       int
 	Timestamp int64
-	// NullsDelete has null written, which deletes what is there; else it leaves what is there alone.
+	// NullsDelete writes nulls, which delete stored values. Otherwise a null does not change the stored value.
 	NullsDelete bool
-	// Rate bounds the rows a second, 0 does not.
+	// Rate is the maximum number of rows per second; 0 means unlimited.
 	Rate int
-	// Checkpoint and Errors are files, "" for none. Restart ignores a checkpoint.
+	// Checkpoint and Errors are files; "" disables them. Restart ignores a checkpoint.
 	Checkpoint, Errors string
 	Restart            bool
-	// MaxErrors is how many rows may be rejected, -1 for any number.
+	// MaxErrors is the maximum number of rejected rows; -1 means unlimited.
 	MaxErrors int64
-	// DryRun reads everything and writes nothing.
+	// DryRun reads all rows and writes none.
 	DryRun bool
-	// Progress shows how far it is; nil does not. Notice gets a line if the load goes on where one was ended.
+	// Progress shows the progress; nil disables it. Notice receives a line if the load resumes.
 	Progress *Progress
 	Notice   io.Writer
 }
 
-// LoadReport is the outcome of a load; Loaded and Rejected count the rows of resumed loads, too.
+// LoadReport is the result of a load. Loaded and Rejected include the rows of resumed loads.
 type LoadReport struct {
 	Loaded, Rejected, Again int64
 	Resumed                 bool
 	Took                    time.Duration
-	// Rows is how many rows this run has loaded.
+	// Rows is the number of rows loaded in this run.
 	Rows int64
 }
 
-// load is a load under way.
+// load is a load in progress.
 type load struct {
 	o      *LoadOptions
 	table  *Table
@@ -74,7 +76,7 @@ type load struct {
 	pipes  []*pipeline.Pipeline
 }
 
-// Load loads files into a table. What it returns beside an error is how far it came.
+// Load loads files into a table. If it returns an error, the report contains the progress.
 func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 	if err := o.Format.check(); err != nil {
 		return nil, err
@@ -105,14 +107,14 @@ func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 	}
 	if resumed && o.Notice != nil {
 		at := l.ledger.state.Position
-		fmt.Fprintf(o.Notice, "going on behind line %d of %s\n", at.Line, files[at.File].Path)
+		fmt.Fprintf(o.Notice, "resuming after line %d of %s\n", at.Line, files[at.File].Path)
 	}
 	defer l.close()
 	if err := l.connect(ctx); err != nil {
 		return nil, err
 	}
 	if l.table.Counters() && resumed && o.Notice != nil {
-		fmt.Fprintln(o.Notice, "the table counts: rows that were under way when the load ended are counted twice")
+		fmt.Fprintln(o.Notice, "the table has counters: rows that were in flight when the load ended are counted twice")
 	}
 	return l.run(ctx, resumed, &source{files: files, format: o.Format, stdin: o.Stdin, from: l.ledger.state.Position})
 }
@@ -130,7 +132,7 @@ func (f Format) check() error {
 	return f.Dialect.Check()
 }
 
-// connect opens the connections and looks at the table.
+// connect opens the connections and reads the description of the table.
 func (l *load) connect(ctx context.Context) error {
 	c := &l.o.Client
 	n := c.Connections
@@ -160,7 +162,7 @@ func (l *load) connect(ctx context.Context) error {
 	return nil
 }
 
-// run reads, writes and reports.
+// run reads, writes, and reports.
 func (l *load) run(ctx context.Context, resumed bool, s *source) (*LoadReport, error) {
 	l.o.Progress.Start()
 	blocks := make(chan *block)
@@ -189,7 +191,7 @@ func (l *load) run(ctx context.Context, resumed bool, s *source) (*LoadReport, e
 	return rep, err
 }
 
-// Rejected says whether an error is about a row, and not about the server or the connection.
+// Rejected reports whether an error concerns a row, and not the server or the connection.
 func Rejected(err error) bool {
 	e, ok := errors.AsType[*cqlwire.Error](err)
 	return ok && (e.Code == cqlwire.CodeInvalid || e.Code == cqlwire.CodeServer || e.Code == cqlwire.CodeConfig ||

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// burst is how much a pace lets through at once after a pause.
+// burst is the amount of work that a pace allows at once after a pause.
 const burst = 100 * time.Millisecond
 
-// Pace bounds how much is done in a second, by all that share it. The zero Pace does not.
+// Pace limits the rate of all goroutines that share it. The zero Pace is unlimited.
 type Pace struct {
-	// Rate is how many rows a second, 0 for as many as there are.
+	// Rate is the number of rows per second; 0 means unlimited.
 	Rate int
 
 	mu   sync.Mutex // guards next
 	next time.Time
 }
 
-// Wait waits until n rows may be done; it ends early with the context.
+// Wait waits until n rows are within the rate, or until the context ends.
 func (p *Pace) Wait(ctx context.Context, n int) {
 	if p.Rate <= 0 {
 		return

@@ -16,12 +16,13 @@ const (
 	barWidth  = 30
 )
 
-// Progress shows how far something is: a bar that moves on a terminal, else a line every five seconds.
+// Progress shows the progress of an operation: as a progress bar on a terminal, otherwise as a line every five
+// seconds.
 type Progress struct {
-	// Out is where, nil for nowhere; Terminal says that it is one.
+	// Out is the destination, or nil. Terminal is set if it is a terminal.
 	Out      io.Writer
 	Terminal bool
-	// Total is what Done comes to, 0 if that is not known: bytes, token ranges, whatever is counted.
+	// Total is the final value of Done, or 0 if it is unknown. The unit can be bytes, token ranges, or anything else.
 	Total int64
 
 	Rows, Rejected, Done atomic.Int64
@@ -30,7 +31,7 @@ type Progress struct {
 	stop, stopped        chan struct{}
 }
 
-// Start shows until Stop.
+// Start shows the progress until Stop.
 func (p *Progress) Start() {
 	p.begin, p.stop, p.stopped = time.Now(), make(chan struct{}), make(chan struct{})
 	if p.Out == nil {
@@ -61,7 +62,7 @@ func (p *Progress) Start() {
 	}()
 }
 
-// Stop ends the showing, and returns how long all took.
+// Stop stops the display and returns the elapsed time.
 func (p *Progress) Stop() time.Duration {
 	close(p.stop)
 	<-p.stopped
@@ -75,10 +76,10 @@ func (p *Progress) show(rate float64) {
 	} else {
 		line += "\n"
 	}
-	_, _ = io.WriteString(p.Out, line) // what is shown is worth no failure
+	_, _ = io.WriteString(p.Out, line) // a failed display is not an error
 }
 
-// line is what is shown after some time; rate is that of rows a second since the last line.
+// line returns the line to display. rate is the number of rows per second since the last line.
 func (p *Progress) line(rate float64, took time.Duration) string {
 	var b strings.Builder
 	left := time.Duration(-1)

@@ -14,19 +14,19 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// PageRows is how many rows are asked for at once, pageBytes how many bytes a page is to have at most where rows are
-// large: servers other than Ilion make pages of rows only.
+// PageRows is the number of rows per page. pageBytes is the target size of a page if rows are large: servers other
+// than Ilion limit pages by rows only.
 const (
 	PageRows  = 1000
 	pageBytes = 4 << 20
-	// firstRows is how many rows are asked for before it is known how large they are.
+	// firstRows is the number of rows per page until their size is known.
 	firstRows = 10
 )
 
-// TokenRange is the tokens above Above up to Last.
+// TokenRange is the range of tokens above Above, up to and including Last.
 type TokenRange struct{ Above, Last int64 }
 
-// Ring cuts the ring of tokens into n ranges of equal length, 1 to 65536.
+// Ring divides the token ring into n ranges of equal length, 1 to 65536.
 func Ring(n int) []TokenRange {
 	l := make([]TokenRange, n)
 	step := math.MaxUint64/uint64(n) + 1
@@ -40,27 +40,27 @@ func Ring(n int) []TokenRange {
 	return l
 }
 
-// Where restricts a query of the table to the range.
+// Where returns the WHERE clause that restricts a query of the table to the range.
 func (r TokenRange) Where(t *Table) string {
 	return fmt.Sprintf(" WHERE %s > %d AND %s <= %d", t.TokenOf(), r.Above, t.TokenOf(), r.Last)
 }
 
-// Reader reads pages over one connection, which it opens when it is first needed and anew when it broke.
+// Reader reads pages over one connection, which it opens on first use and reopens after a failure.
 type Reader struct {
 	Client Client
 	Addr   string
 	conn   *rawclient.Conn
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (r *Reader) Close() {
 	if r.conn != nil {
 		r.conn.Close()
 	}
 }
 
-// Pages runs a query and calls f with each page of its answer. A page that the server refuses, has no time for or loses
-// the connection over is asked for again, Client.Retries times at most.
+// Pages executes a query and calls f with each page of its result. It requests a page again, up to Client.Retries
+// times, if the server rejects the request, times out, or closes the connection.
 func (r *Reader) Pages(ctx context.Context, text string, f func(*cqlwire.Result) error) error {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency, q.PageSize = r.Client.Consistency, firstRows
@@ -119,12 +119,12 @@ func (r *Reader) ask(ctx context.Context, q *cqlwire.Query) (*cqlwire.Result, er
 		return nil, err
 	}
 	if op != cqlwire.OpResult {
-		return nil, fmt.Errorf("unexpected answer %v", op)
+		return nil, fmt.Errorf("unexpected response %v", op)
 	}
 	return cqlwire.DecodeResult(body, cqlwire.V4)
 }
 
-// Conn is the connection, for single calls.
+// Conn returns the connection, for single calls.
 func (r *Reader) Conn(ctx context.Context) (*rawclient.Conn, error) {
 	if r.conn != nil {
 		return r.conn, nil

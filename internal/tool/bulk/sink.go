@@ -15,14 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk/text"
 )
 
-// sink is a file that is written, compressed or not. It has its name when it is whole.
+// sink is an output file, compressed or not. It receives its final name when it is complete.
 type sink struct {
 	path string
-	file *os.File // nil for the standard output
+	file *os.File // nil for standard output
 	out  *bufio.Writer
 	zip  io.WriteCloser
 
-	mu     sync.Mutex // guards all of it
+	mu     sync.Mutex // guards all fields
 	headed bool
 }
 
@@ -42,7 +42,7 @@ func (u *unload) sink(path string) (*sink, error) {
 	return s, err
 }
 
-// write writes records, the first time behind the header.
+// write writes records, preceded by the header the first time.
 func (s *sink) write(header, records []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *sink) write(header, records []byte) error {
 	return err
 }
 
-// end makes the file whole, or removes it if there is an error, and returns the error.
+// end completes the file, or removes it if err is not nil. It returns the error.
 func (s *sink) end(err error) error {
 	if err == nil {
 		err = errors.Join(s.zip.Close(), s.out.Flush())
@@ -78,7 +78,7 @@ func (s *sink) end(err error) error {
 	return syncDir(filepath.Dir(s.path))
 }
 
-// encoder writes pages as text.
+// encoder encodes pages as text.
 type encoder struct {
 	format  Format
 	columns []cqlwire.Column
@@ -86,7 +86,7 @@ type encoder struct {
 	content []byte
 }
 
-// header is the first record of a file.
+// header returns the first record of a file.
 func (e *encoder) header(page *cqlwire.Result) []byte {
 	if e.format.JSON || !e.format.Header {
 		return nil
@@ -96,13 +96,13 @@ func (e *encoder) header(page *cqlwire.Result) []byte {
 		if i > 0 {
 			dst = append(dst, e.format.Dialect.Delimiter)
 		}
-		// A name in quotes is what INSERT has, which Load reads as it is.
+		// A quoted name is written in the form used by INSERT, which Load accepts.
 		dst = e.format.Dialect.AppendField(dst, []byte(c.Name), false)
 	}
 	return append(dst, '\n')
 }
 
-// page writes the rows of a page; the result is good until the next call.
+// page encodes the rows of a page. The result is valid until the next call.
 func (e *encoder) page(page *cqlwire.Result) ([]byte, error) {
 	e.buf, e.columns = e.buf[:0], page.Columns
 	types, names := make([]*cqltype.Type, len(e.columns)), make([]string, len(e.columns))

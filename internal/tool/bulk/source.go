@@ -18,39 +18,40 @@ import (
 )
 
 const (
-	// blockBytes is from where on a block ends with the next record.
+	// blockBytes is the size at which a block ends after the current record.
 	blockBytes = 128 << 10
-	// recordMax bounds a record.
+	// recordMax is the maximum size of a record.
 	recordMax = 64 << 20
 )
 
-// position is how far files are read: a record begins there.
+// position is the read position in the files, at the start of a record.
 type position struct {
-	// File is the index of the file; Offset counts its uncompressed bytes, Line its lines before.
+	// File is the index of the file, Offset the offset in its uncompressed data, and Line the number of preceding
+	// lines.
 	File   int   `json:"file"`
 	Offset int64 `json:"offset"`
 	Line   int   `json:"line"`
 }
 
-// block is some records of a file, the unit in which work is given out and committed.
+// block is a sequence of records of a file, which is processed and committed as a unit.
 type block struct {
 	seq  int
 	path string
-	// columns are those of the header; nil if there is none.
+	// columns are the columns of the header, or nil without a header.
 	columns []string
-	line    int // before the first record
+	line    int // number of lines before the first record
 	data    string
 	end     position
-	raw     int64 // bytes of the file as it is stored, read when the block ended
+	raw     int64 // bytes of the stored file that were read up to the end of the block
 
-	// pending is how many rows have no answer, and one more while rows are sent.
+	// pending is the number of rows without a response, plus one while rows are being sent.
 	pending atomic.Int64
 	loaded  atomic.Int64
 	mu      sync.Mutex // guards rejects
 	rejects []reject
 }
 
-// reject is a row that is not loaded.
+// reject is a rejected row.
 type reject struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`
@@ -64,7 +65,7 @@ func (b *block) reject(line int, row string, why error) {
 	b.rejects = append(b.rejects, reject{b.path, line, why.Error(), row})
 }
 
-// lines counts the bytes of a file that are read, and gives its lines.
+// lines reads the lines of a file and counts its bytes.
 type lines struct {
 	in     *bufio.Reader
 	raw    int64
@@ -73,7 +74,7 @@ type lines struct {
 	quotes *text.Quotes
 }
 
-// counted counts what is read of a file as it is stored.
+// counted counts the bytes read from the stored file.
 type counted struct {
 	io.Reader
 	n *int64
@@ -85,7 +86,7 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// record appends the next record, with its line end; io.EOF if there is none.
+// record appends the next record, with its line end. It returns io.EOF at the end.
 func (l *lines) record(dst []byte) ([]byte, error) {
 	from := len(dst)
 	first := l.number + 1
@@ -94,7 +95,7 @@ func (l *lines) record(dst []byte) ([]byte, error) {
 		dst = append(dst, piece...)
 		l.offset += int64(len(piece))
 		if len(dst)-from > recordMax {
-			return dst, fmt.Errorf("line %d: the record is longer than %d bytes: is a quote not closed?", first, recordMax)
+			return dst, fmt.Errorf("line %d: the record exceeds %d bytes. Check for an unclosed quote", first, recordMax)
 		}
 		whole := l.quotes == nil || l.quotes.Feed(piece)
 		switch {
@@ -116,7 +117,7 @@ func (l *lines) record(dst []byte) ([]byte, error) {
 	}
 }
 
-// source reads files from a position on and gives out their blocks.
+// source reads files from a position on and distributes their blocks.
 type source struct {
 	files  []input
 	format Format
@@ -125,7 +126,7 @@ type source struct {
 	seq    int
 }
 
-// run gives out blocks until the files end.
+// run distributes blocks until the end of the files.
 func (s *source) run(ctx context.Context, out chan<- *block) error {
 	for i := s.from.File; i < len(s.files); i++ {
 		from := position{File: i}
@@ -139,7 +140,7 @@ func (s *source) run(ctx context.Context, out chan<- *block) error {
 	return nil
 }
 
-// file gives out the blocks of one file.
+// file distributes the blocks of one file.
 func (s *source) file(ctx context.Context, from position, out chan<- *block) error {
 	path := s.files[from.File].Path
 	stored := s.stdin
@@ -168,7 +169,7 @@ func (s *source) file(ctx context.Context, from position, out chan<- *block) err
 	}
 	if skip := from.Offset - l.offset; skip > 0 {
 		if _, err := io.CopyN(io.Discard, l.in, skip); err != nil {
-			return fmt.Errorf("it is shorter than it was when its loading began: %w", err)
+			return fmt.Errorf("the file is shorter than at the start of the load: %w", err)
 		}
 		l.offset, l.number = from.Offset, from.Line
 	}
@@ -185,7 +186,7 @@ func (s *source) file(ctx context.Context, from position, out chan<- *block) err
 				return err
 			}
 			if path == Stdio && time.Since(began) > time.Second {
-				break // what comes slowly is not kept waiting
+				break // send slowly arriving rows without delay
 			}
 		}
 		if len(data) == 0 {
@@ -203,7 +204,7 @@ func (s *source) file(ctx context.Context, from position, out chan<- *block) err
 	return nil
 }
 
-// header reads the names of the columns; nil if the file is empty.
+// header reads the column names, or returns nil if the file is empty.
 func (s *source) header(l *lines) ([]string, error) {
 	record, err := l.record(nil)
 	if err == io.EOF {
@@ -219,17 +220,17 @@ func (s *source) header(l *lines) ([]string, error) {
 	var names []string
 	for _, f := range fields {
 		if f.Text == "" {
-			return nil, errors.New("line 1: a column of the header has no name")
+			return nil, errors.New("line 1: the header contains an empty column name")
 		}
 		names = append(names, f.Text)
 	}
 	return names, nil
 }
 
-// trimLine cuts off a line end.
+// trimLine removes the line end.
 func trimLine(s string) string { return strings.TrimSuffix(strings.TrimSuffix(s, "\n"), "\r") }
 
-// records calls f with the number of the line and the text of each record that is not empty.
+// records calls f with the line number and the text of each record that is not empty.
 func (b *block) records(format Format, f func(line int, record string) error) error {
 	var quotes *text.Quotes
 	if !format.JSON {

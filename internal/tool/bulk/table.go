@@ -17,7 +17,7 @@ import (
 // Name is the name of a table.
 type Name struct{ Keyspace, Table string }
 
-// ParseName reads KEYSPACE.TABLE; a part in double quotes is taken as it is, another one in lower case.
+// ParseName parses KEYSPACE.TABLE. A part in double quotes is unchanged; other parts are converted to lower case.
 func ParseName(s string) (Name, error) {
 	i := strings.IndexByte(s, '.')
 	if strings.HasPrefix(s, `"`) {
@@ -29,15 +29,15 @@ func ParseName(s string) (Name, error) {
 	return Name{cqltype.JSONName(s[:i]), cqltype.JSONName(s[i+1:])}, nil
 }
 
-// String is the name as CQL has it.
+// String returns the name in CQL.
 func (n Name) String() string {
 	return cqltype.QuoteName(n.Keyspace) + "." + cqltype.QuoteName(n.Table)
 }
 
-// Column is a column as system_schema describes it.
+// Column is a column as described in system_schema.
 type Column struct {
 	Name string
-	// Kind is partition_key, clustering, static or regular.
+	// Kind is partition_key, clustering, static, or regular.
 	Kind string
 	// Type is the text of the type.
 	Type string
@@ -46,7 +46,7 @@ type Column struct {
 	position   int32
 }
 
-// String describes it without its name.
+// String describes the column without its name.
 func (c Column) String() string {
 	text := c.Type + ", " + strings.ReplaceAll(c.Kind, "_", " ")
 	if c.IsKey() {
@@ -58,29 +58,30 @@ func (c Column) String() string {
 	return text
 }
 
-// IsKey tells whether the column is of the primary key.
+// IsKey reports whether the column belongs to the primary key.
 func (c Column) IsKey() bool { return c.Kind == "partition_key" || c.Kind == "clustering" }
 
-// IsCounter tells whether it is a counter.
+// IsCounter reports whether the column is a counter.
 func (c Column) IsCounter() bool { return c.Type == "counter" }
 
-// Table is a table: its columns are the partition key, the clustering key and the others by name, as SELECT * has them.
+// Table is a table. Its columns are in the order of SELECT *: the partition key, the clustering key, and the other
+// columns by name.
 type Table struct {
 	Name    Name
 	Columns []Column
-	// Prefixes says that the last clustering columns of a row may be null: the table has COMPACT STORAGE.
+	// Prefixes is set if the last clustering columns of a row may be null: the table uses COMPACT STORAGE.
 	Prefixes bool
 }
 
-// Quote writes a string as a literal.
+// Quote returns a string literal.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// Describe asks the server for a table.
+// Describe reads the description of a table from the server.
 func Describe(c *rawclient.Conn, n Name) (*Table, error) {
 	r, err := c.Query("SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE keyspace_name = " +
 		Quote(n.Keyspace) + " AND table_name = " + Quote(n.Table))
 	if err == nil && r.ColumnCount != 5 {
-		err = fmt.Errorf("the server answers %d columns, 5 were asked for", r.ColumnCount)
+		err = fmt.Errorf("the server returned %d columns instead of 5", r.ColumnCount)
 	}
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func Describe(c *rawclient.Conn, n Name) (*Table, error) {
 		return nil, err
 	}
 	if len(t.Columns) == 0 {
-		return nil, fmt.Errorf("there is no table %s: create it first, or look at its spelling", n)
+		return nil, fmt.Errorf("table %s does not exist. Create it first, or check the spelling", n)
 	}
 	if err := t.visible(c); err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func Describe(c *rawclient.Conn, n Name) (*Table, error) {
 	return t, t.prefixes(c)
 }
 
-// prefixes finds out whether the last clustering columns of a row may be null.
+// prefixes determines whether the last clustering columns of a row may be null.
 func (t *Table) prefixes(c *rawclient.Conn) error {
 	if len(t.clustering()) < 2 {
 		return nil
@@ -125,7 +126,7 @@ func (t *Table) prefixes(c *rawclient.Conn) error {
 	r, err := c.Query("SELECT flags FROM system_schema.tables WHERE keyspace_name = " + Quote(t.Name.Keyspace) +
 		" AND table_name = " + Quote(t.Name.Table))
 	if err == nil && r.ColumnCount != 1 {
-		err = fmt.Errorf("the server answers %d columns, 1 was asked for", r.ColumnCount)
+		err = fmt.Errorf("the server returned %d columns instead of 1", r.ColumnCount)
 	}
 	if err != nil {
 		return err
@@ -138,13 +139,13 @@ func (t *Table) prefixes(c *rawclient.Conn) error {
 	})
 }
 
-// clustering are the names of the clustering columns.
+// clustering returns the names of the clustering columns.
 func (t *Table) clustering() []string {
 	return t.Names(func(c Column) bool { return c.Kind == "clustering" })
 }
 
-// visible takes away the columns that statements cannot name: Cassandra describes a table WITH COMPACT STORAGE as
-// Thrift has it, with a clustering column and a value that are not there, and what are its columns as static ones.
+// visible removes columns that statements cannot use. Cassandra describes a table WITH COMPACT STORAGE in the terms of
+// Thrift, with a clustering column and a value column that do not exist, and with its columns as static columns.
 func (t *Table) visible(c *rawclient.Conn) error {
 	r, err := c.Prepare("SELECT * FROM " + t.Name.String())
 	if err != nil {
@@ -165,7 +166,7 @@ func (t *Table) visible(c *rawclient.Conn) error {
 	return nil
 }
 
-// Names are the names of the columns that f takes, all if it is nil.
+// Names returns the names of the columns for which f returns true, or all names if f is nil.
 func (t *Table) Names(f func(Column) bool) (names []string) {
 	for _, c := range t.Columns {
 		if f == nil || f(c) {
@@ -175,7 +176,7 @@ func (t *Table) Names(f func(Column) bool) (names []string) {
 	return names
 }
 
-// Column finds a column.
+// Column returns a column by its name.
 func (t *Table) Column(name string) (Column, bool) {
 	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {
@@ -184,10 +185,10 @@ func (t *Table) Column(name string) (Column, bool) {
 	return t.Columns[i], true
 }
 
-// Counters tells whether the table counts.
+// Counters reports whether the table has counters.
 func (t *Table) Counters() bool { return slices.ContainsFunc(t.Columns, Column.IsCounter) }
 
-// QuoteAll writes names as CQL, with commas.
+// QuoteAll returns names in CQL, separated by commas.
 func QuoteAll(names []string) string {
 	l := make([]string, len(names))
 	for i, n := range names {
@@ -196,19 +197,19 @@ func QuoteAll(names []string) string {
 	return strings.Join(l, ", ")
 }
 
-// TokenOf is the token of the table's partition key, as CQL has it.
+// TokenOf returns the CQL expression for the token of the table's partition key.
 func (t *Table) TokenOf() string {
 	return "token(" + QuoteAll(t.Names(func(c Column) bool { return c.Kind == "partition_key" })) + ")"
 }
 
-// EachRow calls f with each row of a result; values are views over it.
+// EachRow calls f with each row of a result. The values refer to the result.
 func EachRow(r *cqlwire.Result, f func(row [][]byte) error) error {
 	row, cells := make([][]byte, r.ColumnCount), r.Cells
 	for range r.RowCount {
 		for i := range row {
 			var ok bool
 			if row[i], cells, ok = cqlwire.NextCell(cells); !ok {
-				return fmt.Errorf("the answer of %d rows is cut short", r.RowCount)
+				return fmt.Errorf("the result with %d rows is truncated", r.RowCount)
 			}
 		}
 		if err := f(row); err != nil {

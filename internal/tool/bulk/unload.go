@@ -15,47 +15,48 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// UnloadOptions describe an unload. Unload wants Client, Path, and Table or Query.
+// UnloadOptions configures an export. Unload requires Client, Path, and Table or Query.
 type UnloadOptions struct {
 	Client Client
 	Table  Name
-	// Query is unloaded instead of a table, over one connection.
+	// Query is exported instead of a table, over one connection.
 	Query string
-	// Path is a file, Stdio, or a directory, if it is one or ends with a slash: it gets a file for each token range.
+	// Path is a file, Stdio, or a directory. A path that is a directory or ends with a slash receives one file per
+	// token range.
 	Path        string
 	Stdout      io.Writer
 	Format      Format
 	Compression Compression
-	// Columns are those to unload; nil takes all.
+	// Columns are the columns to export; nil means all.
 	Columns []string
-	// Ranges is how many token ranges a table is cut into, 1 to 65536.
+	// Ranges is the number of token ranges, 1 to 65536.
 	Ranges int
-	// Rate bounds the rows a second, 0 does not.
+	// Rate is the maximum number of rows per second; 0 means unlimited.
 	Rate int
-	// Restart writes the files of a directory anew.
+	// Restart overwrites the files in a directory.
 	Restart  bool
 	Progress *Progress
 	Notice   io.Writer
 }
 
-// UnloadReport is the outcome of an unload.
+// UnloadReport is the result of an export.
 type UnloadReport struct {
-	// Rows are those of this run; Skipped is how many token ranges an earlier run had unloaded.
+	// Rows is the number of rows of this run. Skipped is the number of token ranges that an earlier run has exported.
 	Rows    int64
 	Skipped int
 	Took    time.Duration
 }
 
-// unload is an unload under way.
+// unload is an export in progress.
 type unload struct {
 	o     *UnloadOptions
 	table *Table // nil for a query
 	pace  Pace
-	// one is the file that all ranges go to, nil for a directory.
+	// one is the output file of all ranges, or nil for a directory.
 	one *sink
 }
 
-// unloadState is what tells an unload in a directory from another one.
+// unloadState identifies an export to a directory.
 type unloadState struct {
 	Table   string   `json:"table"`
 	Columns []string `json:"columns"`
@@ -63,7 +64,7 @@ type unloadState struct {
 	Format  Format   `json:"format"`
 }
 
-// unloadCheckpoint is the name of the file that a directory has as long as it is not whole.
+// unloadCheckpoint is the name of a file that a directory contains until it is complete.
 const unloadCheckpoint = "unload.checkpoint"
 
 // Unload writes the rows of a table or a query to files.
@@ -117,7 +118,7 @@ func Unload(ctx context.Context, o UnloadOptions) (*UnloadReport, error) {
 	return rep, err
 }
 
-// open makes the file, or the directory, or looks at what an earlier run has left there.
+// open creates the file or the directory, or reads the state of an earlier run.
 func (u *unload) open(ranges int) (directory bool, err error) {
 	o := u.o
 	s, err := os.Stat(o.Path)
@@ -127,7 +128,7 @@ func (u *unload) open(ranges int) (directory bool, err error) {
 		return false, err
 	}
 	if o.Query != "" {
-		return true, errors.New("a query is unloaded to a file, not a directory")
+		return true, errors.New("a query must be exported to a file instead of a directory")
 	}
 	if err := os.MkdirAll(o.Path, 0o755); err != nil {
 		return true, err
@@ -148,14 +149,14 @@ func (u *unload) open(ranges int) (directory bool, err error) {
 			}
 		}
 	case found && fmt.Sprint(old) != fmt.Sprint(state):
-		return true, fmt.Errorf("%s was begun with other options: give --restart to begin anew", o.Path)
+		return true, fmt.Errorf("the export in %s was started with other options. Use --restart to start over", o.Path)
 	case !found && len(whole) > 0:
-		return true, fmt.Errorf("%s holds an unload of %s: take another directory, or give --restart", o.Path, o.Table)
+		return true, fmt.Errorf("%s contains an export of %s. Specify another directory, or use --restart", o.Path, o.Table)
 	}
 	return true, SaveJSON(path, state)
 }
 
-// file is the path of the file of a range; number stands for the number if it is not "".
+// file returns the path of the file for a range. number replaces the number of the range if it is not "".
 func (u *unload) file(i int, number string) string {
 	if number == "" {
 		number = fmt.Sprintf("%05d", i+1)
@@ -167,7 +168,7 @@ func (u *unload) file(i int, number string) string {
 	return filepath.Join(u.o.Path, u.o.Table.Keyspace+"."+u.o.Table.Table+"-"+number+ending+u.o.Compression.suffix())
 }
 
-// run unloads ranges over all connections.
+// run exports ranges over all connections.
 func (u *unload) run(ctx context.Context, ranges []TokenRange) (skipped int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -204,7 +205,7 @@ func (u *unload) run(ctx context.Context, ranges []TokenRange) (skipped int, err
 	return skipped, context.Cause(ctx)
 }
 
-// unloadRange writes the rows of a range, to a file of its own unless there is one for all.
+// unloadRange writes the rows of a range, to a separate file unless there is a single file.
 func (u *unload) unloadRange(ctx context.Context, r *Reader, tokens TokenRange, n int) (err error) {
 	s, query := u.one, u.o.Query
 	if s == nil {
@@ -219,7 +220,7 @@ func (u *unload) unloadRange(ctx context.Context, r *Reader, tokens TokenRange, 
 	e := encoder{format: u.o.Format}
 	return r.Pages(ctx, query, func(page *cqlwire.Result) error {
 		if page.Kind != cqlwire.ResultRows {
-			return errors.New("the statement answers no rows: only SELECT does")
+			return errors.New("the statement returns no rows. Use a SELECT statement")
 		}
 		text, err := e.page(page)
 		if err != nil {

@@ -16,27 +16,27 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk/text"
 )
 
-// writer writes the blocks that one connection takes.
+// writer writes blocks over one connection.
 type writer struct {
 	load *load
 	pipe *pipeline.Pipeline
 	ctx  context.Context
-	// statements are prepared for lists of columns, by the names in the header.
+	// statements contains prepared statements by the column names in the header.
 	statements map[string]*statement
 	fields     []text.Field
 	exec       cqlwire.Execute
 }
 
-// statement writes rows that have the same columns.
+// statement writes rows with the same columns.
 type statement struct {
 	id    []byte
 	bind  []cqlwire.Column
 	names []string
-	// key says which values are of the primary key; index finds a value by its column.
+	// key marks the values of the primary key. index contains the positions of values by column.
 	key   []bool
 	index map[string]int
-	// short are the ids of the statements for rows whose last clustering column is null, the last two, and so on. They
-	// leave out those columns, which are the values last of the clustering key.
+	// short contains the IDs of the statements for rows whose last clustering column is null, the last two, and so on.
+	// They omit these columns, which are the last values of the clustering key.
 	short [][]byte
 	last  []int
 }
@@ -45,7 +45,7 @@ type statement struct {
 func (w *writer) run(blocks <-chan *block) error {
 	w.statements = map[string]*statement{}
 	ahead := []*block{}
-	// The first block tells the statement, which is prepared before answers are read.
+	// The first block determines the statement, which is prepared before responses are read.
 	if b, ok := <-blocks; ok {
 		if err := w.prepare(b.columns); err != nil {
 			return err
@@ -60,7 +60,7 @@ func (w *writer) run(blocks <-chan *block) error {
 		} else {
 			select {
 			case b = <-blocks:
-			default: // nothing to do: what is buffered goes
+			default: // idle: flush the buffer
 				w.pipe.Flush()
 				b = <-blocks
 			}
@@ -79,7 +79,7 @@ func (w *writer) run(blocks <-chan *block) error {
 func (w *writer) block(b *block) error {
 	st := w.statements[strings.Join(b.columns, "\x00")]
 	if st == nil {
-		return fmt.Errorf("%s has other columns than the first file: load it by itself", b.path)
+		return fmt.Errorf("the columns of %s differ from those of the first file. Load it separately", b.path)
 	}
 	b.pending.Store(1)
 	err := b.records(w.load.o.Format, func(line int, record string) error {
@@ -111,7 +111,7 @@ func (w *writer) loaded(b *block) {
 	w.load.o.Progress.Rows.Add(1)
 }
 
-// answer takes the answer to a row.
+// answer processes the response for a row.
 func (w *writer) answer(b *block, line int, record string, err error) {
 	switch {
 	case err == nil:
@@ -120,14 +120,14 @@ func (w *writer) answer(b *block, line int, record string, err error) {
 		b.reject(line, record, err)
 	default:
 		w.load.cancel(fmt.Errorf("%s:%d: %w", b.path, line, err))
-		return // the block does not end: it is written again
+		return // the block stays incomplete and is written again
 	}
 	if err := w.ended(b); err != nil {
 		w.load.cancel(err)
 	}
 }
 
-// ended counts down what is pending of a block.
+// ended decrements the number of pending rows of a block.
 func (w *writer) ended(b *block) error {
 	if b.pending.Add(-1) > 0 {
 		return nil
@@ -135,7 +135,7 @@ func (w *writer) ended(b *block) error {
 	return w.load.ledger.ended(b)
 }
 
-// values reads a record into the values of the statement to execute.
+// values converts a record into the values of the statement.
 func (w *writer) values(st *statement, record string) error {
 	e := &w.exec
 	e.ID, e.Consistency = st.id, w.load.o.Client.Consistency
@@ -146,7 +146,7 @@ func (w *writer) values(st *statement, record string) error {
 			i, ok := st.index[cqltype.JSONName(name)]
 			if !ok {
 				if i, ok = st.index[name]; !ok {
-					return fmt.Errorf("there is no column %q to load", name)
+					return fmt.Errorf("column %q does not exist", name)
 				}
 			}
 			v, err := text.Member(st.bind[i].Type, value)
@@ -170,7 +170,7 @@ func (w *writer) values(st *statement, record string) error {
 		case st.key[i]:
 			return fmt.Errorf("column %s of the primary key is null or missing", st.names[i])
 		case counters:
-			e.Values[i] = make([]byte, 8) // nothing is added
+			e.Values[i] = make([]byte, 8) // adds zero
 		case !w.load.o.NullsDelete:
 			e.Unset[i] = true
 		}
@@ -185,7 +185,7 @@ func (w *writer) values(st *statement, record string) error {
 	return nil
 }
 
-// nulls is how many of the last clustering columns are null and may be.
+// nulls returns the number of trailing clustering columns that are null and may be null.
 func (st *statement) nulls(values [][]byte) (n int) {
 	for n < len(st.short) && values[st.last[n]] == nil {
 		n++
@@ -219,7 +219,7 @@ func (w *writer) csv(st *statement, record string) (err error) {
 		return err
 	}
 	if len(w.fields) != len(st.bind) {
-		return fmt.Errorf("the record has %d fields, %d are expected", len(w.fields), len(st.bind))
+		return fmt.Errorf("the record has %d fields instead of %d", len(w.fields), len(st.bind))
 	}
 	for i, f := range w.fields {
 		if f.Null {
@@ -233,7 +233,7 @@ func (w *writer) csv(st *statement, record string) (err error) {
 	return nil
 }
 
-// prepare makes the statement for the columns of a header, nil if there is none.
+// prepare prepares the statement for the columns of a header, or nil without a header.
 func (w *writer) prepare(header []string) error {
 	t, o := w.load.table, w.load.o
 	given := o.Columns
@@ -253,13 +253,13 @@ func (w *writer) prepare(header []string) error {
 			name = cqltype.JSONName(name)
 		}
 		if slices.Contains(names, name) {
-			return fmt.Errorf("column %s is there twice", name)
+			return fmt.Errorf("column %s is specified twice", name)
 		}
 		names = append(names, name)
 	}
 	for _, key := range t.Names(Column.IsKey) {
 		if !slices.Contains(names, key) && !(o.Format.JSON && len(o.Columns) == 0) {
-			return fmt.Errorf("column %s of the primary key is missing among %s", key, QuoteAll(names))
+			return fmt.Errorf("primary key column %s is missing in %s", key, QuoteAll(names))
 		}
 	}
 	query, bound := t.insert(names, o.TTL, o.Timestamp)
@@ -277,13 +277,13 @@ func (w *writer) prepare(header []string) error {
 		st.key = append(st.key, c.IsKey())
 	}
 	if t.Counters() && (o.TTL != 0 || o.Timestamp != 0) {
-		return errors.New("counters have neither a TTL nor a timestamp")
+		return errors.New("counters do not support a TTL or a timestamp")
 	}
 	w.statements[strings.Join(header, "\x00")] = st
 	return w.shorten(st)
 }
 
-// insert is the statement that writes columns, and the columns in the order in which it binds them.
+// insert returns the statement that writes columns, and the columns in the order of its markers.
 func (t *Table) insert(names []string, ttl int, timestamp int64) (query string, bound []string) {
 	if t.Counters() {
 		var sets, where, last []string

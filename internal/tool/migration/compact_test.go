@@ -60,7 +60,7 @@ func TestRefusedRow(t *testing.T) {
 		"INSERT INTO ks.c (p, a, b, v) VALUES (2, 1, 1, 7)")
 	p.target.run(keyspace, "CREATE TABLE ks.c (p int, a int, b int, v int, PRIMARY KEY (p, a, b))")
 	if _, err := migration.Run(t.Context(), p.Options); err == nil ||
-		!strings.Contains(err.Error(), "too many rows were refused") {
+		!strings.Contains(err.Error(), "too many rejected rows") {
 		t.Errorf("without --max-errors: %v", err)
 	}
 	p.MaxErrors, p.SkipRefused, p.Restart = -1, true, true

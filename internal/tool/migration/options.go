@@ -7,48 +7,48 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/bulk"
-	"github.com/ilion-db/ilion/internal/tool/migration/outline"
+	"github.com/ilion-db/ilion/internal/tool/migration/schemadiff"
 )
 
-// Options describe a migration. Run wants Source, Target and Checkpoint.
+// Options configures a migration. Run requires Source, Target, and Checkpoint.
 type Options struct {
 	Source, Target bulk.Client
-	Select         outline.Selection
-	// SchemaOnly copies no rows, DataOnly makes nothing: the tables have to be there.
+	Select         schemadiff.Selection
+	// SchemaOnly copies no rows. DataOnly creates no schema objects: the tables must exist.
 	SchemaOnly, DataOnly bool
-	// SkipRefused goes on without what the target refuses, but tables whose columns differ.
+	// SkipRefused continues without the objects that the target rejects, except tables whose columns differ.
 	SkipRefused bool
-	// Roles copies roles and permissions, too.
+	// Roles also copies roles and permissions.
 	Roles bool
-	// DryRun says what would be done, and does nothing.
+	// DryRun reports the plan without executing it.
 	DryRun bool
-	// RangeBytes is about how much a range of tokens has, 0 for 64 MiB.
+	// RangeBytes is the approximate size of a token range; 0 means 64 MiB.
 	RangeBytes int64
-	// Rate bounds the rows, and ByteRate the bytes, that are read of the source in a second; 0 does not.
+	// Rate and ByteRate limit the rows and bytes read from the source per second; 0 means unlimited.
 	Rate, ByteRate int
 	// Checkpoint and Errors are files. Restart ignores a checkpoint.
 	Checkpoint, Errors string
 	Restart            bool
-	// MaxErrors is how many rows may be refused, -1 for any number.
+	// MaxErrors is the maximum number of rejected rows; -1 means unlimited.
 	MaxErrors int64
-	// Verify compares all rows when they are copied. VerifyOnly does nothing else; Repair makes what differs as it is
-	// in the source then, whatever is newer here.
+	// Verify compares all rows after copying. VerifyOnly does nothing else. Repair makes rows that differ equal to the
+	// source, even if they are newer.
 	Verify, VerifyOnly, Repair bool
-	// ValuesOnly has a verification ignore when cells were written.
+	// ValuesOnly ignores timestamps in a verification.
 	ValuesOnly bool
-	// Follow makes pass after pass, Pause after one another, until the context ends, or, with UntilEqual, until one
-	// has found nothing to do.
+	// Follow repeats passes, with Pause between them, until the context ends or, with UntilEqual, until a pass finds
+	// no difference.
 	Follow, UntilEqual bool
 	Pause              time.Duration
-	// Progress shows how far a pass is; nil does not. Out is told what is done.
+	// Progress returns a progress display for a pass; nil disables it. Out receives messages.
 	Progress func() *bulk.Progress
 	Out      io.Writer
 }
 
 const (
 	defaultRangeBytes = 64 << 20
-	// rangesMin and rangesMax bound the ranges of a table, rangesAll those of all.
+	// rangesMin and rangesMax limit the number of ranges of a table, and rangesAll the total number.
 	rangesMin, rangesMax, rangesAll = 16, 4096, 65536
-	// listed is how many differences are listed.
+	// listed is the maximum number of differences to list.
 	listed = 100
 )

@@ -14,17 +14,17 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 	"github.com/ilion-db/ilion/internal/tool/bulk/pipeline"
-	"github.com/ilion-db/ilion/internal/tool/migration/cells"
+	"github.com/ilion-db/ilion/internal/tool/migration/rowdiff"
 )
 
-// table is one that is copied.
+// table is a table to copy.
 type table struct {
 	state          *tableState
-	layout         *cells.Layout
-	source, target *cells.Query
+	layout         *rowdiff.Layout
+	source, target *rowdiff.Query
 }
 
-// pass is one way through all ranges.
+// pass is one pass over all ranges.
 type pass struct {
 	o           *Options
 	ledger      *ledger
@@ -43,7 +43,7 @@ type job struct {
 	index int
 }
 
-// run goes through all ranges that are not done, and returns what was found in all.
+// run processes all ranges that are not done, and returns the total result.
 func (p *pass) run(ctx context.Context) (Tally, error) {
 	ctx, p.cancel = context.WithCancelCause(ctx)
 	defer p.cancel(nil)
@@ -93,7 +93,7 @@ func (p *pass) run(ctx context.Context) (Tally, error) {
 	return sum, err
 }
 
-// feed hands out the ranges that are not done.
+// feed sends the ranges that are not done to jobs.
 func (p *pass) feed(ctx context.Context, jobs chan<- job) {
 	for _, t := range p.tables {
 		for i := range t.state.Ranges {
@@ -112,7 +112,7 @@ func (p *pass) feed(ctx context.Context, jobs chan<- job) {
 	}
 }
 
-// paced waits until rows and bytes that were read of the source are in time.
+// paced waits until the rows and bytes read from the source are within the rates.
 func (p *pass) paced(ctx context.Context) func(rows, bytes int) {
 	return func(rows, bytes int) {
 		p.rows.Wait(ctx, rows)
@@ -120,20 +120,21 @@ func (p *pass) paced(ctx context.Context) func(rows, bytes int) {
 	}
 }
 
-// tooMany counts refused rows, and says whether they are too many.
+// tooMany counts rejected rows, and returns an error if there are too many.
 func (p *pass) tooMany(n int64, last string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refused += n
 	p.progress.Rejected.Store(p.refused)
 	if p.o.MaxErrors >= 0 && p.refused > p.o.MaxErrors {
-		return fmt.Errorf("too many rows were refused: %d, --max-errors is %d, the last: %s", p.refused, p.o.MaxErrors,
+		return fmt.Errorf("too many rejected rows: %d (--max-errors %d), the last: %s", p.refused, p.o.MaxErrors,
 			last)
 	}
 	return nil
 }
 
-// worker compares ranges, one at a time: it reads both sides, prepares over a connection and writes over another one.
+// worker compares ranges, one at a time. It reads both sides, prepares statements over one connection, and writes over
+// another.
 type worker struct {
 	pass     *pass
 	number   int
@@ -141,7 +142,7 @@ type worker struct {
 	target   *bulk.Reader
 	preparer *bulk.Reader
 	pipe     *pipeline.Pipeline
-	prepared map[*table]*cells.Prepared
+	prepared map[*table]*rowdiff.Prepared
 }
 
 func (w *worker) close() {
@@ -156,7 +157,7 @@ func (w *worker) close() {
 	w.source, w.target, w.preparer, w.pipe, w.prepared = nil, nil, nil, nil, nil
 }
 
-// open connects what is not connected.
+// open opens the connections that are not open.
 func (w *worker) open(ctx context.Context) error {
 	if w.pipe != nil {
 		return nil
@@ -165,9 +166,9 @@ func (w *worker) open(ctx context.Context) error {
 	w.source = reader(&o.Source, w.number)
 	w.target = reader(&o.Target, w.number)
 	w.preparer = reader(&o.Target, w.number)
-	w.prepared = map[*table]*cells.Prepared{}
-	// What was not answered is never sent again blindly, because lists are appended to and counters added to: the range
-	// is compared again.
+	w.prepared = map[*table]*rowdiff.Prepared{}
+	// A statement without a response is never sent again, because it may append to lists or add to counters. The range
+	// is compared again instead.
 	pipe, err := pipeline.Open(ctx, w.target.Addr, pipeline.Options{Options: o.Target.Options,
 		InFlight: o.Target.InFlight, Retries: o.Target.Retries, OnlyRefused: true})
 	if err != nil {
@@ -182,7 +183,7 @@ func reader(c *bulk.Client, n int) *bulk.Reader {
 	return &bulk.Reader{Client: *c, Addr: c.Addrs[n%len(c.Addrs)]}
 }
 
-// work does a range, again if a connection broke or a write was not answered.
+// work processes a range, and repeats it if a connection fails or a write receives no response.
 func (w *worker) work(ctx context.Context, j job) error {
 	w.pass.ledger.mu.Lock()
 	bound := j.table.state.Ranges[j.index].Bound
@@ -196,7 +197,7 @@ func (w *worker) work(ctx context.Context, j job) error {
 			return err
 		}
 		w.close()
-		if j.table.state.Fresh { // the try may have copied what is as new as this
+		if j.table.state.Fresh { // the attempt may have copied data that is as new as this time
 			bound = max(bound, time.Now().UnixMicro())
 		}
 		if fatal := (*fatalError)(nil); errors.As(err, &fatal) || tries > w.pass.o.Target.Retries {
@@ -205,41 +206,41 @@ func (w *worker) work(ctx context.Context, j job) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(pipeline.Backoff(tries + 4)): // what was not answered may still be carried out
+		case <-time.After(pipeline.Backoff(tries + 4)): // requests without a response may still be executed
 		}
 	}
 }
 
-// fatalError is one that another try does not mend.
+// fatalError is an error that a retry cannot fix.
 type fatalError struct{ error }
 
 func (e *fatalError) Unwrap() error { return e.error }
 
-// comparison is a range under way.
+// comparison is the comparison of a range.
 type comparison struct {
 	worker  *worker
 	table   *table
-	differ  cells.Differ
+	differ  rowdiff.Differ
 	tally   Tally
 	newest  int64
 	listed  []Difference
-	mu      sync.Mutex // guards refused and failed, which answers set
+	mu      sync.Mutex // guards refused and failed, which answer sets
 	refused []refusal
 	failed  error
 }
 
-// compare compares a range on both sides, and writes what differs.
+// compare compares a range on both sides, and writes the differences.
 func (w *worker) compare(ctx context.Context, j job, bound int64) error {
 	p := w.pass
 	tokens := bulk.Ring(len(j.table.state.Ranges))[j.index]
 	c := &comparison{worker: w, table: j.table, newest: math.MinInt64,
-		differ: cells.Differ{Layout: j.table.layout, Bound: bound, Force: p.mode == modeRepair,
+		differ: rowdiff.Differ{Layout: j.table.layout, Bound: bound, Force: p.mode == modeRepair,
 			Now: time.Now().UnixMicro(), ValuesOnly: p.o.ValuesOnly && p.mode != modeCopy}}
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	source := j.table.source.Read(reading, w.source, tokens, p.paced(ctx))
 	target := j.table.target.Read(reading, w.target, tokens, nil)
-	err := cells.Merge(source, target, func(s, t *cells.Row) error { return c.row(ctx, s, t) })
+	err := rowdiff.Merge(source, target, func(s, t *rowdiff.Row) error { return c.row(ctx, s, t) })
 	cancel()
 	source.Drain()
 	target.Drain()
@@ -255,7 +256,7 @@ func (w *worker) compare(ctx context.Context, j job, bound int64) error {
 	return c.end(j, bound)
 }
 
-// end records the range.
+// end records the result of the range.
 func (c *comparison) end(j job, bound int64) error {
 	p := c.worker.pass
 	c.tally.Refused = int64(len(c.refused))
@@ -272,13 +273,13 @@ func (c *comparison) end(j job, bound int64) error {
 	return p.ledger.done(j.table.state, j.index, r, c.refused, c.listed)
 }
 
-// name is that of the table.
+// name returns the name of the table.
 func (c *comparison) name() string { return c.table.state.name().String() }
 
-// errEnough ends a range of which more rows were refused than may be.
-var errEnough = errors.New("enough rows were refused")
+// errEnough ends a range with too many rejected rows.
+var errEnough = errors.New("too many rejected rows")
 
-// tooMany says whether more rows of the range were refused than may be of all.
+// tooMany reports whether more rows of the range were rejected than the total limit allows.
 func (c *comparison) tooMany() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -286,15 +287,15 @@ func (c *comparison) tooMany() bool {
 	return most >= 0 && int64(len(c.refused)) > most
 }
 
-// row compares a row, and writes what differs.
-func (c *comparison) row(ctx context.Context, s, t *cells.Row) error {
+// row compares a row, and writes the differences.
+func (c *comparison) row(ctx context.Context, s, t *rowdiff.Row) error {
 	if err := c.worker.pipe.Err(); err != nil {
 		return err
 	}
-	if c.tooMany() { // the rest would be refused, too
+	if c.tooMany() { // the remaining rows would be rejected as well
 		return errEnough
 	}
-	for _, r := range []*cells.Row{s, t} {
+	for _, r := range []*rowdiff.Row{s, t} {
 		if r != nil && r.Err != nil {
 			c.refuse(r, r.Err)
 			return nil
@@ -339,8 +340,8 @@ func (c *comparison) row(ctx context.Context, s, t *cells.Row) error {
 	return c.send(ctx, row, change.Statements)
 }
 
-// send writes the statements of a row, as one mutation.
-func (c *comparison) send(ctx context.Context, row *cells.Row, statements []cells.Statement) error {
+// send writes the statements of a row as one mutation.
+func (c *comparison) send(ctx context.Context, row *rowdiff.Row, statements []rowdiff.Statement) error {
 	w := c.worker
 	if w.prepared[c.table] == nil {
 		conn, err := w.preparer.Conn(ctx)
@@ -349,11 +350,11 @@ func (c *comparison) send(ctx context.Context, row *cells.Row, statements []cell
 		}
 		w.prepared[c.table] = c.table.layout.Prepare(conn)
 	}
-	bound := make([]cells.Bound, len(statements))
+	bound := make([]rowdiff.Bound, len(statements))
 	for i := range statements {
 		var err error
 		bound[i], err = w.prepared[c.table].Bind(&statements[i])
-		if bulk.Rejected(err) || errors.Is(err, cells.ErrPrefix) {
+		if bulk.Rejected(err) || errors.Is(err, rowdiff.ErrPrefix) {
 			c.refuse(row, err)
 			return nil
 		}
@@ -378,8 +379,8 @@ func (c *comparison) send(ctx context.Context, row *cells.Row, statements []cell
 	return nil
 }
 
-// answer takes the answer to the statements of a row.
-func (c *comparison) answer(row *cells.Row, err error) {
+// answer processes the response for the statements of a row.
+func (c *comparison) answer(row *rowdiff.Row, err error) {
 	if bulk.Rejected(err) {
 		c.refuse(row, err)
 		return
@@ -389,8 +390,8 @@ func (c *comparison) answer(row *cells.Row, err error) {
 	c.failed = cmp.Or(c.failed, err)
 }
 
-// refuse notes a row that cannot be copied, for the error file.
-func (c *comparison) refuse(row *cells.Row, err error) {
+// refuse records a row that cannot be copied, for the error file.
+func (c *comparison) refuse(row *rowdiff.Row, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if most := c.worker.pass.o.MaxErrors; most < 0 || int64(len(c.refused)) <= most {

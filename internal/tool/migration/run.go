@@ -10,30 +10,30 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/bulk"
-	"github.com/ilion-db/ilion/internal/tool/migration/cells"
-	"github.com/ilion-db/ilion/internal/tool/migration/outline"
+	"github.com/ilion-db/ilion/internal/tool/migration/rowdiff"
+	"github.com/ilion-db/ilion/internal/tool/migration/schemadiff"
 )
 
-// Report is the outcome of a migration.
+// Report is the result of a migration.
 type Report struct {
-	// Tally is of the last pass that was made, in this run or before.
+	// Tally is the result of the last pass, in this or an earlier run.
 	Tally Tally
-	// Differences are the first of a verification, or of what was kept because it is newer here.
+	// Differences are the first differences of a verification, or of rows kept because they are newer.
 	Differences []Difference
 }
 
-// migration is one under way.
+// migration is a migration in progress.
 type migration struct {
 	o      *Options
 	ledger ledger
-	plan   *outline.Plan
+	plan   *schemadiff.Plan
 	tables []*table
-	// source and target are connections for questions.
+	// source and target are connections for queries.
 	source, target *bulk.Reader
 }
 
-// Run migrates. What it returns beside an error is how far it came. A context that ends while changes are followed is
-// no error.
+// Run performs a migration. If it returns an error, the report contains the progress. If the context ends while
+// changes are followed, that is not an error.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func() *bulk.Progress { return &bulk.Progress{} }
@@ -53,7 +53,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	if s := &m.ledger.state; resumed && s.Mode != "" {
-		fmt.Fprintf(o.Out, "going on with pass %d, which was ended\n", s.Pass)
+		fmt.Fprintf(o.Out, "resuming pass %d\n", s.Pass)
 	}
 	if err := m.open(ctx); err != nil {
 		return nil, err
@@ -66,18 +66,18 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return rep, err
 }
 
-// schema plans, says and makes the schema.
+// schema plans, reports, and creates the schema.
 func (m *migration) schema(ctx context.Context) error {
 	o := m.o
 	version, err := m.checkSource(ctx)
 	if err != nil {
 		return err
 	}
-	objects, err := outline.Read(ctx, m.source, o.Select)
+	objects, err := schemadiff.Read(ctx, m.source, o.Select)
 	if err != nil {
-		return fmt.Errorf("the schema of the source: %w", err)
+		return fmt.Errorf("cannot read the schema of the source: %w", err)
 	}
-	if m.plan, err = outline.Make(ctx, m.source, m.target, objects); err != nil {
+	if m.plan, err = schemadiff.Make(ctx, m.source, m.target, objects); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "source %s, release %s\n", o.Source.Addrs[0], version)
@@ -110,25 +110,25 @@ func (m *migration) schema(ctx context.Context) error {
 	return nil
 }
 
-// roles copies roles, and says what the target refuses.
+// roles copies roles, and reports the rejected statements.
 func (m *migration) roles(ctx context.Context) error {
-	made, refused, err := outline.Roles(ctx, m.source, m.target)
+	made, refused, err := schemadiff.Roles(ctx, m.source, m.target)
 	if err != nil {
 		return fmt.Errorf("roles: %w", err)
 	}
-	fmt.Fprintf(m.o.Out, "roles: %d made\n", made)
+	fmt.Fprintf(m.o.Out, "roles: %d created\n", made)
 	for _, text := range refused {
-		fmt.Fprintf(m.o.Out, "note: refused: %s\n", text)
+		fmt.Fprintf(m.o.Out, "note: rejected: %s\n", text)
 	}
 	return nil
 }
 
-// judge ends what cannot be done whole; then says what is to be done about it.
+// judge returns an error if the plan cannot be executed completely. then is the advice for the user.
 func (m *migration) judge(then string) error {
 	failed := m.plan.Failed()
 	fatal := 0
 	for _, s := range failed {
-		if !m.o.SkipRefused || s.Kind == outline.Table && s.Verdict == outline.Differs {
+		if !m.o.SkipRefused || s.Kind == schemadiff.Table && s.Verdict == schemadiff.Differs {
 			fatal++
 		}
 	}
@@ -139,17 +139,17 @@ func (m *migration) judge(then string) error {
 	for _, s := range failed {
 		list += fmt.Sprintf("\n  %s: %s: %s", s.Object, s.Verdict, s.Reason)
 	}
-	return fmt.Errorf("%d objects of the schema cannot be as they are in the source; %s:%s", len(failed), then, list)
+	return fmt.Errorf("cannot create %d schema objects; %s:%s", len(failed), then, list)
 }
 
-// say writes the plan, for a dry run whole.
+// say prints the plan, in full for a dry run.
 func (m *migration) say(ctx context.Context) error {
 	created, taken := 0, 0
 	for _, s := range m.plan.Steps {
 		switch s.Verdict {
-		case outline.Create:
+		case schemadiff.Create:
 			created++
-		case outline.Taken:
+		case schemadiff.Taken:
 			taken++
 		}
 		if !m.o.DryRun {
@@ -159,7 +159,7 @@ func (m *migration) say(ctx context.Context) error {
 		if s.Reason != "" {
 			fmt.Fprintf(m.o.Out, ": %s", s.Reason)
 		}
-		if s.Kind == outline.Table {
+		if s.Kind == schemadiff.Table {
 			e, err := estimate(ctx, m.source, bulk.Name{Keyspace: s.Keyspace, Table: s.Name})
 			if err != nil {
 				return err
@@ -171,12 +171,12 @@ func (m *migration) say(ctx context.Context) error {
 	for _, n := range m.plan.Notes {
 		fmt.Fprintf(m.o.Out, "note: %s\n", n)
 	}
-	fmt.Fprintf(m.o.Out, "schema: %d objects to create, %d are there, %d refused or other ones\n", created, taken,
+	fmt.Fprintf(m.o.Out, "schema: %d objects to create, %d exist, %d rejected or different\n", created, taken,
 		len(m.plan.Failed()))
 	return nil
 }
 
-// late makes indexes and views.
+// late creates indexes and views.
 func (m *migration) late(ctx context.Context) error {
 	if m.o.DataOnly || m.o.VerifyOnly {
 		return nil
@@ -184,10 +184,10 @@ func (m *migration) late(ctx context.Context) error {
 	if err := m.plan.Late(ctx, m.target); err != nil {
 		return err
 	}
-	return m.judge("the rows are copied")
+	return m.judge("rows copied")
 }
 
-// open looks at the tables, and cuts those into ranges that are new.
+// open reads the descriptions of the tables, and divides new tables into ranges.
 func (m *migration) open(ctx context.Context) error {
 	known := map[bulk.Name]*tableState{}
 	for _, t := range m.ledger.state.Tables {
@@ -198,13 +198,13 @@ func (m *migration) open(ctx context.Context) error {
 		t := &table{state: known[n]}
 		for _, side := range []struct {
 			r *bulk.Reader
-			q **cells.Query
+			q **rowdiff.Query
 		}{{m.target, &t.target}, {m.source, &t.source}} {
 			c, err := side.r.Conn(ctx)
 			if err != nil {
 				return err
 			}
-			l, err := cells.Describe(c, n)
+			l, err := rowdiff.Describe(c, n)
 			if err != nil {
 				return err
 			}
@@ -227,7 +227,7 @@ func (m *migration) open(ctx context.Context) error {
 	return nil
 }
 
-// newTable cuts a table into ranges, and finds out whether it is empty here.
+// newTable divides a table into ranges, and checks whether it is empty in the target.
 func (m *migration) newTable(ctx context.Context, t *table, n bulk.Name) error {
 	e, err := estimate(ctx, m.source, n)
 	if err != nil {
@@ -253,14 +253,14 @@ func (m *migration) newTable(ctx context.Context, t *table, n bulk.Name) error {
 	return nil
 }
 
-// notes says what of a table cannot be exact.
+// notes reports which data of a table cannot be copied exactly.
 func (m *migration) notes(t *table, n bulk.Name) {
 	if !t.source.Elements() {
-		fmt.Fprintf(m.o.Out, "note: the source tells no times of the elements of collections and user types in %s: "+
-			"they get the newest time of their row\n", n)
+		fmt.Fprintf(m.o.Out, "note: the source does not return timestamps of collection elements in %s: "+
+			"they receive the newest timestamp of their row\n", n)
 	}
 	if !t.state.Fresh && !m.o.VerifyOnly {
-		fmt.Fprintf(m.o.Out, "note: %s had rows here before: what only this cluster has stays\n", n)
+		fmt.Fprintf(m.o.Out, "note: table %s was not empty: rows that exist only in the target are kept\n", n)
 	}
 }
 
@@ -299,30 +299,30 @@ func (m *migration) rows(ctx context.Context) (*Report, error) {
 
 func refusedOrKept(t *Tally) error {
 	if t.Refused > 0 {
-		return fmt.Errorf("%d rows were refused", t.Refused)
+		return fmt.Errorf("%d rows were rejected", t.Refused)
 	}
 	return nil
 }
 
-// interrupted makes no error of one that is only that changes are followed no longer.
+// interrupted returns nil instead of an error if the only reason for the end is that changes are no longer followed.
 func (m *migration) interrupted(ctx context.Context, err error) error {
 	if !m.o.Follow || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
-	fmt.Fprintln(m.o.Out, "ended within a pass; the same command goes on there")
+	fmt.Fprintln(m.o.Out, "interrupted during a pass. Run the same command again to resume")
 	return nil
 }
 
-// follow makes passes until the context ends, or both sides are equal if that is asked for.
+// follow makes passes until the context ends or, if requested, until both sides are equal.
 func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
 	for {
 		if m.o.UntilEqual && rep.Tally.Different == 0 {
-			fmt.Fprintf(m.o.Out, "equal: a pass over %d rows has found nothing that differs, digest %s\n",
+			fmt.Fprintf(m.o.Out, "equal: a pass over %d rows found no difference, digest %s\n",
 				rep.Tally.Source, rep.Tally.SourceDigest)
 			return rep, nil
 		}
 		if t := &rep.Tally; m.o.UntilEqual && t.Written+t.Deleted == t.Refused && t.Refused+t.Kept > 0 {
-			return rep, fmt.Errorf("%d rows stay different: %d were refused here, %d are newer here", t.Different, t.Refused,
+			return rep, fmt.Errorf("%d rows still differ: %d were rejected, %d are newer in the target", t.Different, t.Refused,
 				t.Kept)
 		}
 		select {
@@ -338,7 +338,7 @@ func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
 	}
 }
 
-// pass makes one pass and says what came of it.
+// pass makes one pass and reports the result.
 func (m *migration) pass(ctx context.Context, mode string) (Tally, error) {
 	p := &pass{o: m.o, ledger: &m.ledger, mode: mode, tables: m.tables, rows: bulk.Pace{Rate: m.o.Rate},
 		bytes: bulk.Pace{Rate: m.o.ByteRate}}
@@ -348,18 +348,18 @@ func (m *migration) pass(ctx context.Context, mode string) (Tally, error) {
 		return t, err
 	}
 	s := &m.ledger.state
-	fmt.Fprintf(m.o.Out, "pass %d (%s): %d rows in the source, %d here before it; %d written, %d deleted, %d kept because "+
-		"they are newer here, %d refused; %.1f s\n", s.Pass, mode, t.Source, t.Target, t.Written, t.Deleted, t.Kept,
+	fmt.Fprintf(m.o.Out, "pass %d (%s): %d rows in the source, %d in the target before; %d written, %d deleted, %d kept because "+
+		"they are newer, %d rejected; %.1f s\n", s.Pass, mode, t.Source, t.Target, t.Written, t.Deleted, t.Kept,
 		t.Refused, time.Since(began).Seconds())
 	if mode == modeCopy {
 		but := ""
 		if t.Kept+t.Refused > 0 {
 			but = ", but for what was kept and refused"
 		}
-		fmt.Fprintf(m.o.Out, "what was in the source at %s is here%s\n", s.Begun.UTC().Format(time.RFC3339), but)
+		fmt.Fprintf(m.o.Out, "the target contains the source as of %s%s\n", s.Begun.UTC().Format(time.RFC3339), but)
 	}
 	if mode == modeVerify {
-		fmt.Fprintf(m.o.Out, "digests: %s in the source, %s here\n", t.SourceDigest, t.TargetDigest)
+		fmt.Fprintf(m.o.Out, "digests: source %s, target %s\n", t.SourceDigest, t.TargetDigest)
 	}
 	return t, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// checkSource finds out whether the source can be copied from, and its release.
+// checkSource checks that the source is supported, and returns its version.
 func (m *migration) checkSource(ctx context.Context) (version string, err error) {
 	c, err := m.source.Conn(ctx)
 	if err != nil {
@@ -21,7 +21,7 @@ func (m *migration) checkSource(ctx context.Context) (version string, err error)
 	}
 	r, err := c.Query("SELECT release_version, partitioner FROM system.local")
 	if err == nil && r.ColumnCount != 2 {
-		err = fmt.Errorf("it answers %d columns, 2 were asked for", r.ColumnCount)
+		err = fmt.Errorf("it returned %d columns instead of 2", r.ColumnCount)
 	}
 	if err != nil {
 		return "", fmt.Errorf("source: %w", err)
@@ -34,20 +34,20 @@ func (m *migration) checkSource(ctx context.Context) (version string, err error)
 		return "", err
 	}
 	if !strings.HasSuffix(partitioner, "Murmur3Partitioner") {
-		return "", fmt.Errorf("the source has the partitioner %s: only Murmur3Partitioner has the tokens that are used "+
+		return "", fmt.Errorf("unsupported partitioner %s in the source: Murmur3Partitioner is required "+
 			"here; ilion load takes files of cqlsh's COPY", partitioner)
 	}
 	if major, _, _ := strings.Cut(version, "."); len(major) == 1 && major < "4" {
-		return "", fmt.Errorf("the source is of release %s, which cannot describe its schema: 4.0 is the oldest",
+		return "", fmt.Errorf("unsupported release %s of the source: 4.0 or later is required",
 			version)
 	}
 	return version, nil
 }
 
-// size is what a table is estimated to have.
+// size is the estimated size of a table.
 type size struct{ partitions, bytes int64 }
 
-// estimate asks for the sizes that a node knows of its part of the ring, and takes the rest to be alike.
+// estimate reads the sizes of a node's part of the ring, and extrapolates them to the whole ring.
 func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 	c, err := r.Conn(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 		"FROM system.size_estimates WHERE keyspace_name = " + bulk.Quote(n.Keyspace) +
 		" AND table_name = " + bulk.Quote(n.Table))
 	if err == nil && answer.ColumnCount != 4 {
-		err = fmt.Errorf("the server answers %d columns, 4 were asked for", answer.ColumnCount)
+		err = fmt.Errorf("the server returned %d columns instead of 4", answer.ColumnCount)
 	}
 	if err != nil {
 		return size{}, err
@@ -67,7 +67,7 @@ func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 		from, errFrom := strconv.ParseInt(string(row[0]), 10, 64)
 		to, errTo := strconv.ParseInt(string(row[1]), 10, 64)
 		if errFrom != nil || errTo != nil || len(row[2]) != 8 || len(row[3]) != 8 {
-			return nil // an estimate more or less
+			return nil // the other estimates suffice
 		}
 		count := float64(int64(binary.BigEndian.Uint64(row[3])))
 		partitions += count

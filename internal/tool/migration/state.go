@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/bulk"
-	"github.com/ilion-db/ilion/internal/tool/migration/cells"
+	"github.com/ilion-db/ilion/internal/tool/migration/rowdiff"
 )
 
-// Tally is what was found in one or many ranges.
+// Tally is the result for one or more ranges.
 type Tally struct {
-	// Source and Target are the rows of both sides before anything was written; static cells count as a row.
+	// Source and Target are the numbers of rows on both sides before any write. Static cells count as a row.
 	Source, Target int64
-	// SourceDigest and TargetDigest are those of the rows.
-	SourceDigest, TargetDigest cells.Digest
-	// Different are rows that differ; Written, Deleted, Kept and Refused are what became of them.
+	// SourceDigest and TargetDigest are the digests of the rows.
+	SourceDigest, TargetDigest rowdiff.Digest
+	// Different is the number of rows that differ. Written, Deleted, Kept, and Refused count the outcomes for them.
 	Different, Written, Deleted, Kept, Refused int64
 }
 
@@ -41,19 +41,19 @@ func (t *Tally) add(o *Tally) {
 // Difference is a row that differs.
 type Difference struct{ Table, Key, What string }
 
-// rangeState is how far a range is.
+// rangeState is the progress of a range.
 type rangeState struct {
-	// Pass is the last pass that has done it.
+	// Pass is the last pass that has completed the range.
 	Pass int `json:"pass"`
-	// Bound is the time up to which what the target has may have been copied, in microseconds; see cells.Differ.
+	// Bound is the time up to which data in the target may be copied data, in microseconds; see rowdiff.Differ.
 	Bound int64 `json:"bound"`
 	Tally Tally `json:"tally"`
 }
 
-// tableState is how far a table is.
+// tableState is the progress of a table.
 type tableState struct {
 	Keyspace, Table string
-	// Fresh says that it had no rows when the first pass began, so that what it has was copied.
+	// Fresh is set if the table was empty before the first pass, so that its rows are copied rows.
 	Fresh  bool
 	Ranges []rangeState
 }
@@ -67,33 +67,33 @@ const (
 	modeRepair = "repair"
 )
 
-// state is what a migration needs to go on after it was killed.
+// state is the state that a migration needs to resume after it was killed.
 type state struct {
-	// Source and Selection tell it from another one.
+	// Source and Selection identify the migration.
 	Source, Selection string
 	Tables            []*tableState
-	// Pass counts the passes; Mode is that of the one under way, "" if it has ended.
+	// Pass is the number of passes. Mode is the mode of the pass in progress, or "" if it has ended.
 	Pass int
 	Mode string
-	// Begun is when it began; Alive is when this was written.
+	// Begun is the start time of the pass, and Alive the time at which this state was written.
 	Begun, Alive time.Time
-	// ErrorBytes is how long the error file is; Differences are the first of the pass.
+	// ErrorBytes is the length of the error file. Differences are the first differences of the pass.
 	ErrorBytes  int64
 	Differences []Difference
 }
 
-// clockSlack is how long after Alive a process that was killed may have written.
+// clockSlack is the time after Alive for which a killed process may have written.
 const clockSlack = 3 * time.Second
 
-// ledger keeps the state in its file.
+// ledger stores the state in its file.
 type ledger struct {
 	path, errorPath string
-	mu              sync.Mutex // guards all below
+	mu              sync.Mutex // guards the following fields
 	state           state
 	errors          *os.File
 }
 
-// open reads the checkpoint; resumed says that there was one.
+// open reads the checkpoint. resumed reports whether there was one.
 func (l *ledger) open(source, selection string, restart bool) (resumed bool, err error) {
 	fresh := state{Source: source, Selection: selection}
 	if l.state = fresh; restart {
@@ -104,10 +104,10 @@ func (l *ledger) open(source, selection string, restart bool) (resumed bool, err
 		return false, err
 	}
 	if old.Source != source || old.Selection != selection {
-		return false, fmt.Errorf("%s is of another import (from %s): give --restart to begin anew, or another --checkpoint",
+		return false, fmt.Errorf("%s belongs to another import (from %s). Use --restart to start over, or specify another --checkpoint",
 			l.path, old.Source)
 	}
-	if old.Mode == modeCopy { // it was killed within a pass: what it wrote may be as new as its last sign of life
+	if old.Mode == modeCopy { // the process was killed during a pass: its writes may be as new as its last sign of life
 		for _, t := range old.Tables {
 			for i := range t.Ranges {
 				if r := &t.Ranges[i]; t.Fresh && r.Pass < old.Pass {
@@ -120,7 +120,7 @@ func (l *ledger) open(source, selection string, restart bool) (resumed bool, err
 	return true, nil
 }
 
-// save writes the checkpoint, behind the refused rows that it counts.
+// save writes the checkpoint after the rejected rows that it counts.
 func (l *ledger) save() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *ledger) save() error {
 	return bulk.SaveJSON(l.path, &l.state)
 }
 
-// keepSaving saves each second, or as often as takes a twentieth of the time, until stop is closed.
+// keepSaving saves once per second, or so that saving uses at most a twentieth of the time, until stop is closed.
 func (l *ledger) keepSaving(stop <-chan struct{}, failed func(error)) {
 	for pause := time.Second; ; {
 		select {
@@ -150,7 +150,7 @@ func (l *ledger) keepSaving(stop <-chan struct{}, failed func(error)) {
 	}
 }
 
-// begin begins a pass, or goes on with one of the same mode.
+// begin starts a pass, or resumes a pass with the same mode.
 func (l *ledger) begin(mode string) error {
 	l.mu.Lock()
 	if s := &l.state; s.Mode != mode {
@@ -168,7 +168,7 @@ type refusal struct {
 	Reason string `json:"reason"`
 }
 
-// done records a range: what was refused of it, how it differs, and that it is done.
+// done records the result of a range: the rejected rows, the differences, and its completion.
 func (l *ledger) done(t *tableState, i int, r rangeState, refused []refusal, differ []Difference) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (l *ledger) done(t *tableState, i int, r rangeState, refused []refusal, dif
 	return nil
 }
 
-// refused appends to the error file, which is cut to what the checkpoint knows of when it is first needed.
+// refused appends to the error file, which is truncated on first use to the length in the checkpoint.
 func (l *ledger) refused(lines []refusal) error {
 	for _, r := range lines {
 		if l.errors == nil {
@@ -210,7 +210,7 @@ func (l *ledger) refused(lines []refusal) error {
 	return nil
 }
 
-// total is what the pass has found so far; done counts its ranges.
+// total returns the result of the pass so far. done is the number of completed ranges.
 func (l *ledger) total() (sum Tally, done int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *ledger) close() error {
 	return err
 }
 
-// selectionText is what tells a selection from another one.
+// selectionText returns a text that identifies a selection.
 func selectionText(o *Options) string {
 	var b strings.Builder
 	fmt.Fprint(&b, o.Select.Keyspaces, o.Select.Tables, o.Select.Exclude)

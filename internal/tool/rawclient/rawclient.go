@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawclient is the least a CQL client can be: one connection, protocol v4, no pools, no retries, no value
-// codecs. It is what load and administration tools stand on, because a real driver costs more than the server it is to
-// measure.
+// Package rawclient is a minimal CQL client: one connection, protocol version 4, no pools, no retries, no value
+// codecs. Load and administration tools use it, because a real driver uses more CPU than the server that it measures.
 //
-// Conn is for one goroutine at a time. Call sends one request and waits for its answer; whoever pipelines uses Write
-// and Read with AppendFrame. Start at Dial.
+// A Conn must be used by one goroutine at a time. Call sends one request and waits for its response. To pipeline
+// requests, use Write and Read with AppendFrame. Start reading at Dial.
 package rawclient
 
 import (
@@ -24,35 +23,36 @@ import (
 
 const (
 	version = cqlwire.V4
-	// responseMax bounds the body of an answer that Call reads.
+	// responseMax is the maximum size of the body of a response to Call.
 	responseMax = 256 << 20
 )
 
-// Options describe the client that connects.
+// Options configures a connection.
 type Options struct {
-	// User and Password are given if the server asks.
+	// User and Password are used if the server requires a login.
 	User, Password string
-	// TLS has the connection encrypted; nil does not. ServerName is that of the address unless it is set.
+	// TLS encrypts the connection; nil disables encryption. An empty ServerName is replaced by the host of the
+	// address.
 	TLS *tls.Config
-	// Name is what the client calls itself; "" means ilion-raw.
+	// Name is the driver name that the client reports; "" means ilion-raw.
 	Name string
-	// Timeout bounds each Call; 0 means 30 seconds.
+	// Timeout is the time limit of each Call; 0 means 30 seconds.
 	Timeout time.Duration
 }
 
-// Conn is a connection that has passed the handshake.
+// Conn is a connection that has completed the handshake.
 type Conn struct {
 	nc      net.Conn
 	timeout time.Duration
 	out     []byte
-	// Warnings, Payload and TraceID, if HasTrace, came with the answer to the last Call.
+	// Warnings, Payload, and TraceID (if HasTrace is set) belong to the response to the last Call.
 	Warnings []string
 	Payload  []cqlwire.PayloadEntry
 	HasTrace bool
 	TraceID  [16]byte
 }
 
-// Dial connects, and logs in if asked.
+// Dial connects, and logs in if required.
 func Dial(ctx context.Context, addr string, o Options) (*Conn, error) {
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
@@ -75,7 +75,7 @@ func Dial(ctx context.Context, addr string, o Options) (*Conn, error) {
 
 func encrypted(nc net.Conn, addr string, config *tls.Config) net.Conn {
 	if config = config.Clone(); config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(addr) // it was dialed, so it is one
+		config.ServerName, _, _ = net.SplitHostPort(addr) // the address has been dialed, so it is valid
 	}
 	return tls.Client(nc, config)
 }
@@ -90,28 +90,28 @@ func (c *Conn) handshake(o Options) error {
 		return err
 	}
 	if op != cqlwire.OpAuthenticate {
-		return fmt.Errorf("unexpected answer %v", op)
+		return fmt.Errorf("unexpected response %v", op)
 	}
 	if o.User == "" {
-		return errors.New("the server asks for a user and a password")
+		return errors.New("the server requires a user name and a password")
 	}
 	token := cqlwire.AppendAuthResponse(nil, cqlwire.AppendPlain(nil, o.User, o.Password))
 	if op, _, err = c.Call(cqlwire.OpAuthResponse, token); err == nil && op != cqlwire.OpAuthSuccess {
-		err = fmt.Errorf("unexpected answer %v", op)
+		err = fmt.Errorf("unexpected response %v", op)
 	}
 	return err
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (c *Conn) Close() error { return c.nc.Close() }
 
-// Write and Read are the bare connection, for callers that pipeline frames made with AppendFrame.
+// Write and Read access the connection directly, for callers that pipeline frames created with AppendFrame.
 func (c *Conn) Write(b []byte) (int, error) { return c.nc.Write(b) }
 
-// Read reads what has arrived.
+// Read reads available data.
 func (c *Conn) Read(b []byte) (int, error) { return c.nc.Read(b) }
 
-// SetDeadline bounds Write and Read.
+// SetDeadline sets the deadline of Write and Read.
 func (c *Conn) SetDeadline(t time.Time) error { return c.nc.SetDeadline(t) }
 
 // AppendFrame appends a request frame.
@@ -121,7 +121,7 @@ func AppendFrame(dst []byte, stream int16, op cqlwire.Opcode, body []byte) []byt
 	return append(dst, body...)
 }
 
-// Call sends one request and returns the opcode and body of its answer. An ERROR is returned as a *cqlwire.Error.
+// Call sends one request and returns the opcode and body of its response. An ERROR is returned as a *cqlwire.Error.
 func (c *Conn) Call(op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, error) {
 	return c.call(0, op, body)
 }
@@ -130,8 +130,8 @@ func (c *Conn) call(flags byte, op cqlwire.Opcode, body []byte) (cqlwire.Opcode,
 	if err := c.nc.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 		return 0, nil, err
 	}
-	// A deadline left behind would end the pipeline of a caller that goes on with Write and Read.
-	defer func() { _ = c.nc.SetDeadline(time.Time{}) }() // a dead connection says so when it is used next
+	// A remaining deadline would affect a caller that continues with Write and Read.
+	defer func() { _ = c.nc.SetDeadline(time.Time{}) }() // a failed connection reports its error on the next use
 	c.out = AppendFrame(c.out[:0], 0, op, body)
 	c.out[1] = flags
 	if _, err := c.nc.Write(c.out); err != nil {
@@ -143,7 +143,7 @@ func (c *Conn) call(flags byte, op cqlwire.Opcode, body []byte) (cqlwire.Opcode,
 	}
 	h := cqlwire.ParseHeader(head[:])
 	if h.Length < 0 || h.Length > responseMax {
-		return 0, nil, fmt.Errorf("answer of %d bytes is out of bounds", h.Length)
+		return 0, nil, fmt.Errorf("response of %d bytes exceeds the limit", h.Length)
 	}
 	answer := make([]byte, h.Length)
 	if _, err := io.ReadFull(c.nc, answer); err != nil {
@@ -171,12 +171,12 @@ func (c *Conn) result(flags byte, op cqlwire.Opcode, body []byte) (*cqlwire.Resu
 		return nil, err
 	}
 	if got != cqlwire.OpResult {
-		return nil, fmt.Errorf("unexpected answer %v", got)
+		return nil, fmt.Errorf("unexpected response %v", got)
 	}
 	return cqlwire.DecodeResult(answer, version)
 }
 
-// Query runs a statement without values at consistency ONE.
+// Query executes a statement without values at consistency level ONE.
 func (c *Conn) Query(text string) (*cqlwire.Result, error) {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency = dberr.One
@@ -187,7 +187,7 @@ func (c *Conn) Query(text string) (*cqlwire.Result, error) {
 	return r, nil
 }
 
-// Run runs a statement with the parameters that the query has, and has it traced if asked to.
+// Run executes a statement with the parameters of the query, and traces it if requested.
 func (c *Conn) Run(q *cqlwire.Query, traced bool) (*cqlwire.Result, error) {
 	flags := byte(0)
 	if traced {
@@ -206,8 +206,8 @@ func (c *Conn) Prepare(text string) (*cqlwire.Result, error) {
 	return r, nil
 }
 
-// ServerCPU asks the server for the CPU time its process has used, in microseconds. ok is false if the server does not
-// know the question, as every server but Ilion.
+// ServerCPU returns the CPU time of the server process, in microseconds. ok is false if the server does not support
+// the request, which is specific to Ilion.
 func (c *Conn) ServerCPU() (micros int64, ok bool, err error) {
 	op, body, err := c.Call(cqlwire.OpCPU, nil)
 	if e := (*cqlwire.Error)(nil); errors.As(err, &e) {

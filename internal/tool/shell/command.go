@@ -17,23 +17,23 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/shell/display"
 )
 
-// errExit ends the shell in order.
+// errExit ends the shell normally.
 var errExit = errors.New("exit")
 
-// sourcesMax bounds how deep files may name each other.
+// sourcesMax is the maximum nesting of SOURCE files.
 const sourcesMax = 16
 
-// command is a command of the shell itself. A nil run sends it to the server, as any statement; it still ends with its
-// line.
+// command is a shell command. If run is nil, the server executes the command like a statement, but the command ends
+// with its line.
 type command struct {
 	usage, help string
 	run         func(s *Shell, ctx context.Context, args []string) error
 }
 
-// newCommands are the commands by their first words.
+// newCommands returns the commands by their first words.
 func newCommands() map[string]command {
 	return map[string]command{
-		"HELP": {"HELP [COMMAND]", "Say what there is.", help},
+		"HELP": {"HELP [COMMAND]", "List the commands.", help},
 		"?":    {"", "", help},
 		"EXIT": {"EXIT", "Leave; Ctrl-D does so, too.", exit},
 		"QUIT": {"", "", exit},
@@ -41,15 +41,15 @@ func newCommands() map[string]command {
 			func(s *Shell, _ context.Context, args []string) error {
 				return s.level(&s.consistency, "consistency", args)
 			}},
-		"SERIAL": {"SERIAL CONSISTENCY [LEVEL]", "Show or set that of conditions: SERIAL or LOCAL_SERIAL.", serial},
-		"TRACING": {"TRACING [ON | OFF]", "Show what each statement does, where, and how long it takes.",
+		"SERIAL": {"SERIAL CONSISTENCY [LEVEL]", "Show or set the serial consistency level: SERIAL or LOCAL_SERIAL.", serial},
+		"TRACING": {"TRACING [ON | OFF]", "Trace statements: show their steps, nodes, and durations.",
 			func(s *Shell, _ context.Context, args []string) error { return s.toggle("Tracing", &s.tracing, args) }},
-		"EXPAND": {"EXPAND [ON | OFF]", "Write a line for each column of a row.", expand},
-		"PAGING": {"PAGING [ON | OFF | ROWS]", "Stop after so many rows until the next are wanted.", paging},
-		"SOURCE": {"SOURCE 'FILE'", "Carry out what a file has, to its end or the first error.", source},
-		"SHOW":   {"SHOW VERSION | HOST | SESSION ID", "Show the server, or a trace.", show},
-		"LOGIN":  {"LOGIN USER ['PASSWORD']", "Go on as another user; without a password it is asked for.", login},
-		"CLEAR":  {"CLEAR", "Clear the terminal; Ctrl-L does so, too.", clearScreen},
+		"EXPAND": {"EXPAND [ON | OFF]", "Print one line per column.", expand},
+		"PAGING": {"PAGING [ON | OFF | ROWS]", "Print results page by page.", paging},
+		"SOURCE": {"SOURCE 'FILE'", "Execute a file until its end or the first error.", source},
+		"SHOW":   {"SHOW VERSION | HOST | SESSION ID", "Show the server or a trace.", show},
+		"LOGIN":  {"LOGIN USER ['PASSWORD']", "Log in as another user; prompts for the password if it is omitted.", login},
+		"CLEAR":  {"CLEAR", "Clear the terminal, like Ctrl-L.", clearScreen},
 		"CLS":    {"", "", clearScreen},
 		"COPY":   {"", "", refuseCopy},
 		"DESCRIBE": {"DESCRIBE [KEYSPACES | TABLES | TABLE name | ...]",
@@ -60,7 +60,7 @@ func newCommands() map[string]command {
 
 func (s *Shell) isCommand(word string) bool { _, ok := s.commands[word]; return ok }
 
-// commandWords are the first words of commands, for completion.
+// commandWords returns the first words of commands, for completion.
 func (s *Shell) commandWords() (out []string) {
 	for word := range s.commands {
 		if word != "?" && word != "COPY" {
@@ -74,7 +74,7 @@ func help(s *Shell, _ context.Context, args []string) error {
 	if len(args) > 0 {
 		c, ok := s.commands[strings.ToUpper(args[0])]
 		if !ok || c.usage == "" {
-			return fmt.Errorf("there is no command %s: HELP lists them; what statements there are is in the documentation of CQL",
+			return fmt.Errorf("unknown command %s. HELP lists the commands; see the CQL documentation for statements",
 				args[0])
 		}
 		_, err := fmt.Fprintf(s.o.Out, "%s\n    %s\n", c.usage, c.help)
@@ -98,7 +98,7 @@ Tab completes, Up and Ctrl-R find earlier lines, Ctrl-C cancels what is typed or
 func exit(*Shell, context.Context, []string) error { return errExit }
 
 func refuseCopy(*Shell, context.Context, []string) error {
-	return errors.New("COPY is no command of this shell: ilion load and ilion unload move rows in bulk, and cqlsh has COPY")
+	return errors.New("COPY is not supported by this shell. Use ilion load and ilion unload, or COPY in cqlsh")
 }
 
 // level shows or sets a consistency level.
@@ -109,7 +109,7 @@ func (s *Shell) level(of *dberr.Consistency, name string, args []string) error {
 	}
 	l, ok := dberr.ParseConsistency(args[0])
 	if !ok || len(args) > 1 {
-		return fmt.Errorf("%s is no consistency level: ONE, LOCAL_QUORUM and QUORUM are some", strings.Join(args, " "))
+		return fmt.Errorf("unknown consistency level %s. Examples: ONE, LOCAL_QUORUM, QUORUM", strings.Join(args, " "))
 	}
 	*of = l
 	_, err := fmt.Fprintf(s.o.Out, "%s level set to %s.\n", strings.ToUpper(name[:1])+name[1:], l)
@@ -118,17 +118,17 @@ func (s *Shell) level(of *dberr.Consistency, name string, args []string) error {
 
 func serial(s *Shell, _ context.Context, args []string) error {
 	if len(args) == 0 || !strings.EqualFold(args[0], "CONSISTENCY") {
-		return errors.New("say SERIAL CONSISTENCY, and SERIAL or LOCAL_SERIAL to set it")
+		return errors.New("usage: SERIAL CONSISTENCY [SERIAL | LOCAL_SERIAL]")
 	}
 	if len(args) == 2 {
 		if l, ok := dberr.ParseConsistency(args[1]); !ok || !l.IsSerial() {
-			return fmt.Errorf("%s is no serial consistency level: they are SERIAL and LOCAL_SERIAL", args[1])
+			return fmt.Errorf("unknown serial consistency level %s: use SERIAL or LOCAL_SERIAL", args[1])
 		}
 	}
 	return s.level(&s.serial, "serial consistency", args[1:])
 }
 
-// toggle shows or sets what is on or off.
+// toggle shows or sets a switch.
 func (s *Shell) toggle(name string, of *bool, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -139,7 +139,7 @@ func (s *Shell) toggle(name string, of *bool, args []string) error {
 	case len(args) == 1 && strings.EqualFold(args[0], "OFF"):
 		*of = false
 	default:
-		return fmt.Errorf("say %s ON or %s OFF", strings.ToUpper(name), strings.ToUpper(name))
+		return fmt.Errorf("usage: %s ON or %s OFF", strings.ToUpper(name), strings.ToUpper(name))
 	}
 	_, err := fmt.Fprintf(s.o.Out, "%s is %s.\n", name, strings.ToLower(args[0]))
 	return err
@@ -147,7 +147,7 @@ func (s *Shell) toggle(name string, of *bool, args []string) error {
 
 func expand(s *Shell, _ context.Context, args []string) error {
 	if s.o.Format != display.Table && s.o.Format != display.Expanded {
-		return fmt.Errorf("rows are written as %s: there is nothing to expand", s.o.Format)
+		return fmt.Errorf("EXPAND does not apply to the format %s", s.o.Format)
 	}
 	on := s.o.Format == display.Expanded
 	err := s.toggle("Expand", &on, args)
@@ -159,7 +159,7 @@ func paging(s *Shell, _ context.Context, args []string) error {
 	if len(args) == 1 {
 		if rows, err := strconv.ParseUint(args[0], 10, 31); err == nil && rows > 0 {
 			s.paging = int(rows)
-			_, err = fmt.Fprintf(s.o.Out, "Paging is on, with %d rows a page.\n", rows)
+			_, err = fmt.Fprintf(s.o.Out, "Paging is on, with %d rows per page.\n", rows)
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func paging(s *Shell, _ context.Context, args []string) error {
 	return nil
 }
 
-// unquoted is the text of a string, or of a word as it is.
+// unquoted returns the contents of a string, or a word unchanged.
 func unquoted(arg string) string {
 	if len(arg) >= 2 && (arg[0] == '\'' || arg[0] == '"') && arg[len(arg)-1] == arg[0] {
 		q := arg[:1]
@@ -186,10 +186,10 @@ func unquoted(arg string) string {
 
 func source(s *Shell, ctx context.Context, args []string) error {
 	if len(args) != 1 || args[0][0] != '\'' {
-		return errors.New("say SOURCE and the name of a file in quotes, as in SOURCE 'schema.cql'")
+		return errors.New("usage: SOURCE 'FILE', for example SOURCE 'schema.cql'")
 	}
 	if s.sources >= sourcesMax {
-		return fmt.Errorf("files name each other more than %d deep", sourcesMax)
+		return fmt.Errorf("SOURCE files are nested more than %d levels deep", sourcesMax)
 	}
 	name := unquoted(args[0])
 	if home, err := os.UserHomeDir(); err == nil && strings.HasPrefix(name, "~/") {
@@ -223,10 +223,10 @@ func show(s *Shell, ctx context.Context, args []string) error {
 	case what == "SESSION" && len(args) > 1:
 		return s.showSession(ctx, strings.Join(args[1:], ""))
 	}
-	return errors.New("say SHOW VERSION, SHOW HOST or SHOW SESSION and the id of a trace")
+	return errors.New("usage: SHOW VERSION, SHOW HOST, or SHOW SESSION TRACE_ID")
 }
 
-// server says what server it is.
+// server returns the name and version of the server.
 func (s *Shell) server(ctx context.Context) (string, error) {
 	r, err := s.query(ctx, "SELECT cluster_name, release_version, cql_version FROM system.local")
 	if err != nil {
@@ -234,14 +234,14 @@ func (s *Shell) server(ctx context.Context) (string, error) {
 	}
 	rows := texts(r)
 	if len(rows) != 1 {
-		return "", fmt.Errorf("the server at %s does not say what it is", s.o.Addr)
+		return "", fmt.Errorf("the server at %s does not report its version", s.o.Addr)
 	}
-	return fmt.Sprintf("cluster %s at %s, CQL %s as of Cassandra %s", rows[0][0], s.o.Addr, rows[0][2], rows[0][1]), nil
+	return fmt.Sprintf("cluster %s at %s, CQL %s of Cassandra %s", rows[0][0], s.o.Addr, rows[0][2], rows[0][1]), nil
 }
 
 func login(s *Shell, ctx context.Context, args []string) error {
 	if len(args) < 1 || len(args) > 2 {
-		return errors.New("say LOGIN and a user, and the password in quotes or nothing to be asked for it")
+		return errors.New("usage: LOGIN USER ['PASSWORD']")
 	}
 	before := s.o.Client
 	s.o.Client.User = unquoted(args[0])
@@ -250,7 +250,7 @@ func login(s *Shell, ctx context.Context, args []string) error {
 		s.o.Client.Password = unquoted(args[1])
 	case s.editor == nil:
 		s.o.Client = before
-		return errors.New("nobody can be asked for the password: give it behind the user")
+		return errors.New("cannot prompt for the password: specify it after the user name")
 	default:
 		password, err := s.editor.Secret("Password: ")
 		if err != nil {
@@ -279,7 +279,7 @@ func clearScreen(s *Shell, _ context.Context, _ []string) error {
 	return err
 }
 
-// isSecret reports whether a line is not to be remembered, as it may hold a password.
+// isSecret reports whether a line may contain a password and must not be saved in the history.
 func isSecret(line string) bool {
 	words := wordsOf(strings.ToUpper(line))
 	return slices.Contains(words, "PASSWORD") || slices.Contains(words, "LOGIN")

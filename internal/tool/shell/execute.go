@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/shell/statement"
 )
 
-// execute carries out one statement or command.
+// execute executes one statement or command.
 func (s *Shell) execute(ctx context.Context, text string) error {
 	words := wordsOf(text)
 	if c, ok := s.commands[strings.ToUpper(words[0])]; ok && c.run != nil {
@@ -25,7 +25,7 @@ func (s *Shell) execute(ctx context.Context, text string) error {
 	return s.statement(ctx, text, strings.ToUpper(words[0]))
 }
 
-// wordsOf are the tokens of a text; there is at least one.
+// wordsOf returns the tokens of a text, at least one.
 func wordsOf(text string) (words []string) {
 	tokens, _ := statement.Tokens(text)
 	for _, t := range tokens {
@@ -34,7 +34,7 @@ func wordsOf(text string) (words []string) {
 	return words
 }
 
-// statement has the server carry out a statement, and writes the answer page by page.
+// statement executes a statement on the server and prints the result page by page.
 func (s *Shell) statement(ctx context.Context, text, verb string) error {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency, q.Serial, q.HasSerial = s.consistency, s.serial, true
@@ -82,7 +82,7 @@ func (s *Shell) statement(ctx context.Context, text, verb string) error {
 	return s.showSession(ctx, cqltype.Native(cqltype.UUID).Text(traceID[:]))
 }
 
-// page writes a page of an answer. rows is nil for the first one.
+// page prints a page of a result. rows is nil for the first page.
 func (s *Shell) page(rows *display.Rows, r *cqlwire.Result, verb string) (*display.Rows, error) {
 	first := rows == nil
 	if first {
@@ -94,25 +94,26 @@ func (s *Shell) page(rows *display.Rows, r *cqlwire.Result, verb string) (*displ
 	return rows, rows.Page(r)
 }
 
-// pages reports whether somebody reads page by page.
+// pages reports whether output is paged for an interactive user.
 func (s *Shell) pages() bool { return s.editor != nil && s.paging > 0 && s.sources == 0 }
 
-// wantsMore asks whether the next page is wanted.
+// wantsMore asks whether to print the next page.
 func (s *Shell) wantsMore() bool {
 	answer, err := s.editor.Line("--MORE-- (Enter: the next page, q: no more) ")
 	return err == nil && strings.TrimSpace(answer) == ""
 }
 
-// The trace of a request arrives after its answer: it is looked for so often, with such a pause.
+// The trace of a request becomes available after its response. The shell polls for it this many times, with this
+// pause.
 const (
 	traceLooks = 100
 	tracePause = 20 * time.Millisecond
 )
 
-// showSession writes the trace with an id.
+// showSession prints the trace with an ID.
 func (s *Shell) showSession(ctx context.Context, text string) error {
 	if _, ok := cqltype.ParseUUID(text); !ok {
-		return fmt.Errorf("%s is no id of a trace", text)
+		return fmt.Errorf("invalid trace ID %s", text)
 	}
 	fmt.Fprintf(s.o.Err, "\nTracing session: %s\n", text)
 	micros, coordinator := "", ""
@@ -146,7 +147,7 @@ func (s *Shell) showSession(ctx context.Context, text string) error {
 	return err
 }
 
-// texts are the cells of an answer as text; null is "".
+// texts returns the cells of a result as text. Null becomes "".
 func texts(r *cqlwire.Result) (rows [][]string) {
 	cells := r.Cells
 	for range r.RowCount {
@@ -166,12 +167,13 @@ func texts(r *cqlwire.Result) (rows [][]string) {
 	return rows
 }
 
-// describes reports whether an answer is a description that people read.
+// describes reports whether a result is a description for people.
 func (s *Shell) describes(verb string) bool {
 	return (verb == "DESCRIBE" || verb == "DESC") && s.o.Format == display.Table
 }
 
-// describe writes a description: statements as they are, lists of names by keyspace, else a line a column.
+// describe prints a description: statements unchanged, lists of names by keyspace, and other results with one line per
+// column.
 func (s *Shell) describe(r *cqlwire.Result, first bool) error {
 	at := map[string]int{}
 	for i, c := range r.Columns {

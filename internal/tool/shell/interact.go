@@ -16,20 +16,21 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/shell/statement"
 )
 
-// Editor is where somebody types.
+// Editor reads input from an interactive user.
 type Editor interface {
-	// Line asks for a line. ErrInterrupted says that Ctrl-C was pressed, io.EOF that Ctrl-D was.
+	// Line reads a line. It returns ErrInterrupted for Ctrl-C and io.EOF for Ctrl-D.
 	Line(prompt string) (string, error)
-	// Secret asks for a line that is not shown.
+	// Secret reads a line without displaying it.
 	Secret(prompt string) (string, error)
-	// Remember has a line come back when it is looked for.
+	// Remember adds a line to the history.
 	Remember(line string)
 }
 
-// ErrInterrupted is what Editor.Line returns when what is typed is not wanted any more.
+// ErrInterrupted is returned by Editor.Line if the user cancels the input.
 var ErrInterrupted = errors.New("interrupted")
 
-// Interact carries out what somebody types until that ends. Errors of statements are shown and end nothing.
+// Interact executes input from an interactive user until the input ends. Errors of statements are printed and do not
+// end the shell.
 func (s *Shell) Interact(ctx context.Context, e Editor) error {
 	s.editor, s.paging = e, pageRowsTerminal
 	defer func() { s.editor = nil }()
@@ -37,7 +38,7 @@ func (s *Shell) Interact(ctx context.Context, e Editor) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.o.Out, "Connected: %s.\nHELP says what there is, Tab completes, Ctrl-D leaves.\n", about)
+	fmt.Fprintf(s.o.Out, "Connected: %s.\nHELP lists the commands, Tab completes, Ctrl-D exits.\n", about)
 	typed := ""
 	for {
 		line, err := e.Line(s.prompt())
@@ -67,7 +68,7 @@ func (s *Shell) Interact(ctx context.Context, e Editor) error {
 	}
 }
 
-// interactAll carries out the statements of one line to the first error. Ctrl-C cancels what runs.
+// interactAll executes the statements of one line until the first error. Ctrl-C cancels the running statement.
 func (s *Shell) interactAll(ctx context.Context, all []statement.Statement) error {
 	for _, st := range all {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
@@ -83,7 +84,7 @@ func (s *Shell) interactAll(ctx context.Context, all []statement.Statement) erro
 	return nil
 }
 
-// prompt names the keyspace, or says that a statement goes on.
+// prompt returns the prompt with the keyspace, or the prompt for the continuation of a statement.
 func (s *Shell) prompt() string {
 	name := "ilion"
 	if s.keyspace != "" && len(s.keyspace) <= 24 {
@@ -95,7 +96,7 @@ func (s *Shell) prompt() string {
 	return name + "> "
 }
 
-// complain writes an error for somebody who goes on.
+// complain prints an error for an interactive user.
 func (s *Shell) complain(err error) {
 	text := err.Error()
 	if s.o.Color {
@@ -104,8 +105,8 @@ func (s *Shell) complain(err error) {
 	fmt.Fprintln(s.o.Err, text)
 }
 
-// remember keeps what was typed as one line, as it is called back so. What holds a password is not kept, and what
-// cannot be one line, for a string that goes over several, is kept line by line.
+// remember saves the input in the history as one line. Input that may contain a password is not saved. Input that
+// cannot be one line, because it contains a multi-line string, is saved line by line.
 func (s *Shell) remember(typed string) {
 	typed = strings.TrimSpace(typed)
 	if typed == "" || isSecret(typed) {
@@ -123,7 +124,7 @@ func (s *Shell) remember(typed string) {
 	}
 }
 
-// oneLine joins lines; ok is false where that would change what they mean.
+// oneLine joins lines. ok is false if that would change their meaning.
 func oneLine(text string) (string, bool) {
 	tokens, open := statement.Tokens(text)
 	if open {
@@ -137,7 +138,7 @@ func oneLine(text string) (string, bool) {
 			return "", false
 		}
 		if strings.Contains(space, "\n") || strings.TrimSpace(space) != "" {
-			space = " " // comments are not worth keeping
+			space = " " // drop comments
 		}
 		b.WriteString(space + word)
 		last = t.End
@@ -146,15 +147,15 @@ func oneLine(text string) (string, bool) {
 }
 
 const (
-	// schemaAge is how old a schema may be that names are completed from.
+	// schemaAge is the maximum age of the schema that is used for completion.
 	schemaAge = 10 * time.Second
-	// schemaWait bounds how long somebody waits for a completion.
+	// schemaWait is the time limit for reading the schema.
 	schemaWait = 3 * time.Second
-	// schemaRows bounds how many columns of tables are known.
+	// schemaRows is the maximum number of table columns to read.
 	schemaRows = 50000
 )
 
-// schemaCache is what there is to be named, as of a while ago.
+// schemaCache is a cached schema.
 type schemaCache struct {
 	schema completion.Schema
 	until  time.Time
@@ -162,7 +163,7 @@ type schemaCache struct {
 
 func (c *schemaCache) stale() { c.until = time.Time{} }
 
-// Complete says how a line may go on at a position, in characters: the line is head, one of the words, and tail.
+// Complete completes a line at a position, in characters. The resulting line is head, one of the words, and tail.
 func (s *Shell) Complete(line string, pos int) (head string, words []string, tail string) {
 	runes := []rune(line)
 	pos = min(pos, len(runes))
@@ -180,7 +181,7 @@ func (s *Shell) Complete(line string, pos int) (head string, words []string, tai
 	return before[:start-len(pending)], words, tail
 }
 
-// names is the schema, asked for again when it is old. Where it cannot be had the older one serves.
+// names returns the schema, and reads it again if it is too old. If that fails, it returns the old schema.
 func (s *Shell) names() completion.Schema {
 	if time.Now().Before(s.schema.until) {
 		return s.schema.schema
@@ -222,7 +223,7 @@ func (s *Shell) names() completion.Schema {
 	} {
 		r, err := s.query(ctx, fmt.Sprintf("SELECT %s LIMIT %d", q.text, schemaRows))
 		if err != nil {
-			continue // some servers lack some of them, some users may not read them
+			continue // some servers do not have all tables, and some users may not read them
 		}
 		for _, row := range texts(r) {
 			q.take(row)

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/shell/statement"
 )
 
-// codeNames say what kind of error a server reports.
+// codeNames describes the error codes of a server.
 var codeNames = map[cqlwire.ErrorCode]string{
 	cqlwire.CodeServer: "Server error", cqlwire.CodeProtocol: "Protocol error",
 	cqlwire.CodeBadCredentials: "Login failed", cqlwire.CodeUnavailable: "Unavailable",
@@ -29,8 +29,8 @@ var codeNames = map[cqlwire.ErrorCode]string{
 	cqlwire.CodeUnprepared: "Unprepared",
 }
 
-// pointed is a server's refusal of a statement, with the line of the statement that it is about and a mark below the
-// token, where the error says enough to find it.
+// pointed adds the relevant line of the statement and a mark below the token to a server error, if the error contains
+// enough information to find it.
 func pointed(text string, err error) error {
 	refused := (*cqlwire.Error)(nil)
 	if !errors.As(err, &refused) {
@@ -52,7 +52,7 @@ func pointed(text string, err error) error {
 	return &refusal{strings.Count(text[:begin], "\n"), fmt.Sprintf("%s: %s\n  %s\n  %s", name, message, line, mark)}
 }
 
-// refusal is an error that is about a line of a statement.
+// refusal is an error with the line of the statement that it refers to.
 type refusal struct {
 	line int // from 0
 	text string
@@ -61,9 +61,9 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text }
 
 var (
-	// atPosition is how parsers of CQL say where they stopped; line 0:-1 is the end.
+	// atPosition matches the position in errors of CQL parsers. Line 0:-1 is the end.
 	atPosition = regexp.MustCompile(`^line (\d+):(-?\d+) `)
-	// aboutName are the errors that name what they are about.
+	// aboutName matches errors that contain the name they refer to.
 	aboutName = []*regexp.Regexp{
 		regexp.MustCompile(`(?i)^undefined (?:column )?name (\S+)`),
 		regexp.MustCompile(`(?i)^(?:table|keyspace|type|index|view) '?([^' ]+?)'? (?:does not|doesn't) exist`),
@@ -74,11 +74,11 @@ var (
 	}
 )
 
-// findToken finds the bytes of a statement that an error is about.
+// findToken finds the bytes of a statement that an error refers to.
 func findToken(text string, e *cqlwire.Error) (begin, end int, ok bool) {
 	tokens, _ := statement.Tokens(text)
 	if m := atPosition.FindStringSubmatch(e.Message); m != nil {
-		row, _ := strconv.Atoi(m[1]) // digits; too many are no line of the statement
+		row, _ := strconv.Atoi(m[1]) // only digits; a number that is too large is not a line of the statement
 		column, _ := strconv.Atoi(m[2])
 		if row == 0 || column < 0 {
 			return len(text), len(text), true
@@ -109,7 +109,7 @@ func findToken(text string, e *cqlwire.Error) (begin, end int, ok bool) {
 	return 0, 0, false
 }
 
-// offset is the byte at which a line, from 1, has a column, from 0, in characters.
+// offset returns the byte offset of a position. line counts from 1, column from 0 in characters.
 func offset(text string, line, column int) (int, bool) {
 	at := 0
 	for range line - 1 {
@@ -129,10 +129,10 @@ func offset(text string, line, column int) (int, bool) {
 	return at, true
 }
 
-// lineMax bounds how much of a line is shown around a mark, in columns.
+// lineMax is the maximum width of a displayed line, in columns.
 const lineMax = 110
 
-// markLine is the line with the bytes from begin to end, and a line with marks below them.
+// markLine returns the line with the bytes from begin to end, and a line with marks below them.
 func markLine(text string, begin, end int) (line, mark string) {
 	from := strings.LastIndexByte(text[:begin], '\n') + 1
 	to := len(text)
@@ -152,7 +152,7 @@ func markLine(text string, begin, end int) (line, mark string) {
 	return line, mark
 }
 
-// clean replaces control characters, tabs among them, by spaces, so that marks stand where they should.
+// clean replaces control characters, including tabs, by spaces, so that marks are aligned.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r <= 0xa0 {

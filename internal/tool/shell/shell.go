@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shell is the CQL shell: it reads statements and commands, from a terminal or a file, has a server carry them
-// out, and writes what it answers.
+// Package shell is the CQL shell. It reads statements and commands from a terminal or a file, executes them on a
+// server, and prints the results.
 //
-// Any server of CQL will do; only EXPLAIN is Ilion's own. A shell has one connection, which is opened anew where it was
-// lost; a statement whose connection is lost while it runs is never sent again, as nobody knows what became of it.
-// Start at Shell.Run for files and at Shell.Interact for people. A Shell is for one goroutine.
+// It works with any CQL server; only EXPLAIN is specific to Ilion. A shell has one connection and reconnects when the
+// connection is lost. A statement that was running then is never sent again, because its outcome is unknown. Start
+// reading at Shell.Run for files and at Shell.Interact for interactive use. A Shell is not safe for concurrent use.
 package shell
 
 import (
@@ -25,43 +25,43 @@ import (
 )
 
 const (
-	// pageRows is how many rows are asked for at once, and pageRowsTerminal where people read them page by page.
+	// pageRows is the number of rows per request, and pageRowsTerminal that for paged output on a terminal.
 	pageRows         = 1000
 	pageRowsTerminal = 100
-	// connectWait bounds how long a connection may take.
+	// connectWait is the time limit for connecting.
 	connectWait = 10 * time.Second
 )
 
-// Options describe a shell.
+// Options configures a shell.
 type Options struct {
 	// Addr is the server, host:port.
 	Addr string
-	// Client is how to connect. Its Timeout bounds each request.
+	// Client holds the connection options. Its Timeout applies to each request.
 	Client rawclient.Options
-	// Keyspace is the one in use at first, "" for none.
+	// Keyspace is the initial keyspace, or "".
 	Keyspace string
-	// Consistency is the level of statements.
+	// Consistency is the consistency level of statements.
 	Consistency dberr.Consistency
-	// Format is how rows are written; "" means display.Table.
+	// Format is the output format; "" means display.Table.
 	Format display.Format
-	// Color has output coloured that people read.
+	// Color enables colors in formats for people.
 	Color bool
-	// Out takes answers, Err warnings and traces.
+	// Out receives results, and Err warnings and traces.
 	Out, Err io.Writer
 }
 
 // Shell is a session with a server.
 type Shell struct {
 	o           Options
-	conn        *rawclient.Conn // nil when it was lost
+	conn        *rawclient.Conn // nil if the connection is lost
 	keyspace    string
 	consistency dberr.Consistency
 	serial      dberr.Consistency
 	tracing     bool
-	paging      int    // rows of a page that waits for its reader; 0 for none
-	editor      Editor // nil when nobody is there to be asked
+	paging      int    // number of rows per page for paged output; 0 disables paging
+	editor      Editor // nil if the shell is not interactive
 	pending     *statement.Splitter
-	sources     int // files that are being read, one by the other
+	sources     int // nesting of SOURCE files
 	schema      schemaCache
 	commands    map[string]command
 }
@@ -77,7 +77,7 @@ func New(ctx context.Context, o Options) (*Shell, error) {
 	return s, s.connect(ctx)
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *Shell) Close() error {
 	if s.conn == nil {
 		return nil
@@ -87,13 +87,13 @@ func (s *Shell) Close() error {
 
 func (s *Shell) newSplitter() *statement.Splitter { return &statement.Splitter{IsCommand: s.isCommand} }
 
-// connect opens the connection, and takes up the keyspace.
+// connect opens the connection and selects the keyspace.
 func (s *Shell) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
 	conn, err := rawclient.Dial(ctx, s.o.Addr, s.o.Client)
 	if errors.Is(err, io.EOF) && s.o.Client.TLS == nil {
-		return fmt.Errorf("%w: the server may want TLS", err)
+		return fmt.Errorf("%w. The server may require TLS", err)
 	}
 	if err != nil {
 		return err
@@ -108,11 +108,11 @@ func (s *Shell) connect(ctx context.Context) error {
 	return nil
 }
 
-// errCanceled is the end of what was cancelled by hand.
-var errCanceled = errors.New("cancelled: if the statement writes, it may take effect all the same")
+// errCanceled reports that the user canceled a statement.
+var errCanceled = errors.New("canceled: a write may still take effect")
 
-// ask sends a query, and waits for its answer unless the context ends before. CQL cannot take a request back, so the
-// connection is given up then.
+// ask sends a query and waits for its response or for the end of the context. In the latter case it closes the
+// connection, because CQL cannot cancel a request.
 func (s *Shell) ask(ctx context.Context, q *cqlwire.Query, traced bool) (*cqlwire.Result, error) {
 	if s.conn == nil {
 		if err := s.connect(ctx); err != nil {
@@ -129,19 +129,19 @@ func (s *Shell) ask(ctx context.Context, q *cqlwire.Query, traced bool) (*cqlwir
 	if refused := (*cqlwire.Error)(nil); err != nil && !errors.As(err, &refused) {
 		_ = conn.Close()
 		s.conn = nil
-		return nil, fmt.Errorf("the connection is lost, what became of the statement is not known: %w", err)
+		return nil, fmt.Errorf("connection lost; the outcome of the statement is unknown: %w", err)
 	}
 	return r, err
 }
 
-// query is ask for what the shell itself wants to know: all rows at once, at consistency ONE.
+// query executes an internal query of the shell: all rows in one response, at consistency level ONE.
 func (s *Shell) query(ctx context.Context, text string) (*cqlwire.Result, error) {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency = dberr.One
 	return s.ask(ctx, &q, false)
 }
 
-// Run carries out what a reader has, which is called name in errors, to its end or the first error. EXIT ends it, too.
+// Run executes the input of a reader until the end or the first error. EXIT also ends it. Errors contain name.
 func (s *Shell) Run(ctx context.Context, in io.Reader, name string) error {
 	err := s.source(ctx, in, name)
 	if errors.Is(err, errExit) {
@@ -189,7 +189,7 @@ func readLine(in *bufio.Reader) (string, error) {
 		line = append(line, piece...)
 		if err != bufio.ErrBufferFull || len(line) > statement.SizeMax {
 			if err == bufio.ErrBufferFull {
-				err = nil // too long: the splitter says so
+				err = nil // too long: the splitter returns the error
 			}
 			return string(line), err
 		}
@@ -205,7 +205,7 @@ func (s *Shell) runAll(ctx context.Context, all []statement.Statement, name stri
 	return nil
 }
 
-// within says which input an error is about.
+// within adds the name of the input to an error.
 func within(name string, err error) error {
 	if name == "" {
 		return err
@@ -213,7 +213,7 @@ func within(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// located says where an input went wrong.
+// located adds the position in the input to an error.
 func (s *Shell) located(err error, st statement.Statement, name string) error {
 	if errors.Is(err, errExit) || name == "" {
 		return err

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// historyLines is how many lines of the past are known, and twice as many the file of them may hold.
+	// historyLines is the maximum number of lines in the history. The history file may contain twice as many.
 	historyLines = liner.HistoryLimit
-	// historyLineMax bounds a line that is remembered, in bytes.
+	// historyLineMax is the maximum length of a saved line, in bytes.
 	historyLineMax = 64 << 10
 )
 
-// Terminal is the Editor of a person at a terminal: lines can be edited, completed, and found again in later sessions.
+// Terminal is an Editor on a terminal. Lines can be edited and completed, and the history is kept across sessions.
 type Terminal struct {
 	state   *liner.State
 	history string
 }
 
-// NewTerminal takes the terminal of the process. complete is as Shell.Complete; history is a file, "" for none. What
-// cannot be read of it is not known, and that is all. Close gives the terminal back.
+// NewTerminal takes control of the terminal. complete has the semantics of Shell.Complete. history is a file, or "".
+// Unreadable lines of the history are ignored. Close restores the terminal.
 func NewTerminal(history string, complete func(line string, pos int) (string, []string, string)) *Terminal {
 	t := &Terminal{state: liner.NewLiner(), history: history}
 	t.state.SetCtrlCAborts(true)
@@ -44,7 +44,8 @@ func NewTerminal(history string, complete func(line string, pos int) (string, []
 	return t
 }
 
-// HistoryFile is where lines are remembered: below $XDG_STATE_HOME, or ~/.local/state. "" if there is no home.
+// HistoryFile returns the history file: below $XDG_STATE_HOME, or ~/.local/state. It returns "" without a home
+// directory.
 func HistoryFile() string {
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" {
@@ -72,7 +73,7 @@ func readHistory(name string) (lines []string) {
 	return lines
 }
 
-// rewriteHistory makes a history shorter; if that fails it stays as it is.
+// rewriteHistory shortens a history. If that fails, the file does not change.
 func rewriteHistory(name string, lines []string) {
 	f, err := os.CreateTemp(filepath.Dir(name), "shell_history")
 	if err != nil {
@@ -87,13 +88,13 @@ func rewriteHistory(name string, lines []string) {
 	}
 }
 
-// Line is as Editor has it.
+// Line implements Editor.
 func (t *Terminal) Line(prompt string) (string, error) {
 	line, err := t.state.Prompt(prompt)
 	return line, terminalError(err)
 }
 
-// Secret is as Editor has it.
+// Secret implements Editor.
 func (t *Terminal) Secret(prompt string) (string, error) {
 	line, err := t.state.PasswordPrompt(prompt)
 	return line, terminalError(err)
@@ -106,7 +107,7 @@ func terminalError(err error) error {
 	return err
 }
 
-// Remember is as Editor has it. A history that cannot be written is not, as nothing depends on it.
+// Remember implements Editor. A history that cannot be written is ignored.
 func (t *Terminal) Remember(line string) {
 	if len(line) > historyLineMax {
 		return
@@ -123,5 +124,5 @@ func (t *Terminal) Remember(line string) {
 	_ = f.Close()
 }
 
-// Close gives the terminal back as it was.
+// Close restores the terminal.
 func (t *Terminal) Close() error { return t.state.Close() }

@@ -157,7 +157,7 @@ func (n *node) plantClock() raftgroup.Instant {
 	if n.w.plan.Bugs.EarlyClock {
 		for i := range n.Inbox.Frames {
 			for _, m := range n.Inbox.Frames[i].Messages {
-				if m.Raft.GetType() == raftgroup.MsgAsk {
+				if m.Raft.GetType() == raftgroup.MsgIndexQuery {
 					return -raftgroup.Instant(1500 * time.Millisecond)
 				}
 			}
@@ -173,7 +173,7 @@ func (w *simulation) plantAnswers(f *raftgroup.Received) {
 		if t := m.Raft.GetType(); w.plan.Bugs.BrokenPromise && (t == pb.MsgVote || t == pb.MsgPreVote) {
 			m.Raft.Context = []byte("CampaignTransfer")
 		}
-		if w.plan.Bugs.UnappliedRead && m.Raft.GetType() == raftgroup.MsgTell && !m.Raft.GetReject() {
+		if w.plan.Bugs.UnappliedRead && m.Raft.GetType() == raftgroup.MsgIndexReply && !m.Raft.GetReject() {
 			*m.Raft.Commit = 1
 		}
 	}
@@ -203,9 +203,9 @@ func (n *node) plantCommits(frame []byte) []byte {
 // plantRefused is what a node makes of a connection that was refused.
 func (w *simulation) plantRefused(by *node) func(*raftgroup.Host) {
 	if w.plan.Bugs.RefusedIsDeath {
-		return func(h *raftgroup.Host) { h.Departed(by.self()) }
+		return func(h *raftgroup.Host) { h.NodeDeparted(by.self()) }
 	}
-	return func(h *raftgroup.Host) { h.Refused(by.self()) }
+	return func(h *raftgroup.Host) { h.NodeRefused(by.self()) }
 }
 
 // plantOffer asks a replica to lead behind the back of the leader's host; it reports whether it did.

@@ -109,7 +109,7 @@ func (w *simulation) restartTwo() {
 func (w *simulation) transfer(n *node) {
 	if w.OneIn(3) {
 		w.counts.Transfers++
-		n.Call(func(h *raftgroup.Host) { w.Note("node %d hands everything over, %d groups", n.ID, h.Handover()) })
+		n.Call(func(h *raftgroup.Host) { w.Note("node %d hands everything over, %d groups", n.ID, h.TransferAll()) })
 		return
 	}
 	for group := uint64(1); group <= groupCount; group++ {

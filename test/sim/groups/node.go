@@ -131,7 +131,7 @@ func config(group uint64, m ledger.Meta) raftgroup.GroupConfig {
 		Term:    m.Term,
 		Conf:    m.Conf,
 		Where:   where,
-		Born:    m.Applied == 10,
+		Initial: m.Applied == 10,
 	}
 }
 
@@ -162,7 +162,7 @@ func (n *node) depart() {
 	w := n.w
 	w.counts.Departures++
 	w.Note("node %d is told to stop", n.ID)
-	n.Call(func(h *raftgroup.Host) { h.Handover() })
+	n.Call(func(h *raftgroup.Host) { h.TransferAll() })
 	n.AfterLife(w.Between(10*time.Millisecond, 500*time.Millisecond), func() {
 		n.crash()
 		for _, other := range w.nodes {

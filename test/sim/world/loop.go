@@ -47,8 +47,8 @@ type Hooks struct {
 	Stop    func()
 	// Fell, if not nil, is asked after each step whether the process has crashed in the middle of it, and ends it then.
 	Fell func() bool
-	// Lost is told that the log is not what others were told it is, which ends the process, and reports whether that is
-	// right. Nil if it never is.
+	// Lost is called when the log lacks entries that it has acknowledged, which ends the process. It reports whether
+	// that is right. Nil if it never is.
 	Lost func(err error) bool
 	// Lenient says that a snapshot may fail to be received.
 	Lenient bool
@@ -80,7 +80,7 @@ func (l *Loop) Call(f func(*raftgroup.Host)) {
 // Departed has the loop hear the last word of another node's process.
 func (l *Loop) Departed(node raftgroup.NodeID) {
 	if l.Up {
-		l.Call(func(h *raftgroup.Host) { h.Departed(node) })
+		l.Call(func(h *raftgroup.Host) { h.NodeDeparted(node) })
 	}
 }
 

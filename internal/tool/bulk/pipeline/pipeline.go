@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pipeline is a connection with many requests under way, for tools that write much. A request that the server
-// refuses because it is overloaded, or could not answer in time, is sent again after a while that grows, a bounded
-// number of times.
+// Package pipeline implements a connection with many requests in flight, for tools that write much data. A request
+// that the server rejects because of overload, or that times out, is retried a limited number of times with increasing
+// delays.
 //
-// Guarantees: (PI1) the function given to Send is called exactly once, whatever becomes of the connection; (PI2) at
-// most Options.InFlight requests are held. Send and Flush are for one goroutine. Start at Open.
+// Guarantees: (PI1) The function passed to Send is called exactly once, even if the connection fails. (PI2) At most
+// Options.InFlight requests are in flight. Send and Flush are not safe for concurrent use. Start reading at Open.
 package pipeline
 
 import (
@@ -26,25 +26,27 @@ import (
 const (
 	writeBuffer = 64 << 10
 	answerMax   = 64 << 20
-	// backoffMin and backoffMax bound how long a refused request waits; each refusal doubles it.
+	// backoffMin and backoffMax limit the delay before a retry. Each rejection doubles it.
 	backoffMin = 20 * time.Millisecond
 	backoffMax = 5 * time.Second
-	// silenceMax is how long a server may say nothing while requests are under way.
+	// silenceMax is the maximum time without a response while requests are in flight.
 	silenceMax = 2 * time.Minute
-	// turnMax is how long a request that is refused is sent again while others are carried out, from when the last one
-	// was, or the pipeline was started: at first, others of a throughput may get all of it.
+	// turnMax is the time for which rejected requests are retried while other requests succeed, counted from the last
+	// success or from the start. At first, other clients of a throughput may use all of it.
 	turnMax = 30 * time.Second
 )
 
-// Options describe a pipeline.
+// Options configures a pipeline.
 type Options struct {
 	rawclient.Options
-	// InFlight is how many requests are under way at most, 1 to 32,000.
+	// InFlight is the maximum number of requests in flight, 1 to 32,000.
 	InFlight int
-	// Retries is how often a request is sent again at most. One that the server refuses for now is sent again beyond
-	// that as long as it carries out others: more is asked of it than it may take, and each gets its turn.
+	// Retries is the maximum number of retries of a request. A request that the server rejects temporarily is retried
+	// more often while the server executes other requests: the requested load exceeds the limit, and each request gets
+	// its turn.
 	Retries int
-	// OnlyRefused has requests sent again only if they were certainly not carried out: for those that count twice.
+	// OnlyRefused retries only requests that were certainly not executed, for requests that must not be executed
+	// twice.
 	OnlyRefused bool
 }
 
@@ -55,28 +57,28 @@ type Pipeline struct {
 	addr   string
 	free   chan int16
 	slots  []slot
-	mu     sync.Mutex // guards out and what is written
+	mu     sync.Mutex // guards out and writes
 	out    *bufio.Writer
 	frame  []byte
-	ended  chan struct{} // closed when the connection has broken, after err was set
+	ended  chan struct{} // closed when the connection has failed, after err was set
 	err    error
 	once   sync.Once
 	reader sync.WaitGroup
 	again  atomic.Int64
-	// done is when a request was carried out last, or the pipeline was started, in nanoseconds of the wall clock.
+	// done is the time of the last success, or of the start of the pipeline, in nanoseconds of the wall clock.
 	done atomic.Int64
 }
 
-// slot is a request under way: its stream's.
+// slot is the state of a request in flight, one per stream.
 type slot struct {
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex // guards the following fields
 	op    cqlwire.Opcode
 	body  []byte
 	tries int
 	done  func(error)
 }
 
-// Open connects. The context bounds the connecting only.
+// Open connects. The context applies to connecting only.
 func Open(ctx context.Context, addr string, o Options) (*Pipeline, error) {
 	c, err := rawclient.Dial(ctx, addr, o.Options)
 	if err != nil {
@@ -90,22 +92,22 @@ func Open(ctx context.Context, addr string, o Options) (*Pipeline, error) {
 	return p, nil
 }
 
-// Conn is the connection, for calls before Start.
+// Conn returns the connection, for calls before Start.
 func (p *Pipeline) Conn() *rawclient.Conn { return p.conn }
 
-// Start begins to read answers; Conn must not be used any more.
+// Start starts reading responses. Conn must not be used afterward.
 func (p *Pipeline) Start() {
 	p.done.Store(time.Now().UnixNano())
 	p.reader.Go(p.read)
 }
 
-// OnlyRefused sets Options.OnlyRefused, before Start.
+// OnlyRefused sets Options.OnlyRefused. It must be called before Start.
 func (p *Pipeline) OnlyRefused() { p.o.OnlyRefused = true }
 
-// Again is how many requests were sent again.
+// Again returns the number of retries.
 func (p *Pipeline) Again() int64 { return p.again.Load() }
 
-// Err is why the pipeline broke, nil if it has not.
+// Err returns the reason why the pipeline failed, or nil.
 func (p *Pipeline) Err() error {
 	select {
 	case <-p.ended:
@@ -115,13 +117,13 @@ func (p *Pipeline) Err() error {
 	}
 }
 
-// Send sends a request, which append appends to a buffer that it is given, when there is room for it. done is called,
-// by another goroutine, with nil or the error: *cqlwire.Error if the server has answered one. It must not block.
+// Send sends a request when a stream is free. body appends the body of the request to a buffer. Another goroutine
+// calls done with nil or the error, which is a *cqlwire.Error if the server returned one. done must not block.
 func (p *Pipeline) Send(op cqlwire.Opcode, body func(dst []byte) []byte, done func(error)) {
 	var stream int16
 	select {
 	case stream = <-p.free:
-	default: // whatever is written has to go before anything comes back
+	default: // buffered requests must be sent before any response can arrive
 		p.Flush()
 		select {
 		case stream = <-p.free:
@@ -129,7 +131,7 @@ func (p *Pipeline) Send(op cqlwire.Opcode, body func(dst []byte) []byte, done fu
 			done(p.err)
 			return
 		case <-time.After(silenceMax):
-			p.fail(fmt.Errorf("no answer for %v", silenceMax))
+			p.fail(fmt.Errorf("no response for %v", silenceMax))
 			done(p.err)
 			return
 		}
@@ -141,7 +143,7 @@ func (p *Pipeline) Send(op cqlwire.Opcode, body func(dst []byte) []byte, done fu
 	p.write(stream, false)
 }
 
-// Flush sends what is buffered.
+// Flush sends buffered requests.
 func (p *Pipeline) Flush() {
 	p.mu.Lock()
 	err := p.out.Flush()
@@ -172,7 +174,7 @@ func (p *Pipeline) write(stream int16, flush bool) {
 	}
 }
 
-// end calls the function of a slot, once.
+// end calls the function of a slot once.
 func (p *Pipeline) end(stream int16, err error) {
 	s := &p.slots[stream]
 	s.mu.Lock()
@@ -185,10 +187,10 @@ func (p *Pipeline) end(stream int16, err error) {
 	}
 }
 
-// fail breaks the pipeline: every request under way ends with the error.
+// fail closes the pipeline. Every request in flight ends with the error.
 func (p *Pipeline) fail(err error) {
 	p.once.Do(func() {
-		p.err = fmt.Errorf("the connection to %s broke: %w", p.addr, err)
+		p.err = fmt.Errorf("the connection to %s failed: %w", p.addr, err)
 		close(p.ended)
 		p.conn.Close()
 	})
@@ -197,7 +199,7 @@ func (p *Pipeline) fail(err error) {
 	}
 }
 
-// read reads answers until the connection ends.
+// read reads responses until the connection ends.
 func (p *Pipeline) read() {
 	in := bufio.NewReaderSize(p.conn, writeBuffer)
 	var head [cqlwire.HeaderSize]byte
@@ -209,7 +211,7 @@ func (p *Pipeline) read() {
 		}
 		h := cqlwire.ParseHeader(head[:])
 		if h.Length < 0 || h.Length > answerMax {
-			p.fail(fmt.Errorf("an answer of %d bytes is out of bounds", h.Length))
+			p.fail(fmt.Errorf("response of %d bytes exceeds the limit", h.Length))
 			return
 		}
 		if cap(body) < int(h.Length) {
@@ -256,28 +258,28 @@ func (p *Pipeline) answer(h cqlwire.Header, body []byte) {
 	time.AfterFunc(Backoff(tries), func() { p.write(stream, true) })
 }
 
-// worth says whether a request may be carried out when it is sent again.
+// worth reports whether a retry of a request may succeed.
 func (p *Pipeline) worth(e *cqlwire.Error) bool {
 	return Refused(e) || !p.o.OnlyRefused && (e.Code == cqlwire.CodeWriteTimeout || e.Code == cqlwire.CodeReadTimeout)
 }
 
-// moves says whether the server has carried out requests of this pipeline lately, or may still begin to.
+// moves reports whether the server has recently executed requests of this pipeline, or may still start to.
 func (p *Pipeline) moves() bool { return time.Since(time.Unix(0, p.done.Load())) < turnMax }
 
-// Refused says whether an error is the server's that it cannot carry out a request now and has not begun to.
+// Refused reports whether an error means that the server cannot execute a request now and has not started to.
 func Refused(err error) bool {
 	e, ok := errors.AsType[*cqlwire.Error](err)
 	return ok && (e.Code == cqlwire.CodeOverloaded || e.Code == cqlwire.CodeUnavailable ||
 		e.Code == cqlwire.CodeBootstrapping)
 }
 
-// Backoff is how long to wait before the n-th repetition, counted from 1.
+// Backoff returns the delay before the nth retry, counted from 1.
 func Backoff(n int) time.Duration {
 	d := min(backoffMin<<min(n-1, 10), backoffMax)
 	return d/2 + rand.N(d/2)
 }
 
-// Wait flushes and waits until no request is under way.
+// Wait flushes and waits until no request is in flight.
 func (p *Pipeline) Wait() error {
 	p.Flush()
 	idle := time.NewTimer(silenceMax)
@@ -293,7 +295,7 @@ func (p *Pipeline) Wait() error {
 		case s := <-p.free:
 			taken = append(taken, s)
 		case <-idle.C:
-			p.fail(fmt.Errorf("no answer for %v", silenceMax))
+			p.fail(fmt.Errorf("no response for %v", silenceMax))
 			return p.Err()
 		}
 		idle.Reset(silenceMax)
@@ -301,8 +303,8 @@ func (p *Pipeline) Wait() error {
 	return p.Err()
 }
 
-// Close ends the connection; requests under way end with an error.
+// Close closes the connection. Requests in flight end with an error.
 func (p *Pipeline) Close() {
-	p.fail(errors.New("it was closed"))
+	p.fail(errors.New("the pipeline was closed"))
 	p.reader.Wait()
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// cqlshField is field for what cqlsh writes.
+// cqlshField is like field, for the output of cqlsh.
 func (d Dialect) cqlshField(s string) (f Field, rest string, err error) {
 	var b strings.Builder
 	quoted := s != "" && s[0] == d.Quote
@@ -38,8 +38,10 @@ func (d Dialect) cqlshField(s string) (f Field, rest string, err error) {
 	return Field{Text: Unescape(b.String()), Null: s == d.Null}, "", nil
 }
 
-// Unescape undoes how cqlsh shows a text: it doubles backslashes, and writes control characters as Python does, such
-// as \n or \x07. Other backslashes stand for themselves.
+// Unescape reverses the escaping of cqlsh, which doubles backslashes and writes control characters like Python, such
+// as
+//
+// or \x07. Other backslashes are unchanged.
 func Unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -8,27 +8,27 @@ import (
 	"fmt"
 )
 
-// Dialect is how rows stand in CSV. A record ends with a line end that is not in quotes.
+// Dialect is a CSV dialect. A record ends with a line end outside of quotes.
 type Dialect struct {
-	// Delimiter parts fields, Quote begins and ends one. Within quotes Escape has the next character stand for itself
-	// if that is a quote or an escape; if it is the quote, a doubled quote stands for one, as RFC 4180 has it.
+	// Delimiter separates fields, and Quote encloses them. Within quotes, Escape makes a following quote or escape
+	// character literal. If Escape is the quote character, a doubled quote represents a quote (RFC 4180).
 	Delimiter, Quote, Escape byte
-	// Null is the text, without quotes, of null.
+	// Null is the unquoted text that represents null.
 	Null string
-	// Cqlsh reads what cqlsh's COPY TO writes: Escape has any next character stand for itself, within quotes and
-	// outside of them, as in Python's csv; and what cqlsh has escaped itself before is undone, see Unescape.
+	// Cqlsh accepts the output of COPY TO in cqlsh. Escape then makes any following character literal, within and
+	// outside of quotes, like Python's csv module. The escapes of cqlsh itself are then reversed; see Unescape.
 	Cqlsh bool
 }
 
-// Check says what of a dialect cannot be.
+// Check reports an invalid dialect.
 func (d Dialect) Check() error {
 	for _, c := range []byte{d.Delimiter, d.Quote, d.Escape} {
 		if c == '\n' || c == '\r' || c == 0 || c >= 0x80 {
-			return errors.New("delimiter, quote and escape are one ASCII character each, and no line end")
+			return errors.New("invalid delimiter, quote, or escape: expected one ASCII character other than a line end")
 		}
 	}
 	if d.Delimiter == d.Quote || d.Delimiter == d.Escape {
-		return errors.New("the delimiter is the quote or the escape, too: they have to differ")
+		return errors.New("the delimiter must differ from the quote and the escape")
 	}
 	return nil
 }
@@ -36,11 +36,11 @@ func (d Dialect) Check() error {
 // Field is a field of a record.
 type Field struct {
 	Text string
-	// Null is true for the dialect's text of null, without quotes.
+	// Null is set for the dialect's text for null, without quotes.
 	Null bool
 }
 
-// Fields cuts a record, without its line end, into fields and appends them.
+// Fields splits a record, without its line end, into fields and appends them.
 func (d Dialect) Fields(dst []Field, record string) ([]Field, error) {
 	for {
 		f, rest, err := d.field(record)
@@ -55,7 +55,7 @@ func (d Dialect) Fields(dst []Field, record string) ([]Field, error) {
 	}
 }
 
-// field reads a field; rest is empty or begins with the delimiter.
+// field parses a field. rest is empty or starts with the delimiter.
 func (d Dialect) field(s string) (f Field, rest string, err error) {
 	if d.Cqlsh {
 		return d.cqlshField(s)
@@ -64,13 +64,13 @@ func (d Dialect) field(s string) (f Field, rest string, err error) {
 		n := 0
 		for n < len(s) && s[n] != d.Delimiter {
 			if s[n] == d.Quote {
-				return f, "", fmt.Errorf("a quote stands within %q, which does not begin with one", clip(s))
+				return f, "", fmt.Errorf("unexpected quote in %q, which does not start with a quote", clip(s))
 			}
 			n++
 		}
 		return Field{s[:n], s[:n] == d.Null}, s[n:], nil
 	}
-	var b []byte // used once there is an escape
+	var b []byte // used after the first escape
 	from := 1
 	for i := 1; i < len(s); i++ {
 		c := s[i]
@@ -94,7 +94,7 @@ func (d Dialect) field(s string) (f Field, rest string, err error) {
 	return f, "", fmt.Errorf("the quote is not closed: %q", clip(s))
 }
 
-// AppendField appends a field, in quotes where it needs them.
+// AppendField appends a field, with quotes if necessary.
 func (d Dialect) AppendField(dst []byte, content []byte, null bool) []byte {
 	if null {
 		return append(dst, d.Null...)
@@ -115,16 +115,17 @@ func (d Dialect) AppendField(dst []byte, content []byte, null bool) []byte {
 	return append(dst, d.Quote)
 }
 
-// Quotes follows whether a text ends within quotes.
+// Quotes tracks whether a text ends within quotes.
 type Quotes struct {
 	d               Dialect
 	within, escaped bool
 }
 
-// Quotes begins before the first record.
+// Quotes returns a tracker for the start of the first record.
 func (d Dialect) Quotes() *Quotes { return &Quotes{d: d} }
 
-// Feed takes the next piece of the text, which ends with a line end or the text, and tells whether a record ends there.
+// Feed processes the next part of the text, up to a line end or the end of the text, and reports whether a record ends
+// there.
 func (q *Quotes) Feed(line []byte) bool {
 	if q.d.Escape == q.d.Quote {
 		q.within = q.within != (bytes.Count(line, []byte{q.d.Quote})%2 == 1)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package text is rows as text: values of every CQL type as fields of CSV and as members of JSON objects, and the
-// records of a file, both ways.
+// Package text converts rows to text and back: values of all CQL types as CSV fields and as members of JSON objects,
+// and the records of a file.
 //
-// Guarantees: (T1) what Append writes, Parse reads back as an equal value, whatever the type; (T2) a field in quotes is
-// never null, so that null and the empty text are told apart; (T3) no input makes a reader panic or hold more than one
-// record and one block. The package knows nothing of tables or servers. Start at Append and Parse, then Dialect.
+// Guarantees: (T1) Parse converts the output of Append to an equal value, for all types. (T2) A quoted field is never
+// null, so that null and the empty text are distinct. (T3) For any input, a reader does not panic, and holds at most
+// one record and one block. The package does not access tables or servers. Start reading at Append and Parse, then
+// Dialect.
 package text

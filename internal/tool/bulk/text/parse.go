@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// depthMax bounds the nesting of a value.
+// depthMax is the maximum nesting of a value.
 const depthMax = 64
 
-// Parse reads the content of a field of CSV: a native value as CQL has it within quotes, another one as a CQL literal
-// or as JSON. The errors say what is wrong, for people.
+// Parse parses the contents of a CSV field: a native value as in a CQL string, other values as CQL literals or as
+// JSON. The errors are meant for users.
 func Parse(t *cqltype.Type, s string) ([]byte, error) {
 	if !composed(t) {
 		return parseNative(t, s)
@@ -25,7 +25,7 @@ func Parse(t *cqltype.Type, s string) ([]byte, error) {
 	return parseWhole(t, s, 0)
 }
 
-// Member reads the value of a JSON member, as it stands in the text of the object. null is nil.
+// Member parses the value of a JSON member. null results in nil.
 func Member(t *cqltype.Type, s string) ([]byte, error) { return parseWhole(t, s, 0) }
 
 func parseWhole(t *cqltype.Type, s string, depth int) ([]byte, error) {
@@ -41,14 +41,14 @@ func parseNative(t *cqltype.Type, s string) ([]byte, error) {
 	if t.Kind == cqltype.Blob || t.Kind == cqltype.Custom {
 		digits, ok := strings.CutPrefix(s, "0x")
 		if !ok {
-			return nil, fmt.Errorf("%s: %q does not begin with 0x", t, clip(s))
+			return nil, fmt.Errorf("%s: expected 0x at the start of %q", t, clip(s))
 		}
 		s = digits
 	}
 	if s == "" && t.Validate([]byte{}) == nil {
 		return []byte{}, nil
 	}
-	switch { // some write them so
+	switch { // some tools use these forms
 	case t.Kind != cqltype.Float && t.Kind != cqltype.Double:
 	case strings.EqualFold(s, "nan"):
 		s = "NaN"
@@ -71,10 +71,10 @@ func clip(s string) string {
 	return s
 }
 
-// scanner reads literals of CQL and JSON, which have the same shape.
+// scanner parses CQL and JSON literals, which have the same structure.
 type scanner struct{ rest string }
 
-// space skips white space and returns what follows.
+// space skips white space and returns the remaining text.
 func (p *scanner) space() string {
 	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
 	return p.rest
@@ -89,10 +89,10 @@ func (p *scanner) take(c byte) bool {
 	return true
 }
 
-// word reads a word in quotes, or a bare one that ends before one of the characters in ends.
+// word parses a quoted word, or an unquoted word that ends before one of the characters in ends.
 func (p *scanner) word(ends string) (s string, quoted bool, err error) {
 	if p.space() == "" {
-		return "", false, errors.New("the value ends too early")
+		return "", false, errors.New("unexpected end of the value")
 	}
 	switch p.rest[0] {
 	case '\'':
@@ -108,18 +108,18 @@ func (p *scanner) word(ends string) (s string, quoted bool, err error) {
 	}
 	s, p.rest = strings.TrimRight(p.rest[:n], " \t\r\n"), p.rest[n:]
 	if s == "" {
-		return "", false, fmt.Errorf("a value is missing before %q", clip(p.rest))
+		return "", false, fmt.Errorf("expected a value before %q", clip(p.rest))
 	}
 	return s, false, nil
 }
 
-// single reads a string in single quotes, in which a doubled one stands for itself.
+// single parses a string in single quotes, in which a doubled quote represents a quote.
 func (p *scanner) single() (string, error) {
 	var b strings.Builder
 	for s := p.rest[1:]; ; {
 		n := strings.IndexByte(s, '\'')
 		if n < 0 {
-			return "", errors.New("a string has no end: ' is missing")
+			return "", errors.New("unterminated string: expected '")
 		}
 		b.WriteString(s[:n])
 		if s = s[n+1:]; s == "" || s[0] != '\'' {
@@ -131,7 +131,7 @@ func (p *scanner) single() (string, error) {
 	}
 }
 
-// double reads a string as JSON has it.
+// double parses a JSON string.
 func (p *scanner) double() (string, error) {
 	for i := 1; i < len(p.rest); i++ {
 		switch p.rest[i] {
@@ -145,18 +145,18 @@ func (p *scanner) double() (string, error) {
 			}
 			var s string
 			if err := json.Unmarshal([]byte(raw), &s); err != nil {
-				return "", fmt.Errorf("the string %s is not JSON's: %w", clip(raw), err)
+				return "", fmt.Errorf("invalid JSON string %s: %w", clip(raw), err)
 			}
 			return s, nil
 		}
 	}
-	return "", errors.New(`a string has no end: " is missing`)
+	return "", errors.New(`unterminated string: expected "`)
 }
 
-// value reads a value of the type; nil is null.
+// value parses a value of a type. nil means null.
 func (p *scanner) value(t *cqltype.Type, depth int) ([]byte, error) {
 	if depth > depthMax {
-		return nil, fmt.Errorf("values are nested more than %d deep", depthMax)
+		return nil, fmt.Errorf("values are nested more than %d levels deep", depthMax)
 	}
 	if !composed(t) {
 		s, quoted, err := p.word(",]})")
@@ -188,7 +188,7 @@ func (p *scanner) value(t *cqltype.Type, depth int) ([]byte, error) {
 	return p.sequence(t, depth)
 }
 
-// sequence reads what is between brackets of any kind, with commas.
+// sequence parses the contents of brackets of any kind, separated by commas.
 func (p *scanner) sequence(t *cqltype.Type, depth int) ([]byte, error) {
 	var closing byte
 	for i := range len("[{(") {
@@ -198,12 +198,12 @@ func (p *scanner) sequence(t *cqltype.Type, depth int) ([]byte, error) {
 		}
 	}
 	if closing == 0 {
-		return nil, fmt.Errorf("%s: a bracket is missing before %q", t, clip(p.rest))
+		return nil, fmt.Errorf("%s: expected a bracket before %q", t, clip(p.rest))
 	}
 	var values [][]byte
 	for !p.take(closing) {
 		if len(values) > 0 && !p.take(',') {
-			return nil, fmt.Errorf("%s: a comma is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a comma before %q", t, clip(p.rest))
 		}
 		elem := t.Elems[0]
 		if t.Kind == cqltype.Tuple {
@@ -237,19 +237,19 @@ func (p *scanner) sequence(t *cqltype.Type, depth int) ([]byte, error) {
 
 func (p *scanner) mapping(t *cqltype.Type, depth int) ([]byte, error) {
 	if !p.take('{') {
-		return nil, fmt.Errorf("%s: { is missing before %q", t, clip(p.rest))
+		return nil, fmt.Errorf("%s: expected { before %q", t, clip(p.rest))
 	}
 	var flat [][]byte
 	for !p.take('}') {
 		if len(flat) > 0 && !p.take(',') {
-			return nil, fmt.Errorf("%s: a comma is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a comma before %q", t, clip(p.rest))
 		}
 		key, err := p.key(t.Elems[0], depth+1)
 		if err != nil {
 			return nil, err
 		}
 		if !p.take(':') {
-			return nil, fmt.Errorf("%s: a colon is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a colon before %q", t, clip(p.rest))
 		}
 		value, err := p.value(t.Elems[1], depth+1)
 		if err != nil {
@@ -263,7 +263,7 @@ func (p *scanner) mapping(t *cqltype.Type, depth int) ([]byte, error) {
 	return t.SortedMap(flat), nil
 }
 
-// key reads the key of a map, which a colon ends.
+// key parses the key of a map entry, up to the colon.
 func (p *scanner) key(t *cqltype.Type, depth int) ([]byte, error) {
 	if composed(t) {
 		return p.value(t, depth)
@@ -275,15 +275,15 @@ func (p *scanner) key(t *cqltype.Type, depth int) ([]byte, error) {
 	return parseNative(t, s)
 }
 
-// fields reads a user-defined type: fields that are missing are null.
+// fields parses a user-defined type. Missing fields are null.
 func (p *scanner) fields(t *cqltype.Type, depth int) ([]byte, error) {
 	if !p.take('{') {
-		return nil, fmt.Errorf("%s: { is missing before %q", t, clip(p.rest))
+		return nil, fmt.Errorf("%s: expected { before %q", t, clip(p.rest))
 	}
 	values := make([][]byte, len(t.Elems))
 	for first := true; !p.take('}'); first = false {
 		if !first && !p.take(',') {
-			return nil, fmt.Errorf("%s: a comma is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a comma before %q", t, clip(p.rest))
 		}
 		name, quoted, err := p.word(":,}")
 		if err != nil {
@@ -291,10 +291,10 @@ func (p *scanner) fields(t *cqltype.Type, depth int) ([]byte, error) {
 		}
 		i := fieldIndex(t, name, quoted)
 		if i < 0 {
-			return nil, fmt.Errorf("%s: there is no field %q", t, clip(name))
+			return nil, fmt.Errorf("%s: unknown field %q", t, clip(name))
 		}
 		if !p.take(':') {
-			return nil, fmt.Errorf("%s: a colon is missing before %q", t, clip(p.rest))
+			return nil, fmt.Errorf("%s: expected a colon before %q", t, clip(p.rest))
 		}
 		if values[i], err = p.value(t.Elems[i], depth+1); err != nil {
 			return nil, fmt.Errorf("field %s: %w", t.Fields[i], err)
@@ -303,7 +303,7 @@ func (p *scanner) fields(t *cqltype.Type, depth int) ([]byte, error) {
 	return t.AppendTuple(nil, values...), nil
 }
 
-// fieldIndex finds a field: by its name as it stands in quotes first, then as CQL and JSON read names.
+// fieldIndex finds a field: first by its exact name in quotes, then by the rules of CQL and JSON.
 func fieldIndex(t *cqltype.Type, name string, quoted bool) int {
 	if quoted {
 		if i := t.FieldIndex(name); i >= 0 {
@@ -313,7 +313,7 @@ func fieldIndex(t *cqltype.Type, name string, quoted bool) int {
 	return t.FieldIndex(cqltype.JSONName(name))
 }
 
-// Members calls f with the name and the text of the value of each member of the JSON object in a line.
+// Members calls f with the name and the text of the value of each member of a JSON object.
 func Members(line string, f func(name, value string) error) error {
 	p := scanner{rest: line}
 	if !p.take('{') {
@@ -321,14 +321,14 @@ func Members(line string, f func(name, value string) error) error {
 	}
 	for first := true; !p.take('}'); first = false {
 		if !first && !p.take(',') {
-			return fmt.Errorf("a comma is missing before %q", clip(p.rest))
+			return fmt.Errorf("expected a comma before %q", clip(p.rest))
 		}
 		name, quoted, err := p.word(":")
 		if err != nil {
 			return err
 		}
 		if !quoted || !p.take(':') {
-			return fmt.Errorf("a name in quotes and a colon are missing before %q", clip(p.rest))
+			return fmt.Errorf("expected a quoted name and a colon before %q", clip(p.rest))
 		}
 		from := p.space()
 		if err := p.skip(); err != nil {
@@ -344,12 +344,12 @@ func Members(line string, f func(name, value string) error) error {
 	return nil
 }
 
-// skip passes over one JSON value.
+// skip skips a JSON value.
 func (p *scanner) skip() error {
 	for depth := 0; ; {
 		s := p.space()
 		if s == "" {
-			return errors.New("the line ends within a value")
+			return errors.New("unexpected end of the line in a value")
 		}
 		switch s[0] {
 		case '{', '[':
@@ -357,12 +357,12 @@ func (p *scanner) skip() error {
 			p.rest = s[1:]
 		case '}', ']':
 			if depth--; depth < 0 {
-				return fmt.Errorf("a value is missing before %q", clip(s))
+				return fmt.Errorf("expected a value before %q", clip(s))
 			}
 			p.rest = s[1:]
 		case ',', ':':
 			if depth == 0 {
-				return fmt.Errorf("a value is missing before %q", clip(s))
+				return fmt.Errorf("expected a value before %q", clip(s))
 			}
 			p.rest = s[1:]
 		default:

@@ -206,14 +206,14 @@ func TestMistakes(t *testing.T) {
 		typ        *cqltype.Type
 		text, want string
 	}{
-		{l, "[1", "a comma is missing"},
+		{l, "[1", "expected a comma"},
 		{l, "[null]", "an element is null"},
 		{l, "[1] 2", "follows the end"},
-		{l, "1", "a bracket is missing"},
-		{cqltype.Native(cqltype.Blob), "ff", "does not begin with 0x"},
+		{l, "1", "expected a bracket"},
+		{cqltype.Native(cqltype.Blob), "ff", "expected 0x"},
 		{cqltype.VectorOf(cqltype.Native(cqltype.Float), 2), "[1]", "there are 1 elements"},
-		{cqltype.UDTOf("ks", "u", []string{"a"}, []*cqltype.Type{l}), "{b: 1}", "there is no field"},
-		{l, "['1", "' is missing"},
+		{cqltype.UDTOf("ks", "u", []string{"a"}, []*cqltype.Type{l}), "{b: 1}", "unknown field"},
+		{l, "['1", "unterminated string"},
 	} {
 		if _, err := text.Parse(c.typ, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.text, err, c.want)
@@ -221,7 +221,7 @@ func TestMistakes(t *testing.T) {
 	}
 	d := text.Dialect{Delimiter: ',', Quote: '"', Escape: '"'}
 	for record, want := range map[string]string{`"a`: "not closed", `"a"b`: "follows the closing quote",
-		`a"b`: "a quote stands within"} {
+		`a"b`: "unexpected quote"} {
 		if _, err := d.Fields(nil, record); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", record, err, want)
 		}

@@ -9,19 +9,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Style is how values within composed ones are quoted.
+// Style is the quoting style of values within other values.
 type Style uint8
 
-// The styles. Both are read by Parse.
+// The styles. Parse accepts both.
 const (
-	// CQL is that of literals, which cqlsh's COPY writes, too: strings in single quotes, sets in braces.
+	// CQL is the style of CQL literals and of COPY in cqlsh: strings in single quotes, sets in braces.
 	CQL Style = iota
-	// JSON is that of JSON values.
+	// JSON is the style of JSON values.
 	JSON
 )
 
-// Content appends a value that is not null as the content of a field of CSV, without the quotes of the field: native
-// types bare, others as a CQL literal.
+// Content appends a non-null value as the contents of a CSV field, without the quotes of the field: native types
+// unquoted, other types as CQL literals.
 func Content(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	if composed(t) {
 		return Append(dst, t, wire, CQL)
@@ -29,7 +29,7 @@ func Content(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	return appendBare(dst, t, wire)
 }
 
-// Append appends a value as it stands within another one, or as the member of a JSON object.
+// Append appends a value as a part of another value, or as the member of a JSON object.
 func Append(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte {
 	if wire == nil {
 		return append(dst, "null"...)
@@ -52,7 +52,7 @@ func composed(t *cqltype.Type) bool {
 	return t.IsCollection() || t.Kind == cqltype.Tuple || t.Kind == cqltype.UDT || t.Kind == cqltype.Vector
 }
 
-// quoted tells whether a native value is put in quotes. The empty value always is.
+// quoted reports whether a native value is quoted. The empty value is always quoted.
 func quoted(t *cqltype.Type, wire []byte, style Style) bool {
 	switch t.Kind {
 	case cqltype.Ascii, cqltype.Text, cqltype.Inet, cqltype.Date, cqltype.Time, cqltype.Timestamp:
@@ -85,7 +85,8 @@ func appendBare(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	return append(dst, t.Text(wire)...)
 }
 
-// appendTimestamp appends a time as CQL reads it back: one outside of the years of four digits as its milliseconds.
+// appendTimestamp appends a timestamp that CQL can parse. If the year does not have four digits, it appends
+// milliseconds.
 func appendTimestamp(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	literal := t.Format(wire)
 	return append(dst, strings.Trim(literal, "'")...)
@@ -123,7 +124,7 @@ func appendSequence(dst []byte, t *cqltype.Type, wire []byte, style Style) []byt
 	return append(dst, brackets[1])
 }
 
-// appendMap puts the keys into strings where the style is JSON, as JSON has no others.
+// appendMap converts the keys to strings in the JSON style, because JSON has no other keys.
 func appendMap(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte {
 	dst = append(dst, '{')
 	first := true
@@ -153,7 +154,7 @@ func appendFields(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte 
 			dst = appendName(dst, name)
 		case cqltype.QuoteName(name) == name:
 			dst = append(dst, name...)
-		default: // what CQL reads, but for a quote within the name: Parse has to tell quotes of both styles apart
+		default: // valid in CQL, except for a quote within the name: Parse must distinguish the quotes of both styles
 			dst = cqltype.AppendJSONString(dst, name)
 		}
 		dst = Append(append(dst, ": "...), t.Elems[i], v, style)
@@ -161,8 +162,8 @@ func appendFields(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte 
 	return append(dst, '}')
 }
 
-// appendName appends the name of a column or field as that of a JSON member: as SELECT JSON writes it, one with capital
-// letters within its double quotes.
+// appendName appends the name of a column or field as the name of a JSON member, like SELECT JSON: a name with capital
+// letters includes its double quotes.
 func appendName(dst []byte, name string) []byte {
 	if bytes.ContainsFunc([]byte(name), func(r rune) bool { return r >= 'A' && r <= 'Z' }) {
 		name = `"` + name + `"`
@@ -170,7 +171,7 @@ func appendName(dst []byte, name string) []byte {
 	return cqltype.AppendJSONString(dst, name)
 }
 
-// Object appends a row as a JSON object; a null is left out.
+// Object appends a row as a JSON object without its nulls.
 func Object(dst []byte, names []string, types []*cqltype.Type, row [][]byte) []byte {
 	dst = append(dst, '{')
 	first := true

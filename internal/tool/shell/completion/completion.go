@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package completion says how what is being typed may go on: with keywords, and with the names that a schema has.
+// Package completion completes CQL input with keywords and with the names in a schema.
 //
-// It looks at the words around the cursor and follows no grammar, so it may offer what does not fit; it refuses
-// nothing. It asks nobody: who calls it brings the schema. Start at Complete.
+// It uses the words around the cursor instead of a grammar, so it may offer words that do not fit, and it rejects no
+// input. The caller provides the schema. Start reading at Complete.
 package completion
 
 import (
@@ -15,40 +15,40 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/shell/statement"
 )
 
-// wordsMax bounds how many words are offered.
+// wordsMax is the maximum number of words to offer.
 const wordsMax = 1000
 
-// Schema is what there is to be named.
+// Schema contains the names that can be completed.
 type Schema map[string]*Keyspace
 
-// Keyspace is what a keyspace holds. Tables has the columns of tables and views by their names.
+// Keyspace contains the names in a keyspace. Tables maps the names of tables and views to their columns.
 type Keyspace struct {
 	Tables           map[string][]string
 	Types, Functions []string
 }
 
-// Input is what is being typed.
+// Input is the current input.
 type Input struct {
-	// Before is what stands before the cursor, from the beginning of the statement, and After what stands behind it.
+	// Before is the statement before the cursor, and After the text after it.
 	Before, After string
-	// Keyspace is that of names without one, "" for none; Schema may be nil; Commands are those of the shell.
+	// Keyspace is the keyspace of unqualified names, or "". Schema may be nil. Commands are the commands of the shell.
 	Keyspace string
 	Schema   Schema
 	Commands []string
 }
 
-// context is an input taken apart.
+// context is a parsed input.
 type context struct {
 	Input
-	tokens []string // of the statement before the word at the cursor: words in upper case, names as they are
-	raw    []string // the same as they were typed
+	tokens []string // of the statement before the word at the cursor: words in upper case, names unchanged
+	raw    []string // the same tokens unchanged
 	prefix string
 	start  int
 	table  []string // the table that the statement names: keyspace and name, or name
 }
 
-// Complete returns the words that may stand at the cursor, in order, and where in Before the word begins that they
-// complete.
+// Complete returns the words that can be at the cursor, sorted, and the position in Before at which the word to
+// complete starts.
 func Complete(in Input) (start int, words []string) {
 	c, ok := parse(in)
 	if !ok {
@@ -60,7 +60,7 @@ func Complete(in Input) (start int, words []string) {
 	return c.start, words[:min(len(words), wordsMax)]
 }
 
-// parse takes the input apart; ok is false where nothing is to be completed: in strings and comments.
+// parse parses the input. ok is false in strings and comments, which are not completed.
 func parse(in Input) (c context, ok bool) {
 	tokens, open := statement.Tokens(in.Before)
 	last := len(tokens) - 1
@@ -85,7 +85,7 @@ func parse(in Input) (c context, ok bool) {
 	return c, true
 }
 
-// findTable looks for the table that the statement is about, behind the cursor, too.
+// findTable finds the table of the statement, before or after the cursor.
 func (c *context) findTable() {
 	raw := slices.Clone(c.raw)
 	behind, _ := statement.Tokens(c.After)
@@ -106,7 +106,7 @@ func (c *context) findTable() {
 	}
 }
 
-// before is the n-th token before the cursor, from 1, in upper case, "" if there is none.
+// before returns the nth token before the cursor, counted from 1, in upper case, or "" if there is none.
 func (c *context) before(n int) string {
 	if n > len(c.tokens) {
 		return ""
@@ -114,7 +114,7 @@ func (c *context) before(n int) string {
 	return c.tokens[len(c.tokens)-n]
 }
 
-// words are the words that fit.
+// words returns the words that fit.
 func (c *context) words() []string {
 	prev := c.before(1)
 	switch {
@@ -162,7 +162,7 @@ func (c *context) words() []string {
 	return out
 }
 
-// keywords are those words that begin as typed. They are in lower case where that is what is typed.
+// keywords returns the words with the prefix at the cursor, in the case of the prefix.
 func (c *context) keywords(words []string) []string {
 	sample := c.prefix
 	if sample == "" && len(c.raw) > 0 {
@@ -182,7 +182,7 @@ func (c *context) keywords(words []string) []string {
 	return out
 }
 
-// names are those names, quoted if they have to be, that begin as typed, each followed by an end.
+// names returns the names with the prefix at the cursor, quoted if necessary, each followed by end.
 func (c *context) names(names []string, end string) []string {
 	typed, quoted := strings.CutPrefix(c.prefix, `"`)
 	var out []string
@@ -198,7 +198,7 @@ func (c *context) names(names []string, end string) []string {
 	return out
 }
 
-// tables are the tables of the keyspace in use, and keyspaces.
+// tables returns the tables of the current keyspace, and all keyspaces.
 func (c *context) tables() []string {
 	out := c.names(keys(c.Schema), ".")
 	if ks := c.Schema[c.Keyspace]; ks != nil {
@@ -207,7 +207,7 @@ func (c *context) tables() []string {
 	return out
 }
 
-// types are the user-defined types of the keyspace in use, and keyspaces.
+// types returns the user-defined types of the current keyspace, and all keyspaces.
 func (c *context) types() []string {
 	out := c.names(keys(c.Schema), ".")
 	if ks := c.Schema[c.Keyspace]; ks != nil {
@@ -216,7 +216,7 @@ func (c *context) types() []string {
 	return out
 }
 
-// members are what may stand behind a keyspace and a dot.
+// members returns the names that can follow a keyspace and a dot.
 func (c *context) members(ks *Keyspace) []string {
 	if ks == nil {
 		return nil
@@ -230,7 +230,7 @@ func (c *context) members(ks *Keyspace) []string {
 	return slices.Concat(c.names(keys(ks.Tables), ""), c.names(ks.Types, ""), c.names(ks.Functions, "("))
 }
 
-// columns are those of the table that the statement names.
+// columns returns the columns of the table that the statement names.
 func (c *context) columns() []string {
 	keyspace, table := c.Keyspace, ""
 	switch len(c.table) {
@@ -248,7 +248,7 @@ func (c *context) columns() []string {
 	return c.names(ks.Tables[table], "")
 }
 
-// functions are the native ones, and those of the keyspace in use.
+// functions returns the native functions, and the functions of the current keyspace.
 func (c *context) functions() []string {
 	var out []string
 	for _, f := range functions {
@@ -262,7 +262,7 @@ func (c *context) functions() []string {
 	return out
 }
 
-// unquote is the name that a token stands for.
+// unquote returns the name that a token represents.
 func unquote(token string) string {
 	if strings.HasPrefix(token, `"`) {
 		return strings.ReplaceAll(strings.TrimSuffix(token[1:], `"`), `""`, `"`)

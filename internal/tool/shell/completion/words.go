@@ -4,12 +4,12 @@ package completion
 
 import "strings"
 
-// starts are the words that statements begin with.
+// starts are the first words of statements.
 var starts = strings.Fields(`SELECT INSERT UPDATE DELETE BEGIN APPLY COMMIT LET CREATE ALTER DROP TRUNCATE USE DESCRIBE
 	EXPLAIN GRANT REVOKE LIST CALL`)
 
-// follows are the words that may stand behind a word. Where columns or functions may stand there, too, operandAfter has
-// the word.
+// follows maps a word to the words that can follow it. If columns or functions can follow as well, operandAfter
+// contains the word.
 var follows = map[string][]string{
 	"CREATE": strings.Fields(`KEYSPACE TABLE INDEX TYPE FUNCTION AGGREGATE ROLE USER MATERIALIZED CUSTOM OR`),
 	"ALTER":  strings.Fields(`KEYSPACE TABLE TYPE ROLE USER MATERIALIZED`),
@@ -54,7 +54,7 @@ var follows = map[string][]string{
 		gc_grace_seconds caching cdc throughput PASSWORD LOGIN SUPERUSER OPTIONS`),
 }
 
-// clauses are the words that may stand behind an operand, by the first word of the statement.
+// clauses are the words that can follow an operand, by the first word of the statement.
 var clauses = map[string][]string{
 	"SELECT": strings.Fields(`FROM AS WHERE AND IN CONTAINS LIKE BETWEEN ORDER GROUP PER LIMIT ALLOW ASC DESC ANN OF`),
 	"INSERT": strings.Fields(`VALUES JSON IF USING AND DEFAULT NULL UNSET`),
@@ -71,10 +71,10 @@ var clauses = map[string][]string{
 	"LIST": strings.Fields(`OF ON NORECURSIVE`),
 }
 
-// operandAfter are the tokens behind which a column or function stands, in a statement about rows.
+// operandAfter are the tokens after which a column or function is expected in a statement about rows.
 var operandAfter = strings.Fields(`SELECT DISTINCT WHERE AND BY SET IF DELETE , ( = < > + - IN`)
 
-// tableAfter are the words behind which a table stands; keyspaceAfter and typeAfter likewise.
+// tableAfter are the words after which a table is expected, and keyspaceAfter and typeAfter likewise.
 var (
 	tableAfter    = strings.Fields(`FROM INTO UPDATE TRUNCATE TABLE COLUMNFAMILY ON VIEW DESCRIBE DESC TABLES`)
 	keyspaceAfter = strings.Fields(`USE KEYSPACE`)

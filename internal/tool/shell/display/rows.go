@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package display writes the rows that a server answers with, page by page: aligned for people, or as JSON lines or CSV
-// for programs. It holds one page at a time. Start at NewRows.
+// Package display prints the rows of a result page by page: as an aligned table, or as JSON lines or CSV. It holds one
+// page at a time. Start reading at NewRows.
 package display
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Format is how rows are written.
+// Format is an output format.
 type Format string
 
-// The formats. Expanded has a line a column, and is Table otherwise.
+// The formats. Expanded prints one line per column, and is otherwise like Table.
 const (
 	Table    Format = "table"
 	Expanded Format = "expanded"
@@ -28,7 +28,7 @@ const (
 	CSV      Format = "csv"
 )
 
-// The colours of a terminal (ECMA-48).
+// Terminal colors (ECMA-48).
 const (
 	nameColor   = "\x1b[35m" // magenta
 	textColor   = "\x1b[33m" // yellow
@@ -37,7 +37,7 @@ const (
 	plainColor  = "\x1b[0m"
 )
 
-// Rows writes the rows of one answer.
+// Rows prints the rows of a result.
 type Rows struct {
 	out     io.Writer
 	format  Format
@@ -47,15 +47,15 @@ type Rows struct {
 	count   int
 }
 
-// NewRows writes rows of the given columns. color is for formats that people read.
+// NewRows returns a printer for rows with the given columns. color applies to Table and Expanded.
 func NewRows(out io.Writer, format Format, color bool, columns []cqlwire.Column) *Rows {
 	return &Rows{out: out, format: format, color: color, columns: columns}
 }
 
-// Page writes one page of an answer. Cells that are cut short are an error.
+// Page prints one page of a result. Truncated cells are an error.
 func (r *Rows) Page(page *cqlwire.Result) error {
 	if page.ColumnCount != len(r.columns) {
-		return fmt.Errorf("a page of %d columns, where there are %d", page.ColumnCount, len(r.columns))
+		return fmt.Errorf("the server returned a page with %d columns instead of %d", page.ColumnCount, len(r.columns))
 	}
 	rows, cells := make([][][]byte, 0, min(page.RowCount, 1<<16)), page.Cells
 	for range page.RowCount {
@@ -63,7 +63,7 @@ func (r *Rows) Page(page *cqlwire.Result) error {
 		for i := range row {
 			var ok bool
 			if row[i], cells, ok = cqlwire.NextCell(cells); !ok {
-				return fmt.Errorf("the answer is cut short in row %d", r.count+len(rows)+1)
+				return fmt.Errorf("the result is truncated at row %d", r.count+len(rows)+1)
 			}
 		}
 		rows = append(rows, row)
@@ -83,7 +83,7 @@ func (r *Rows) Page(page *cqlwire.Result) error {
 	return err
 }
 
-// End writes what comes behind the last page.
+// End prints the text after the last page.
 func (r *Rows) End() error {
 	if r.format == JSON || r.format == CSV {
 		return nil
@@ -92,7 +92,7 @@ func (r *Rows) End() error {
 	return err
 }
 
-// texts formats rows, and widens the columns to hold them; wider is true if any has to be.
+// texts formats rows and widens the columns as required. wider is true if a column has become wider.
 func (r *Rows) texts(rows [][][]byte) (texts [][]string, wider bool) {
 	if r.widths == nil {
 		wider = true
@@ -113,7 +113,7 @@ func (r *Rows) texts(rows [][][]byte) (texts [][]string, wider bool) {
 	return texts, wider
 }
 
-// table writes rows below the names of their columns, which come again where a later page needs wider columns.
+// table prints rows below a heading. The heading is repeated if a later page needs wider columns.
 func (r *Rows) table(rows [][][]byte) error {
 	texts, wider := r.texts(rows)
 	var b strings.Builder
@@ -153,7 +153,7 @@ func (r *Rows) line(b *strings.Builder, cell func(i int) string) {
 	b.WriteByte('\n')
 }
 
-// expanded writes a row as a line for each of its columns.
+// expanded prints a row as one line per column.
 func (r *Rows) expanded(rows [][][]byte) error {
 	texts, _ := r.texts(rows)
 	names, values := 0, 0
@@ -172,7 +172,7 @@ func (r *Rows) expanded(rows [][][]byte) error {
 	return err
 }
 
-// json writes an object a line.
+// json prints one JSON object per line.
 func (r *Rows) json(rows [][][]byte) error {
 	var b []byte
 	for _, row := range rows {
@@ -187,16 +187,17 @@ func (r *Rows) json(rows [][][]byte) error {
 	return err
 }
 
-// csv writes rows below a line of names. Null is an empty field, and so is an empty string: JSON tells them apart.
+// csv prints rows below a line of column names. Null and an empty string are both empty fields; JSON distinguishes
+// them.
 func (r *Rows) csv(rows [][][]byte) error {
 	w := csv.NewWriter(r.out)
 	if r.count == 0 && r.widths == nil {
-		r.widths = []int{} // the names are written
+		r.widths = []int{} // the names have been printed
 		names := make([]string, len(r.columns))
 		for i, c := range r.columns {
 			names[i] = c.Name
 		}
-		_ = w.Write(names) // Flush keeps its error
+		_ = w.Write(names) // Flush returns the error
 	}
 	for _, row := range rows {
 		text := make([]string, len(row))
@@ -228,5 +229,5 @@ func colorOf(t *cqltype.Type, v []byte) string {
 	return numberColor
 }
 
-// printable is a name without what could speak to the terminal.
+// printable returns a name without characters that a terminal could interpret.
 func printable(name string) string { return string(appendText(nil, name, false)) }

@@ -12,18 +12,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// The significant digits of floating-point numbers, those of cqlsh.
+// The significant digits of floating-point numbers, as in cqlsh.
 const (
 	floatDigits  = 5
 	doubleDigits = 12
 )
 
-// Value is a value as cqlsh writes it: native values without quotes, strings within collections, tuples and
-// user-defined types in quotes, control characters escaped. It is to be read by people; cqltype.Type.Format is what can
-// be read back.
+// Value formats a value like cqlsh: native values without quotes, strings in collections, tuples, and user-defined
+// types in quotes, control characters escaped. The format is for people. cqltype.Type.Format returns text that can be
+// parsed.
 func Value(t *cqltype.Type, wire []byte) string { return string(appendValue(nil, t, wire, false)) }
 
-// appendValue appends a value; within tells that it is part of another one.
+// appendValue appends a value. within is set if it is part of another value.
 func appendValue(dst []byte, t *cqltype.Type, wire []byte, within bool) []byte {
 	if wire == nil {
 		return append(dst, "null"...)
@@ -67,7 +67,7 @@ func appendValue(dst []byte, t *cqltype.Type, wire []byte, within bool) []byte {
 	return append(dst, t.Text(wire)...)
 }
 
-// appendParts appends what has parts.
+// appendParts appends a value that consists of other values.
 func appendParts(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	brackets := map[cqltype.Kind]string{cqltype.List: "[]", cqltype.Set: "{}", cqltype.Map: "{}", cqltype.Tuple: "()",
 		cqltype.UDT: "{}", cqltype.Vector: "[]"}[t.Kind]
@@ -94,8 +94,8 @@ func appendParts(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	return append(dst, brackets[1])
 }
 
-// appendText appends a string with its control characters and backslashes escaped, so that it stays in its cell and
-// cannot speak to the terminal.
+// appendText appends a string with control characters and backslashes escaped, so that it stays in its cell and the
+// terminal does not interpret it.
 func appendText(dst []byte, s string, within bool) []byte {
 	if within {
 		dst = append(dst, '\'')
@@ -125,7 +125,7 @@ func appendText(dst []byte, s string, within bool) []byte {
 	return dst
 }
 
-// timestamp is a timestamp with microseconds and a zone, UTC; text where its year has not four digits.
+// timestamp returns a timestamp with microseconds in UTC, or text if the year does not have four digits.
 func timestamp(wire []byte, text string) string {
 	if len(wire) != 8 {
 		return text
@@ -137,8 +137,7 @@ func timestamp(wire []byte, text string) string {
 	return at.Format("2006-01-02 15:04:05.000000-0700")
 }
 
-// appendFloat appends a number with so many digits behind the point that the given number of them are significant,
-// however many stand before it, as cqlsh does.
+// appendFloat appends a number with a fixed number of significant digits, like cqlsh.
 func appendFloat(dst []byte, v float64, digits int) []byte {
 	switch {
 	case math.IsNaN(v):

@@ -4,11 +4,11 @@ package statement
 
 import "unicode/utf8"
 
-// Kind is what a token is.
+// Kind is the kind of a token.
 type Kind uint8
 
-// The kinds of tokens. Numbers are whatever begins with a digit: 1, 0xcafe, 5h. Punct is one character of anything
-// else.
+// The kinds of tokens. A number is any word that starts with a digit: 1, 0xcafe, 5h. Punct is a single other
+// character.
 const (
 	Word Kind = iota + 1
 	Quoted
@@ -18,13 +18,13 @@ const (
 	Punct
 )
 
-// Token is a word of a text; Begin and End are byte offsets. Comments and space are none.
+// Token is a word of a text. Begin and End are byte offsets. Comments and spaces are not tokens.
 type Token struct {
 	Kind       Kind
 	Begin, End int
 }
 
-// open is what a text ends within.
+// open is the construct in which a text ends.
 type open uint8
 
 const (
@@ -36,29 +36,28 @@ const (
 	inBlockComment
 )
 
-// openEnds is what ends that which is open, and openKinds what token it is then, 0 for a comment.
+// openEnds contains the terminators of open constructs, and openKinds their token kinds, 0 for a comment.
 var (
 	openEnds  = [...]string{inString: "'", inQuoted: `"`, inDollar: "$$", inLineComment: "\n", inBlockComment: "*/"}
 	openKinds = [...]Kind{inString: String, inQuoted: Quoted, inDollar: Dollar, inBlockComment: 0}
 )
 
-// name says what a text ends within, for people.
+// name returns a description of the construct in which a text ends.
 func (o open) name() string {
 	return map[open]string{inString: "a string ('...')", inQuoted: `a quoted name ("...")`,
 		inDollar:       "a string ($$...$$)",
 		inBlockComment: "a comment (/* ... */)"}[o]
 }
 
-// scanner cuts a text into tokens piece by piece: each piece but the last ends with a line end, so that no token but a
-// string, a quoted name or a comment stands in two of them. Its zero value is at the beginning.
+// scanner splits a text into tokens, piece by piece. Every piece except the last ends with a line end, so that only
+// strings, quoted names, and comments can span pieces. The zero value is at the start.
 type scanner struct {
-	pos   int // what is before has been looked at
+	pos   int // the text before it has been scanned
 	in    open
-	begin int // of the token that is open
+	begin int // of the open token
 }
 
-// next returns the next token of a text that the pieces so far are the beginning of. ok is false at its end, where what
-// is open stays open.
+// next returns the next token of the text so far. ok is false at its end, where an open construct stays open.
 func (s *scanner) next(text []byte) (t Token, ok bool) {
 	for s.pos < len(text) {
 		if s.in != inNothing {
@@ -104,7 +103,7 @@ func (s *scanner) enter(in open, length int) {
 	s.pos += length
 }
 
-// close looks for the end of what is open; ok is true when a token has ended there.
+// close looks for the end of the open construct. ok is true if a token has ended.
 func (s *scanner) close(text []byte) (t Token, ok bool) {
 	ends, kind := openEnds[s.in], openKinds[s.in]
 	for ; s.pos < len(text); s.pos++ {
@@ -113,7 +112,7 @@ func (s *scanner) close(text []byte) (t Token, ok bool) {
 		}
 		s.pos += len(ends)
 		if len(ends) == 1 && kind != 0 && s.pos < len(text) && text[s.pos] == ends[0] {
-			continue // a doubled quote; the loop moves over it
+			continue // a doubled quote; the loop skips it
 		}
 		s.in = inNothing
 		return Token{kind, s.begin, s.pos}, kind != 0
@@ -125,7 +124,7 @@ func isWord(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= utf8.RuneSelf
 }
 
-// Tokens cuts a whole text. A string or quoted name that does not end is a token, too, as open says.
+// Tokens splits a complete text. An unterminated string or quoted name is also a token; open reports it.
 func Tokens(text string) (tokens []Token, open bool) {
 	b := []byte(text)
 	var s scanner

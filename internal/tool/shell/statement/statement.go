@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statement cuts what is typed, or read from a file, into statements.
+// Package statement splits input into statements.
 //
-// A statement ends at a semicolon that stands in no string, quoted name or comment; BEGIN BATCH and BEGIN TRANSACTION
-// at the one after APPLY BATCH or COMMIT TRANSACTION. A command of the shell ends with its line, too. The package knows
-// nothing else of the grammar. Start at Splitter.
+// A statement ends at a semicolon outside of strings, quoted names, and comments. BEGIN BATCH and BEGIN TRANSACTION
+// end at the semicolon after APPLY BATCH or COMMIT TRANSACTION. A shell command also ends with its line. The package
+// does not know the rest of the grammar. Start reading at Splitter.
 package statement
 
 import (
@@ -14,27 +14,28 @@ import (
 	"strings"
 )
 
-// SizeMax is the length of the longest statement, in bytes.
+// SizeMax is the maximum length of a statement, in bytes.
 const SizeMax = 16 << 20
 
 // Statement is one statement or command of an input.
 type Statement struct {
-	// Text is from its first to its last token, without the semicolon that ends it. Comments within stay.
+	// Text is the text from the first to the last token, without the final semicolon. It includes comments between
+	// them.
 	Text string
-	// Line is that of the input, from 1, in which it begins.
+	// Line is the line of the input, from 1, in which the statement starts.
 	Line int
 }
 
-// Splitter cuts an input line by line. Its zero value, with IsCommand set if there are commands, is at the beginning.
+// Splitter splits an input line by line. Its zero value, with IsCommand set if there are commands, is at the start.
 type Splitter struct {
-	// IsCommand reports whether a first word, in upper case, is that of a command, which ends with its line.
+	// IsCommand reports whether a first word, in upper case, is a command, which ends with its line.
 	IsCommand func(word string) bool
 
-	lines int // lines that were added
+	lines int // number of added lines
 	buf   []byte
 	scan  scanner
-	// Of the statement that has begun: its tokens so far, where it begins and ends, the line it begins in, its first
-	// words, and whether the last two are words that end a block.
+	// State of the current statement: the number of tokens, its start and end, its first line, its first words, and
+	// whether the last two words end a block.
 	tokens     int
 	begin, end int
 	line       int
@@ -42,8 +43,8 @@ type Splitter struct {
 	last       [2]string
 }
 
-// Add takes one more line of the input, with or without its end, and returns the statements that end in it. An error
-// says that a statement is too long; nothing of it is kept.
+// Add adds a line of the input, with or without its line end, and returns the statements that end in it. It returns an
+// error if a statement is too long, and then drops that statement.
 func (s *Splitter) Add(line string) ([]Statement, error) {
 	s.lines++
 	s.buf = append(append(s.buf, strings.TrimSuffix(line, "\n")...), '\n')
@@ -68,12 +69,12 @@ func (s *Splitter) Add(line string) ([]Statement, error) {
 	if len(s.buf) > SizeMax {
 		line := s.line
 		s.Reset()
-		return out, fmt.Errorf("the statement of line %d is longer than %d MiB", line, SizeMax>>20)
+		return out, fmt.Errorf("the statement in line %d exceeds %d MiB", line, SizeMax>>20)
 	}
 	return out, nil
 }
 
-// take adds a token to the statement, and reports whether it ends there.
+// take adds a token to the statement, and reports whether the statement ends with it.
 func (s *Splitter) take(t Token) bool {
 	text := string(s.buf[t.Begin:min(t.End, t.Begin+32)])
 	if text == ";" && !s.inBlock() {
@@ -132,28 +133,29 @@ func (s *Splitter) reset() {
 	s.tokens, s.first, s.last = 0, [3]string{}, [2]string{}
 }
 
-// Pending reports whether something has begun and not ended.
+// Pending reports whether a statement is incomplete.
 func (s *Splitter) Pending() bool { return s.tokens > 0 || s.scan.in != inNothing }
 
-// Text is what was added since the last statement ended, with line ends.
+// Text returns the input since the end of the last statement, with line ends.
 func (s *Splitter) Text() string { return string(s.buf) }
 
-// Reset forgets what has begun.
+// Reset drops the incomplete statement.
 func (s *Splitter) Reset() { s.reset() }
 
-// Rest returns what has begun at the end of the input; ok is false if that is nothing. An error says what does not end.
+// Rest returns the incomplete statement at the end of the input. ok is false if there is none. The error describes an
+// unterminated construct.
 func (s *Splitter) Rest() (st Statement, ok bool, err error) {
 	if name := s.scan.in.name(); name != "" {
-		return st, false, fmt.Errorf("the input ends within %s", name)
+		return st, false, fmt.Errorf("unexpected end of input in %s", name)
 	}
 	if s.tokens == 0 {
 		return st, false, nil
 	}
 	if s.inBlock() {
 		if slices.Contains(s.first[:], "TRANSACTION") {
-			return st, false, errors.New("the input ends within a transaction: COMMIT TRANSACTION is missing")
+			return st, false, errors.New("unexpected end of input in a transaction: expected COMMIT TRANSACTION")
 		}
-		return st, false, errors.New("the input ends within a batch: APPLY BATCH is missing")
+		return st, false, errors.New("unexpected end of input in a batch: expected APPLY BATCH")
 	}
 	return s.cut(), true, nil
 }

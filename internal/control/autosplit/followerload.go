@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autosplit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+const (
+	// reportShare is the divisor of the load limit above which a follower reports its load: 1/16 of the limit.
+	reportShare = 16
+	// reportTTL is how long a report counts. Followers report every second.
+	reportTTL = 3 * roundInterval
+	// reportPartitionsMax bounds the partitions in one report, reportTokensMax the sampled tokens of each partition,
+	// and reportNodesMax the nodes that report about one partition.
+	reportPartitionsMax = 256
+	reportTokensMax     = 128
+	reportNodesMax      = 64
+	// reportVersion is the first byte of an encoded report.
+	reportVersion = 1
+)
+
+var errReport = errors.New("malformed follower load report")
+
+// followerLoad is the load of reads at ONE and QUORUM that a follower serves.
+type followerLoad struct {
+	partition topology.PartitionID
+	// epoch is the epoch of the partition's span.
+	epoch uint64
+	// load is in request units per second. tokens holds sampled ring positions of the requests.
+	load   float64
+	tokens []uint64
+}
+
+// followerState is the state of a replica on this node that does not lead.
+type followerState struct {
+	epoch uint64
+	units ru.Units
+	load  float64
+}
+
+// followerReport is a followerLoad received from another node.
+type followerReport struct {
+	followerLoad
+	receivedAt time.Time
+}
+
+// reportFollowerLoad sends the load that this node serves as a follower to the leaders. elapsed is the time since the
+// previous call.
+func (w *SplitController) reportFollowerLoad(ctx context.Context, replicas []*partition.Replica,
+	elapsed time.Duration) {
+	if w.SendReport == nil {
+		return
+	}
+	keep := map[topology.PartitionID]*followerState{}
+	lists := map[topology.NodeID][]followerLoad{}
+	for _, r := range replicas {
+		if r.ID() == topology.MetaPartition || r.Leading() || w.SizeLimit(r.Table()) == 0 {
+			continue
+		}
+		_, epoch := r.Span()
+		units := r.Counts().Units
+		f := w.followed[r.ID()]
+		switch {
+		case f == nil || f.epoch != epoch:
+			f = &followerState{epoch: epoch}
+		case elapsed > 0:
+			f.load = (f.load + (units-f.units).Float()/elapsed.Seconds()) / 2
+		}
+		f.units, keep[r.ID()] = units, f
+		if limit := w.loadLimit(float64(r.Throughput())); limit <= 0 || !split.Exceeds(f.load, limit/reportShare) {
+			r.SetSampling(0)
+			continue
+		}
+		r.SetSampling(unitsPerSample(f.load))
+		if leader, ok := r.Leader(); ok && len(lists[leader]) < reportPartitionsMax {
+			tokens := appendEvenly(nil, r.SampledPositions(), reportTokensMax)
+			lists[leader] = append(lists[leader], followerLoad{partition: r.ID(), epoch: epoch, load: f.load,
+				tokens: tokens})
+		}
+	}
+	w.followed = keep
+	for _, leader := range slices.SortedFunc(maps.Keys(lists), byNode) {
+		w.SendReport(ctx, leader, appendReport(nil, lists[leader]))
+	}
+}
+
+// HandleReport stores the follower load that node from sent. It ignores partitions whose leader is not on this node. It
+// returns an error if b is malformed.
+func (w *SplitController) HandleReport(from topology.NodeID, b []byte) error {
+	list, err := decodeReport(b)
+	if err != nil {
+		return err
+	}
+	now := w.Sched.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range list {
+		s := w.states[a.partition]
+		if s == nil || s.epoch != a.epoch {
+			continue
+		}
+		if s.followers == nil {
+			s.followers = map[topology.NodeID]followerReport{}
+		}
+		if _, known := s.followers[from]; known || len(s.followers) < reportNodesMax {
+			s.followers[from] = followerReport{a, now}
+		}
+	}
+	return nil
+}
+
+func byNode(a, b topology.NodeID) int { return bytes.Compare(a[:], b[:]) }
+
+// totalLoad returns the sum of the leader's load and the recent follower load. It deletes expired reports. The caller
+// must hold mu.
+func (s *partitionState) totalLoad(now time.Time) float64 {
+	load := s.ownLoad
+	for from, h := range s.followers {
+		if now.Sub(h.receivedAt) > reportTTL {
+			delete(s.followers, from)
+			continue
+		}
+		load += h.load
+	}
+	return load
+}
+
+// sampledTokens returns sampled ring positions of the requests to all replicas of a partition, in proportion to their
+// loads.
+func (w *SplitController) sampledTokens(r *partition.Replica, s *partitionState) []uint64 {
+	own := r.SampledPositions()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(s.followers) == 0 {
+		return own
+	}
+	list := []followerLoad{{load: s.ownLoad, tokens: own}}
+	for _, from := range slices.SortedFunc(maps.Keys(s.followers), byNode) {
+		list = append(list, s.followers[from].followerLoad)
+	}
+	return combineSamples(list)
+}
+
+// combineSamples thins out the samples of each replica so that every remaining sample stands for the same load.
+func combineSamples(list []followerLoad) (out []uint64) {
+	each := 0.0
+	for _, a := range list {
+		if len(a.tokens) > 0 {
+			each = max(each, a.load/float64(len(a.tokens)))
+		}
+	}
+	for _, a := range list {
+		if each > 0 {
+			out = appendEvenly(out, a.tokens, int(math.Round(a.load/each)))
+		}
+	}
+	return out
+}
+
+// appendEvenly appends up to n of the tokens at even distances.
+func appendEvenly(dst, tokens []uint64, n int) []uint64 {
+	n = min(n, len(tokens))
+	for i := range n {
+		dst = append(dst, tokens[i*len(tokens)/n])
+	}
+	return dst
+}
+
+func appendReport(dst []byte, list []followerLoad) []byte {
+	w := codec.Writer(append(dst, reportVersion))
+	w.Uint(uint64(len(list)))
+	for _, a := range list {
+		w.Uint(uint64(a.partition))
+		w.Uint(a.epoch)
+		w.Uint(uint64(math.Ceil(a.load)))
+		w.Uint(uint64(len(a.tokens)))
+		for _, p := range a.tokens {
+			w.Fixed(p)
+		}
+	}
+	return w
+}
+
+func decodeReport(b []byte) ([]followerLoad, error) {
+	r := codec.NewReader(b, errReport)
+	if r.Byte() != reportVersion {
+		return nil, errReport
+	}
+	n := r.Count(4)
+	if n > reportPartitionsMax {
+		return nil, errReport
+	}
+	list := make([]followerLoad, n)
+	for i := range list {
+		a := followerLoad{partition: topology.PartitionID(r.Uint()), epoch: r.Uint(), load: float64(r.Uint())}
+		if n = r.Count(8); n > reportTokensMax {
+			return nil, errReport
+		}
+		for range n {
+			a.tokens = append(a.tokens, r.Fixed())
+		}
+		list[i] = a
+	}
+	return list, r.End()
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autosplit
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/merge"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+const (
+	// collectInterval is how often merge candidates are collected from the leaders. A shorter idle period shortens it.
+	collectInterval = 15 * time.Second
+	// nodeTimeout bounds the wait for one node, collectTimeout the wait for all nodes.
+	nodeTimeout    = time.Second
+	collectTimeout = 10 * time.Second
+)
+
+// updateCandidate updates how long a partition has been idle.
+func (w *SplitController) updateCandidate(now time.Time, p *topology.Partition, s *partitionState) {
+	if w.IdlePeriod <= 0 || s.measuredAt.IsZero() {
+		return
+	}
+	if _, _, hot := s.hotspot.Hot(); hot {
+		s.idle = merge.IdleTracker{} // keys around a hot key stay split off
+	}
+	q := merge.Candidate{Partition: p.ID, Epoch: p.Epoch, Bytes: s.report.Bytes, Load: s.report.Load}
+	q.SmallFor, q.IdleFor = s.idle.Observe(now, q.Bytes, s.report.SizeLimit, q.Load, w.LoadLimit)
+	w.update(func() { s.candidate = q })
+}
+
+// Candidates returns the partitions led by this node that have been idle for IdlePeriod and have a neighbor with which
+// they can be merged.
+func (w *SplitController) Candidates() (out []merge.Candidate) {
+	w.mu.Lock()
+	for _, s := range w.states {
+		if w.IdlePeriod > 0 && min(s.candidate.SmallFor, s.candidate.IdleFor) >= w.IdlePeriod {
+			out = append(out, s.candidate)
+		}
+	}
+	w.mu.Unlock()
+	s := w.Metadata.State()
+	m, canMerge := s.Topology, merge.CanMerge(s)
+	out = slices.DeleteFunc(out, func(q merge.Candidate) bool {
+		p := m.Partition(q.Partition)
+		if p == nil {
+			return true
+		}
+		ps, i := m.Partitions(p.Table), m.Find(p.Table, p.Span.Begin)
+		return !canMerge(p) && (i+1 >= len(ps) || !canMerge(ps[i+1]))
+	})
+	slices.SortFunc(out, func(a, b merge.Candidate) int { return cmp.Compare(a.Partition, b.Partition) })
+	return out
+}
+
+// MergeController requests merges of idle neighbors, and of neighbors whose replicas have been colocated for a merge.
+// Set its fields before calling Run.
+type MergeController struct {
+	Metadata *meta.Keeper
+	Rules    merge.Rules
+	// IsLeader reports whether this node makes the decisions: it leads the meta partition or is standalone.
+	IsLeader func() bool
+	// LocalCandidates returns the merge candidates led by this node. OtherNodes returns the other nodes that are alive.
+	// FetchCandidates requests the candidates of a node, encoded by merge.AppendCandidates. OtherNodes and
+	// FetchCandidates are nil on a standalone node.
+	LocalCandidates func() []merge.Candidate
+	OtherNodes      func() []topology.NodeID
+	FetchCandidates func(ctx context.Context, node topology.NodeID) ([]byte, error)
+	// ApplyStandalone applies recorded merges on a standalone node; it is nil in a cluster. Level returns the feature
+	// level of a standalone node.
+	ApplyStandalone func(ctx context.Context) error
+	Level           func() feature.Level
+	Log             *slog.Logger
+	// Sched provides time and waits. It is nil outside simulations.
+	Sched *sched.Scheduler
+
+	askedAt time.Time
+}
+
+// Run requests merges until ctx ends.
+func (m *MergeController) Run(ctx context.Context) {
+	for m.Sched.Sleep(ctx, roundInterval) == nil {
+		if m.IsLeader() {
+			m.round(ctx)
+		}
+	}
+}
+
+// round requests the merges that are due.
+func (m *MergeController) round(ctx context.Context) {
+	var candidates []merge.Candidate
+	now := m.Sched.Now()
+	if m.Rules.IdlePeriod > 0 && now.Sub(m.askedAt) >= min(collectInterval, m.Rules.IdlePeriod) &&
+		anyCanMerge(m.Metadata.State()) {
+		m.askedAt = now
+		candidates = m.collectCandidates(ctx)
+	}
+	state := m.Metadata.State()
+	if requests := m.due(state, candidates); len(requests) == 0 {
+		return
+	}
+	ctx, cancel := m.Sched.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var recorded []recordedMerge
+	_, err := m.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		recorded = nil
+		for _, o := range m.due(s, candidates) {
+			next, colocating, err := o.Apply(s, m.Sched.Wall())
+			if err != nil {
+				m.Log.LogAttrs(ctx, slog.LevelDebug, "partitions not merged", slog.String("error", err.Error()))
+				continue
+			}
+			recorded = append(recorded, recordedMerge{o, colocating})
+			s = next
+		}
+		return s, nil
+	})
+	if err == nil && len(recorded) > 0 {
+		for _, o := range recorded {
+			o.log(ctx, m.Log)
+		}
+		if m.ApplyStandalone != nil {
+			err = m.ApplyStandalone(ctx)
+		}
+	}
+	if err != nil {
+		m.Log.LogAttrs(ctx, slog.LevelDebug, "partitions not merged", slog.String("error", err.Error()))
+	}
+}
+
+// collectCandidates collects the merge candidates of all nodes, one node after another. A node that does not answer,
+// because it is busy or runs an older version, is skipped: its partitions are not merged in this round.
+func (m *MergeController) collectCandidates(ctx context.Context) []merge.Candidate {
+	out := m.LocalCandidates()
+	if m.OtherNodes == nil {
+		return out
+	}
+	ctx, cancel := m.Sched.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	for _, node := range m.OtherNodes() {
+		asking, done := m.Sched.WithTimeout(ctx, nodeTimeout)
+		b, err := m.FetchCandidates(asking, node)
+		done()
+		var list []merge.Candidate
+		if err == nil {
+			list, err = merge.DecodeCandidates(b)
+		}
+		if err != nil {
+			m.Log.LogAttrs(ctx, slog.LevelDebug, "merge candidates not received",
+				slog.String("node", node.Short()), slog.String("error", err.Error()))
+			continue
+		}
+		out = append(out, list...)
+	}
+	return out
+}
+
+// recordedMerge is a merge request that a round has recorded.
+type recordedMerge struct {
+	merge.Request
+	colocating bool
+}
+
+func (o *recordedMerge) log(ctx context.Context, log *slog.Logger) {
+	text := "merge ordered"
+	if o.colocating {
+		text = "partitions are brought together to be merged"
+	}
+	log.LogAttrs(ctx, slog.LevelInfo, text, slog.Uint64("partition", uint64(o.First)),
+		slog.Uint64("right", uint64(o.Second)), slog.String("cause", o.Cause.String()))
+}
+
+// due returns the merges that are due in a state.
+func (m *MergeController) due(s *meta.State, candidates []merge.Candidate) []merge.Request {
+	now := m.Sched.Wall()
+	requests := append(merge.ColocatedRequests(s, now), m.Rules.Choose(s, candidates, now)...)
+	for i := range requests {
+		requests[i].Level = m.Level()
+	}
+	return requests
+}
+
+// anyCanMerge reports whether a state has partitions that can be merged. If it has none, no candidates are collected.
+func anyCanMerge(s *meta.State) bool {
+	canMerge := merge.CanMerge(s)
+	for p := range s.Topology.All() {
+		if canMerge(p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autosplit
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/control/throughput"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/sched"
+)
+
+// ThroughputSplitter requests splits of tables that have too few partitions for their provisioned throughput. Set its
+// fields before calling Run.
+type ThroughputSplitter struct {
+	Metadata *meta.Keeper
+	// IsLeader reports whether this node makes the decisions: it leads the meta partition or is standalone.
+	IsLeader func() bool
+	// ApplyStandalone applies recorded splits on a standalone node; it is nil in a cluster. Level returns the feature
+	// level of a standalone node.
+	ApplyStandalone func(ctx context.Context) error
+	Level           func() feature.Level
+	Log             *slog.Logger
+	// Sched provides time and waits. It is nil outside simulations.
+	Sched *sched.Scheduler
+
+	// satisfied is a state that needs no splits.
+	satisfied *meta.State
+}
+
+// Run requests splits until ctx ends.
+func (p *ThroughputSplitter) Run(ctx context.Context) {
+	for p.Sched.Sleep(ctx, roundInterval) == nil {
+		if p.IsLeader() {
+			p.round(ctx)
+		}
+	}
+}
+
+// round requests the splits that are due.
+func (p *ThroughputSplitter) round(ctx context.Context) {
+	state := p.Metadata.State()
+	if state == p.satisfied {
+		return
+	}
+	if len(throughput.Splits(state)) == 0 {
+		p.satisfied = state
+		return
+	}
+	ctx, cancel := p.Sched.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var recorded []split.Request
+	_, err := p.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		recorded = nil
+		for _, o := range throughput.Splits(s) {
+			o.Level = p.Level()
+			next, err := o.Apply(s, p.Sched.Wall())
+			if err != nil {
+				p.Log.LogAttrs(ctx, slog.LevelDebug, "partition not split for its throughput yet",
+					slog.Uint64("partition", uint64(o.Partition)), slog.String("error", err.Error()))
+				break // usually because the limit of concurrent splits is reached
+			}
+			recorded = append(recorded, o)
+			s = next
+		}
+		return s, nil
+	})
+	if err == nil && len(recorded) > 0 {
+		for _, o := range recorded {
+			p.Log.LogAttrs(ctx, slog.LevelInfo, "split ordered", slog.Uint64("partition", uint64(o.Partition)),
+				slog.String("at", o.At.String()), slog.String("cause", o.Cause.String()))
+		}
+		if p.ApplyStandalone != nil {
+			err = p.ApplyStandalone(ctx)
+		}
+	}
+	if err != nil {
+		p.Log.LogAttrs(ctx, slog.LevelDebug, "partitions not split for their throughput",
+			slog.String("error", err.Error()))
+	}
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lending moves unused throughput between the partitions that share it. The leader of a partition that rejects
+// requests borrows request units from idle partitions, first on its own node and then on other nodes.
+//
+// A loan reduces the budget of the lender before it increases the budget of the borrower. If a response is lost, its
+// loan is lost too, so the total never exceeds the provisioned throughput. Start reading at Lender.Run.
+package lending
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/throughput"
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// Subject is the subject of the queries that Lender.Handle answers.
+const Subject = "lend"
+
+const (
+	// interval is how often partitions that reject requests borrow.
+	interval = 100 * time.Millisecond
+	// borrowTimeout bounds the queries of all nodes for one partition, and lendersMax their number.
+	borrowTimeout = 80 * time.Millisecond
+	lendersMax    = 8
+)
+
+var errMalformed = errors.New("malformed loan request")
+
+// Lender borrows for the partitions that this node leads, and lends to others. Set its fields before use.
+type Lender struct {
+	Self     topology.NodeID
+	Metadata *meta.Keeper
+	// Replicas returns the replicas on this node.
+	Replicas func() []*partition.Replica
+	// Alive reports whether another node is alive. Query sends a query about Subject to a node. Both are nil on a
+	// standalone node.
+	Alive func(node topology.NodeID) bool
+	Query func(ctx context.Context, node topology.NodeID, question []byte) ([]byte, error)
+}
+
+// Run borrows for the partitions that this node leads and that reject requests, until ctx ends.
+func (l *Lender) Run(ctx context.Context) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, r := range l.Replicas() {
+			if wanted := r.Shortfall(); wanted > 0 {
+				l.Borrow(ctx, r, wanted)
+			}
+		}
+	}
+}
+
+// Borrow borrows request units for a partition from partitions on this node, and then from other nodes, until it has
+// the wanted amount.
+func (l *Lender) Borrow(ctx context.Context, r *partition.Replica, wanted ru.Units) {
+	lent := l.lend(r.ID(), r.Table(), wanted)
+	r.TakeLoan(lent)
+	if l.Query == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, borrowTimeout)
+	defer cancel()
+	for _, node := range l.lenders(r.Table()) {
+		if wanted -= lent; wanted <= 0 || ctx.Err() != nil {
+			return
+		}
+		lent = l.request(ctx, node, r, wanted)
+		r.TakeLoan(lent)
+	}
+}
+
+// lend takes idle request units from the partitions that share the throughput of a table and that this node leads. The
+// units are for the partition to.
+func (l *Lender) lend(to topology.PartitionID, table uint32, wanted ru.Units) (lent ru.Units) {
+	state, replicas := l.Metadata.State(), l.Replicas()
+	tables := map[uint32]bool{}
+	for _, t := range throughput.SharedTables(state, table) {
+		tables[t] = true
+	}
+	begin := 0
+	if len(replicas) > 0 {
+		begin = rand.IntN(len(replicas))
+	}
+	for i := range replicas {
+		r := replicas[(begin+i)%len(replicas)]
+		if r.ID() == to || !tables[r.Table()] {
+			continue
+		}
+		if lent += r.LendIdle(wanted - lent); lent >= wanted {
+			break
+		}
+	}
+	return lent
+}
+
+// lenders returns, in random order, other nodes that may lead partitions sharing the throughput of a table.
+func (l *Lender) lenders(table uint32) (out []topology.NodeID) {
+	state := l.Metadata.State()
+	known := map[topology.NodeID]bool{l.Self: true}
+	for _, t := range throughput.SharedTables(state, table) {
+		for _, p := range state.Topology.Partitions(t) {
+			for i := range p.Sets {
+				for _, m := range p.Sets[i].Replicas {
+					if !known[m.Node] && l.Alive(m.Node) {
+						known[m.Node] = true
+						out = append(out, m.Node)
+					}
+				}
+			}
+		}
+	}
+	rand.Shuffle(len(out), func(i, k int) { out[i], out[k] = out[k], out[i] })
+	return out[:min(len(out), lendersMax)]
+}
+
+// request requests a loan from another node. A node that does not lend, or runs an older version, returns an error.
+func (l *Lender) request(ctx context.Context, node topology.NodeID, r *partition.Replica, wanted ru.Units) ru.Units {
+	q := binary.AppendUvarint(nil, uint64(r.ID()))
+	q = binary.AppendUvarint(q, uint64(r.Table()))
+	q = binary.AppendUvarint(q, uint64(wanted))
+	response, err := l.Query(ctx, node, q)
+	if err != nil {
+		return 0
+	}
+	lent, size := binary.Uvarint(response)
+	if size <= 0 {
+		return 0
+	}
+	return min(ru.Units(lent), wanted)
+}
+
+// Handle lends to a partition that another node leads.
+func (l *Lender) Handle(question []byte) ([]byte, error) {
+	d := codec.NewReader(question, errMalformed)
+	to, table, wanted := topology.PartitionID(d.Uint()), d.Uint32(), ru.Units(d.UpTo(math.MaxInt64))
+	if err := d.End(); err != nil {
+		return nil, err
+	}
+	return binary.AppendUvarint(nil, uint64(l.lend(to, table, wanted))), nil
+}

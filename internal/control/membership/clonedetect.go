@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/incarnation"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// replaceNodeHint tells how to replace a node whose directory has lost the node's Raft promises.
+const replaceNodeHint = "take the node out of the cluster (ilion node decommission) and start it on an empty directory with --join"
+
+// LogDir is the subdirectory of a data directory that holds the Raft logs.
+const LogDir = "raft"
+
+// LogOwner returns the name of the data directory to which a log belongs.
+func LogOwner(id storage.Identity) []byte {
+	return binary.BigEndian.AppendUint64(append(id.Cluster[:], id.Node[:]...), id.Birth)
+}
+
+// OpenLog opens the Raft log in dir, a subdirectory of the data directory, if it belongs to the store. It also starts a
+// new incarnation of the data directory. It never creates a log in place of a missing one (N2).
+func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Store, *incarnation.Directory, error) {
+	directory, err := incarnation.Open(store)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the lineage of the data directory: %w", err)
+	}
+	if why := directory.RejectReason; why != "" {
+		return nil, nil, fmt.Errorf("%s: %s", filepath.Dir(dir), why)
+	}
+	o.MustExist = directory.HasLog()
+	log, err := raftlog.Open(dir, o)
+	switch {
+	case errors.Is(err, raftlog.ErrMissing):
+		return nil, nil, fmt.Errorf("the log of the replica sets is missing in %s, and with it the node's Raft votes. "+
+			"Restore it (is a volume not mounted?); if it is lost, %s", dir, replaceNodeHint)
+	case err != nil:
+		return nil, nil, fmt.Errorf("cannot open the log of the replica sets: %w", err)
+	}
+	if err := directory.Begin(LogOwner(store.Identity()), log); err != nil {
+		err = fmt.Errorf("the log of the replica sets in %s does not match the data: %w. Restore the right log; "+
+			"if it is lost, %s", dir, err, replaceNodeHint)
+		return nil, nil, errors.Join(err, log.Close())
+	}
+	return log, directory, nil
+}
+
+// DirectoryGuard keeps cloned and rolled-back data directories out of the cluster (N2). It rejects those of other nodes
+// when they connect. It stops this node if other nodes, or its own log, know a later state of its directory. Set its
+// fields before use.
+type DirectoryGuard struct {
+	// Dir is the name of the data directory.
+	Dir       string
+	Directory *incarnation.Directory
+	Witness   *incarnation.PeerHistory
+	// Metadata returns the metadata, or nil before this node has loaded it.
+	Metadata func() *meta.State
+	Log      *slog.Logger
+	// Fail stops the node.
+	Fail func(error)
+}
+
+// Admit rejects nodes that have left, and data directories that do not continue their known state.
+func (o *DirectoryGuard) Admit(p transport.Peer) error {
+	var recorded incarnation.Start
+	if s := o.Metadata(); s != nil {
+		if err := CheckCompatible(s, p.Node, p.Levels); err != nil {
+			return err
+		}
+		if node := s.Node(p.Node); node != nil {
+			recorded = incarnation.Start{Number: node.Start, Mark: node.Mark}
+		}
+	}
+	l, err := incarnation.Decode([]byte(p.History))
+	if err != nil {
+		return err
+	}
+	accepted, err := o.Witness.Accepts(p.Node, &l, recorded)
+	switch {
+	case err != nil:
+		return err
+	case accepted:
+		return nil
+	case l.Number <= 1: // a new directory with the identity of an older one
+		return copyErrorf("another process has this identity: node %s is a member already, with another data directory that holds "+
+			"its Raft votes. Give the new directory its own identity (ilion cert node), and decommission %s if its disk is lost",
+			p.Node.Short(), p.Node.Short())
+	}
+	return copyErrorf("the data directory of node %s is a copy, or was restored to an earlier state: the cluster has seen it "+
+		"started %d times, with a different history. Raft votes that the node has cast since are missing. Keep the other "+
+		"directory if it exists; otherwise, %s", p.Node.Short(), max(recorded.Number, l.Number), replaceNodeHint)
+}
+
+// FormerClusterSetting returns the name of the setting that records when the cluster with the given ID was recovered to
+// this cluster.
+func FormerClusterSetting(cluster [16]byte) string {
+	return "recovered/" + hex.EncodeToString(cluster[:])
+}
+
+// FormerCluster returns the message for a node that connects as a member of the cluster that this cluster was before
+// its recovery. It returns an empty string if the cluster ID is unknown.
+func (o *DirectoryGuard) FormerCluster(cluster transport.ClusterID, node topology.NodeID) string {
+	s := o.Metadata()
+	if s == nil {
+		return ""
+	}
+	at := s.Settings[FormerClusterSetting(cluster)]
+	switch n := s.Node(node); {
+	case at == "":
+		return ""
+	case n != nil && n.State != meta.Left:
+		return fmt.Sprintf("the cluster was recovered (plan of %s), and the plan was not applied to the data directory of node %s: "+
+			"apply it there (ilion recover apply)", at, node.Short())
+	}
+	return fmt.Sprintf("node %s was given up when the cluster was recovered (plan of %s): its data directory no longer belongs to "+
+		"a cluster. Start it on an empty directory with --join", node.Short(), at)
+}
+
+// RecordStart records the start of an admitted member before any of its messages is processed.
+func (o *DirectoryGuard) RecordStart(p transport.Peer) {
+	l, err := incarnation.Decode([]byte(p.History))
+	if s := o.Metadata(); err == nil && s != nil && s.Node(p.Node) != nil {
+		err = o.Witness.Record(p.Node, &l)
+	}
+	if err != nil {
+		o.Fail(err)
+	}
+}
+
+// HandleUnreachable stops this node if a node that rejected it knows a later state of its data directory.
+func (o *DirectoryGuard) HandleUnreachable(err error) {
+	if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
+		errors.Is(err, transport.ErrCopiedDirectory) {
+		o.Fail(errors.New(refused.Text))
+	}
+}
+
+// ExplainOpenError adds the name of the log to the error if replica sets cannot be opened because the log lost entries.
+func (o *DirectoryGuard) ExplainOpenError(err error) error {
+	if errors.Is(err, raftgroup.ErrLostLog) {
+		return fmt.Errorf("%s: %w. Put the right one back; if it is lost, %s", o.Dir, err, replaceNodeHint)
+	}
+	return err
+}
+
+// HandleGroupFailure stops the node because its replica sets have failed. It marks a log that lost entries as unusable,
+// because the next start would vote before it detected the loss.
+func (o *DirectoryGuard) HandleGroupFailure(err error) {
+	if errors.Is(err, raftgroup.ErrLostLog) {
+		if failed := o.Directory.Reject(err.Error()); failed != nil {
+			o.Log.LogAttrs(context.Background(), slog.LevelError, "cannot mark the log as unusable",
+				slog.String("error", failed.Error()))
+		}
+		err = fmt.Errorf("%s: %w", o.Dir, err)
+	}
+	o.Fail(err)
+}
+
+// copyErrorf returns a transport.ErrCopiedDirectory with another text.
+func copyErrorf(format string, args ...any) error { return &copyError{fmt.Sprintf(format, args...)} }
+
+type copyError struct{ text string }
+
+func (e *copyError) Error() string { return e.text }
+func (e *copyError) Unwrap() error { return transport.ErrCopiedDirectory }

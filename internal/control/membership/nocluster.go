@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// bootstrapWait is how long a bootstrapping node looks for an existing cluster. It exceeds the differences between
+// start times of nodes started together, and the time until a DNS name is published.
+const bootstrapWait = 10 * time.Second
+
+// NoClusterFound reports whether no address belongs to a node of a cluster: no node responds for ten seconds.
+// Orchestrators start all nodes with the same options, --bootstrap and --join, so the first node must find out whether
+// its disk is new and the cluster exists. A response of a node that cannot be joined is an error, because a second
+// cluster would hide the data of an existing one.
+func (k *ClusterFinder) NoClusterFound(ctx context.Context) (bool, error) {
+	if len(k.Addresses) == 0 {
+		return true, nil
+	}
+	k.Log.LogAttrs(ctx, slog.LevelInfo, "looking for the cluster before bootstrap",
+		slog.Any("join", k.Addresses), slog.Duration("for", bootstrapWait))
+	begun := k.Sched.Now()
+	for patience := firstAttemptTimeout; k.Sched.Since(begun) < bootstrapWait; patience = min(2*patience,
+		attemptTimeout/2) {
+		for _, address := range k.Addresses {
+			ask, cancel := k.Sched.WithTimeout(ctx, patience)
+			_, err := k.QueryCluster(ask, address)
+			cancel()
+			switch {
+			case err == nil:
+				return false, nil
+			case ctx.Err() != nil:
+				return false, ctx.Err()
+			case errors.Is(err, transport.ErrDuplicateNode), errors.Is(err, transport.ErrBusy):
+				return false, nil // it is a node of the cluster
+			case isPermanent(err):
+				return false, fmt.Errorf("cannot bootstrap: a node that may belong to a cluster responds: %s",
+					oneLine(explain(err)))
+			}
+		}
+		if err := k.Sched.Sleep(ctx, joinPause); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

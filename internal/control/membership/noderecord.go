@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/sched"
+)
+
+// NodeRecordUpdater keeps the node's own record current: addresses may change with a restart, and a restart ends a
+// drain. Set its fields before calling Run.
+type NodeRecordUpdater struct {
+	Metadata *meta.Keeper
+	// Self returns the node's record without its tokens and its join time.
+	Self func() *meta.Node
+	// Sched provides waits. It is nil outside simulations.
+	Sched *sched.Scheduler
+}
+
+// Run returns when the record is current or ctx has ended.
+func (p *NodeRecordUpdater) Run(ctx context.Context) {
+	for p.update(ctx) != nil {
+		if p.Sched.Sleep(ctx, joinPause) != nil {
+			return
+		}
+	}
+}
+
+func (p *NodeRecordUpdater) update(ctx context.Context) error {
+	ctx, cancel := p.Sched.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := p.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		is := p.Self()
+		was := s.Node(is.ID)
+		if was == nil || was.State == meta.Left || was.State == meta.Leaving {
+			return s, nil
+		}
+		is.Tokens, is.Joined = was.Tokens, was.Joined
+		if bytes.Equal(is.Append(nil), was.Append(nil)) {
+			return s, nil
+		}
+		return s.WithNode(is), nil
+	})
+	return err
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// NodeOperations changes the intended states of nodes. Set its fields before use.
+type NodeOperations struct {
+	Metadata *meta.Keeper
+	// Sched provides waits. It is nil outside simulations.
+	Sched *sched.Scheduler
+}
+
+// requestTimeout bounds the wait for a metadata change.
+const requestTimeout = 10 * time.Second
+
+// SetState changes the intended state of a node to Draining, Leaving, or back to Up. name is a prefix of the node's ID.
+// It returns a message that describes what happens next.
+func (o *NodeOperations) SetState(ctx context.Context, name string, to meta.NodeState) (string, error) {
+	ctx, cancel := o.Sched.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var found *meta.Node
+	_, err := o.Metadata.Update(ctx, func(s *meta.State) (_ *meta.State, err error) {
+		if found, err = Find(s, name); err != nil {
+			return nil, err
+		}
+		if found.State == meta.Leaving && to == meta.Draining {
+			return nil, fmt.Errorf("node %s is being decommissioned, which includes draining", found.ID.Short())
+		}
+		if to == meta.Leaving && found.State != meta.Leaving {
+			if err := checkDecommission(s, found.ID); err != nil {
+				return nil, err
+			}
+		}
+		if to == meta.Up {
+			if err := checkCancel(s, found); err != nil {
+				return nil, err
+			}
+		}
+		node := *found
+		node.State = to
+		return s.WithNode(&node), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	switch to {
+	case meta.Up:
+		return fmt.Sprintf("node %s stays and can lead and hold replicas again", found.ID.Short()), nil
+	case meta.Draining:
+		return fmt.Sprintf("node %s is transferring its leaderships; stop it when ilion status shows none",
+			found.ID.Short()), nil
+	}
+	return fmt.Sprintf("node %s is moving its replicas and stops when it has none: see ilion status", found.ID.Short()),
+		nil
+}
+
+// idPrefixMin is the minimum length of an ID prefix in digits, so that a typing error does not select another node.
+const idPrefixMin = 4
+
+// Find returns the only member whose ID, in hex, begins with name.
+func Find(s *meta.State, name string) (*meta.Node, error) {
+	name = strings.ToLower(name)
+	if len(name) < idPrefixMin {
+		return nil, fmt.Errorf("%q is too short: specify at least %d digits of the node ID shown by ilion status", name,
+			idPrefixMin)
+	}
+	var found, left *meta.Node
+	for _, node := range s.Nodes {
+		switch {
+		case !strings.HasPrefix(hex.EncodeToString(node.ID[:]), name):
+		case node.State == meta.Left:
+			left = node
+		case found != nil:
+			return nil, fmt.Errorf("%q is a prefix of several node IDs: specify more digits", name)
+		default:
+			found = node
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case left != nil:
+		return nil, fmt.Errorf("node %s has left already", left.ID.Short())
+	}
+	return nil, fmt.Errorf("cannot find node: no node ID starts with %q. Run \"ilion status\" to list the nodes", name)
+}
+
+// countRemaining returns the number of nodes that remain when a node has left.
+func countRemaining(s *meta.State, leaver topology.NodeID) (n int) {
+	for _, o := range s.Nodes {
+		if o.ID != leaver && (o.State == meta.Up || o.State == meta.Draining) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkCancel rejects a cancellation that comes too late: a node without a replica of the meta partition no longer
+// receives the metadata.
+func checkCancel(s *meta.State, n *meta.Node) error {
+	switch p := s.Topology.Meta(); {
+	case n.State == meta.Up:
+		return fmt.Errorf("node %s is neither draining nor leaving", n.ID.Short())
+	case p == nil || len(p.Sets) == 0 || p.Sets[0].On(n.ID) == nil:
+		return fmt.Errorf("node %s has moved all its replicas: it is too late to cancel the decommission", n.ID.Short())
+	}
+	return nil
+}
+
+// checkDecommission rejects a decommission that could never finish: replica sets of three or four voters keep at least
+// three.
+func checkDecommission(s *meta.State, leaver topology.NodeID) error {
+	stay := countRemaining(s, leaver)
+	if stay == 0 {
+		return errors.New("cannot decommission the last node of the cluster")
+	}
+	if p := s.Topology.Meta(); stay < 3 && p != nil && len(p.Sets) > 0 && p.Sets[0].Count(topology.Voter) >= 3 {
+		return fmt.Errorf("cannot decommission node: only %d nodes would remain, and replica sets need three. Start another node first",
+			stay)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+func withNodes(states map[topology.NodeID]meta.NodeState) *meta.State {
+	s := meta.Empty()
+	for id, state := range states {
+		s = s.WithNode(&meta.Node{ID: id, State: state})
+	}
+	return s
+}
+
+// TestFind checks that an order is about the one member that is meant: by four digits of its identity at least, never
+// by digits that another member has, and not by those of a node that has left unless nobody else has them.
+func TestFind(t *testing.T) {
+	a, b, left := topology.NodeID{0xab, 0xcd, 0x01}, topology.NodeID{0xab, 0xcd, 0x02},
+		topology.NodeID{0xab, 0xcd, 0x02, 0x99}
+	gone := topology.NodeID{0x12, 0x34}
+	s := withNodes(map[topology.NodeID]meta.NodeState{a: meta.Up, b: meta.Draining, left: meta.Left, gone: meta.Left})
+	for _, c := range []struct {
+		name string
+		want topology.NodeID
+		text string
+	}{
+		{"abcd01", a, ""},
+		{"ABCD01", a, ""},
+		{"abcd02", b, ""},
+		{"abcd", topology.NodeID{}, "several node IDs"},
+		{"abc", topology.NodeID{}, "too short"},
+		{"8", topology.NodeID{}, "too short"},
+		{"", topology.NodeID{}, "too short"},
+		{"ffff", topology.NodeID{}, "cannot find node"},
+		{"1234", topology.NodeID{}, "has left already"},
+	} {
+		n, err := Find(s, c.name)
+		switch {
+		case c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text)):
+			t.Errorf("%q: %v, want %q", c.name, err, c.text)
+		case c.text == "" && (err != nil || n.ID != c.want):
+			t.Errorf("%q: %v, %v", c.name, n, err)
+		}
+	}
+}
+
+// TestMayLeave proves N4: the last node stays, and so does one without which replica sets of three voters could not be
+// kept.
+func TestMayLeave(t *testing.T) {
+	id := func(i int) topology.NodeID { return topology.NodeID{byte(i + 1)} }
+	for _, c := range []struct {
+		nodes, away, voters int
+		may                 bool
+	}{
+		{1, 0, 1, false},
+		{2, 0, 1, true},
+		{3, 0, 3, false},
+		{4, 0, 4, true},
+		{4, 1, 4, false},
+		{5, 1, 4, true},
+	} {
+		states := map[topology.NodeID]meta.NodeState{}
+		place := topology.Place{Region: "r"}
+		for i := range c.nodes {
+			states[id(i)] = meta.Up
+			if i >= c.nodes-c.away {
+				states[id(i)] = meta.Leaving
+			}
+			if i < c.voters {
+				place.Nodes = append(place.Nodes, id(i))
+			}
+		}
+		s := withNodes(states)
+		m, err := s.Topology.AddMeta([]topology.Place{place})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkDecommission(s.WithTopology(m), id(0)); (err == nil) != c.may {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+const (
+	// statsInterval is how often the node that decides about placement requests the stats of all nodes. statsTimeout
+	// bounds the wait for them.
+	statsInterval = 10 * time.Second
+	statsTimeout  = 5 * time.Second
+	// statsConcurrency bounds the parallel requests.
+	statsConcurrency = 16
+	// loadMax is a load in request units per second that no replica can reach. Larger values are wrong: older versions
+	// report them for replicas that replaced others.
+	loadMax = 1 << 32
+)
+
+// ClusterStats holds the sizes of all replicas and the capacities of the nodes, on the node that decides about
+// placement. For a node that does not respond it keeps the previous values.
+type ClusterStats struct {
+	mu       sync.Mutex
+	reported map[topology.NodeID]peers.NodeStats
+	sizes    map[topology.PartitionID]placement.Size // never changed after it is set
+	capacity map[topology.NodeID]uint64
+}
+
+// update stores the reported stats and deletes nodes that no longer exist.
+func (w *ClusterStats) update(nodes []*meta.Node, reported map[topology.NodeID]peers.NodeStats) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.reported
+	w.reported = map[topology.NodeID]peers.NodeStats{}
+	sizes, capacity := map[topology.PartitionID]placement.Size{}, map[topology.NodeID]uint64{}
+	for _, n := range nodes {
+		h, ok := reported[n.ID]
+		if !ok {
+			h, ok = before[n.ID]
+		}
+		if !ok || n.State == meta.Left {
+			continue
+		}
+		w.reported[n.ID] = h
+		if h.Capacity > 0 {
+			capacity[n.ID] = h.Capacity
+		}
+		for _, r := range h.Replicas {
+			// A replica that is being copied is smaller than the others, and a follower may have less load.
+			s := sizes[r.Partition]
+			s.Bytes = max(s.Bytes, float64(r.Bytes))
+			if r.Load < loadMax {
+				s.Load = max(s.Load, float64(r.Load))
+			}
+			sizes[r.Partition] = s
+		}
+	}
+	w.sizes, w.capacity = sizes, capacity
+}
+
+// clear deletes the stats on a node that no longer decides.
+func (w *ClusterStats) clear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reported, w.sizes, w.capacity = nil, nil, nil
+}
+
+func (w *ClusterStats) get() (map[topology.PartitionID]placement.Size, map[topology.NodeID]uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sizes, w.capacity
+}
+
+// CollectStats requests the stats of all nodes while this node leads the meta partition, until ctx ends.
+func (m *Member) CollectStats(ctx context.Context) {
+	for {
+		if m.LeadsMeta() {
+			nodes := m.Metadata.State().Nodes
+			m.stats.update(nodes, m.fetchAllStats(ctx, nodes))
+		} else {
+			m.stats.clear()
+		}
+		if m.Sched.Sleep(ctx, statsInterval) != nil {
+			return
+		}
+	}
+}
+
+// fetchAllStats requests the stats of nodes.
+func (m *Member) fetchAllStats(ctx context.Context, nodes []*meta.Node) map[topology.NodeID]peers.NodeStats {
+	ctx, cancel := m.Sched.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	told := map[topology.NodeID]peers.NodeStats{}
+	asking := &sched.Group{Scheduler: m.Sched}
+	next := make(chan *meta.Node, len(nodes))
+	for _, n := range nodes {
+		if n.State != meta.Left && m.Peers.Alive(n.ID) {
+			next <- n
+		}
+	}
+	close(next)
+	for range statsConcurrency {
+		asking.Go(func() {
+			for n := range next {
+				h, err := m.fetchStats(ctx, n.ID)
+				if err != nil {
+					continue // the previous stats remain valid
+				}
+				mu.Lock()
+				told[n.ID] = h
+				mu.Unlock()
+			}
+		})
+	}
+	asking.Wait()
+	return told
+}
+
+func (m *Member) fetchStats(ctx context.Context, node topology.NodeID) (peers.NodeStats, error) {
+	if node == m.Self {
+		return m.Stats(), nil
+	}
+	return m.Peers.Stats(ctx, node)
+}
+
+// Stats implements peers.Host.
+func (m *Member) Stats() peers.NodeStats {
+	if m.LocalStats == nil {
+		return peers.NodeStats{}
+	}
+	return m.LocalStats()
+}
+
+// MergeCandidates implements peers.Host.
+func (m *Member) MergeCandidates() []byte {
+	if m.LocalCandidates == nil {
+		return nil
+	}
+	return m.LocalCandidates()
+}
+
+// HandleQuery implements peers.Host.
+func (m *Member) HandleQuery(ctx context.Context, subject string, question []byte) ([]byte, error) {
+	if answer := m.QueryHandlers[subject]; answer != nil {
+		return answer(ctx, question)
+	}
+	return nil, fmt.Errorf("unknown query subject %q", subject)
+}

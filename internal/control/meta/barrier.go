@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta
+
+import (
+	"context"
+	"errors"
+)
+
+// ReadBarrier returns a state that all subscribers have received and that contains every change acknowledged on any
+// node before the call (MT6). The states on a node lag behind the leader's, and more so after the node was
+// disconnected. Callers use ReadBarrier before they reject a request because an object does not exist. Without
+// Options.LatestVersion every state is the latest.
+//
+// While the meta partition has no reachable leader, ReadBarrier waits until ctx ends.
+func (k *Keeper) ReadBarrier(ctx context.Context) (*State, error) {
+	version := k.State().Version
+	if k.opts.LatestVersion != nil {
+		var err error
+		if version, err = k.latestVersion(ctx); err != nil {
+			return nil, err
+		}
+		k.Reload(version)
+	}
+	return k.Wait(ctx, version)
+}
+
+// latestVersion calls Options.LatestVersion until it succeeds. Callers that arrive during a call share the next call,
+// because the result of the current one may be older than changes they know of.
+func (k *Keeper) latestVersion(ctx context.Context) (uint64, error) {
+	k.mu.Lock()
+	came := k.barrierRequests
+	k.mu.Unlock()
+	if err := k.lock(ctx, k.barrier); err != nil {
+		return 0, err
+	}
+	defer k.barrier.release()
+	k.mu.Lock()
+	if k.barrierServed > came {
+		defer k.mu.Unlock()
+		return k.barrierVersion, nil
+	}
+	k.barrierRequests++
+	question := k.barrierRequests
+	k.mu.Unlock()
+	for attempt := 0; ; attempt++ {
+		version, err := k.opts.LatestVersion(ctx)
+		if err == nil {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.barrierServed, k.barrierVersion = question, version
+			return version, nil
+		}
+		if !k.sleep(ctx, min(attempt, 2)) {
+			return 0, errors.Join(ctx.Err(), err)
+		}
+	}
+}

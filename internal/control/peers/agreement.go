@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"sync"
+
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Versions holds the metadata version and the schema version of a node.
+type Versions struct {
+	Records uint64   `json:"records"`
+	Schema  [16]byte `json:"schema"`
+}
+
+// AwaitAgreement waits until every live node has a version of the metadata and knows that all other nodes have it,
+// because a driver may ask any node whether they agree. It returns the nodes that did not confirm this before ctx
+// ended.
+func (p *Peers) AwaitAgreement(ctx context.Context, version uint64) (missing []topology.NodeID) {
+	var mu sync.Mutex
+	wg := p.group()
+	for _, n := range p.nodes() {
+		if !p.Alive(n) {
+			continue
+		}
+		wg.Go(func() {
+			if err := p.awaitVersion(ctx, n, awaitRequest{Version: version, Others: true}); err != nil {
+				mu.Lock()
+				missing = append(missing, n)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return missing
+}
+
+// SendAcknowledged sends all live nodes the acknowledged log positions of partitions. It waits up to Options.Timeout
+// for their responses: a node that is cut off for longer no longer trusts its own replicas.
+func (p *Peers) SendAcknowledged(ctx context.Context, to map[topology.PartitionID]uint64) {
+	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
+	defer cancel()
+	wg := p.group()
+	for _, n := range p.nodes() {
+		if p.Alive(n) {
+			wg.Go(func() { _ = p.call(ctx, n, kindAcknowledged, acknowledged{to}, nil) }) // see above
+		}
+	}
+	wg.Wait()
+}
+
+// SetVersion reports that this node has a version of the metadata with a new schema. Run then asks the other nodes when
+// they have it, without waiting for their next reports. It does not block.
+func (p *Peers) SetVersion(version uint64) {
+	p.mu.Lock()
+	p.targetVersion, p.pending = max(p.targetVersion, version), true
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// AwaitVersion waits until every live node that responds is known to have a version of the metadata, or ctx ends.
+// SetVersion must have been called for the version.
+func (p *Peers) AwaitVersion(ctx context.Context, version uint64) {
+	for {
+		p.mu.Lock()
+		changed, left := p.changed, p.pending
+		for _, q := range p.peers {
+			left = left || q.down.IsZero() && q.report.Records < version && q.polling
+		}
+		p.mu.Unlock()
+		if !left {
+			return
+		}
+		if _, err := sched.Await(p.opts.Sched, ctx, changed, 0); err != nil {
+			return
+		}
+	}
+}
+
+// pollVersions asks nodes for the target version until ctx ends. It runs one goroutine per node and sends one request
+// per node at a time.
+func (p *Peers) pollVersions(ctx context.Context) {
+	wg := p.group()
+	defer wg.Wait()
+	for {
+		if _, err := sched.Await(p.opts.Sched, ctx, p.wake, 0); err != nil {
+			return
+		}
+		nodes := p.nodes()
+		p.mu.Lock()
+		p.pending = false
+		for _, n := range nodes {
+			q := p.peers[n]
+			if q != nil && q.down.IsZero() && !q.polling && q.report.Records < p.targetVersion {
+				q.polling = true
+				wg.Go(func() { p.pollVersion(ctx, n, q) })
+			}
+		}
+		p.signal()
+		p.mu.Unlock()
+	}
+}
+
+// pollVersion asks a node for the target version until the node has it or does not respond. In the latter case its next
+// report has the version.
+func (p *Peers) pollVersion(ctx context.Context, n topology.NodeID, q *peer) {
+	for answered := true; ; {
+		p.mu.Lock()
+		version := p.targetVersion
+		if q.report.Records >= version || !answered {
+			q.polling = false
+			p.signal()
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		try, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
+		answered = p.awaitVersion(try, n, awaitRequest{Version: version}) == nil
+		cancel()
+	}
+}
+
+// awaitVersion waits until a node has a version of the metadata, and records it.
+func (p *Peers) awaitVersion(ctx context.Context, n topology.NodeID, question awaitRequest) error {
+	var s Versions
+	if err := p.call(ctx, n, kindAwait, question, &s); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := p.peers[n]; q != nil && s.Records > q.report.Records {
+		q.report.Records, q.report.Schema = s.Records, s.Schema
+		p.signal()
+	}
+	return nil
+}
+
+// signal wakes all waiters for changes of nodes. The caller must hold mu.
+func (p *Peers) signal() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// ReplicaStats is the size and load of a replica.
+type ReplicaStats struct {
+	Partition topology.PartitionID
+	// Bytes is the size on disk. It is transmitted in MiB.
+	Bytes uint64
+	// Load is in request units per second.
+	Load uint64
+}
+
+// NodeStats holds the sizes and loads of all replicas on a node. Encoded it takes about 5 bytes per replica: 50 KB for
+// 10,000 replicas.
+type NodeStats struct {
+	// Capacity is the number of bytes that the node has room for, including its current data; 0 if unknown.
+	Capacity uint64
+	Replicas []ReplicaStats
+}
+
+const (
+	mib = 1 << 20
+	// statsVersion is the first byte of encoded stats.
+	statsVersion = 1
+)
+
+var errStats = errors.New("malformed replica stats")
+
+// append appends the encoded stats. It sorts the replicas.
+func (h *NodeStats) append(dst []byte) []byte {
+	slices.SortFunc(h.Replicas, func(a, b ReplicaStats) int { return cmp.Compare(a.Partition, b.Partition) })
+	w := codec.Writer(append(dst, statsVersion))
+	w.Uint(h.Capacity / mib)
+	w.Uint(uint64(len(h.Replicas)))
+	last := topology.PartitionID(0)
+	for _, r := range h.Replicas {
+		w.Uint(uint64(r.Partition - last))
+		w.Uint((r.Bytes + mib/2) / mib)
+		w.Uint(r.Load)
+		last = r.Partition
+	}
+	return w
+}
+
+func decodeStats(b []byte) (h NodeStats, err error) {
+	r := codec.NewReader(b, errStats)
+	if r.Byte() != statsVersion {
+		return h, errStats
+	}
+	h.Capacity = r.UpTo(1<<43) * mib
+	n := r.Count(3)
+	h.Replicas = make([]ReplicaStats, 0, n)
+	last := topology.PartitionID(0)
+	for range n {
+		last += topology.PartitionID(r.Uint())
+		h.Replicas = append(h.Replicas, ReplicaStats{last, r.UpTo(1<<43) * mib, r.Uint()})
+	}
+	return h, r.End()
+}
+
+// Stats requests the stats of a node.
+func (p *Peers) Stats(ctx context.Context, node topology.NodeID) (NodeStats, error) {
+	b, err := p.caller.Call(ctx, node, []byte{kindStats})
+	if err != nil {
+		return NodeStats{}, err
+	}
+	return decodeStats(b)
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+const (
+	// placementInterval is the time between two checks for changes. placementIdleInterval is the time between two
+	// checks without changes, because sizes and free space change slowly.
+	placementInterval     = 500 * time.Millisecond
+	placementIdleInterval = 5 * time.Second
+)
+
+// PlacementReconciler records the changes that package placement schedules, on the node that leads the meta partition.
+// Set its fields before calling Run.
+type PlacementReconciler struct {
+	Keeper *meta.Keeper
+	// IsLeader reports whether this node leads the meta partition.
+	IsLeader func() bool
+	// View returns this node's view of the others.
+	View func() placement.View
+	// Done receives the scheduled actions. Failed receives errors, which are retried.
+	Done   func(action string)
+	Failed func(err error)
+	// Sched provides waits. It is nil outside simulations.
+	Sched *sched.Scheduler
+
+	planner placement.Planner
+	// idleState is the state in which no change was needed at idleSince, with the nodes in down.
+	idleState *meta.State
+	idleSince time.Time
+	down      map[topology.NodeID]time.Time
+}
+
+// Run records changes until ctx ends.
+func (p *PlacementReconciler) Run(ctx context.Context) {
+	runEvery(ctx, p.Sched, placementInterval, func() {
+		if !p.IsLeader() {
+			return
+		}
+		if err := p.round(ctx); err != nil && ctx.Err() == nil {
+			p.Failed(err)
+		}
+	})
+}
+
+func (p *PlacementReconciler) round(ctx context.Context) error {
+	state, view := p.Keeper.State(), p.View()
+	if state == p.idleState && p.Sched.Since(p.idleSince) < placementIdleInterval && maps.Equal(view.Down, p.down) {
+		return nil
+	}
+	if s, actions := p.decide(state); len(actions) == 0 && s == state {
+		p.idleState, p.idleSince, p.down = state, p.Sched.Now(), view.Down
+		return nil
+	}
+	p.idleState = nil
+	ctx, cancel := p.Sched.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	var told []string
+	_, err := p.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		told = nil
+		next, actions := p.decide(s)
+		m, err := placement.Apply(next.Topology, actions, p.Sched.Wall())
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range actions {
+			told = append(told, a.String())
+		}
+		if m == next.Topology {
+			return next, nil
+		}
+		return next.WithTopology(m), nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, text := range told {
+		p.Done(text)
+	}
+	return nil
+}
+
+// decide returns the actions to record. In the returned state, leaving nodes without replicas have left.
+func (p *PlacementReconciler) decide(s *meta.State) (*meta.State, []placement.Action) {
+	actions := p.planner.Schedule(s, p.View())
+	for _, n := range s.Nodes {
+		if n.State == meta.Leaving && placement.Holds(s, n.ID) == 0 {
+			left := *n
+			left.State = meta.Left
+			s = s.WithNode(&left)
+		}
+	}
+	return s, actions
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schemachange
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// A change feed that is enabled again has a new generation (RFC 0024). All entries of the previous generation have
+// lower timestamps. Before the feed is enabled, every partition rejects writes planned while the feed was enabled
+// before, and reports the highest timestamp it has assigned. Afterward leaders assign timestamps above the maximum.
+
+// newest holds, for revisions of tables, a timestamp that no partition had exceeded when the feed was off.
+type newest map[tableAt]int64
+
+type tableAt struct {
+	id       uint32
+	revision uint64
+}
+
+// unknownNewest means that a change enables the feed of a table whose partitions have not reported their timestamps.
+type unknownNewest struct{ table *schema.Table }
+
+func (u *unknownNewest) Error() string { return "the stamps of " + u.table.String() + " are not known" }
+
+// beginFeeds sets the timestamps above which the feeds enabled by a change begin. The error is *unknownNewest.
+func (c *Changer) beginFeeds(s *meta.State, tables []tableChange, above newest) error {
+	if c.Newest == nil {
+		return nil
+	}
+	for _, t := range tables {
+		if t.was == nil || t.is == nil || !t.is.FeedBegins(t.was) {
+			continue
+		}
+		if c.Level != nil && c.Level(s) < feature.FeedGenerations {
+			t.is.WithoutGenerations(t.was)
+			continue
+		}
+		stamp, ok := above[tableAt{t.was.ID, t.was.Revision}]
+		if !ok {
+			return &unknownNewest{t.was}
+		}
+		t.is.SetFeedAbove(t.was, stamp)
+	}
+	return nil
+}
+
+// newestPause is the pause before a request to partitions without remaining throughput is retried.
+const newestPause = 50 * time.Millisecond
+
+// askNewest requests the highest timestamp that the partitions of a table have assigned, after they have started to
+// reject writes planned for an older revision.
+func (c *Changer) askNewest(ctx context.Context, t *schema.Table, above newest) error {
+	var err error
+	if c.Require != nil {
+		err = c.Require(ctx, t.ID, t.Revision)
+	}
+	for err == nil {
+		var stamp int64
+		var busy *dberr.Overloaded
+		if stamp, err = c.Newest(ctx, t.ID); err == nil {
+			above[tableAt{t.ID, t.Revision}] = stamp
+			return nil
+		}
+		if errors.As(err, &busy) {
+			err = c.Sched.Sleep(ctx, newestPause)
+		}
+	}
+	return dberr.Serverf("The change feed of %s was not turned on: not all of its physical partitions have a leader that "+
+		"answers (%v). Repeat the statement when they have", t, err)
+}
+
+// newlyLogged returns the tables whose change logs or feeds are being enabled.
+func newlyLogged(tables []tableChange) (out []*schema.Table) {
+	for _, t := range tables {
+		if t.was != nil && t.is != nil && (!t.was.Logged() && t.is.Logged() || t.is.FeedBegins(t.was)) {
+			out = append(out, t.is)
+		}
+	}
+	return out
+}
+
+// requireLogged returns when no write is in progress that was planned before the tables' change logs were enabled.
+func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
+	if c.Require == nil {
+		return nil
+	}
+	for _, t := range tables {
+		now := c.Schema().TableByID(t.ID)
+		if now == nil {
+			continue
+		}
+		if err := c.Require(ctx, t.ID, now.Revision); err != nil {
+			again := "Set cdc = false and then true again"
+			if t.Container != nil {
+				again = "Remove the change feed policy and set it again"
+			}
+			return dberr.Serverf("The changes of %s are logged from now on, but a write that is under way may be missing: not "+
+				"all of its physical partitions have confirmed it (%v). %s", t, err, again)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package split
+
+import (
+	"slices"
+	"time"
+)
+
+// The limits of automatic splits.
+const (
+	// HotDuration is how long the load of a partition must exceed its limit without interruption before it is split.
+	HotDuration = 10 * time.Second
+	// minSideShare is the minimum share of the load on each side of a split. minSamples is the minimum number of
+	// samples for a decision.
+	minSideShare = 0.25
+	minSamples   = 100
+)
+
+// SizeThreshold returns the size in bytes at which a partition is split: 80 % of its size limit.
+func SizeThreshold(limit uint64) uint64 { return limit / 5 * 4 }
+
+// LargeEnough reports whether both sides of a split have at least 5 % of the size limit. If no split point satisfies
+// this, one logical partition usually holds most of the bytes, and splitting would not help.
+func LargeEnough(left, right, limit uint64) bool { return min(left, right) >= limit/20 }
+
+// Exceeds reports whether a load exceeds a limit, both in request units per second. A limit of 0 means unlimited.
+func Exceeds(load, limit float64) bool { return limit > 0 && load > limit }
+
+// HotTimer measures how long a partition has been hot. The zero value means not hot.
+type HotTimer struct {
+	since time.Time
+}
+
+// Due records whether the load exceeds its limit now. It reports whether the limit has been exceeded for HotDuration.
+func (h *HotTimer) Due(now time.Time, above bool) bool {
+	switch {
+	case !above || now.Before(h.since):
+		h.since = time.Time{}
+	case h.since.IsZero():
+		h.since = now
+	default:
+		return now.Sub(h.since) >= HotDuration
+	}
+	return false
+}
+
+// SplitPoint returns the token that divides sampled tokens most evenly; it sorts them. ok reports whether at least a
+// quarter of the load is on each side. It is false if one token has more than half of the load, or if there are too few
+// samples.
+func SplitPoint(tokens []uint64) (at uint64, ok bool) {
+	if len(tokens) < minSamples {
+		return 0, false
+	}
+	slices.Sort(tokens)
+	best := 0
+	for i := range tokens {
+		if i > 0 && tokens[i] == tokens[i-1] {
+			continue
+		}
+		if side := min(i, len(tokens)-i); side > best {
+			best, at = side, tokens[i]
+		}
+	}
+	return at, float64(best) >= minSideShare*float64(len(tokens))
+}

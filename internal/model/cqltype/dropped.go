@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Dropped says which cells of a column are absent: those with timestamps up to Upto, AllDropped for all cells. The
+// column was dropped from its table, and may have been added again.
+type Dropped struct {
+	Column uint32
+	Upto   int64
+}
+
+// AllDropped is Dropped.Upto for a column of which no cell is left.
+const AllDropped = math.MaxInt64
+
+// Hides reports whether a list, ascending by columns, has the cell of a column with a timestamp.
+func Hides(list []Dropped, column uint32, timestamp int64) bool {
+	i, found := slices.BinarySearchFunc(list, column, func(d Dropped, c uint32) int { return cmp.Compare(d.Column, c) })
+	return found && timestamp <= list[i].Upto
+}

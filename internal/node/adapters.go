@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// programDispatcher selects the implementation of a transaction program by its first byte: cql for statements, items
+// for containers.
+type programDispatcher struct{ cql, items partition.Programs }
+
+// Program implements partition.Programs.
+func (p programDispatcher) Program(ctx context.Context, c *command.Conditional) (partition.Program, error) {
+	if first := c.Program; len(first) > 0 && first[0] >= container.FirstProgram && first[0] <= container.LastProgram {
+		return p.items.Program(ctx, c)
+	}
+	return p.cql.Program(ctx, c)
+}
+
+// foldDispatcher selects the implementation of an aggregation by its first byte.
+type foldDispatcher struct{ items partition.Folds }
+
+// Fold implements partition.Folds.
+func (f foldDispatcher) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
+	if first := c.Fold.Program; len(first) > 0 && first[0] >= container.FirstFold && first[0] <= container.LastFold {
+		return f.items.Fold(ctx, c)
+	}
+	return nil, partition.ErrNoFold
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// aging is a container whose time to live a test changes, as several nodes see it. The clock is the test's.
+type aging struct {
+	t          *testing.T
+	nodes      []*items
+	now        atomic.Int64 // in Unix milliseconds
+	level      atomic.Uint32
+	definition string
+}
+
+func newAging(t *testing.T, nodes ...*Node) *aging {
+	t.Helper()
+	a := &aging{t: t, definition: `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
+		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}%s}`}
+	a.now.Store(time.Now().UnixMilli())
+	a.level.Store(uint32(feature.Newest))
+	for _, n := range nodes {
+		n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+			Definitions: &n.definitions, Now: func() time.Time { return time.UnixMilli(a.now.Load()) },
+			Level: func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.awaitLatestMetadata})
+		n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
+		n.host.SetFolds(foldDispatcher{n.containers})
+	}
+	a.nodes = []*items{newContainer(t, nodes[0], fmt.Sprintf(a.definition, ""))}
+	for _, n := range nodes[1:] {
+		poll.Until(t, "the container is known", func() bool {
+			d, err := n.containers.Database("d")
+			if err == nil {
+				_, err = n.containers.Container(d, "c")
+			}
+			return err == nil
+		})
+		a.nodes = append(a.nodes, itemsOf(t, n))
+	}
+	return a
+}
+
+// pass lets time pass.
+func (a *aging) pass(d time.Duration) { a.now.Add(d.Milliseconds()) }
+
+// set replaces the container with a default time to live, "" for none. All nodes know of it when it returns.
+func (a *aging) set(ttl string) {
+	a.t.Helper()
+	if ttl != "" {
+		ttl = `,"defaultTtl":` + ttl
+	}
+	first := a.nodes[0]
+	c, err := first.n.containers.ReplaceContainer(a.t.Context(), first.c, fmt.Appendf(nil, a.definition, ttl), "")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	first.c = c
+	for _, s := range a.nodes[1:] {
+		poll.Until(a.t, "the container is changed", func() bool {
+			s.c = itemsOf(a.t, s.n).c
+			return s.c.Etag == c.Etag
+		})
+	}
+}
+
+// left checks which items are there, at each node and in each way.
+func (a *aging) left(want string) {
+	a.t.Helper()
+	ids := strings.Fields(want)
+	for i, s := range a.nodes {
+		for text, in := range map[string][]string{
+			"SELECT VALUE c.id FROM c":                               ids,
+			`SELECT VALUE c.id FROM c WHERE c.there = true`:          ids, // by the index
+			`SELECT VALUE COUNT(1) FROM c`:                           {fmt.Sprint(len(ids))},
+			`SELECT VALUE c.id FROM c WHERE c.k = "a"`:               ids,
+			`SELECT VALUE c.id FROM c ORDER BY c.u OFFSET 0 LIMIT 9`: ids,
+		} {
+			got, err := s.query(container.QueryRequest{Text: text, CrossPartition: true})
+			for i := range got {
+				got[i] = strings.Trim(got[i], `"`)
+			}
+			slices.Sort(got)
+			if err != nil || !slices.Equal(got, in) {
+				a.t.Errorf("node %d: %s: %v, %v; want %v", i, text, got, err, in)
+			}
+		}
+		if got := s.feed(container.Scope{}, 100); len(got) != len(ids) {
+			a.t.Errorf("node %d: the feed of items has %v, want %v", i, got, ids)
+		}
+		page, err := s.n.containers.Changes(a.t.Context(), s.c, &container.ChangesRequest{})
+		if err != nil || len(page.Documents) != len(ids) {
+			a.t.Errorf("node %d: the change feed has %v, %v; want %v", i, page, err, ids)
+		}
+		for _, id := range []string{"default", "forever", "own"} {
+			if there := s.body(key("a"), id) != ""; there != slices.Contains(ids, id) {
+				a.t.Errorf("node %d: %s is there: %v", i, id, there)
+			}
+		}
+	}
+}
+
+// fill creates an item without a time to live, one with one of its own, and one that lives forever.
+func (a *aging) fill() {
+	a.t.Helper()
+	s := a.nodes[len(a.nodes)-1]
+	s.want(201, nil, create(`{"id":"default","k":"a","u":1,"there":true}`))
+	s.want(201, nil, create(`{"id":"forever","k":"a","u":2,"there":true,"ttl":-1}`))
+	s.want(201, nil, create(`{"id":"own","k":"a","u":3,"there":true,"ttl":10}`))
+}
+
+// TestChangedTimeToLive proves that the time to live of a container applies to the items that are there, counted from
+// their last modification, and that what has expired does not come back.
+func TestChangedTimeToLive(t *testing.T) {
+	t.Parallel()
+	testChangedTimeToLive(t, newAging(t, startNode(t, Options{InitialPartitions: 2})))
+}
+
+// TestChangedTimeToLiveInCluster proves the same of four nodes.
+func TestChangedTimeToLiveInCluster(t *testing.T) {
+	t.Parallel()
+	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
+	for range 3 {
+		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
+	}
+	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
+	testChangedTimeToLive(t, newAging(t, nodes...))
+}
+
+func testChangedTimeToLive(t *testing.T, a *aging) {
+	a.set("2")
+	a.fill()
+	a.set("")
+	a.pass(3200 * time.Millisecond)
+	a.left("default forever own")
+	a.pass(time.Hour)
+	a.left("default forever own")
+
+	a.set("-1") // on, for items with a time to live of their own
+	a.left("default forever")
+	a.nodes[0].want(409, nil, create(`{"id":"other","k":"a","u":1}`))
+	a.nodes[0].want(201, nil, create(`{"id":"other","k":"a","u":3,"there":true,"ttl":-1}`))
+	a.set("")
+	a.left("default forever other") // what has expired stays so
+
+	a.set("7200") // from the last modification on
+	a.left("default forever other")
+	a.set("2")
+	a.left("forever other")
+	a.nodes[0].want(404, key("a"), container.Operation{Kind: container.Delete, ID: "default"})
+	a.set("7200")
+	a.left("forever other")
+	a.nodes[0].want(201, nil, create(`{"id":"default","k":"a","u":1,"there":true}`))
+	a.left("default forever other")
+
+	a.pass(time.Hour)
+	patch := []byte(`[{"op":"set","path":"/n","value":1}]`)
+	a.nodes[0].want(200, key("a"), container.Operation{Kind: container.Patch, ID: "default", Body: patch})
+	a.pass(90 * time.Minute)
+	a.left("default forever other") // the patch was a modification
+	a.pass(31 * time.Minute)
+	a.left("forever other")
+}
+
+// TestUniqueValueOfExpired proves that an item does not come back which had expired by the setting that one node still
+// had while another one had changed it, if another item has taken its unique value meanwhile.
+func TestUniqueValueOfExpired(t *testing.T) {
+	t.Parallel()
+	a := newAging(t, startNode(t, Options{}))
+	a.set("10")
+	a.fill()
+	a.pass(12 * time.Second)
+	a.nodes[0].want(201, nil, create(`{"id":"other","k":"a","u":1,"there":true}`))
+	a.pass(-5 * time.Second) // the clock of the node that changes the container is behind
+	a.set("")
+	a.pass(5 * time.Second)
+	a.left("forever other own")
+	a.nodes[0].want(409, nil, create(`{"id":"another","k":"a","u":3}`))
+}
+
+// TestItemsWithDeadlines proves that items which were written before feature level 8 keep the deadlines they have,
+// until they are written again.
+func TestItemsWithDeadlines(t *testing.T) {
+	t.Parallel()
+	a := newAging(t, startNode(t, Options{}))
+	a.set("20")
+	a.level.Store(uint32(feature.Lifetimes - 1))
+	a.fill()
+	a.level.Store(uint32(feature.Newest))
+	a.set("")
+	a.pass(5 * time.Second)
+	a.left("default forever own")
+	a.nodes[0].want(200, key("a"), container.Operation{Kind: container.Upsert,
+		Body: []byte(`{"id":"own","k":"a","u":3,"there":true,"ttl":10}`)})
+	a.pass(20 * time.Second)
+	a.left("forever own")
+	a.set("1")
+	a.left("forever")
+	a.nodes[0].want(201, nil, create(`{"id":"default","k":"a","u":1,"there":true}`))
+	a.left("default forever")
+}
+
+// TestRestoreOfLifetimes proves that items with lifetimes are restored only where every node knows them.
+func TestRestoreOfLifetimes(t *testing.T) {
+	var b row.Builder
+	b.Reset(1)
+	b.LiveFor(row.DefaultLifetime, 5)
+	if err := writable(feature.Lifetimes, b.Bytes()); err != nil {
+		t.Error(err)
+	}
+	if err := writable(feature.Lifetimes-1, b.Bytes()); err == nil || !strings.Contains(err.Error(), "ilion upgrade") {
+		t.Errorf("below their level: %v", err)
+	}
+	b.Reset(1)
+	b.Live(0, 0)
+	if err := writable(feature.Oldest, b.Bytes()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
+)
+
+// one is who asks where it does not matter who does.
+var one = share.Claimant{User: 1, Connection: 1}
+
+// demand is a claimant that asks for so many requests of a price a second, and does not wait for anything.
+type demand struct {
+	share.Claimant
+	perSecond float64
+	price     ru.Units
+}
+
+// divide runs demands against a budget for twenty seconds, and returns what each got in the last fifteen, in request
+// units a second, and the sum of it.
+func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
+	b, c := newBudget(perSecond)
+	rng := rand.New(rand.NewPCG(1, 2))
+	got = make([]float64, len(demands))
+	take(b, c, 1, ru.Unit, 310*time.Second*time.Duration(min(1, burstMax/perSecond))) // what was saved is spent
+	for begin := c.now; c.now < begin+Instant(20*time.Second); c.pass(time.Millisecond) {
+		var asks []int
+		for i := range demands {
+			n := int(demands[i].perSecond / 1000)
+			if rng.Float64() < demands[i].perSecond/1000-float64(n) {
+				n++
+			}
+			for range n {
+				asks = append(asks, i)
+			}
+		}
+		rng.Shuffle(len(asks), func(i, k int) { asks[i], asks[k] = asks[k], asks[i] })
+		for _, i := range asks {
+			d := &demands[i]
+			if b.Admit(1, d.Claimant, c.now) > 0 {
+				continue
+			}
+			b.Charge(d.Claimant, d.price)
+			if c.now >= begin+Instant(5*time.Second) {
+				got[i] += d.price.Float() / 15
+				sum += d.price.Float() / 15
+			}
+		}
+	}
+	return got, sum
+}
+
+// TestScarce proves that a budget that is asked for more than it gives is divided evenly among users, whoever asks
+// most, whatever a request costs and however many connections a user has; that what one does not ask for goes to the
+// others; that low priority gets what is left; and that all of them together get what is due, no more and no less.
+func TestScarce(t *testing.T) {
+	user := func(n uint32, perSecond float64, price ru.Units) demand {
+		return demand{share.Claimant{User: n, Connection: n}, perSecond, price}
+	}
+	low := func(d demand) demand {
+		d.Low = true
+		return d
+	}
+	many := []demand{user(1, 8000, ru.Unit)}
+	for i := range uint32(10) {
+		many = append(many, demand{share.Claimant{User: 2, Connection: 100 + i}, 4000, ru.Unit})
+	}
+	loud := []demand{{share.Claimant{User: 3, Connection: 1}, 50_000, ru.Unit}}
+	for i := range uint32(4) {
+		loud = append(loud, demand{share.Claimant{User: 3, Connection: 2 + i}, 500, ru.Unit})
+	}
+	for name, c := range map[string]struct {
+		rate    int64
+		demands []demand
+		want    []float64 // RU/s of the first ones
+		slack   float64   // as a part of what is wanted
+	}{
+		"one alone": {6000, []demand{user(1, 20_000, ru.Unit)}, []float64{6000}, 0.01},
+		"twenty times as much": {10_000, []demand{user(1, 120_000, ru.Unit), user(2, 6_000, ru.Unit)},
+			[]float64{5000, 5000}, 0.05},
+		"writes of a small table": {400, []demand{user(1, 1000, 5*ru.Unit), user(2, 45, 5*ru.Unit)},
+			[]float64{200, 200}, 0.12},
+		"a tenth is asked for": {10_000, []demand{user(1, 50_000, ru.Unit), user(2, 1000, ru.Unit)},
+			[]float64{9000, 1000}, 0.03},
+		"scans and point reads": {1000, []demand{user(1, 100, 100*ru.Unit), user(2, 450, ru.Unit)},
+			[]float64{550, 450}, 0.1},
+		"three unequal": {6000, []demand{user(1, 90_000, ru.Unit), user(2, 9_000, ru.Unit), user(3, 2_500, ru.Unit)},
+			[]float64{2000, 2000, 2000}, 0.06},
+		"many connections":  {10_000, many, []float64{5000}, 0.08},
+		"a loud connection": {10_000, loud, []float64{8000, 500, 500, 500, 500}, 0.05},
+		"too much of normal": {6000, []demand{user(1, 12_000, ru.Unit), low(user(2, 12_000, ru.Unit))},
+			[]float64{6000, 0}, 0.02},
+		"half of normal": {6000, []demand{user(1, 3_000, ru.Unit), low(user(1, 12_000, ru.Unit))},
+			[]float64{3000, 3000}, 0.03},
+		"low alone": {6000, []demand{low(user(1, 12_000, ru.Unit))}, []float64{6000}, 0.01},
+	} {
+		got, sum := divide(c.rate, c.demands)
+		due := 0.
+		for _, d := range c.demands {
+			due += d.perSecond * d.price.Float()
+		}
+		due = min(due, float64(c.rate))
+		if math.Abs(sum-due) > due/100 {
+			t.Errorf("%s: %.0f RU/s in all, want %.0f", name, sum, due)
+		}
+		for i, want := range c.want {
+			if math.Abs(got[i]-want) > c.slack*want+5 {
+				t.Errorf("%s: %.0f RU/s, want %.0f", name, got, c.want)
+				break
+			}
+		}
+		t.Logf("%s: %.0f", name, got)
+	}
+}
+
+// TestEnough proves that nothing is remembered of who has had what where there is enough, nor long after there was not.
+func TestEnough(t *testing.T) {
+	b, c := newBudget(6000)
+	for range 10_000 {
+		if b.Admit(1, one, c.now) > 0 {
+			t.Fatal("refused")
+		}
+		b.Charge(one, ru.Unit)
+		c.pass(200 * time.Microsecond)
+	}
+	if b.contention.Load() != nil {
+		t.Error("something is remembered though nobody was refused")
+	}
+	take(b, c, 1, ru.Unit, time.Second)
+	if b.Forget(c.now); b.contention.Load() == nil {
+		t.Error("it is forgotten at once")
+	}
+	c.pass(contentionTTL)
+	c.pass(1)
+	if b.Forget(c.now); b.contention.Load() != nil {
+		t.Error("it is remembered for ever")
+	}
+}

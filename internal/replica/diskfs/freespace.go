@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diskfs
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	// spareShare, spareMin, and spareMax determine the space that a store needs in addition to the contents of its log:
+	// 1/128 of the disk, between 1 and 256 MiB.
+	spareShare = 128
+	spareMin   = 1 << 20
+	spareMax   = 256 << 20
+)
+
+// memtableShare and memtableMin limit a memtable according to the size of the disk. Each of up to six memtables
+// reserves a log slightly larger than itself, and a flush writes as much again. A node that belongs to replica sets has
+// two stores. All of this must fit into the space that is kept free.
+const (
+	memtableShare = 256
+	memtableMin   = 1 << 20
+)
+
+// MemtableBytes returns the size of a memtable that fits the disk of dir, at most asked.
+func MemtableBytes(usage UsageFunc, dir string, asked int64) int64 {
+	u, err := usage(dir)
+	if err != nil || u.TotalBytes == 0 {
+		return asked
+	}
+	return min(asked, max(memtableMin, int64(u.TotalBytes/memtableShare)))
+}
+
+// SpareBytes returns the number of bytes that a store needs, in addition to the contents of its log, to be opened and
+// stopped cleanly.
+func SpareBytes(total uint64) uint64 { return min(max(total/spareShare, spareMin), spareMax) }
+
+// CheckFreeSpace returns an error if the disk does not have enough space to open the store in dir. Opening replays and
+// flushes the log, so its contents are written a second time before the log is removed. CheckFreeSpace changes nothing.
+// A file system that does not report its usage counts as having enough space.
+func CheckFreeSpace(fs vfs.FS, dir string, usage UsageFunc) error {
+	if usage == nil {
+		usage = fs.GetDiskUsage
+	}
+	u, err := usage(dir)
+	if err != nil || u.TotalBytes == 0 {
+		return nil
+	}
+	need := SpareBytes(u.TotalBytes)
+	names, _ := fs.List(dir)
+	for _, name := range names {
+		if strings.HasSuffix(name, LogSuffix) {
+			if info, err := fs.Stat(fs.PathJoin(dir, name)); err == nil {
+				need += uint64(info.Size())
+			}
+		}
+	}
+	if u.AvailBytes >= need {
+		return nil
+	}
+	return fmt.Errorf("its disk is full: %s are free and %s are needed to start; free at least %s there, nothing is lost",
+		mebibytes(u.AvailBytes), mebibytes(need), mebibytes(need-u.AvailBytes))
+}
+
+func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package incarnation distinguishes the data directory of a node from its copies and from its own earlier states.
+//
+// Raft requires that a node remember its promises. A directory that was copied, restored to an earlier state, or has
+// lost its log has forgotten some of them and cannot detect that. Each start of a directory therefore draws a random
+// mark and stores it with the marks of the earlier starts:
+//
+//	start 7 on disk: marks 7 6 5 4 ...      another node saw: start 6, its mark    6 is in the list: the directory continued from there
+//	a copy of start 5 is started: 6' 5 4 ...                                       6' differs from 6: not the directory that was seen
+//
+// Guarantees:
+//
+//   - (Y1) A peer that has seen an earlier start of a directory accepts the directory only if that start is in its
+//     history. It rejects a copy or an earlier state that is started after its original, or next to it, on every
+//     attempt.
+//   - (Y2) The rows and the log of a directory match. A log that is missing, belongs to another directory, or is at
+//     least one start older than the rows is rejected and never recreated.
+//
+// A directory that is restored to an earlier state of its newest start cannot be detected.
+//
+// The package stores the history in the row store and its newest entry in the log. Start reading at Open.
+package incarnation
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// Start is one start of a data directory: its number, counted from 1, and the random mark drawn for it. Number 0 means
+// no start.
+type Start struct{ Number, Mark uint64 }
+
+// History holds the starts of a data directory. The zero value belongs to a directory that was never started as a
+// member of a cluster.
+type History struct {
+	// Number is the number of the newest start. Marks holds the marks of the newest start and of the starts before it,
+	// newest first, at most StartsMax.
+	Number uint64
+	Marks  []uint64
+}
+
+// StartsMax is the number of starts that a directory remembers. A peer that has seen only older starts cannot
+// distinguish the directory from a copy.
+const StartsMax = 64
+
+// ErrMalformed is returned for bytes that do not encode a History.
+var ErrMalformed = errors.New("malformed lineage")
+
+// Newest returns the newest start.
+func (l *History) Newest() Start {
+	if l.Number == 0 {
+		return Start{}
+	}
+	return Start{l.Number, l.Marks[0]}
+}
+
+// numbersBits is the number of bits for the sequence numbers of one start, enough for years of operation.
+const numbersBits = 44
+
+// FirstNumber returns the first sequence number reserved for the newest start. Numbers of later starts are higher,
+// regardless of the clock. It returns 0 if there is no start.
+func (l *History) FirstNumber() uint64 { return l.Number << numbersBits }
+
+// Includes reports whether the history includes s. It returns true if s is zero.
+func (l *History) Includes(s Start) bool {
+	back := l.Number - s.Number
+	return s.Number == 0 || s.Number <= l.Number && back < uint64(len(l.Marks)) && l.Marks[back] == s.Mark
+}
+
+// next returns the history with one more start.
+func (l *History) next() History {
+	var mark [8]byte
+	_, _ = rand.Read(mark[:]) // never fails
+	marks := append([]uint64{binary.BigEndian.Uint64(mark[:])}, l.Marks[:min(len(l.Marks), StartsMax-1)]...)
+	return History{Number: l.Number + 1, Marks: marks}
+}
+
+// Append appends the encoded history to dst.
+func (l *History) Append(dst []byte) []byte {
+	w := codec.Writer(dst)
+	w.Uint(l.Number)
+	w.Uint(uint64(len(l.Marks)))
+	for _, mark := range l.Marks {
+		w.Fixed(mark)
+	}
+	return w
+}
+
+// Decode decodes a History encoded by Append. An empty slice is the zero History.
+func Decode(src []byte) (History, error) {
+	if len(src) == 0 {
+		return History{}, nil
+	}
+	r := codec.NewReader(src, ErrMalformed)
+	l := read(&r)
+	if err := r.End(); err != nil {
+		return History{}, err
+	}
+	return l, check(&l)
+}
+
+func read(r *codec.Reader) History {
+	l := History{Number: r.Uint()}
+	for range r.Count(8) {
+		l.Marks = append(l.Marks, r.Fixed())
+	}
+	return l
+}
+
+func check(l *History) error {
+	if n := uint64(len(l.Marks)); n > StartsMax || n > l.Number || n == 0 && l.Number > 0 {
+		return ErrMalformed
+	}
+	return nil
+}
+
+// Rows stores the history; *storage.Store implements it.
+type Rows interface {
+	Get(id uint32, sub []byte) ([]byte, error)
+	Set(id uint32, sub, value []byte) error
+}
+
+// Log stores the newest start; *raftlog.Store implements it.
+type Log interface {
+	Label() ([]byte, error)
+	SetLabel(label []byte) error
+}
+
+// recordKey is the key of the history under keys.IdentityID.
+var recordKey = []byte("lineage")
+
+// Directory is the history of an open data directory.
+type Directory struct {
+	rows    Rows
+	History History
+	// RejectReason says why the directory must not be used. It is empty if the directory may be used.
+	RejectReason string
+}
+
+// Open reads the history from the row store.
+func Open(rows Rows) (*Directory, error) {
+	d := &Directory{rows: rows}
+	value, err := rows.Get(keys.IdentityID, recordKey)
+	if err != nil || value == nil {
+		return d, err
+	}
+	r := codec.NewReader(value, ErrMalformed)
+	d.History = read(&r)
+	d.RejectReason = r.Text()
+	if err = r.End(); err == nil {
+		err = check(&d.History)
+	}
+	return d, err
+}
+
+// HasLog reports whether the directory has had a log. A missing log must then not be recreated.
+func (d *Directory) HasLog() bool { return d.History.Number > 0 }
+
+// Errors of Begin.
+var (
+	// ErrOtherLog is returned if the log belongs to another data directory.
+	ErrOtherLog = errors.New("it belongs to another data directory")
+	// ErrOldLog is returned if the log is older than the rows.
+	ErrOldLog = errors.New("it was restored to an earlier state")
+	// ErrOldRows is returned if the rows are older than the log.
+	ErrOldRows = errors.New("the rest of the data directory was restored to an earlier state")
+)
+
+// Begin checks that the log and the rows match, and then records a new start durably in both. owner identifies the
+// directory and has a fixed length. The log is written first, so a log that is one start ahead of the rows is the
+// result of a crash in between.
+func (d *Directory) Begin(owner []byte, log Log) error {
+	label, err := log.Label()
+	if err != nil {
+		return err
+	}
+	if err := d.checkLabel(owner, label); err != nil {
+		return err
+	}
+	next := d.History.next()
+	newest := next.Newest()
+	label = binary.BigEndian.AppendUint64(bytes.Clone(owner), newest.Number)
+	if err := log.SetLabel(binary.BigEndian.AppendUint64(label, newest.Mark)); err != nil {
+		return err
+	}
+	d.History = next
+	return d.save()
+}
+
+func (d *Directory) checkLabel(owner, label []byte) error {
+	if label == nil {
+		if d.HasLog() {
+			return ErrOldLog
+		}
+		return nil
+	}
+	if len(label) != len(owner)+16 || !bytes.HasPrefix(label, owner) {
+		return ErrOtherLog
+	}
+	at := Start{binary.BigEndian.Uint64(label[len(owner):]), binary.BigEndian.Uint64(label[len(owner)+8:])}
+	switch newest := d.History.Newest(); {
+	case at == newest, at.Number == newest.Number+1:
+		return nil
+	case at.Number == newest.Number:
+		return ErrOtherLog
+	case at.Number < newest.Number:
+		return ErrOldLog
+	}
+	return ErrOldRows
+}
+
+// ErrLogMismatch is returned if the log and the rows do not match, or if the directory was never started in a cluster.
+var ErrLogMismatch = errors.New("the log of the replica sets does not go with the data")
+
+// Check returns nil if the log and the rows of a directory match. It changes nothing.
+func (d *Directory) Check(owner []byte, log Log) error {
+	label, err := log.Label()
+	if err == nil && (label == nil || !d.HasLog()) {
+		err = ErrLogMismatch
+	}
+	if err == nil {
+		err = d.checkLabel(owner, label)
+	}
+	return err
+}
+
+// ChangeOwner assigns a log to another owner when the directory moves to another cluster. The history of starts
+// continues. ChangeOwner is idempotent.
+func ChangeOwner(log Log, was, owner []byte) error {
+	label, err := log.Label()
+	if err != nil {
+		return err
+	}
+	start, ok := bytes.CutPrefix(label, was)
+	if !ok {
+		start, ok = bytes.CutPrefix(label, owner)
+	}
+	if !ok || len(start) != 16 {
+		return ErrOtherLog
+	}
+	return log.SetLabel(append(bytes.Clone(owner), start...))
+}
+
+// Reject records durably that the directory must not be used again. An empty reason revokes this.
+func (d *Directory) Reject(why string) error {
+	d.RejectReason = why
+	return d.save()
+}
+
+func (d *Directory) save() error {
+	w := codec.Writer(d.History.Append(nil))
+	w.Text(d.RejectReason)
+	if err := d.rows.Set(keys.IdentityID, recordKey, w); err != nil {
+		return fmt.Errorf("store the lineage of the data directory: %w", err)
+	}
+	return nil
+}

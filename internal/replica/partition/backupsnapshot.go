@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+// ErrPauseExpired means that writes resumed before a snapshot was sealed, or that another replica may have accepted
+// writes.
+var ErrPauseExpired = errors.New("writes to the partition may have resumed before the snapshot was complete")
+
+// Snapshot is a state of a partition for a consistent snapshot of all partitions of a cluster. From BeginSnapshot until
+// Seal, nothing is written to the partition. If all snapshots begin before any is sealed, there is an instant at which
+// none of the partitions was written to, and their states are from that instant (RFC 0034).
+type Snapshot struct {
+	replica *Replica
+	term    uint64
+	extent  Extent
+	state   *storage.Snapshot
+
+	mu     sync.Mutex
+	resume func() // nil once writes have resumed
+}
+
+// BeginSnapshot pauses writers of the partition and captures its state once all previously accepted writes are applied.
+// Only the leader can do this. The caller must soon call Seal or ResumeWrites, because writers wait only for a limited
+// time, and must close the snapshot.
+func (r *Replica) BeginSnapshot(ctx context.Context) (*Snapshot, error) {
+	if err := r.begin(); err != nil {
+		return nil, err
+	}
+	m, err := r.beginSnapshot(ctx)
+	if err != nil {
+		r.end()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (r *Replica) beginSnapshot(ctx context.Context) (*Snapshot, error) {
+	if _, err := r.evaluating(); err != nil {
+		return nil, err // before all writers wait in vain
+	}
+	release, err := r.freeze(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := &Snapshot{replica: r, extent: r.Extent()}
+	m.resume = func() { release(); r.end() }
+	if err := m.capture(ctx); err != nil {
+		release()
+		return nil, err
+	}
+	return m, nil
+}
+
+// capture takes the state after a no-op entry. All entries proposed before are then applied, and no other leader has
+// proposed any.
+func (m *Snapshot) capture(ctx context.Context) (err error) {
+	r := m.replica
+	if err := r.matches(m.extent); err != nil {
+		return err
+	}
+	if m.term, err = r.evaluating(); err != nil {
+		return err
+	}
+	still := &command.Entry{Kind: command.EntryRequire, Epoch: m.extent.Epoch, Span: m.extent.Span,
+		SchemaVersion: r.schema.Load()}
+	o, err := r.proposeAndWait(ctx, still)
+	if err != nil {
+		return err
+	}
+	if m.state, err = r.host.store.OpenSnapshot(uint64(r.id)); err != nil {
+		return err
+	}
+	if meta := m.state.Meta(); meta.Epoch != m.extent.Epoch || meta.Applied < o.Index {
+		return errors.Join(fmt.Errorf("%w: partition %d", ErrPauseExpired, r.id), m.state.Close())
+	}
+	return nil
+}
+
+// Meta returns the meta of the state. Its Applied and Term are the log position.
+func (m *Snapshot) Meta() keys.Meta { return m.state.Meta() }
+
+// Each passes on the state; see storage.Snapshot.
+func (m *Snapshot) Each(ctx context.Context, from []byte, fn func(key, value []byte) error) error {
+	return m.state.Each(ctx, from, fn)
+}
+
+// Seal resumes writes. It returns nil if nothing can have been written to the partition until Seal was called, here or
+// by another leader. Otherwise it returns ErrPauseExpired.
+func (m *Snapshot) Seal(ctx context.Context) error {
+	defer m.ResumeWrites()
+	r := m.replica
+	m.mu.Lock()
+	held := m.resume != nil
+	m.mu.Unlock()
+	if !held {
+		return ErrPauseExpired
+	}
+	if err := r.confirmAfter(ctx, func() error { return r.matches(m.extent) }); err != nil {
+		return fmt.Errorf("%w: %w", ErrPauseExpired, err)
+	}
+	if term, err := r.evaluating(); err != nil || term != m.term {
+		return errors.Join(ErrPauseExpired, err)
+	}
+	return nil
+}
+
+// ResumeWrites resumes writes. A snapshot that is not sealed by then cannot be sealed.
+func (m *Snapshot) ResumeWrites() {
+	m.mu.Lock()
+	leave := m.resume
+	m.resume = nil
+	m.mu.Unlock()
+	if leave != nil {
+		leave()
+	}
+}
+
+// Close releases the state. Each must not be in progress.
+func (m *Snapshot) Close() error {
+	m.ResumeWrites()
+	return m.state.Close()
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/usage"
+)
+
+// ConditionalWrite evaluates c on the current rows when its turn has come, and applies its mutation if all conditions
+// hold. It completes done, or returns an error, like Write. Conditional writes to one logical partition are evaluated
+// in order of arrival, and no write to that partition comes between the read and the write. Nothing of c is kept when
+// ConditionalWrite returns. It waits for its turn.
+//
+// The latch is held until the entry is applied, so the next conditional write to the key sees its result. It is taken
+// before earlier blind writes are applied, so ConditionalWrite waits for those. A failed condition writes nothing. It
+// is reported when the rows that were read are confirmed (P10).
+func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	m := &c.Mutation
+	if r.isMeta() || m.Table != r.Table() {
+		return r.wrongRange()
+	}
+	if _, err := r.evaluating(); err != nil {
+		return err // before it waits in vain
+	}
+	if err := r.admitWrite(m); err != nil {
+		return err
+	}
+	program, err := r.host.program(ctx, c)
+	if err != nil {
+		return err
+	}
+	held, err := r.host.latches.acquire(ctx, stripeOf(m.Table, m.Token), r, m.Key, oneKey)
+	if err != nil {
+		return err
+	}
+	left := false
+	defer func() { // also if the program panics
+		if !left {
+			r.host.latches.leave(held)
+		}
+	}()
+	return r.evaluateLatched(ctx, c, program, held, &left, done)
+}
+
+// evaluateLatched evaluates a conditional write under the latch. It sets left once it has handled the latch: if there
+// is an entry, the latch is released when the entry is applied.
+func (r *Replica) evaluateLatched(
+	ctx context.Context, c *command.Conditional, p Program, latch heldLatch, left *bool, done command.CASCompletion,
+) error {
+	m := &c.Mutation
+	if err := latch.stripe.awaitPending(ctx, r, m.Token, m.Key); err != nil {
+		return err
+	}
+	t := r.seq.lease()
+	if t.term == 0 {
+		return r.notLeader()
+	}
+	v, err := r.evaluate(ctx, c, p)
+	if err != nil {
+		return err
+	}
+	d := v.cas
+	if v.whole == nil && !v.told && m.Retried && m.Dedupe != (command.DedupeID{}) && !c.Dry {
+		if err := v.keepResult(c); err != nil {
+			return err
+		}
+	}
+	if v.whole == nil {
+		if err := r.accepts(m); err != nil {
+			return err // the key moved to a child and may have been written there before it was read here
+		}
+		table, tok := m.Table, m.Token
+		*left = true
+		r.host.latches.leave(latch) // it refers to m's key, which the caller may reuse once done is called
+		return r.refused(r.seq.confirmAsync(t, table, tok, func(err error) {
+			if err != nil {
+				done.CASDone(nil, err)
+				return
+			}
+			tellIndex(done, r.visible.Load()) // it may have been applied before
+			done.CASDone(d, nil)
+		}))
+	}
+	latch.keepKey()
+	r.stamps.observe(r.host.store.StampsAbove(m.Table))
+	if v.log != nil {
+		if err := r.addChangeLog(&v, c); err != nil {
+			return err
+		}
+	}
+	applied := d.Applied
+	if err := r.proposeConditional(t.term, &v, latch, left, done); err != nil {
+		return err
+	}
+	if applied { // done may have been called: d and m must not be used any longer
+		r.recordWrite(v.whole.Claimant, usage.Applied, v.price, v.written, v.whole.Token)
+	}
+	return nil
+}
+
+// proposeConditional proposes the mutation of a conditional write whose conditions hold. Applying the entry releases
+// the latch, and left is set.
+func (r *Replica) proposeConditional(term uint64, v *evaluation, latch heldLatch, left *bool,
+	done command.CASCompletion) error {
+	latch.stripe.mu.Lock()
+	defer latch.stripe.mu.Unlock()
+	if err := r.admits(v.whole); err != nil {
+		return err
+	}
+	d := v.cas
+	done = r.awaitViewsCAS(done, v.whole)
+	r.stamping.Lock()
+	defer r.stamping.Unlock()
+	stamp := r.stamps.next(r.host.stampTime(v.whole.Timestamp))
+	if stamp, d.Timestamp = r.stamps.over(stamp, v.above); v.log != nil {
+		d.Timestamp = v.stamp // its operands and the row images have this timestamp
+	}
+	entry := command.AddWriteAt(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, stamp, d.Timestamp)
+	w := &latchedProposal{replica: r, latches: []heldLatch{latch},
+		done: func(o raftgroup.Outcome) { r.completeConditional(done, d, o) }}
+	*left = true // from here on, a panic may come after the proposal
+	if err := r.seq.propose(term, entry, w); err != nil {
+		*left = false
+		return r.refused(err)
+	}
+	return nil
+}
+
+// completeConditional completes a conditional write when its entry has an outcome.
+func (r *Replica) completeConditional(done command.CASCompletion, d *command.CASResult, o raftgroup.Outcome) {
+	if err := r.ended(o); err != nil {
+		done.CASDone(nil, err)
+		return
+	}
+	tellIndex(done, o.Index)
+	done.CASDone(d, nil)
+}
+
+// evaluation is the outcome of evaluating a conditional write: the result, and the mutation to apply, or nil if none
+// exists.
+type evaluation struct {
+	cas   *command.CASResult
+	whole *command.Mutation
+	// result is the dedupe record to store with the mutation, in which brief replaces the result of the program. told
+	// reports whether the outcome comes from such a record.
+	result []byte
+	brief  []byte
+	told   bool
+	// above is the highest timestamp of the data that whole must supersede.
+	above int64
+	// log describes how changes are logged; nil if they are not. stamp is then the timestamp of the operands.
+	log   *command.ChangeLog
+	stamp int64
+	// price is the cost of whole. bytes is its logical size.
+	price   ru.Units
+	written int64
+}
+
+// evaluate reads and checks, under the latch. p is the program of a transaction.
+func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Program) (v evaluation, err error) {
+	m := &c.Mutation
+	if err := r.accepts(m); err != nil {
+		return v, err
+	}
+	once := m.Dedupe != command.DedupeID{}
+	if once {
+		if d, err := r.dedupeResult(m); d != nil || err != nil {
+			return evaluation{cas: d, told: true}, err
+		}
+		if d, err := r.recordMissing(ctx, c); d != nil || err != nil {
+			return evaluation{cas: d, told: true}, err
+		}
+	}
+	at := r.host.store.Pin(m.Table, m.Token, m.Key)
+	defer func() {
+		if bad := at.Close(); err == nil {
+			err = bad
+		}
+	}()
+	if p != nil {
+		return r.transact(ctx, c, p, at)
+	}
+	f, price, err := r.findRows(ctx, c, at.Read)
+	if err != nil {
+		return v, err
+	}
+	v.cas, v.above = &command.CASResult{Found: f.found, Charge: int64(price)}, row.NotDeleted
+	ok, err := command.Check(c, f.found)
+	switch {
+	case err != nil:
+	case ok:
+		if err = v.apply(c, once); err == nil && len(c.Conditions) > 0 {
+			v.above, err = at.Newest(v.whole)
+		}
+	case c.First != command.NoFirst:
+		var more ru.Units
+		v.cas.First, more, err = r.firstRow(ctx, c, at.Read)
+		price += more
+		v.cas.Charge = int64(price)
+	}
+	kind := usage.Update
+	if len(c.Conditions) > 0 {
+		kind = usage.Condition
+	}
+	r.recordRead(m.Claimant, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
+	if err == nil {
+		err = checkMaxCharge(c, ru.Units(v.cas.Charge))
+	}
+	return v, err
+}
+
+// checkMaxCharge rejects a conditional write that costs more than its client allows.
+func checkMaxCharge(c *command.Conditional, price ru.Units) error {
+	if c.MaxCharge > 0 && int64(price) > c.MaxCharge {
+		return ru.Exceeded(price, ru.Units(c.MaxCharge))
+	}
+	return nil
+}
+
+// apply completes the evaluation of a conditional write whose conditions hold. Updates are resolved to Unstamped
+// operands, which get their timestamp together with the other operands.
+func (v *evaluation) apply(c *command.Conditional, once bool) error {
+	ops, err := command.Resolve(slices.Clip(c.Mutation.Ops), c, v.cas.Found, row.Unstamped)
+	if err != nil {
+		return err
+	}
+	v.write(c, ops, once)
+	v.log = c.Log
+	return nil
+}
+
+// write sets the mutation of the evaluation. With once, the result is stored next to the rows, to be returned again.
+func (v *evaluation) write(c *command.Conditional, ops []command.Op, once bool) {
+	whole := c.Mutation
+	whole.Ops = ops
+	v.whole = &whole
+	v.price, v.written = ru.Write(&whole)
+	v.cas.Applied = true
+	v.cas.Charge += int64(v.price)
+	if once {
+		v.result = command.AppendCASResult(nil,
+			&command.CASResult{Applied: true, Charge: v.cas.Charge, Result: v.brief})
+	}
+}
+
+// keptDecisionMax bounds the size, in bytes, of a result stored by keepResult: a result that writes nothing may contain
+// rows.
+const keptDecisionMax = 1 << 20
+
+// keepResult stores a result that writes nothing next to the rows. An earlier attempt may still arrive. It would be
+// evaluated again, on other rows, and might write although its client received the response that nothing was written.
+func (v *evaluation) keepResult(c *command.Conditional) error {
+	brief := *v.cas
+	brief.Result = v.brief
+	v.result = command.AppendCASResult(nil, &brief)
+	if len(v.result) > keptDecisionMax {
+		return ErrUncertain
+	}
+	whole := c.Mutation
+	whole.Ops = nil
+	v.whole = &whole
+	return nil
+}
+
+// readFunc reads rows under a latch.
+type readFunc func(ctx context.Context, q *command.Read, v command.Visitor) error
+
+// findRows reads the rows that a conditional write refers to and returns the cost: a point read for each row, whether
+// or not it exists.
+func (r *Replica) findRows(ctx context.Context, c *command.Conditional, read readFunc) (*rowCollector, ru.Units,
+	error) {
+	f := &rowCollector{refs: c.Rows, found: make([]*row.Row, len(c.Rows)), serial: len(c.Conditions) > 0}
+	if len(c.Rows) > 0 {
+		if err := read(ctx, f.read(c), f); err != nil {
+			return nil, 0, err
+		}
+	}
+	return f, f.price + ru.Units(int64(len(c.Rows))-f.rows)*ru.Point(0, f.serial), nil
+}
+
+// dedupeResult returns the result of a command that was applied before, from its dedupe record.
+func (r *Replica) dedupeResult(m *command.Mutation) (*command.CASResult, error) {
+	result, err := r.host.store.Dedupe(m.Table, m.Token, m.Key, m.Dedupe)
+	if result == nil || err != nil {
+		return nil, err
+	}
+	d := new(command.CASResult)
+	if err := command.DecodeCASResult(d, result); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// rowCollector collects the rows that a conditional write refers to.
+type rowCollector struct {
+	refs        []command.RowRef
+	found       []*row.Row
+	key         int
+	rowsAsked   bool
+	rows, bytes int64
+	// price is the cost of the rows found; with serial, at the price for conditions.
+	price  ru.Units
+	serial bool
+}
+
+// read returns the command that visits the rows of a conditional write.
+func (f *rowCollector) read(c *command.Conditional) *command.Read {
+	m := &c.Mutation
+	q := &command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped}
+	if q.Key == nil {
+		q.Key = []byte{}
+	}
+	for i := range c.Rows {
+		if c.Rows[i].Static {
+			q.Statics = true
+			continue
+		}
+		// No full clustering key is a prefix of another one, so this interval contains at most one row.
+		k := c.Rows[i].Clustering
+		q.Slices = append(q.Slices, command.Slice{Start: k, End: append(k[:len(k):len(k)], 0)})
+	}
+	slices.SortFunc(q.Slices, func(a, b command.Slice) int { return bytes.Compare(a.Start, b.Start) })
+	q.Slices = slices.CompactFunc(q.Slices, func(a, b command.Slice) bool { return bytes.Equal(a.Start, b.Start) })
+	q.Limit = len(q.Slices)
+	f.rowsAsked = len(q.Slices) > 0
+	return q
+}
+
+func (f *rowCollector) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {
+	f.key = len(key)
+	if static != nil && static.Exists() {
+		f.keep(true, nil, static)
+	}
+	if !f.rowsAsked {
+		return command.Stop, nil
+	}
+	return command.More, nil
+}
+
+func (f *rowCollector) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	f.keep(false, clustering, r)
+	return command.More, nil
+}
+
+// keep copies a row to the elements that refer to it.
+func (f *rowCollector) keep(static bool, clustering []byte, r *row.Row) {
+	size := int64(f.key + len(clustering) + r.Size())
+	f.rows++
+	f.bytes += size
+	f.price += ru.Point(size, f.serial)
+	var kept *row.Row
+	for i := range f.refs {
+		if f.refs[i].Static == static && (static || bytes.Equal(f.refs[i].Clustering, clustering)) {
+			if kept == nil {
+				kept = clone(r)
+			}
+			f.found[i] = kept
+		}
+	}
+}
+
+// clone returns a deep copy of a row.
+func clone(r *row.Row) *row.Row {
+	size := 0
+	for i := range r.Cells {
+		size += len(r.Cells[i].Path) + len(r.Cells[i].Value)
+	}
+	out := &row.Row{Live: r.Live, Liveness: r.Liveness, Cells: slices.Clone(r.Cells)}
+	buf := make([]byte, 0, size)
+	hold := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		n := len(buf)
+		buf = append(buf, b...)
+		return buf[n:len(buf):len(buf)]
+	}
+	for i := range out.Cells {
+		out.Cells[i].Path, out.Cells[i].Value = hold(out.Cells[i].Path), hold(out.Cells[i].Value)
+	}
+	return out
+}

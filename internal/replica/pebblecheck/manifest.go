@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pebblecheck detects damage to the manifest and the write-ahead logs of a Pebble store before Pebble opens it.
+//
+// Pebble reads the manifest, the list of its tables, up to the first invalid record. It ignores the rest, as if a crash
+// had interrupted a write. A flipped bit looks the same: the store opens silently with fewer tables, or none, and
+// deletes the files it does not know. This package distinguishes the two cases. It rejects a damaged manifest by name,
+// and nothing is deleted. The same applies to the end of a write-ahead log.
+package pebblecheck
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrDamaged is wrapped by all errors about damaged files.
+var ErrDamaged = errors.New("a file of the store is not what was written")
+
+// damaged returns an error about damage to a file at a byte offset.
+func damaged(name string, at uint64) error {
+	return fmt.Errorf("%w: %s, at byte %d: %s", ErrDamaged, name, at, advice)
+}
+
+const advice = "put a copy of the directory back, or replace the node"
+
+// Check returns an error that wraps ErrDamaged and names the file if the manifest of the store in dir is damaged or
+// missing. It returns nil if the manifest is intact, if a crash cut it off, or if the store does not exist.
+func Check(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	store, err := pebble.Peek(dir, fs)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if !store.Exists {
+		return checkAbsent(fs, dir)
+	}
+	text, err := read(fs, store.ManifestFilename)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if at, ok := checkList(text); !ok {
+		return damaged(store.ManifestFilename, uint64(at))
+	}
+	return nil
+}
+
+// CheckOptions returns an error that wraps ErrDamaged and names the file if the stored options of the store in dir are
+// incompatible with o. Pebble detects the same error but does not name the file. The options file has no checksum, so
+// damage that leaves the options compatible is not detected.
+func CheckOptions(fs vfs.FS, dir string, o *pebble.Options) error {
+	store, err := pebble.Peek(dir, fs)
+	if err != nil || store.OptionsFilename == "" {
+		return err
+	}
+	text, err := read(fs, store.OptionsFilename)
+	if err != nil {
+		return err
+	}
+	o = o.Clone()
+	o.EnsureDefaults()
+	if err := o.CheckCompatibility(dir, string(text)); err != nil {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return fmt.Errorf("%w: %s: %s: %s", ErrDamaged, store.OptionsFilename, strings.TrimPrefix(line, "pebble: "),
+			advice)
+	}
+	return nil
+}
+
+// NameLogs adds the names of the log files to a Pebble error about a damaged write-ahead log, because Pebble does not
+// say which file is damaged. damaged is false for any other error.
+func NameLogs(fs vfs.FS, dir string, err error) (named error, damaged bool) {
+	if !errors.Is(err, record.ErrInvalidChunk) && !errors.Is(err, record.ErrZeroedChunk) &&
+		!errors.Is(err, record.ErrUnexpectedEOF) {
+		return err, false
+	}
+	names, _ := fs.List(dir)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, logFileSuffix) })
+	slices.Sort(names)
+	return fmt.Errorf("the log (%s): %w", strings.Join(names, ", "), err), true
+}
+
+// firstManifest is the manifest of a new store. Pebble creates its marker, and only then the first log.
+const firstManifest = "MANIFEST-000001"
+
+// checkAbsent looks for tables, logs, and manifests in a directory without a marker. A first manifest alone is left by
+// a crash during creation, when nothing has been written to it.
+func checkAbsent(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(names, func(name string) bool {
+		return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, logFileSuffix) ||
+			strings.HasPrefix(name, "MANIFEST-") && name != firstManifest
+	})
+	if i < 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is there, but not the marker.manifest that names the list: %s", ErrDamaged,
+		fs.PathJoin(dir, names[i]), advice)
+}
+
+func read(fs vfs.FS, name string) ([]byte, error) {
+	f, err := fs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// A manifest uses the record format of LevelDB's logs: blocks of 32 KiB that contain chunks of records. Each chunk
+// starts with its checksum, length, and type, and does not cross a block. The checksum covers the type and the bytes
+// after it.
+const (
+	blockSize  = 32 << 10
+	headerSize = 7
+	typeMax    = 4
+	// sector is the minimum unit that a disk writes atomically. Sectors that a crash kept from being written read as
+	// zeros.
+	sector = 512
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// valid returns the length of the chunk at the start of text, including its header, or 0 if text does not start with a
+// valid chunk.
+func valid(text []byte) int {
+	if len(text) < headerSize {
+		return 0
+	}
+	n := headerSize + int(binary.LittleEndian.Uint16(text[4:]))
+	if n > len(text) || text[6] == 0 || text[6] > typeMax || !checksumMatches(text[:n]) {
+		return 0
+	}
+	return n
+}
+
+func checksumMatches(chunk []byte) bool {
+	c := crc32.Checksum(chunk[6:], castagnoli)
+	return binary.LittleEndian.Uint32(chunk) == (c>>15|c<<17)+0xa282ead8
+}
+
+// checkList reports whether a manifest is intact or ends in a way that a crash can cause. Otherwise, at is the offset
+// of the damage.
+func checkList(text []byte) (at int, ok bool) {
+	for at < len(text) {
+		block := text[at:min(len(text), at/blockSize*blockSize+blockSize)]
+		if len(block) < headerSize {
+			if !zero(block) {
+				return at, len(text) == at+len(block) // the header was cut off
+			}
+			at += len(block)
+			continue
+		}
+		if n := valid(block); n > 0 {
+			at += n
+			continue
+		}
+		return at, torn(text[at:], block)
+	}
+	return at, true
+}
+
+// torn reports whether a crash may have cut off the manifest in the invalid chunk at the start of rest. block is the
+// remainder of its block.
+func torn(rest, block []byte) bool {
+	for i := 1; i < len(block); i++ { // a later record is written only after this one
+		if valid(block[i:]) > 0 {
+			return false
+		}
+	}
+	for i := len(block); i < len(rest); i += blockSize {
+		if valid(rest[i:min(len(rest), i+blockSize)]) > 0 {
+			return false
+		}
+	}
+	// This is the last chunk. A crash can truncate it or leave some sectors unwritten.
+	if len(rest) > len(block) {
+		return zero(rest[len(block):])
+	}
+	n := headerSize + int(binary.LittleEndian.Uint16(block[4:]))
+	switch {
+	case hasZeroSectors(block):
+		return true
+	case n > len(block):
+		return !checksumMatches(block) // everything but its length is intact
+	}
+	return false
+}
+
+// hasZeroSectors reports whether whole sectors, or everything to the end, read as zeros.
+func hasZeroSectors(text []byte) bool {
+	if len(text) > 0 && zero(text[len(text)/2:]) {
+		return true
+	}
+	for i := 0; i+sector <= len(text); i++ {
+		if text[i] == 0 && zero(text[i:i+sector]) {
+			return true
+		}
+	}
+	return false
+}
+
+func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }

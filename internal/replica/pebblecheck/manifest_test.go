@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pebblecheck
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// store makes a store in memory with a few tables, and a list of more than one block.
+func store(t *testing.T) (*vfs.MemFS, string) {
+	t.Helper()
+	fs := vfs.NewMem()
+	o := &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation, DisableAutomaticCompactions: true,
+		Logger: quiet{}}
+	db, err := pebble.Open("data", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 400 {
+		key := fmt.Appendf(nil, "%0100d", i)
+		if err := db.Set(key, key, pebble.NoSync); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := pebble.Peek("data", fs)
+	if err != nil || !found.Exists {
+		t.Fatal(found, err)
+	}
+	return fs, found.ManifestFilename
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(string, ...any) {}
+
+func write(t *testing.T, fs vfs.FS, name string, text []byte) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = f.Write(text)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFlippedBits proves that no flipped bit of a list passes: each is refused by the name of the file.
+func TestFlippedBits(t *testing.T) {
+	fs, name := store(t)
+	text, err := read(fs, name)
+	if err != nil || len(text) < 2*blockSize {
+		t.Fatal(len(text), err)
+	}
+	if err := Check(fs, "data"); err != nil {
+		t.Fatal(err)
+	}
+	// All bytes of the first and the last records, and of the seams of blocks; some in between.
+	for i := range text {
+		inBlock := i % blockSize
+		if i > 2000 && i < len(text)-2000 && inBlock > 100 && inBlock < blockSize-100 && i%97 != 0 {
+			continue
+		}
+		bit := byte(1) << (i % 8)
+		text[i] ^= bit
+		if at, ok := checkList(text); ok {
+			t.Errorf("byte %d of %d, bit %#x: passed up to %d", i, len(text), bit, at)
+		}
+		text[i] ^= bit
+	}
+	text[len(text)/2] ^= 4
+	write(t, fs, name, text)
+	if err := Check(fs, "data"); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(name)) {
+		t.Error(err)
+	}
+}
+
+// TestTornTails proves that what a crash leaves is not taken for damage: a list that ends in the middle of a record,
+// at any byte, or whose last sectors were never written.
+func TestTornTails(t *testing.T) {
+	fs, name := store(t)
+	text, err := read(fs, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range text {
+		if n > 1000 && n < len(text)-1000 && n%blockSize > 50 && n%blockSize < blockSize-50 {
+			continue
+		}
+		if at, ok := checkList(text[:n]); !ok {
+			t.Errorf("cut to %d bytes: damaged at %d", n, at)
+		}
+		unwritten := append(append([]byte{}, text[:n/sector*sector]...), make([]byte, len(text)-n/sector*sector)...)
+		if at, ok := checkList(unwritten); !ok {
+			t.Errorf("zeros from %d: damaged at %d", n/sector*sector, at)
+		}
+	}
+}
+
+// TestMarkers proves that tables without a list are refused, and that a place without a store is none.
+func TestMarkers(t *testing.T) {
+	if err := Check(vfs.NewMem(), "nowhere"); err != nil {
+		t.Error(err)
+	}
+	fs, _ := store(t)
+	names, err := fs.List("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, "marker.manifest") {
+			if err := fs.Remove("data/" + n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := Check(fs, "data"); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+}
+
+// steps looks at a store after each file that is made in it.
+type steps struct {
+	vfs.FS
+	t     *testing.T
+	first bool // the first list was there, and no marker
+}
+
+func (s *steps) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := s.FS.Create(name, c)
+	if err := Check(s.FS, "data"); err != nil {
+		s.t.Errorf("after %s: %v", name, err)
+	}
+	if filepath.Base(name) == firstManifest {
+		s.first = true
+	}
+	return f, err
+}
+
+// TestCutOffInMaking proves that what a crash leaves of a store that was being made, after whichever file, is not taken
+// for damage, and that a store can be made of it.
+func TestCutOffInMaking(t *testing.T) {
+	fs := &steps{FS: vfs.NewMem(), t: t}
+	open := func(fs vfs.FS) {
+		db, err := pebble.Open("data", &pebble.Options{FS: fs, Logger: quiet{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if open(fs); !fs.first {
+		t.Error("a store does not begin with " + firstManifest)
+	}
+	cut := vfs.NewMem()
+	if err := cut.MkdirAll("data", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, cut, "data/"+firstManifest, []byte("begun"))
+	open(cut)
+	if found, err := pebble.Peek("data", cut); err != nil || !found.Exists || Check(cut, "data") != nil {
+		t.Error(found, err)
+	}
+}
+
+// TestDamagedLogs proves that a flipped bit in a log is found, anywhere but in what its last three syncs wrote; and
+// that logs which a crash has cut off, at any byte, or which have the remains of an older log after their end, are not
+// taken for damaged.
+func TestDamagedLogs(t *testing.T) {
+	fs := vfs.NewMem()
+	db, err := pebble.Open("data", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation,
+		Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Flush(); err != nil { // the first log of a store has the form that has no offsets
+		t.Fatal(err)
+	}
+	name, last := "", 0
+	for i := range 40 {
+		if i == 37 {
+			last = int(db.Metrics().WAL.Size) // of the log that is written
+		}
+		value := bytes.Repeat([]byte{byte(i), 1}, 300+i%9/8*20_000)
+		if err := db.Set(fmt.Append(nil, i), value, pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := fs.List("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if strings.HasSuffix(n, ".log") {
+			name = max(name, n)
+		}
+	}
+	text, err := read(fs, "data/"+name)
+	if err != nil || len(text) < 2*blockSize {
+		t.Fatal(len(text), err)
+	}
+	var number uint32
+	if _, err := fmt.Sscanf(name, "%d.log", &number); err != nil {
+		t.Fatal(err)
+	}
+	find := func(text []byte) uint64 {
+		at, err := damagedAt(bytes.NewReader(text), number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	if at := find(text); at != nothingInvalid {
+		t.Fatalf("a whole log is damaged at %d", at)
+	}
+	for i := 0; i < last && !t.Failed(); i += 1 + i%97 {
+		text[i] ^= 1 << (i % 8)
+		if at := find(text); (at == nothingInvalid || at > uint64(i)) && !padding(text, i) {
+			t.Errorf("byte %d of %d: found at %d", i, last, at)
+		}
+		text[i] ^= 1 << (i % 8)
+	}
+	older := bytes.ReplaceAll(text, []byte{byte(number), 0, 0, 0}, []byte{1, 0, 0, 0})
+	for n := 0; n < len(text); n += 1 + n%997 {
+		remains := append(bytes.Clone(text[:n]), older[n:]...)
+		zeros := append(bytes.Clone(text[:n]), make([]byte, len(text)-n)...)
+		for what, cut := range map[string][]byte{"cut": text[:n], "zeros": zeros, "remains": remains} {
+			if at := find(cut); at != nothingInvalid && !t.Failed() {
+				t.Errorf("%s at %d of %d: damaged at %d", what, n, len(text), at)
+			}
+		}
+	}
+	text[last/2] ^= 1
+	write(t, fs, "data/"+name, text)
+	if err := CheckLogs(fs, "data"); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), name) {
+		t.Error(err)
+	}
+}
+
+// padding reports whether a byte is one of those that fill a block, which nobody reads.
+func padding(text []byte, at int) bool {
+	end := at/blockSize*blockSize + blockSize
+	return end <= len(text) && end-at < logHeaderSize
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"slices"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// commitNotifier decides when a leader notifies its followers of commits.
+type commitNotifier struct {
+	g *Group
+	// suppressed is the last suppressed commit index; see suppress.
+	suppressed uint64
+	// held contains the messages that wait for the applier; see limitCommit. listed reports whether the group is in
+	// Host.notifying.
+	held   []*pb.Message
+	listed bool
+	// awaited is the highest commit index that was sent to a follower and that it may be waiting for.
+	awaited uint64
+	// appends records when entries were last sent to each follower.
+	appends []appended
+}
+
+// appended is the tick in which entries were sent to a follower.
+type appended struct{ replica, tick uint64 }
+
+// suppress reports whether a message need not be sent. This is the case if the message contains nothing but a commit
+// index while later entries are in flight, whose own commit will send a higher index. Under load, this saves nearly
+// half of all messages and their responses. At most one message is suppressed for each index above before. After each
+// heartbeat, the library sends the same message to find out how far a follower is that has missed entries, and this
+// message must be sent. It may be suppressed if entries were sent to the follower since the last heartbeat: a follower
+// that has missed entries rejects them. Heartbeats contain the index, too.
+func (n *commitNotifier) suppress(m *pb.Message, before uint64) bool {
+	g := n.g
+	commit := m.GetCommit()
+	switch {
+	case !g.leading || m.GetType() != pb.MsgApp:
+		return false
+	case len(m.GetEntries()) > 0:
+		n.appended(m.GetTo())
+		return false
+	case len(g.pending.inflight) == 0:
+		return false
+	case commit <= before:
+		return n.appendedLately(m.GetTo())
+	}
+	if last := &g.pending.inflight[len(g.pending.inflight)-1]; last.term != g.term || last.index <= commit {
+		return false
+	}
+	n.suppressed = commit
+	return true
+}
+
+// appended records that entries were sent to a follower.
+func (n *commitNotifier) appended(replica uint64) {
+	now := n.g.host.ticks
+	for i := range n.appends {
+		if a := &n.appends[i]; a.replica == replica {
+			a.tick = now
+			return
+		}
+	}
+	n.appends = append(n.appends, appended{replica, now})
+}
+
+// appendedLately reports whether entries were sent to a follower since the last heartbeat.
+func (n *commitNotifier) appendedLately(replica uint64) bool {
+	h := n.g.host
+	return slices.ContainsFunc(n.appends, func(a appended) bool {
+		return a.replica == replica && h.ticks-a.tick < uint64(h.opts.HeartbeatTicks)
+	})
+}
+
+// forget is called when another replica leads.
+func (n *commitNotifier) forget() { n.held, n.appends = nil, n.appends[:0] }
+
+// limitCommit prevents a leader's message from telling a follower of a commit that is not applied here (RG10). Messages
+// with entries are sent immediately, with a lower commit index. A message without other content waits for the applier,
+// and longer while the node is busy. limitCommit reports whether the message must be sent now.
+//
+// The library believes that the follower was notified. The follower learns the withheld commit index from the next
+// entries, from the held message, or from the next heartbeat.
+func (n *commitNotifier) limitCommit(m *pb.Message) bool {
+	g := n.g
+	if !g.leading || m.GetType() != pb.MsgApp && m.GetType() != pb.MsgHeartbeat {
+		return true
+	}
+	told := min(m.GetCommit(), g.applied)
+	i := slices.IndexFunc(n.held, func(w *pb.Message) bool { return w.GetTo() == m.GetTo() })
+	alone := m.GetType() == pb.MsgApp && len(m.GetEntries()) == 0
+	switch {
+	case alone && m.GetCommit() > g.applied && i >= 0:
+		n.held[i] = m
+		return false
+	case alone && m.GetCommit() > g.applied:
+		n.held = append(n.held, m)
+		return false
+	case i >= 0 && told >= n.held[i].GetCommit():
+		n.held = slices.Delete(n.held, i, i+1)
+	}
+	if told < m.GetCommit() {
+		m.Commit = new(told)
+	}
+	return true
+}
+
+// applied is called when the leader has applied entries. If nothing else is in progress on the node, held messages are
+// sent immediately. Otherwise the next entries or the next heartbeat of the group, which contain the index at no cost,
+// are near: the message waits for them, or for the end of the work in progress. It does not wait if a read of a
+// follower is waiting.
+func (n *commitNotifier) applied() {
+	g, h := n.g, n.g.host
+	if n.awaited != 0 && g.applied >= n.awaited {
+		n.awaited = 0
+		n.notifyNow()
+	}
+	if len(n.held) == 0 || n.listed {
+		return
+	}
+	n.listed = true
+	h.notifying = append(h.notifying, g)
+}
+
+// notifyAll sends the held messages at the end of a step.
+func (h *Host) notifyAll() {
+	if len(h.notifying) == 0 || h.batcher.unapplied > 0 {
+		return
+	}
+	for i, g := range h.notifying {
+		h.notifying[i] = nil
+		g.commits.listed = false
+		g.commits.notifyNow()
+	}
+	h.notifying = h.notifying[:0]
+}
+
+// notifyNow sends the held messages of a group that are applied.
+func (n *commitNotifier) notifyNow() {
+	g, h := n.g, n.g.host
+	untold := n.held
+	n.held = nil
+	for _, m := range untold {
+		if g.leading && m.GetTerm() == g.term && n.limitCommit(m) {
+			h.send(g, m)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// earlyMax bounds the vote requests kept for groups that do not exist here.
+const earlyMax = 64
+
+// earlyVotes holds the newest vote requests that arrived before their groups were created. Each node opens a child of a
+// split when it applies the split, and the designated leader requests votes immediately. Without earlyVotes, it would
+// repeat the request a tick later and would have no leader until then. A message that is processed late is equivalent
+// to a message that was delayed by the network.
+type earlyVotes map[uint64]earlyVote
+
+type earlyVote struct {
+	from    NodeID
+	message Message
+	tick    uint64
+}
+
+// keep stores the newest request for a group.
+func (e *earlyVotes) keep(from NodeID, m Message, tick uint64) {
+	if m.Raft.GetType() != pb.MsgPreVote {
+		return
+	}
+	if *e == nil {
+		*e = earlyVotes{}
+	}
+	if _, ok := (*e)[m.Group]; !ok && len(*e) >= earlyMax {
+		clear(*e) // they will be requested again
+	}
+	m.Raft, m.Data = proto.CloneOf(m.Raft), nil
+	(*e)[m.Group] = earlyVote{from, m, tick}
+}
+
+// take returns the request for a new group if it is at most the given number of ticks old.
+func (e *earlyVotes) take(group uint64, tick uint64, most int) (earlyVote, bool) {
+	v, ok := (*e)[group]
+	delete(*e, group)
+	return v, ok && tick-v.tick <= uint64(most)
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// transferLag is the maximum number of entries that a replica may lack to be offered the leadership. It receives them
+// first, and clients wait in the meantime.
+const transferLag = 1000
+
+// transferOffer is an offer of the leadership to another replica. While it is open, the library accepts no proposals.
+// It is withdrawn if it is declined, or not accepted within offerTicks.
+type transferOffer struct {
+	// made reports whether there was an offer in this term. The leader then gets no further lease in this term.
+	made bool
+	// to is the voter with the open offer, or 0. since is the tick of the offer.
+	to, since uint64
+	// refused holds the voters that have not accepted an offer recently. No offer is made before rest.
+	refused []uint64
+	rest    uint64
+}
+
+// offerTicks is how long an offer stays open, and the delay before the next one. roundTimeouts is the delay, in
+// election timeouts, after an offer to every eligible voter. After that, the offer is made again to voters that
+// declined.
+const (
+	offerTicks    = 4
+	roundTimeouts = 2
+)
+
+// Transfer asks another voter to lead. It returns ErrNotReady unless that voter is caught up and active and no
+// membership change is in progress. The lease ends before the request is sent, because the resulting vote ignores
+// leases. No further lease is granted in this term, because the request may be delayed for a long time.
+func (h *Host) Transfer(id, to uint64) error {
+	g := h.groups[id]
+	if g == nil || !g.leading {
+		return ErrNotLeader
+	}
+	if to == g.replica {
+		return nil
+	}
+	if _, ok := h.readyToLead(g, to); !ok || !g.mayOffer() || g.offer.to == 0 && h.ticks < g.offer.rest {
+		return ErrNotReady
+	}
+	if g.offer.to != to {
+		h.transfer(g, to)
+	}
+	return nil
+}
+
+// mayOffer reports whether the leadership may be offered. It must not be offered during a membership change. The
+// library proposes to leave a joint configuration only when an entry is applied, and drops this proposal while an offer
+// is open. If the offer failed, the group would remain in the joint configuration, and no member could be changed until
+// the next write. A leader that has applied no entry from its own term may still find such a change in entries to
+// apply. The replica must also lead in the library, where it may have stepped down since the last processReady. A
+// follower would forward the offer to its leader, which would treat it as its own.
+func (g *Group) mayOffer() bool {
+	return g.appliedTerm == g.term && !g.pending.changing && len(g.conf.GetVotersOutgoing()) == 0 && g.raft.leads()
+}
+
+// readyToLead reports whether a replica could lead immediately, and its matched index.
+func (h *Host) readyToLead(g *Group, replica uint64) (match uint64, ok bool) {
+	r := g.route(replica)
+	if r == nil || r.Node != h.opts.Node && h.peers.of(r.Node).down || !slices.Contains(g.conf.GetVoters(), replica) {
+		return 0, false
+	}
+	last, err := g.log.LastIndex()
+	if err != nil {
+		return 0, false
+	}
+	g.raft.progress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if id == replica && kind == raft.ProgressTypePeer {
+			match, ok = p.Match, h.active(g, r, &p) && p.State != tracker.StateSnapshot && p.Match+transferLag >= last
+		}
+	})
+	return match, ok
+}
+
+// active reports whether a member was heard from in the last election timeout. The library resets its flag every
+// election timeout. Members of a quiescent group send nothing; they are active if their nodes are up.
+func (h *Host) active(g *Group, m *Member, p *tracker.Progress) bool {
+	return p.RecentActive || g.quiet && !h.peers.of(m.Node).down ||
+		g.fresh.supportedAfter(m.Replica, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
+}
+
+// TransferAll asks, for every group that this node leads, the most caught-up other voter to lead. It returns the number
+// of groups with other voters that this node still leads. It should be called again every few ticks until it returns 0
+// or time runs out: some groups may have no replica that is ready, and a request may get lost. From the first call on,
+// the node accepts no leadership. It must be called on the loop.
+func (h *Host) TransferAll() (left int) {
+	h.transferring = true
+	return h.offerAll()
+}
+
+// offerAll offers every leadership to the most caught-up other voter.
+func (h *Host) offerAll() (left int) {
+	for _, g := range h.order {
+		if !g.leading || len(g.conf.GetVoters()) < 2 {
+			continue
+		}
+		left++
+		if h.transferring || h.avoidsLeading(g, NodeID{}) {
+			h.offerNext(g)
+		}
+	}
+	return left
+}
+
+// offerNext offers the leadership of a group to the most caught-up voter that has not declined it, unless an offer is
+// open or was just withdrawn. Voters on nodes that abstain come last, and get an offer only if this node stops.
+func (h *Host) offerNext(g *Group) {
+	if g.offer.to != 0 || h.ticks < g.offer.rest || !g.mayOffer() {
+		return
+	}
+	to, best, willing := uint64(0), uint64(0), false
+	voters := g.conf.GetVoters()
+	for i := range voters {
+		id := voters[(i+int(g.id%uint64(len(voters))))%len(voters)] // not all to one node
+		match, ok := h.readyToLead(g, id)
+		if !ok || id == g.replica || slices.Contains(g.offer.refused, id) {
+			continue
+		}
+		will := !h.abstaining[g.route(id).Node]
+		if !will && (willing || !h.transferring) {
+			continue
+		}
+		if to == 0 || will && !willing || match > best {
+			to, best, willing = id, match, will
+		}
+	}
+	switch {
+	case to != 0:
+		h.transfer(g, to)
+	case len(g.offer.refused) > 0: // tickOffer ends the delay
+		g.offer.rest = g.offer.since + uint64(roundTimeouts*h.opts.ElectionTicks)
+	}
+}
+
+func (h *Host) transfer(g *Group, to uint64) {
+	h.awake(g)
+	g.lease.revoke()
+	g.offer.made, g.offer.to, g.offer.since = true, to, h.ticks
+	g.raft.TransferLeader(to)
+	h.mark(g)
+}
+
+// tickOffer withdraws an offer that is not accepted and forgets old refusals.
+func (h *Host) tickOffer(g *Group) {
+	age := h.ticks - g.offer.since
+	switch {
+	case g.offer.to != 0 && age > offerTicks:
+		h.withdrawOffer(g)
+	case g.offer.to == 0 && len(g.offer.refused) > 0 && age > uint64(roundTimeouts*h.opts.ElectionTicks):
+		g.offer.refused = nil
+	}
+}
+
+// handleDecline processes the response of a voter that declines the leadership.
+func (h *Host) handleDecline(g *Group, m *pb.Message) {
+	if g.leading && m.GetTerm() == g.term && g.offer.to == m.GetFrom() {
+		h.withdrawOffer(g)
+	}
+}
+
+// withdrawOffer ends an offer, so that the library accepts proposals again. If the request was only delayed, the voter
+// may still take the leadership.
+func (h *Host) withdrawOffer(g *Group) {
+	if g.raft.leads() { // otherwise the library has dropped the offer
+		g.raft.TransferLeader(g.replica) // an offer to the leader itself only cancels the previous one
+	}
+	if !slices.Contains(g.offer.refused, g.offer.to) {
+		g.offer.refused = append(g.offer.refused, g.offer.to)
+	}
+	g.offer.to, g.offer.rest = 0, h.ticks+offerTicks
+	h.mark(g)
+}
+
+// declineOffer declines an offer of leadership.
+func (h *Host) declineOffer(g *Group, m *pb.Message) {
+	to, from, term := m.GetFrom(), g.replica, m.GetTerm()
+	h.send(g, &pb.Message{Type: pb.MsgTimeoutNow.Enum(), To: &to, From: &from, Term: &term, Reject: new(true)})
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// logTail is the part of a group's log that has not been truncated. It tracks how much of it is with the log writer and
+// where it starts.
+type logTail struct {
+	g *Group
+	// writing counts the appends with the log writer. hard is the newest hard state from the library. Its term and vote
+	// are in the log once these appends are done; its commit index only if it was written with them.
+	writing int
+	hard    hardState
+	// cut is the last truncated entry. Invariant: cut <= applied.
+	cut     uint64
+	cutting bool // a truncation is in progress
+	// bytes is the approximate size of the entries appended since the last truncation.
+	bytes int64
+}
+
+// hardState is the state that a replica must remember in addition to its entries.
+type hardState struct{ term, vote, commit uint64 }
+
+// append passes a write to the log writer, or makes it wait for an installation, to preserve the order.
+func (t *logTail) append(m *pb.Message, sync bool) {
+	g := t.g
+	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
+	if len(g.snapshots.appends) > 0 || snapshot {
+		g.snapshots.appends = append(g.snapshots.appends, waitingAppend{m, g.snapshots.claimData(snapshot)})
+		g.snapshots.tryInstall()
+		return
+	}
+	if !sync && t.answerWithoutWrite(m) {
+		return
+	}
+	t.write(m, sync)
+}
+
+// answerWithoutWrite handles messages that need no write: a new commit index, and responses to other nodes whose
+// dependencies are durable. It reports whether nothing is left to write.
+func (t *logTail) answerWithoutWrite(m *pb.Message) bool {
+	g, h := t.g, t.g.host
+	if t.writing > 0 {
+		return false
+	}
+	if m.Term != nil {
+		t.hard.commit = m.GetCommit()
+	}
+	for _, r := range m.GetResponses() {
+		if r.GetTo() == g.replica {
+			_ = g.raft.Step(r)
+		} else {
+			h.send(g, r)
+		}
+	}
+	return true
+}
+
+// write passes a write to the log writer. A commit index alone is not written: it is in the state, or the replica can
+// determine it again. It is written with each membership change (RG12).
+func (t *logTail) write(m *pb.Message, sync bool) {
+	g, h := t.g, t.g.host
+	hard := firstChange(m.GetEntries()) >= 0
+	if m.Term != nil {
+		hard = hard || m.GetTerm() != t.hard.term || m.GetVote() != t.hard.vote
+		t.hard = hardState{m.GetTerm(), m.GetVote(), m.GetCommit()}
+	}
+	t.writing++
+	bytes := int64(0)
+	for _, e := range m.GetEntries() {
+		bytes += int64(len(e.GetData())) + entryOverhead
+	}
+	h.logQueued += bytes
+	t.bytes += bytes
+	h.work.Appends = append(h.work.Appends, Append{g: g, message: m, sync: sync, hard: hard, state: t.hard,
+		bytes: bytes})
+}
+
+// entryOverhead is the approximate size of an entry in addition to its data.
+const entryOverhead = 64
+
+// logged tells the library what is in the log.
+func (h *Host) logged(l *Logged) {
+	g := l.g
+	h.logQueued -= l.bytes
+	if l.destroy {
+		delete(h.leaving, g.id)
+	}
+	if l.installing {
+		g.snapshots.install()
+		return
+	}
+	if g.closed {
+		return
+	}
+	if l.truncate != 0 {
+		g.tail.cutting = false
+		g.tail.cut, g.tail.bytes = max(g.tail.cut, l.truncate), 0
+		if h.opts.Events.Truncated != nil {
+			h.opts.Events.Truncated(g.id, l.truncate)
+		}
+		return
+	}
+	g.tail.writing--
+	if s := l.message.GetSnapshot(); !raft.IsEmptySnap(s) {
+		meta := s.GetMetadata()
+		g.tail.cut, g.tail.bytes = meta.GetIndex(), 0
+		g.pending.passed(meta.GetIndex(), meta.GetTerm())
+		g.moveApplied(meta.GetIndex(), meta.GetTerm())
+		if h.opts.Events.SnapshotInstalled != nil {
+			h.opts.Events.SnapshotInstalled(g.id, meta.GetIndex())
+		}
+	}
+	for _, m := range l.message.GetResponses() {
+		if m.GetTo() == g.replica {
+			_ = g.raft.Step(m)
+		}
+	}
+	h.mark(g)
+}
+
+// lowDiskLogBytes is the length of a log at which it is truncated while the disk has little space.
+const lowDiskLogBytes = 1 << 20
+
+// SetLowDisk sets whether the disk of the node has little space. Logs are then kept short, so that a follower that was
+// briefly away needs a snapshot. It must be called on the loop.
+func (h *Host) SetLowDisk(on bool) {
+	h.lowDisk = on
+	for _, g := range h.order {
+		if on && !g.closed {
+			g.tail.maybeTruncate()
+		}
+	}
+}
+
+// maybeTruncate requests a sync of the state machine if the log is long. After that sync the log is truncated (RG4).
+func (t *logTail) maybeTruncate() {
+	g, h := t.g, t.g.host
+	o := &h.opts
+	keep, bytesMax := o.TruncateKeep, o.TruncateBytes
+	if h.lowDisk {
+		bytesMax = min(bytesMax, lowDiskLogBytes)
+	}
+	if t.bytes >= bytesMax {
+		keep = min(keep, (g.applied-t.cut)/2) // large entries: half of them are kept
+	}
+	if t.cutting || g.applied < t.cut+o.TruncateEntries && t.bytes < bytesMax || g.applied < t.cut+keep+1 {
+		return
+	}
+	t.cutting = true
+	h.work.Applies = append(h.work.Applies, Apply{g: g, truncate: g.applied - keep})
+}
+
+// truncate passes the truncation to the log writer. Entries that receivers of snapshots in progress will request next
+// are kept.
+func (t *logTail) truncate(index uint64) {
+	g, h := t.g, t.g.host
+	t.cutting = false
+	if g.closed || len(g.snapshots.shipping) > 0 || g.snapshots.installing || len(g.snapshots.appends) > 0 ||
+		index <= t.cut || index > g.applied {
+		return
+	}
+	term, err := g.log.Term(index)
+	if err != nil {
+		return // the log was reset in the meantime
+	}
+	t.cutting = true
+	h.work.Appends = append(h.work.Appends, Append{g: g, truncate: index, term: term})
+}

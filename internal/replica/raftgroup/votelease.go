@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+// voteLease is this replica's promise not to vote, for itself or for others, on which the leases of leaders depend
+// (RG6). It is given whenever a leader is answered. At the start of the process it is given to any leader that an
+// earlier process may have answered.
+type voteLease struct {
+	// until is the tick before which no vote is given.
+	until uint64
+	// exempt is the node to which the promise does not apply; see GroupConfig.PreferredNode.
+	exempt NodeID
+}
+
+// renew gives the promise for an election timeout from now on.
+func (p *voteLease) renew(now uint64, electionTicks int) {
+	p.until, p.exempt = now+uint64(electionTicks), NodeID{}
+}
+
+// release revokes the promise once no lease depends on it.
+func (p *voteLease) release() { p.until = 0 }
+
+// binds reports whether the promise forbids a vote for the member on a node now.
+func (p *voteLease) binds(now uint64, candidate NodeID) bool {
+	return now < p.until && (candidate == NodeID{} || candidate != p.exempt)
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import "github.com/ilion-db/ilion/internal/model/invariant"
+
+// checkPageSize checks, with the build tag invariants, that a full page was sent (RM4).
+func (p *pageWriter) checkPageSize() {
+	invariant.Check(len(p.page) < max(p.s.page, headBytes+1), "RM4: a page of %d bytes goes on", len(p.page))
+}
+
+// checkUnanswered checks, with the build tag invariants, that a request is answered only once (RM5).
+func (w *write) checkUnanswered() {
+	invariant.Check(w.done != nil || w.cas != nil, "RM5: a request of kind %d is answered twice", w.kind)
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// spanCache caches the spans of tables that the replicas of this node have. Background work requests them often, and
+// they change rarely: when a replica is created, removed, split, or merged. Every change increments a counter before
+// and after it is committed. The cache is used only while no change is in progress.
+type spanCache struct {
+	begun, done atomic.Uint64
+	cached      atomic.Pointer[spanCacheEntry]
+	// scans counts how often the metas of all partitions were read.
+	scans atomic.Uint64
+}
+
+// spanCacheEntry holds the spans by table after a number of changes.
+type spanCacheEntry struct {
+	changes uint64
+	byTable map[uint32][]keys.Span
+}
+
+// localSpans returns the spans of a table that replicas of this node have. The caller must not modify the result.
+func (s *Records) localSpans(table uint32) ([]keys.Span, error) {
+	h := &s.spans
+	done := h.done.Load() // before begun: if they are equal, no change was in progress
+	steady := h.begun.Load() == done
+	if c := h.cached.Load(); steady && c != nil && c.changes == done {
+		return c.byTable[table], nil
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	h.scans.Add(1)
+	byTable := map[uint32][]keys.Span{}
+	err := s.Scan(keys.PartitionID, nil, func(_, value []byte) error {
+		m, err := keys.DecodeMeta(value)
+		if err == nil && m.Partition != keys.MetaPartition {
+			byTable[m.Span.Table] = append(byTable[m.Span.Table], m.Span)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if steady {
+		h.cached.Store(&spanCacheEntry{done, byTable})
+	}
+	return byTable[table], nil
+}

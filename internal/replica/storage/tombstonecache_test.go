@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// queue is a partition of n rows of which all but the last few were consumed.
+const queueLen = 100_000
+
+func queueKey(i int) string { return fmt.Sprintf("%08d", i) }
+
+// fill inserts rows [from, to) of the queue.
+func fill(t testing.TB, s *Store, from, to int) {
+	t.Helper()
+	b := s.NewBatch()
+	for i := from; i < to; i++ {
+		m := insert("queue", queueKey(i), 1)
+		if err := b.Mutate(&m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+}
+
+// followHints waits until the learner has followed all hints that are due.
+func followHints(t testing.TB, s *Store) {
+	t.Helper()
+	poll.Until(t, "the learner comes to an end", func() bool {
+		s.tombstones.hints.mu.Lock()
+		due := false
+		for _, p := range s.tombstones.hints.byPartition {
+			due = due || p.due
+		}
+		s.tombstones.hints.mu.Unlock()
+		s.tombstones.mu.RLock()
+		defer s.tombstones.mu.RUnlock()
+		return !due && s.tombstones.pending == nil
+	})
+}
+
+// peek reads the first live row of the queue, or the last.
+func peek(t testing.TB, s *Store, reversed bool) (string, uint64, time.Duration) {
+	t.Helper()
+	c := collector{limit: 1}
+	before := s.Metrics().Rows
+	begun := time.Now()
+	r := command.Read{Table: testTable, Key: []byte("queue"), Token: token.Hash([]byte("queue")), Now: 10,
+		Reversed: reversed}
+	if err := s.Read(context.Background(), &r, &c); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(begun)
+	return string(c.ck), s.Metrics().Rows - before, took
+}
+
+// TestQueue: reading the first live row behind 10^5 deleted ones, none of them compacted, does not walk over them,
+// however they were deleted; and what is written among them afterwards is seen.
+func TestQueue(t *testing.T) {
+	n := queueLen
+	if raced {
+		n /= 10
+	}
+	for _, c := range []struct {
+		name   string
+		remove func(s *Store)
+	}{
+		{"one by one", func(s *Store) {
+			for i := range n {
+				apply(t, s, remove("queue", queueKey(i), 2, 1))
+			}
+		}},
+		{"backwards", func(s *Store) {
+			for i := range n {
+				apply(t, s, remove("queue", queueKey(n-1-i), 2, 1))
+			}
+		}},
+		{"by range", func(s *Store) {
+			apply(t, s, mutationOf(command.OpHeader, "queue", "", 2, func(b *row.Builder) {
+				b.DeleteRange(nil, []byte(queueKey(n)), 1)
+			}))
+		}},
+		{"by columns", func(s *Store) { // no hint tells the learner: the first scan does
+			for i := range n {
+				apply(t, s, mutation("queue", queueKey(i), 2, func(b *row.Builder) {
+					b.Live(1, 5)
+					b.Tombstone(1, nil, 1)
+				}))
+			}
+			peek(t, s, false)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openMem(t, Options{})
+			s.InstallTable(Table{ID: testTable, Clustering: 1})
+			fill(t, s, 0, n+10)
+			c.remove(s)
+			followHints(t, s)
+			ck, rows, _ := peek(t, s, false)
+			if ck != queueKey(n) || rows > 2000 {
+				t.Errorf("found %q after %d rows", ck, rows)
+			}
+			// Append, insert in the middle, consume: always the true first row.
+			fill(t, s, n+10, n+20)
+			middle := insert("queue", queueKey(n/2)+"x", 3)
+			apply(t, s, middle)
+			if ck, _, _ := peek(t, s, false); ck != queueKey(n/2)+"x" {
+				t.Errorf("a row written among dead ones is not seen: %q", ck)
+			}
+			apply(t, s, remove("queue", queueKey(n/2)+"x", 4, 1))
+			if ck, _, _ := peek(t, s, false); ck != queueKey(n) {
+				t.Errorf("%q after it was deleted", ck)
+			}
+			if ck, rows, _ := peek(t, s, true); ck != queueKey(n+19) || rows > 10 {
+				t.Errorf("from behind %q after %d rows", ck, rows)
+			}
+		})
+	}
+}
+
+// TestQueueRestarted: what is known of dead rows outlives a restart.
+func TestQueueRestarted(t *testing.T) {
+	fs := vfs.NewMem()
+	for i := range 2 {
+		s, err := Open(fs, "db", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			fill(t, s, 0, 5010)
+			for i := range 5000 {
+				apply(t, s, remove("queue", queueKey(i), 2, 1))
+			}
+			followHints(t, s)
+		} else if ck, rows, _ := peek(t, s, false); ck != queueKey(5000) || rows > 2000 {
+			t.Errorf("found %q after %d rows", ck, rows)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDeadRunsCrash: rows come and go in one partition while the learner stores runs; after a crash that loses any part
+// of the log, what is read with the stored runs is what is read without them.
+func TestDeadRunsCrash(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	skips := uint64(0)
+	for range 40 {
+		fs := vfs.NewCrashableMem()
+		s, err := Open(fs, "db", Options{MemtableBytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eager(s)
+		for ts := range int64(300) {
+			if key := queueKey(rng.IntN(20)); rng.IntN(4) == 0 {
+				apply(t, s, insert("queue", key, ts+1))
+			} else {
+				apply(t, s, remove("queue", key, ts+1, 1))
+			}
+			if rng.IntN(20) == 0 {
+				followHints(t, s)
+			}
+			if rng.IntN(40) == 0 {
+				if err := s.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = Open(disk, "db", Options{}); err != nil {
+			t.Fatal(err)
+		}
+		with := readOne(t, s, "queue")
+		skips += s.Metrics().TombstoneSkips
+		if err := s.holdRuns([]byte{0}, []byte{0xff}); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(readOne(t, s, "queue"), with); d != "" {
+			t.Fatalf("stored runs hide rows:\n%s", d)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if skips == 0 {
+		t.Error("no stored run was ever used")
+	}
+}
+
+// TestLesson: what is written while a run is being learned stays outside of it, and readers use a run only if their
+// iterator was made after it was learned.
+func TestLesson(t *testing.T) {
+	p := []byte("p")
+	for _, c := range []struct {
+		name    string
+		back    bool
+		run     tombstoneRun
+		written []string
+		want    string
+	}{
+		{"untouched", false, tombstoneRun{start: []byte("b"), end: []byte("x")}, []string{"a", "x", "y"}, "[b,x)"},
+		{"open end", false, tombstoneRun{start: []byte("b")}, []string{"z", "m", "n"}, "[b,m)"},
+		{"at the start", false, tombstoneRun{start: []byte("b")}, []string{"b"}, ""},
+		{"back", true, tombstoneRun{start: []byte{}, end: []byte("b\x00")}, []string{"z", "a"}, "[a\x00,b\x00)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var d tombstoneCache
+			d.init(1 << 20)
+			d.version.Store(5)
+			d.pending = &pendingRun{prefix: p, from: []byte("b"), back: c.back}
+			before := d.version.Load()
+			d.count()
+			for _, key := range c.written {
+				d.written(p, []byte(key))
+			}
+			d.install(c.run)
+			got := ""
+			for _, r := range d.find(p, d.version.Load(), 0) {
+				got += fmt.Sprintf("[%s,%s)", r.start, r.end)
+			}
+			if got != c.want {
+				t.Errorf("learned %q, want %q", got, c.want)
+			}
+			if early := d.find(p, before, 0); len(early) > 0 {
+				t.Errorf("an older reader may use %d runs", len(early))
+			}
+		})
+	}
+}
+
+// TestQueueRace: readers beside writers that insert among dead rows never miss a row that was written before they
+// began.
+func TestQueueRace(t *testing.T) {
+	s := openMem(t, Options{})
+	eager(s)
+	s.InstallTable(Table{ID: testTable, Clustering: 1})
+	const rows = 300
+	fill(t, s, 0, rows)
+	for i := range rows {
+		apply(t, s, remove("queue", queueKey(i), 2, 1))
+	}
+	ts := int64(3)
+	for i := range 400 {
+		key := queueKey(i * 7 % rows)
+		if i%3 == 0 {
+			_, _, _ = peek(t, s, i%2 == 0) // asks for lessons that run beside what follows
+		}
+		apply(t, s, insert("queue", key, ts))
+		if ck, _, _ := peek(t, s, i%2 == 0); ck != key {
+			t.Fatalf("step %d: found %q, want %q", i, ck, key)
+		}
+		apply(t, s, remove("queue", key, ts+1, 1))
+		if ck, _, _ := peek(t, s, i%2 == 1); ck != "" {
+			t.Fatalf("step %d: found %q after it was deleted", i, ck)
+		}
+		ts += 2
+	}
+}
+
+// lookout looks for one clustering key.
+type lookout struct {
+	silent
+	key  string
+	seen bool
+}
+
+func (v *lookout) Row(clustering []byte, _ *row.Row) (command.Step, error) {
+	v.seen = v.seen || string(clustering) == v.key
+	return command.More, nil
+}
+
+// TestQueueConcurrent: several goroutines each insert and delete rows of their own among dead ones and scan the
+// partition: each sees exactly its own acknowledged writes, while the learner follows every hint.
+func TestQueueConcurrent(t *testing.T) {
+	s := openMem(t, Options{MemtableBytes: 1 << 20})
+	eager(s)
+	const rows = 200
+	fill(t, s, 0, rows)
+	for i := range rows {
+		apply(t, s, remove("queue", queueKey(i), 2, 1))
+	}
+	steps := 1000
+	if raced {
+		steps /= 10
+	}
+	var wg sync.WaitGroup
+	for g := range 3 {
+		wg.Go(func() {
+			look := func(key string, i int) bool {
+				v := lookout{key: key}
+				r := command.Read{Table: testTable, Key: []byte("queue"), Token: token.Hash([]byte("queue")), Now: 10,
+					Reversed: i%4 == 0}
+				if err := s.Read(context.Background(), &r, &v); err != nil {
+					t.Error(err)
+				}
+				return v.seen
+			}
+			for i := range steps {
+				key := fmt.Sprintf("%s-%d", queueKey(i*13%rows), g)
+				ts := int64(3 + 2*i)
+				if err := s.Apply(insert("queue", key, ts)); err != nil || !look(key, i) {
+					t.Errorf("goroutine %d step %d: %q is not seen (%v)", g, i, key, err)
+					return
+				}
+				if err := s.Apply(remove("queue", key, ts+1, 1)); err != nil || look(key, i) {
+					t.Errorf("goroutine %d step %d: %q is still seen (%v)", g, i, key, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if m := s.Metrics(); m.TombstoneSkips == 0 || m.TombstoneRuns == 0 {
+		t.Errorf("no run was used: %d learned, %d skips", m.TombstoneRuns, m.TombstoneSkips)
+	}
+}
+
+// TestSavedBytes pins the bytes of a stored list of runs, and proves that a list that is cut within a run is refused.
+func TestSavedBytes(t *testing.T) {
+	runs := []tombstoneRun{{start: []byte("a"), end: []byte{}, asOf: 300, rows: 5, version: 1},
+		{start: []byte{}, rows: 1000, version: 1}}
+	b := appendRuns(nil, runs)
+	if got, want := hex.EncodeToString(b), "00016100ac020501000000e807"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got, err := readRuns(b); err != nil || !reflect.DeepEqual(got, runs) {
+		t.Errorf("%+v %v", got, err)
+	}
+	first := len(appendRuns(nil, runs[:1]))
+	for n := range b {
+		if got, err := readRuns(b[:n]); err == nil && (n != 0 && n != first || len(got) != min(n, 1)) {
+			t.Errorf("%d of %d bytes: %+v", n, len(b), got)
+		}
+	}
+}

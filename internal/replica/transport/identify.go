@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+)
+
+// classIdentify is the class of a hello that only asks for the identity of the other side. The caller does not belong
+// to a cluster yet, so its hello contains neither a cluster nor a node. The other side identifies itself and closes the
+// connection. A version that does not know this class rejects the hello like the hello of another cluster.
+const classIdentify Class = 'a'
+
+// IdentifyTimeout bounds Identify if its context has no deadline.
+const IdentifyTimeout = 5 * time.Second
+
+// Identify asks the node at an address for its ID and its cluster ID. A node that joins a cluster and knows only an
+// address uses it. With TLS, which may be nil, both sides present certificates of one authority, and the certificate of
+// the other side must name its node. With a secret, which may be nil, both sides prove that they have it. No address
+// book is changed. The error is a *Refused or an error of dial.
+func Identify(ctx context.Context, dial Dial, config *tls.Config, secret []byte, address string) (ClusterID, Peer,
+	error) {
+	s, err := newSecurity(config, secret)
+	if err != nil {
+		return ClusterID{}, Peer{}, err
+	}
+	cluster, peer, err := s.identify(ctx, dial, address)
+	if err != nil {
+		return ClusterID{}, Peer{}, fmt.Errorf("ask %s: %w", address, err)
+	}
+	return cluster, peer, nil
+}
+
+func (s *security) identify(ctx context.Context, dial Dial, address string) (cluster ClusterID, peer Peer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, IdentifyTimeout)
+	defer cancel()
+	raw, err := dial(ctx, address)
+	if err != nil {
+		return cluster, peer, err
+	}
+	defer func() { _ = raw.Close() }()
+	deadline, _ := ctx.Deadline()
+	_ = raw.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	conn, proof, err := s.dialled(ctx, raw, NodeID{})
+	if err != nil {
+		return cluster, peer, err
+	}
+	mine := hello{class: classIdentify, least: VersionMin, most: Version}
+	if _, err := conn.Write(mine.append(nil)); err != nil {
+		return cluster, peer, fmt.Errorf("handshake: %w", err)
+	}
+	h, err := readHello(conn)
+	switch {
+	case err != nil:
+		return cluster, peer, fmt.Errorf("handshake: %w", err)
+	case !overlap(h.least, h.most):
+		return cluster, peer,
+			&Refused{Reason: ErrVersion, Text: fmt.Sprintf("this node speaks %d to %d, node %x speaks %d to %d",
+				VersionMin, Version, h.node, h.least, h.most)}
+	case h.status != statusOK:
+		return cluster, peer, &Refused{Reason: h.status.reason(), Text: h.text, ByPeer: true}
+	case h.node == NodeID{}:
+		return cluster, peer, &Refused{Reason: ErrHandshake, Text: "a node without an id"}
+	case h.cluster == ClusterID{}:
+		return cluster, peer, &Refused{Reason: ErrCluster, Text: fmt.Sprintf("node %x belongs to no cluster yet",
+			h.node)}
+	}
+	if err := proof.check(h.node); err != nil {
+		return cluster, peer, err
+	}
+	return h.cluster, Peer{
+		Node: h.node, Incarnation: h.incarnation, Address: h.address, Levels: h.levels, Version: min(Version, h.most),
+	}, nil
+}
+
+// answerIdentify sends this node's identity to a caller of Identify.
+func (t *Transport) answerIdentify(s *stream, h hello) error {
+	if !overlap(h.least, h.most) {
+		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x speaks %d to %d, the caller %d to %d",
+			t.self.Node, VersionMin, Version, h.least, h.most)}
+		_ = t.reply(s, classIdentify, h.node, err)
+		return err
+	}
+	return t.reply(s, classIdentify, h.node, nil)
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/command"
+)
+
+// batchlogEntryVersion is the format version of batch log entries written by this build.
+const batchlogEntryVersion = 2
+
+// batchlogEntry is the stored form of an atomic batch in the batch log.
+type batchlogEntry struct {
+	id [16]byte
+	// stamp is above all timestamps that the participants had assigned when the batch was recorded, in microseconds
+	// since the epoch.
+	stamp int64
+	// issued is the time of the batch, in microseconds since the epoch. From its age, a leader determines whether the
+	// dedupe record of a part may have been swept. It equals stamp, except for a batch of another cluster.
+	issued int64
+	// parts have no conditions, and their Unstamped operands are still unstamped. Their order never changes: the index
+	// of a part is half of its dedupe ID.
+	parts []*command.Conditional
+}
+
+// append encodes everything except the ID.
+func (r *batchlogEntry) append(dst []byte) []byte {
+	w := codec.Writer(append(dst, batchlogEntryVersion))
+	w.Int(r.stamp)
+	w.Uint(uint64(len(r.parts)))
+	for _, u := range r.parts {
+		w.Bytes(command.AppendConditional(nil, u))
+	}
+	return w
+}
+
+// decodeBatchlogEntry decodes an entry encoded by append. The parts refer to src.
+func decodeBatchlogEntry(id [16]byte, src []byte) (*batchlogEntry, error) {
+	r := codec.NewReader(src, fmt.Errorf("record of a batch: %w", command.ErrMalformed))
+	if r.Byte() != batchlogEntryVersion {
+		r.Fail()
+	}
+	out := &batchlogEntry{id: id, stamp: r.Int()}
+	out.issued = out.stamp
+	for range r.Count(1) {
+		encoded := r.Bytes()
+		if r.Err() != nil {
+			break
+		}
+		u := new(command.Conditional)
+		if err := command.DecodeConditional(u, encoded); err != nil {
+			return nil, err
+		}
+		out.parts = append(out.parts, u)
+	}
+	return out, r.End()
+}
+
+// writesTo reports whether a part writes to a table.
+func (r *batchlogEntry) writesTo(table uint32) bool {
+	return slices.ContainsFunc(r.parts, func(u *command.Conditional) bool { return u.Mutation.Table == table })
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+)
+
+// partsAtOnce is the number of parts of a batch that are applied concurrently.
+const partsAtOnce = 8
+
+// stampSource determines the timestamps of the parts of a batch log entry.
+type stampSource bool
+
+const (
+	// leaderStamp is used by the batch's own coordinator. The leader assigns a timestamp when it applies a part, as for
+	// any write, so the batch is not hidden by a write to the same key in between.
+	leaderStamp stampSource = false
+	// batchStamp is used for a batch whose coordinator has given up. No client received a success response for the
+	// batch, and clients have continued. Their later writes survive because the timestamp of the batch is older.
+	batchStamp stampSource = true
+)
+
+// ackWindow is how long after its timestamp a batch may be acknowledged by its own coordinator. The time is measured
+// with a clock that includes suspension. It is WriteTimeout from the timestamp to the batch log entry, and again until
+// the end.
+func (o *Options) ackWindow() time.Duration { return 2*o.WriteTimeout + time.Second }
+
+// clockSkewMax is an upper bound for the difference between the clocks of two nodes, each of which is within a second
+// of a quorum.
+const clockSkewMax = 3 * time.Second
+
+// abandoned reports whether the batch's own coordinator has certainly given up.
+func (c *Coordinator) abandoned(r *batchlogEntry) bool {
+	return c.opts.Now().UnixMicro()-r.stamp > (c.opts.ackWindow() + clockSkewMax).Microseconds()
+}
+
+// applyParts applies all parts of a batch log entry that have not been applied, each with a copy of request e. If
+// charge is not nil, it is called with the cost of each part.
+func (c *Coordinator) applyParts(ctx context.Context, r *batchlogEntry, e routedRequest, by stampSource,
+	charge func(ru.Units)) error {
+	return inParallel(c.sched, partsAtOnce, len(r.parts), func(i int) error {
+		own := e
+		return own.applyPart(ctx, r, i, by, charge)
+	})
+}
+
+// applyPart applies a part once: the replica that applies it stores the ID of the part next to its rows. A part that
+// was planned for an older schema is planned again, so it includes the entries of new indexes.
+func (e *routedRequest) applyPart(ctx context.Context, r *batchlogEntry, i int, by stampSource,
+	charge func(ru.Units)) error {
+	u := *r.parts[i]
+	u.Mutation.Dedupe = command.DedupeID{Coordinator: r.id, Sequence: uint64(i)}
+	u.Mutation.Timestamp = r.issued // marks it as a part of a batch
+	if by == batchStamp {
+		setTimestamp(&u, r.stamp)
+	}
+	for {
+		d, err := e.conditionalWrite(ctx, &u)
+		switch {
+		case err == nil && charge != nil:
+			charge(ru.Units(d.Charge))
+			return nil
+		case err == nil || errors.Is(err, ErrUnknownTable):
+			return nil
+		case errors.Is(err, ErrStaleSchema):
+			if err := e.c.cluster.Batches.Replan(&u); errors.Is(err, ErrUnknownTable) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		case len(u.Updates) > 0 && isInvalid(err):
+			if err := e.dropMissing(ctx, &u); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+		if e.waitToRetry(ctx, new(target), e.c.view.Load()) != nil {
+			return err
+		}
+	}
+}
+
+// setTimestamp sets the timestamp of all Unstamped operands.
+func setTimestamp(u *command.Conditional, stamp int64) {
+	for i := range u.Mutation.Ops {
+		if o := &u.Mutation.Ops[i]; o.Kind != command.OpIndex {
+			row.Stamp(o.Operand, stamp)
+		}
+	}
+	for i := range u.Updates {
+		if u.Updates[i].Timestamp == row.Unstamped {
+			u.Updates[i].Timestamp = stamp
+		}
+	}
+}
+
+// conditionalWrite sends a conditional write to its leader and retries as often as necessary.
+func (e *routedRequest) conditionalWrite(ctx context.Context, u *command.Conditional) (d *command.CASResult,
+	err error) {
+	encoded := command.AppendConditional(nil, u)
+	err = e.run(ctx, "Writing to", locator(&u.Mutation),
+		func(ctx context.Context, t *target, p *topology.Partition) error {
+			fresh := new(command.Conditional)
+			if err := command.DecodeConditional(fresh, bytes.Clone(encoded)); err != nil {
+				return err
+			}
+			fresh.Mutation.Epoch = p.Epoch
+			done := &waiter{done: make(chan struct{}), target: *t}
+			if err := t.member.ConditionalWrite(ctx, fresh, done); err != nil {
+				return err
+			}
+			var err error
+			if d, err = done.wait(ctx); err == nil {
+				noteCharge(trace.From(ctx), p.ID, ru.Units(d.Charge))
+			}
+			return err
+		})
+	return d, err
+}
+
+// dropMissing removes the updates of a part that have become impossible. Such an update addresses a list element that
+// existed when the batch was recorded and has been removed since. The result is the same as if the removal had come
+// after the batch.
+func (e *routedRequest) dropMissing(ctx context.Context, u *command.Conditional) error {
+	found, err := e.findRows(ctx, u)
+	if err != nil {
+		return err
+	}
+	var kept []command.Update
+	tried := *u
+	for i := range u.Updates {
+		tried.Updates = append(kept, u.Updates[i])
+		switch _, err := command.Resolve(nil, &tried, found, row.Unstamped); {
+		case err == nil:
+			kept = tried.Updates
+		case !isInvalid(err):
+			return err
+		}
+	}
+	u.Updates = kept
+	return nil
+}
+
+func isInvalid(err error) bool {
+	_, ok := errors.AsType[*dberr.Invalid](err)
+	return ok
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// The limits of one call of ReplayBatches.
+const (
+	replayedMax      = 256
+	replayedBytesMax = 16 << 20
+)
+
+// ReplayBatches finishes atomic batches whose coordinators have not finished them. It considers entries in partitions
+// that a replica on this node leads, with timestamps older than olderThan, which must be well above
+// Options.WriteTimeout. It processes some of them and returns the number; call it every few seconds. If a batch fails,
+// its entry stays for the next call.
+func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration) (int, error) {
+	if c.cluster == nil || c.cluster.Batches == nil {
+		return 0, nil
+	}
+	done := 0
+	var failures []error
+	for _, p := range c.Topology().Partitions(c.cluster.Batches.Table) {
+		here := c.cluster.localReplica(p.ID)
+		if here == nil || !here.Leading() {
+			continue
+		}
+		left := &pendingBatches{before: c.opts.Now().Add(-olderThan).UnixMicro(), span: p.Span}
+		q := &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.opts.Now().Unix(), Level: dberr.Quorum,
+			Epoch: p.Epoch}
+		if err := here.Read(ctx, q, left); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		for i := range left.records {
+			if err := c.replay(ctx, left.records[i]); err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			done++
+			c.stats.replayed.Add(1)
+		}
+	}
+	return done, errors.Join(failures...)
+}
+
+// pendingBatches is a visitor that collects batch log entries, restricted to entries that write to table if table is
+// not 0. full reports whether there may be more.
+type pendingBatches struct {
+	before  int64
+	span    topology.Span
+	table   uint32
+	records []*batchlogEntry
+	key     []byte
+	bytes   int
+	full    bool
+}
+
+// Partition implements command.Visitor.
+func (l *pendingBatches) Partition(t token.Token, key []byte, _ *row.Row) (command.Step, error) {
+	if len(key) != 16 || !l.span.Contains(t, key) {
+		return command.NextPartition, nil
+	}
+	l.key = append(l.key[:0], key...)
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (l *pendingBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
+	for i := range r.Cells {
+		v := r.Cells[i]
+		if v.Timestamp >= l.before {
+			continue
+		}
+		left, err := decodeBatchlogEntry([16]byte(l.key), bytes.Clone(v.Value))
+		if err != nil {
+			return command.Stop, fmt.Errorf("batch %x: %w", l.key, err)
+		}
+		if l.table == 0 || left.writesTo(l.table) {
+			l.records = append(l.records, left)
+			l.bytes += len(v.Value)
+		}
+	}
+	if l.full = len(l.records) >= replayedMax || l.bytes >= replayedBytesMax; l.full {
+		return command.Stop, nil
+	}
+	return command.More, nil
+}
+
+// finishBatches finishes all batches in progress that write to a table, regardless of their age. The entry of a
+// completed batch may still exist and would be replayed if its coordinator stopped. This must not happen after the
+// table was truncated.
+func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
+	log := c.cluster.Batches
+	if log == nil || table == log.Table || len(c.Topology().Partitions(log.Table)) == 0 {
+		return nil
+	}
+	for more := true; more; {
+		left, err := c.pendingEverywhere(ctx, table)
+		if err != nil {
+			return err
+		}
+		more = false
+		for _, l := range left {
+			for i := range l.records {
+				if err := c.replay(ctx, l.records[i]); err != nil {
+					return err
+				}
+			}
+			more = more || l.full
+		}
+	}
+	return nil
+}
+
+// pendingEverywhere returns the batch log entries of batches that write to a table. Some may be returned twice if the
+// topology has changed.
+func (c *Coordinator) pendingEverywhere(ctx context.Context, table uint32) ([]*pendingBatches, error) {
+	var mu sync.Mutex
+	var all []*pendingBatches
+	_, err := c.onAllPartitions(ctx, c.cluster.Batches.Table, &tableCommand{
+		what: "Reading unfinished batches from", level: dberr.Quorum, limit: c.opts.TruncateTimeout,
+		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
+			left := &pendingBatches{before: math.MaxInt64, span: p.Span, table: table}
+			q := &command.Read{
+				Table: p.Table, Range: p.Span.Tokens(), Now: c.opts.Now().Unix(), Level: dberr.Quorum, Epoch: p.Epoch,
+			}
+			if err := t.member.Read(ctx, q, left); err != nil {
+				return 0, err
+			}
+			mu.Lock()
+			all = append(all, left)
+			mu.Unlock()
+			return 0, nil
+		},
+	})
+	return all, err
+}
+
+// replay applies a batch log entry and removes it. Parts that have already been applied are not applied again.
+func (c *Coordinator) replay(ctx context.Context, r *batchlogEntry) error {
+	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.WriteTimeout)
+	defer cancel()
+	by := leaderStamp
+	if c.abandoned(r) {
+		by = batchStamp
+	}
+	if err := c.applyParts(ctx, r, c.newRequest(dberr.Quorum, c.opts.WriteTimeout), by, nil); err != nil {
+		return fmt.Errorf("replay batch %x: %w", r.id, err)
+	}
+	return c.removeBatch(nil, r)
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// replayEvery is the interval at which a node looks for atomic batches without a coordinator. replayAfter is their
+	// minimum age.
+	replayEvery = 5 * time.Second
+	replayAfter = 10 * time.Second
+)
+
+// Replayer finishes atomic batches whose coordinator is gone or has given up. Its fields must be set before use.
+type Replayer struct {
+	Coordinator *Coordinator
+	// Done is called with the number of finished batches if it is not zero. Failed is called with the error if some
+	// batches failed.
+	Done   func(batches int)
+	Failed func(error)
+}
+
+// Run looks for batches every few seconds until ctx ends.
+func (r *Replayer) Run(ctx context.Context) {
+	for r.Coordinator.sched.Sleep(ctx, replayEvery) == nil {
+		r.finish(ctx, replayAfter)
+	}
+}
+
+// FinishOwn finishes the batches that the previous process left, before clients connect. Only a node without other
+// nodes knows that all batches are its own.
+func (r *Replayer) FinishOwn(ctx context.Context) {
+	const whateverItsStamp = -24 * time.Hour // timestamps may be ahead of the clock
+	for r.finish(ctx, whateverItsStamp) > 0 && ctx.Err() == nil {
+	}
+}
+
+func (r *Replayer) finish(ctx context.Context, olderThan time.Duration) int {
+	done, err := r.Coordinator.ReplayBatches(ctx, olderThan)
+	if done > 0 {
+		r.Done(done)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.Failed(err)
+	}
+	return done
+}

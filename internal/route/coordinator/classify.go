@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// retryReason classifies the outcome of an attempt for the retry decision.
+type retryReason uint8
+
+// Attempts that end with notLeader, moved, unreachable, busy, or dedupeUnknown have changed nothing. Attempts that end
+// with unknown may have. final means that the error is returned to the client.
+const (
+	final retryReason = iota
+	notLeader
+	moved
+	unreachable
+	busy
+	dedupeUnknown
+	unconfirmed
+	unknown
+	throttled
+
+	reasonCount
+)
+
+// RetryReasons counts retries by the reason of the previous attempt's failure.
+type RetryReasons struct {
+	// NotLeader counts replicas that did not lead. Moved counts replicas that were gone or hold another range.
+	// Unreachable counts nodes that could not be reached. Busy counts replicas and connections at a limit.
+	// DedupeUnknown counts replicas that cannot know whether the command was applied before. None of these attempts has
+	// changed anything.
+	NotLeader, Moved, Unreachable, Busy, DedupeUnknown uint64
+	// Unconfirmed counts reads that could not be confirmed and were discarded. Unknown counts attempts with an unknown
+	// outcome.
+	Unconfirmed, Unknown uint64
+	// Throttled counts partitions that had exceeded their throughput. Nothing was done.
+	Throttled uint64
+}
+
+func (s *stats) retryReasons() RetryReasons {
+	n := func(r retryReason) uint64 { return s.reasons[r].Load() }
+	return RetryReasons{
+		NotLeader: n(notLeader), Moved: n(moved), Unreachable: n(unreachable), Busy: n(busy),
+		DedupeUnknown: n(dedupeUnknown),
+		Unconfirmed:   n(unconfirmed), Unknown: n(unknown), Throttled: n(throttled),
+	}
+}
+
+// classify returns the meaning of a replica's error, and the leader that it names.
+func classify(err error) (retryReason, topology.NodeID) {
+	if e, ok := errors.AsType[*partition.NotLeader](err); ok {
+		return notLeader, e.Leader
+	}
+	if _, ok := errors.AsType[*partition.WrongRange](err); ok {
+		return moved, topology.NodeID{}
+	}
+	if _, ok := errors.AsType[*partition.LatchTimeout](err); ok {
+		return busy, topology.NodeID{}
+	}
+	if _, ok := errors.AsType[*partition.DedupeUnknown](err); ok {
+		return dedupeUnknown, topology.NodeID{}
+	}
+	return classifySentinel(err), topology.NodeID{}
+}
+
+func classifySentinel(err error) retryReason {
+	switch {
+	case errors.Is(err, partition.ErrUncertain), errors.Is(err, partition.ErrInProgress),
+		errors.Is(err, transport.ErrLost),
+		errors.Is(err, context.DeadlineExceeded):
+		return unknown
+	case errors.Is(err, partition.ErrUnconfirmed):
+		return unconfirmed
+	case errors.Is(err, partition.ErrClosed), errors.Is(err, errNoReplica):
+		return moved
+	case errors.Is(err, transport.ErrUnreachable), errors.Is(err, transport.ErrClosed):
+		return unreachable
+	case errors.Is(err, transport.ErrBusy):
+		return busy
+	}
+	return final
+}
+
+// ErrRepeat is returned for a read that has passed on rows that turned out to be invalid or cannot be continued. The
+// caller must discard the rows and restart the read.
+var ErrRepeat = errors.New("the read must be restarted")
+
+// quorum returns the number of voters of a partition that a read or write needs.
+func quorum(p *topology.Partition) int {
+	if len(p.Sets) == 0 {
+		return 1
+	}
+	return topology.Quorum(p.Sets[0].Voters())
+}
+
+// alive returns the number of voters that are up.
+func (cl *cluster) alive(p *topology.Partition) int {
+	if len(p.Sets) == 0 {
+		return 0
+	}
+	n := 0
+	for i := range p.Sets[0].Replicas {
+		if r := &p.Sets[0].Replicas[i]; r.State.Votes() && (r.Node == cl.Node || cl.Alive(r.Node)) {
+			n++
+		}
+	}
+	return n
+}
+
+func overloaded(err error) bool {
+	_, ok := errors.AsType[*dberr.Overloaded](err)
+	return ok
+}
+
+func inProgress(err error) bool { return errors.Is(err, partition.ErrInProgress) }

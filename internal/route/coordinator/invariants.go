@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/invariant"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// invariants is the state of a read that checks itself, with the build tag invariants.
+type invariants struct {
+	// last is the logical partition passed on last, if any.
+	last topology.Position
+	any  bool
+}
+
+// checkOrder checks that a range read passes on each logical partition once, in ring order (O1).
+func (l *invariants) checkOrder(r *readRelay, t token.Token, key []byte) {
+	if !invariant.Enabled || r.sub.Key != nil || r.sub.Index != nil {
+		return
+	}
+	at := topology.At(t, bytes.Clone(key))
+	invariant.Check(!l.any || l.last.Compare(at) < 0, "O1: partition %v is read after %v", at, l.last)
+	l.last, l.any = at, true
+}
+
+// checkAnswer checks that an error does not claim more than is known (O5).
+func (e *routedRequest) checkAnswer(err error) error {
+	if invariant.Enabled && e.maybeApplied {
+		_, unavailable := errors.AsType[*dberr.Unavailable](err)
+		invariant.Check(!unavailable && !overloaded(err) && !errors.Is(err, ErrStaleSchema),
+			"O5: a write that may have been carried out is answered with %v", err)
+	}
+	return err
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// TestNear proves which reads a node answers by itself: those of one replica where it has one, all where it leads; and
+// that it is the replica here that reads then.
+func TestNear(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		levels := []dberr.Consistency{dberr.One, dberr.LocalOne, dberr.Quorum, dberr.LocalQuorum, dberr.Serial,
+			dberr.All}
+		for _, test := range []struct {
+			name        string
+			here, leads bool
+			one, others bool
+		}{{"no replica", false, false, false, false}, {"a follower", true, false, true, false},
+			{"the leader", true, true, true, true}} {
+			f.here[1], f.leader[1] = test.here, node(2)
+			if test.leads {
+				f.leader[1] = node(1)
+			}
+			for _, level := range levels {
+				want := test.others
+				if level.OneReplica() {
+					want = test.one
+				}
+				near := c.ServesLocally(table, token.Hash([]byte("k")), level, share.Claimant{})
+				if near != want {
+					t.Errorf("%s at %s: %v", test.name, level, near)
+				}
+				before := c.Stats().Forwarded
+				f.script = func(a *asked) *verdict {
+					if near && a.node != node(1) {
+						t.Errorf("%s at %s: asked %v", test.name, level, a.node)
+					}
+					return &verdict{}
+				}
+				if _, err := readNow(t.Context(), c, level, "k"); err != nil {
+					t.Error(err)
+				}
+				if forwarded := c.Stats().Forwarded > before; forwarded == near {
+					t.Errorf("%s at %s: near %v, forwarded %v", test.name, level, near, forwarded)
+				}
+			}
+		}
+		if !c.ServesLocally(table+50, 1, dberr.Quorum, share.Claimant{}) {
+			t.Error("a table that is not there is looked for elsewhere")
+		}
+	})
+}

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// routedRequest is the routing and retry state of one command. It selects the replica to ask next, decides whether to
+// retry, and determines the error for the client. It blocks only in waitToRetry.
+//
+// The leader is determined from the best source available: the response to this command (leaderHint), then the replica
+// on this node, then the last success or LeaderChanged (route). Without any of these, the replicas are tried in the
+// order of the topology: each of them leads or knows the leader.
+type routedRequest struct {
+	c        *Coordinator
+	level    dberr.Consistency
+	who      share.Claimant
+	began    time.Time
+	deadline time.Time
+	// bootStart is the boot clock at the start of a conditional write, and 0 for other commands. The deadline does not
+	// advance while the machine is suspended, but the replicas' knowledge of the command ages.
+	bootStart time.Duration
+	pause     time.Duration
+	// localEpoch is the dedupe epoch of this node when a write started; see setDedupe.
+	localEpoch uint64
+	// anyReplica allows one replica to answer alone. localFollower allows the local replica to answer after asking the
+	// leader. localRefused is set when the local replica has declined.
+	anyReplica, localFollower, localRefused bool
+	// maybeApplied is set once an attempt may have been applied.
+	maybeApplied bool
+	// dedupeEpoch is the epoch that dedupeNode reported when it rejected an attempt, before any attempt that may have
+	// been applied.
+	dedupeEpoch uint64
+	dedupeNode  topology.NodeID
+	// leaderHint is the leader named in the last response. exclude is a node that could not answer; it is skipped once.
+	leaderHint, exclude topology.NodeID
+	// timedOutNode let an attempt run into its deadline. It gets no requests before backoffUntil, even if it is said to
+	// lead, because another leader may be elected in the meantime. It then gets requests again, because it may only be
+	// slow.
+	timedOutNode topology.NodeID
+	backoffUntil time.Time
+	// unreachable is a node that could not be reached. relay is the node that named leaderHint. It has recently been in
+	// contact with the leader and may relay the request.
+	unreachable, relay topology.NodeID
+	nextVoter          int
+	// timeouts counts the attempts that ran into their deadline.
+	timeouts int
+	// immediateRetries counts the consecutive attempts without a delay.
+	immediateRetries int
+	// required is the quorum of the partition asked last.
+	required int
+	// throttleDeadline is how long the request may wait for a throttled partition; zero if it may not. blocking reports
+	// whether a goroutine blocks on the request. slot is its place in the queue. retryAfter is the delay that the
+	// partition asked for.
+	throttleDeadline time.Time
+	blocking         bool
+	slot             *slot
+	retryAfter       time.Duration
+}
+
+// target is a replica to ask.
+type target struct {
+	sched *sched.Scheduler
+	// cluster and id look up the replica on this node, which may have been created since.
+	cluster *cluster
+	id      topology.PartitionID
+	member  Member
+	node    topology.NodeID
+	// local is the partition's replica on this node, or nil. It is set even if the request goes to another replica.
+	local  Local
+	remote bool
+	// via is the node that relays the request, or zero.
+	via topology.NodeID
+	// follower makes the local replica ask the leader first.
+	follower bool
+	route    *route
+}
+
+func (c *Coordinator) newRequest(level dberr.Consistency, limit time.Duration) routedRequest {
+	now := c.sched.Now()
+	e := routedRequest{c: c, level: level, began: now, deadline: now.Add(limit)}
+	if wait := c.opts.ThrottledWait; wait > 0 {
+		e.throttleDeadline = now.Add(min(wait, limit*9/10)) // an error must not arrive late
+	}
+	return e
+}
+
+// capDeadline moves the deadline forward to the given time if the current one is later.
+func (e *routedRequest) capDeadline(deadline time.Time) {
+	if !deadline.Before(e.deadline) {
+		return
+	}
+	e.deadline = deadline
+	if latest := e.began.Add(deadline.Sub(e.began) * 9 / 10); e.throttleDeadline.After(latest) {
+		e.throttleDeadline = latest
+	}
+}
+
+// setDedupe sets the dedupe fields of a write: whether an earlier attempt may have been applied, and which dedupe epoch
+// the target had reported before that. The replica then verifies that the write has not been applied. A first attempt
+// at another node needs this, too. It may arrive long after it was sent and after later attempts, at a process or a
+// replica that does not know of them.
+func (e *routedRequest) setDedupe(m *command.Mutation, t *target) {
+	m.Retried, m.Sent, m.Known = e.maybeApplied, t.remote && !e.maybeApplied, 0
+	switch {
+	case t.remote && t.node == e.dedupeNode:
+		m.Known = e.dedupeEpoch
+	case t.remote:
+		m.Known = e.c.cluster.DedupeEpoch(t.node, e.began)
+	case e.maybeApplied:
+		m.Known = e.localEpoch
+	}
+}
+
+// attemptDeadline returns the deadline of an attempt at another node. It is a third of the total time, so that a
+// stopped process does not use up all of it. After two timeouts, an attempt may use all remaining time.
+func (e *routedRequest) attemptDeadline() time.Time {
+	if e.timeouts >= 2 {
+		return e.deadline
+	}
+	until := e.c.sched.Now().Add(e.deadline.Sub(e.began) / 3)
+	if until.After(e.deadline) {
+		return e.deadline
+	}
+	return until
+}
+
+// pickReplica selects the replica to ask. It returns errNoReplica, which may be temporary, or *dberr.Unavailable.
+func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, error) {
+	cl := e.c.cluster
+	t := target{sched: e.c.sched, cluster: cl, id: p.ID, local: cl.localReplica(p.ID), route: v.routes[p.ID]}
+	if t.route == nil {
+		t.route = new(route) // the partition is not in the ring of any table
+	}
+	avoid := e.exclude
+	e.exclude = topology.NodeID{}
+	if e.anyReplica {
+		e.required = 1
+		if t.local != nil && !e.localRefused && t.local.AllowsLocalRead(e.who) {
+			return t.toNode(cl, cl.Node, p)
+		}
+	}
+	if e.useRelay(&t, avoid) {
+		return t.viaRelay(cl, e, p), nil
+	}
+	node, known := e.knownLeader(&t, avoid)
+	if known && e.localFollower && !e.anyReplica && !e.localRefused && t.local != nil && node != cl.Node &&
+		t.local.AllowsLocalRead(e.who) {
+		t.follower, node = true, cl.Node
+	}
+	if !e.anyReplica || !known {
+		required := quorum(p)
+		if !e.anyReplica {
+			e.required = required
+		}
+		if !known && !e.maybeApplied {
+			if alive := cl.alive(p); alive < required {
+				if e.anyReplica {
+					alive = 0 // replicas that are up cannot answer alone without a leader
+				}
+				return t, &dberr.Unavailable{Level: e.level, Required: e.required, Alive: alive}
+			}
+		}
+	}
+	if !known {
+		if node, known = e.voterInOrder(&t, p, avoid); !known {
+			return t, errNoReplica
+		}
+	}
+	return t.toNode(cl, node, p)
+}
+
+// levelAt returns the consistency level to request. At ONE, the replica on this node may answer alone because it has
+// applied everything acknowledged to this node. A replica on another node does not know what was acknowledged here, so
+// it must answer as the leader.
+func (e *routedRequest) levelAt(t *target) dberr.Consistency {
+	if e.anyReplica && t.remote {
+		return dberr.Quorum
+	}
+	return e.level
+}
+
+// toNode returns the target with the replica on node as the replica to ask.
+func (t target) toNode(cl *cluster, node topology.NodeID, p *topology.Partition) (target, error) {
+	t.node = node
+	if node == cl.Node {
+		t.member = t.local
+		return t, nil
+	}
+	t.remote, t.member = true, cl.member(t.route, node, p.ID)
+	return t, nil
+}
+
+// useRelay reports whether to reach leaderHint through relay. The relay is the node that has just named the leader, or
+// the node through which the leader was last reached.
+func (e *routedRequest) useRelay(t *target, avoid topology.NodeID) bool {
+	cl, none := e.c.cluster, topology.NodeID{}
+	if cl.singleNode() || t.local != nil && t.local.Leading() {
+		return false
+	}
+	if r := t.route.relayHint.Load(); r != nil && (e.leaderHint == none || e.leaderHint == r.node) && r.node != avoid &&
+		r.via != avoid {
+		if e.c.sched.Now().Before(r.until) && cl.Alive(r.via) {
+			e.leaderHint, e.relay = r.node, r.via
+			return true
+		}
+		t.route.relayHint.CompareAndSwap(r, nil)
+	}
+	if cl.Via == nil || e.leaderHint == none || e.relay == none || e.leaderHint == cl.Node ||
+		e.leaderHint == avoid || !cl.Alive(e.relay) {
+		return false
+	}
+	return e.leaderHint == e.unreachable || e.leaderHint == e.timedOutNode || !cl.Alive(e.leaderHint)
+}
+
+// viaRelay returns the target with leaderHint as the node to ask, through relay.
+func (t target) viaRelay(cl *cluster, e *routedRequest, p *topology.Partition) target {
+	t.node, t.via, t.remote = e.leaderHint, e.relay, true
+	t.member = cl.Via(t.via, t.node, p.ID)
+	e.leaderHint, e.relay, e.unreachable = topology.NodeID{}, topology.NodeID{}, topology.NodeID{}
+	if !e.anyReplica {
+		e.required = quorum(p)
+	}
+	return t
+}
+
+// knownLeader returns the leader, as far as this node knows, if it is eligible.
+func (e *routedRequest) knownLeader(t *target, avoid topology.NodeID) (topology.NodeID, bool) {
+	next := e.leaderHint
+	e.leaderHint = topology.NodeID{}
+	if e.eligible(t, next, avoid) {
+		return next, true
+	}
+	if t.local != nil {
+		if t.local.Leading() && e.eligible(t, e.c.cluster.Node, avoid) {
+			return e.c.cluster.Node, true
+		}
+		if node, ok := t.local.Leader(); ok && e.eligible(t, node, avoid) {
+			return node, true
+		}
+	}
+	if node := t.route.leader.Load(); node != nil && e.eligible(t, *node, avoid) {
+		return *node, true
+	}
+	return topology.NodeID{}, false
+}
+
+// eligible reports whether a request can be sent to a node now.
+func (e *routedRequest) eligible(t *target, node, avoid topology.NodeID) bool {
+	cl := e.c.cluster
+	switch node {
+	case topology.NodeID{}, avoid:
+		return false
+	case cl.Node:
+		return t.local != nil
+	case e.timedOutNode:
+		if e.c.sched.Now().Before(e.backoffUntil) {
+			return false
+		}
+	}
+	return !cl.singleNode() && cl.Alive(node)
+}
+
+// voterInOrder returns the next voter in the order of the topology, starting with the leader recorded there.
+func (e *routedRequest) voterInOrder(t *target, p *topology.Partition, avoid topology.NodeID) (topology.NodeID, bool) {
+	if len(p.Sets) == 0 {
+		return topology.NodeID{}, false
+	}
+	set := &p.Sets[0]
+	n := len(set.Replicas)
+	first := 0
+	for i := range set.Replicas {
+		if set.Replicas[i].ID == set.Leader {
+			first = i
+		}
+	}
+	for range n {
+		r := &set.Replicas[(first+e.nextVoter)%n]
+		node := r.Node
+		e.nextVoter++
+		if r.State.Votes() && e.eligible(t, node, avoid) {
+			return node, true
+		}
+	}
+	return topology.NodeID{}, false
+}
+
+// handleFailure processes the outcome of an attempt and reports whether to retry.
+func (e *routedRequest) handleFailure(t *target, err error) bool {
+	if e.enqueueThrottled(t, err) {
+		return true
+	}
+	e.leaveQueue()
+	why, leader := classify(err)
+	if e.maybeApplied && why == final && overloaded(err) {
+		why = busy // the error would say that nothing was done, which is unknown by then
+	}
+	if why == final {
+		return false
+	}
+	e.c.stats.reasons[why].Add(1)
+	switch why {
+	case notLeader:
+		e.exclude = t.node
+		if leader != t.node {
+			e.leaderHint, e.relay = leader, topology.NodeID{}
+			if t.remote && t.via == (topology.NodeID{}) {
+				e.relay = t.node
+			}
+		}
+		t.forgetLeader()
+	case moved:
+		// The replica was moved away, and its node does not know the leader. No other node may correct the hint.
+		if t.remote && errors.Is(err, partition.ErrClosed) {
+			e.exclude = t.node
+			t.forgetLeader()
+		}
+	case unreachable:
+		if e.exclude, e.unreachable = t.node, t.node; t.via != (topology.NodeID{}) {
+			e.exclude = t.via
+		}
+		t.forgetLeader()
+	case dedupeUnknown:
+		e.recordDedupeEpoch(t, err)
+	case unknown:
+		e.maybeApplied = true
+		if t.remote && errors.Is(err, context.DeadlineExceeded) {
+			e.timeouts++
+			e.timedOutNode, e.backoffUntil = t.node, e.c.sched.Now().Add(e.deadline.Sub(e.began)/3)
+		}
+		if !inProgress(err) {
+			e.exclude = t.node
+			t.forgetLeader()
+		}
+	}
+	if (e.anyReplica || t.follower) && t.local != nil && !t.remote {
+		e.localRefused = true
+	}
+	return true
+}
+
+// recordDedupeEpoch stores the dedupe epoch that a node has reported, and asks the node again immediately.
+func (e *routedRequest) recordDedupeEpoch(t *target, err error) {
+	f, _ := errors.AsType[*partition.DedupeUnknown](err)
+	if e.dedupeNode, e.dedupeEpoch = t.node, f.Epoch; t.via == (topology.NodeID{}) {
+		e.leaderHint, e.relay = t.node, topology.NodeID{}
+	}
+}
+
+// noteAcknowledged tells the replica on this node which index another replica has acknowledged. The local replica may
+// have been created since the request was sent.
+func (t *target) noteAcknowledged(index uint64) {
+	if !t.remote {
+		return
+	}
+	here := t.local
+	if here == nil {
+		here = t.cluster.localReplica(t.id)
+	}
+	if here != nil {
+		here.NoteAcknowledged(index)
+	}
+}
+
+// forgetLeader drops the hint that the asked node leads.
+func (t *target) forgetLeader() {
+	if t.route == nil {
+		return
+	}
+	if old := t.route.leader.Load(); old != nil && *old == t.node {
+		t.route.leader.CompareAndSwap(old, nil)
+	}
+	if t.via != (topology.NodeID{}) {
+		t.route.relayHint.Store(nil)
+	}
+}
+
+// succeeded records which replica answered.
+func (e *routedRequest) succeeded(t *target) {
+	e.leaveQueue()
+	if !e.anyReplica && !t.follower {
+		t.route.learn(t.node)
+	}
+	if t.via != (topology.NodeID{}) && t.route.relayHint.Load() == nil {
+		t.route.relayHint.Store(&relayHint{t.node, t.via, e.c.sched.Now().Add(relayHintTTL)})
+	}
+}
+
+// immediateRetriesMax bounds the consecutive retries without a delay: two replicas may name each other as the leader.
+const immediateRetriesMax = 2
+
+// waitToRetry returns nil when it is time to retry: a leader was named or elected, the topology changed, or a delay
+// passed. Otherwise it returns the reason why a retry is useless.
+func (e *routedRequest) waitToRetry(ctx context.Context, t *target, seen *view) error {
+	e.c.stats.retries.Add(1)
+	if e.slot != nil {
+		return e.awaitTurn(ctx)
+	}
+	left := e.c.sched.Until(e.deadline)
+	if e.bootStart != 0 {
+		left = min(left, e.bootStart+e.deadline.Sub(e.began)-e.c.sched.Boot())
+	}
+	if left <= 0 {
+		return context.DeadlineExceeded
+	}
+	if (e.leaderHint != topology.NodeID{}) && e.immediateRetries < immediateRetriesMax {
+		e.immediateRetries++
+		return ctx.Err()
+	}
+	e.immediateRetries = 0
+	e.pause = min(max(2*e.pause, retryPauseMin), retryPauseMax)
+	var led <-chan struct{}
+	if t.route != nil {
+		led = t.route.changed()
+	}
+	return e.c.sched.Sleep(ctx, min(e.pause, left), seen.changed, led)
+}
+
+// noteAt adds "<what> physical partition 3 of table ks.t at node <name>" to a trace. The node is omitted if there is
+// only one.
+func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition, t *target) {
+	c.stats.touched.Add(1)
+	if t.remote {
+		c.stats.forwarded.Add(1)
+		if t.local == nil {
+			c.stats.misrouted.Add(1)
+		}
+	}
+	if tr == nil {
+		return
+	}
+	text := what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " +
+		c.opts.TableName(p.Table)
+	if !c.cluster.singleNode() {
+		text += " at node " + c.cluster.NodeName(t.node)
+	}
+	if t.via != (topology.NodeID{}) {
+		text += " by way of node " + c.cluster.NodeName(t.via)
+	}
+	tr.Add(text)
+}
+
+// noteCharge adds the cost of a request at a physical partition to a trace.
+func noteCharge(tr *trace.Trace, at topology.PartitionID, u ru.Units) {
+	if tr != nil && u > 0 {
+		tr.Add("Charged " + u.String() + " RU at physical partition " + strconv.FormatUint(uint64(at), 10))
+	}
+}
+
+// run executes the request on this goroutine. do must block until it has an outcome, and must respect its context.
+func (e *routedRequest) run(ctx context.Context, what string, locate func(*view) *topology.Partition,
+	do func(context.Context, *target, *topology.Partition) error) error {
+	tr := trace.From(ctx)
+	defer e.leaveQueue()
+	for {
+		v := e.c.view.Load()
+		p := locate(v)
+		if p == nil {
+			return ErrUnknownTable
+		}
+		t, err := e.pickReplica(v, p)
+		if err == nil {
+			err = e.queuedError(&t)
+		}
+		if err == nil {
+			e.c.noteAt(tr, what, p, &t)
+			err = e.attemptOnce(ctx, &t, p, do)
+		}
+		if err == nil {
+			e.succeeded(&t)
+			return nil
+		}
+		if ctx.Err() != nil || !e.handleFailure(&t, err) || e.waitToRetry(ctx, &t, v) != nil {
+			return err
+		}
+	}
+}
+
+// attemptOnce makes one attempt with its own deadline.
+func (e *routedRequest) attemptOnce(ctx context.Context, t *target, p *topology.Partition,
+	do func(context.Context, *target, *topology.Partition) error) error {
+	until := e.deadline
+	if t.remote {
+		until = e.attemptDeadline()
+	}
+	ctx, cancel := e.c.sched.WithDeadline(ctx, until)
+	defer cancel()
+	return do(ctx, t, p)
+}

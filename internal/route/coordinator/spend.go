@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// debts are request units that this node owes to partitions without a replica here. They are paid with the next read
+// that this node sends to the partition.
+type debts struct {
+	// some is how many partitions are owed something.
+	some atomic.Int32
+	mu   sync.Mutex
+	of   map[topology.PartitionID]ru.Units
+}
+
+// debtsMax bounds the partitions that are owed something; beyond it, the node forgets what it owes to one of them.
+const debtsMax = 4096
+
+func (d *debts) add(id topology.PartitionID, u ru.Units) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == nil {
+		d.of = map[topology.PartitionID]ru.Units{}
+	}
+	if _, known := d.of[id]; !known && len(d.of) >= debtsMax {
+		for other := range d.of {
+			delete(d.of, other)
+			break
+		}
+	}
+	d.of[id] += u
+	d.some.Store(int32(len(d.of)))
+}
+
+// take returns what a partition is owed, which is forgotten.
+func (d *debts) take(id topology.PartitionID) ru.Units {
+	if d.some.Load() == 0 {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	u := d.of[id]
+	delete(d.of, id)
+	d.some.Store(int32(len(d.of)))
+	return u
+}
+
+// Spend charges the physical partition of a logical one for evaluating, on this node, what a claimant has read there:
+// the work beyond what the reads pay for. key is nil if the request has read a range; t is a token in it then. Nothing
+// is refused: the partition admits requests again when its balance is positive.
+func (c *Coordinator) Spend(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units) {
+	if u <= 0 {
+		return
+	}
+	at := topology.Position{Ring: t.Position()}
+	if key != nil {
+		at = topology.At(t, key)
+	}
+	s := c.Topology()
+	i := s.Find(table, at)
+	if i < 0 {
+		return // the table is gone
+	}
+	id := s.Partitions(table)[i].ID
+	if here := c.cluster.localReplica(id); here != nil {
+		here.Spend(who, t, key, u)
+		return
+	}
+	c.debts.add(id, u)
+}

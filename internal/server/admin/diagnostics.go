@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
+	"github.com/ilion-db/ilion/internal/replica/usage"
+)
+
+// Asked holds the functions of the cluster-wide diagnostics.
+type Asked struct {
+	// Table is served at /table?table=ks.t. It returns an error if the table does not exist.
+	Table func(ctx context.Context, table string) (*TableReport, error)
+	// Ring is served at /ring.
+	Ring func() []catalog.RingNode
+	// Endpoints are served at /endpoints?keyspace=ks&table=t&key=..&key=...
+	Endpoints func(ctx context.Context, table string, key []string) (catalog.Endpoints, error)
+	// Sessions are served at /sessions. most is the requested number of sessions, or 0. Cancel closes a session and
+	// returns a message; POST /sessions/cancel?id=.. calls it.
+	Sessions func(ctx context.Context, most int) catalog.Sessions
+	Cancel   func(ctx context.Context, id string) (string, error)
+	// Slow is served at /slow.
+	Slow func(ctx context.Context) slowlog.Report
+}
+
+// TableReport contains the statistics of a table from all nodes.
+type TableReport struct {
+	Name string `json:"name"`
+	// Kind is table, view, or container.
+	Kind string `json:"kind"`
+	// PhysicalPartitions is the number of physical partitions. LogicalPartitions and DiskBytes are estimates for one
+	// replica of each.
+	PhysicalPartitions int    `json:"physical_partitions"`
+	LogicalPartitions  uint64 `json:"logical_partitions"`
+	DiskBytes          uint64 `json:"disk_bytes"`
+	catalog.TableStats
+	// Throughput is the provisioned throughput of the table in request units per second, or 0. Shared is set if the
+	// throughput is shared with other tables of the keyspace.
+	Throughput     int64   `json:"throughput"`
+	Shared         bool    `json:"shared_throughput"`
+	PerSecond      float64 `json:"ru_per_second"`
+	Requests       float64 `json:"requests_per_second"`
+	Throttled      float64 `json:"throttled_per_second"`
+	TotalUnits     float64 `json:"request_units_total"`
+	TotalRequests  uint64  `json:"requests_total"`
+	TotalThrottled uint64  `json:"throttled_total"`
+	// HotKeys are the logical partitions with the highest current consumption, and LargeKeys the largest ones, up to
+	// ten each.
+	HotKeys   []HotKey               `json:"hot_keys"`
+	LargeKeys []usage.LargePartition `json:"large_keys"`
+	Indexes   []IndexReport          `json:"indexes"`
+	Views     []ViewReport           `json:"views"`
+}
+
+// IndexReport describes an index of a table.
+type IndexReport struct {
+	Name   string `json:"name"`
+	Target string `json:"target"`
+	// Kind is COMPOSITES, CUSTOM, UNIQUE, or DOCUMENT.
+	Kind  string `json:"kind"`
+	Built bool   `json:"built"`
+	// Percent is the progress of an index that is being built.
+	Percent int `json:"percent"`
+}
+
+// ViewReport describes a materialized view of a table.
+type ViewReport struct {
+	Name  string `json:"name"`
+	Built bool   `json:"built"`
+	// Due is the number of pending updates for rows or ranges of rows, and DueSeconds the age of the oldest one.
+	Due        int64   `json:"due"`
+	DueSeconds float64 `json:"due_seconds"`
+}
+
+// keysShown is the maximum number of logical partitions in a list.
+const keysShown = 10
+
+// Report returns the statistics of a table. figures contains the statistics from all nodes.
+func (n *Node) Report(ctx context.Context, t *schema.Table, figures catalog.TableStats,
+	nowMicros int64) *TableReport {
+	r := &TableReport{Name: t.String(), Kind: "table", TableStats: figures, HotKeys: []HotKey{},
+		LargeKeys: []usage.LargePartition{}, Indexes: []IndexReport{}, Views: []ViewReport{}}
+	switch {
+	case t.Container != nil:
+		r.Kind = "container"
+	case t.View != nil:
+		r.Kind = "view"
+	}
+	ks := n.Catalog.Snapshot().Keyspace(t.Keyspace)
+	if bound := ks.Throughput(t); bound.Units > 0 {
+		r.Throughput, r.Shared = bound.Units, bound.Shared
+	}
+	for _, u := range n.ShowUsage(ctx, r.Name, false) {
+		if u.Name == r.Name {
+			r.addUsage(&u)
+		}
+	}
+	state := n.Records.State()
+	for _, ix := range t.SortedIndexes() {
+		if ix.Kind == schema.ViewKind {
+			continue
+		}
+		i := IndexReport{Name: ix.Name, Target: ix.Column, Kind: ix.Kind, Built: !state.Building[ix.ID]}
+		if at := state.Builds[ix.ID]; !i.Built && at != nil && at.Policy == ix.Policy() {
+			i.Percent = at.Percent()
+		}
+		r.Indexes = append(r.Indexes, i)
+	}
+	for _, v := range ks.ViewsOf(t.Name) {
+		ix := t.Hints(v.Name)
+		lag := figures.Views[ix.ID]
+		shown := ViewReport{Name: v.String(), Built: !state.Building[ix.ID], Due: lag.Due}
+		if lag.Oldest != 0 {
+			shown.DueSeconds = float64(max(nowMicros-lag.Oldest, 0)) / 1e6
+		}
+		r.Views = append(r.Views, shown)
+	}
+	return r
+}
+
+func (r *TableReport) addUsage(u *TableUsage) {
+	r.PhysicalPartitions, r.PerSecond = len(u.Partitions), u.PerSecond
+	for i := range u.Partitions {
+		p := &u.Partitions[i]
+		r.LogicalPartitions, r.DiskBytes = r.LogicalPartitions+p.LogicalPartitions, r.DiskBytes+p.DiskBytes
+		r.Requests, r.Throttled = r.Requests+p.Requests, r.Throttled+p.Throttled
+		r.TotalUnits, r.TotalRequests = r.TotalUnits+p.TotalUnits, r.TotalRequests+p.TotalRequests
+		r.TotalThrottled += p.TotalThrottled
+		r.HotKeys, r.LargeKeys = append(r.HotKeys, p.HotKeys...), append(r.LargeKeys, p.LargeKeys...)
+	}
+	sortMost(r.HotKeys, func(k *HotKey) float64 { return k.PerSecond })
+	sortMost(r.LargeKeys, func(k *usage.LargePartition) float64 { return float64(k.Bytes) })
+	r.HotKeys, r.LargeKeys = r.HotKeys[:min(len(r.HotKeys), keysShown)], r.LargeKeys[:min(len(r.LargeKeys), keysShown)]
+	for i := range r.HotKeys {
+		if r.HotKeys[i].Share = 0; r.PerSecond > 0 { // relative to the table instead of its physical partition
+			r.HotKeys[i].Share = min(r.HotKeys[i].PerSecond/r.PerSecond, 1)
+		}
+	}
+}
+
+// sortMost sorts a list in descending order.
+func sortMost[T any](list []T, of func(*T) float64) {
+	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(of(&b), of(&a)) })
+}
+
+// Ring returns the nodes on the token ring that drivers see, with their actual data.
+func (n *Node) Ring() []catalog.RingNode {
+	info := n.Catalog.Info()
+	var nodes []NodeStatus
+	if n.Cluster != nil {
+		nodes = n.nodes()
+	} else {
+		id := n.Directory.Identity()
+		nodes = []NodeStatus{{ID: hex.EncodeToString(id.Node[:]), State: "up", CQL: n.Address, Region: info.Datacenter,
+			Zone: info.Rack, Replicas: len(n.Host.Replicas()), Leading: n.leading(),
+			DiskBytes: n.Store.Metrics().DiskBytes}}
+	}
+	tokens := map[string][]token.Token{}
+	for _, e := range append([]catalog.Endpoint{info.Endpoint}, info.Peers...) {
+		tokens[hex.EncodeToString(e.HostID[:])] = e.Tokens
+	}
+	shares := sharesOf(tokens)
+	out := []catalog.RingNode{}
+	for i := range nodes {
+		s := &nodes[i]
+		r := catalog.RingNode{Node: s.ID, Address: s.CQL, State: s.State, Region: s.Region, Zone: s.Zone,
+			Tokens: []int64{}, Share: shares[s.ID], Replicas: s.Replicas, Leading: s.Leading, DiskBytes: s.DiskBytes}
+		for _, t := range tokens[s.ID] {
+			r.Tokens = append(r.Tokens, int64(t))
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// sharesOf returns the fraction of the ring that ends at the tokens of each node.
+func sharesOf(tokens map[string][]token.Token) map[string]float64 {
+	type place struct {
+		at   uint64
+		node string
+	}
+	var ring []place
+	for node, list := range tokens {
+		for _, t := range list {
+			ring = append(ring, place{t.Position(), node})
+		}
+	}
+	slices.SortFunc(ring, func(a, b place) int { return cmp.Compare(a.at, b.at) })
+	shares := map[string]float64{}
+	for i := range ring {
+		before := ring[(i+len(ring)-1)%len(ring)].at
+		part := float64(ring[i].at-before) / (1 << 64)
+		if len(ring) == 1 {
+			part = 1
+		}
+		shares[ring[i].node] += part
+	}
+	return shares
+}
+
+// known returns the reports of a node of the cluster, including this one. heard is false if there are none.
+func (n *Node) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
+	if node.ID == n.Cluster.Self {
+		return peers.PeerStatus{Report: n.Cluster.Describe(), Alive: true}, true
+	}
+	return n.Cluster.Peers.Report(node.ID)
+}
+
+// nodes returns the nodes of the cluster that have not left it.
+func (n *Node) nodes() (out []NodeStatus) {
+	for _, node := range n.Records.State().Nodes {
+		if node.State != meta.Left {
+			k, heard := n.known(node)
+			out = append(out, nodeStatus(node, k, heard))
+		}
+	}
+	return out
+}
+
+// keyForm is the maximum size of the body of a request for endpoints, in bytes: a key of 64 KiB as an escaped blob
+// literal.
+const keyForm = 1 << 20
+
+// addAsked adds the endpoints of the cluster-wide diagnostics. They require the permission of the other read
+// endpoints; canceling a session requires the permission for commands.
+func addAsked(mux *http.ServeMux, gate *Gate, a *Asked) {
+	if a == nil {
+		return
+	}
+	mux.HandleFunc("GET /table", gate.wrap("table", look, func(w http.ResponseWriter, r *http.Request) {
+		report, err := a.Table(r.Context(), r.URL.Query().Get("table"))
+		answer(w, report, err)
+	}))
+	mux.HandleFunc("GET /ring", gate.wrap("ring", look, func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, a.Ring())
+	}))
+	endpoints := gate.wrap("endpoints", look, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if r.Method == http.MethodPost {
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, keyForm))
+			if err == nil {
+				q, err = url.ParseQuery(string(body))
+			}
+			if err != nil {
+				http.Error(w, "invalid key: it is malformed or too long: "+err.Error(), http.StatusBadRequest)
+				return
+			}
+		}
+		found, err := a.Endpoints(r.Context(), q.Get("keyspace")+"."+q.Get("table"), q["key"])
+		answer(w, found, err)
+	})
+	mux.HandleFunc("GET /endpoints", endpoints)
+	mux.HandleFunc("POST /endpoints", endpoints)
+	mux.HandleFunc("GET /sessions", gate.wrap("sessions", look, func(w http.ResponseWriter, r *http.Request) {
+		most, err := 0, error(nil)
+		if text := r.URL.Query().Get("limit"); text != "" {
+			if most, err = strconv.Atoi(text); err != nil || most < 1 {
+				http.Error(w, fmt.Sprintf("invalid limit %q: expected at least 1", text), http.StatusBadRequest)
+				return
+			}
+		}
+		writeJSON(w, a.Sessions(r.Context(), most))
+	}))
+	mux.HandleFunc("POST /sessions/cancel", gate.wrap("sessions/cancel", order,
+		func(w http.ResponseWriter, r *http.Request) {
+			text, err := a.Cancel(r.Context(), r.URL.Query().Get("id"))
+			write(w, text, err)
+		}))
+	mux.HandleFunc("GET /slow", gate.wrap("slow", look, func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, a.Slow(r.Context()))
+	}))
+}
+
+// answer responds with a document, or with 404 and the error.
+func answer(w http.ResponseWriter, page any, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	writeJSON(w, page)
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission implements admission control for the node. When clients request more than the node can process, it
+// rejects requests before any work is done for them, so that admitted requests are answered in time.
+//
+// Guarantees: (GA1) No request is rejected while the queue delay is below the limit, or while fewer requests wait than
+// are needed to keep the processors busy. (GA2) Under overload, the admitted load is about the capacity of the node,
+// and the queue delay is about the limit. (GA3) Capacity is shared as package share defines: evenly among users and
+// their connections, low priority last. (GA4) A rejection takes no lock and does not allocate.
+//
+// The caller reports the queue delay in Samples, a few dozen times per second. When all samples of an interval exceed
+// the limit, the gate closes: it admits a fraction of the requested load, measured by price. The fraction decreases
+// while the delay exceeds the limit and does not shrink, and increases while the delay is below the limit. Requests
+// that have already waited longer than the limit are admitted at a lower rate, so that the backlog of a stall is
+// cleared quickly and new requests are served. The gate opens when no request has been rejected for a while. The gate
+// admits a fraction of the load instead of a rate, because requests that are executed sequentially also arrive here
+// sequentially, no matter how many are waiting. The package does not read the clock.
+package admission
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
+)
+
+const (
+	// SampleEvery is the interval between two samples.
+	SampleEvery = 20 * time.Millisecond
+	// closeAfter is the time for which all samples must exceed the limit before requests are rejected. openAfter is
+	// the time without a rejection after which the gate opens.
+	closeAfter, openAfter = 100 * time.Millisecond, time.Second
+	// grain is the amount of load that can be admitted later in addition to the current fraction, as the time in which
+	// that load is requested. reserve is the part of it that the heaviest users must leave to others.
+	grain, reserve = 20 * time.Millisecond, 0.6
+	grainMin       = 64
+	// service is the factor by which the service time of requests that wait for other resources than processors may
+	// exceed their service time without load, if that is above the limit. Such requests may wait for a slow disk or
+	// for other regions.
+	service = 5
+	// lightLoad is the number of requests in flight per processor up to which the load counts as light. That many
+	// requests are always allowed.
+	lightLoad = 512
+	// letsMin is the minimum fraction of the load that is admitted.
+	letsMin = 0.001
+	// hasteMax is the factor by which the fraction adapts faster just after the gate has closed.
+	hasteMax = 8
+	// least is the minimum price of a request.
+	least = ru.Unit
+)
+
+// Gate admits or rejects requests. It is safe for concurrent use, except for Sample, which must not run concurrently.
+type Gate struct {
+	bound time.Duration
+	// floor is the number of requests that are always allowed to wait.
+	floor int64
+
+	closed atomic.Bool
+	// balance is the load that can be admitted, in units. The admitted fraction of the requested load is added, up to
+	// saved (as the bits of a float64); admitted requests are subtracted.
+	balance atomic.Int64
+	part    atomic.Uint64
+	saved   atomic.Int64
+	// patience is the wait above which requests are admitted at a lower rate, in nanoseconds.
+	patience atomic.Int64
+	// asked is the load that was requested while the gate was closed, in units.
+	asked  atomic.Int64
+	shares share.Shares
+
+	refused, refusedLow atomic.Uint64
+
+	// The remaining fields belong to Sample.
+	last Sample
+	// under and doing are the number of requests in flight and the completed requests per second under light load.
+	under, doing float64
+	// done is the recent number of completed requests per second, and wants the requested units per second.
+	done, wants float64
+	// over is the ratio of the last queue delay or service time to its limit. lately is the average ratio of the queue
+	// delay over several samples.
+	over, lately float64
+	// lets is the fraction that is admitted while the queue delay is at the limit. haste is the factor by which it
+	// currently changes faster.
+	lets, haste float64
+	// above and eager count consecutive samples with long and with short delays, calm those without a rejection.
+	above, calm time.Duration
+	eager       int
+	told        uint64
+	toldAsked   int64
+}
+
+// New returns a gate for a machine with the given number of processors. It rejects requests when the queue delay
+// exceeds bound; 0 disables it.
+func New(bound time.Duration, processors int) *Gate {
+	return &Gate{bound: bound, floor: lightLoad * int64(processors)}
+}
+
+// Closed reports whether requests must be admitted with Admit.
+func (g *Gate) Closed() bool { return g.closed.Load() }
+
+// Admit reports whether to admit a request with an estimated cost that has already waited. now is the time since a
+// fixed instant, as in samples.
+func (g *Gate) Admit(c share.Claimant, cost ru.Units, waited, now time.Duration) bool {
+	cost = max(cost, least)
+	g.asked.Add(int64(cost))
+	saved := g.saved.Load()
+	part := math.Float64frombits(g.part.Load())
+	if patience := time.Duration(g.patience.Load()); waited > patience {
+		part *= less(float64(waited) / float64(patience))
+	}
+	b := g.balance.Add(int64(part * float64(cost)))
+	if b > saved {
+		g.balance.Add(saved - b)
+		b = saved
+	}
+	if b <= int64(g.shares.Reserve(c, now)*reserve*float64(saved)) {
+		if g.refused.Add(1); c.Low {
+			g.refusedLow.Add(1)
+		}
+		return false
+	}
+	g.balance.Add(-int64(cost))
+	g.shares.Took(c, int64(cost))
+	return true
+}
+
+// Stats holds the state and the counters of the gate.
+type Stats struct {
+	Closed bool
+	// Refused counts all rejected requests, and RefusedLow those with low priority.
+	Refused, RefusedLow uint64
+}
+
+// Stats returns the state and the counters.
+func (g *Gate) Stats() Stats {
+	return Stats{Closed: g.Closed(), Refused: g.refused.Load(), RefusedLow: g.refusedLow.Load()}
+}
+
+// Sample is a measurement of the load of the node.
+type Sample struct {
+	Now time.Duration
+	// Done is the number of requests completed since the start, without rejections.
+	Done int64
+	// UnderWay is the number of admitted requests that are not complete.
+	UnderWay int64
+	// Waited is the average time that requests waited for a processor since the last sample.
+	Waited time.Duration
+}
+
+// Sample reports the load of the node. The gate may then close, open, or change the admitted fraction.
+func (g *Gate) Sample(s Sample) {
+	took := (s.Now - g.last.Now).Seconds()
+	if g.bound == 0 || took <= 0 {
+		return
+	}
+	weight := min(1, 0.3*took/SampleEvery.Seconds())
+	perSecond := float64(s.Done-g.last.Done) / took
+	g.done += weight * (perSecond - g.done)
+	refused, asked := g.refused.Load(), g.asked.Load()
+	g.wants += weight * (float64(asked-g.toldAsked)/took - g.wants)
+	pressed, since := refused != g.told, s.Now-g.last.Now
+	g.last, g.told, g.toldAsked = s, refused, asked
+	waiting, running := g.waiting(s), g.running(s, took, perSecond)
+	if !g.closed.Load() {
+		g.lately += weight * (waiting - g.lately)
+		if g.above += since; max(g.lately, running) <= 1 {
+			g.above = 0
+		}
+		if g.above >= closeAfter {
+			g.close()
+		}
+		return
+	}
+	g.steer(waiting, running, pressed)
+	if g.calm += since; pressed || max(waiting, running) > 1 {
+		g.calm = 0
+	}
+	if g.calm >= openAfter {
+		g.above, g.calm, g.lately = 0, 0, 0
+		g.closed.Store(false)
+	}
+}
+
+func (g *Gate) close() {
+	g.lets, g.haste, g.wants, g.eager, g.calm = 0.5, hasteMax, 0, 0, 0
+	g.steer(2, 2, true)
+	g.closed.Store(true)
+}
+
+// steer adjusts the fraction. waiting and running are the ratios of the queue delay and the service time to their
+// limits. The fraction changes slowly, but decreases considerably while too many requests are in flight. While the
+// delay decreases, the fraction is small enough.
+func (g *Gate) steer(waiting, running float64, pressed bool) {
+	over, step := max(waiting, running), 0.01*g.haste
+	g.haste = max(1, 0.95*g.haste)
+	if pressed && over < 0.6 {
+		g.eager++
+		g.lets *= 1 + step*float64(min(3, g.eager))
+	} else if g.eager = 0; over > 1 && over >= g.over {
+		g.lets *= 1 - step*min(2, over-1)
+	}
+	g.over = over
+	g.lets = min(1, max(letsMin, g.lets))
+	g.part.Store(math.Float64bits(g.lets * less(running)))
+	g.saved.Store(int64(max(g.wants*grain.Seconds(), grainMin*float64(least))))
+}
+
+// less returns the factor for the fraction of requests whose wait exceeds the limit by the factor over.
+func less(over float64) float64 { return 1 - min(0.98, 0.3*max(0, over-1)) }
+
+// waiting returns the ratio of the queue delay to its limit. The limit is larger than bound if the floor alone takes
+// longer.
+func (g *Gate) waiting(s Sample) float64 {
+	// This also applies if almost no requests complete: other processes may be using the processors.
+	patience := max(g.bound, time.Duration(float64(g.floor)/max(1, g.done)*float64(time.Second)))
+	g.patience.Store(int64(patience))
+	return float64(s.Waited) / float64(patience)
+}
+
+// running returns the ratio of the service time of admitted requests to its limit. By Little's law, the service time
+// is the number of requests divided by the rate of completions. Under light load, this is the service time without
+// load.
+func (g *Gate) running(s Sample, took, perSecond float64) float64 {
+	if s.UnderWay <= g.floor {
+		weight := min(1, 0.05*took/SampleEvery.Seconds())
+		g.under += weight * (float64(s.UnderWay) - g.under)
+		g.doing += weight * (perSecond - g.doing)
+		return 0
+	}
+	takes, alone := float64(s.UnderWay)/max(1, g.done), g.under/max(1, g.doing)
+	return takes / max(g.bound.Seconds(), service*alone)
+}

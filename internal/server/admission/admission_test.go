@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
+)
+
+// wait is how long requests may wait.
+const wait = 50 * time.Millisecond
+
+// refusal is how long the machine needs to refuse a request, as a part of how long it needs to do one.
+const refusal = 0.05
+
+// possible is what a machine can do, at most, of what it does alone when it is asked for so many times as much.
+func possible(times float64) float64 { return (1 - refusal*times) / (1 - refusal) }
+
+// machine is one that does so many requests a second, one after the other, in virtual time.
+type machine struct {
+	*Gate
+	perSecond float64
+	// pending says whether requests ask as they come, and are under way while they wait, as writes do, or wait in their
+	// connections until the machine comes to them.
+	pending bool
+	now     time.Duration
+	queue   []time.Duration // when they came
+	room    float64
+	done    int64
+	waits   []time.Duration // of those that are done
+	refused int
+	waited  time.Duration
+	seen    int
+	rng     *rand.Rand
+}
+
+func newMachine(perSecond float64, pending bool) *machine {
+	return &machine{Gate: New(wait, 1), perSecond: perSecond, pending: pending, rng: rand.New(rand.NewPCG(1, 1))}
+}
+
+// run has requests come at a rate for a while, and forgets what was measured before.
+func (m *machine) run(perSecond float64, d time.Duration, who func() share.Claimant) {
+	m.waits, m.refused = nil, 0
+	const step = time.Millisecond
+	due := 0.
+	for end := m.now + d; m.now < end; {
+		m.now += step
+		m.room += m.perSecond * step.Seconds()
+		for due += perSecond * step.Seconds() * 2 * m.rng.Float64(); due >= 1; due-- {
+			if !m.pending || m.let(who, m.now) {
+				m.queue = append(m.queue, m.now)
+			}
+		}
+		for len(m.queue) > 0 && m.room >= 1 {
+			came := m.queue[0]
+			m.queue = m.queue[1:]
+			if !m.pending && !m.let(who, came) {
+				continue
+			}
+			m.room--
+			m.done++
+			m.waits = append(m.waits, m.now-came)
+		}
+		if len(m.queue) == 0 {
+			m.room = min(m.room, 0)
+		}
+		if m.now%SampleEvery == 0 {
+			m.sample()
+		}
+	}
+}
+
+// let asks for a request to be let in.
+func (m *machine) let(who func() share.Claimant, came time.Duration) bool {
+	m.waited, m.seen = m.waited+m.now-came, m.seen+1
+	if !m.Closed() || m.Admit(who(), 5*ru.Unit, m.now-came, m.now) {
+		return true
+	}
+	m.refused++
+	m.room -= refusal
+	return false
+}
+
+func (m *machine) sample() {
+	s := Sample{Now: m.now, Done: m.done}
+	if m.pending {
+		s.UnderWay = int64(len(m.queue))
+	} else if m.seen > 0 {
+		s.Waited = m.waited / time.Duration(m.seen)
+	}
+	m.waited, m.seen = 0, 0
+	m.Sample(s)
+}
+
+func somebody() share.Claimant { return share.Claimant{} }
+
+// TestOverload proves GA2: a machine that is asked for three times and ten times as much as it does, does 95 % and more
+// of what refusals leave it time for, and none of it waits for longer than three times the bound; when less is asked
+// for again nothing is refused, and the gate opens. Both where requests are under way and where they wait unseen.
+func TestOverload(t *testing.T) {
+	for _, pending := range []bool{false, true} {
+		for _, does := range []float64{20_000, 80_000} {
+			for _, times := range []float64{1.3, 3, 10} {
+				m := newMachine(does, pending)
+				m.run(does*0.8, 2*time.Second, somebody)
+				if m.refused > 0 || m.Closed() {
+					t.Errorf("pending %v, %v/s: %d refused below what the machine does", pending, does, m.refused)
+				}
+				m.run(does*times, 3*time.Second, somebody)
+				m.run(does*times, 5*time.Second, somebody)
+				slices.Sort(m.waits)
+				good, p99 := float64(len(m.waits))/5, m.waits[len(m.waits)*99/100]
+				if good < 0.95*possible(times)*does || p99 > 4*wait || p99 > 3*wait && times < 10 {
+					t.Errorf("pending %v, %v/s, %v times: %.0f/s done of %.0f, p99 of the waits %v", pending, does,
+						times, good, possible(times)*does, p99)
+				}
+				m.run(does*0.8, 4*time.Second, somebody)
+				m.run(does*0.8, time.Second, somebody)
+				if m.refused > 0 || m.Closed() {
+					t.Errorf("pending %v, %v/s: %d refused after the overload; closed: %v", pending, does, m.refused,
+						m.Closed())
+				}
+			}
+		}
+	}
+}
+
+// TestOldIsRefusedFirst proves that of what has waited for long less is let in than of what has just come.
+func TestOldIsRefusedFirst(t *testing.T) {
+	m := newMachine(20_000, false)
+	m.run(60_000, 3*time.Second, somebody)
+	var in [2]int
+	for i := range 20_000 {
+		if m.Admit(somebody(), ru.Unit, time.Duration(i%2)*3*wait, m.now) {
+			in[i%2]++
+		}
+	}
+	if in[0] < 2000 || in[1] > in[0]/2 {
+		t.Errorf("%d of 10000 that have just come, %d of 10000 old ones", in[0], in[1])
+	}
+}
+
+// TestCapacityChanges proves that the gate follows a machine that becomes slower and faster while it is closed.
+func TestCapacityChanges(t *testing.T) {
+	m := newMachine(20_000, true)
+	m.run(60_000, 3*time.Second, somebody)
+	for _, does := range []float64{5_000, 20_000} {
+		m.perSecond = does
+		m.run(60_000, 6*time.Second, somebody)
+		m.run(60_000, 4*time.Second, somebody)
+		if good := float64(len(m.waits)) / 4; good < 0.9*possible(60_000/does)*does {
+			t.Errorf("%.0f/s done of %v", good, does)
+		}
+	}
+}
+
+// TestFewNeverWait proves GA1: a few requests that take long, for a machine that is slow or waits for a disk, are not
+// refused, nor are many whose time without load is as long; and a burst of less than a moment is not.
+func TestFewNeverWait(t *testing.T) {
+	m := newMachine(20, true)
+	m.run(30, 4*time.Second, somebody) // 40 wait in the end, for 2 s
+	if m.refused > 0 || m.Closed() {
+		t.Errorf("%d of a few slow requests refused", m.refused)
+	}
+	g := New(wait, 1)
+	s := Sample{}
+	for i := range 200 { // 300 ms each, to another region: 60 under way, later 900
+		s.Now += SampleEvery
+		s.UnderWay = 60
+		if i > 100 {
+			s.UnderWay = 900
+		}
+		s.Done += int64(float64(s.UnderWay) / 0.3 * SampleEvery.Seconds())
+		g.Sample(s)
+	}
+	if g.Closed() {
+		t.Error("requests that take long without load are refused")
+	}
+	idle := New(wait, 1)
+	s = Sample{}
+	for i := range 200 { // other processes have the processors, and there is a request a second, or none
+		s.Now, s.Waited = s.Now+5*SampleEvery, 5*wait
+		if i%10 == 9 {
+			s.Done++
+		}
+		if idle.Sample(s); idle.Closed() {
+			t.Fatalf("a machine that is hardly asked for anything refuses requests after %v", s.Now)
+		}
+	}
+	m = newMachine(50_000, false)
+	m.run(90_000, closeAfter/2, somebody)
+	m.run(10_000, 2*time.Second, somebody)
+	if m.refused > 0 {
+		t.Errorf("%d of a burst refused", m.refused)
+	}
+	off := New(0, 1)
+	for range 100 {
+		s.Now, s.UnderWay = s.Now+SampleEvery, 1e6
+		off.Sample(s)
+	}
+	if off.Closed() {
+		t.Error("a gate without a bound is closed")
+	}
+}
+
+// TestSharesOfMachine proves GA3: under overload a user that asks for ten times as much as another gets no more, and
+// low priority gets nothing while normal priority asks for all.
+func TestSharesOfMachine(t *testing.T) {
+	m := newMachine(20_000, true)
+	got, rng := map[share.Claimant]int{}, rand.New(rand.NewPCG(3, 4))
+	loud, quiet := share.Claimant{User: 1}, share.Claimant{User: 2}
+	low := share.Claimant{User: 3, Low: true}
+	who := func() share.Claimant {
+		switch n := rng.IntN(20); {
+		case n == 0:
+			return low
+		case n < 4:
+			return quiet // 15 %, of which 9,000/s is less than half of what is done
+		}
+		return loud
+	}
+	m.run(60_000, 3*time.Second, who)
+	before := m.done
+	for range 3000 {
+		m.now += time.Millisecond
+		for range 60 {
+			if c := who(); m.Admit(c, 5*ru.Unit, 0, m.now) {
+				got[c]++
+			}
+		}
+		m.done += 20
+		if m.now%SampleEvery == 0 {
+			m.Sample(Sample{Now: m.now, Done: m.done, UnderWay: 800})
+		}
+	}
+	all := float64(m.done - before)
+	if float64(got[quiet]) < 0.42*all || float64(got[low]) > 0.02*all {
+		t.Errorf("of %.0f the loud one got %d, the quiet one %d of %.0f asked for, low %d", all, got[loud], got[quiet],
+			all*0.45, got[low])
+	}
+	if st := m.Stats(); st.RefusedLow == 0 || st.Refused <= st.RefusedLow {
+		t.Errorf("%+v", st)
+	}
+}
+
+func BenchmarkRefuse(b *testing.B) {
+	g := New(wait, 1)
+	g.close()
+	b.ReportAllocs()
+	for b.Loop() {
+		g.Admit(share.Claimant{User: 1, Connection: 2}, ru.Unit, 0, time.Second)
+	}
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"container/list"
+	"errors"
+	"net/netip"
+	"time"
+)
+
+// crowd counts connections by address and by handshake state, so that neither a single machine nor clients that never
+// log in can use all connections. Server.mu guards it.
+type crowd struct {
+	byAddress map[netip.Addr]int
+	// arriving are the connections in their handshake, oldest first.
+	arriving list.List
+}
+
+var (
+	errCrowdedOut = errors.New("too many connections are in their handshake, and this one has taken the longest")
+	errIdle       = errors.New("the connection was idle for limits.idle_timeout")
+)
+
+// admit adds a connection unless its address has reached its limit. If too many connections are in their handshake,
+// admit returns the oldest of them, which must be closed: a client with a valid password completes its handshake
+// quickly.
+func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool) {
+	a := c.remote.Addr()
+	if w.byAddress[a] >= perAddress {
+		return nil, false
+	}
+	if w.byAddress == nil {
+		w.byAddress = map[netip.Addr]int{}
+	}
+	w.byAddress[a]++
+	if w.arriving.Len() >= arrivingMax {
+		out = w.oldest()
+	}
+	c.arriving = w.arriving.PushBack(c)
+	return out, true
+}
+
+// oldest removes and returns the connection whose handshake has taken the longest, or nil if there is none.
+func (w *crowd) oldest() *conn {
+	if w.arriving.Len() == 0 {
+		return nil
+	}
+	c := w.arriving.Front().Value.(*conn)
+	w.arrived(c)
+	return c
+}
+
+// arrived removes a connection from those in their handshake.
+func (w *crowd) arrived(c *conn) {
+	if c.arriving != nil {
+		w.arriving.Remove(c.arriving)
+		c.arriving = nil
+	}
+}
+
+// leave removes a connection that has ended.
+func (w *crowd) leave(c *conn) {
+	w.arrived(c)
+	a := c.remote.Addr()
+	if w.byAddress[a]--; w.byAddress[a] == 0 {
+		delete(w.byAddress, a)
+	}
+}
+
+// idleScans is the number of consecutive scans in which a connection must be idle to be closed. It is then idle for
+// three quarters of the timeout to the whole timeout.
+const idleScans = 4
+
+// endIdle closes connections without requests until the server is closed. Connections that are registered for events
+// stay open.
+func (s *Server) endIdle() {
+	tick := time.NewTicker(s.opts.IdleTimeout / idleScans)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		for c := range s.conns {
+			if n := c.requests.Load(); n != c.seen || c.arriving != nil || c.pending.Load() > 0 || s.events.has(c) {
+				c.seen, c.idle = n, 0
+			} else if c.idle++; c.idle == idleScans {
+				s.stats.Idle.Add(1)
+				go c.fail(errIdle) // it may wait for the goroutine that writes to the client
+			}
+		}
+		s.mu.Unlock()
+	}
+}

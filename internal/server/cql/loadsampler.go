@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"math"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/server/admission"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// Requests wait in the sockets of connections, for a processor, or in flight, for a disk or another node. Admission
+// control receives all three delays.
+
+const (
+	// idlePace is the time between two samples under low load.
+	idlePace = 250 * time.Millisecond
+	// busyRequests is the number of requests between two samples above which the load is not low.
+	busyRequests = 20
+	// busyRead is the number of requests in one read that makes a connection a busy one. gatherMax is the maximum time
+	// for which a busy connection collects requests under overload.
+	busyRead, gatherMax = 4, 5 * time.Millisecond
+)
+
+// Overload is what a request is told that the gate refuses.
+const Overload = "The node is overloaded: requests exceed its capacity. Retry later or use another node"
+
+var errOverload error = &dberr.Overloaded{Message: Overload}
+
+// now returns the time since the server was created.
+func (s *Server) now() time.Duration { return time.Since(s.made) }
+
+// pressure holds the last samples of the load.
+type pressure struct {
+	// due is the time of the next sample.
+	due atomic.Int64
+	// processor is the time for which goroutines waited for a processor, in nanoseconds.
+	processor atomic.Int64
+	mu        sync.Mutex
+	// mu guards the remaining fields.
+	processors   *processorWait
+	waited, seen int64
+}
+
+// watchPressure samples the load for admission control until the server is closed.
+func (s *Server) watchPressure() {
+	timer := time.NewTimer(idlePace)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.ctx.Done():
+			return
+		}
+		now := s.now()
+		s.users.Tick(now)
+		timer.Reset(s.tellGate(now))
+	}
+}
+
+// tellGate samples the load if a sample is due, and returns the time until the next sample. Under load, connections
+// call it as well: a separate goroutine would have to wait for a processor as long as they do.
+func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
+	p := &s.pressure
+	if int64(now) < p.due.Load() || !p.mu.TryLock() {
+		return admission.SampleEvery
+	}
+	defer p.mu.Unlock()
+	st := &s.stats
+	waited, done := st.Waited.Load(), st.Executed.Load()
+	seen := done + int64(s.gate.Stats().Refused)
+	processor := p.processors.mean()
+	p.processor.Store(int64(processor))
+	sample := admission.Sample{Now: now, Done: done, UnderWay: st.InFlight.Load() - st.Parked.Load(), Waited: processor}
+	if n := seen - p.seen; n > 0 {
+		sample.Waited = time.Duration((waited - p.waited) / n)
+	}
+	s.gate.Sample(sample)
+	if pace = admission.SampleEvery; seen-p.seen < busyRequests && !s.gate.Closed() {
+		pace = idlePace
+	}
+	p.waited, p.seen = waited, seen
+	p.due.Store(int64(now + admission.SampleEvery))
+	return pace
+}
+
+// processorWait reads from the runtime how long goroutines have waited for a processor.
+type processorWait struct {
+	sample [1]metrics.Sample
+	before []uint64
+}
+
+func newProcessorWait() *processorWait {
+	p := &processorWait{}
+	p.sample[0].Name = "/sched/latencies:seconds"
+	p.mean()
+	return p
+}
+
+// mean returns the average wait since the last call.
+func (p *processorWait) mean() time.Duration {
+	metrics.Read(p.sample[:])
+	if p.sample[0].Value.Kind() != metrics.KindFloat64Histogram {
+		return 0
+	}
+	h := p.sample[0].Value.Float64Histogram()
+	if len(p.before) != len(h.Counts) {
+		p.before = make([]uint64, len(h.Counts))
+	}
+	var count uint64
+	var seconds float64
+	for i, n := range h.Counts {
+		if n -= p.before[i]; n > 0 {
+			at := h.Buckets[i+1]
+			if math.IsInf(at, 0) {
+				at = h.Buckets[i]
+			}
+			count, seconds = count+n, seconds+float64(n)*at
+		}
+	}
+	copy(p.before, h.Counts)
+	if count == 0 {
+		return 0
+	}
+	return time.Duration(seconds / float64(count) * float64(time.Second))
+}
+
+// pause runs before a read. If more data waits to be read, other goroutines run first, so that all connections wait
+// equally long. Under overload, a busy connection collects requests: a large group costs less per request than a small
+// one, even to reject.
+func (c *conn) pause() {
+	closed := c.srv.gate.Closed()
+	if closed && c.readLeft == 0 && c.brought >= busyRead {
+		time.Sleep(min(gatherMax, c.srv.opts.WaitMax/4))
+	} else if closed || c.readLeft != 0 {
+		runtime.Gosched()
+	}
+}
+
+// timeRead records the maximum time that the n bytes of the last read were in the socket: the time since the socket
+// was last empty. left is the number of bytes that remain, or negative if unknown; they arrived later. If the
+// connection had to wait for the data, the data waited as long as goroutines wait for a processor. If the connection
+// had to wait for its client to read, the time is unknown.
+func (c *conn) timeRead(n, left int) {
+	c.waited = 0
+	p := &c.srv.pressure
+	if held := c.held.Load(); held || c.slept {
+		c.emptied = 0
+		if held {
+			c.held.Store(false)
+		} else {
+			c.waited = time.Duration(p.processor.Load())
+		}
+		return
+	}
+	now := c.srv.now()
+	if c.emptied > 0 {
+		c.waited = now - c.emptied
+	}
+	if left == 0 || c.emptied == 0 {
+		c.emptied = now
+	} else if left > 0 {
+		c.emptied += time.Duration(float64(c.waited) * float64(n) / float64(n+left))
+	}
+	if int64(now) >= p.due.Load() {
+		c.srv.tellGate(now)
+	}
+}
+
+// executed counts a completed request and records its cost. mu must be held.
+func (c *conn) executed(u ru.Units) {
+	c.did++
+	c.units += u
+	c.cost += (u - c.cost) / 8
+}
+
+// tellExecuted adds the counts to those of the server. mu must be held.
+func (c *conn) tellExecuted() {
+	if c.did > 0 {
+		c.srv.stats.Executed.Add(c.did)
+		c.asker.Add(uint64(c.did), c.refused, c.units)
+		c.did, c.refused, c.units = 0, 0, 0
+	}
+}
+
+// letIn reports whether closed admission control admits a request.
+func (c *conn) letIn(h cqlwire.Header, body []byte) bool {
+	who := c.claimant
+	if who.Low = c.low(); !who.Low && h.Flags&cqlwire.FlagPayload != 0 && c.version >= cqlwire.V4 {
+		who.Low = lowPriority(body)
+	}
+	c.mu.Lock()
+	cost := c.cost
+	c.mu.Unlock()
+	now := c.srv.now()
+	if int64(now) >= c.srv.pressure.due.Load() {
+		c.srv.tellGate(now)
+	}
+	return c.srv.gate.Admit(who, cost, c.waited, now)
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/server/admission"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// press tells the server's gate of so many requests under way that make no progress, until it is closed. The server
+// itself does not tell it anything any more.
+func press(t *testing.T, b *bench) {
+	t.Helper()
+	p := &b.srv.pressure
+	p.mu.Lock() // nobody else tells the gate
+	t.Cleanup(p.mu.Unlock)
+	s := admission.Sample{Now: b.srv.now() + time.Hour}
+	for range 1000 {
+		s.Now += admission.SampleEvery
+		s.Done += 200
+		s.UnderWay = 100_000
+		b.srv.gate.Sample(s)
+	}
+	if !b.srv.gate.Closed() {
+		t.Fatal("the gate is open")
+	}
+}
+
+// ask sends requests with a custom payload and counts those that are refused.
+func ask(c *client, n int, priority string) (refused int) {
+	for range n {
+		q := cqlwire.Query{Text: []byte("x")}
+		q.Values = [][]byte{{1}}
+		body := cqlwire.AppendPrefix(nil, c.version, &cqlwire.Prefix{
+			Payload: []cqlwire.PayloadEntry{{Key: []byte("Priority"), Value: []byte(priority)}}})
+		c.putFlags(1, cqlwire.OpQuery, cqlwire.FlagPayload, q.Append(body, c.version))
+		c.flush()
+		a, err := c.next()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if a.Opcode == cqlwire.OpError {
+			if e, err := cqlwire.DecodeError(a.body, c.version); err != nil || e.Code != cqlwire.CodeOverloaded {
+				c.t.Fatalf("%v, %v", e, err)
+			}
+			refused++
+		}
+	}
+	return refused
+}
+
+// TestShed proves that under pressure requests are refused before a session sees them, those of low priority first,
+// that the refusals are counted, and that a priority that does not exist is an error.
+func TestShed(t *testing.T) {
+	b := start(t, Options{WaitMax: time.Millisecond})
+	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	if n := ask(c, 100, "low"); n != 0 {
+		t.Errorf("%d refused without pressure", n)
+	}
+	press(t, b)
+	before := b.srv.Stats().Executed.Load()
+	const n = 3000
+	normal := ask(c, n, "normal")
+	other := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	low := 0
+	for range n / 10 {
+		normal += ask(c, 10, "High")
+		low += ask(other, 1, "low")
+	}
+	if normal == 0 || normal == 2*n || low < n/10*95/100 {
+		t.Errorf("%d of %d refused, %d of %d of low priority", normal, 2*n, low, n/10)
+	}
+	st := b.srv.Gate()
+	if st.Refused != uint64(normal+low) || st.RefusedLow != uint64(low) || !st.Closed {
+		t.Errorf("%+v, want %d and %d", st, normal+low, low)
+	}
+	poll.Until(t, "all are counted", func() bool {
+		return b.srv.Stats().Executed.Load()-before == int64(2*n+n/10-normal-low)
+	})
+	q := cqlwire.Query{Text: []byte("x")}
+	body := cqlwire.AppendPrefix(nil, c.version, &cqlwire.Prefix{
+		Payload: []cqlwire.PayloadEntry{{Key: []byte("Priority"), Value: []byte("urgent")}}})
+	open := start(t, Options{WaitMax: -1})
+	c = dial(t, open.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	c.putFlags(1, cqlwire.OpQuery, cqlwire.FlagPayload, q.Append(body, c.version))
+	c.flush()
+	c.mustFail(cqlwire.CodeInvalid, "Unknown priority")
+}
+
+// TestLowRole proves that requests of a role of low priority are refused first.
+func TestLowRole(t *testing.T) {
+	b := start(t, Options{WaitMax: time.Millisecond, LowPriority: func(role string) bool { return role == "batch" }})
+	press(t, b)
+	c := &conn{srv: b.srv, version: cqlwire.V4}
+	refused := map[string]int{}
+	for range 2000 {
+		for _, role := range []string{"batch", "app"} {
+			c.client.Store(&session.Client{User: role})
+			if c.claimant = (&session.Client{User: role}).Claimant(); !c.letIn(cqlwire.Header{}, nil) {
+				refused[role]++
+			}
+		}
+	}
+	if refused["app"] == 2000 || refused["batch"] < 1900 {
+		t.Errorf("refused %v", refused)
+	}
+}
+
+// TestAskIsCheap proves that the gate allocates nothing, open and closed.
+func TestAskIsCheap(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	b := start(t, Options{WaitMax: time.Millisecond})
+	press(t, b)
+	c := &conn{srv: b.srv, version: cqlwire.V4}
+	c.claimant = (&session.Client{User: "app"}).Claimant()
+	if n := testing.AllocsPerRun(1000, func() { c.letIn(cqlwire.Header{}, nil) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestWaitInSocket proves what counts as a wait: what a busy connection finds in its socket has been there since that
+// was empty, unless the connection had to wait for more, or for its client to read answers.
+func TestWaitInSocket(t *testing.T) {
+	b := start(t, Options{})
+	c := &conn{srv: b.srv}
+	c.timeRead(100, 100) // the first read leaves some
+	first := c.emptied
+	c.timeRead(100, 0)
+	if first == 0 || c.waited <= 0 || c.emptied <= first {
+		t.Errorf("waited %v since %v, empty at %v", c.waited, first, c.emptied)
+	}
+	c.emptied = 1
+	if c.timeRead(100, 300); c.emptied != 1+c.waited/4 {
+		t.Errorf("a quarter of what came in %v was read: the rest came after %v", c.waited, c.emptied)
+	}
+	left := c.emptied
+	if c.timeRead(100, -1); c.waited <= 0 || c.emptied != left {
+		t.Errorf("waited %v, and it is not known what is left: none of that came before %v", c.waited, c.emptied)
+	}
+	c.held.Store(true)
+	if c.timeRead(100, 0); c.waited != 0 || c.held.Load() {
+		t.Errorf("a client that does not read waited for %v", c.waited)
+	}
+	c.timeRead(100, 0)
+	c.slept = true
+	b.srv.pressure.processor.Store(int64(time.Minute))
+	if c.timeRead(100, 0); c.waited != time.Minute || c.emptied != 0 {
+		t.Errorf("a connection that slept waited for %v, others for a processor for a minute", c.waited)
+	}
+}
+
+// TestHeldByItsClient proves that a connection whose client does not read its answers is known to be held up by that.
+func TestHeldByItsClient(t *testing.T) {
+	b := start(t, Options{})
+	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	c.query(1, "x")
+	c.flush()
+	c.rows()
+	held := func() (is bool) {
+		b.srv.mu.Lock()
+		defer b.srv.mu.Unlock()
+		for c := range b.srv.conns {
+			is = is || c.held.Load()
+		}
+		return is
+	}
+	if held() {
+		t.Error("it is held up by a client that reads")
+	}
+	for i := range int16(5) {
+		c.query(i, "page 8000000")
+	}
+	c.flush()
+	poll.Until(t, "it is held up", held)
+}
+
+// TestProcessorWait proves that the runtime says how long goroutines wait for a processor.
+func TestProcessorWait(t *testing.T) {
+	p := newProcessorWait()
+	poll.Until(t, "a wait", func() bool {
+		for range 10_000 {
+			runtime.Gosched()
+		}
+		return p.mean() > 0
+	})
+}
+
+// BenchmarkLetIn is what a request costs more while the gate is closed, refused or not.
+func BenchmarkLetIn(bb *testing.B) {
+	b := start(bb, Options{})
+	c := &conn{srv: b.srv, version: cqlwire.V4}
+	c.claimant = (&session.Client{User: "app"}).Claimant()
+	bb.ReportAllocs()
+	for bb.Loop() {
+		c.letIn(cqlwire.Header{}, nil)
+	}
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// TestLogHeader proves that the log of a script is encoded as encodeURIComponent does, as the tests of the SDKs for
+// Python, JavaScript, Java and .NET expect it of one entry, that line feeds are between entries, and that a log that is
+// too long for a header is cut off behind a character.
+func TestLogHeader(t *testing.T) {
+	for log, want := range map[string]string{
+		"The value of x is 1.\n":    "The%20value%20of%20x%20is%201.",
+		"a\nb\n":                    "a%0Ab",
+		"a\n\n":                     "a%0A",
+		"\n":                        "",
+		"1+1=2 & $a@b:c;,/?\n":      "1%2B1%3D2%20%26%20%24a%40b%3Ac%3B%2C%2F%3F",
+		"-_.!~*'()%\n":              "-_.!~*'()%25",
+		"ü\u20ac\U0001f600\r\xff\n": "%C3%BC%E2%82%AC%F0%9F%98%80%0D%FF",
+	} {
+		if got := logHeader(log); got != want {
+			t.Errorf("%q: %s, want %s", log, got, want)
+		}
+	}
+	long := strings.Repeat("a", 5) + strings.Repeat("\u20ac", 3000) + "\n"
+	got := logHeader(long)
+	text, err := url.PathUnescape(got)
+	if err != nil || len(got) > logHeaderMax || len(got) < logHeaderMax-9 || !strings.HasPrefix(long, text) ||
+		(len(text)-5)%3 != 0 {
+		t.Errorf("%d bytes that stand for %d, %v", len(got), len(text), err)
+	}
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webui serves the web UI on the HTTP port: an overview of the cluster, the storage and the load of physical
+// partitions, hot partitions, splits, merges, and moves, slow requests, and an explorer for statements.
+//
+// The server renders every view as HTML from the same data as /status, /usage, and /history, so that the web UI and
+// the tools agree. A small browser module requests the view again every two seconds and replaces it. Without the
+// module, the page works but does not refresh. The page loads nothing from other servers, and escapes all names that
+// users chose.
+//
+// Guarantees: (PG1) Access to a view is decided before this package is called (admin.Gate). The explorer executes
+// statements with the role that logged in. (PG2) The contents of a view are bounded: tables, partitions, operations,
+// rows, and the text of a value. (PG3) At most exploreMost statements run concurrently. Start reading at Handler.
+package webui
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/query/slowlog"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// Path is the root of the web UI.
+const Path = "/ui/"
+
+// Options holds the data sources of the web UI.
+type Options struct {
+	// Status, Usage, and History return the data of /status, /usage, and /history.
+	Status  func() admin.Status
+	Usage   func(ctx context.Context, table string, history bool) []admin.TableUsage
+	History func() []admin.ChangeStatus
+	// Latency returns latencies of this node for a table, in milliseconds. ok is false without requests.
+	Latency func(table string, writes bool) (median, p99 float64, ok bool)
+	// Slow returns the slow requests of all nodes.
+	Slow func(ctx context.Context) slowlog.Report
+	// Explore executes a statement with the role that logged in, or an empty role if no login is required.
+	Explore func(ctx context.Context, role string, q Query) (*Answer, error)
+	// Now returns the current time; nil means time.Now.
+	Now func() time.Time
+}
+
+//go:embed assets
+var assets embed.FS
+
+var views = template.Must(template.New("").Funcs(template.FuncMap{
+	"size": size, "count": count, "rate": rate, "percent": percent, "short": short, "ago": ago,
+	"millis": millis, "clock": clock,
+	"bytes": func(n int64) uint64 { return uint64(max(n, 0)) },
+}).ParseFS(assets, "assets/*.html"))
+
+// site serves the web UI.
+type site struct {
+	o       Options
+	explore chan struct{} // holds a token for each running statement
+}
+
+// Handler returns the handler for requests below Path.
+func Handler(o Options) http.Handler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &site{o: o, explore: make(chan struct{}, exploreMost)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Path+"{$}", s.view("overview", s.overview))
+	mux.HandleFunc("GET "+Path+"storage", s.view("storage", s.storage))
+	mux.HandleFunc("GET "+Path+"heat", s.view("heat", s.heat))
+	mux.HandleFunc("GET "+Path+"changes", s.view("changes", s.changes))
+	mux.HandleFunc("GET "+Path+"slow", s.view("slow", s.slow))
+	mux.HandleFunc("GET "+Path+"explore", s.exploreForm)
+	mux.HandleFunc("POST "+Path+"explore", s.exploreRun)
+	mux.HandleFunc("GET "+Path+"assets/{name}", asset)
+	return mux
+}
+
+// asset serves the style sheet, the module, and the icon.
+func asset(w http.ResponseWriter, r *http.Request) {
+	types := map[string]string{"page.css": "text/css", "page.js": "text/javascript", "sign.svg": "image/svg+xml"}
+	kind, ok := types[r.PathValue("name")]
+	b, err := assets.ReadFile("assets/" + r.PathValue("name"))
+	if !ok || err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	guard(w)
+	w.Header().Set("Content-Type", kind+"; charset=utf-8")
+	w.Header().Set("Cache-Control", "max-age=300")
+	_, _ = w.Write(b)
+}
+
+// guard sets headers that allow the browser to run and display only content from this server.
+func guard(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
+		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+}
+
+// shell is the frame around every view.
+type shell struct {
+	View, Title, Cluster string
+	// Live makes the browser refresh the view.
+	Live     bool
+	Problems []string
+	Body     any
+}
+
+// titles lists the names of the views, in menu order.
+var titles = map[string]string{"overview": "Overview", "storage": "Storage", "heat": "Heat map", "changes": "Changes",
+	"slow": "Slow", "explore": "Explore"}
+
+// view serves the view that f creates from the state of the cluster.
+func (s *site) view(name string, f func(r *http.Request, status *admin.Status) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		status := s.o.Status()
+		s.show(w, r, http.StatusOK, &shell{View: name, Title: titles[name], Cluster: status.Cluster, Live: true,
+			Problems: status.Problems, Body: f(r, &status)})
+	}
+}
+
+// fragmentHeader requests a view without its frame.
+const fragmentHeader = "Ilion-Fragment"
+
+// show writes a view, or only its content.
+func (s *site) show(w http.ResponseWriter, r *http.Request, code int, p *shell) {
+	name := "page"
+	if r.Header.Get(fragmentHeader) != "" {
+		name = "main"
+	}
+	var out bytes.Buffer
+	if err := views.ExecuteTemplate(&out, name, p); err != nil {
+		http.Error(w, "cannot render the page: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	guard(w)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write(out.Bytes())
+}
+
+// Middle renders the content of the view.
+func (p *shell) Middle() (template.HTML, error) {
+	var out strings.Builder
+	err := views.ExecuteTemplate(&out, p.View, p.Body)
+	return template.HTML(out.String()), err //nolint:gosec // html/template has escaped the text
+}
