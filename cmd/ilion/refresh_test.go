@@ -42,7 +42,8 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 		State: hostile, User: hostile, Driver: hostile, Keyspace: hostile, Statement: hostile, Millis: 1500}},
 		Silent: []string{hostile}}
 	requests := &slowlog.Report{ThresholdMillis: 1, Slow: 5, Omitted: 1, Unreachable: []string{hostile},
-		Requests:   []slowlog.Request{{Node: hostile, Statement: hostile, User: hostile, Client: hostile, Table: hostile}},
+		Requests: []slowlog.Request{{Node: hostile, Statement: hostile, User: hostile, Client: hostile,
+			Table: hostile}},
 		Statements: []slowlog.Statement{{Statement: hostile, Keyspace: hostile}}}
 	ring := []catalog.RingNode{{Node: hostile, Address: hostile, Zone: hostile, Tokens: []int64{1}}}
 	places := &catalog.Endpoints{Table: hostile, Leader: hostile,

@@ -106,8 +106,9 @@ func (n *Node) newQuota() *quota.Quota {
 	return quota.New(quota.Options{
 		Limits: quota.Limits{Bytes: int64(n.opts.Limits.LogicalPartitionBytes), Large: []int64{largeBytes, hugeBytes},
 			Values: manyValues},
-		Host: n.host, Measure: n.store.MeasurePartition, IsUserTable: func(table uint32) bool { return n.sizeLimitOf(table) > 0 },
-		Name: n.keyDescription, Now: func() int64 { return n.clock()().Unix() }, Log: n.log,
+		Host: n.host, Measure: n.store.MeasurePartition,
+		IsUserTable: func(table uint32) bool { return n.sizeLimitOf(table) > 0 },
+		Name:        n.keyDescription, Now: func() int64 { return n.clock()().Unix() }, Log: n.log,
 	})
 }
 

@@ -168,7 +168,8 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 func (p *tablePart) addTo(f *catalog.TableStats, spreads *[3]session.LatencyHistogram) {
 	f.Sampled, f.Exact = f.Sampled && p.Sampled, f.Exact && p.Exact
 	f.Rows, f.LogicalBytes = f.Rows+uint64(p.Rows+0.5), f.LogicalBytes+uint64(p.Bytes+0.5)
-	f.Tombstones, f.TombstonesOrMore, f.SweepLag = f.Tombstones+p.Dead, f.TombstonesOrMore || p.More, max(f.SweepLag, p.Lag)
+	f.Tombstones, f.TombstonesOrMore = f.Tombstones+p.Dead, f.TombstonesOrMore || p.More
+	f.SweepLag = max(f.SweepLag, p.Lag)
 	for op := range spreads {
 		spreads[op].Add(&p.Spread[op])
 	}

@@ -67,7 +67,8 @@ var global = regexp.MustCompile(`(?i)^\s*DESC(RIBE)?\s+(KEYSPACES|TABLES|TYPES|S
 // write, than was asked for. The recordings were made with one node, which has no reason for them. peers matches
 // statements that ask a node for the others.
 var (
-	ofClusters = regexp.MustCompile(`^(The replication of keyspace \S+ is ignored: every table has \d replicas, and \d must acknowledge a ` +
+	ofClusters = regexp.MustCompile(`^(The replication of keyspace \S+ is ignored: every table has \d replicas, ` +
+		`and \d must acknowledge a ` +
 		`write\. |Writes at consistency level \w+ are acknowledged by \d of \d replicas, )`)
 	peers = regexp.MustCompile(`(?i)\bFROM\s+system\.peers(_v2)?\b`)
 )

@@ -4,8 +4,8 @@ package catalog
 
 import "time"
 
-// Cluster-wide diagnostics, as shown by keyspace ilion, HTTP, and the command-line tools. Nodes and IDs are in hex. Silent
-// lists the nodes that did not respond in time; their data is missing.
+// Cluster-wide diagnostics, as shown by keyspace ilion, HTTP, and the command-line tools. Nodes and IDs are in hex.
+// Silent lists the nodes that did not respond in time; their data is missing.
 
 // Session is the connection of a client, over CQL or over REST.
 type Session struct {

@@ -23,7 +23,8 @@ func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	case *schema.AlterKeyspace:
 		return append(ineffectiveWarnings(c.Properties), e.replicationWarnings(c.Name, c.Properties, s)...)
 	case *schema.CreateTable:
-		return append(ineffectiveWarnings(c.Properties), feedLevelWarnings(c.Properties, s.Table(c.Keyspace, c.Name))...)
+		return append(ineffectiveWarnings(c.Properties),
+			feedLevelWarnings(c.Properties, s.Table(c.Keyspace, c.Name))...)
 	case *schema.AlterTable:
 		t := s.Table(c.Keyspace, c.Name)
 		warnings := append(ineffectiveWarnings(c.Properties), feedLevelWarnings(c.Properties, t)...)
@@ -105,11 +106,13 @@ func (e *Executor) replicationWarnings(keyspace string, properties []schema.Prop
 	if replicas := info.Replicas(); replicas == 0 {
 		warnings = shortFactors(ks, &info, absent)
 		if given && len(absent) > 0 {
-			warnings = append(warnings, fmt.Sprintf("The replication of keyspace %s is ignored: every table has one replica, on this node in %s. "+
-				"DESCRIBE shows the declared replication", keyspace, info.Datacenters()[0]))
+			warnings = append(warnings,
+				fmt.Sprintf("The replication of keyspace %s is ignored: every table has one replica, on this node in %s. "+
+					"DESCRIBE shows the declared replication", keyspace, info.Datacenters()[0]))
 		}
 	} else if given && !info.Declares(ks) {
-		warnings = []string{fmt.Sprintf("The replication of keyspace %s is ignored: every table has %d replicas, and %d must acknowledge a "+
+		warnings = []string{fmt.Sprintf("The replication of keyspace %s is ignored: every table has %d replicas, "+
+			"and %d must acknowledge a "+
 			"write. DESCRIBE shows the declared replication", keyspace, replicas, topology.Quorum(replicas))}
 	}
 	if given && len(absent) > 0 {

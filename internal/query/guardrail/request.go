@@ -25,7 +25,8 @@ func (c *Check) PartitionKeys(table string, n int) error {
 	})
 }
 
-// Combinations checks the number of combinations of values in the IN relations of a SELECT. The columns are named by what.
+// Combinations checks the number of combinations of values in the IN relations of a SELECT. The argument what describes
+// the columns.
 func (c *Check) Combinations(what string, n int) error {
 	if n < 2 {
 		return nil
@@ -53,7 +54,8 @@ func (c *Check) ReadLevel(level dberr.Consistency) error {
 	if c.ReadConsistencyLevels.none() {
 		return nil
 	}
-	_, err := c.checkValues("read_consistency_levels", "read consistency levels", &c.ReadConsistencyLevels, level.String())
+	_, err := c.checkValues("read_consistency_levels", "read consistency levels", &c.ReadConsistencyLevels,
+		level.String())
 	return err
 }
 
@@ -66,7 +68,8 @@ func (c *Check) WriteLevels(level, serial dberr.Consistency, conditional bool) e
 	if conditional {
 		levels = append(levels, serial.String())
 	}
-	_, err := c.checkValues("write_consistency_levels", "write consistency levels", &c.WriteConsistencyLevels, levels...)
+	_, err := c.checkValues("write_consistency_levels", "write consistency levels", &c.WriteConsistencyLevels,
+		levels...)
 	return err
 }
 

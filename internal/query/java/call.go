@@ -196,7 +196,8 @@ func (c *compiler) call(n *node) expression {
 }
 
 // unsupportedMethods lists methods of Java's classes that are not supported.
-var unsupportedMethods = []string{"stream", "parallelStream", "forEach", "computeIfAbsent", "computeIfPresent", "compute", "merge",
+var unsupportedMethods = []string{"stream", "parallelStream", "forEach", "computeIfAbsent", "computeIfPresent",
+	"compute", "merge",
 	"replaceAll", "removeIf", "getClass", "wait", "notify", "chars", "codePoints", "getBytes", "listIterator",
 	"toArray",
 	"spliterator", "clone", "intern", "lines", "map", "filter", "sort", "descendingIterator"}

@@ -406,7 +406,9 @@ func defHelpers() {
 	})
 	def("Objects", "static isNull(Object)boolean", func(_ *frame, a []value) value { return ofBool(a[0].r == nil) })
 	def("Objects", "static nonNull(Object)boolean", func(_ *frame, a []value) value { return ofBool(a[0].r != nil) })
-	def("Objects", "static toString(Object)String", func(f *frame, a []value) value { return f.newString(f.string(a[0].r)) })
+	def("Objects", "static toString(Object)String", func(f *frame, a []value) value {
+		return f.newString(f.string(a[0].r))
+	})
 	def("Object", "equals(Object)boolean", func(f *frame, a []value) value { return ofBool(f.equal(a[0].r, a[1].r)) })
 	def("Object", "toString()String", func(f *frame, a []value) value { return f.newString(f.string(a[0].r)) })
 	def("Object", "hashCode()int", func(f *frame, a []value) value { return f.hash(a[0].r) })

@@ -156,7 +156,8 @@ var classes = map[string]struct {
 const driver = "org.apache.cassandra.cql3.functions.types"
 
 // unsupportedPackages lists packages that are available to bodies in Cassandra but not supported here.
-var unsupportedPackages = []string{"java.util.", "java.math.", "java.text.", "java.time.", "java.nio.", "java.net.", "java.lang."}
+var unsupportedPackages = []string{"java.util.", "java.math.", "java.text.", "java.time.", "java.nio.", "java.net.",
+	"java.lang."}
 
 // extends reports whether a class equals or extends another class.
 func extends(name, super string) bool {

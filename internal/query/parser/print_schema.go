@@ -74,7 +74,7 @@ func (s *AlterKeyspace) String() string {
 	})
 }
 
-// dropping returns a DROP statement for the kind of object in what, up to the name.
+// dropping returns a DROP statement up to the name, for a kind of object.
 func dropping(what string, exists bool, name string) string {
 	if exists {
 		what += " IF EXISTS"

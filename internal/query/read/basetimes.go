@@ -141,12 +141,14 @@ func after(next, c *command.Read, p *piece) bool {
 		next.Slices = relation.After(c.Slices, p.clustering, c.Reversed)
 		return !p.partitionDone && len(next.Slices) > 0
 	}
-	next.AfterKey, next.AfterToken, next.AfterClustering, next.AfterPartition = p.key, p.tok, p.clustering, p.partitionDone
+	next.AfterKey, next.AfterToken, next.AfterClustering, next.AfterPartition = p.key, p.tok, p.clustering,
+		p.partitionDone
 	return true
 }
 
 // pass passes a piece to the visitor.
-func (o baseTimesReader) pass(ctx context.Context, c *command.Read, p *piece, v command.Visitor) (stop bool, err error) {
+func (o baseTimesReader) pass(ctx context.Context, c *command.Read, p *piece, v command.Visitor) (stop bool,
+	err error) {
 	step := command.More
 	for i := range p.events {
 		h := &p.events[i]

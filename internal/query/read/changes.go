@@ -56,7 +56,8 @@ func (w *where) bindFeedStart(r *parser.Relation, env *expr.Env) (err error) {
 	if name == parser.ChangeFeedMode {
 		return w.bindMode(r.Value)
 	}
-	w.feedStart, err = expr.Bind(r.Value, expr.Receiver{Name: name + "()", Type: cqltype.Native(cqltype.Timestamp)}, env)
+	w.feedStart, err = expr.Bind(r.Value, expr.Receiver{Name: name + "()", Type: cqltype.Native(cqltype.Timestamp)},
+		env)
 	return err
 }
 
@@ -104,7 +105,8 @@ func (w *where) checkFeed() error {
 
 // checkFeed rejects clauses that a change feed does not support.
 func (p *Plan) checkFeed(stmt *parser.Select) error {
-	if p.where.feedStart != nil && (stmt.JSON && p.where.allVersions || p.distinct || p.aggregated || len(stmt.OrderBy) > 0 ||
+	if p.where.feedStart != nil && (stmt.JSON && p.where.allVersions || p.distinct || p.aggregated ||
+		len(stmt.OrderBy) > 0 ||
 		p.limit != nil || p.partitionLimit != nil) {
 		return unsupportedInFeed("DISTINCT, GROUP BY, ORDER BY, an aggregate, a LIMIT, or JSON of all versions")
 	}

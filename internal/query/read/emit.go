@@ -95,7 +95,7 @@ func (s *scan) emitCells() error {
 	return nil
 }
 
-// grown returns a buffer with room for n more bytes, with at most the given capacity if that is sufficient. append
+// grown returns a buffer with room for n more bytes. Its capacity does not exceed most unless n requires it. append
 // enlarges a large buffer by only a quarter each time, which leaves several times the size of the result as garbage.
 func grown(b []byte, n, most int) []byte {
 	need := len(b) + n

@@ -108,8 +108,8 @@ var pagedQueries = []string{
 	"SELECT JSON k, a, v FROM t",
 }
 
-// TestPagesFormTheWholeResult checks Q2: for any page size, byte limit, and visit limit, the pages together are the unpaged
-// result, and only a short page is the last one.
+// TestPagesFormTheWholeResult checks Q2: for any page size, byte limit, and visit limit, the pages together are the
+// unpaged result, and only a short page is the last one.
 func TestPagesFormTheWholeResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTable(t)
@@ -140,9 +140,9 @@ func TestPagesFormTheWholeResult(t *testing.T) {
 	})
 }
 
-// TestPageOverEmptyPartitions checks that a page over very many empty partitions ends after a limited number of keys, without
-// rows but with a paging state. An unpaged count of the same table continues with a new command after the same number
-// of keys.
+// TestPageOverEmptyPartitions checks that a page over very many empty partitions ends after a limited number of keys,
+// without rows but with a paging state. An unpaged count of the same table continues with a new command after the same
+// number of keys.
 func TestPageOverEmptyPartitions(t *testing.T) {
 	w := newFixture()
 	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}",

@@ -54,7 +54,8 @@ func TestRangeText(t *testing.T) {
 		prefix := AppendForms(nil, tc.t.Clustering, tc.prefix)
 		list := []command.Slice{PrefixInterval(prefix)}
 		if tc.values != nil {
-			list = intersect(list, tupleIntervals(prefix, tc.t.Clustering[len(tc.prefix):], tc.values, tc.above, tc.included))
+			list = intersect(list, tupleIntervals(prefix, tc.t.Clustering[len(tc.prefix):], tc.values, tc.above,
+				tc.included))
 		}
 		if len(list) != 1 {
 			t.Fatalf("%s is %d intervals", tc.want, len(list))

@@ -195,8 +195,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestRoleChangesAffectSessions checks that open sessions use the current state of the roles. Revoking a permission, removing LOGIN,
-// and dropping a role also affect statements that were prepared before.
+// TestRoleChangesAffectSessions checks that open sessions use the current state of the roles. Revoking a permission,
+// removing LOGIN, and dropping a role also affect statements that were prepared before.
 func TestRoleChangesAffectSessions(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -331,8 +331,8 @@ func TestCheckAllocates(t *testing.T) {
 	}
 }
 
-// TestKeysRequirePermission checks that a role needs SELECT on a table of keyspace ilion to read it, because some of these
-// tables contain keys of logical partitions. Permissions on the described tables are not sufficient.
+// TestKeysRequirePermission checks that a role needs SELECT on a table of keyspace ilion to read it, because some of
+// these tables contain keys of logical partitions. Permissions on the described tables are not sufficient.
 func TestKeysRequirePermission(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

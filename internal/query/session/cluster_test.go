@@ -256,7 +256,8 @@ func TestAnnounceReplication(t *testing.T) {
 
 // TestNear checks that a read that requires another node is not executed on the goroutine of a connection.
 func TestNear(t *testing.T) {
-	w := newFixture(t, Options{ServesLocally: func(_ uint32, tok token.Token, level dberr.Consistency, _ share.Claimant) bool {
+	w := newFixture(t, Options{ServesLocally: func(_ uint32, tok token.Token, level dberr.Consistency,
+		_ share.Claimant) bool {
 		return tok == token.Hash(i32(1)) || level == dberr.LocalOne
 	}})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -302,8 +303,8 @@ func (f *found) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestBatchLog checks that batch records are decoded unchanged, and that a removed record stays removed in whatever
-// order its two mutations are applied. It also checks the permissions of clients.
+// TestBatchLog checks that batch records are decoded unchanged, and that a removed record stays removed in either order
+// of its two mutations. It also checks the permissions of clients.
 func TestBatchLog(t *testing.T) {
 	w := newFixture(t, Options{})
 	log := write.NewBatchLog(w.catalog.Snapshot())

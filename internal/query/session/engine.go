@@ -201,7 +201,8 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 
 func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
 	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find, Spend: co.Spend,
-		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, DescribeLargePartition: o.DescribeLargePartition}
+		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax,
+		DescribeLargePartition: o.DescribeLargePartition}
 }
 
 // Close cancels the engine's subscription to the catalog. All sessions must have ended.

@@ -24,6 +24,7 @@ func (e *Engine) env(s *schema.Schema, ks *schema.Keyspace, t *schema.Table, mar
 func (st *statement) requireFunctions(called expr.Calls) {
 	st.functions = called
 	for _, f := range called.Terms {
-		st.required = append(st.required, requiredPermission{access.Execute, access.OfFunction(f.Keyspace, f.Name, f.ArgTypes())})
+		st.required = append(st.required, requiredPermission{access.Execute,
+			access.OfFunction(f.Keyspace, f.Name, f.ArgTypes())})
 	}
 }

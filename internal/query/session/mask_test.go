@@ -131,8 +131,8 @@ func TestMaskPermissions(t *testing.T) {
 	}
 }
 
-// TestEncryptedPagingState checks that the paging states of a table with masked keys contain no readable key and cannot be
-// forged by a client. They resume at the correct position, also for a different role.
+// TestEncryptedPagingState checks that the paging states of a table with masked keys contain no readable key and cannot
+// be forged by a client. They resume at the correct position, also for a different role.
 func TestEncryptedPagingState(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k text MASKED WITH DEFAULT, c text MASKED WITH DEFAULT, w text, PRIMARY KEY (k, c))")

@@ -163,8 +163,8 @@ func (m *modification) evaluate(ctx context.Context) {
 	m.request.Meter = &m.meter
 }
 
-// inlineSteps limits the work of an evaluation on the goroutine of a connection, which cannot detect that its client has
-// disconnected. An evaluation that exceeds the limit is restarted on a worker.
+// inlineSteps limits the work of an evaluation on the goroutine of a connection, which cannot detect that its client
+// has disconnected. An evaluation that exceeds the limit is restarted on a worker.
 const inlineSteps = 1 << 20
 
 // exhausted reports whether the evaluation has reached the limit on the goroutine of the connection.

@@ -179,8 +179,8 @@ func (w *fixture) disturb(t *testing.T, st *statement, r Request, want page, pla
 	}
 }
 
-// TestReadRestartEnds checks that a read is not restarted indefinitely: after the read timeout the client receives a timeout
-// error. A read whose connection has closed ends immediately.
+// TestReadRestartEnds checks that a read is not restarted indefinitely: after the read timeout the client receives a
+// timeout error. A read whose connection has closed ends immediately.
 func TestReadRestartEnds(t *testing.T) {
 	var clock atomic.Int64
 	w := newFixture(t, Options{ReadTimeout: time.Minute, Now: func() time.Time {
@@ -219,8 +219,8 @@ func (n never) Read(context.Context, *command.Read, command.Visitor) error {
 	return coordinator.ErrRepeat
 }
 
-// TestReadRestartInline checks that the goroutine of a connection does not wait for an election: the request is passed to a
-// worker, and no partial result remains.
+// TestReadRestartInline checks that the goroutine of a connection does not wait for an election: the request is passed
+// to a worker, and no partial result remains.
 func TestReadRestartInline(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

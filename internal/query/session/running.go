@@ -15,8 +15,9 @@ import (
 func (s *Session) recordSlow(c *Call, text string, tables []*schema.Table, took time.Duration) {
 	s.engine.opts.Slow.Record(took, func() slowlog.Request {
 		r := slowlog.Request{Statement: slowlog.Redact(text), User: s.client.User, Client: s.client.Remote.String(),
-			Consistency: c.Request.Consistency.String(), Rows: c.Result.RowCount, MorePages: len(c.Result.PagingState) > 0,
-			Units: c.Result.Charge.Float(), Outcome: outcomeName(c.Result.Err)}
+			Consistency: c.Request.Consistency.String(), Rows: c.Result.RowCount,
+			MorePages: len(c.Result.PagingState) > 0,
+			Units:     c.Result.Charge.Float(), Outcome: outcomeName(c.Result.Err)}
 		if len(tables) > 0 {
 			r.Keyspace, r.Table = tables[0].Keyspace, tables[0].Name
 		}

@@ -56,8 +56,8 @@ func (l *lateCoordinator) ConditionalWrite(ctx context.Context, c *command.Condi
 	}
 }
 
-// TestStaleAfterReturn checks (SE1) with remote replicas: a write that is rejected as stale after its method has returned is
-// bound and sent again. It has the client's values, even though their buffer has been reused.
+// TestStaleAfterReturn checks (SE1) with remote replicas: a write that is rejected as stale after its method has
+// returned is bound and sent again. It has the client's values, even though their buffer has been reused.
 func TestStaleAfterReturn(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -153,8 +153,8 @@ func TestStaleAfterReturn(t *testing.T) {
 	}
 }
 
-// TestRequestCopyKeepsNulls checks that an empty value remains empty and a null remains null, even if there is no other data to
-// copy.
+// TestRequestCopyKeepsNulls checks that an empty value remains empty and a null remains null, even if there is no other
+// data to copy.
 func TestRequestCopyKeepsNulls(t *testing.T) {
 	k := new(requestCopy)
 	r := Request{Values: [][]byte{{}, nil}}
@@ -167,8 +167,8 @@ func TestRequestCopyKeepsNulls(t *testing.T) {
 	}
 }
 
-// TestTableDroppedDuringRequest checks that a request whose table is dropped during its execution receives the same error as a
-// later request. Routes are changed before the catalog.
+// TestTableDroppedDuringRequest checks that a request whose table is dropped during its execution receives the same
+// error as a later request. Routes are changed before the catalog.
 func TestTableDroppedDuringRequest(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k text PRIMARY KEY, v text)")

@@ -77,7 +77,8 @@ type statement struct {
 
 // modifies reports whether the statement is executed as a modification, which may be pending.
 func (st *statement) modifies() bool {
-	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.changesCIDRGroups && !st.deletesCacheKeys
+	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.changesCIDRGroups &&
+		!st.deletesCacheKeys
 }
 
 // parse parses a text and binds it in a keyspace, which may be empty.

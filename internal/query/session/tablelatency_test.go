@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLatencyHistogram checks that each duration is in the bucket that ends at or after it, by at most a fifth. Quantiles have
-// the same accuracy, and no quantile exceeds the slowest duration.
+// TestLatencyHistogram checks that each duration is in the bucket that ends at it, or after it by no more than a fifth.
+// Quantiles have the same accuracy, and no quantile exceeds the slowest duration.
 func TestLatencyHistogram(t *testing.T) {
 	for i := range histogramBuckets - 1 {
 		if end := bucketEnd(i); bucketOf(end) != i || bucketOf(end+1) != i+1 {

@@ -183,7 +183,8 @@ type Report struct {
 
 // Report returns the content of the log. node is stored as the node of each request.
 func (l *Log) Report(node string) Report {
-	out := Report{ThresholdMillis: float64(l.o.Threshold.Microseconds()) / 1000, Slow: l.slowCount.Load(), Omitted: l.omitted.Load()}
+	out := Report{ThresholdMillis: float64(l.o.Threshold.Microseconds()) / 1000, Slow: l.slowCount.Load(),
+		Omitted: l.omitted.Load()}
 	l.mu.Lock()
 	kept := slices.Clone(l.requests[l.head:])
 	l.mu.Unlock()

@@ -22,7 +22,8 @@ func (c *clock) newLog(after time.Duration, bytes int) *Log {
 func TestLog(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	l := c.newLog(time.Second, 0)
-	if l.IsSlow(time.Second-1) || !l.IsSlow(time.Second) || (*Log)(nil).IsSlow(time.Hour) || c.newLog(0, 0).IsSlow(time.Hour) {
+	if l.IsSlow(time.Second-1) || !l.IsSlow(time.Second) || (*Log)(nil).IsSlow(time.Hour) ||
+		c.newLog(0, 0).IsSlow(time.Hour) {
 		t.Error("something is slow that is not, or the other way round")
 	}
 	for i, took := range []time.Duration{1, 3, 2} {
@@ -80,7 +81,8 @@ func TestBounds(t *testing.T) {
 	if size > most || size != l.size || size < most/2 || len(l.requests) > 4*most/requestOverhead {
 		t.Errorf("%d bytes are kept, %d counted, in %d places", size, l.size, len(l.requests))
 	}
-	if a := l.Report("n"); asked != 10*maxPerSecond || a.Omitted != 10*9*maxPerSecond || len(a.Requests) > MaxRequests ||
+	if a := l.Report("n"); asked != 10*maxPerSecond || a.Omitted != 10*9*maxPerSecond ||
+		len(a.Requests) > MaxRequests ||
 		len(a.Statements) > MaxStatements {
 		t.Errorf("%d were looked at, %d left out, %d told", asked, a.Omitted, len(a.Requests))
 	}

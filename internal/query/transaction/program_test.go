@@ -20,8 +20,9 @@ func TestProgramRoundTrip(t *testing.T) {
 	b := expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}, Unset: []bool{true, false, false}}
 	encoded := appendProgram(p, &b, true, true)
 	got, err := decodeProgram(encoded)
-	want := programBody{keyspace: "ks", text: "BEGIN ..", table: 1030, revision: 7, now: b.Now.UnixNano(), guarded: true,
-		clear: true, values: b.Values, unset: b.Unset}
+	want := programBody{keyspace: "ks", text: "BEGIN ..", table: 1030, revision: 7, now: b.Now.UnixNano(),
+		guarded: true,
+		clear:   true, values: b.Values, unset: b.Unset}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v, want %+v", got, err, want)
 	}

@@ -45,7 +45,7 @@ type Options struct {
 	// Find reads the rows that a conditional refers to. It is used if several conditionals together must not exceed
 	// Request.MaxCharge. It blocks. If it is nil, each conditional may cost MaxCharge.
 	Find func(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
-	// Spend takes the price of evaluating what is written from the balance of its partition; nil does not.
+	// Spend deducts the price of evaluating the written values from the balance of their partition. It may be nil.
 	Spend func(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
 }
 
@@ -139,8 +139,8 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Comple
 	x.send(ctx, o, r.Serial)
 }
 
-// spend deducts the price of the evaluation from the balance of the first partition that is written. The session adds it
-// to the charge.
+// spend deducts the price of the evaluation from the balance of the first partition that is written. The session adds
+// it to the charge.
 func (x *Execution) spend(m *meter.Meter) {
 	price := ru.Evaluation(m.Excess())
 	if price > 0 && x.used > 0 && x.executor.opts.Spend != nil {

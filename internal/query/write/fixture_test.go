@@ -95,11 +95,11 @@ func (w *fixture) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Ta
 // outcome holds the outcome of an execution.
 type outcome struct {
 	Outcome
-	told int
+	completed int
 }
 
 func (o *outcome) Written(r *Outcome) {
-	o.told++
+	o.completed++
 	o.Outcome = *r
 	o.Cells = bytes.Clone(r.Cells)
 }

@@ -31,8 +31,8 @@ func lawWorld(t testing.TB) *fixture {
 	return w
 }
 
-// TestFastPathEqualsGeneralPath checks that a statement with one key sends the same commands on the fast path and on the
-// general path for IN.
+// TestFastPathEqualsGeneralPath checks that a statement with one key sends the same commands on the fast path and on
+// the general path for IN.
 func TestFastPathEqualsGeneralPath(t *testing.T) {
 	w := lawWorld(t)
 	texts := []string{
@@ -75,9 +75,9 @@ func TestFastPathEqualsGeneralPath(t *testing.T) {
 	})
 }
 
-// sink accepts writes without effect. told counts the completions.
+// sink accepts writes without effect. completed counts the completions.
 type sink struct {
-	bytes, told int
+	bytes, completed int
 }
 
 func (s *sink) Write(_ context.Context, ms []command.Mutation, _ coordinator.WriteOptions, done command.Completion) {
@@ -94,7 +94,7 @@ func (s *sink) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coo
 	done.CASDone(&command.CASResult{Applied: true}, nil)
 }
 
-func (s *sink) Written(*Outcome) { s.told++ }
+func (s *sink) Written(*Outcome) { s.completed++ }
 
 var hotStatements = []struct {
 	name, text string
@@ -128,7 +128,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			}
 			r := hotRequest(w, h.values)
 			ctx := context.Background()
-			s.told = 0
+			s.completed = 0
 			allocs := testing.AllocsPerRun(100, func() { e.Execute(ctx, plan, r, s) })
 			if raceEnabled {
 				return // the pool drops items on purpose
@@ -136,8 +136,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			if allocs != 0 {
 				t.Errorf("%v allocations", allocs)
 			}
-			if s.told != 101 {
-				t.Errorf("told %d times", s.told)
+			if s.completed != 101 {
+				t.Errorf("completed %d times", s.completed)
 			}
 		})
 	}
@@ -197,8 +197,8 @@ func TestCompletedOnce(t *testing.T) {
 		}
 		l.wg.Wait()
 		for i := range outcomes {
-			if o := &outcomes[i]; o.told != 1 || o.Err != failure {
-				t.Fatalf("told %d times, %v", o.told, o.Err)
+			if o := &outcomes[i]; o.completed != 1 || o.Err != failure {
+				t.Fatalf("completed %d times, %v", o.completed, o.Err)
 			}
 		}
 	}
@@ -236,8 +236,8 @@ func TestMutationSize(t *testing.T) {
 		if o.Err != nil {
 			refusal = o.Err.Error()
 		}
-		if refusal != tc.refusal || o.told != 1 || (refusal != "") != (len(w.sent) == sent) {
-			t.Errorf("%v: %q, told %d times", tc.sizes, refusal, o.told)
+		if refusal != tc.refusal || o.completed != 1 || (refusal != "") != (len(w.sent) == sent) {
+			t.Errorf("%v: %q, completed %d times", tc.sizes, refusal, o.completed)
 		}
 	}
 }
