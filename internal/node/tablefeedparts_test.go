@@ -99,7 +99,7 @@ func TestTableFeedOfParts(t *testing.T) {
 		for _, state := range [][]byte{ofKey, parts[1].state} {
 			c.call.Request.PageSize, c.call.Request.PagingState = 3, state
 			err := attempt(c, text(where, "0"))
-			if err == nil || !strings.Contains(err.Error(), "another partition key") {
+			if err == nil || !strings.Contains(err.Error(), "different partition key") {
 				t.Errorf("a paging state of another part, with %q: %v", where, err)
 			}
 		}
